@@ -1,0 +1,87 @@
+//! [`RacingDate`]: the day that a meeting belongs to.
+
+use std::fmt;
+
+use jiff::civil::Date;
+
+use crate::ParseError;
+
+/// The date of a meeting, `YYYY-MM-DD`, from 1700 to 2999.
+///
+/// It is the meeting's, not the clock's: a race run at 00:20 belongs to the evening before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RacingDate(Date);
+
+impl RacingDate {
+    /// Parses exactly `YYYY-MM-DD`.
+    ///
+    /// # Errors
+    /// Any other form, a day that the calendar does not have, a year outside 1700..=2999.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        Self::from_text(text).ok_or_else(|| ParseError::new("a date is YYYY-MM-DD", text))
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
+            return None;
+        }
+        let number = |range: std::ops::Range<usize>| {
+            bytes[range].iter().try_fold(0_i16, |n, b| b.is_ascii_digit().then(|| n * 10 + i16::from(b - b'0')))
+        };
+        let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+        if !(1700..3000).contains(&year) {
+            return None;
+        }
+        Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok().map(Self)
+    }
+
+    /// The calendar date.
+    #[must_use]
+    pub fn civil(self) -> Date {
+        self.0
+    }
+}
+
+impl From<Date> for RacingDate {
+    fn from(date: Date) -> Self {
+        Self(date)
+    }
+}
+
+impl fmt::Display for RacingDate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.0.year(), self.0.month(), self.0.day())
+    }
+}
+
+impl TryFrom<String> for RacingDate {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<RacingDate> for String {
+    fn from(date: RacingDate) -> Self {
+        date.to_string()
+    }
+}
+
+impl schemars::JsonSchema for RacingDate {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RacingDate".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "format": "date",
+            "pattern": "^(1[7-9]|2[0-9])[0-9]{2}-[0-9]{2}-[0-9]{2}$",
+            "description": "The date of the meeting, YYYY-MM-DD.",
+            "examples": ["2026-11-21"],
+        })
+    }
+}

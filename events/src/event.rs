@@ -1,0 +1,155 @@
+//! [`Event`]: any fact, and the `type` that names it on the wire.
+
+use serde::de::Error as _;
+use serde_json::value::RawValue;
+
+use crate::facts::{horse, odds, race, result};
+use crate::{DecodeError, RaceKey, Subject};
+
+/// The largest number that a count of the wire may hold where a sum is made of it: sums of a million such
+/// fit an `u64`.
+const STAKES_MAX: u64 = 1_000_000_000_000;
+/// The longest race of the world, the Mongol Derby, is 1,000 km over days; a race is under 100 km.
+const DISTANCE_METRES_MAX: u32 = 100_000;
+
+macro_rules! events {
+    ($($(#[doc = $doc:literal])* $name:ident($payload:ty) = $type:literal, $subject:ident;)*) => {
+        /// Any fact. A variant wraps the struct of its own name.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Event {
+            $($(#[doc = $doc])* $name($payload),)*
+        }
+
+        /// The `type` of every event that this version understands.
+        pub const EVENT_TYPES: &[&str] = &[$($type),*];
+
+        impl Event {
+            /// The CloudEvents `type`.
+            #[must_use]
+            pub fn type_name(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => $type,)*
+                }
+            }
+
+            /// The subject on which the event belongs.
+            #[must_use]
+            pub fn subject(&self) -> Subject {
+                match self {
+                    $(Self::$name(fact) => events!(@subject $subject fact),)*
+                }
+            }
+
+            /// The `data` of the CloudEvent.
+            ///
+            /// # Errors
+            /// None: every fact is plain data with string keys.
+            pub(crate) fn data(&self) -> serde_json::Result<Box<RawValue>> {
+                match self {
+                    $(Self::$name(fact) => serde_json::value::to_raw_value(fact),)*
+                }
+            }
+
+            pub(crate) fn parse(type_name: &str, data: &str) -> Result<Self, DecodeError> {
+                match type_name {
+                    $($type => parse_data::<$payload>(data).map(Self::$name),)*
+                    _ => Err(DecodeError::UnknownType(type_name.chars().take(TYPE_CHARS_SHOWN).collect())),
+                }
+            }
+
+            pub(crate) fn data_schemas() -> Vec<(&'static str, schemars::Schema)> {
+                vec![$(($type, schemars::schema_for!($payload))),*]
+            }
+        }
+    };
+    (@subject Horse $fact:ident) => { Subject::Horse($fact.horse_no.clone()) };
+    (@subject $subject:ident $fact:ident) => {
+        Subject::$subject(RaceKey { date: $fact.date, venue: $fact.venue.clone(), race_number: $fact.race_number })
+    };
+}
+
+/// An unknown type is quoted in the error only so far.
+const TYPE_CHARS_SHOWN: usize = 80;
+
+events! {
+    /// A horse's identity.
+    HorseRegistered(horse::HorseRegistered) = "racing.horse.registered.v1", Horse;
+    /// A race card.
+    RaceDeclared(race::RaceDeclared) = "racing.race.declared.v1", Race;
+    /// A runner will not run.
+    RunnerWithdrawn(race::RunnerWithdrawn) = "racing.runner.withdrawn.v1", Race;
+    /// A withdrawn runner will run.
+    RunnerReinstated(race::RunnerReinstated) = "racing.runner.reinstated.v1", Race;
+    /// Another jockey.
+    RiderChanged(race::RiderChanged) = "racing.rider.changed.v1", Race;
+    /// Another going.
+    GoingChanged(race::GoingChanged) = "racing.going.changed.v1", Race;
+    /// A race moved on.
+    RaceStatusChanged(race::RaceStatusChanged) = "racing.race.status_changed.v1", Race;
+    /// A result.
+    ResultDeclared(result::ResultDeclared) = "racing.result.declared.v1", Result;
+    /// A result taken back.
+    ResultVoided(result::ResultVoided) = "racing.result.voided.v1", Result;
+    /// Prices.
+    OddsQuoted(odds::OddsQuoted) = "racing.odds.quoted.v1", Odds;
+}
+
+impl Event {
+    /// Holds the event to the rules that go beyond a single field.
+    pub(crate) fn check(&self) -> Result<(), DecodeError> {
+        let (distance, stakes) = match self {
+            Self::HorseRegistered(fact) => {
+                fact.check()?;
+                (None, fact.career.map(|career| ("data.career.total_stakes".to_owned(), career.total_stakes)))
+            }
+            Self::RaceDeclared(fact) => {
+                fact.check()?;
+                (Some(fact.distance), None)
+            }
+            Self::ResultDeclared(fact) => {
+                fact.check()?;
+                let too_much = fact.runners.iter().position(|r| r.stakes.is_some_and(|s| s > STAKES_MAX));
+                (fact.distance, too_much.map(|index| (format!("data.runners[{index}].stakes"), u64::MAX)))
+            }
+            Self::OddsQuoted(fact) => {
+                fact.check()?;
+                (None, None)
+            }
+            _ => (None, None),
+        };
+        if distance.is_some_and(|metres| metres > DISTANCE_METRES_MAX) {
+            return Err(crate::facts::invalid("data.distance", format!("a distance is 0 to {DISTANCE_METRES_MAX} metres")));
+        }
+        match stakes {
+            Some((path, stakes)) if stakes > STAKES_MAX => Err(crate::facts::invalid(path, format!("stakes are 0 to {STAKES_MAX}"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn parse_data<'de, T: serde::Deserialize<'de>>(data: &'de str) -> Result<T, DecodeError> {
+    serde_json::from_str(data).map_err(|_| {
+        // Only what is wrong pays for finding the path to it.
+        let mut json = serde_json::Deserializer::from_str(data);
+        let error = match serde_path_to_error::deserialize::<_, T>(&mut json) {
+            Err(error) => error,
+            Ok(_) => return DecodeError::NotCloudEvent(serde_json::Error::custom("data after the end").to_string()),
+        };
+        let path = match error.path().to_string() {
+            root if root == "." => "data".to_owned(),
+            path => format!("data.{path}"),
+        };
+        DecodeError::Invalid { path, reason: without_place(&error.into_inner().to_string()) }
+    })
+}
+
+/// A line and a column within `data` tell a feeder nothing: the path does.
+fn without_place(message: &str) -> String {
+    let end = message.rfind(" at line ").unwrap_or(message.len());
+    let message = &message[..end];
+    let shown = message.char_indices().nth(REASON_CHARS_MAX).map_or(message.len(), |(i, _)| i);
+    message[..shown].to_owned()
+}
+
+/// A reason quotes bad input only so far.
+const REASON_CHARS_MAX: usize = 300;

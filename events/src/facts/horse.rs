@@ -1,0 +1,140 @@
+//! Facts about a horse.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::invalid;
+use crate::{DecodeError, HorseNo, ParseError, RacingDate, Text};
+
+/// A full statement of a horse's identity. It replaces the earlier one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HorseRegistered {
+    /// The horse.
+    pub horse_no: HorseNo,
+    /// Its name.
+    pub horse_name: Text,
+    /// Where it was bred: a short code such as `AUS`. It decides the birthday, see [`Foaled`].
+    pub country_of_origin: Text,
+    /// Its colour.
+    pub colour: Text,
+    /// Its sex.
+    pub sex: Text,
+    /// When it was foaled, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foaled: Option<Foaled>,
+    /// Its official age on `age_as_of`, where the foaling year is unknown. Years, 0 to 60.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 60))]
+    pub age: Option<u8>,
+    /// The day on which `age` was true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_as_of: Option<RacingDate>,
+    /// Who trains it.
+    pub trainer: Text,
+    /// Who owns it.
+    pub owner: Text,
+    /// The currency of its stakes, such as `HKD`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stakes_currency: Option<Text>,
+    /// What it had done before the first race in this log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub career: Option<Career>,
+}
+
+impl HorseRegistered {
+    const AGE_YEARS_MAX: u8 = 60;
+
+    pub(crate) fn check(&self) -> Result<(), DecodeError> {
+        if self.age.is_some_and(|age| age > Self::AGE_YEARS_MAX) {
+            return Err(invalid("data.age", "an age is 0 to 60 years"));
+        }
+        if self.age.is_some() != self.age_as_of.is_some() {
+            return Err(invalid("data.age_as_of", "age and age_as_of go together"));
+        }
+        Ok(())
+    }
+}
+
+/// Career figures, each a count but for `total_stakes`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Career {
+    /// Races it took part in.
+    pub starts: u32,
+    /// Races it won, dead heats for first included.
+    pub wins: u32,
+    /// Second and third places.
+    pub places: u32,
+    /// Stakes won, in whole units of the currency.
+    #[schemars(range(max = 1_000_000_000_000_u64))]
+    pub total_stakes: u64,
+}
+
+/// When a horse was foaled: a year (`2014`), or a day (`2014-09-03`).
+///
+/// A horse bred in the southern hemisphere has its birthday on 1 August, any other on 1 January (International
+/// Federation of Horseracing Authorities, International Agreement, article 13). A year alone means, for a southern
+/// horse, the season that begins in August of that year.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Foaled {
+    /// The year alone is known.
+    Year(i16),
+    /// The day is known.
+    Day(RacingDate),
+}
+
+impl Foaled {
+    /// Parses a year or a date.
+    ///
+    /// # Errors
+    /// Any other form.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        if text.len() == 4 && text.bytes().all(|b| b.is_ascii_digit()) {
+            let year = text.parse().unwrap_or(0);
+            if (1700..3000).contains(&year) {
+                return Ok(Self::Year(year));
+            }
+        }
+        RacingDate::parse(text).map(Self::Day).map_err(|_| ParseError::new("foaled is YYYY or YYYY-MM-DD", text))
+    }
+}
+
+impl fmt::Display for Foaled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Year(year) => write!(f, "{year:04}"),
+            Self::Day(day) => day.fmt(f),
+        }
+    }
+}
+
+impl TryFrom<String> for Foaled {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Foaled> for String {
+    fn from(foaled: Foaled) -> Self {
+        foaled.to_string()
+    }
+}
+
+impl JsonSchema for Foaled {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Foaled".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": "^(1[7-9]|2[0-9])[0-9]{2}(-[0-9]{2}-[0-9]{2})?$",
+            "description": "The foaling year, YYYY, or day, YYYY-MM-DD.",
+            "examples": ["2014", "2014-09-03"],
+        })
+    }
+}

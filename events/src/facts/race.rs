@@ -1,0 +1,184 @@
+//! Facts about a race before it is run.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::check_runners;
+use crate::{DecodeError, HorseNo, Moment, RaceNumber, RacingDate, Text, VenueCode};
+
+/// A full race card. It replaces the earlier one, unless it says the very same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RaceDeclared {
+    /// The meeting's date.
+    pub date: RacingDate,
+    /// The meeting's venue.
+    pub venue: VenueCode,
+    /// The race.
+    pub race_number: RaceNumber,
+    /// The racecourse's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub venue_name: Option<Text>,
+    /// The race's name.
+    pub race_name: Text,
+    /// Metres; 0 where it is not known.
+    #[schemars(range(max = 100_000))]
+    pub distance: u32,
+    /// The class; empty where there is none.
+    pub class: Text,
+    /// The going.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub going: Option<Text>,
+    /// The scheduled off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_time: Option<Moment>,
+    /// All runners, 1 to 64.
+    #[schemars(length(min = 1, max = 64))]
+    pub runners: Vec<DeclaredRunner>,
+}
+
+impl RaceDeclared {
+    pub(crate) fn check(&self) -> Result<(), DecodeError> {
+        check_runners(self.runners.iter().map(|r| &r.horse_no))
+    }
+}
+
+/// A runner on a card.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeclaredRunner {
+    /// The horse.
+    pub horse_no: HorseNo,
+    /// Its name.
+    pub horse_name: Text,
+    /// Its saddle-cloth number; 0 where it is not known.
+    pub number: u16,
+    /// Who rides it.
+    pub jockey: Text,
+    /// Who trains it.
+    pub trainer: Text,
+    /// Its draw; 0 where it is not known.
+    pub draw: u16,
+    /// Pounds carried; 0 where it is not known.
+    pub weight: u16,
+}
+
+/// A runner will not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunnerWithdrawn {
+    /// The meeting's date.
+    pub date: RacingDate,
+    /// The meeting's venue.
+    pub venue: VenueCode,
+    /// The race.
+    pub race_number: RaceNumber,
+    /// The horse.
+    pub horse_no: HorseNo,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Text>,
+}
+
+/// A withdrawn runner will run after all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunnerReinstated {
+    /// The meeting's date.
+    pub date: RacingDate,
+    /// The meeting's venue.
+    pub venue: VenueCode,
+    /// The race.
+    pub race_number: RaceNumber,
+    /// The horse.
+    pub horse_no: HorseNo,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Text>,
+}
+
+/// Another jockey rides. It stands until a card says something new.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RiderChanged {
+    /// The meeting's date.
+    pub date: RacingDate,
+    /// The meeting's venue.
+    pub venue: VenueCode,
+    /// The race.
+    pub race_number: RaceNumber,
+    /// The horse.
+    pub horse_no: HorseNo,
+    /// Who rides it now.
+    pub jockey: Text,
+    /// Pounds carried now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u16>,
+}
+
+/// The going is another. It stands until a card says something new.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GoingChanged {
+    /// The meeting's date.
+    pub date: RacingDate,
+    /// The meeting's venue.
+    pub venue: VenueCode,
+    /// The race.
+    pub race_number: RaceNumber,
+    /// The going now.
+    pub going: Text,
+}
+
+/// Where a race stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RaceStatus {
+    /// On the card.
+    #[default]
+    Scheduled,
+    /// Betting is open.
+    Open,
+    /// Betting is closed.
+    Closed,
+    /// The race has begun.
+    Off,
+    /// The race has been run.
+    Finished,
+    /// A result has been said.
+    Result,
+    /// The race is not run.
+    Abandoned,
+}
+
+impl RaceStatus {
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Off => "off",
+            Self::Finished => "finished",
+            Self::Result => "result",
+            Self::Abandoned => "abandoned",
+        }
+    }
+
+    /// Whether the race is over, one way or another: no odds will move any more.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Finished | Self::Result | Self::Abandoned)
+    }
+}
+
+/// A race moved on, or back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RaceStatusChanged {
+    /// The meeting's date.
+    pub date: RacingDate,
+    /// The meeting's venue.
+    pub venue: VenueCode,
+    /// The race.
+    pub race_number: RaceNumber,
+    /// Where the race stands now.
+    pub status: RaceStatus,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Text>,
+}

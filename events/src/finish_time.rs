@@ -1,0 +1,108 @@
+//! [`FinishTime`]: how long a runner took.
+
+use std::fmt;
+
+use crate::ParseError;
+
+/// A finishing time in integer hundredths of a second, under an hour. On the wire `m:ss.cc`: `1:40.79`, `0:56.47`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FinishTime(u32);
+
+impl FinishTime {
+    const EXPECTED: &'static str = "a finish time is m:ss.cc";
+    const HOUR: u32 = 60 * 60 * 100;
+
+    /// Makes a time of hundredths of a second.
+    ///
+    /// # Errors
+    /// Zero, or an hour and more.
+    pub fn from_hundredths(hundredths: u32) -> Result<Self, ParseError> {
+        if (1..Self::HOUR).contains(&hundredths) {
+            Ok(Self(hundredths))
+        } else {
+            Err(ParseError::new("a finish time is above 0 and under an hour", hundredths))
+        }
+    }
+
+    /// Parses `m:ss.cc`.
+    ///
+    /// # Errors
+    /// Any other form, zero, an hour and more.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let wrong = || ParseError::new(Self::EXPECTED, text);
+        let (minutes, rest) = text.split_once(':').ok_or_else(wrong)?;
+        let (seconds, hundredths) = rest.split_once('.').ok_or_else(wrong)?;
+        let digits = |t: &str, lens: std::ops::RangeInclusive<usize>| {
+            let plain = lens.contains(&t.len()) && t.bytes().all(|b| b.is_ascii_digit());
+            if plain { t.parse::<u32>().map_err(|_| wrong()) } else { Err(wrong()) }
+        };
+        let (minutes, seconds, hundredths) = (digits(minutes, 1..=2)?, digits(seconds, 2..=2)?, digits(hundredths, 2..=2)?);
+        if seconds >= 60 {
+            return Err(wrong());
+        }
+        Self::from_hundredths((minutes * 60 + seconds) * 100 + hundredths)
+    }
+
+    /// The time in hundredths of a second.
+    #[must_use]
+    pub fn hundredths(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for FinishTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:02}.{:02}", self.0 / 6000, self.0 / 100 % 60, self.0 % 100)
+    }
+}
+
+impl TryFrom<String> for FinishTime {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<FinishTime> for String {
+    fn from(time: FinishTime) -> Self {
+        time.to_string()
+    }
+}
+
+impl schemars::JsonSchema for FinishTime {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "FinishTime".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": r"^(?!0?0:00\.00$)[0-5]?[0-9]:[0-5][0-9]\.[0-9]{2}$",
+            "description": "Minutes, seconds and hundredths: m:ss.cc.",
+            "examples": ["1:40.79"],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FinishTime;
+
+    #[test]
+    fn a_time_is_written_as_minutes_seconds_hundredths() {
+        for (hundredths, text) in [(10_079, "1:40.79"), (5_647, "0:56.47"), (60_233, "10:02.33"), (1, "0:00.01")] {
+            let time = FinishTime::from_hundredths(hundredths).expect("in range");
+            assert_eq!(time.to_string(), text);
+            assert_eq!(FinishTime::parse(text), Ok(time));
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in ["", "---", "56.47", "1:60.00", "1:40.7", "1:40.790", "-1:40.79", "1:40:79", "60:00.00", "0:00.00", "+1:40.79"] {
+            assert!(FinishTime::parse(text).is_err(), "{text}");
+        }
+    }
+}

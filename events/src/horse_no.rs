@@ -1,0 +1,69 @@
+//! [`HorseNo`]: the lasting identifier of a horse.
+
+use std::fmt;
+
+use crate::ParseError;
+
+/// A horse's lasting identifier, such as `HK_2016_A123`: 1 to 32 of `A-Z a-z 0-9 _ -`.
+///
+/// In Hong Kong the short brand (`A123`) is given again after some years, so the year belongs in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub struct HorseNo(String);
+
+impl HorseNo {
+    const LEN_MAX: usize = 32;
+
+    /// Parses a horse number.
+    ///
+    /// # Errors
+    /// An empty text, one longer than 32, or with any other character.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        Self::check(text)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    fn check(text: &str) -> Result<(), ParseError> {
+        let known = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        if text.is_empty() || text.len() > Self::LEN_MAX || !text.bytes().all(known) {
+            return Err(ParseError::new("a horse number is 1 to 32 of A-Z a-z 0-9 _ -", text));
+        }
+        Ok(())
+    }
+
+    /// The number as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for HorseNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for HorseNo {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        Self::check(&text)?;
+        Ok(Self(text))
+    }
+}
+
+impl schemars::JsonSchema for HorseNo {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "HorseNo".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": "^[A-Za-z0-9_-]{1,32}$",
+            "description": "A horse's lasting identifier, such as HK_2016_A123.",
+            "examples": ["HK_2016_A123"],
+        })
+    }
+}

@@ -1,0 +1,46 @@
+//! What happened: racing facts as pure types, and their wire form.
+//!
+//! A fact arrives as a CloudEvents 1.0 JSON object on a subject of the log. [`Envelope::decode`] turns
+//! the two into an [`Envelope`] or says in a [`DecodeError`] what is wrong and where. Everything inside an
+//! envelope has been parsed: a [`HorseNo`] is well formed, [`Odds`] are exact thousandths.
+//!
+//! No I/O, no async and no clock: time comes in with the event.
+
+mod date;
+mod envelope;
+mod error;
+mod event;
+mod facts;
+mod finish_time;
+mod horse_no;
+mod odds;
+mod outcome;
+mod race;
+mod schema;
+mod subject;
+mod text;
+mod time;
+
+pub use date::RacingDate;
+pub use envelope::{EVENT_BYTES_MAX, Envelope, Recorded};
+pub use error::{DecodeError, ParseError};
+pub use event::{EVENT_TYPES, Event};
+pub use facts::horse::{Career, Foaled, HorseRegistered};
+pub use facts::odds::{OddsQuoted, PriceState, QuotedRunner};
+pub use facts::race::{
+    DeclaredRunner, GoingChanged, RaceDeclared, RaceStatus, RaceStatusChanged, RiderChanged,
+    RunnerReinstated, RunnerWithdrawn,
+};
+pub use facts::result::{ResultDeclared, ResultRunner, ResultStatus, ResultVoided};
+pub use finish_time::FinishTime;
+pub use horse_no::HorseNo;
+pub use odds::Odds;
+pub use outcome::Outcome;
+pub use race::{RaceKey, RaceNumber, VenueCode};
+pub use schema::{SchemaFile, schemas};
+pub use subject::{SUBJECTS, Subject};
+pub use text::Text;
+pub use time::Moment;
+
+/// Runners in one race at most. The largest fields in the world have about 40.
+pub const RUNNERS_MAX: usize = 64;

@@ -1,0 +1,160 @@
+//! [`Odds`]: an exact decimal price.
+
+use std::fmt;
+
+use serde::de::{Deserializer, Unexpected, Visitor};
+use serde::ser::{Error as _, Serializer};
+use serde_json::value::RawValue;
+
+use crate::ParseError;
+
+/// A decimal price including the stake, in integer thousandths: 3.5 is 3500. From 1 to 100,000.
+///
+/// On the wire a JSON number with at most three decimals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Odds(u32);
+
+impl Odds {
+    const EXPECTED: &'static str = "odds are a number from 1 to 100000 with at most three decimals";
+
+    /// Makes odds of a number of thousandths.
+    ///
+    /// # Errors
+    /// Below 1.0 or above 100,000.
+    pub fn from_thousandths(thousandths: u32) -> Result<Self, ParseError> {
+        if (1_000..=100_000_000).contains(&thousandths) {
+            Ok(Self(thousandths))
+        } else {
+            Err(ParseError::new(Self::EXPECTED, f64::from(thousandths) / 1000.0))
+        }
+    }
+
+    /// Parses the text of a decimal number, such as `3.5`.
+    ///
+    /// # Errors
+    /// Not a number, out of range, or more than three decimals.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        match text.parse::<f64>() {
+            Ok(number) => Self::from_number(number),
+            Err(_) => Err(ParseError::new(Self::EXPECTED, text)),
+        }
+    }
+
+    /// Takes the nearest exact price of a binary floating point number, as JSON parsers hand out.
+    ///
+    /// # Errors
+    /// Out of range, or more than three decimals.
+    pub fn from_number(number: f64) -> Result<Self, ParseError> {
+        let scaled = number * 1000.0;
+        let nearest = scaled.round();
+        // At 100,000 a double is exact to 1e-11: any true fourth decimal is far outside this.
+        let exact = (scaled - nearest).abs() < 1e-3;
+        if !exact || !(1_000.0..=100_000_000.0).contains(&nearest) {
+            return Err(ParseError::new(Self::EXPECTED, number));
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range, whole")]
+        Ok(Self(nearest as u32))
+    }
+
+    /// The price in thousandths.
+    #[must_use]
+    pub fn thousandths(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Odds {
+    /// The shortest exact decimal with at least one place: `3.5`, `4.0`, `1.001`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.0 / 1000, self.0 % 1000);
+        match rest {
+            r if r % 100 == 0 => write!(f, "{whole}.{}", r / 100),
+            r if r % 10 == 0 => write!(f, "{whole}.{:02}", r / 10),
+            r => write!(f, "{whole}.{r:03}"),
+        }
+    }
+}
+
+impl serde::Serialize for Odds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RawValue::from_string(self.to_string()).map_err(S::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Odds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number;
+        impl Visitor<'_> for Number {
+            type Value = Odds;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(Odds::EXPECTED)
+            }
+
+            fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Odds, E> {
+                Odds::from_number(number).map_err(E::custom)
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Odds, E> {
+                u32::try_from(number)
+                    .ok()
+                    .and_then(|n| n.checked_mul(1000))
+                    .and_then(|n| Odds::from_thousandths(n).ok())
+                    .ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Odds, E> {
+                Err(E::invalid_value(Unexpected::Signed(number), &self))
+            }
+        }
+        deserializer.deserialize_any(Number)
+    }
+}
+
+impl schemars::JsonSchema for Odds {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Odds".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "number",
+            "minimum": 1,
+            "maximum": 100_000,
+            "multipleOf": 0.001,
+            "description": "A decimal price including the stake, at most three decimals.",
+            "examples": [3.5],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Odds;
+
+    #[test]
+    fn odds_are_exact_on_the_way_in_and_out() {
+        for (text, thousandths) in [("3.5", 3_500), ("1.4", 1_400), ("4", 4_000), ("1.001", 1_001), ("100000", 100_000_000)] {
+            let odds: Odds = serde_json::from_str(text).expect(text);
+            assert_eq!(odds.thousandths(), thousandths);
+        }
+        assert_eq!(serde_json::to_string(&Odds(4_000)).expect("json"), "4.0");
+        assert_eq!(serde_json::to_string(&Odds(12_340)).expect("json"), "12.34");
+    }
+
+    #[test]
+    fn every_price_survives_a_round_trip_through_json() {
+        for thousandths in (1_000..2_000_000).step_by(7).chain((1_000..=100_000_000).step_by(99_991)) {
+            let odds = Odds::from_thousandths(thousandths).expect("in range");
+            let back: Odds = serde_json::from_str(&odds.to_string()).expect("its own text");
+            assert_eq!(back, odds);
+        }
+    }
+
+    #[test]
+    fn what_is_no_price_is_refused() {
+        for text in ["-3.5", "0", "0.999", "1.2345", "100001", "1e99", "\"3.5\"", "true"] {
+            assert!(serde_json::from_str::<Odds>(text).is_err(), "{text}");
+        }
+    }
+}

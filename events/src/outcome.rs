@@ -1,0 +1,73 @@
+//! [`Outcome`]: why a runner has no placing.
+
+use std::fmt;
+
+use crate::ParseError;
+
+/// Why a runner has no official placing: an upper-case code such as `PU`, `UR`, `WV-A`, `DISQ`.
+///
+/// The codes are those of the Hong Kong Jockey Club's "special incidents index"; any other code of 1 to 8
+/// of `A-Z 0-9 -` is kept as it is and counts as a start.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub struct Outcome(String);
+
+impl Outcome {
+    /// Withdrawn before the start, or never a runner.
+    const WITHDRAWN: [&'static str; 9] = ["WV", "WV-A", "WX", "WX-A", "WXNR", "WX-NR", "WR", "SCR", "NR"];
+    /// The race, or this runner's part in it, counts for nobody.
+    const VOID: &'static str = "VOID";
+
+    /// Parses a code.
+    ///
+    /// # Errors
+    /// Empty, longer than 8, or with any other character.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let known = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'-';
+        if text.is_empty() || text.len() > 8 || !text.bytes().all(known) || text.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(ParseError::new("an outcome is a code such as PU, UR or WV-A", text));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The code.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the runner took part: not withdrawn, and not in a void race.
+    #[must_use]
+    pub fn is_start(&self) -> bool {
+        self.0 != Self::VOID && !Self::WITHDRAWN.contains(&self.as_str())
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for Outcome {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        Self::parse(&text)
+    }
+}
+
+impl schemars::JsonSchema for Outcome {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Outcome".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": "^(?=.*[A-Z-])[A-Z0-9-]{1,8}$",
+            "description": "Why a runner has no placing. WV, WV-A, WX, WX-A, WXNR, WX-NR, WR, SCR and NR are not starts; VOID counts for nobody.",
+            "examples": ["PU"],
+        })
+    }
+}

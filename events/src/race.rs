@@ -1,0 +1,135 @@
+//! [`RaceKey`]: which race.
+
+use std::fmt;
+
+use crate::{ParseError, RacingDate};
+
+/// A venue's short code, such as `ST`, `HV`, `S1`: 1 to 8 of `A-Z 0-9`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub struct VenueCode(String);
+
+impl VenueCode {
+    /// Parses a venue code.
+    ///
+    /// # Errors
+    /// Empty, longer than 8, or with any other character.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let known = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+        if text.is_empty() || text.len() > 8 || !text.bytes().all(known) {
+            return Err(ParseError::new("a venue code is 1 to 8 of A-Z 0-9", text));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The code.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for VenueCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for VenueCode {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        Self::parse(&text)
+    }
+}
+
+impl schemars::JsonSchema for VenueCode {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "VenueCode".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": "^[A-Z0-9]{1,8}$",
+            "description": "A venue's short code.",
+            "examples": ["ST"],
+        })
+    }
+}
+
+/// A race's number within its meeting: 1 to 999. Numbers may have holes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "u16")]
+pub struct RaceNumber(u16);
+
+impl RaceNumber {
+    /// Parses decimal digits without sign or leading zero.
+    ///
+    /// # Errors
+    /// Anything but 1 to 999.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
+        let number = if plain { text.parse().ok() } else { None };
+        number
+            .and_then(|n: u16| Self::try_from(n).ok())
+            .ok_or_else(|| ParseError::new("a race number is 1 to 999", text))
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl TryFrom<u16> for RaceNumber {
+    type Error = ParseError;
+
+    fn try_from(number: u16) -> Result<Self, ParseError> {
+        if (1..1000).contains(&number) {
+            Ok(Self(number))
+        } else {
+            Err(ParseError::new("a race number is 1 to 999", number))
+        }
+    }
+}
+
+impl fmt::Display for RaceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl schemars::JsonSchema for RaceNumber {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RaceNumber".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 999,
+            "description": "The race's number within its meeting.",
+        })
+    }
+}
+
+/// Which race: date, venue and number. Date and number alone are not enough, as two meetings may share a day.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct RaceKey {
+    /// The meeting's date.
+    pub date: RacingDate,
+    /// The meeting's venue.
+    pub venue: VenueCode,
+    /// The race within the meeting.
+    pub race_number: RaceNumber,
+}
+
+impl fmt::Display for RaceKey {
+    /// As in a subject: `2026-11-21.ST.3`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.date, self.venue, self.race_number)
+    }
+}

@@ -1,0 +1,80 @@
+//! [`Subject`]: where in the log a fact stands.
+
+use std::fmt;
+
+use crate::{HorseNo, ParseError, RaceKey, RaceNumber, RacingDate, VenueCode};
+
+/// All subjects of the log, as a NATS wildcard.
+pub const SUBJECTS: &str = "racing.>";
+
+/// A subject of the log, such as `racing.odds.2026-11-21.ST.3`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// `racing.horse.<horse_no>`
+    Horse(HorseNo),
+    /// `racing.race.<date>.<venue>.<race>`
+    Race(RaceKey),
+    /// `racing.result.<date>.<venue>.<race>`
+    Result(RaceKey),
+    /// `racing.odds.<date>.<venue>.<race>`
+    Odds(RaceKey),
+}
+
+impl Subject {
+    /// Parses a subject.
+    ///
+    /// # Errors
+    /// Anything but the four forms.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let wrong = || ParseError::new("a subject is racing.horse.<horse_no> or racing.<race|result|odds>.<date>.<venue>.<race>", text);
+        let tokens: Vec<&str> = text.split('.').collect();
+        match tokens[..] {
+            ["racing", "horse", horse_no] => HorseNo::parse(horse_no).map(Self::Horse).map_err(|_| wrong()),
+            ["racing", kind, date, venue, race_number] => {
+                let race = RaceKey {
+                    date: RacingDate::parse(date).map_err(|_| wrong())?,
+                    venue: VenueCode::parse(venue).map_err(|_| wrong())?,
+                    race_number: RaceNumber::parse(race_number).map_err(|_| wrong())?,
+                };
+                match kind {
+                    "race" => Ok(Self::Race(race)),
+                    "result" => Ok(Self::Result(race)),
+                    "odds" => Ok(Self::Odds(race)),
+                    _ => Err(wrong()),
+                }
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Horse(horse_no) => write!(f, "racing.horse.{horse_no}"),
+            Self::Race(race) => write!(f, "racing.race.{race}"),
+            Self::Result(race) => write!(f, "racing.result.{race}"),
+            Self::Odds(race) => write!(f, "racing.odds.{race}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Subject;
+
+    #[test]
+    fn subjects_go_both_ways() {
+        for text in ["racing.horse.HK_2016_A123", "racing.race.2026-11-21.ST.3", "racing.result.2026-11-21.S1.11", "racing.odds.2026-11-21.HV.1"] {
+            assert_eq!(Subject::parse(text).expect(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_subject_is_refused() {
+        for text in ["", "racing", "racing.horse", "racing.horse.a.b", "racing.race.2026-11-21.ST", "racing.race.2026-11-21.st.3",
+            "racing.race.2026-02-30.ST.3", "racing.race.2026-11-21.ST.03", "racing.race.2026-11-21.ST.0", "racing.tote.2026-11-21.ST.3", "other.horse.A1"] {
+            assert!(Subject::parse(text).is_err(), "{text}");
+        }
+    }
+}

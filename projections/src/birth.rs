@@ -1,0 +1,94 @@
+//! [`Birth`]: the official age of a horse.
+
+use events::{Foaled, HorseRegistered, RacingDate};
+
+/// The season in which a horse was born, enough to tell its official age on any day.
+///
+/// The birthday is 1 January for horses bred in the northern hemisphere and 1 August in the southern (International
+/// Federation of Horseracing Authorities, International Agreement, article 13).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Birth {
+    /// The year whose birthday it was born on, officially.
+    pub year: i16,
+    /// Born in the southern hemisphere.
+    pub southern: bool,
+}
+
+/// Country codes of the southern hemisphere, as studbooks and racing authorities write them.
+const SOUTHERN: [&str; 16] =
+    ["ARG", "AUS", "BOL", "BRA", "BRZ", "CHI", "MAU", "NZ", "NZL", "PAR", "PER", "RSA", "SAF", "URU", "ZAF", "ZIM"];
+
+const AUGUST: i8 = 8;
+
+impl Birth {
+    /// What a registration tells, if it tells it.
+    #[must_use]
+    pub fn of(horse: &HorseRegistered) -> Option<Self> {
+        let southern = SOUTHERN.contains(&horse.country_of_origin.as_str());
+        let season = |day: RacingDate| {
+            let before_august = southern && day.civil().month() < AUGUST;
+            day.civil().year() - i16::from(before_august)
+        };
+        let year = match (horse.foaled, horse.age, horse.age_as_of) {
+            (Some(Foaled::Year(year)), _, _) => year,
+            (Some(Foaled::Day(day)), _, _) => season(day),
+            (None, Some(age), Some(as_of)) => season(as_of) - i16::from(age),
+            _ => return None,
+        };
+        Some(Self { year, southern })
+    }
+
+    /// The official age on a day, in years; 0 before the first birthday.
+    #[must_use]
+    pub fn age_on(self, day: RacingDate) -> u16 {
+        let day = day.civil();
+        let before_birthday = self.southern && day.month() < AUGUST;
+        u16::try_from(day.year() - self.year - i16::from(before_birthday)).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Birth;
+    use events::{HorseRegistered, RacingDate};
+
+    fn horse(country: &str, rest: &str) -> HorseRegistered {
+        let json = format!(
+            r#"{{"horse_no":"A1","horse_name":"A","country_of_origin":"{country}","colour":"","sex":"","trainer":"","owner":""{rest}}}"#
+        );
+        serde_json::from_str(&json).expect("a registration")
+    }
+
+    fn age(country: &str, rest: &str, on: &str) -> Option<u16> {
+        Birth::of(&horse(country, rest)).map(|b| b.age_on(RacingDate::parse(on).expect("a date")))
+    }
+
+    #[test]
+    fn a_northern_horse_is_a_year_older_on_new_years_day() {
+        assert_eq!(age("IRE", r#","foaled":"2014-04-11""#, "2018-12-31"), Some(4));
+        assert_eq!(age("IRE", r#","foaled":"2014-04-11""#, "2019-01-01"), Some(5));
+    }
+
+    #[test]
+    fn a_southern_horse_is_a_year_older_on_the_first_of_august() {
+        assert_eq!(age("AUS", r#","foaled":"2014-09-03""#, "2019-07-31"), Some(4));
+        assert_eq!(age("AUS", r#","foaled":"2014-09-03""#, "2019-08-01"), Some(5));
+        assert_eq!(age("NZ", r#","foaled":"2014""#, "2019-08-01"), Some(5));
+        assert_eq!(age("NZ", r#","foaled":"2014-03-01""#, "2019-07-31"), Some(5));
+    }
+
+    #[test]
+    fn an_age_on_a_day_moves_on_with_the_birthdays() {
+        let five = r#","age":5,"age_as_of":"2018-03-01""#;
+        assert_eq!(age("AUS", five, "2018-07-31"), Some(5));
+        assert_eq!(age("AUS", five, "2018-08-01"), Some(6));
+        assert_eq!(age("GB", five, "2018-12-31"), Some(5));
+        assert_eq!(age("GB", five, "2019-01-01"), Some(6));
+    }
+
+    #[test]
+    fn nothing_said_is_nothing_known_and_nobody_is_younger_than_nought() {
+        assert_eq!(age("GB", "", "2019-01-01"), None);
+        assert_eq!(age("GB", r#","foaled":"2019""#, "2018-01-01"), Some(0));
+    }
+}

@@ -1,0 +1,48 @@
+//! [`Digest`]: one number for all views.
+
+use std::fmt;
+
+/// An order-independent digest of a set of keys and values: the sum, lane by lane, of the BLAKE3 hash of each. Two stores
+/// with the same digest hold the same bytes; putting and taking back an entry leaves it as it was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Digest([u64; 4]);
+
+impl Digest {
+    /// Adds an entry.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) {
+        for (lane, hash) in self.0.iter_mut().zip(lanes(key, value)) {
+            *lane = lane.wrapping_add(hash);
+        }
+    }
+
+    /// Takes an entry back.
+    pub fn remove(&mut self, key: &[u8], value: &[u8]) {
+        for (lane, hash) in self.0.iter_mut().zip(lanes(key, value)) {
+            *lane = lane.wrapping_sub(hash);
+        }
+    }
+
+    /// Reads what [`fmt::Display`] wrote: 64 hexadecimal digits.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.len() != 64 || !text.is_ascii() {
+            return None;
+        }
+        let lane = |i: usize| u64::from_str_radix(&text[i * 16..(i + 1) * 16], 16).ok();
+        Some(Self([lane(0)?, lane(1)?, lane(2)?, lane(3)?]))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|lane| write!(f, "{lane:016x}"))
+    }
+}
+
+fn lanes(key: &[u8], value: &[u8]) -> [u64; 4] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&(key.len() as u64).to_le_bytes()).update(key).update(value);
+    let hash = hasher.finalize();
+    let (chunks, _) = hash.as_bytes().as_chunks::<8>();
+    std::array::from_fn(|i| u64::from_le_bytes(chunks[i]))
+}

@@ -1,0 +1,144 @@
+//! A horse's profile: who it is, and what it has done.
+
+use events::{Career, HorseNo, HorseRegistered, RacingDate, Text};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::horse_form::Kind;
+use crate::{Birth, json};
+
+/// What is known of a horse beyond its form rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Horse {
+    /// The registration in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) registration: Option<HorseRegistered>,
+    /// The sum of what the races in this log add.
+    pub(crate) career: Career,
+}
+
+impl Horse {
+    /// Takes back what a race added before and adds what it adds now.
+    pub(crate) fn recount(&mut self, before: Career, now: Career) {
+        let count = |total: u32, before: u32, now: u32| total.saturating_sub(before).saturating_add(now);
+        self.career = Career {
+            starts: count(self.career.starts, before.starts, now.starts),
+            wins: count(self.career.wins, before.wins, now.wins),
+            places: count(self.career.places, before.places, now.places),
+            total_stakes: self.career.total_stakes.saturating_sub(before.total_stakes).saturating_add(now.total_stakes),
+        };
+    }
+}
+
+/// A horse's profile. The age, which depends on the day of the request, is added when it is served.
+#[derive(Debug, Serialize, JsonSchema)]
+struct HorseProfile<'a> {
+    horse_no: &'a str,
+    horse_name: &'a str,
+    country_of_origin: &'a str,
+    colour: &'a str,
+    sex: &'a str,
+    trainer: &'a str,
+    owner: &'a str,
+    total_stakes: u64,
+    starts: u32,
+    wins: u32,
+    /// Second and third places.
+    places: u32,
+    stakes_currency: &'a str,
+    /// False where the horse is known from cards and results alone.
+    registered: bool,
+}
+
+/// The profile of a horse, if anything is known of it. `latest` is its latest form row.
+pub(crate) fn render(horse_no: &HorseNo, horse: &Horse, latest: Option<&[u8]>) -> Option<Vec<u8>> {
+    let career = horse.career;
+    if let Some(said) = &horse.registration {
+        let earlier = said.career.unwrap_or_default();
+        let profile = HorseProfile {
+            horse_no: horse_no.as_str(),
+            horse_name: said.horse_name.as_str(),
+            country_of_origin: said.country_of_origin.as_str(),
+            colour: said.colour.as_str(),
+            sex: said.sex.as_str(),
+            trainer: said.trainer.as_str(),
+            owner: said.owner.as_str(),
+            total_stakes: earlier.total_stakes.saturating_add(career.total_stakes),
+            starts: earlier.starts.saturating_add(career.starts),
+            wins: earlier.wins.saturating_add(career.wins),
+            places: earlier.places.saturating_add(career.places),
+            stakes_currency: said.stakes_currency.as_ref().map_or("", Text::as_str),
+            registered: true,
+        };
+        return Some(with_birth(Birth::of(said), &profile));
+    }
+    let seen = Seen::of(latest?);
+    let profile = HorseProfile {
+        horse_no: horse_no.as_str(),
+        horse_name: &seen.horse_name,
+        country_of_origin: "",
+        colour: "",
+        sex: "",
+        trainer: &seen.trainer,
+        owner: "",
+        total_stakes: career.total_stakes,
+        starts: career.starts,
+        wins: career.wins,
+        places: career.places,
+        stakes_currency: "",
+        registered: false,
+    };
+    Some(with_birth(None, &profile))
+}
+
+/// What a form row tells of the horse itself.
+#[derive(Default, Deserialize)]
+struct Seen {
+    horse_name: String,
+    trainer: String,
+}
+
+impl Seen {
+    fn of(row: &[u8]) -> Self {
+        Kind::split(row).and_then(|(_, json)| serde_json::from_slice(json).ok()).unwrap_or_default()
+    }
+}
+
+/// The bytes before the JSON: birth year (two bytes, big endian) and hemisphere; all zero where it is not known.
+const BIRTH_BYTES: usize = 3;
+
+fn with_birth(birth: Option<Birth>, profile: &HorseProfile<'_>) -> Vec<u8> {
+    let [high, low] = birth.map_or(0, |b| b.year).to_be_bytes();
+    let mut value = vec![high, low, u8::from(birth.is_some_and(|b| b.southern))];
+    value.extend(json(profile));
+    value
+}
+
+/// The profile as it is served on a day. `None` if the value is no profile.
+#[must_use]
+pub fn serve(value: &[u8], today: RacingDate) -> Option<Vec<u8>> {
+    let (&[high, low, southern], json) = value.split_first_chunk::<BIRTH_BYTES>()?;
+    let year = i16::from_be_bytes([high, low]);
+    let age = if year == 0 { 0 } else { Birth { year, southern: southern == 1 }.age_on(today) };
+    let open = json.strip_suffix(b"}")?;
+    let mut body = Vec::with_capacity(json.len() + 12);
+    body.extend_from_slice(open);
+    body.extend_from_slice(b",\"age\":");
+    body.extend_from_slice(age.to_string().as_bytes());
+    body.push(b'}');
+    Some(body)
+}
+
+pub(crate) fn schema() -> schemars::Schema {
+    let mut schema = schemars::schema_for!(HorseProfile<'_>);
+    schema.pointer_mut("/properties").and_then(|p| p.as_object_mut()).map(|properties| {
+        properties.insert(
+            "age".into(),
+            serde_json::json!({ "type": "integer", "minimum": 0, "description": "The official age in years on the day of the request." }),
+        )
+    });
+    if let Some(required) = schema.pointer_mut("/required").and_then(|r| r.as_array_mut()) {
+        required.push("age".into());
+    }
+    schema
+}

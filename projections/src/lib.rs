@@ -1,0 +1,49 @@
+//! What it means now: pure folds of racing events into views, and the store that keeps them.
+//!
+//! A read model is a file of its own: [`race_card`], [`race_result`], [`horse_form`], [`horse_profile`],
+//! [`meetings`], [`odds_board`], [`rejections`]. Each turns state into the JSON that is served, byte for byte; none
+//! does I/O, reads a clock or can fail. [`Projection`] drives them over a batch of the log and commits what they
+//! say, with the checkpoint that it reflects, in one atomic batch of the [`Store`].
+
+mod birth;
+mod digest;
+pub mod horse_form;
+pub mod horse_profile;
+pub mod keys;
+pub mod meetings;
+pub mod odds_board;
+mod projection;
+mod race;
+pub mod race_card;
+pub mod race_result;
+pub mod rejections;
+mod store;
+mod venue;
+
+pub use birth::Birth;
+pub use digest::Digest;
+pub use projection::{BATCH_MESSAGES_MAX, BoardUpdate, Message, Projection, Step, Tally};
+pub use race::Race;
+pub use store::{Checkpoint, LogIdentity, SCHEMA_VERSION, Store, StoreError, View};
+pub use venue::venue_name;
+
+/// Names every view's schema, for the description of the HTTP interface.
+#[must_use]
+pub fn view_schemas() -> Vec<(&'static str, schemars::Schema)> {
+    vec![
+        ("HorseProfile", horse_profile::schema()),
+        ("FormRow", horse_form::schema()),
+        ("RaceResult", race_result::schema()),
+        ("ResultRevision", race_result::revision_schema()),
+        ("RaceCard", race_card::schema()),
+        ("Meeting", meetings::schema()),
+        ("OddsBoard", odds_board::schema()),
+        ("OddsTick", odds_board::tick_schema()),
+        ("Rejection", rejections::schema()),
+    ]
+}
+
+/// Writes a view. Views are plain structs with string keys, so this cannot fail.
+fn json<T: serde::Serialize>(view: &T) -> Vec<u8> {
+    serde_json::to_vec(view).expect("views have string keys and no failing field")
+}

@@ -1,0 +1,233 @@
+//! The odds board of a race: current, opening and previous prices, and every quote in order.
+
+use std::collections::BTreeMap;
+
+use events::{Envelope, HorseNo, Moment, Odds, OddsQuoted, PriceState, QuotedRunner, RaceKey, Recorded, Text};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Race, json};
+
+/// Quotes in one value of the history: about 10 KiB, so that a value stays small and a full chunk is never rewritten.
+pub(crate) const TICKS_PER_CHUNK: u32 = 32;
+
+/// The prices of a race, and the place in the log that they are of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Board {
+    /// The latest event that changed the image; 0 before the first.
+    pub(crate) seq: u64,
+    prev_seq: u64,
+    recorded_at: Option<Moment>,
+    time: Option<Moment>,
+    last_id: String,
+    /// Quotes in the history.
+    pub(crate) ticks: u32,
+    runners: BTreeMap<HorseNo, Price>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Price {
+    name: Text,
+    number: u16,
+    win: Option<Odds>,
+    place: Option<Odds>,
+    state: Option<PriceState>,
+    opening: Option<Odds>,
+    previous: Option<Odds>,
+}
+
+/// What a quote did to a board.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quote {
+    /// It is the quote that came last, said again.
+    Repeated,
+    /// It is older than what the board shows: it is history, and changes nothing.
+    Stale,
+    /// It is what the board shows now.
+    Shown,
+}
+
+impl Board {
+    /// Takes in a quote.
+    pub(crate) fn quote(&mut self, recorded: &Recorded, quote: &OddsQuoted) -> Quote {
+        let Envelope { id, time, .. } = &recorded.envelope;
+        if self.last_id == *id {
+            return Quote::Repeated;
+        }
+        self.last_id.clone_from(id);
+        self.ticks += 1;
+        if self.time.is_some_and(|shown| *time < shown) {
+            return Quote::Stale;
+        }
+        self.time = Some(*time);
+        for runner in &quote.runners {
+            self.price(runner);
+        }
+        self.touch(recorded.seq, recorded.recorded_at);
+        Quote::Shown
+    }
+
+    /// Notes that the event at `seq` changed the image.
+    pub(crate) fn touch(&mut self, seq: u64, recorded_at: Moment) {
+        self.prev_seq = std::mem::replace(&mut self.seq, seq);
+        self.recorded_at = Some(recorded_at);
+    }
+
+    fn price(&mut self, quoted: &QuotedRunner) {
+        let Some(price) = self.runners.get_mut(&quoted.horse_no) else {
+            let first = Price {
+                name: quoted.horse_name.clone().unwrap_or_default(),
+                number: quoted.number.unwrap_or(0),
+                win: quoted.win,
+                place: quoted.place,
+                state: quoted.state,
+                opening: quoted.win,
+                previous: None,
+            };
+            self.runners.insert(quoted.horse_no.clone(), first);
+            return;
+        };
+        if let Some(name) = &quoted.horse_name {
+            price.name.clone_from(name);
+        }
+        price.number = quoted.number.unwrap_or(price.number);
+        if quoted.win != price.win {
+            price.previous = price.win.or(price.previous);
+            price.win = quoted.win;
+        }
+        price.opening = price.opening.or(quoted.win);
+        price.place = quoted.place.or(if quoted.win.is_some() { price.place } else { None });
+        price.state = quoted.state;
+    }
+}
+
+/// A race's board. With `"event":"odds_update"` before it, it is the message of the live channel.
+#[derive(Debug, Serialize, JsonSchema)]
+struct OddsBoard<'a> {
+    date: String,
+    venue: &'a str,
+    venue_code: &'a str,
+    race_number: u16,
+    /// scheduled, open, closed, off, finished, result or abandoned
+    status: &'a str,
+    /// When the log took the latest change, RFC 3339.
+    recorded_at: String,
+    /// The place in the log of the latest change.
+    seq: u64,
+    /// The place in the log of the change before; 0 if there is none.
+    prev_seq: u64,
+    runners: Vec<Line<'a>>,
+}
+
+/// A runner on the board. A price is null where there is none, and `state` says why.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Line<'a> {
+    horse_no: &'a str,
+    number: u16,
+    horse_name: &'a str,
+    #[schemars(with = "Option<f64>")]
+    win: Option<Odds>,
+    #[schemars(with = "Option<f64>")]
+    place: Option<Odds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    state: Option<PriceState>,
+    /// The first win price.
+    #[schemars(with = "Option<f64>")]
+    opening: Option<Odds>,
+    /// The win price before this one.
+    #[schemars(with = "Option<f64>")]
+    previous: Option<Odds>,
+}
+
+/// The board of a race, runners in the order of their numbers.
+#[must_use]
+pub fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
+    let mut runners: Vec<Line<'_>> = board.runners.iter().map(|(horse_no, price)| line(race, horse_no, price)).collect();
+    runners.sort_by_key(|line| line.number);
+    json(&OddsBoard {
+        date: key.date.to_string(),
+        venue: race.venue_name(key),
+        venue_code: key.venue.as_str(),
+        race_number: key.race_number.get(),
+        status: race.status().as_str(),
+        recorded_at: board.recorded_at.map(|time| time.to_string()).unwrap_or_default(),
+        seq: board.seq,
+        prev_seq: board.prev_seq,
+        runners,
+    })
+}
+
+fn line<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> Line<'a> {
+    let card = race.declared_runner(horse_no);
+    let scratched = race.withdrawn.contains_key(horse_no);
+    Line {
+        horse_no: horse_no.as_str(),
+        number: card.map_or(price.number, |c| c.number),
+        horse_name: card.map_or(&price.name, |c| c.horse_name.or(&price.name)).as_str(),
+        win: price.win.filter(|_| !scratched),
+        place: price.place.filter(|_| !scratched),
+        state: if scratched { Some(PriceState::Scratched) } else { price.state },
+        opening: price.opening,
+        previous: price.previous,
+    }
+}
+
+/// A quote in the history.
+#[derive(Debug, Serialize, JsonSchema)]
+struct OddsTick<'a> {
+    seq: u64,
+    /// When it was quoted, RFC 3339.
+    time: String,
+    /// When the log took it, RFC 3339.
+    recorded_at: String,
+    source: &'a str,
+    /// Older than what the board showed: it changed nothing.
+    stale: bool,
+    runners: Vec<TickRunner<'a>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct TickRunner<'a> {
+    horse_no: &'a str,
+    #[schemars(with = "Option<f64>")]
+    win: Option<Odds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<f64>")]
+    place: Option<Odds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    state: Option<PriceState>,
+}
+
+/// Appends a quote to a chunk: JSON objects with commas between them.
+pub(crate) fn append_tick(chunk: &mut Vec<u8>, recorded: &Recorded, quote: &OddsQuoted, stale: bool) {
+    if !chunk.is_empty() {
+        chunk.push(b',');
+    }
+    chunk.extend(json(&OddsTick {
+        seq: recorded.seq,
+        time: recorded.envelope.time.to_string(),
+        recorded_at: recorded.recorded_at.to_string(),
+        source: &recorded.envelope.source,
+        stale,
+        runners: quote
+            .runners
+            .iter()
+            .map(|runner| TickRunner {
+                horse_no: runner.horse_no.as_str(),
+                win: runner.win,
+                place: runner.place,
+                state: runner.state,
+            })
+            .collect(),
+    }));
+}
+
+pub(crate) fn schema() -> schemars::Schema {
+    schemars::schema_for!(OddsBoard<'_>)
+}
+
+pub(crate) fn tick_schema() -> schemars::Schema {
+    schemars::schema_for!(OddsTick<'_>)
+}

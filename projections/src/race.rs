@@ -1,0 +1,194 @@
+//! [`Race`]: what has been said of one race, and what of it is in force.
+
+use std::collections::BTreeMap;
+
+use events::{
+    DeclaredRunner, Event, HorseNo, RaceDeclared, RaceKey, RaceStatus, ResultDeclared, ResultVoided, Text,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::venue_name;
+
+/// What of all that was said of a race is in force.
+///
+/// A card replaces the card before it, with the riders and the going that were changed since. A withdrawal stands until
+/// a reinstatement. Of two result statements the one with the higher revision stands, of equals the later one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Race {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) card: Option<RaceDeclared>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    riders: BTreeMap<HorseNo, Rider>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    going: Option<Text>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) withdrawn: BTreeMap<HorseNo, Text>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status: Option<RaceStatus>,
+    #[serde(default, skip_serializing_if = "Text::is_empty")]
+    pub(crate) status_reason: Text,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) result: Option<Statement>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    statement_ids: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    statements: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// A result is amended a handful of times in a lifetime; beyond this an old repetition is listed again.
+const STATEMENT_IDS_MAX: usize = 256;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Rider {
+    jockey: Text,
+    weight: Option<u16>,
+}
+
+/// A statement of how the race ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Statement {
+    Declared(ResultDeclared),
+    Voided(ResultVoided),
+}
+
+impl Statement {
+    pub(crate) fn revision(&self) -> u32 {
+        match self {
+            Self::Declared(result) => result.revision,
+            Self::Voided(void) => void.revision,
+        }
+    }
+}
+
+/// What an event did to a race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing that was not so before.
+    None,
+    /// Something is in force that was not.
+    Changed,
+    /// A statement of a result, the `index`th of this race. It may be in force, or stale.
+    Stated { index: u32, in_force: bool },
+}
+
+impl Race {
+    /// Applies an event about this race. Events of other kinds change nothing.
+    pub(crate) fn apply(&mut self, event_id: &str, event: &Event) -> Effect {
+        match event {
+            Event::RaceDeclared(card) => {
+                if self.card.as_ref() == Some(card) {
+                    return Effect::None;
+                }
+                self.card = Some(card.clone());
+                self.riders.clear();
+                self.going = None;
+                Effect::Changed
+            }
+            Event::RunnerWithdrawn(fact) => {
+                let reason = fact.reason.clone().unwrap_or_default();
+                changed(self.withdrawn.insert(fact.horse_no.clone(), reason.clone()) != Some(reason))
+            }
+            Event::RunnerReinstated(fact) => changed(self.withdrawn.remove(&fact.horse_no).is_some()),
+            Event::RiderChanged(fact) => {
+                let rider = Rider { jockey: fact.jockey.clone(), weight: fact.weight };
+                changed(self.riders.insert(fact.horse_no.clone(), rider.clone()) != Some(rider))
+            }
+            Event::GoingChanged(fact) => changed(self.going.replace(fact.going.clone()).as_ref() != Some(&fact.going)),
+            Event::RaceStatusChanged(fact) => {
+                let reason = fact.reason.clone().unwrap_or_default();
+                let same_reason = std::mem::replace(&mut self.status_reason, reason.clone()) == reason;
+                changed(self.status.replace(fact.status) != Some(fact.status) || !same_reason)
+            }
+            Event::ResultDeclared(result) => self.state(event_id, Statement::Declared(result.clone())),
+            Event::ResultVoided(void) => self.state(event_id, Statement::Voided(void.clone())),
+            Event::HorseRegistered(_) | Event::OddsQuoted(_) => Effect::None,
+        }
+    }
+
+    fn state(&mut self, event_id: &str, statement: Statement) -> Effect {
+        if self.statement_ids.iter().any(|id| id == event_id) || self.result.as_ref() == Some(&statement) {
+            return Effect::None;
+        }
+        if self.statement_ids.len() == STATEMENT_IDS_MAX {
+            self.statement_ids.remove(0);
+        }
+        self.statement_ids.push(event_id.to_owned());
+        let index = self.statements;
+        self.statements += 1;
+        let in_force = self.result.as_ref().is_none_or(|current| statement.revision() >= current.revision());
+        if in_force {
+            self.result = Some(statement);
+        }
+        Effect::Stated { index, in_force }
+    }
+
+    /// Where the race stands: a result that is in force says more than any status.
+    #[must_use]
+    pub fn status(&self) -> RaceStatus {
+        match (&self.result, self.status) {
+            (Some(Statement::Declared(_)), _) => RaceStatus::Result,
+            (Some(Statement::Voided(_)), _) => RaceStatus::Abandoned,
+            (None, status) => status.unwrap_or_default(),
+        }
+    }
+
+    /// The declared result in force.
+    pub(crate) fn declared(&self) -> Option<&ResultDeclared> {
+        match &self.result {
+            Some(Statement::Declared(result)) => Some(result),
+            _ => None,
+        }
+    }
+
+    /// The racecourse's name, as far as this race knows it.
+    pub(crate) fn venue_name<'a>(&'a self, key: &'a RaceKey) -> &'a str {
+        let said = self.declared().and_then(|result| result.venue_name.as_ref());
+        venue_name(&key.venue, said.or_else(|| self.card.as_ref()?.venue_name.as_ref()))
+    }
+
+    /// The race's name; empty where nobody said it.
+    pub(crate) fn name(&self) -> &str {
+        let said = self.declared().and_then(|result| result.race_name.as_ref()).filter(|name| !name.is_empty());
+        said.or_else(|| Some(&self.card.as_ref()?.race_name)).map_or("", Text::as_str)
+    }
+
+    /// Metres; 0 where nobody said it.
+    pub(crate) fn distance(&self) -> u32 {
+        let said = self.declared().and_then(|result| result.distance).filter(|metres| *metres > 0);
+        said.or_else(|| Some(self.card.as_ref()?.distance)).unwrap_or(0)
+    }
+
+    /// The class; empty where nobody said it.
+    pub(crate) fn class(&self) -> &str {
+        self.card.as_ref().map_or("", |card| card.class.as_str())
+    }
+
+    /// The going: the result's, else as last changed, else the card's.
+    pub(crate) fn going(&self) -> &str {
+        let said = self.declared().and_then(|result| result.going.as_ref()).filter(|going| !going.is_empty());
+        said.or(self.going.as_ref()).or_else(|| self.card.as_ref()?.going.as_ref()).map_or("", Text::as_str)
+    }
+
+    /// A horse's line on the card.
+    pub(crate) fn declared_runner(&self, horse_no: &HorseNo) -> Option<&DeclaredRunner> {
+        self.card.as_ref()?.runners.iter().find(|runner| runner.horse_no == *horse_no)
+    }
+
+    /// Who rides a runner of the card now, and with what weight.
+    pub(crate) fn rider<'a>(&'a self, runner: &'a DeclaredRunner) -> (&'a Text, u16) {
+        match self.riders.get(&runner.horse_no) {
+            Some(rider) => (&rider.jockey, rider.weight.unwrap_or(runner.weight)),
+            None => (&runner.jockey, runner.weight),
+        }
+    }
+}
+
+fn changed(changed: bool) -> Effect {
+    if changed { Effect::Changed } else { Effect::None }
+}

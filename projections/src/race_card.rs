@@ -1,0 +1,84 @@
+//! The race card: who is to run.
+
+use events::{Moment, RaceKey, Text};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{Race, json};
+
+/// A race of a card, without the meeting's fields, which stand before it in an answer.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RaceCard<'a> {
+    race_number: u16,
+    race_name: &'a str,
+    /// Metres; 0 where it is not known.
+    distance: u32,
+    class: &'a str,
+    going: &'a str,
+    /// scheduled, open, closed, off, finished, result or abandoned
+    status: &'a str,
+    status_reason: &'a str,
+    /// RFC 3339; empty where it is not known.
+    off_time: String,
+    runners: Vec<Runner<'a>>,
+    /// Withdrawn runners.
+    withdrawn: Vec<Withdrawn<'a>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Runner<'a> {
+    horse_no: &'a str,
+    horse_name: &'a str,
+    number: u16,
+    jockey: &'a str,
+    trainer: &'a str,
+    draw: u16,
+    /// Pounds carried.
+    weight: u16,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Withdrawn<'a> {
+    #[serde(flatten)]
+    runner: Runner<'a>,
+    reason: &'a str,
+}
+
+/// The card of a race, once one was declared.
+#[must_use]
+pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
+    let card = race.card.as_ref()?;
+    let (mut runners, mut withdrawn) = (Vec::with_capacity(card.runners.len()), Vec::new());
+    for runner in &card.runners {
+        let (jockey, weight) = race.rider(runner);
+        let row = Runner {
+            horse_no: runner.horse_no.as_str(),
+            horse_name: runner.horse_name.as_str(),
+            number: runner.number,
+            jockey: jockey.as_str(),
+            trainer: runner.trainer.as_str(),
+            draw: runner.draw,
+            weight,
+        };
+        match race.withdrawn.get(&runner.horse_no) {
+            None => runners.push(row),
+            Some(reason) => withdrawn.push(Withdrawn { runner: row, reason: reason.as_str() }),
+        }
+    }
+    Some(json(&RaceCard {
+        race_number: key.race_number.get(),
+        race_name: race.name(),
+        distance: race.distance(),
+        class: race.class(),
+        going: race.going(),
+        status: race.status().as_str(),
+        status_reason: Text::as_str(&race.status_reason),
+        off_time: card.off_time.map(|time: Moment| time.to_string()).unwrap_or_default(),
+        runners,
+        withdrawn,
+    }))
+}
+
+pub(crate) fn schema() -> schemars::Schema {
+    schemars::schema_for!(RaceCard<'_>)
+}

@@ -1,0 +1,218 @@
+//! The result of a race, and every statement that was made of it.
+
+use events::{Envelope, Event, HorseNo, RaceKey, ResultRunner, ResultStatus, Text};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::race::Statement;
+use crate::{Race, json};
+
+/// A withdrawn runner that the result does not name stands in it with this outcome.
+const SCRATCHED: &str = "SCR";
+
+/// A race's result, without the meeting's fields, which stand before it in an answer.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RaceResult<'a> {
+    race_number: u16,
+    race_name: &'a str,
+    /// Metres; 0 where it is not known.
+    distance: u32,
+    class: &'a str,
+    going: &'a str,
+    /// provisional, official or void
+    status: &'a str,
+    revision: u32,
+    reason: &'a str,
+    /// Placed runners, in the order of their positions. A dead heat repeats a position.
+    runners: Vec<Placed<'a>>,
+    /// Runners without an official placing.
+    unplaced: Vec<Unplaced<'a>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Placed<'a> {
+    position: u16,
+    #[serde(flatten)]
+    runner: Runner<'a>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Unplaced<'a> {
+    /// Why there is no placing: PU, UR, FE, DNF, DISQ, WV, ...
+    outcome: &'a str,
+    #[serde(flatten)]
+    runner: Runner<'a>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Runner<'a> {
+    horse_no: &'a str,
+    horse_name: &'a str,
+    number: u16,
+    jockey: &'a str,
+    trainer: &'a str,
+    /// m:ss.cc; empty where it is not known.
+    finish_time: String,
+    /// Decimal; 0 where it is not known.
+    #[schemars(with = "f64")]
+    win_odds: Box<RawValue>,
+    /// Whole units of the currency.
+    stakes: u64,
+}
+
+/// The result of a race, once one was declared or voided.
+#[must_use]
+pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
+    let (status, reason) = match race.result.as_ref()? {
+        Statement::Declared(result) => (
+            match result.status {
+                ResultStatus::Provisional => "provisional",
+                ResultStatus::Official => "official",
+            },
+            &result.reason,
+        ),
+        Statement::Voided(void) => ("void", &void.reason),
+    };
+    let said = race.declared().map_or(&[][..], |result| &result.runners[..]);
+    let mut runners = Vec::with_capacity(said.len());
+    let mut unplaced = Vec::new();
+    for runner in said {
+        match (runner.position, &runner.outcome) {
+            (Some(position), _) => runners.push(Placed { position, runner: row(race, runner) }),
+            (None, Some(outcome)) => unplaced.push(Unplaced { outcome: outcome.as_str(), runner: row(race, runner) }),
+            (None, None) => {}
+        }
+    }
+    unplaced.extend(scratched(race, said));
+    runners.sort_by_key(|placed| placed.position);
+    Some(json(&RaceResult {
+        race_number: key.race_number.get(),
+        race_name: race.name(),
+        distance: race.distance(),
+        class: race.class(),
+        going: race.going(),
+        status,
+        revision: race.result.as_ref().map_or(0, Statement::revision),
+        reason: reason.as_ref().map_or("", Text::as_str),
+        runners,
+        unplaced,
+    }))
+}
+
+fn row<'a>(race: &'a Race, runner: &'a ResultRunner) -> Runner<'a> {
+    let card = race.declared_runner(&runner.horse_no);
+    let text = |said: &'a Text, on_card: Option<&'a Text>| on_card.map_or(said, |on_card| said.or(on_card)).as_str();
+    Runner {
+        horse_no: runner.horse_no.as_str(),
+        horse_name: text(&runner.horse_name, card.map(|c| &c.horse_name)),
+        number: runner.number.or(card.map(|c| c.number)).unwrap_or(0),
+        jockey: text(&runner.jockey, card.map(|c| race.rider(c).0)),
+        trainer: text(&runner.trainer, card.map(|c| &c.trainer)),
+        finish_time: finish_time(runner),
+        win_odds: win_odds(runner),
+        stakes: runner.stakes.unwrap_or(0),
+    }
+}
+
+/// The runners that were withdrawn from the card and that a declared result leaves out.
+fn scratched<'a>(race: &'a Race, said: &'a [ResultRunner]) -> impl Iterator<Item = Unplaced<'a>> {
+    let left_out = |horse_no: &HorseNo| !said.is_empty() && said.iter().all(|runner| runner.horse_no != *horse_no);
+    let card = race.card.iter().flat_map(|card| &card.runners);
+    card.filter(move |c| race.withdrawn.contains_key(&c.horse_no) && left_out(&c.horse_no)).map(|c| Unplaced {
+        outcome: SCRATCHED,
+        runner: Runner {
+            horse_no: c.horse_no.as_str(),
+            horse_name: c.horse_name.as_str(),
+            number: c.number,
+            jockey: race.rider(c).0.as_str(),
+            trainer: c.trainer.as_str(),
+            finish_time: String::new(),
+            win_odds: number(0),
+            stakes: 0,
+        },
+    })
+}
+
+pub(crate) fn finish_time(runner: &ResultRunner) -> String {
+    runner.finish_time.map(|time| time.to_string()).unwrap_or_default()
+}
+
+/// The exact price as a JSON number; 0 where there is none.
+pub(crate) fn win_odds(runner: &ResultRunner) -> Box<RawValue> {
+    runner.win_odds.map_or_else(|| number(0), number)
+}
+
+fn number(number: impl ToString) -> Box<RawValue> {
+    RawValue::from_string(number.to_string()).expect("a decimal number is JSON")
+}
+
+/// A statement of a result, in force or not.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Revision<'a> {
+    /// declared or voided
+    statement: &'a str,
+    revision: u32,
+    /// provisional, official or void
+    status: &'a str,
+    reason: &'a str,
+    /// When it was said, RFC 3339.
+    time: String,
+    source: &'a str,
+    event_id: &'a str,
+    /// A lower revision than the one that was in force: it changed nothing.
+    stale: bool,
+    runners: Vec<RevisionRunner<'a>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct RevisionRunner<'a> {
+    horse_no: &'a str,
+    /// 0 where there is none.
+    position: u16,
+    /// Empty where there is a position.
+    outcome: &'a str,
+    finish_time: String,
+}
+
+/// A statement as it stands in the list of revisions.
+pub(crate) fn render_revision(envelope: &Envelope, in_force: bool) -> Vec<u8> {
+    let (statement, revision, status, reason, runners) = match &envelope.event {
+        Event::ResultDeclared(result) => {
+            let status = match result.status {
+                ResultStatus::Provisional => "provisional",
+                ResultStatus::Official => "official",
+            };
+            ("declared", result.revision, status, &result.reason, &result.runners[..])
+        }
+        Event::ResultVoided(void) => ("voided", void.revision, "void", &void.reason, &[][..]),
+        _ => ("", 0, "", &None, &[][..]),
+    };
+    json(&Revision {
+        statement,
+        revision,
+        status,
+        reason: reason.as_ref().map_or("", Text::as_str),
+        time: envelope.time.to_string(),
+        source: &envelope.source,
+        event_id: &envelope.id,
+        stale: !in_force,
+        runners: runners
+            .iter()
+            .map(|runner| RevisionRunner {
+                horse_no: runner.horse_no.as_str(),
+                position: runner.position.unwrap_or(0),
+                outcome: runner.outcome.as_ref().map_or("", |outcome| outcome.as_str()),
+                finish_time: finish_time(runner),
+            })
+            .collect(),
+    })
+}
+
+pub(crate) fn schema() -> schemars::Schema {
+    schemars::schema_for!(RaceResult<'_>)
+}
+
+pub(crate) fn revision_schema() -> schemars::Schema {
+    schemars::schema_for!(Revision<'_>)
+}
