@@ -1,0 +1,17 @@
+//! Railbird, an event-sourced horse racing data service: adapters between the world and the pure crates
+//! [`events`] and [`projections`].
+
+pub mod app;
+pub mod cli;
+pub mod clock;
+pub mod feed;
+pub mod http;
+pub mod import;
+pub mod keys;
+pub mod log;
+pub mod metrics;
+pub mod projector;
+pub mod shutdown;
+pub mod simulate;
+pub mod views;
+mod ws;

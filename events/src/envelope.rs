@@ -6,13 +6,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::event::cut_reason;
+use crate::object::Object;
 use crate::{DecodeError, Event, Moment};
 
 /// The largest event that is taken. A card of 64 runners is about 12 KiB.
 pub const EVENT_BYTES_MAX: usize = 64 * 1024;
 
 /// Identifiers and sources are short; a bound keeps every view small.
-const ATTRIBUTE_BYTES_MAX: usize = 128;
+pub(crate) const ATTRIBUTE_BYTES_MAX: usize = 128;
 
 /// An event with its identity and clocks: a CloudEvents 1.0 JSON object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,10 +62,17 @@ impl Envelope {
     pub fn derived(source: &str, time: Moment, event: Event) -> Self {
         /// The namespace of identities derived by railbird (a random UUID, fixed for ever).
         const NAMESPACE: Uuid = Uuid::from_u128(0x6f1b_0c1e_8a0f_4b52_9d55_7c1d_0a6b_3e91);
-        let data = event.data().expect("facts have string keys and no failing field");
+        let data = event
+            .data()
+            .expect("facts have string keys and no failing field");
         let content = format!("{source}\n{time}\n{}\n{data}", event.type_name());
         let id = Uuid::new_v5(&NAMESPACE, content.as_bytes()).to_string();
-        Self { id, source: source.to_owned(), time, event }
+        Self {
+            id,
+            source: source.to_owned(),
+            time,
+            event,
+        }
     }
 
     /// Reads an event from the bytes of a message and the subject that it came on.
@@ -76,7 +85,10 @@ impl Envelope {
         if subject == expected {
             Ok(envelope)
         } else {
-            Err(DecodeError::SubjectMismatch { subject: subject.to_owned(), expected })
+            Err(DecodeError::SubjectMismatch {
+                subject: cut_reason(subject),
+                expected,
+            })
         }
     }
 
@@ -88,24 +100,42 @@ impl Envelope {
         if bytes.len() > EVENT_BYTES_MAX {
             return Err(DecodeError::TooLarge { bytes: bytes.len() });
         }
-        let wire: Wire<'_> = serde_json::from_slice(bytes).map_err(|e| DecodeError::NotCloudEvent(e.to_string()))?;
+        let Object(wire): Object<Wire<'_>> = serde_json::from_slice(bytes)
+            .map_err(|e| DecodeError::NotCloudEvent(cut_reason(&e.to_string())))?;
         if !matches!(&*wire.specversion, "1.0") {
-            return Err(DecodeError::NotCloudEvent(format!("specversion is {:?}, not 1.0", cut(&wire.specversion))));
+            return Err(DecodeError::NotCloudEvent(format!(
+                "specversion is {:?}, not 1.0",
+                cut(&wire.specversion)
+            )));
         }
         for (name, value) in [("id", &wire.id), ("source", &wire.source)] {
-            if value.is_empty() || value.len() > ATTRIBUTE_BYTES_MAX || value.chars().any(char::is_control) {
-                return Err(DecodeError::NotCloudEvent(format!("{name} is 1 to {ATTRIBUTE_BYTES_MAX} bytes of text, not {:?}", cut(value))));
+            if value.is_empty()
+                || value.len() > ATTRIBUTE_BYTES_MAX
+                || value.chars().any(char::is_control)
+            {
+                return Err(DecodeError::NotCloudEvent(format!(
+                    "{name} is 1 to {ATTRIBUTE_BYTES_MAX} bytes of text, not {:?}",
+                    cut(value)
+                )));
             }
         }
         let event = Event::parse(&wire.type_name, wire.data.get())?;
         event.check()?;
-        Ok(Self { id: wire.id.into_owned(), source: wire.source.into_owned(), time: wire.time, event })
+        Ok(Self {
+            id: wire.id.into_owned(),
+            source: wire.source.into_owned(),
+            time: wire.time,
+            event,
+        })
     }
 
     /// The bytes of a message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let data = self.event.data().expect("facts have string keys and no failing field");
+        let data = self
+            .event
+            .data()
+            .expect("facts have string keys and no failing field");
         let wire = Wire {
             specversion: "1.0".into(),
             id: self.id.as_str().into(),

@@ -18,7 +18,10 @@ impl ParseError {
             Some((end, _)) => format!("{}…", &found[..end]),
             None => found,
         };
-        Self { expected, found: cut }
+        Self {
+            expected,
+            found: cut,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use serde::de::Error as _;
 use serde_json::value::RawValue;
 
 use crate::facts::{horse, odds, race, result};
+use crate::object::Object;
 use crate::{DecodeError, RaceKey, Subject};
 
 /// The largest number that a count of the wire may hold where a sum is made of it: sums of a million such
@@ -57,8 +58,10 @@ macro_rules! events {
                 }
             }
 
-            pub(crate) fn data_schemas() -> Vec<(&'static str, schemars::Schema)> {
-                vec![$(($type, schemars::schema_for!($payload))),*]
+            pub(crate) fn data_schemas(
+                settings: &schemars::generate::SchemaSettings,
+            ) -> Vec<(&'static str, schemars::Schema)> {
+                vec![$(($type, settings.clone().into_generator().into_root_schema_for::<$payload>())),*]
             }
         }
     };
@@ -100,7 +103,11 @@ impl Event {
         let (distance, stakes) = match self {
             Self::HorseRegistered(fact) => {
                 fact.check()?;
-                (None, fact.career.map(|career| ("data.career.total_stakes".to_owned(), career.total_stakes)))
+                (
+                    None,
+                    fact.career
+                        .map(|career| ("data.career.total_stakes".to_owned(), career.total_stakes)),
+                )
             }
             Self::RaceDeclared(fact) => {
                 fact.check()?;
@@ -108,8 +115,14 @@ impl Event {
             }
             Self::ResultDeclared(fact) => {
                 fact.check()?;
-                let too_much = fact.runners.iter().position(|r| r.stakes.is_some_and(|s| s > STAKES_MAX));
-                (fact.distance, too_much.map(|index| (format!("data.runners[{index}].stakes"), u64::MAX)))
+                let too_much = fact
+                    .runners
+                    .iter()
+                    .position(|r| r.stakes.is_some_and(|s| s > STAKES_MAX));
+                (
+                    fact.distance,
+                    too_much.map(|index| (format!("data.runners[{index}].stakes"), u64::MAX)),
+                )
             }
             Self::OddsQuoted(fact) => {
                 fact.check()?;
@@ -118,38 +131,54 @@ impl Event {
             _ => (None, None),
         };
         if distance.is_some_and(|metres| metres > DISTANCE_METRES_MAX) {
-            return Err(crate::facts::invalid("data.distance", format!("a distance is 0 to {DISTANCE_METRES_MAX} metres")));
+            return Err(crate::facts::invalid(
+                "data.distance",
+                format!("a distance is 0 to {DISTANCE_METRES_MAX} metres"),
+            ));
         }
         match stakes {
-            Some((path, stakes)) if stakes > STAKES_MAX => Err(crate::facts::invalid(path, format!("stakes are 0 to {STAKES_MAX}"))),
+            Some((path, stakes)) if stakes > STAKES_MAX => Err(crate::facts::invalid(
+                path,
+                format!("stakes are 0 to {STAKES_MAX}"),
+            )),
             _ => Ok(()),
         }
     }
 }
 
 fn parse_data<'de, T: serde::Deserialize<'de>>(data: &'de str) -> Result<T, DecodeError> {
-    serde_json::from_str(data).map_err(|_| {
+    let object = serde_json::from_str(data).map_err(|_| {
         // Only what is wrong pays for finding the path to it.
         let mut json = serde_json::Deserializer::from_str(data);
-        let error = match serde_path_to_error::deserialize::<_, T>(&mut json) {
+        let error = match serde_path_to_error::deserialize::<_, Object<T>>(&mut json) {
             Err(error) => error,
-            Ok(_) => return DecodeError::NotCloudEvent(serde_json::Error::custom("data after the end").to_string()),
+            Ok(_) => {
+                return DecodeError::NotCloudEvent(
+                    serde_json::Error::custom("data after the end").to_string(),
+                );
+            }
         };
         let path = match error.path().to_string() {
             root if root == "." => "data".to_owned(),
             path => format!("data.{path}"),
         };
-        DecodeError::Invalid { path, reason: without_place(&error.into_inner().to_string()) }
-    })
+        DecodeError::Invalid {
+            path,
+            reason: without_place(&error.into_inner().to_string()),
+        }
+    });
+    object.map(|Object(data)| data)
 }
 
 /// A line and a column within `data` tell a feeder nothing: the path does.
 fn without_place(message: &str) -> String {
-    let end = message.rfind(" at line ").unwrap_or(message.len());
-    let message = &message[..end];
-    let shown = message.char_indices().nth(REASON_CHARS_MAX).map_or(message.len(), |(i, _)| i);
-    message[..shown].to_owned()
+    cut_reason(&message[..message.rfind(" at line ").unwrap_or(message.len())])
 }
 
 /// A reason quotes bad input only so far.
 const REASON_CHARS_MAX: usize = 300;
+
+/// Cuts a reason, or a part of one, that may quote bad input.
+pub(crate) fn cut_reason(message: &str) -> String {
+    message.chars().take(REASON_CHARS_MAX).collect()
+}

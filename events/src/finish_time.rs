@@ -5,7 +5,9 @@ use std::fmt;
 use crate::ParseError;
 
 /// A finishing time in integer hundredths of a second, under an hour. On the wire `m:ss.cc`: `1:40.79`, `0:56.47`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct FinishTime(u32);
 
@@ -21,7 +23,10 @@ impl FinishTime {
         if (1..Self::HOUR).contains(&hundredths) {
             Ok(Self(hundredths))
         } else {
-            Err(ParseError::new("a finish time is above 0 and under an hour", hundredths))
+            Err(ParseError::new(
+                "a finish time is above 0 and under an hour",
+                hundredths,
+            ))
         }
     }
 
@@ -35,9 +40,17 @@ impl FinishTime {
         let (seconds, hundredths) = rest.split_once('.').ok_or_else(wrong)?;
         let digits = |t: &str, lens: std::ops::RangeInclusive<usize>| {
             let plain = lens.contains(&t.len()) && t.bytes().all(|b| b.is_ascii_digit());
-            if plain { t.parse::<u32>().map_err(|_| wrong()) } else { Err(wrong()) }
+            if plain {
+                t.parse::<u32>().map_err(|_| wrong())
+            } else {
+                Err(wrong())
+            }
         };
-        let (minutes, seconds, hundredths) = (digits(minutes, 1..=2)?, digits(seconds, 2..=2)?, digits(hundredths, 2..=2)?);
+        let (minutes, seconds, hundredths) = (
+            digits(minutes, 1..=2)?,
+            digits(seconds, 2..=2)?,
+            digits(hundredths, 2..=2)?,
+        );
         if seconds >= 60 {
             return Err(wrong());
         }
@@ -53,7 +66,13 @@ impl FinishTime {
 
 impl fmt::Display for FinishTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{:02}.{:02}", self.0 / 6000, self.0 / 100 % 60, self.0 % 100)
+        write!(
+            f,
+            "{}:{:02}.{:02}",
+            self.0 / 6000,
+            self.0 / 100 % 60,
+            self.0 % 100
+        )
     }
 }
 
@@ -92,7 +111,12 @@ mod tests {
 
     #[test]
     fn a_time_is_written_as_minutes_seconds_hundredths() {
-        for (hundredths, text) in [(10_079, "1:40.79"), (5_647, "0:56.47"), (60_233, "10:02.33"), (1, "0:00.01")] {
+        for (hundredths, text) in [
+            (10_079, "1:40.79"),
+            (5_647, "0:56.47"),
+            (60_233, "10:02.33"),
+            (1, "0:00.01"),
+        ] {
             let time = FinishTime::from_hundredths(hundredths).expect("in range");
             assert_eq!(time.to_string(), text);
             assert_eq!(FinishTime::parse(text), Ok(time));
@@ -101,7 +125,10 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
-        for text in ["", "---", "56.47", "1:60.00", "1:40.7", "1:40.790", "-1:40.79", "1:40:79", "60:00.00", "0:00.00", "+1:40.79"] {
+        for text in [
+            "", "---", "56.47", "1:60.00", "1:40.7", "1:40.790", "-1:40.79", "1:40:79", "60:00.00",
+            "0:00.00", "+1:40.79",
+        ] {
             assert!(FinishTime::parse(text).is_err(), "{text}");
         }
     }

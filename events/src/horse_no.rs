@@ -7,7 +7,9 @@ use crate::ParseError;
 /// A horse's lasting identifier, such as `HK_2016_A123`: 1 to 32 of `A-Z a-z 0-9 _ -`.
 ///
 /// In Hong Kong the short brand (`A123`) is given again after some years, so the year belongs in it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[serde(try_from = "String")]
 pub struct HorseNo(String);
 
@@ -26,7 +28,10 @@ impl HorseNo {
     fn check(text: &str) -> Result<(), ParseError> {
         let known = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
         if text.is_empty() || text.len() > Self::LEN_MAX || !text.bytes().all(known) {
-            return Err(ParseError::new("a horse number is 1 to 32 of A-Z a-z 0-9 _ -", text));
+            return Err(ParseError::new(
+                "a horse number is 1 to 32 of A-Z a-z 0-9 _ -",
+                text,
+            ));
         }
         Ok(())
     }
@@ -65,5 +70,32 @@ impl schemars::JsonSchema for HorseNo {
             "description": "A horse's lasting identifier, such as HK_2016_A123.",
             "examples": ["HK_2016_A123"],
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HorseNo;
+
+    #[test]
+    fn a_horse_number_is_1_to_32_of_its_characters() {
+        for text in ["A", "HK_2016_A123", "a-Z_0", "-", &"x".repeat(32)] {
+            assert_eq!(HorseNo::parse(text).expect(text).as_str(), text);
+        }
+        // A dot, a blank, a star or an angle bracket would have a meaning in a subject; a slash, in a key of the store.
+        for text in [
+            "",
+            " A",
+            "A B",
+            "A.B",
+            "A/B",
+            "*",
+            ">",
+            "Ä",
+            "A\0",
+            &"x".repeat(33),
+        ] {
+            assert!(HorseNo::parse(text).is_err(), "{text:?}");
+        }
     }
 }

@@ -13,6 +13,7 @@ mod event;
 mod facts;
 mod finish_time;
 mod horse_no;
+mod object;
 mod odds;
 mod outcome;
 mod race;

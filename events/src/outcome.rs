@@ -8,13 +8,17 @@ use crate::ParseError;
 ///
 /// The codes are those of the Hong Kong Jockey Club's "special incidents index"; any other code of 1 to 8
 /// of `A-Z 0-9 -` is kept as it is and counts as a start.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[serde(try_from = "String")]
 pub struct Outcome(String);
 
 impl Outcome {
     /// Withdrawn before the start, or never a runner.
-    const WITHDRAWN: [&'static str; 9] = ["WV", "WV-A", "WX", "WX-A", "WXNR", "WX-NR", "WR", "SCR", "NR"];
+    const WITHDRAWN: [&'static str; 9] = [
+        "WV", "WV-A", "WX", "WX-A", "WXNR", "WX-NR", "WR", "SCR", "NR",
+    ];
     /// The race, or this runner's part in it, counts for nobody.
     const VOID: &'static str = "VOID";
 
@@ -24,8 +28,15 @@ impl Outcome {
     /// Empty, longer than 8, or with any other character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let known = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'-';
-        if text.is_empty() || text.len() > 8 || !text.bytes().all(known) || text.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(ParseError::new("an outcome is a code such as PU, UR or WV-A", text));
+        if text.is_empty()
+            || text.len() > 8
+            || !text.bytes().all(known)
+            || text.bytes().all(|b| b.is_ascii_digit())
+        {
+            return Err(ParseError::new(
+                "an outcome is a code such as PU, UR or WV-A",
+                text,
+            ));
         }
         Ok(Self(text.to_owned()))
     }
@@ -69,5 +80,33 @@ impl schemars::JsonSchema for Outcome {
             "description": "Why a runner has no placing. WV, WV-A, WX, WX-A, WXNR, WX-NR, WR, SCR and NR are not starts; VOID counts for nobody.",
             "examples": ["PU"],
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Outcome;
+
+    #[test]
+    fn an_outcome_is_a_code_and_no_position() {
+        for text in ["PU", "WV-A", "DISQ", "7-UP", "ABCDEFGH"] {
+            assert_eq!(Outcome::parse(text).expect(text).as_str(), text);
+        }
+        for text in ["", "1", "12", "pu", "P U", "1 DH", "ABCDEFGHI", "PU "] {
+            assert!(Outcome::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_start_is_every_part_taken_in_a_race_that_counts() {
+        let is_start = |text: &str| Outcome::parse(text).expect(text).is_start();
+        for text in ["PU", "UR", "FE", "DNF", "TNP", "DISQ", "XYZ"] {
+            assert!(is_start(text), "{text}");
+        }
+        for text in [
+            "WV", "WV-A", "WX", "WX-A", "WXNR", "WX-NR", "WR", "SCR", "NR", "VOID",
+        ] {
+            assert!(!is_start(text), "{text}");
+        }
     }
 }

@@ -5,7 +5,9 @@ use std::fmt;
 use crate::{ParseError, RacingDate};
 
 /// A venue's short code, such as `ST`, `HV`, `S1`: 1 to 8 of `A-Z 0-9`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[serde(try_from = "String")]
 pub struct VenueCode(String);
 
@@ -59,7 +61,9 @@ impl schemars::JsonSchema for VenueCode {
 }
 
 /// A race's number within its meeting: 1 to 999. Numbers may have holes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[serde(try_from = "u16")]
 pub struct RaceNumber(u16);
 
@@ -117,7 +121,9 @@ impl schemars::JsonSchema for RaceNumber {
 }
 
 /// Which race: date, venue and number. Date and number alone are not enough, as two meetings may share a day.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct RaceKey {
     /// The meeting's date.
     pub date: RacingDate,
@@ -131,5 +137,46 @@ impl fmt::Display for RaceKey {
     /// As in a subject: `2026-11-21.ST.3`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.date, self.venue, self.race_number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RaceNumber, VenueCode};
+
+    #[test]
+    fn a_race_number_is_1_to_999() {
+        for (text, number) in [("1", 1), ("11", 11), ("999", 999)] {
+            assert_eq!(RaceNumber::parse(text).map(RaceNumber::get), Ok(number));
+        }
+        for text in [
+            "",
+            "0",
+            "01",
+            "1000",
+            "65537",
+            "99999999999999999999",
+            "-1",
+            "+1",
+            "1.0",
+            " 1",
+            "x",
+            "１",
+        ] {
+            assert!(RaceNumber::parse(text).is_err(), "{text:?}");
+        }
+        assert!(serde_json::from_str::<RaceNumber>("0").is_err());
+        assert!(serde_json::from_str::<RaceNumber>("\"1\"").is_err());
+        assert!(serde_json::from_str::<RaceNumber>("1000").is_err());
+    }
+
+    #[test]
+    fn a_venue_code_is_1_to_8_capitals_and_digits() {
+        for text in ["ST", "S1", "1", "ABCDEFGH"] {
+            assert_eq!(VenueCode::parse(text).expect(text).as_str(), text);
+        }
+        for text in ["", "st", "S T", "S.T", "S/T", "S-T", "ABCDEFGHI", "É"] {
+            assert!(VenueCode::parse(text).is_err(), "{text:?}");
+        }
     }
 }

@@ -1,8 +1,12 @@
 //! JSON Schemas of every event, generated from the types.
 
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use crate::Event;
+use crate::envelope::ATTRIBUTE_BYTES_MAX;
+use crate::{Event, Moment};
 
 /// A schema and the name of the file that holds it.
 #[derive(Debug, Clone)]
@@ -16,7 +20,12 @@ pub struct SchemaFile {
 /// The schema of each event type: the whole CloudEvent, with `data` as the type has it.
 #[must_use]
 pub fn schemas() -> Vec<SchemaFile> {
-    Event::data_schemas().into_iter().map(|(type_name, data)| of_type(type_name, data.to_value())).collect()
+    let settings =
+        SchemaSettings::draft2020_12().with_transform(RecursiveTransform(without_rust_formats));
+    Event::data_schemas(&settings)
+        .into_iter()
+        .map(|(type_name, data)| of_type(type_name, data.to_value()))
+        .collect()
 }
 
 fn of_type(type_name: &str, mut data: Value) -> SchemaFile {
@@ -27,12 +36,14 @@ fn of_type(type_name: &str, mut data: Value) -> SchemaFile {
         "required": ["specversion", "id", "source", "type", "time", "data"],
         "properties": {
             "specversion": { "const": "1.0" },
-            "id": { "type": "string", "minLength": 1, "maxLength": 128, "description": "The event's identity, and the Nats-Msg-Id." },
-            "source": { "type": "string", "minLength": 1, "maxLength": 128, "description": "The feeder." },
+            "id": attribute("The event's identity, and the Nats-Msg-Id."),
+            "source": attribute("The feeder."),
             "type": { "const": type_name },
-            "time": { "type": "string", "format": "date-time", "description": "When it happened, RFC 3339." },
+            "time": Moment::json_schema(&mut SchemaGenerator::default()),
         },
     });
+    schema["properties"]["time"]["description"] =
+        "When it happened, RFC 3339 with an offset.".into();
     if let Some(data) = data.as_object_mut() {
         data.remove("$schema");
         if let Some(definitions) = data.remove("$defs") {
@@ -40,5 +51,33 @@ fn of_type(type_name: &str, mut data: Value) -> SchemaFile {
         }
     }
     schema["properties"]["data"] = data;
-    SchemaFile { name: format!("{type_name}.json"), schema }
+    SchemaFile {
+        name: format!("{type_name}.json"),
+        schema,
+    }
+}
+
+fn attribute(description: &str) -> Value {
+    json!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": ATTRIBUTE_BYTES_MAX,
+        "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$",
+        "description": description,
+    })
+}
+
+/// `uint16` and the like are no formats of JSON Schema, and strict validators refuse a schema that names them: the bounds
+/// say it all.
+fn without_rust_formats(schema: &mut Schema) {
+    let Some(format) = schema.get("format").and_then(Value::as_str) else {
+        return;
+    };
+    if !format.starts_with("uint") {
+        return;
+    }
+    if format == "uint32" && schema.get("maximum").is_none() {
+        schema.insert("maximum".into(), u32::MAX.into());
+    }
+    schema.remove("format");
 }

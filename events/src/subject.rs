@@ -26,10 +26,17 @@ impl Subject {
     /// # Errors
     /// Anything but the four forms.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let wrong = || ParseError::new("a subject is racing.horse.<horse_no> or racing.<race|result|odds>.<date>.<venue>.<race>", text);
+        let wrong = || {
+            ParseError::new(
+                "a subject is racing.horse.<horse_no> or racing.<race|result|odds>.<date>.<venue>.<race>",
+                text,
+            )
+        };
         let tokens: Vec<&str> = text.split('.').collect();
         match tokens[..] {
-            ["racing", "horse", horse_no] => HorseNo::parse(horse_no).map(Self::Horse).map_err(|_| wrong()),
+            ["racing", "horse", horse_no] => HorseNo::parse(horse_no)
+                .map(Self::Horse)
+                .map_err(|_| wrong()),
             ["racing", kind, date, venue, race_number] => {
                 let race = RaceKey {
                     date: RacingDate::parse(date).map_err(|_| wrong())?,
@@ -65,15 +72,31 @@ mod tests {
 
     #[test]
     fn subjects_go_both_ways() {
-        for text in ["racing.horse.HK_2016_A123", "racing.race.2026-11-21.ST.3", "racing.result.2026-11-21.S1.11", "racing.odds.2026-11-21.HV.1"] {
+        for text in [
+            "racing.horse.HK_2016_A123",
+            "racing.race.2026-11-21.ST.3",
+            "racing.result.2026-11-21.S1.11",
+            "racing.odds.2026-11-21.HV.1",
+        ] {
             assert_eq!(Subject::parse(text).expect(text).to_string(), text);
         }
     }
 
     #[test]
     fn what_is_no_subject_is_refused() {
-        for text in ["", "racing", "racing.horse", "racing.horse.a.b", "racing.race.2026-11-21.ST", "racing.race.2026-11-21.st.3",
-            "racing.race.2026-02-30.ST.3", "racing.race.2026-11-21.ST.03", "racing.race.2026-11-21.ST.0", "racing.tote.2026-11-21.ST.3", "other.horse.A1"] {
+        for text in [
+            "",
+            "racing",
+            "racing.horse",
+            "racing.horse.a.b",
+            "racing.race.2026-11-21.ST",
+            "racing.race.2026-11-21.st.3",
+            "racing.race.2026-02-30.ST.3",
+            "racing.race.2026-11-21.ST.03",
+            "racing.race.2026-11-21.ST.0",
+            "racing.tote.2026-11-21.ST.3",
+            "other.horse.A1",
+        ] {
             assert!(Subject::parse(text).is_err(), "{text}");
         }
     }

@@ -6,7 +6,18 @@ use crate::ParseError;
 
 /// One line of text, such as a name: trimmed, at most 256 bytes of UTF-8, no control characters. Empty means
 /// not known.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 #[serde(try_from = "String")]
 pub struct Text(String);
 
@@ -70,9 +81,46 @@ impl schemars::JsonSchema for Text {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "maxLength": Self::BYTES_MAX,
-            "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$",
-            "description": "One line of text, at most 256 bytes of UTF-8.",
+            "pattern": r"^[\s\u0085]*[^\u0000-\u001f\u007f-\u009f]{0,256}[\s\u0085]*$",
+            "description": "One line of text, at most 256 bytes of UTF-8. White space around it is cut off.",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Text;
+
+    #[test]
+    fn text_is_trimmed_and_bounded_in_bytes() {
+        let text = |text: &str| Text::parse(text).map(|text| text.as_str().to_owned());
+        assert_eq!(text("").as_deref(), Ok(""));
+        assert_eq!(text("\t a  b\u{3000}\r\n").as_deref(), Ok("a  b"));
+        assert_eq!(text("沙田").as_deref(), Ok("沙田"));
+        assert!(text(&"é".repeat(128)).is_ok());
+        assert!(text(&"é".repeat(129)).is_err());
+        assert!(text(&format!(" {} ", "x".repeat(256))).is_ok());
+        assert!(text(&"x".repeat(1024 * 1024)).is_err());
+    }
+
+    #[test]
+    fn control_characters_are_refused_within() {
+        for control in ["a\nb", "a\0b", "a\u{7f}b", "a\u{9f}b", "\0"] {
+            assert!(Text::parse(control).is_err(), "{control:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_quotes_little_and_cuts_between_characters() {
+        let error = Text::parse(&"é".repeat(200)).expect_err("too long");
+        assert_eq!(error.found, format!("{}…", "é".repeat(40)));
+    }
+
+    #[test]
+    fn the_other_text_stands_in_for_an_empty_one() {
+        let [empty, said, card] = ["", "said", "card"].map(|t| Text::parse(t).expect("text"));
+        assert_eq!(said.or(&card).as_str(), "said");
+        assert_eq!(empty.or(&card).as_str(), "card");
+        assert!(empty.is_empty());
     }
 }

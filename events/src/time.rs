@@ -6,8 +6,12 @@ use jiff::Timestamp;
 
 use crate::ParseError;
 
-/// A point in time: RFC 3339 with any offset on the way in, UTC with milliseconds on the way out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+/// A point in time, to the microsecond: RFC 3339 with any offset on the way in, UTC on the way out.
+///
+/// What is finer is cut off when it is read, so that a moment is the same before and after it was written down.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct Moment(Timestamp);
 
@@ -17,9 +21,14 @@ impl Moment {
     /// # Errors
     /// Any other form.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        text.parse::<Timestamp>()
-            .map(Self)
-            .map_err(|_| ParseError::new("a time is RFC 3339 with an offset", text))
+        let time = if is_rfc_3339(text.as_bytes()) {
+            text.parse::<Timestamp>().ok()
+        } else {
+            None
+        };
+        time.filter(|time| *time >= YEAR_1)
+            .map(Self::from)
+            .ok_or_else(|| ParseError::new("a time is RFC 3339 with an offset", text))
     }
 
     /// The timestamp.
@@ -31,13 +40,42 @@ impl Moment {
 
 impl From<Timestamp> for Moment {
     fn from(time: Timestamp) -> Self {
-        Self(time)
+        Self(Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time))
     }
 }
 
+/// What is earlier has a year that RFC 3339 cannot write in UTC.
+const YEAR_1: Timestamp = Timestamp::constant(-62_135_596_800, 0);
+
+/// Whether a text has the form of RFC 3339, `YYYY-MM-DDThh:mm:ss[.f](Z|+hh:mm)`. jiff reads much besides, which neither
+/// the schema nor other validators know.
+fn is_rfc_3339(text: &[u8]) -> bool {
+    let like = |text: &[u8], form: &[u8]| {
+        text.len() == form.len()
+            && text.iter().zip(form).all(|(byte, form)| match form {
+                b'0' => byte.is_ascii_digit(),
+                b'T' => matches!(byte, b'T' | b't'),
+                other => byte == other,
+            })
+    };
+    let Some((seconds, rest)) = text.split_at_checked(SECONDS.len()) else {
+        return false;
+    };
+    let digits = |text: &[u8]| text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let offset = match rest.strip_prefix(b".") {
+        Some(fraction) if digits(fraction) > 0 => &fraction[digits(fraction)..],
+        _ => rest,
+    };
+    let numeric = like(offset, b"+00:00") || like(offset, b"-00:00");
+    like(seconds, SECONDS)
+        && (matches!(offset, b"Z" | b"z") || numeric && &offset[1..3] < b"24".as_slice())
+}
+
+const SECONDS: &[u8] = b"0000-00-00T00:00:00";
+
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3}", self.0)
+        self.0.fmt(f)
     }
 }
 
@@ -64,8 +102,68 @@ impl schemars::JsonSchema for Moment {
         schemars::json_schema!({
             "type": "string",
             "format": "date-time",
+            "pattern": r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]+)?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$",
             "description": "RFC 3339 with an offset.",
             "examples": ["2026-11-21T14:32:00+08:00"],
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Moment;
+
+    #[test]
+    fn a_time_is_put_into_utc_and_cut_to_the_microsecond() {
+        for (text, utc) in [
+            ("2026-11-21T14:32:00+08:00", "2026-11-21T06:32:00Z"),
+            ("2026-11-21T00:20:00.5-10:30", "2026-11-21T10:50:00.5Z"),
+            ("2026-11-21t06:32:00z", "2026-11-21T06:32:00Z"),
+            ("2026-11-21T06:32:00-00:00", "2026-11-21T06:32:00Z"),
+            (
+                "2026-11-21T06:32:00.123456999Z",
+                "2026-11-21T06:32:00.123456Z",
+            ),
+            ("1969-12-31T23:59:59.5Z", "1969-12-31T23:59:59.5Z"),
+            ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+        ] {
+            let moment = Moment::parse(text).expect(text);
+            assert_eq!(moment.to_string(), utc, "{text}");
+            assert_eq!(
+                Moment::parse(utc),
+                Ok(moment),
+                "what is written is read as the same"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_rfc_3339_is_refused() {
+        for text in [
+            "",
+            "2026-11-21",
+            "14:32:00Z",
+            "2026-11-21T14:32:00",
+            "2026-11-21T14:32Z",
+            "2026-11-21 14:32:00Z",
+            "20261121T143200Z",
+            "2026-11-21T14:32:00+08",
+            "2026-11-21T14:32:00+0800",
+            "2026-11-21T14:32:00+24:00",
+            "2026-11-21T14:32:00+08:60",
+            "2026-11-21T14:32:00.Z",
+            "2026-11-21T14:32:00,5Z",
+            "2026-11-21T24:00:00Z",
+            "2026-02-29T00:00:00Z",
+            "+002026-11-21T14:32:00Z",
+            "2026-11-21T14:32:00+08:00[Asia/Hong_Kong]",
+            "2026-11-21T14:32:00Z ",
+            "0000-01-01T00:00:00Z",
+            "0001-01-01T00:00:00+08:00",
+            "9999-12-31T23:59:59-12:00",
+            "１",
+        ] {
+            assert!(Moment::parse(text).is_err(), "{text:?}");
+        }
     }
 }

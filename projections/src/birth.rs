@@ -15,8 +15,10 @@ pub struct Birth {
 }
 
 /// Country codes of the southern hemisphere, as studbooks and racing authorities write them.
-const SOUTHERN: [&str; 16] =
-    ["ARG", "AUS", "BOL", "BRA", "BRZ", "CHI", "MAU", "NZ", "NZL", "PAR", "PER", "RSA", "SAF", "URU", "ZAF", "ZIM"];
+const SOUTHERN: [&str; 16] = [
+    "ARG", "AUS", "BOL", "BRA", "BRZ", "CHI", "MAU", "NZ", "NZL", "PAR", "PER", "RSA", "SAF",
+    "URU", "ZAF", "ZIM",
+];
 
 const AUGUST: i8 = 8;
 
@@ -65,16 +67,31 @@ mod tests {
 
     #[test]
     fn a_northern_horse_is_a_year_older_on_new_years_day() {
-        assert_eq!(age("IRE", r#","foaled":"2014-04-11""#, "2018-12-31"), Some(4));
-        assert_eq!(age("IRE", r#","foaled":"2014-04-11""#, "2019-01-01"), Some(5));
+        assert_eq!(
+            age("IRE", r#","foaled":"2014-04-11""#, "2018-12-31"),
+            Some(4)
+        );
+        assert_eq!(
+            age("IRE", r#","foaled":"2014-04-11""#, "2019-01-01"),
+            Some(5)
+        );
     }
 
     #[test]
     fn a_southern_horse_is_a_year_older_on_the_first_of_august() {
-        assert_eq!(age("AUS", r#","foaled":"2014-09-03""#, "2019-07-31"), Some(4));
-        assert_eq!(age("AUS", r#","foaled":"2014-09-03""#, "2019-08-01"), Some(5));
+        assert_eq!(
+            age("AUS", r#","foaled":"2014-09-03""#, "2019-07-31"),
+            Some(4)
+        );
+        assert_eq!(
+            age("AUS", r#","foaled":"2014-09-03""#, "2019-08-01"),
+            Some(5)
+        );
         assert_eq!(age("NZ", r#","foaled":"2014""#, "2019-08-01"), Some(5));
-        assert_eq!(age("NZ", r#","foaled":"2014-03-01""#, "2019-07-31"), Some(5));
+        assert_eq!(
+            age("NZ", r#","foaled":"2014-03-01""#, "2019-07-31"),
+            Some(5)
+        );
     }
 
     #[test]

@@ -41,7 +41,10 @@ impl fmt::Display for Digest {
 
 fn lanes(key: &[u8], value: &[u8]) -> [u64; 4] {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&(key.len() as u64).to_le_bytes()).update(key).update(value);
+    hasher
+        .update(&(key.len() as u64).to_le_bytes())
+        .update(key)
+        .update(value);
     let hash = hasher.finalize();
     let (chunks, _) = hash.as_bytes().as_chunks::<8>();
     std::array::from_fn(|i| u64::from_le_bytes(chunks[i]))

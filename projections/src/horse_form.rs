@@ -83,8 +83,14 @@ struct DeclaredRow<'a> {
 pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appearance> {
     let mut horses = BTreeMap::new();
     for runner in race.card.iter().flat_map(|card| &card.runners) {
-        let row = json(&DeclaredRow { horse_name: runner.horse_name.as_str(), trainer: runner.trainer.as_str() });
-        let appearance = Appearance { row: tagged(Kind::Declared, &row), career: Career::default() };
+        let row = json(&DeclaredRow {
+            horse_name: runner.horse_name.as_str(),
+            trainer: runner.trainer.as_str(),
+        });
+        let appearance = Appearance {
+            row: tagged(Kind::Declared, &row),
+            career: Career::default(),
+        };
         horses.insert(runner.horse_no.clone(), appearance);
     }
     for runner in race.declared().iter().flat_map(|result| &result.runners) {
@@ -95,7 +101,9 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
 
 fn ran(key: &RaceKey, race: &Race, runner: &ResultRunner) -> Appearance {
     let card = race.declared_runner(&runner.horse_no);
-    let text = |said: &Text, on_card: Option<&Text>| on_card.map_or(said, |on_card| said.or(on_card)).to_string();
+    let text = |said: &Text, on_card: Option<&Text>| {
+        on_card.map_or(said, |on_card| said.or(on_card)).to_string()
+    };
     let row = json(&FormRow {
         date: key.date.to_string(),
         venue: race.venue_name(key),
@@ -113,8 +121,15 @@ fn ran(key: &RaceKey, race: &Race, runner: &ResultRunner) -> Appearance {
         trainer: &text(&runner.trainer, card.map(|c| &c.trainer)),
         stakes: runner.stakes.unwrap_or(0),
     });
-    let kind = if runner.position.is_some() { Kind::Placed } else { Kind::Unplaced };
-    Appearance { row: tagged(kind, &row), career: contribution(runner) }
+    let kind = if runner.position.is_some() {
+        Kind::Placed
+    } else {
+        Kind::Unplaced
+    };
+    Appearance {
+        row: tagged(kind, &row),
+        career: contribution(runner),
+    }
 }
 
 fn tagged(kind: Kind, row: &[u8]) -> Vec<u8> {
@@ -126,7 +141,10 @@ fn tagged(kind: Kind, row: &[u8]) -> Vec<u8> {
 
 /// What a line of a result adds to a career. A withdrawn runner has not started; second and third are places.
 fn contribution(runner: &ResultRunner) -> Career {
-    let started = runner.outcome.as_ref().is_none_or(|outcome| outcome.is_start());
+    let started = runner
+        .outcome
+        .as_ref()
+        .is_none_or(|outcome| outcome.is_start());
     Career {
         starts: u32::from(started),
         wins: u32::from(runner.position == Some(1)),
@@ -135,6 +153,6 @@ fn contribution(runner: &ResultRunner) -> Career {
     }
 }
 
-pub(crate) fn schema() -> schemars::Schema {
-    schemars::schema_for!(FormRow<'_>)
+pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    FormRow::<'_>::json_schema(generator)
 }

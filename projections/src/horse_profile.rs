@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::horse_form::Kind;
+use crate::seen_ids::SeenIds;
 use crate::{Birth, json};
 
 /// What is known of a horse beyond its form rows.
@@ -15,17 +16,36 @@ pub struct Horse {
     pub(crate) registration: Option<HorseRegistered>,
     /// The sum of what the races in this log add.
     pub(crate) career: Career,
+    #[serde(default, skip_serializing_if = "SeenIds::is_empty")]
+    seen: SeenIds<REGISTRATION_IDS_MAX>,
 }
 
+/// A horse changes hands a few times in its life.
+const REGISTRATION_IDS_MAX: usize = 16;
+
 impl Horse {
+    /// Takes in a registration, unless it was taken in before. Returns whether it was not.
+    pub(crate) fn register(&mut self, event_id: &str, registration: &HorseRegistered) -> bool {
+        let new = self.seen.is_new(event_id);
+        if new {
+            self.registration = Some(registration.clone());
+        }
+        new
+    }
+
     /// Takes back what a race added before and adds what it adds now.
     pub(crate) fn recount(&mut self, before: Career, now: Career) {
-        let count = |total: u32, before: u32, now: u32| total.saturating_sub(before).saturating_add(now);
+        let count =
+            |total: u32, before: u32, now: u32| total.saturating_sub(before).saturating_add(now);
         self.career = Career {
             starts: count(self.career.starts, before.starts, now.starts),
             wins: count(self.career.wins, before.wins, now.wins),
             places: count(self.career.places, before.places, now.places),
-            total_stakes: self.career.total_stakes.saturating_sub(before.total_stakes).saturating_add(now.total_stakes),
+            total_stakes: self
+                .career
+                .total_stakes
+                .saturating_sub(before.total_stakes)
+                .saturating_add(now.total_stakes),
         };
     }
 }
@@ -100,7 +120,9 @@ struct Seen {
 
 impl Seen {
     fn of(row: &[u8]) -> Self {
-        Kind::split(row).and_then(|(_, json)| serde_json::from_slice(json).ok()).unwrap_or_default()
+        Kind::split(row)
+            .and_then(|(_, json)| serde_json::from_slice(json).ok())
+            .unwrap_or_default()
     }
 }
 
@@ -119,7 +141,15 @@ fn with_birth(birth: Option<Birth>, profile: &HorseProfile<'_>) -> Vec<u8> {
 pub fn serve(value: &[u8], today: RacingDate) -> Option<Vec<u8>> {
     let (&[high, low, southern], json) = value.split_first_chunk::<BIRTH_BYTES>()?;
     let year = i16::from_be_bytes([high, low]);
-    let age = if year == 0 { 0 } else { Birth { year, southern: southern == 1 }.age_on(today) };
+    let age = if year == 0 {
+        0
+    } else {
+        Birth {
+            year,
+            southern: southern == 1,
+        }
+        .age_on(today)
+    };
     let open = json.strip_suffix(b"}")?;
     let mut body = Vec::with_capacity(json.len() + 12);
     body.extend_from_slice(open);
@@ -129,15 +159,18 @@ pub fn serve(value: &[u8], today: RacingDate) -> Option<Vec<u8>> {
     Some(body)
 }
 
-pub(crate) fn schema() -> schemars::Schema {
-    let mut schema = schemars::schema_for!(HorseProfile<'_>);
+pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let mut schema = HorseProfile::<'_>::json_schema(generator);
     schema.pointer_mut("/properties").and_then(|p| p.as_object_mut()).map(|properties| {
         properties.insert(
             "age".into(),
             serde_json::json!({ "type": "integer", "minimum": 0, "description": "The official age in years on the day of the request." }),
         )
     });
-    if let Some(required) = schema.pointer_mut("/required").and_then(|r| r.as_array_mut()) {
+    if let Some(required) = schema
+        .pointer_mut("/required")
+        .and_then(|r| r.as_array_mut())
+    {
         required.push("age".into());
     }
     schema

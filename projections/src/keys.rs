@@ -2,7 +2,7 @@
 //!
 //! Keys are text: `<kind>/<what>`. Numbers within a key are padded, so that the byte order is the order of the numbers.
 
-use events::{HorseNo, RaceKey, RacingDate, VenueCode};
+use events::{HorseNo, RaceKey, RaceNumber, RacingDate, VenueCode};
 
 /// Everything under this prefix is the store's own and belongs to no view.
 pub const META: &str = "meta/";
@@ -14,7 +14,12 @@ pub const OPEN_RACES: &str = "open/";
 pub const MEETINGS: &str = "meeting/";
 
 fn race(kind: &str, race: &RaceKey) -> String {
-    format!("{kind}/{}/{}/{:03}", race.date, race.venue, race.race_number.get())
+    format!(
+        "{kind}/{}/{}/{:03}",
+        race.date,
+        race.venue,
+        race.race_number.get()
+    )
 }
 
 fn meeting(kind: &str, date: RacingDate, venue: &VenueCode) -> String {
@@ -97,6 +102,24 @@ pub fn meetings_of(date: RacingDate) -> String {
 #[must_use]
 pub fn board(key: &RaceKey) -> String {
     race("odds", key)
+}
+
+/// All odds boards of a day, by venue code and race number.
+#[must_use]
+pub fn boards_of(date: RacingDate) -> String {
+    format!("odds/{date}/")
+}
+
+/// The race that a key of one race's view is about, such as [`board`] or [`open_race`] make.
+#[must_use]
+pub fn parse_race(key: &str) -> Option<RaceKey> {
+    let mut parts = key.split('/').skip(1);
+    let (date, venue, number) = (parts.next()?, parts.next()?, parts.next()?);
+    Some(RaceKey {
+        date: RacingDate::parse(date).ok()?,
+        venue: VenueCode::parse(venue).ok()?,
+        race_number: RaceNumber::try_from(number.parse::<u16>().ok()?).ok()?,
+    })
 }
 
 /// The mark of a race whose odds may still move.

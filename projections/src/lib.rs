@@ -17,6 +17,7 @@ mod race;
 pub mod race_card;
 pub mod race_result;
 pub mod rejections;
+mod seen_ids;
 mod store;
 mod venue;
 
@@ -27,19 +28,21 @@ pub use race::Race;
 pub use store::{Checkpoint, LogIdentity, SCHEMA_VERSION, Store, StoreError, View};
 pub use venue::venue_name;
 
-/// Names every view's schema, for the description of the HTTP interface.
+/// Names every view's schema, for the description of the HTTP interface. What they share goes to the generator.
 #[must_use]
-pub fn view_schemas() -> Vec<(&'static str, schemars::Schema)> {
+pub fn view_schemas(
+    generator: &mut schemars::SchemaGenerator,
+) -> Vec<(&'static str, schemars::Schema)> {
     vec![
-        ("HorseProfile", horse_profile::schema()),
-        ("FormRow", horse_form::schema()),
-        ("RaceResult", race_result::schema()),
-        ("ResultRevision", race_result::revision_schema()),
-        ("RaceCard", race_card::schema()),
-        ("Meeting", meetings::schema()),
-        ("OddsBoard", odds_board::schema()),
-        ("OddsTick", odds_board::tick_schema()),
-        ("Rejection", rejections::schema()),
+        ("HorseProfile", horse_profile::schema(generator)),
+        ("FormRow", horse_form::schema(generator)),
+        ("RaceResult", race_result::schema(generator)),
+        ("ResultRevision", race_result::revision_schema(generator)),
+        ("RaceCard", race_card::schema(generator)),
+        ("Meeting", meetings::schema(generator)),
+        ("OddsBoard", odds_board::schema(generator)),
+        ("OddsTick", odds_board::tick_schema(generator)),
+        ("Rejection", rejections::schema(generator)),
     ]
 }
 

@@ -36,7 +36,11 @@ impl Meeting {
 
     /// The name of the venue: the first race that knows more than the code says it.
     fn venue<'a>(&'a self, code: &'a VenueCode) -> &'a str {
-        self.races.values().map(|line| line.venue.as_str()).find(|name| *name != code.as_str()).unwrap_or(code.as_str())
+        self.races
+            .values()
+            .map(|line| line.venue.as_str())
+            .find(|name| *name != code.as_str())
+            .unwrap_or(code.as_str())
     }
 
     /// abandoned when every race is, finished when every race is over, else scheduled.
@@ -85,6 +89,6 @@ pub fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8>
     })
 }
 
-pub(crate) fn schema() -> schemars::Schema {
-    schemars::schema_for!(MeetingView)
+pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    MeetingView::json_schema(generator)
 }

@@ -2,14 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use events::{Envelope, HorseNo, Moment, Odds, OddsQuoted, PriceState, QuotedRunner, RaceKey, Recorded, Text};
+use events::{
+    Envelope, HorseNo, Moment, Odds, OddsQuoted, PriceState, QuotedRunner, RaceKey, Recorded, Text,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::seen_ids::SeenIds;
 use crate::{Race, json};
 
 /// Quotes in one value of the history: about 10 KiB, so that a value stays small and a full chunk is never rewritten.
 pub(crate) const TICKS_PER_CHUNK: u32 = 32;
+
+/// A feeder that sends a quote again has a few in flight behind it. One that is repeated later is mostly older than the
+/// board, and stale.
+const QUOTE_IDS_MAX: usize = 16;
 
 /// The prices of a race, and the place in the log that they are of.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +26,8 @@ pub struct Board {
     prev_seq: u64,
     recorded_at: Option<Moment>,
     time: Option<Moment>,
-    last_id: String,
+    #[serde(default, skip_serializing_if = "SeenIds::is_empty")]
+    seen: SeenIds<QUOTE_IDS_MAX>,
     /// Quotes in the history.
     pub(crate) ticks: u32,
     runners: BTreeMap<HorseNo, Price>,
@@ -39,7 +47,7 @@ struct Price {
 /// What a quote did to a board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quote {
-    /// It is the quote that came last, said again.
+    /// It is one of the quotes that came last, said again.
     Repeated,
     /// It is older than what the board shows: it is history, and changes nothing.
     Stale,
@@ -51,10 +59,9 @@ impl Board {
     /// Takes in a quote.
     pub(crate) fn quote(&mut self, recorded: &Recorded, quote: &OddsQuoted) -> Quote {
         let Envelope { id, time, .. } = &recorded.envelope;
-        if self.last_id == *id {
+        if !self.seen.is_new(id) {
             return Quote::Repeated;
         }
-        self.last_id.clone_from(id);
         self.ticks += 1;
         if self.time.is_some_and(|shown| *time < shown) {
             return Quote::Stale;
@@ -96,7 +103,11 @@ impl Board {
             price.win = quoted.win;
         }
         price.opening = price.opening.or(quoted.win);
-        price.place = quoted.place.or(if quoted.win.is_some() { price.place } else { None });
+        price.place = quoted.place.or(if quoted.win.is_some() {
+            price.place
+        } else {
+            None
+        });
         price.state = quoted.state;
     }
 }
@@ -143,7 +154,11 @@ struct Line<'a> {
 /// The board of a race, runners in the order of their numbers.
 #[must_use]
 pub fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
-    let mut runners: Vec<Line<'_>> = board.runners.iter().map(|(horse_no, price)| line(race, horse_no, price)).collect();
+    let mut runners: Vec<Line<'_>> = board
+        .runners
+        .iter()
+        .map(|(horse_no, price)| line(race, horse_no, price))
+        .collect();
     runners.sort_by_key(|line| line.number);
     json(&OddsBoard {
         date: key.date.to_string(),
@@ -151,7 +166,10 @@ pub fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
         venue_code: key.venue.as_str(),
         race_number: key.race_number.get(),
         status: race.status().as_str(),
-        recorded_at: board.recorded_at.map(|time| time.to_string()).unwrap_or_default(),
+        recorded_at: board
+            .recorded_at
+            .map(|time| time.to_string())
+            .unwrap_or_default(),
         seq: board.seq,
         prev_seq: board.prev_seq,
         runners,
@@ -163,11 +181,20 @@ fn line<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> Line<'a>
     let scratched = race.withdrawn.contains_key(horse_no);
     Line {
         horse_no: horse_no.as_str(),
-        number: card.map_or(price.number, |c| c.number),
-        horse_name: card.map_or(&price.name, |c| c.horse_name.or(&price.name)).as_str(),
+        number: card
+            .map(|c| c.number)
+            .filter(|number| *number > 0)
+            .unwrap_or(price.number),
+        horse_name: card
+            .map_or(&price.name, |c| c.horse_name.or(&price.name))
+            .as_str(),
         win: price.win.filter(|_| !scratched),
         place: price.place.filter(|_| !scratched),
-        state: if scratched { Some(PriceState::Scratched) } else { price.state },
+        state: if scratched {
+            Some(PriceState::Scratched)
+        } else {
+            price.state
+        },
         opening: price.opening,
         previous: price.previous,
     }
@@ -201,7 +228,12 @@ struct TickRunner<'a> {
 }
 
 /// Appends a quote to a chunk: JSON objects with commas between them.
-pub(crate) fn append_tick(chunk: &mut Vec<u8>, recorded: &Recorded, quote: &OddsQuoted, stale: bool) {
+pub(crate) fn append_tick(
+    chunk: &mut Vec<u8>,
+    recorded: &Recorded,
+    quote: &OddsQuoted,
+    stale: bool,
+) {
     if !chunk.is_empty() {
         chunk.push(b',');
     }
@@ -224,10 +256,10 @@ pub(crate) fn append_tick(chunk: &mut Vec<u8>, recorded: &Recorded, quote: &Odds
     }));
 }
 
-pub(crate) fn schema() -> schemars::Schema {
-    schemars::schema_for!(OddsBoard<'_>)
+pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    OddsBoard::<'_>::json_schema(generator)
 }
 
-pub(crate) fn tick_schema() -> schemars::Schema {
-    schemars::schema_for!(OddsTick<'_>)
+pub(crate) fn tick_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    OddsTick::<'_>::json_schema(generator)
 }

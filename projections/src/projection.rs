@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use events::{DecodeError, Envelope, Event, HorseNo, Moment, OddsQuoted, RaceKey, RacingDate, Recorded, VenueCode};
+use events::{
+    DecodeError, Envelope, Event, HorseNo, Moment, OddsQuoted, RaceKey, RacingDate, Recorded,
+    VenueCode,
+};
 use serde::de::DeserializeOwned;
 
 use crate::horse_form::{self, Appearance};
@@ -12,7 +15,10 @@ use crate::meetings::{self, Meeting};
 use crate::odds_board::{self, Board, Quote, TICKS_PER_CHUNK};
 use crate::race::Effect;
 use crate::store::Writes;
-use crate::{Checkpoint, Digest, LogIdentity, Race, Store, StoreError, json, keys, race_card, race_result, rejections};
+use crate::{
+    Checkpoint, Digest, LogIdentity, Race, Store, StoreError, json, keys, race_card, race_result,
+    rejections,
+};
 
 /// Messages in one step at most: folding them takes some milliseconds, and a step holds them all in memory.
 pub const BATCH_MESSAGES_MAX: usize = 5_000;
@@ -91,6 +97,9 @@ struct RaceEntry {
     ticks: Vec<u8>,
     /// What the race means for its horses, as it is in the store or among the writes.
     appearances: BTreeMap<HorseNo, Appearance>,
+    /// The state is not what is in the store.
+    state_changed: bool,
+    /// Nor are the views.
     facts_changed: bool,
 }
 
@@ -101,7 +110,12 @@ impl Projection {
     /// If the store holds views of another log: the caller opens a fresh one for that.
     #[must_use]
     pub fn new(store: Arc<Store>, log: LogIdentity) -> Self {
-        let fresh = Checkpoint { log: log.clone(), seq: 0, recorded_at: None, digest: Digest::default() };
+        let fresh = Checkpoint {
+            log: log.clone(),
+            seq: 0,
+            recorded_at: None,
+            digest: Digest::default(),
+        };
         let checkpoint = store.checkpoint().unwrap_or(fresh);
         assert!(checkpoint.log == log, "a store is folded from one log");
         Self {
@@ -133,7 +147,11 @@ impl Projection {
     ///
     /// # Errors
     /// The store failed or is damaged. What was not committed is forgotten; the caller rebuilds.
-    pub fn step<'a>(&mut self, messages: impl IntoIterator<Item = Message<'a>>, live: bool) -> Result<Step, StoreError> {
+    pub fn step<'a>(
+        &mut self,
+        messages: impl IntoIterator<Item = Message<'a>>,
+        live: bool,
+    ) -> Result<Step, StoreError> {
         let mut step = Step::default();
         for message in messages {
             if message.seq <= self.checkpoint.seq {
@@ -151,7 +169,12 @@ impl Projection {
         Ok(step)
     }
 
-    fn fold(&mut self, message: Message<'_>, live: bool, step: &mut Step) -> Result<(), StoreError> {
+    fn fold(
+        &mut self,
+        message: Message<'_>,
+        live: bool,
+        step: &mut Step,
+    ) -> Result<(), StoreError> {
         let envelope = match Envelope::decode(message.subject, message.payload) {
             Ok(envelope) => envelope,
             Err(error) => {
@@ -161,20 +184,32 @@ impl Projection {
             }
         };
         step.tally.folded += 1;
-        let recorded = Recorded { seq: message.seq, recorded_at: message.recorded_at, envelope };
+        let recorded = Recorded {
+            seq: message.seq,
+            recorded_at: message.recorded_at,
+            envelope,
+        };
         match &recorded.envelope.event {
             Event::HorseRegistered(registration) => {
                 let horse = self.horse(&registration.horse_no)?;
-                horse.registration = Some(registration.clone());
-                self.dirty_horses.insert(registration.horse_no.clone());
-                self.weight += 2;
+                if horse.register(&recorded.envelope.id, registration) {
+                    self.dirty_horses.insert(registration.horse_no.clone());
+                    self.weight += 2;
+                }
             }
             Event::OddsQuoted(quote) => {
-                let race = RaceKey { date: quote.date, venue: quote.venue.clone(), race_number: quote.race_number };
+                let race = RaceKey {
+                    date: quote.date,
+                    venue: quote.venue.clone(),
+                    race_number: quote.race_number,
+                };
                 self.quote(race, &recorded, quote, live, step)?;
             }
             fact => {
-                let (events::Subject::Race(race) | events::Subject::Result(race)) = fact.subject() else { return Ok(()) };
+                let (events::Subject::Race(race) | events::Subject::Result(race)) = fact.subject()
+                else {
+                    return Ok(());
+                };
                 self.fact(race, &recorded, live, step)?;
             }
         }
@@ -182,12 +217,33 @@ impl Projection {
     }
 
     fn reject(&mut self, message: Message<'_>, error: &DecodeError) {
-        let Message { seq, recorded_at, subject, payload } = message;
-        self.writes.insert(keys::rejection(seq), Some(rejections::render(seq, recorded_at, subject, payload, error)));
+        let Message {
+            seq,
+            recorded_at,
+            subject,
+            payload,
+        } = message;
+        self.writes.insert(
+            keys::rejection(seq),
+            Some(rejections::render(
+                seq,
+                recorded_at,
+                subject,
+                payload,
+                error,
+            )),
+        );
         self.weight += 1;
     }
 
-    fn quote(&mut self, key: RaceKey, recorded: &Recorded, quote: &OddsQuoted, live: bool, step: &mut Step) -> Result<(), StoreError> {
+    fn quote(
+        &mut self,
+        key: RaceKey,
+        recorded: &Recorded,
+        quote: &OddsQuoted,
+        live: bool,
+        step: &mut Step,
+    ) -> Result<(), StoreError> {
         let entry = self.race(&key)?;
         let outcome = entry.board.quote(recorded, quote);
         if outcome == Quote::Repeated {
@@ -195,7 +251,12 @@ impl Projection {
         }
         odds_board::append_tick(&mut entry.ticks, recorded, quote, outcome == Quote::Stale);
         let full = entry.board.ticks.is_multiple_of(TICKS_PER_CHUNK);
-        let chunk = full.then(|| (keys::tick_chunk(&key, last_chunk(&entry.board)), std::mem::take(&mut entry.ticks)));
+        let chunk = full.then(|| {
+            (
+                keys::tick_chunk(&key, last_chunk(&entry.board)),
+                std::mem::take(&mut entry.ticks),
+            )
+        });
         if outcome == Quote::Stale {
             step.tally.stale += 1;
         } else if live {
@@ -211,15 +272,31 @@ impl Projection {
         Ok(())
     }
 
-    fn fact(&mut self, key: RaceKey, recorded: &Recorded, live: bool, step: &mut Step) -> Result<(), StoreError> {
+    fn fact(
+        &mut self,
+        key: RaceKey,
+        recorded: &Recorded,
+        live: bool,
+        step: &mut Step,
+    ) -> Result<(), StoreError> {
         let Envelope { id, event, .. } = &recorded.envelope;
         let entry = self.race(&key)?;
         let effect = entry.race.apply(id, event);
-        if effect == Effect::None {
-            return Ok(());
+        match effect {
+            Effect::None => return Ok(()),
+            Effect::Noted => {
+                entry.state_changed = true;
+                self.dirty_races.insert(key);
+                self.weight += 1;
+                return Ok(());
+            }
+            Effect::Changed | Effect::Stated { .. } => {}
         }
-        entry.facts_changed = true;
-        let in_image = matches!(event, Event::RaceDeclared(_) | Event::RunnerWithdrawn(_) | Event::RunnerReinstated(_));
+        (entry.state_changed, entry.facts_changed) = (true, true);
+        let in_image = matches!(
+            event,
+            Event::RaceDeclared(_) | Event::RunnerWithdrawn(_) | Event::RunnerReinstated(_)
+        );
         if in_image && entry.board.seq > 0 {
             entry.board.touch(recorded.seq, recorded.recorded_at);
             if live {
@@ -229,7 +306,8 @@ impl Projection {
         if let Effect::Stated { index, in_force } = effect {
             step.tally.stale += u64::from(!in_force);
             let revision = race_result::render_revision(&recorded.envelope, in_force);
-            self.writes.insert(keys::revision(&key, index), Some(revision));
+            self.writes
+                .insert(keys::revision(&key, index), Some(revision));
         }
         let runners = match event {
             Event::RaceDeclared(card) => card.runners.len(),
@@ -251,7 +329,17 @@ impl Projection {
                 ticks.extend_from_slice(chunk.as_deref().unwrap_or_default());
             }
             let appearances = horse_form::appearances(key, &race);
-            self.races.insert(key.clone(), RaceEntry { race, board, ticks, appearances, facts_changed: false });
+            self.races.insert(
+                key.clone(),
+                RaceEntry {
+                    race,
+                    board,
+                    ticks,
+                    appearances,
+                    state_changed: false,
+                    facts_changed: false,
+                },
+            );
         }
         Ok(self.races.get_mut(key).expect("just put there"))
     }
@@ -265,16 +353,26 @@ impl Projection {
     }
 
     fn load<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, StoreError> {
-        let Some(value) = self.store.get(key)? else { return Ok(None) };
+        let Some(value) = self.store.get(key)? else {
+            return Ok(None);
+        };
         let state = serde_json::from_slice(&value);
-        state.map(Some).map_err(|e| StoreError::Corrupt { key: key.to_owned(), reason: e.to_string() })
+        state.map(Some).map_err(|e| StoreError::Corrupt {
+            key: key.to_owned(),
+            reason: e.to_string(),
+        })
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
         self.settle()?;
         let writes = std::mem::take(&mut self.writes);
         self.weight = 0;
-        if self.store.checkpoint().is_some_and(|c| c.seq == self.checkpoint.seq) && writes.is_empty() {
+        if self
+            .store
+            .checkpoint()
+            .is_some_and(|c| c.seq == self.checkpoint.seq)
+            && writes.is_empty()
+        {
             return Ok(());
         }
         self.store.commit(&writes, self.checkpoint.clone())?;
@@ -294,16 +392,23 @@ impl Projection {
         for key in std::mem::take(&mut self.dirty_races) {
             let mut entry = self.races.remove(&key).expect("a dirty race is in memory");
             self.write_board(&key, &entry);
+            if std::mem::take(&mut entry.state_changed) {
+                self.writes
+                    .insert(keys::race_state(&key), Some(json(&entry.race)));
+            }
             if std::mem::take(&mut entry.facts_changed) {
                 let now = horse_form::appearances(&key, &entry.race);
                 self.recount(&key, &entry.appearances, &now)?;
                 entry.appearances = now;
-                self.writes.insert(keys::race_state(&key), Some(json(&entry.race)));
-                self.writes.insert(keys::card(&key), race_card::render(&key, &entry.race));
-                self.writes.insert(keys::result(&key), race_result::render(&key, &entry.race));
+                self.writes
+                    .insert(keys::card(&key), race_card::render(&key, &entry.race));
+                self.writes
+                    .insert(keys::result(&key), race_result::render(&key, &entry.race));
                 let day = (key.date, key.venue.clone());
                 if !meetings.contains_key(&day) {
-                    let meeting = self.load(&keys::meeting_state(day.0, &day.1))?.unwrap_or_default();
+                    let meeting = self
+                        .load(&keys::meeting_state(day.0, &day.1))?
+                        .unwrap_or_default();
                     meetings.insert(day.clone(), meeting);
                 }
                 meetings.entry(day).or_default().note(&key, &entry.race);
@@ -311,8 +416,12 @@ impl Projection {
             self.races.insert(key, entry);
         }
         for ((date, venue), meeting) in meetings {
-            self.writes.insert(keys::meeting_state(date, &venue), Some(json(&meeting)));
-            self.writes.insert(keys::meeting_view(date, &venue), Some(meetings::render(date, &venue, &meeting)));
+            self.writes
+                .insert(keys::meeting_state(date, &venue), Some(json(&meeting)));
+            self.writes.insert(
+                keys::meeting_view(date, &venue),
+                Some(meetings::render(date, &venue, &meeting)),
+            );
         }
         for horse_no in std::mem::take(&mut self.dirty_horses) {
             self.write_horse(&horse_no)?;
@@ -321,28 +430,45 @@ impl Projection {
     }
 
     fn write_board(&mut self, key: &RaceKey, entry: &RaceEntry) {
-        let RaceEntry { race, board, ticks, .. } = entry;
+        let RaceEntry {
+            race, board, ticks, ..
+        } = entry;
         if board.seq == 0 {
             return;
         }
-        self.writes.insert(keys::board_state(key), Some(json(board)));
-        self.writes.insert(keys::board(key), Some(odds_board::render(key, race, board)));
-        self.writes.insert(keys::open_race(key), (!race.status().is_over()).then(Vec::new));
+        self.writes
+            .insert(keys::board_state(key), Some(json(board)));
+        self.writes
+            .insert(keys::board(key), Some(odds_board::render(key, race, board)));
+        self.writes.insert(
+            keys::open_race(key),
+            (!race.status().is_over()).then(Vec::new),
+        );
         if !ticks.is_empty() {
-            self.writes.insert(keys::tick_chunk(key, last_chunk(board)), Some(ticks.clone()));
+            self.writes.insert(
+                keys::tick_chunk(key, last_chunk(board)),
+                Some(ticks.clone()),
+            );
         }
     }
 
     /// Takes back what a race meant for its horses, and puts in what it means now.
-    fn recount(&mut self, key: &RaceKey, before: &BTreeMap<HorseNo, Appearance>, now: &BTreeMap<HorseNo, Appearance>) -> Result<(), StoreError> {
+    fn recount(
+        &mut self,
+        key: &RaceKey,
+        before: &BTreeMap<HorseNo, Appearance>,
+        now: &BTreeMap<HorseNo, Appearance>,
+    ) -> Result<(), StoreError> {
         let horses: HashSet<&HorseNo> = before.keys().chain(now.keys()).collect();
         for horse_no in horses {
             let (before, now) = (before.get(horse_no), now.get(horse_no));
             if before == now {
                 continue;
             }
-            self.writes.insert(keys::form_row(horse_no, key), now.map(|a| a.row.clone()));
-            let career = |appearance: Option<&Appearance>| appearance.map(|a| a.career).unwrap_or_default();
+            self.writes
+                .insert(keys::form_row(horse_no, key), now.map(|a| a.row.clone()));
+            let career =
+                |appearance: Option<&Appearance>| appearance.map(|a| a.career).unwrap_or_default();
             self.horse(horse_no)?.recount(career(before), career(now));
             self.dirty_horses.insert(horse_no.clone());
         }
@@ -351,19 +477,29 @@ impl Projection {
 
     fn write_horse(&mut self, horse_no: &HorseNo) -> Result<(), StoreError> {
         let horse = self.horse(horse_no)?.clone();
-        let latest = if horse.registration.is_none() { self.latest_row(horse_no)? } else { None };
+        let latest = if horse.registration.is_none() {
+            self.latest_row(horse_no)?
+        } else {
+            None
+        };
         let profile = horse_profile::render(horse_no, &horse, latest.as_deref());
         let known = profile.is_some();
         self.writes.insert(keys::profile(horse_no), profile);
-        self.writes.insert(keys::horse_state(horse_no), known.then(|| json(&horse)));
+        self.writes
+            .insert(keys::horse_state(horse_no), known.then(|| json(&horse)));
         Ok(())
     }
 
     /// The latest form row of a horse by the date of the race, as it will be after this commit.
     fn latest_row(&self, horse_no: &HorseNo) -> Result<Option<Vec<u8>>, StoreError> {
         let prefix = keys::form(horse_no);
-        let written = self.writes.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
-        let written = written.filter_map(|(key, row)| Some((key, row.as_ref()?))).last();
+        let written = self
+            .writes
+            .range(prefix.clone()..)
+            .take_while(|(key, _)| key.starts_with(&prefix));
+        let written = written
+            .filter_map(|(key, row)| Some((key, row.as_ref()?)))
+            .last();
         for stored in self.store.scan(&prefix).rev() {
             let (key, row) = stored?;
             if written.is_some_and(|(newer, _)| *newer > key) {
@@ -383,5 +519,9 @@ fn last_chunk(board: &Board) -> u32 {
 }
 
 fn update(key: &RaceKey, entry: &RaceEntry) -> BoardUpdate {
-    BoardUpdate { seq: entry.board.seq, race: key.clone(), board: odds_board::render(key, &entry.race, &entry.board) }
+    BoardUpdate {
+        seq: entry.board.seq,
+        race: key.clone(),
+        board: odds_board::render(key, &entry.race, &entry.board),
+    }
 }

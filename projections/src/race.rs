@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use events::{
-    DeclaredRunner, Event, HorseNo, RaceDeclared, RaceKey, RaceStatus, ResultDeclared, ResultVoided, Text,
+    DeclaredRunner, Event, HorseNo, RaceDeclared, RaceKey, RaceStatus, ResultDeclared,
+    ResultVoided, Text,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::seen_ids::SeenIds;
 use crate::venue_name;
 
 /// What of all that was said of a race is in force.
@@ -29,19 +31,22 @@ pub struct Race {
     pub(crate) status_reason: Text,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<Statement>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    statement_ids: Vec<String>,
+    #[serde(default, skip_serializing_if = "SeenIds::is_empty")]
+    seen: SeenIds<FACT_IDS_MAX>,
     #[serde(default, skip_serializing_if = "is_zero")]
     statements: u32,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands out a reference"
+)]
 fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// A result is amended a handful of times in a lifetime; beyond this an old repetition is listed again.
-const STATEMENT_IDS_MAX: usize = 256;
+/// A few dozen facts are said of a race; beyond this an old repetition is taken for a new fact.
+const FACT_IDS_MAX: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Rider {
@@ -69,8 +74,10 @@ impl Statement {
 /// What an event did to a race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Nothing that was not so before.
+    /// None: it was said before.
     None,
+    /// Nothing is in force that was not, but the event is known now.
+    Noted,
     /// Something is in force that was not.
     Changed,
     /// A statement of a result, the `index`th of this race. It may be in force, or stale.
@@ -78,12 +85,15 @@ pub(crate) enum Effect {
 }
 
 impl Race {
-    /// Applies an event about this race. Events of other kinds change nothing.
+    /// Applies an event about this race, unless it was applied before. Events of other kinds change nothing.
     pub(crate) fn apply(&mut self, event_id: &str, event: &Event) -> Effect {
+        if !self.seen.is_new(event_id) {
+            return Effect::None;
+        }
         match event {
             Event::RaceDeclared(card) => {
                 if self.card.as_ref() == Some(card) {
-                    return Effect::None;
+                    return Effect::Noted;
                 }
                 self.card = Some(card.clone());
                 self.riders.clear();
@@ -92,36 +102,45 @@ impl Race {
             }
             Event::RunnerWithdrawn(fact) => {
                 let reason = fact.reason.clone().unwrap_or_default();
-                changed(self.withdrawn.insert(fact.horse_no.clone(), reason.clone()) != Some(reason))
+                changed(
+                    self.withdrawn.insert(fact.horse_no.clone(), reason.clone()) != Some(reason),
+                )
             }
-            Event::RunnerReinstated(fact) => changed(self.withdrawn.remove(&fact.horse_no).is_some()),
+            Event::RunnerReinstated(fact) => {
+                changed(self.withdrawn.remove(&fact.horse_no).is_some())
+            }
             Event::RiderChanged(fact) => {
-                let rider = Rider { jockey: fact.jockey.clone(), weight: fact.weight };
+                let rider = Rider {
+                    jockey: fact.jockey.clone(),
+                    weight: fact.weight,
+                };
                 changed(self.riders.insert(fact.horse_no.clone(), rider.clone()) != Some(rider))
             }
-            Event::GoingChanged(fact) => changed(self.going.replace(fact.going.clone()).as_ref() != Some(&fact.going)),
+            Event::GoingChanged(fact) => {
+                changed(self.going.replace(fact.going.clone()).as_ref() != Some(&fact.going))
+            }
             Event::RaceStatusChanged(fact) => {
                 let reason = fact.reason.clone().unwrap_or_default();
-                let same_reason = std::mem::replace(&mut self.status_reason, reason.clone()) == reason;
+                let same_reason =
+                    std::mem::replace(&mut self.status_reason, reason.clone()) == reason;
                 changed(self.status.replace(fact.status) != Some(fact.status) || !same_reason)
             }
-            Event::ResultDeclared(result) => self.state(event_id, Statement::Declared(result.clone())),
-            Event::ResultVoided(void) => self.state(event_id, Statement::Voided(void.clone())),
-            Event::HorseRegistered(_) | Event::OddsQuoted(_) => Effect::None,
+            Event::ResultDeclared(result) => self.state(Statement::Declared(result.clone())),
+            Event::ResultVoided(void) => self.state(Statement::Voided(void.clone())),
+            Event::HorseRegistered(_) | Event::OddsQuoted(_) => Effect::Noted,
         }
     }
 
-    fn state(&mut self, event_id: &str, statement: Statement) -> Effect {
-        if self.statement_ids.iter().any(|id| id == event_id) || self.result.as_ref() == Some(&statement) {
-            return Effect::None;
+    fn state(&mut self, statement: Statement) -> Effect {
+        if self.result.as_ref() == Some(&statement) {
+            return Effect::Noted;
         }
-        if self.statement_ids.len() == STATEMENT_IDS_MAX {
-            self.statement_ids.remove(0);
-        }
-        self.statement_ids.push(event_id.to_owned());
         let index = self.statements;
         self.statements += 1;
-        let in_force = self.result.as_ref().is_none_or(|current| statement.revision() >= current.revision());
+        let in_force = self
+            .result
+            .as_ref()
+            .is_none_or(|current| statement.revision() >= current.revision());
         if in_force {
             self.result = Some(statement);
         }
@@ -148,20 +167,33 @@ impl Race {
 
     /// The racecourse's name, as far as this race knows it.
     pub(crate) fn venue_name<'a>(&'a self, key: &'a RaceKey) -> &'a str {
-        let said = self.declared().and_then(|result| result.venue_name.as_ref());
-        venue_name(&key.venue, said.or_else(|| self.card.as_ref()?.venue_name.as_ref()))
+        let said = self
+            .declared()
+            .and_then(|result| result.venue_name.as_ref());
+        venue_name(
+            &key.venue,
+            said.or_else(|| self.card.as_ref()?.venue_name.as_ref()),
+        )
     }
 
     /// The race's name; empty where nobody said it.
     pub(crate) fn name(&self) -> &str {
-        let said = self.declared().and_then(|result| result.race_name.as_ref()).filter(|name| !name.is_empty());
-        said.or_else(|| Some(&self.card.as_ref()?.race_name)).map_or("", Text::as_str)
+        let said = self
+            .declared()
+            .and_then(|result| result.race_name.as_ref())
+            .filter(|name| !name.is_empty());
+        said.or_else(|| Some(&self.card.as_ref()?.race_name))
+            .map_or("", Text::as_str)
     }
 
     /// Metres; 0 where nobody said it.
     pub(crate) fn distance(&self) -> u32 {
-        let said = self.declared().and_then(|result| result.distance).filter(|metres| *metres > 0);
-        said.or_else(|| Some(self.card.as_ref()?.distance)).unwrap_or(0)
+        let said = self
+            .declared()
+            .and_then(|result| result.distance)
+            .filter(|metres| *metres > 0);
+        said.or_else(|| Some(self.card.as_ref()?.distance))
+            .unwrap_or(0)
     }
 
     /// The class; empty where nobody said it.
@@ -171,13 +203,22 @@ impl Race {
 
     /// The going: the result's, else as last changed, else the card's.
     pub(crate) fn going(&self) -> &str {
-        let said = self.declared().and_then(|result| result.going.as_ref()).filter(|going| !going.is_empty());
-        said.or(self.going.as_ref()).or_else(|| self.card.as_ref()?.going.as_ref()).map_or("", Text::as_str)
+        let said = self
+            .declared()
+            .and_then(|result| result.going.as_ref())
+            .filter(|going| !going.is_empty());
+        said.or(self.going.as_ref())
+            .or_else(|| self.card.as_ref()?.going.as_ref())
+            .map_or("", Text::as_str)
     }
 
     /// A horse's line on the card.
     pub(crate) fn declared_runner(&self, horse_no: &HorseNo) -> Option<&DeclaredRunner> {
-        self.card.as_ref()?.runners.iter().find(|runner| runner.horse_no == *horse_no)
+        self.card
+            .as_ref()?
+            .runners
+            .iter()
+            .find(|runner| runner.horse_no == *horse_no)
     }
 
     /// Who rides a runner of the card now, and with what weight.
@@ -190,5 +231,9 @@ impl Race {
 }
 
 fn changed(changed: bool) -> Effect {
-    if changed { Effect::Changed } else { Effect::None }
+    if changed {
+        Effect::Changed
+    } else {
+        Effect::Noted
+    }
 }

@@ -62,7 +62,10 @@ pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
         };
         match race.withdrawn.get(&runner.horse_no) {
             None => runners.push(row),
-            Some(reason) => withdrawn.push(Withdrawn { runner: row, reason: reason.as_str() }),
+            Some(reason) => withdrawn.push(Withdrawn {
+                runner: row,
+                reason: reason.as_str(),
+            }),
         }
     }
     Some(json(&RaceCard {
@@ -73,12 +76,15 @@ pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
         going: race.going(),
         status: race.status().as_str(),
         status_reason: Text::as_str(&race.status_reason),
-        off_time: card.off_time.map(|time: Moment| time.to_string()).unwrap_or_default(),
+        off_time: card
+            .off_time
+            .map(|time: Moment| time.to_string())
+            .unwrap_or_default(),
         runners,
         withdrawn,
     }))
 }
 
-pub(crate) fn schema() -> schemars::Schema {
-    schemars::schema_for!(RaceCard<'_>)
+pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    RaceCard::<'_>::json_schema(generator)
 }

@@ -74,13 +74,21 @@ pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
         ),
         Statement::Voided(void) => ("void", &void.reason),
     };
-    let said = race.declared().map_or(&[][..], |result| &result.runners[..]);
+    let said = race
+        .declared()
+        .map_or(&[][..], |result| &result.runners[..]);
     let mut runners = Vec::with_capacity(said.len());
     let mut unplaced = Vec::new();
     for runner in said {
         match (runner.position, &runner.outcome) {
-            (Some(position), _) => runners.push(Placed { position, runner: row(race, runner) }),
-            (None, Some(outcome)) => unplaced.push(Unplaced { outcome: outcome.as_str(), runner: row(race, runner) }),
+            (Some(position), _) => runners.push(Placed {
+                position,
+                runner: row(race, runner),
+            }),
+            (None, Some(outcome)) => unplaced.push(Unplaced {
+                outcome: outcome.as_str(),
+                runner: row(race, runner),
+            }),
             (None, None) => {}
         }
     }
@@ -102,11 +110,17 @@ pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
 
 fn row<'a>(race: &'a Race, runner: &'a ResultRunner) -> Runner<'a> {
     let card = race.declared_runner(&runner.horse_no);
-    let text = |said: &'a Text, on_card: Option<&'a Text>| on_card.map_or(said, |on_card| said.or(on_card)).as_str();
+    let text = |said: &'a Text, on_card: Option<&'a Text>| {
+        on_card.map_or(said, |on_card| said.or(on_card)).as_str()
+    };
     Runner {
         horse_no: runner.horse_no.as_str(),
         horse_name: text(&runner.horse_name, card.map(|c| &c.horse_name)),
-        number: runner.number.or(card.map(|c| c.number)).unwrap_or(0),
+        number: runner
+            .number
+            .filter(|number| *number > 0)
+            .or(card.map(|c| c.number))
+            .unwrap_or(0),
         jockey: text(&runner.jockey, card.map(|c| race.rider(c).0)),
         trainer: text(&runner.trainer, card.map(|c| &c.trainer)),
         finish_time: finish_time(runner),
@@ -117,25 +131,31 @@ fn row<'a>(race: &'a Race, runner: &'a ResultRunner) -> Runner<'a> {
 
 /// The runners that were withdrawn from the card and that a declared result leaves out.
 fn scratched<'a>(race: &'a Race, said: &'a [ResultRunner]) -> impl Iterator<Item = Unplaced<'a>> {
-    let left_out = |horse_no: &HorseNo| !said.is_empty() && said.iter().all(|runner| runner.horse_no != *horse_no);
+    let left_out = |horse_no: &HorseNo| {
+        !said.is_empty() && said.iter().all(|runner| runner.horse_no != *horse_no)
+    };
     let card = race.card.iter().flat_map(|card| &card.runners);
-    card.filter(move |c| race.withdrawn.contains_key(&c.horse_no) && left_out(&c.horse_no)).map(|c| Unplaced {
-        outcome: SCRATCHED,
-        runner: Runner {
-            horse_no: c.horse_no.as_str(),
-            horse_name: c.horse_name.as_str(),
-            number: c.number,
-            jockey: race.rider(c).0.as_str(),
-            trainer: c.trainer.as_str(),
-            finish_time: String::new(),
-            win_odds: number(0),
-            stakes: 0,
-        },
-    })
+    card.filter(move |c| race.withdrawn.contains_key(&c.horse_no) && left_out(&c.horse_no))
+        .map(|c| Unplaced {
+            outcome: SCRATCHED,
+            runner: Runner {
+                horse_no: c.horse_no.as_str(),
+                horse_name: c.horse_name.as_str(),
+                number: c.number,
+                jockey: race.rider(c).0.as_str(),
+                trainer: c.trainer.as_str(),
+                finish_time: String::new(),
+                win_odds: number(0),
+                stakes: 0,
+            },
+        })
 }
 
 pub(crate) fn finish_time(runner: &ResultRunner) -> String {
-    runner.finish_time.map(|time| time.to_string()).unwrap_or_default()
+    runner
+        .finish_time
+        .map(|time| time.to_string())
+        .unwrap_or_default()
 }
 
 /// The exact price as a JSON number; 0 where there is none.
@@ -183,7 +203,13 @@ pub(crate) fn render_revision(envelope: &Envelope, in_force: bool) -> Vec<u8> {
                 ResultStatus::Provisional => "provisional",
                 ResultStatus::Official => "official",
             };
-            ("declared", result.revision, status, &result.reason, &result.runners[..])
+            (
+                "declared",
+                result.revision,
+                status,
+                &result.reason,
+                &result.runners[..],
+            )
         }
         Event::ResultVoided(void) => ("voided", void.revision, "void", &void.reason, &[][..]),
         _ => ("", 0, "", &None, &[][..]),
@@ -202,17 +228,20 @@ pub(crate) fn render_revision(envelope: &Envelope, in_force: bool) -> Vec<u8> {
             .map(|runner| RevisionRunner {
                 horse_no: runner.horse_no.as_str(),
                 position: runner.position.unwrap_or(0),
-                outcome: runner.outcome.as_ref().map_or("", |outcome| outcome.as_str()),
+                outcome: runner
+                    .outcome
+                    .as_ref()
+                    .map_or("", |outcome| outcome.as_str()),
                 finish_time: finish_time(runner),
             })
             .collect(),
     })
 }
 
-pub(crate) fn schema() -> schemars::Schema {
-    schemars::schema_for!(RaceResult<'_>)
+pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    RaceResult::<'_>::json_schema(generator)
 }
 
-pub(crate) fn revision_schema() -> schemars::Schema {
-    schemars::schema_for!(Revision<'_>)
+pub(crate) fn revision_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    Revision::<'_>::json_schema(generator)
 }

@@ -32,9 +32,18 @@ struct Rejection<'a> {
 }
 
 /// A refused message as it is kept.
-pub(crate) fn render(seq: u64, recorded_at: Moment, subject: &str, payload: &[u8], error: &DecodeError) -> Vec<u8> {
+pub(crate) fn render(
+    seq: u64,
+    recorded_at: Moment,
+    subject: &str,
+    payload: &[u8],
+    error: &DecodeError,
+) -> Vec<u8> {
     let kept = &payload[..payload.len().min(PAYLOAD_BYTES_KEPT)];
-    let subject_end = subject.char_indices().nth(SUBJECT_CHARS_KEPT).map_or(subject.len(), |(i, _)| i);
+    let subject_end = subject
+        .char_indices()
+        .nth(SUBJECT_CHARS_KEPT)
+        .map_or(subject.len(), |(i, _)| i);
     json(&Rejection {
         seq,
         recorded_at: recorded_at.to_string(),
@@ -53,10 +62,12 @@ fn source(payload: &[u8]) -> String {
     struct Sourced {
         source: String,
     }
-    let named = serde_json::from_slice::<Sourced>(payload).map(|sourced| sourced.source).unwrap_or_default();
+    let named = serde_json::from_slice::<Sourced>(payload)
+        .map(|sourced| sourced.source)
+        .unwrap_or_default();
     named.chars().take(128).collect()
 }
 
-pub(crate) fn schema() -> schemars::Schema {
-    schemars::schema_for!(Rejection<'_>)
+pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    Rejection::<'_>::json_schema(generator)
 }

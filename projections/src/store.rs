@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use events::Moment;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,13 @@ const FLUSH_EVERY_MS: u64 = 500;
 
 const CHECKPOINT: &str = "meta/checkpoint";
 
-/// What can go wrong with the store. Any of it means: set the folder aside and fold the log anew.
+/// How long the folder may be held by a store that is being closed. sled's own threads let go of it a little after the
+/// store was dropped.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+const LOCK_POLL: Duration = Duration::from_millis(10);
+
+/// What can go wrong with the store. But for [`StoreError::InUse`], any of it means: set the folder aside and fold the log
+/// anew.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// sled says no.
@@ -31,6 +38,9 @@ pub enum StoreError {
     /// sled panicked while it opened or read a damaged folder.
     #[error("the store is damaged: {0}")]
     Panicked(String),
+    /// Somebody else has the folder open, and it is sound as far as anybody knows.
+    #[error("the store is in use by another process")]
+    InUse,
     /// A value is not what this version writes.
     #[error("the store is damaged at {key}: {reason}")]
     Corrupt {
@@ -104,20 +114,33 @@ impl Store {
     /// Opens or creates the store in a folder. Blocks; a damaged folder may panic or hang in here.
     ///
     /// # Errors
-    /// The folder cannot be read, or is damaged.
+    /// The folder cannot be read, is damaged, or is in use.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        let tree = sled::Config::new()
+        let config = sled::Config::new()
             .path(folder)
             .cache_capacity(CACHE_BYTES)
             .flush_every_ms(Some(FLUSH_EVERY_MS))
-            .mode(sled::Mode::HighThroughput)
-            .open()?;
+            .mode(sled::Mode::HighThroughput);
+        let deadline = Instant::now() + LOCK_WAIT;
+        let tree = loop {
+            match config.open() {
+                Err(error) if is_locked(&error) && Instant::now() < deadline => {
+                    std::thread::sleep(LOCK_POLL);
+                }
+                Err(error) if is_locked(&error) => return Err(StoreError::InUse),
+                opened => break opened?,
+            }
+        };
         let checkpoint = match tree.get(CHECKPOINT)? {
             None => None,
             Some(value) => Some(read_checkpoint(&value)?),
         };
         let seq = AtomicU64::new(checkpoint.as_ref().map_or(0, |c| c.seq));
-        Ok(Self { tree, checkpoint: Mutex::new(checkpoint), seq })
+        Ok(Self {
+            tree,
+            checkpoint: Mutex::new(checkpoint),
+            seq,
+        })
     }
 
     /// The view under a key.
@@ -129,19 +152,29 @@ impl Store {
     }
 
     /// All views under a prefix, in the order of their keys, from either end.
-    pub fn scan(&self, prefix: &str) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
+    pub fn scan(
+        &self,
+        prefix: &str,
+    ) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
         self.tree.scan_prefix(prefix).map(entry)
     }
 
     /// All views from one key up to, but without, another.
-    pub fn range(&self, from: &str, to: &str) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
+    pub fn range(
+        &self,
+        from: &str,
+        to: &str,
+    ) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
         self.tree.range(from.as_bytes()..to.as_bytes()).map(entry)
     }
 
     /// The checkpoint that the views reflect; `None` in a fresh store.
     #[must_use]
     pub fn checkpoint(&self) -> Option<Checkpoint> {
-        self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.checkpoint
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The last event that the views reflect; 0 before the first.
@@ -169,7 +202,11 @@ impl Store {
 
     /// Commits changes, and the checkpoint that they bring the views to, in one atomic batch. What would change no byte
     /// is not written. Returns how many keys changed.
-    pub(crate) fn commit(&self, writes: &Writes, mut checkpoint: Checkpoint) -> Result<usize, StoreError> {
+    pub(crate) fn commit(
+        &self,
+        writes: &Writes,
+        mut checkpoint: Checkpoint,
+    ) -> Result<usize, StoreError> {
         let mut batch = sled::Batch::default();
         let mut changed = 0;
         for (key, value) in writes {
@@ -189,15 +226,21 @@ impl Store {
                 None => batch.remove(key.as_bytes()),
             }
         }
-        batch.insert(CHECKPOINT, crate::json(&CheckpointJson {
-            log: checkpoint.log.clone(),
-            seq: checkpoint.seq,
-            recorded_at: checkpoint.recorded_at,
-            digest: checkpoint.digest.to_string(),
-        }));
+        batch.insert(
+            CHECKPOINT,
+            crate::json(&CheckpointJson {
+                log: checkpoint.log.clone(),
+                seq: checkpoint.seq,
+                recorded_at: checkpoint.recorded_at,
+                digest: checkpoint.digest.to_string(),
+            }),
+        );
         self.tree.apply_batch(batch)?;
         self.seq.store(checkpoint.seq, Ordering::Release);
-        *self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner) = Some(checkpoint);
+        *self
+            .checkpoint
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(checkpoint);
         Ok(changed)
     }
 
@@ -223,9 +266,24 @@ fn entry(entry: sled::Result<(sled::IVec, sled::IVec)>) -> Result<(String, View)
     Ok((String::from_utf8_lossy(&key).into_owned(), View(value)))
 }
 
+/// sled says so in words alone.
+fn is_locked(error: &sled::Error) -> bool {
+    matches!(error, sled::Error::Io(io) if io.to_string().starts_with("could not acquire lock"))
+}
+
 fn read_checkpoint(value: &[u8]) -> Result<Checkpoint, StoreError> {
-    let corrupt = |reason: &str| StoreError::Corrupt { key: CHECKPOINT.to_owned(), reason: reason.to_owned() };
-    let json: CheckpointJson = serde_json::from_slice(value).map_err(|e| corrupt(&e.to_string()))?;
-    let digest = Digest::parse(&json.digest).ok_or_else(|| corrupt("the digest is not 64 hexadecimal digits"))?;
-    Ok(Checkpoint { log: json.log, seq: json.seq, recorded_at: json.recorded_at, digest })
+    let corrupt = |reason: &str| StoreError::Corrupt {
+        key: CHECKPOINT.to_owned(),
+        reason: reason.to_owned(),
+    };
+    let json: CheckpointJson =
+        serde_json::from_slice(value).map_err(|e| corrupt(&e.to_string()))?;
+    let digest = Digest::parse(&json.digest)
+        .ok_or_else(|| corrupt("the digest is not 64 hexadecimal digits"))?;
+    Ok(Checkpoint {
+        log: json.log,
+        seq: json.seq,
+        recorded_at: json.recorded_at,
+        digest,
+    })
 }

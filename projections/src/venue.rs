@@ -11,5 +11,8 @@ pub fn venue_name<'a>(code: &'a VenueCode, said: Option<&'a Text>) -> &'a str {
     if let Some(said) = said.filter(|name| !name.is_empty()) {
         return said.as_str();
     }
-    NAMES.iter().find(|(known, _)| *known == code.as_str()).map_or(code.as_str(), |(_, name)| name)
+    NAMES
+        .iter()
+        .find(|(known, _)| *known == code.as_str())
+        .map_or(code.as_str(), |(_, name)| name)
 }

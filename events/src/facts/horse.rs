@@ -6,16 +6,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::invalid;
-use crate::{DecodeError, HorseNo, ParseError, RacingDate, Text};
+use crate::{DecodeError, HorseNo, ParseError, RacingDate, Text, object};
 
 /// A full statement of a horse's identity. It replaces the earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("oneOf" = [
+    {
+        "required": ["age", "age_as_of"],
+        "properties": { "age": { "type": "integer" }, "age_as_of": { "type": "string" } },
+    },
+    { "properties": { "age": { "type": "null" }, "age_as_of": { "type": "null" } } },
+]))]
 pub struct HorseRegistered {
     /// The horse.
     pub horse_no: HorseNo,
     /// Its name.
     pub horse_name: Text,
-    /// Where it was bred: a short code such as `AUS`. It decides the birthday, see [`Foaled`].
+    /// Where it was bred: a short code such as `AUS`. It decides the birthday: 1 August in the
+    /// southern hemisphere, 1 January elsewhere.
     pub country_of_origin: Text,
     /// Its colour.
     pub colour: Text,
@@ -39,7 +47,11 @@ pub struct HorseRegistered {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stakes_currency: Option<Text>,
     /// What it had done before the first race in this log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "object::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub career: Option<Career>,
 }
 
@@ -97,7 +109,9 @@ impl Foaled {
                 return Ok(Self::Year(year));
             }
         }
-        RacingDate::parse(text).map(Self::Day).map_err(|_| ParseError::new("foaled is YYYY or YYYY-MM-DD", text))
+        RacingDate::parse(text)
+            .map(Self::Day)
+            .map_err(|_| ParseError::new("foaled is YYYY or YYYY-MM-DD", text))
     }
 }
 
@@ -132,9 +146,36 @@ impl JsonSchema for Foaled {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "pattern": "^(1[7-9]|2[0-9])[0-9]{2}(-[0-9]{2}-[0-9]{2})?$",
+            "pattern": "^(1[7-9]|2[0-9])[0-9]{2}(-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01]))?$",
             "description": "The foaling year, YYYY, or day, YYYY-MM-DD.",
             "examples": ["2014", "2014-09-03"],
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Foaled;
+
+    #[test]
+    fn foaled_is_a_year_or_a_day() {
+        assert_eq!(Foaled::parse("2014"), Ok(Foaled::Year(2014)));
+        for text in ["1700", "2999", "2014-09-03"] {
+            assert_eq!(Foaled::parse(text).expect(text).to_string(), text);
+        }
+        for text in [
+            "",
+            "14",
+            "1699",
+            "3000",
+            "20140",
+            "2014-09",
+            "2014-02-29",
+            "201４",
+            "+014",
+            "2014-09-03T00:00:00Z",
+        ] {
+            assert!(Foaled::parse(text).is_err(), "{text:?}");
+        }
     }
 }

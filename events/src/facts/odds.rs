@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{check_runners, invalid};
-use crate::{DecodeError, HorseNo, Odds, RaceNumber, RacingDate, Text, VenueCode};
+use crate::{DecodeError, HorseNo, Odds, RaceNumber, RacingDate, Text, VenueCode, object};
 
 /// Win and place prices of all or some runners of a race. Who is left out keeps the price it had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +16,7 @@ pub struct OddsQuoted {
     /// The race.
     pub race_number: RaceNumber,
     /// The runners that are quoted, 1 to 64.
+    #[serde(deserialize_with = "object::list")]
     #[schemars(length(min = 1, max = 64))]
     pub runners: Vec<QuotedRunner>,
 }
@@ -25,7 +26,10 @@ impl OddsQuoted {
         check_runners(self.runners.iter().map(|r| &r.horse_no))?;
         for (index, runner) in self.runners.iter().enumerate() {
             if runner.win.is_none() && runner.state.is_none() {
-                return Err(invalid(format!("data.runners[{index}].state"), "a runner without a win price has a state"));
+                return Err(invalid(
+                    format!("data.runners[{index}].state"),
+                    "a runner without a win price has a state",
+                ));
             }
         }
         Ok(())
@@ -34,6 +38,10 @@ impl OddsQuoted {
 
 /// A runner's prices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("anyOf" = [
+    { "required": ["win"], "properties": { "win": { "type": "number" } } },
+    { "required": ["state"], "properties": { "state": { "type": "string" } } },
+]))]
 pub struct QuotedRunner {
     /// The horse.
     pub horse_no: HorseNo,

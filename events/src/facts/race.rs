@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::check_runners;
-use crate::{DecodeError, HorseNo, Moment, RaceNumber, RacingDate, Text, VenueCode};
+use crate::{DecodeError, HorseNo, Moment, RaceNumber, RacingDate, Text, VenueCode, object};
 
 /// A full race card. It replaces the earlier one, unless it says the very same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +32,7 @@ pub struct RaceDeclared {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_time: Option<Moment>,
     /// All runners, 1 to 64.
+    #[serde(deserialize_with = "object::list")]
     #[schemars(length(min = 1, max = 64))]
     pub runners: Vec<DeclaredRunner>,
 }

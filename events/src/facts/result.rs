@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{check_runners, invalid};
-use crate::{DecodeError, FinishTime, HorseNo, Odds, Outcome, RaceNumber, RacingDate, Text, VenueCode};
+use crate::{
+    DecodeError, FinishTime, HorseNo, Odds, Outcome, RaceNumber, RacingDate, Text, VenueCode,
+    object,
+};
 
 /// A full statement of a result. One with a higher revision replaces it; of two with the same revision the later
 /// in the log stands.
@@ -37,6 +40,7 @@ pub struct ResultDeclared {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
     /// All runners, 1 to 64.
+    #[serde(deserialize_with = "object::list")]
     #[schemars(length(min = 1, max = 64))]
     pub runners: Vec<ResultRunner>,
 }
@@ -47,10 +51,19 @@ impl ResultDeclared {
         for (index, runner) in self.runners.iter().enumerate() {
             let path = || format!("data.runners[{index}]");
             match (runner.position, &runner.outcome) {
-                (Some(0), None) => return Err(invalid(format!("{}.position", path()), "positions begin at 1")),
+                (Some(0), None) => {
+                    return Err(invalid(
+                        format!("{}.position", path()),
+                        "positions begin at 1",
+                    ));
+                }
                 (Some(_), None) | (None, Some(_)) => {}
-                (Some(_), Some(_)) => return Err(invalid(path(), "has both a position and an outcome")),
-                (None, None) => return Err(invalid(path(), "has neither a position nor an outcome")),
+                (Some(_), Some(_)) => {
+                    return Err(invalid(path(), "has both a position and an outcome"));
+                }
+                (None, None) => {
+                    return Err(invalid(path(), "has neither a position nor an outcome"));
+                }
             }
         }
         Ok(())
@@ -69,6 +82,10 @@ pub enum ResultStatus {
 
 /// A runner in a result: either `position` or `outcome`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("oneOf" = [
+    { "required": ["position"], "properties": { "position": { "type": "integer" }, "outcome": { "type": "null" } } },
+    { "required": ["outcome"], "properties": { "outcome": { "type": "string" }, "position": { "type": "null" } } },
+]))]
 pub struct ResultRunner {
     /// The horse.
     pub horse_no: HorseNo,

@@ -1,0 +1,354 @@
+//! The JSON Schemas: kept in the repository, and in step with what is taken.
+
+mod common;
+
+use std::path::Path;
+
+use common::{changed, check_file};
+use events::{EVENT_TYPES, Envelope, schemas};
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+fn validator(type_name: &str) -> Validator {
+    let name = format!("{type_name}.json");
+    let file = schemas()
+        .into_iter()
+        .find(|file| file.name == name)
+        .expect("every type has a schema");
+    jsonschema::options()
+        .should_validate_formats(true)
+        .build(&file.schema)
+        .expect("a schema is a JSON Schema")
+}
+
+fn is_taken(event: &Value) -> bool {
+    Envelope::from_json(event.to_string().as_bytes()).is_ok()
+}
+
+#[test]
+fn the_schemas_in_the_repository_are_those_of_the_types() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas");
+    let files = schemas();
+    let names: Vec<String> = EVENT_TYPES
+        .iter()
+        .map(|name| format!("{name}.json"))
+        .collect();
+    assert_eq!(
+        files.iter().map(|file| &file.name).collect::<Vec<_>>(),
+        names.iter().collect::<Vec<_>>()
+    );
+    for file in files {
+        let text = serde_json::to_string_pretty(&file.schema).expect("JSON") + "\n";
+        check_file(&folder.join(&file.name), &text);
+    }
+    for file in std::fs::read_dir(folder).expect("the folder of schemas") {
+        let name = file
+            .expect("a file")
+            .file_name()
+            .into_string()
+            .expect("UTF-8");
+        assert!(
+            names.contains(&name),
+            "{name} is the schema of no known type"
+        );
+    }
+}
+
+#[test]
+fn schemas_name_only_formats_that_validators_know_and_nothing_of_rust() {
+    for file in schemas() {
+        let text = file.schema.to_string();
+        assert!(
+            !text.contains("uint"),
+            "{} names a format of Rust",
+            file.name
+        );
+        assert!(
+            !text.contains("[`"),
+            "{} links into the Rust documentation",
+            file.name
+        );
+        assert!(
+            !text.contains("multipleOf"),
+            "{}: validators divide doubles",
+            file.name
+        );
+    }
+}
+
+#[test]
+fn every_golden_event_is_valid() {
+    for type_name in EVENT_TYPES {
+        let event = changed(type_name, |_| ());
+        let problems: Vec<String> = validator(type_name)
+            .iter_errors(&event)
+            .map(|e| e.to_string())
+            .collect();
+        assert_eq!(problems, Vec::<String>::new(), "{type_name}");
+        for other in EVENT_TYPES.iter().filter(|other| *other != type_name) {
+            assert!(
+                !validator(other).is_valid(&event),
+                "{type_name} is no {other}"
+            );
+        }
+    }
+}
+
+/// One change to a golden event: where, and what is put there.
+type Change = (&'static str, &'static str, Value);
+
+fn with((type_name, pointer, value): &Change) -> Value {
+    changed(type_name, |event| {
+        let (parent, field) = pointer.rsplit_once('/').expect("a pointer");
+        event.pointer_mut(parent).expect("a parent")[field] = value.clone();
+    })
+}
+
+const HORSE: &str = "racing.horse.registered.v1";
+const CARD: &str = "racing.race.declared.v1";
+const RESULT: &str = "racing.result.declared.v1";
+const ODDS: &str = "racing.odds.quoted.v1";
+
+#[test]
+fn what_a_schema_refuses_is_refused() {
+    let long = "x".repeat(300);
+    let changes: Vec<Change> = vec![
+        (HORSE, "/specversion", json!("0.3")),
+        (HORSE, "/id", json!("")),
+        (HORSE, "/id", json!(7)),
+        (HORSE, "/source", json!(long)),
+        (HORSE, "/source", json!("a\tb")),
+        (HORSE, "/time", json!("2026-11-21")),
+        (HORSE, "/time", json!("2026-11-21 14:32:00Z")),
+        (
+            HORSE,
+            "/time",
+            json!("2026-11-21T14:32:00+08:00[Asia/Hong_Kong]"),
+        ),
+        (HORSE, "/time", json!("2026-11-21T14:32Z")),
+        (HORSE, "/time", json!("2026-11-21T14:32:00+08")),
+        (HORSE, "/time", json!("2026-02-29T14:32:00Z")),
+        (HORSE, "/data", json!(["HK_2023_K417"])),
+        (HORSE, "/data/horse_no", json!("A/1")),
+        (HORSE, "/data/horse_no", json!("a".repeat(33))),
+        (HORSE, "/data/horse_name", json!(long)),
+        (HORSE, "/data/horse_name", json!("two\nlines")),
+        (HORSE, "/data/horse_name", Value::Null),
+        (HORSE, "/data/foaled", json!("2014-13-01")),
+        (HORSE, "/data/foaled", json!(2014)),
+        (HORSE, "/data/age", json!(61)),
+        (HORSE, "/data/age", Value::Null),
+        (HORSE, "/data/age_as_of", Value::Null),
+        (HORSE, "/data/career/starts", json!(4_294_967_296_u64)),
+        (
+            HORSE,
+            "/data/career/total_stakes",
+            json!(1_000_000_000_001_u64),
+        ),
+        (HORSE, "/data/career", json!([1, 1, 1, 1])),
+        (CARD, "/data/date", json!("0000-13-99")),
+        (CARD, "/data/date", json!("2026-02-30")),
+        (CARD, "/data/venue", json!("Sha Tin")),
+        (CARD, "/data/race_number", json!(1000)),
+        (CARD, "/data/race_number", json!("3")),
+        (CARD, "/data/distance", json!(-1)),
+        (CARD, "/data/runners", json!([])),
+        (CARD, "/data/runners", json!({})),
+        (CARD, "/data/runners/0/draw", json!(65_536)),
+        (CARD, "/data/runners/0/weight", json!(1.5)),
+        (RESULT, "/data/revision", json!(4_294_967_296_u64)),
+        (RESULT, "/data/status", json!("final")),
+        (RESULT, "/data/runners/0/position", json!(0)),
+        (RESULT, "/data/runners/0/position", Value::Null),
+        (RESULT, "/data/runners/0/outcome", json!("PU")),
+        (RESULT, "/data/runners/2/outcome", json!("1")),
+        (RESULT, "/data/runners/2/outcome", json!("lame")),
+        (RESULT, "/data/runners/0/finish_time", json!("1:60.00")),
+        (RESULT, "/data/runners/0/finish_time", json!("0:00.00")),
+        (RESULT, "/data/runners/0/win_odds", json!(0.5)),
+        (RESULT, "/data/runners/0/stakes", json!(-1)),
+        (ODDS, "/data/runners/0/win", json!("3.5")),
+        (ODDS, "/data/runners/0/win", json!(100_000.5)),
+        (ODDS, "/data/runners/1/win", Value::Null),
+        (ODDS, "/data/runners/2/state", json!("gone")),
+        (
+            "racing.race.status_changed.v1",
+            "/data/status",
+            json!("running"),
+        ),
+        ("racing.result.voided.v1", "/data/revision", json!(-1)),
+        ("racing.rider.changed.v1", "/data/jockey", Value::Null),
+        ("racing.going.changed.v1", "/data/going", json!(5)),
+    ];
+    for change in &changes {
+        let event = with(change);
+        assert!(
+            !validator(change.0).is_valid(&event),
+            "the schema allows {change:?}"
+        );
+        assert!(!is_taken(&event), "the decoder takes {change:?}");
+    }
+}
+
+#[test]
+fn what_is_taken_is_allowed_by_the_schema() {
+    let wide = format!(" {}\r\n", "x".repeat(256));
+    let changes: Vec<Change> = vec![
+        (HORSE, "/time", json!("2026-11-21T14:32:00+08:00")),
+        (HORSE, "/time", json!("2026-11-21t14:32:00.123456789z")),
+        (HORSE, "/time", json!("2026-11-21T14:32:00-00:00")),
+        (HORSE, "/data/horse_name", json!("")),
+        (HORSE, "/data/horse_name", json!(wide)),
+        (
+            HORSE,
+            "/data/horse_name",
+            json!("\u{85}\u{3000}沙田 🐎\u{a0}"),
+        ),
+        (HORSE, "/data/foaled", json!("2014")),
+        (HORSE, "/data/foaled", Value::Null),
+        (HORSE, "/data/career", Value::Null),
+        (HORSE, "/data/age", json!(0)),
+        (CARD, "/data/date", json!("1700-01-01")),
+        (CARD, "/data/date", json!("2999-12-31")),
+        (CARD, "/data/off_time", Value::Null),
+        (CARD, "/data/distance", json!(0)),
+        (CARD, "/data/runners/0/horse_no", json!("-_-")),
+        (RESULT, "/data/revision", json!(u32::MAX)),
+        (RESULT, "/data/runners/0/outcome", Value::Null),
+        (RESULT, "/data/runners/2/position", Value::Null),
+        (RESULT, "/data/runners/2/outcome", json!("7-UP")),
+        (RESULT, "/data/runners/0/finish_time", json!("05:00.00")),
+        (RESULT, "/data/runners/0/finish_time", json!("59:59.99")),
+        (RESULT, "/data/runners/0/win_odds", json!(1)),
+        (RESULT, "/data/runners/0/win_odds", json!(3.3)),
+        (RESULT, "/data/runners/0/win_odds", json!(1.1 + 2.2)),
+        (ODDS, "/data/runners/0/win", json!(100_000)),
+        (ODDS, "/data/runners/0/place", Value::Null),
+        (ODDS, "/data/runners/0/state", json!("suspended")),
+    ];
+    for change in &changes {
+        let event = with(change);
+        assert!(is_taken(&event), "the decoder refuses {change:?}");
+        let problems: Vec<String> = validator(change.0)
+            .iter_errors(&event)
+            .map(|e| e.to_string())
+            .collect();
+        assert!(
+            problems.is_empty(),
+            "the schema refuses {change:?}: {problems:?}"
+        );
+    }
+}
+
+/// The pointers of all fields of a value, those of objects and lists included.
+fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), value))
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(index, value)| (index.to_string(), value))
+            .collect(),
+        _ => Vec::new(),
+    };
+    for (name, child) in children {
+        let pointer = format!("{at}/{name}");
+        pointers(child, &pointer, found);
+        found.push(pointer);
+    }
+}
+
+#[test]
+fn whatever_is_put_into_any_field_the_schema_allows_what_is_taken() {
+    let odd = [
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(1),
+        json!(-1),
+        json!(60),
+        json!(64),
+        json!(255),
+        json!(256),
+        json!(999),
+        json!(1_000),
+        json!(65_535),
+        json!(65_536),
+        json!(100_000),
+        json!(4_294_967_295_u64),
+        json!(4_294_967_296_u64),
+        json!(1_000_000_000_000_u64),
+        json!(u64::MAX),
+        json!(i64::MIN),
+        json!(1.0),
+        json!(3.5),
+        json!(1.0005),
+        json!(1e300),
+        json!(""),
+        json!(" "),
+        json!("A"),
+        json!("st"),
+        json!("ST"),
+        json!("PU"),
+        json!("---"),
+        json!("1"),
+        json!("open"),
+        json!("official"),
+        json!("suspended"),
+        json!("2014"),
+        json!("2026-11-21"),
+        json!("2026-02-30"),
+        json!("2026-11-21T14:32:00+08:00"),
+        json!("1:40.79"),
+        json!("1.0"),
+        json!("\u{0}"),
+        json!("\n"),
+        json!("馬"),
+        json!("x".repeat(128)),
+        json!("x".repeat(257)),
+        json!("馬".repeat(90)),
+        json!([]),
+        json!([1]),
+        json!({}),
+    ];
+    let (mut taken, mut refused) = (0, 0);
+    for type_name in EVENT_TYPES {
+        let validator = validator(type_name);
+        let golden = changed(type_name, |_| ());
+        let mut found = Vec::new();
+        pointers(&golden, "", &mut found);
+        for pointer in found {
+            for value in &odd {
+                let mut event = golden.clone();
+                *event.pointer_mut(&pointer).expect("a field") = value.clone();
+                let Ok(envelope) = Envelope::from_json(event.to_string().as_bytes()) else {
+                    refused += 1;
+                    continue;
+                };
+                taken += 1;
+                assert!(
+                    validator.is_valid(&event),
+                    "{type_name}: the schema refuses {value} at {pointer}"
+                );
+                let written = envelope.encode();
+                let read: Value = serde_json::from_slice(&written).expect("JSON");
+                assert!(
+                    validator.is_valid(&read),
+                    "{type_name}: the schema refuses what is written: {read}"
+                );
+                assert_eq!(
+                    Envelope::from_json(&written),
+                    Ok(envelope),
+                    "{type_name}: {value} at {pointer}"
+                );
+            }
+        }
+    }
+    assert!(
+        taken > 500 && refused > 500,
+        "{taken} taken, {refused} refused"
+    );
+}

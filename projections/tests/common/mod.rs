@@ -1,0 +1,422 @@
+//! Given these facts, when this one is said, then the views say that.
+
+#![allow(dead_code, reason = "every test binary uses a part of it")]
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use events::{HorseNo, Moment, RaceKey, RaceNumber, RacingDate, VenueCode};
+use projections::horse_form::Kind;
+use projections::{LogIdentity, Message, Projection, Step, Store, horse_profile, keys};
+use serde_json::{Value, json};
+
+/// A race: date, venue, number.
+pub(crate) type Race = (&'static str, &'static str, u16);
+
+pub(crate) fn key((date, venue, number): Race) -> RaceKey {
+    RaceKey {
+        date: day(date),
+        venue: VenueCode::parse(venue).expect("a venue"),
+        race_number: RaceNumber::try_from(number).expect("a race number"),
+    }
+}
+
+pub(crate) fn day(date: &str) -> RacingDate {
+    RacingDate::parse(date).expect("a date")
+}
+
+pub(crate) fn horse(horse_no: &str) -> HorseNo {
+    HorseNo::parse(horse_no).expect("a horse number")
+}
+
+/// A fact, before it stands in the log. Without an `id` of its own it gets one of its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Fact {
+    pub(crate) type_name: &'static str,
+    pub(crate) data: Value,
+    pub(crate) id: Option<String>,
+    pub(crate) time: String,
+}
+
+impl Fact {
+    pub(crate) fn new(type_name: &'static str, data: Value) -> Self {
+        Self {
+            type_name,
+            data,
+            id: None,
+            time: "2026-11-21T06:00:00Z".to_owned(),
+        }
+    }
+
+    pub(crate) fn of(
+        type_name: &'static str,
+        (date, venue, number): Race,
+        mut data: Value,
+    ) -> Self {
+        data["date"] = json!(date);
+        data["venue"] = json!(venue);
+        data["race_number"] = json!(number);
+        Self::new(type_name, data)
+    }
+
+    /// Under this identity.
+    pub(crate) fn id(mut self, id: &str) -> Self {
+        self.id = Some(id.to_owned());
+        self
+    }
+
+    /// With other fields than the usual ones.
+    pub(crate) fn with(mut self, pointer: &str, value: Value) -> Self {
+        let (parent, field) = pointer.rsplit_once('/').expect("a pointer");
+        self.data.pointer_mut(parent).expect("a parent")[field] = value;
+        self
+    }
+
+    /// Said at this time of the day, `hh:mm:ss`, with a fraction or without.
+    pub(crate) fn at(mut self, time: &str) -> Self {
+        self.time = format!("2026-11-21T{time}Z");
+        self
+    }
+
+    pub(crate) fn subject(&self) -> String {
+        let data = |field: &str| self.data[field].as_str().unwrap_or_default();
+        let kind = match self.type_name {
+            "racing.horse.registered.v1" => return format!("racing.horse.{}", data("horse_no")),
+            "racing.odds.quoted.v1" => "odds",
+            result if result.starts_with("racing.result.") => "result",
+            _ => "race",
+        };
+        format!(
+            "racing.{kind}.{}.{}.{}",
+            data("date"),
+            data("venue"),
+            self.data["race_number"]
+        )
+    }
+
+    pub(crate) fn payload(&self, seq: u64) -> Vec<u8> {
+        let id = self.id.clone().unwrap_or_else(|| format!("event-{seq}"));
+        let event = json!({
+            "specversion": "1.0", "id": id, "source": "test", "type": self.type_name, "time": self.time, "data": self.data,
+        });
+        event.to_string().into_bytes()
+    }
+}
+
+/// A card: every horse is called after its number, as are its jockey and its trainer.
+pub(crate) fn card(race: Race, horses: &[&str]) -> Fact {
+    let runner = |(index, horse): (usize, &&str)| {
+        json!({
+            "horse_no": horse, "horse_name": format!("NAME {horse}"), "number": index + 1, "jockey": format!("Jockey {horse}"),
+            "trainer": format!("Trainer {horse}"), "draw": 10 + index, "weight": 120 + index,
+        })
+    };
+    let runners: Vec<Value> = horses.iter().enumerate().map(runner).collect();
+    Fact::of(
+        "racing.race.declared.v1",
+        race,
+        json!({ "race_name": "THE PLATE", "distance": 1200, "class": "Class 4", "going": "GOOD", "runners": runners }),
+    )
+}
+
+/// A result: `("A", "1")` is a position, `("A", "PU")` an outcome. The winner has 1000 in stakes, every other 1000 by
+/// its position.
+pub(crate) fn result(race: Race, revision: u32, placings: &[(&str, &str)]) -> Fact {
+    let runner = |(horse, placing): &(&str, &str)| {
+        let mut runner = json!({
+            "horse_no": horse, "horse_name": format!("NAME {horse}"), "jockey": format!("Jockey {horse}"), "trainer": format!("Trainer {horse}"),
+        });
+        match placing.parse::<u16>() {
+            Ok(position) => {
+                runner["position"] = json!(position);
+                runner["stakes"] = json!(1000 / position);
+            }
+            Err(_) => runner["outcome"] = json!(placing),
+        }
+        runner
+    };
+    let runners: Vec<Value> = placings.iter().map(runner).collect();
+    Fact::of(
+        "racing.result.declared.v1",
+        race,
+        json!({ "revision": revision, "status": "official", "runners": runners }),
+    )
+}
+
+pub(crate) fn void(race: Race, revision: u32) -> Fact {
+    Fact::of(
+        "racing.result.voided.v1",
+        race,
+        json!({ "revision": revision, "reason": "In error" }),
+    )
+}
+
+pub(crate) fn withdrawn(race: Race, horse_no: &str) -> Fact {
+    Fact::of(
+        "racing.runner.withdrawn.v1",
+        race,
+        json!({ "horse_no": horse_no, "reason": "Lame" }),
+    )
+}
+
+pub(crate) fn reinstated(race: Race, horse_no: &str) -> Fact {
+    Fact::of(
+        "racing.runner.reinstated.v1",
+        race,
+        json!({ "horse_no": horse_no }),
+    )
+}
+
+pub(crate) fn rider(race: Race, horse_no: &str, jockey: &str) -> Fact {
+    Fact::of(
+        "racing.rider.changed.v1",
+        race,
+        json!({ "horse_no": horse_no, "jockey": jockey }),
+    )
+}
+
+pub(crate) fn going(race: Race, going: &str) -> Fact {
+    Fact::of("racing.going.changed.v1", race, json!({ "going": going }))
+}
+
+pub(crate) fn status(race: Race, status: &str) -> Fact {
+    Fact::of(
+        "racing.race.status_changed.v1",
+        race,
+        json!({ "status": status }),
+    )
+}
+
+pub(crate) fn registered(horse_no: &str) -> Fact {
+    Fact::new(
+        "racing.horse.registered.v1",
+        json!({
+            "horse_no": horse_no, "horse_name": format!("REGISTERED {horse_no}"), "country_of_origin": "IRE", "colour": "Bay",
+            "sex": "Gelding", "foaled": "2020", "trainer": "Her trainer", "owner": "Her owner", "stakes_currency": "HKD",
+        }),
+    )
+}
+
+/// Win prices; null for one that is suspended.
+pub(crate) fn odds(race: Race, prices: &[(&str, Value)]) -> Fact {
+    let runner = |(horse, win): &(&str, Value)| match win {
+        Value::Null => json!({ "horse_no": horse, "win": null, "state": "suspended" }),
+        win => json!({ "horse_no": horse, "win": win }),
+    };
+    let runners: Vec<Value> = prices.iter().map(runner).collect();
+    Fact::of("racing.odds.quoted.v1", race, json!({ "runners": runners }))
+}
+
+/// A message, owned.
+#[derive(Clone)]
+pub(crate) struct Said {
+    pub(crate) seq: u64,
+    pub(crate) subject: String,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl fmt::Debug for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let payload = String::from_utf8_lossy(&self.payload);
+        write!(f, "{} {} {payload}", self.seq, self.subject)
+    }
+}
+
+impl Said {
+    pub(crate) fn message(&self) -> Message<'_> {
+        Message {
+            seq: self.seq,
+            recorded_at: recorded_at(self.seq),
+            subject: &self.subject,
+            payload: &self.payload,
+        }
+    }
+}
+
+/// The log takes a message each second, and its clock is finer than what is kept.
+pub(crate) fn recorded_at(seq: u64) -> Moment {
+    let (minute, second) = (seq / 60 % 60, seq % 60);
+    Moment::parse(&format!("2026-11-21T05:{minute:02}:{second:02}.123456789Z")).expect("a time")
+}
+
+pub(crate) fn log() -> LogIdentity {
+    LogIdentity {
+        name: "RACING".to_owned(),
+        created: "2026-11-01T00:00:00Z".to_owned(),
+    }
+}
+
+pub(crate) fn open(folder: &Path) -> Projection {
+    Projection::new(Arc::new(Store::open(folder).expect("a folder")), log())
+}
+
+/// Everything that lies in a store but its checkpoint.
+pub(crate) fn dump(store: &Store) -> Vec<(String, Vec<u8>)> {
+    let views = store.scan("").map(|entry| entry.expect("a healthy store"));
+    let views = views.filter(|(key, _)| !key.starts_with(keys::META));
+    views.map(|(key, view)| (key, view.to_vec())).collect()
+}
+
+/// A log and the views of it.
+pub(crate) struct House {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) projection: Projection,
+    pub(crate) seq: u64,
+}
+
+impl House {
+    /// Folds facts, each in a step of its own.
+    pub(crate) fn given(facts: impl IntoIterator<Item = Fact>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let projection = open(folder.path());
+        let mut house = Self {
+            folder,
+            projection,
+            seq: 0,
+        };
+        for fact in facts {
+            house.when(fact);
+        }
+        house
+    }
+
+    /// Says one more fact.
+    pub(crate) fn when(&mut self, fact: Fact) -> Step {
+        let payload = fact.payload(self.seq + 1);
+        self.raw(&fact.subject(), payload)
+    }
+
+    /// Says anything.
+    pub(crate) fn raw(&mut self, subject: &str, payload: Vec<u8>) -> Step {
+        self.seq += 1;
+        let said = Said {
+            seq: self.seq,
+            subject: subject.to_owned(),
+            payload,
+        };
+        self.projection
+            .step([said.message()], true)
+            .expect("a healthy store")
+    }
+
+    /// Closes the store and opens it again.
+    pub(crate) fn reopen(self) -> Self {
+        let Self {
+            folder,
+            projection,
+            seq,
+        } = self;
+        drop(projection);
+        let projection = open(folder.path());
+        Self {
+            folder,
+            projection,
+            seq,
+        }
+    }
+
+    pub(crate) fn bytes(&self, key: &str) -> Option<Vec<u8>> {
+        let view = self.projection.store().get(key).expect("a healthy store");
+        view.map(|view| view.to_vec())
+    }
+
+    /// A view; null where there is none.
+    pub(crate) fn view(&self, key: &str) -> Value {
+        self.bytes(key).map_or(Value::Null, |view| parse(&view))
+    }
+
+    fn views(&self, prefix: &str) -> Vec<Value> {
+        let views = self.projection.store().scan(prefix);
+        views
+            .map(|entry| parse(&entry.expect("a healthy store").1))
+            .collect()
+    }
+
+    pub(crate) fn card(&self, race: Race) -> Value {
+        self.view(&keys::card(&key(race)))
+    }
+
+    pub(crate) fn result(&self, race: Race) -> Value {
+        self.view(&keys::result(&key(race)))
+    }
+
+    pub(crate) fn revisions(&self, race: Race) -> Vec<Value> {
+        self.views(&keys::revisions(&key(race)))
+    }
+
+    pub(crate) fn board(&self, race: Race) -> Value {
+        self.view(&keys::board(&key(race)))
+    }
+
+    pub(crate) fn is_open(&self, race: Race) -> bool {
+        self.bytes(&keys::open_race(&key(race))).is_some()
+    }
+
+    /// The history of a race's odds, each chunk as a list.
+    pub(crate) fn history(&self, race: Race) -> Vec<Vec<Value>> {
+        let chunks = self.projection.store().scan(&keys::ticks(&key(race)));
+        let list = |chunk: &[u8]| {
+            parse(&[b"[", chunk, b"]"].concat())
+                .as_array()
+                .cloned()
+                .expect("a list")
+        };
+        chunks
+            .map(|entry| list(&entry.expect("a healthy store").1))
+            .collect()
+    }
+
+    pub(crate) fn meeting(&self, date: &str, venue: &str) -> Value {
+        self.view(&keys::meeting_view(
+            day(date),
+            &VenueCode::parse(venue).expect("a venue"),
+        ))
+    }
+
+    pub(crate) fn rejections(&self) -> Vec<Value> {
+        self.views(keys::REJECTIONS)
+    }
+
+    /// A horse's profile on a day in 2026.
+    pub(crate) fn profile(&self, horse_no: &str) -> Value {
+        let view = self.bytes(&keys::profile(&horse(horse_no)));
+        view.map_or(Value::Null, |view| {
+            parse(&horse_profile::serve(&view, day("2026-11-21")).expect("a profile"))
+        })
+    }
+
+    /// Starts, wins, places and stakes of a profile.
+    pub(crate) fn career(&self, horse_no: &str) -> [u64; 4] {
+        let profile = self.profile(horse_no);
+        ["starts", "wins", "places", "total_stakes"]
+            .map(|field| profile[field].as_u64().expect("a count"))
+    }
+
+    /// A horse's form rows, oldest first, with where they belong.
+    pub(crate) fn form(&self, horse_no: &str) -> Vec<(Kind, Value)> {
+        let rows = self.projection.store().scan(&keys::form(&horse(horse_no)));
+        rows.map(|entry| {
+            let (_, row) = entry.expect("a healthy store");
+            let (kind, row) = Kind::split(&row).expect("a form row");
+            (kind, parse(row))
+        })
+        .collect()
+    }
+}
+
+fn parse(json: &[u8]) -> Value {
+    serde_json::from_slice(json)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(json)))
+}
+
+/// Of each object of a list, some fields.
+pub(crate) fn pick(list: &Value, fields: &[&str]) -> Value {
+    let pick = |object: &Value| {
+        fields
+            .iter()
+            .map(|field| object[*field].clone())
+            .collect::<Value>()
+    };
+    list.as_array().expect("a list").iter().map(pick).collect()
+}

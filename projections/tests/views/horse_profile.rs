@@ -1,0 +1,169 @@
+use serde_json::{Value, json};
+
+use crate::common::{Fact, House, Race, card, registered, result, void};
+
+const OLD: Race = ("2026-10-03", "HV", 9);
+const NEW: Race = ("2026-11-21", "ST", 3);
+
+fn with_career(fact: Fact) -> Fact {
+    fact.with(
+        "/career",
+        json!({ "starts": 10, "wins": 2, "places": 3, "total_stakes": 5000 }),
+    )
+}
+
+#[test]
+fn a_profile_is_what_was_registered_and_what_was_run() {
+    let house = House::given([
+        with_career(registered("A")),
+        result(NEW, 1, &[("A", "1")]),
+        result(OLD, 1, &[("A", "2")]),
+    ]);
+    assert_eq!(
+        house.profile("A"),
+        json!({
+            "horse_no": "A", "horse_name": "REGISTERED A", "country_of_origin": "IRE", "colour": "Bay", "sex": "Gelding", "age": 6,
+            "trainer": "Her trainer", "owner": "Her owner", "total_stakes": 6500, "starts": 12, "wins": 3, "places": 4,
+            "stakes_currency": "HKD", "registered": true,
+        })
+    );
+}
+
+#[test]
+fn it_is_the_same_whether_the_horse_was_registered_before_or_after_its_races() {
+    let races = || {
+        [
+            result(NEW, 1, &[("A", "1"), ("B", "2")]),
+            result(OLD, 1, &[("A", "3"), ("B", "PU")]),
+        ]
+    };
+    let before = House::given([with_career(registered("A"))].into_iter().chain(races()));
+    let after = House::given(races().into_iter().chain([with_career(registered("A"))]));
+    assert_eq!(before.profile("A"), after.profile("A"));
+    assert_eq!(after.career("A"), [12, 3, 4, 6333]);
+    assert_eq!(after.career("B"), [2, 0, 1, 500]);
+}
+
+#[test]
+fn another_registration_replaces_the_whole_of_the_one_before() {
+    let second = registered("A")
+        .with("/horse_name", json!("RENAMED"))
+        .with("/foaled", Value::Null);
+    let house = House::given([
+        with_career(registered("A")),
+        result(NEW, 1, &[("A", "1")]),
+        second,
+    ]);
+    let profile = house.profile("A");
+    assert_eq!(profile["horse_name"], "RENAMED");
+    assert_eq!(profile["age"], 0, "nobody says it any more");
+    assert_eq!(house.career("A"), [1, 1, 0, 1000]);
+}
+
+#[test]
+fn a_horse_that_nobody_registered_is_what_its_latest_race_says() {
+    let races = [
+        card(OLD, &["A"]).with("/runners/0/horse_name", json!("OLD NAME")),
+        result(NEW, 1, &[("A", "1")])
+            .with("/runners/0/horse_name", json!("NEW NAME"))
+            .with("/runners/0/trainer", json!("New trainer")),
+    ];
+    let [first, second] = races.clone();
+    for house in [House::given(races), House::given([second, first])] {
+        let profile = house.profile("A");
+        assert_eq!(
+            profile["horse_name"], "NEW NAME",
+            "the race's date counts, not the order of arrival"
+        );
+        assert_eq!(profile["trainer"], "New trainer");
+        assert_eq!(profile["registered"], false);
+        for (field, unknown) in [
+            ("age", json!(0)),
+            ("owner", json!("")),
+            ("sex", json!("")),
+            ("colour", json!("")),
+            ("country_of_origin", json!("")),
+        ] {
+            assert_eq!(profile[field], unknown);
+        }
+    }
+}
+
+#[test]
+fn the_name_falls_back_when_the_latest_race_is_taken_back() {
+    let name = |race, name: &str| {
+        result(race, 1, &[("A", "1")]).with("/runners/0/horse_name", json!(name))
+    };
+    let mut house = House::given([name(OLD, "OLD NAME"), name(NEW, "NEW NAME"), void(NEW, 2)]);
+    assert_eq!(house.profile("A")["horse_name"], "OLD NAME");
+    assert_eq!(house.career("A"), [1, 1, 0, 1000]);
+    house.when(void(OLD, 2));
+    assert_eq!(
+        house.profile("A"),
+        Value::Null,
+        "nothing else is known of it"
+    );
+    assert_eq!(house.bytes("state/horse/A"), None);
+    house.when(name(OLD, "ANOTHER NAME").with("/revision", json!(3)));
+    assert_eq!(house.profile("A")["horse_name"], "ANOTHER NAME");
+    assert_eq!(house.career("A"), [1, 1, 0, 1000]);
+}
+
+#[test]
+fn a_horse_on_a_card_alone_has_a_profile_without_a_start() {
+    let house = House::given([card(NEW, &["A"])]);
+    assert_eq!(house.profile("A")["horse_name"], "NAME A");
+    assert_eq!(house.career("A"), [0, 0, 0, 0]);
+}
+
+#[test]
+fn a_start_is_every_part_taken_and_no_withdrawal() {
+    for (outcome, starts) in [
+        ("PU", 1),
+        ("UR", 1),
+        ("FE", 1),
+        ("DNF", 1),
+        ("TNP", 1),
+        ("DISQ", 1),
+        ("WV", 0),
+        ("WV-A", 0),
+        ("WX", 0),
+        ("WX-A", 0),
+        ("WXNR", 0),
+        ("SCR", 0),
+        ("NR", 0),
+        ("VOID", 0),
+    ] {
+        let house = House::given([result(NEW, 1, &[("A", outcome)])]);
+        assert_eq!(house.career("A"), [starts, 0, 0, 0], "{outcome}");
+    }
+}
+
+#[test]
+fn the_age_is_that_of_the_day_of_the_request() {
+    let house = House::given([registered("A")
+        .with("/country_of_origin", json!("AUS"))
+        .with("/foaled", json!("2020-09-03"))]);
+    let view = house
+        .bytes(&projections::keys::profile(&crate::common::horse("A")))
+        .expect("a profile");
+    let age = |on: &str| {
+        let body =
+            projections::horse_profile::serve(&view, crate::common::day(on)).expect("a profile");
+        serde_json::from_slice::<Value>(&body).expect("JSON")["age"].clone()
+    };
+    assert_eq!(age("2026-07-31"), 5);
+    assert_eq!(age("2026-08-01"), 6);
+    assert_eq!(
+        projections::horse_profile::serve(b"", crate::common::day("2026-08-01")),
+        None
+    );
+}
+
+#[test]
+fn a_registration_that_comes_again_does_not_undo_the_one_after_it() {
+    let first = || registered("A").id("first");
+    let mut house = House::given([first(), registered("A").with("/owner", json!("New owner"))]);
+    house.when(first());
+    assert_eq!(house.profile("A")["owner"], "New owner");
+}

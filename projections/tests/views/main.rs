@@ -1,0 +1,13 @@
+//! What each read model says, given what was said.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod horse_form;
+mod horse_profile;
+mod meetings;
+mod odds_board;
+mod projection;
+mod race_card;
+mod race_result;
+mod rejections;

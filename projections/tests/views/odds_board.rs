@@ -1,0 +1,301 @@
+use serde_json::{Value, json};
+
+use crate::common::{House, Race, card, odds, pick, reinstated, result, status, void, withdrawn};
+
+const RACE: Race = ("2026-11-21", "ST", 3);
+const PRICES: &[&str] = &["horse_no", "win", "opening", "previous"];
+
+fn prices(house: &House) -> Value {
+    pick(&house.board(RACE)["runners"], PRICES)
+}
+
+#[test]
+fn a_board_is_the_image_of_a_race() {
+    let first = odds(RACE, &[("A", json!(3.5)), ("B", Value::Null)])
+        .with("/runners/0/place", json!(1.4))
+        .with("/runners/0/number", json!(4))
+        .with("/runners/0/horse_name", json!("NAME A"));
+    let house = House::given([first]);
+    assert_eq!(
+        house.board(RACE),
+        json!({
+            "date": "2026-11-21", "venue": "Sha Tin", "venue_code": "ST", "race_number": 3, "status": "scheduled",
+            "recorded_at": "2026-11-21T05:00:01.123456Z", "seq": 1, "prev_seq": 0,
+            "runners": [
+                { "horse_no": "B", "number": 0, "horse_name": "", "win": null, "place": null, "state": "suspended", "opening": null, "previous": null },
+                { "horse_no": "A", "number": 4, "horse_name": "NAME A", "win": 3.5, "place": 1.4, "opening": 3.5, "previous": null },
+            ],
+        })
+    );
+    assert!(house.is_open(RACE));
+}
+
+#[test]
+fn opening_previous_and_current_prices() {
+    let quote = |win: Value| odds(RACE, &[("A", win)]);
+    let mut house = House::given([quote(json!(3.5)), quote(json!(4))]);
+    assert_eq!(prices(&house), json!([["A", 4.0, 3.5, 3.5]]));
+    house.when(quote(json!(4)));
+    assert_eq!(
+        prices(&house),
+        json!([["A", 4.0, 3.5, 3.5]]),
+        "the same price again is no move"
+    );
+    house.when(quote(Value::Null));
+    assert_eq!(prices(&house), json!([["A", null, 3.5, 4.0]]));
+    house.when(quote(json!(2.5)));
+    assert_eq!(
+        prices(&house),
+        json!([["A", 2.5, 3.5, 4.0]]),
+        "the last price that there was"
+    );
+}
+
+#[test]
+fn a_first_quote_without_a_price_leaves_the_opening_to_the_next() {
+    let house = House::given([
+        odds(RACE, &[("A", Value::Null)]),
+        odds(RACE, &[("A", json!(5.5))]),
+    ]);
+    assert_eq!(prices(&house), json!([["A", 5.5, 5.5, null]]));
+    assert_eq!(house.board(RACE)["runners"][0].get("state"), None);
+}
+
+#[test]
+fn who_is_left_out_of_a_quote_keeps_its_price() {
+    let place =
+        odds(RACE, &[("A", json!(3)), ("B", json!(5))]).with("/runners/0/place", json!(1.5));
+    let house = House::given([place, odds(RACE, &[("A", json!(2.5))])]);
+    assert_eq!(
+        prices(&house),
+        json!([["A", 2.5, 3.0, 3.0], ["B", 5.0, 5.0, null]])
+    );
+    assert_eq!(
+        house.board(RACE)["runners"][0]["place"],
+        1.5,
+        "nor did anybody take the place price back"
+    );
+    assert_eq!(
+        house.history(RACE)[0][1]["runners"],
+        json!([{ "horse_no": "A", "win": 2.5 }])
+    );
+}
+
+#[test]
+fn a_quote_older_than_the_board_is_history_and_nothing_else() {
+    let mut house = House::given([odds(RACE, &[("A", json!(3))]).at("06:00:10")]);
+    let board = house.board(RACE);
+    let step = house.when(odds(RACE, &[("A", json!(9))]).at("06:00:09"));
+    assert_eq!((step.tally.stale, step.updates.len()), (1, 0));
+    assert_eq!(house.board(RACE), board);
+    house.when(odds(RACE, &[("A", json!(4))]).at("06:00:10"));
+    assert_eq!(
+        prices(&house),
+        json!([["A", 4.0, 3.0, 3.0]]),
+        "of two at one time the later in the log stands"
+    );
+    let history = json!(house.history(RACE).concat());
+    assert_eq!(
+        pick(&history, &["seq", "stale"]),
+        json!([[1, false], [2, true], [3, false]])
+    );
+}
+
+#[test]
+fn a_quote_is_as_old_after_a_restart_as_before() {
+    let quotes = || {
+        [
+            odds(RACE, &[("A", json!(3))]).at("06:00:00.1234569"),
+            odds(RACE, &[("A", json!(9))]).at("06:00:00.1234561"),
+        ]
+    };
+    let [first, second] = quotes();
+    let mut restarted = House::given([first]).reopen();
+    restarted.when(second);
+    assert_eq!(restarted.board(RACE), House::given(quotes()).board(RACE));
+}
+
+#[test]
+fn the_same_quote_again_changes_nothing() {
+    let first = || odds(RACE, &[("A", json!(3))]).id("first");
+    let second = || odds(RACE, &[("A", json!(4)), ("B", json!(7))]).id("second");
+    let mut house = House::given([first(), second()]);
+    let (board, history) = (house.board(RACE), house.history(RACE));
+    for again in [second(), first(), second()] {
+        let step = house.when(again);
+        assert_eq!((step.tally.stale, step.updates.len()), (0, 0));
+        assert_eq!(
+            (house.board(RACE), house.history(RACE)),
+            (board.clone(), history.clone())
+        );
+        house = house.reopen();
+    }
+}
+
+#[test]
+fn the_number_and_the_name_are_the_cards_where_it_knows_them() {
+    let quote = odds(RACE, &[("A", json!(3)), ("B", json!(5))])
+        .with("/runners/0/number", json!(8))
+        .with("/runners/0/horse_name", json!("QUOTED A"))
+        .with("/runners/1/number", json!(9));
+    let unnumbered = card(RACE, &["A", "B"])
+        .with("/runners/0/number", json!(0))
+        .with("/runners/0/horse_name", json!(""));
+    let house = House::given([quote, unnumbered]);
+    assert_eq!(
+        pick(
+            &house.board(RACE)["runners"],
+            &["horse_no", "number", "horse_name"]
+        ),
+        json!([["B", 2, "NAME B"], ["A", 8, "QUOTED A"]])
+    );
+}
+
+#[test]
+fn a_withdrawn_runner_is_scratched_until_it_is_reinstated() {
+    let mut house = House::given([
+        card(RACE, &["A", "B"]),
+        odds(RACE, &[("A", json!(3)), ("B", json!(5))]),
+    ]);
+    let step = house.when(withdrawn(RACE, "A"));
+    let runner = &house.board(RACE)["runners"][0];
+    assert_eq!(
+        [&runner["win"], &runner["place"], &runner["state"]],
+        [&Value::Null, &Value::Null, &json!("scratched")]
+    );
+    assert_eq!(runner["opening"], 3.0);
+    assert_eq!(
+        pick(&json!([house.board(RACE)]), &["seq", "prev_seq"]),
+        json!([[3, 2]])
+    );
+    assert_eq!(step.updates.len(), 1);
+    assert_eq!(
+        Some(&step.updates[0].board),
+        house
+            .bytes(&projections::keys::board(&crate::common::key(RACE)))
+            .as_ref()
+    );
+
+    house.when(odds(RACE, &[("A", json!(2))]));
+    assert_eq!(
+        house.board(RACE)["runners"][0]["state"],
+        "scratched",
+        "a late quote does not bring it back"
+    );
+    house.when(reinstated(RACE, "A"));
+    assert_eq!(
+        prices(&house),
+        json!([["A", 2.0, 3.0, 3.0], ["B", 5.0, 5.0, null]])
+    );
+    assert_eq!(
+        pick(&json!([house.board(RACE)]), &["seq", "prev_seq"]),
+        json!([[5, 4]])
+    );
+}
+
+#[test]
+fn every_update_names_the_one_before() {
+    let mut house = House::given([]);
+    let mut last = 0;
+    for fact in [
+        odds(RACE, &[("A", json!(3))]),
+        card(RACE, &["A", "B"]),
+        odds(RACE, &[("A", json!(9))]).at("00:00:00"),
+        status(RACE, "open"),
+        withdrawn(RACE, "B"),
+        withdrawn(RACE, "B"),
+        odds(RACE, &[("A", json!(4))]),
+    ] {
+        for update in house.when(fact).updates {
+            let board: Value = serde_json::from_slice(&update.board).expect("JSON");
+            assert_eq!(board["prev_seq"], last);
+            assert_eq!(board["seq"], update.seq);
+            last = update.seq;
+        }
+    }
+    assert_eq!(house.board(RACE)["seq"], last);
+}
+
+#[test]
+fn a_race_is_open_from_its_first_quote_until_it_is_over() {
+    let mut house = House::given([card(RACE, &["A"]), status(RACE, "open")]);
+    assert!(!house.is_open(RACE), "nothing to show yet");
+    house.when(odds(RACE, &[("A", json!(3))]));
+    assert!(house.is_open(RACE));
+    for (word, open) in [
+        ("closed", true),
+        ("off", true),
+        ("finished", false),
+        ("off", true),
+        ("abandoned", false),
+        ("open", true),
+    ] {
+        house.when(status(RACE, word));
+        assert_eq!(house.is_open(RACE), open, "{word}");
+        assert_eq!(house.board(RACE)["status"], word);
+    }
+    house.when(result(RACE, 1, &[("A", "1")]));
+    assert!(!house.is_open(RACE));
+    house.when(odds(RACE, &[("A", json!(4))]));
+    assert!(
+        !house.is_open(RACE),
+        "a quote after the result opens nothing"
+    );
+    house.when(void(RACE, 2));
+    assert!(!house.is_open(RACE));
+}
+
+#[test]
+fn the_history_is_cut_into_chunks_and_survives_a_restart_in_each() {
+    let mut house = House::given([]);
+    for n in 1..=100_u32 {
+        house.when(odds(RACE, &[("A", json!(n + 1))]));
+        if [1, 31, 32, 33, 64, 65].contains(&n) {
+            house = house.reopen();
+        }
+    }
+    let chunks = house.history(RACE);
+    assert_eq!(
+        chunks.iter().map(Vec::len).collect::<Vec<_>>(),
+        [32, 32, 32, 4]
+    );
+    let seqs: Vec<Value> = chunks
+        .concat()
+        .iter()
+        .map(|tick| tick["seq"].clone())
+        .collect();
+    assert_eq!(seqs, (1..=100).map(|seq| json!(seq)).collect::<Vec<_>>());
+    assert_eq!(
+        chunks[0][0],
+        json!({
+            "seq": 1, "time": "2026-11-21T06:00:00Z", "recorded_at": "2026-11-21T05:00:01.123456Z", "source": "test", "stale": false,
+            "runners": [{ "horse_no": "A", "win": 2.0 }],
+        })
+    );
+}
+
+#[test]
+fn many_quotes_in_one_step_make_the_same_history() {
+    use crate::common::{Said, dump, open};
+    let said: Vec<Said> = (1..=100)
+        .map(|seq| {
+            let fact = odds(RACE, &[("A", json!(seq + 1))]);
+            Said {
+                seq,
+                subject: fact.subject(),
+                payload: fact.payload(seq),
+            }
+        })
+        .collect();
+    let dumps = [1, 7, 32, 33, 100].map(|size| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut projection = open(folder.path());
+        for batch in said.chunks(size) {
+            projection
+                .step(batch.iter().map(Said::message), false)
+                .expect("a healthy store");
+        }
+        dump(projection.store())
+    });
+    assert!(dumps.iter().all(|dump| *dump == dumps[0]));
+}

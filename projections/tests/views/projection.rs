@@ -1,0 +1,123 @@
+use projections::{Digest, Projection, Store, StoreError};
+use serde_json::json;
+
+use crate::common::{
+    House, Race, Said, card, dump, log, odds, open, recorded_at, registered, result,
+};
+
+const RACE: Race = ("2026-11-21", "ST", 3);
+
+fn said() -> Vec<Said> {
+    let facts = [
+        registered("A"),
+        card(RACE, &["A", "B"]),
+        odds(RACE, &[("A", json!(3))]),
+        result(RACE, 1, &[("A", "1")]),
+    ];
+    let said = |(fact, seq): (crate::common::Fact, u64)| Said {
+        seq,
+        subject: fact.subject(),
+        payload: fact.payload(seq),
+    };
+    facts.into_iter().zip(1..).map(said).collect()
+}
+
+fn step(projection: &mut Projection, said: &[Said]) -> projections::Step {
+    projection
+        .step(said.iter().map(Said::message), true)
+        .expect("a healthy store")
+}
+
+#[test]
+fn what_is_at_or_below_the_checkpoint_is_skipped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut projection = open(folder.path());
+    let said = said();
+    assert_eq!(step(&mut projection, &said[..3]).tally.folded, 3);
+    let again = step(&mut projection, &said);
+    assert_eq!((again.tally.skipped, again.tally.folded), (3, 1));
+    let views = dump(projection.store());
+    let checkpoint = projection.checkpoint().clone();
+    let all_again = step(&mut projection, &said);
+    assert_eq!((all_again.tally.skipped, all_again.updates.len()), (4, 0));
+    assert_eq!(dump(projection.store()), views);
+    assert_eq!(*projection.checkpoint(), checkpoint);
+}
+
+#[test]
+fn a_checkpoint_outlives_the_process_to_the_last_digit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut projection = open(folder.path());
+    step(&mut projection, &said());
+    let checkpoint = projection.checkpoint().clone();
+    assert_eq!(
+        (checkpoint.seq, checkpoint.recorded_at),
+        (4, Some(recorded_at(4)))
+    );
+    assert_eq!(checkpoint.log, log());
+    drop(projection);
+    let projection = open(folder.path());
+    assert_eq!(*projection.checkpoint(), checkpoint);
+    assert_eq!(projection.store().seq(), 4);
+    assert_eq!(projection.store().checkpoint(), Some(checkpoint));
+}
+
+#[test]
+fn an_empty_step_leaves_an_empty_checkpoint() {
+    let mut house = House::given([]);
+    assert_eq!(house.projection.store().checkpoint(), None);
+    step(&mut house.projection, &[]);
+    let checkpoint = house.projection.store().checkpoint().expect("a checkpoint");
+    assert_eq!((checkpoint.seq, checkpoint.digest), (0, Digest::default()));
+}
+
+#[test]
+fn a_message_that_changes_no_view_still_moves_the_checkpoint() {
+    let said = || card(RACE, &["A"]).id("the same");
+    let mut house = House::given([said()]);
+    let digest = house.projection.checkpoint().digest;
+    house.when(said());
+    let checkpoint = house.projection.checkpoint();
+    assert_eq!((checkpoint.seq, checkpoint.digest), (2, digest));
+    assert_eq!(house.projection.store().seq(), 2);
+}
+
+#[test]
+#[should_panic(expected = "a store is folded from one log")]
+fn a_store_of_another_log_is_refused() {
+    let house = House::given([card(RACE, &["A"])]);
+    let mut other = log();
+    other.created.push('!');
+    let _ = Projection::new(house.projection.store().clone(), other);
+}
+
+#[test]
+fn updates_are_made_only_where_somebody_listens_and_the_views_do_not_care() {
+    let dumps = [true, false].map(|live| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut projection = open(folder.path());
+        let said = said();
+        let step = projection
+            .step(said.iter().map(Said::message), live)
+            .expect("a healthy store");
+        assert_eq!(step.updates.len(), usize::from(live));
+        dump(projection.store())
+    });
+    assert_eq!(dumps[0], dumps[1]);
+}
+
+#[test]
+fn gaps_in_the_log_are_no_matter() {
+    let mut house = House::given([]);
+    house.seq = 1_000;
+    house.when(card(RACE, &["A"]));
+    assert_eq!(house.projection.checkpoint().seq, 1_001);
+}
+
+#[test]
+fn a_folder_in_use_is_no_damaged_folder() {
+    let house = House::given([card(RACE, &["A"])]);
+    let second = Store::open(house.folder.path());
+    assert!(matches!(second, Err(StoreError::InUse)), "{second:?}");
+    assert_eq!(house.career("A"), [0, 0, 0, 0]);
+}

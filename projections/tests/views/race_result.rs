@@ -1,0 +1,270 @@
+use serde_json::{Value, json};
+
+use crate::common::{House, Race, card, pick, result, rider, void, withdrawn};
+
+const RACE: Race = ("2026-11-21", "ST", 3);
+
+fn placings(house: &House) -> Value {
+    pick(&house.result(RACE)["runners"], &["position", "horse_no"])
+}
+
+fn unplaced(house: &House) -> Value {
+    pick(&house.result(RACE)["unplaced"], &["outcome", "horse_no"])
+}
+
+#[test]
+fn a_result_is_served_as_it_was_said() {
+    let said = result(RACE, 1, &[("B", "2"), ("A", "1"), ("C", "PU")])
+        .with("/venue_name", json!("Sha Tin"))
+        .with("/race_name", json!("THE CUP"))
+        .with("/distance", json!(1600))
+        .with("/going", json!("SOFT"))
+        .with("/runners/1/finish_time", json!("1:34.07"))
+        .with("/runners/1/win_odds", json!(4))
+        .with("/runners/1/number", json!(9))
+        .with("/status", json!("provisional"));
+    let house = House::given([said]);
+    assert_eq!(
+        house.result(RACE),
+        json!({
+            "race_number": 3, "race_name": "THE CUP", "distance": 1600, "class": "", "going": "SOFT", "status": "provisional",
+            "revision": 1, "reason": "",
+            "runners": [
+                { "position": 1, "horse_no": "A", "horse_name": "NAME A", "number": 9, "jockey": "Jockey A", "trainer": "Trainer A",
+                  "finish_time": "1:34.07", "win_odds": 4.0, "stakes": 1000 },
+                { "position": 2, "horse_no": "B", "horse_name": "NAME B", "number": 0, "jockey": "Jockey B", "trainer": "Trainer B",
+                  "finish_time": "", "win_odds": 0, "stakes": 500 },
+            ],
+            "unplaced": [
+                { "outcome": "PU", "horse_no": "C", "horse_name": "NAME C", "number": 0, "jockey": "Jockey C", "trainer": "Trainer C",
+                  "finish_time": "", "win_odds": 0, "stakes": 0 },
+            ],
+        })
+    );
+}
+
+#[test]
+fn what_a_result_leaves_out_comes_from_the_card_whenever_the_card_comes() {
+    let said = || {
+        result(RACE, 1, &[("A", "1"), ("B", "2")])
+            .with("/runners/0/horse_name", json!(""))
+            .with("/runners/0/jockey", json!(""))
+            .with("/runners/0/trainer", json!(""))
+    };
+    let card = || card(RACE, &["A", "B"]);
+    let rider = || rider(RACE, "A", "Other");
+    let before = House::given([card(), rider(), said()]);
+    let after = House::given([said(), card(), rider()]);
+    assert_eq!(before.result(RACE), after.result(RACE));
+    assert_eq!(before.form("A"), after.form("A"));
+    let result = after.result(RACE);
+    assert_eq!(result["race_name"], "THE PLATE");
+    assert_eq!(result["distance"], 1200);
+    assert_eq!(result["class"], "Class 4");
+    assert_eq!(result["going"], "GOOD");
+    assert_eq!(
+        pick(
+            &result["runners"],
+            &["horse_name", "jockey", "trainer", "number"]
+        ),
+        json!([
+            ["NAME A", "Other", "Trainer A", 1],
+            ["NAME B", "Jockey B", "Trainer B", 2]
+        ])
+    );
+}
+
+#[test]
+fn an_empty_word_in_a_result_does_not_hide_what_the_card_says() {
+    let said = result(RACE, 1, &[("A", "1")])
+        .with("/race_name", json!(""))
+        .with("/going", json!(""))
+        .with("/distance", json!(0))
+        .with("/venue_name", json!(""))
+        .with("/runners/0/number", json!(0));
+    let house = House::given([card(RACE, &["A"]), said]);
+    let result = house.result(RACE);
+    assert_eq!(result["race_name"], "THE PLATE");
+    assert_eq!(result["going"], "GOOD");
+    assert_eq!(result["distance"], 1200);
+    assert_eq!(result["runners"][0]["number"], 1);
+    assert_eq!(house.form("A")[0].1["venue"], "Sha Tin");
+}
+
+#[test]
+fn a_higher_revision_replaces_and_a_lower_one_is_stale() {
+    let mut house = House::given([result(RACE, 2, &[("A", "1"), ("B", "2")])]);
+    let step = house.when(
+        result(RACE, 5, &[("B", "1"), ("A", "2")]).with("/reason", json!("Objection upheld")),
+    );
+    assert_eq!(step.tally.stale, 0);
+    assert_eq!(placings(&house), json!([[1, "B"], [2, "A"]]));
+    assert_eq!(house.result(RACE)["reason"], "Objection upheld");
+
+    let step = house.when(result(RACE, 4, &[("A", "1"), ("B", "2")]));
+    assert_eq!(step.tally.stale, 1);
+    assert_eq!(placings(&house), json!([[1, "B"], [2, "A"]]));
+    let revisions = house.revisions(RACE);
+    assert_eq!(
+        pick(
+            &json!(revisions),
+            &["statement", "revision", "status", "stale", "event_id"]
+        ),
+        json!([
+            ["declared", 2, "official", false, "event-1"],
+            ["declared", 5, "official", false, "event-2"],
+            ["declared", 4, "official", true, "event-3"],
+        ])
+    );
+    assert_eq!(
+        pick(&revisions[1]["runners"], &["horse_no", "position"]),
+        json!([["B", 1], ["A", 2]])
+    );
+}
+
+#[test]
+fn of_two_statements_of_one_revision_the_later_stands() {
+    let house = House::given([
+        result(RACE, 1, &[("A", "1")]),
+        result(RACE, 1, &[("B", "1")]),
+    ]);
+    assert_eq!(placings(&house), json!([[1, "B"]]));
+    assert_eq!(house.career("B"), [1, 1, 0, 1000]);
+    assert_eq!(house.profile("A"), Value::Null);
+}
+
+#[test]
+fn the_same_event_again_is_the_same_event() {
+    let first = || result(RACE, 1, &[("A", "1")]).id("first");
+    let mut house = House::given([first(), result(RACE, 1, &[("B", "1")])]);
+    let before = house.revisions(RACE);
+    house.when(first());
+    assert_eq!(
+        placings(&house),
+        json!([[1, "B"]]),
+        "it was said before what stands now"
+    );
+    assert_eq!(house.revisions(RACE), before);
+    house = house.reopen();
+    house.when(first());
+    assert_eq!(house.revisions(RACE), before, "nor after a restart");
+}
+
+#[test]
+fn the_same_statement_under_another_identity_adds_nothing() {
+    let said = || result(RACE, 1, &[("A", "1")]);
+    let house = House::given([said(), said()]);
+    assert_eq!(house.revisions(RACE).len(), 1);
+    assert_eq!(house.career("A"), [1, 1, 0, 1000]);
+}
+
+#[test]
+fn a_voided_result_counts_for_nobody_and_may_be_said_anew() {
+    let mut house = House::given([
+        card(RACE, &["A"]),
+        result(RACE, 1, &[("A", "1")]),
+        void(RACE, 2),
+    ]);
+    let result_view = house.result(RACE);
+    assert_eq!(result_view["status"], "void");
+    assert_eq!(result_view["revision"], 2);
+    assert_eq!(result_view["reason"], "In error");
+    assert_eq!(result_view["race_name"], "THE PLATE");
+    assert_eq!(result_view["runners"], json!([]));
+    assert_eq!(result_view["unplaced"], json!([]));
+    assert_eq!(house.career("A"), [0, 0, 0, 0]);
+
+    let step = house.when(result(RACE, 1, &[("A", "2")]));
+    assert_eq!(step.tally.stale, 1);
+    assert_eq!(house.result(RACE)["status"], "void");
+    house.when(result(RACE, 3, &[("A", "2")]));
+    assert_eq!(placings(&house), json!([[2, "A"]]));
+    assert_eq!(house.career("A"), [1, 0, 1, 500]);
+}
+
+#[test]
+fn a_void_without_a_result_is_a_statement_too() {
+    let mut house = House::given([void(RACE, 2)]);
+    assert_eq!(house.result(RACE)["status"], "void");
+    assert_eq!(
+        pick(&json!(house.revisions(RACE)), &["statement", "status"]),
+        json!([["voided", "void"]])
+    );
+    let step = house.when(result(RACE, 1, &[("A", "1")]));
+    assert_eq!(step.tally.stale, 1);
+    assert_eq!(house.profile("A"), Value::Null);
+}
+
+#[test]
+fn a_disqualified_runner_keeps_its_time_and_its_odds_but_no_position() {
+    let said = result(RACE, 2, &[("B", "1"), ("A", "DISQ")])
+        .with("/runners/1/finish_time", json!("1:34.02"))
+        .with("/runners/1/win_odds", json!(2.75));
+    let house = House::given([result(RACE, 1, &[("A", "1"), ("B", "2")]), said]);
+    assert_eq!(placings(&house), json!([[1, "B"]]));
+    let unplaced = &house.result(RACE)["unplaced"];
+    assert_eq!(
+        pick(unplaced, &["outcome", "finish_time", "win_odds"]),
+        json!([["DISQ", "1:34.02", 2.75]])
+    );
+    assert_eq!(unplaced[0].get("position"), None);
+    assert_eq!(house.career("A"), [1, 0, 0, 0]);
+    assert_eq!(house.career("B"), [1, 1, 0, 1000]);
+}
+
+#[test]
+fn a_dead_heat_repeats_the_position_and_skips_the_next() {
+    let house = House::given([result(
+        RACE,
+        1,
+        &[("C", "3"), ("A", "1"), ("D", "4"), ("B", "1")],
+    )]);
+    assert_eq!(
+        placings(&house),
+        json!([[1, "A"], [1, "B"], [3, "C"], [4, "D"]])
+    );
+    let careers = ["A", "B", "C", "D"].map(|horse| house.career(horse));
+    assert_eq!(
+        careers,
+        [
+            [1, 1, 0, 1000],
+            [1, 1, 0, 1000],
+            [1, 0, 1, 333],
+            [1, 0, 0, 250]
+        ]
+    );
+}
+
+#[test]
+fn a_withdrawn_runner_that_a_result_leaves_out_stands_unplaced() {
+    let mut house = House::given([
+        card(RACE, &["A", "B", "C"]),
+        withdrawn(RACE, "C"),
+        withdrawn(RACE, "B"),
+    ]);
+    assert_eq!(house.result(RACE), Value::Null);
+    house.when(result(RACE, 1, &[("A", "1"), ("B", "WV-A")]));
+    assert_eq!(unplaced(&house), json!([["WV-A", "B"], ["SCR", "C"]]));
+    assert_eq!(house.career("C"), [0, 0, 0, 0]);
+}
+
+#[test]
+fn odds_are_the_exact_price_that_was_said() {
+    let said = result(RACE, 1, &[("A", "1")]).with("/runners/0/win_odds", json!(12.345));
+    let house = House::given([said]);
+    let key = projections::keys::result(&crate::common::key(RACE));
+    let bytes = String::from_utf8(house.bytes(&key).expect("a result")).expect("UTF-8");
+    assert!(bytes.contains("\"win_odds\":12.345,"), "{bytes}");
+}
+
+#[test]
+fn a_repetition_does_not_bring_back_what_was_amended_since() {
+    let second = || result(RACE, 1, &[("A", "1")]).id("second");
+    let mut house = House::given([
+        result(RACE, 1, &[("A", "1")]),
+        second(),
+        result(RACE, 1, &[("B", "1")]),
+    ]);
+    house.when(second());
+    assert_eq!(placings(&house), json!([[1, "B"]]));
+}

@@ -1,0 +1,65 @@
+use serde_json::{Value, json};
+
+use crate::common::{House, Race, card, odds, result};
+
+const RACE: Race = ("2026-11-21", "ST", 3);
+
+#[test]
+fn what_is_refused_is_kept_with_its_reason_and_stops_nothing() {
+    let mut house = House::given([card(RACE, &["A"])]);
+    let step = house.raw("racing.race.2026-11-21.ST.3", b"no JSON".to_vec());
+    assert_eq!(step.tally.rejected.get("not_cloud_event"), Some(&1));
+    assert_eq!(step.tally.folded, 0);
+    house.when(result(RACE, 1, &[("A", "1")]));
+    assert_eq!(house.career("A"), [1, 1, 0, 1000]);
+    assert_eq!(
+        house.rejections(),
+        [json!({
+            "seq": 2, "recorded_at": "2026-11-21T05:00:02.123456Z", "subject": "racing.race.2026-11-21.ST.3", "source": "",
+            "code": "not_cloud_event", "payload_bytes": 7, "payload": "no JSON",
+            "reason": "not a CloudEvents 1.0 JSON object: expected ident at line 1 column 2",
+        })]
+    );
+}
+
+#[test]
+fn every_kind_of_error_has_its_code_and_names_the_feeder_where_it_can() {
+    let mut house = House::given([]);
+    let wrong = odds(RACE, &[("A", json!(0.5))]);
+    house.when(wrong);
+    let good = odds(RACE, &[("A", json!(2))]);
+    house.raw("racing.odds.2026-11-21.ST.4", good.payload(2));
+    house.raw("racing.anything", b"{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"s\",\"type\":\"t\",\"time\":\"2026-11-21T00:00:00Z\",\"data\":1}".to_vec());
+    house.raw("racing.anything", vec![b' '; 70_000]);
+    let codes: Vec<(Value, Value)> = house
+        .rejections()
+        .iter()
+        .map(|r| (r["code"].clone(), r["source"].clone()))
+        .collect();
+    let expected = [
+        ("invalid_data", "test"),
+        ("subject_mismatch", "test"),
+        ("unknown_type", "s"),
+        ("too_large", ""),
+    ];
+    assert_eq!(
+        codes,
+        expected.map(|(code, source)| (json!(code), json!(source)))
+    );
+    assert!(house.board(RACE).is_null());
+    assert_eq!(house.rejections()[3]["payload_bytes"], 70_000);
+}
+
+#[test]
+fn what_is_kept_of_a_refused_message_is_bounded() {
+    let mut house = House::given([]);
+    let subject = format!("racing.{}", "é".repeat(3_000));
+    house.raw(&subject, [b"\xff\xfe".as_slice(), &[0; 1_000_000]].concat());
+    house.raw(&subject, format!("\"{}\"", "x".repeat(60_000)).into_bytes());
+    house.raw(&subject, card(RACE, &["A"]).payload(3));
+    for entry in house.projection.store().scan(projections::keys::REJECTIONS) {
+        let (key, view) = entry.expect("a healthy store");
+        assert!(view.len() < 40_000, "{key} has {} bytes", view.len());
+    }
+    assert_eq!(house.rejections().len(), 3);
+}

@@ -1,0 +1,230 @@
+//! The composition root: the one place where all is wired.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use events::VenueCode;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::clock::Clock;
+use crate::feed::Feed;
+use crate::http;
+use crate::keys::KeyRing;
+use crate::log::{ACCOUNTS, Connection, Log, Place, ReadError};
+use crate::metrics::{self, HttpMetrics};
+use crate::projector::{Projector, ProjectorHandle};
+use crate::shutdown::Shutdown;
+use crate::views::Views;
+
+/// How long to wait before the log is asked for the keys again.
+const KEYS_RETRY: Duration = Duration::from_millis(500);
+
+/// How long sockets may take to hear that the service stops.
+const SOCKETS_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Operators are few.
+const ADMIN_CONNECTIONS_MAX: usize = 32;
+
+/// What the service is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The address of NATS. May hold credentials: it is never logged.
+    pub nats: String,
+    /// Where the views lie. May be lost.
+    pub data: PathBuf,
+    /// Where clients are served; port 0 takes a free one.
+    pub http: SocketAddr,
+    /// Where operators are served; port 0 takes a free one.
+    pub admin: SocketAddr,
+    /// The zone of the racing day.
+    pub timezone: String,
+    /// Which venue is the primary one of a day with two, first to last.
+    pub venue_order: Vec<VenueCode>,
+    /// Connections at a time, WebSockets included.
+    pub connections_max: usize,
+}
+
+/// What every request may look at.
+#[derive(Debug)]
+pub struct App {
+    /// The views.
+    pub views: Arc<Views>,
+    /// The keys.
+    pub keys: Arc<KeyRing>,
+    keys_read: Arc<AtomicBool>,
+    /// Where the projector stands.
+    pub projector: ProjectorHandle,
+    /// Whether the log is there.
+    pub connection: watch::Receiver<Connection>,
+    /// Which day it is.
+    pub clock: Clock,
+    /// Which venue comes first.
+    pub venue_order: Vec<VenueCode>,
+    /// What changes.
+    pub feed: Feed,
+    /// What is counted.
+    pub metrics: Arc<HttpMetrics>,
+    /// Places for WebSockets.
+    pub sockets: Arc<Semaphore>,
+    /// When it ends.
+    pub shutdown: Shutdown,
+}
+
+impl App {
+    /// Whether it is known which keys are valid.
+    #[must_use]
+    pub fn keys_loaded(&self) -> bool {
+        self.keys_read.load(Ordering::Acquire)
+    }
+}
+
+/// A service that is bound and folds, and serves when it is [run](Service::run).
+#[derive(Debug)]
+pub struct Service {
+    app: Arc<App>,
+    http: TcpListener,
+    admin: TcpListener,
+    connections_max: usize,
+    log: Log,
+    tasks: JoinSet<()>,
+}
+
+impl Service {
+    /// Opens the views, binds the addresses and begins to follow the log.
+    ///
+    /// # Errors
+    /// The configuration is wrong, the data folder is not to be had, or an address is taken.
+    pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
+        metrics::install();
+        let clock = Clock::new(&config.timezone)?;
+        let data = config.data.clone();
+        let views = Arc::new(tokio::task::spawn_blocking(move || Views::open(&data)).await??);
+        let http = bind(config.http).await?;
+        let admin = bind(config.admin).await?;
+        let log = Log::connect_in_background(&config.nats, "railbird").await?;
+        let feed = Feed::default();
+        let (projector, handle) = Projector::new(log.clone(), Arc::clone(&views), feed.clone());
+        let app = Arc::new(App {
+            views,
+            keys: Arc::default(),
+            keys_read: Arc::default(),
+            projector: handle,
+            connection: log.connection(),
+            clock,
+            venue_order: config.venue_order,
+            feed,
+            metrics: Arc::default(),
+            sockets: Arc::new(Semaphore::new(config.connections_max)),
+            shutdown,
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(projector.run());
+        tasks.spawn(follow_keys(log.clone(), Arc::clone(&app.keys), Arc::clone(&app.keys_read)));
+        Ok(Self { app, http, admin, connections_max: config.connections_max, log, tasks })
+    }
+
+    /// Where clients are served.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn http_addr(&self) -> std::io::Result<SocketAddr> {
+        self.http.local_addr()
+    }
+
+    /// Where operators are served.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn admin_addr(&self) -> std::io::Result<SocketAddr> {
+        self.admin.local_addr()
+    }
+
+    /// The log that is followed.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// What the service shares with its requests.
+    #[must_use]
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// Serves until the shutdown, drains, and writes the store to disk.
+    pub async fn run(self) {
+        let Self { app, http, admin, connections_max, log: _, mut tasks } = self;
+        let shutdown = app.shutdown.clone();
+        let clients = http::server::serve(
+            http,
+            http::router(Arc::clone(&app)),
+            connections_max,
+            Arc::clone(&app.metrics),
+            shutdown.clone(),
+        );
+        let operators = http::server::serve(
+            admin,
+            http::admin_router(Arc::clone(&app)),
+            ADMIN_CONNECTIONS_MAX,
+            Arc::clone(&app.metrics),
+            shutdown,
+        );
+        tokio::join!(clients, operators);
+        let all = u32::try_from(connections_max).unwrap_or(u32::MAX);
+        if timeout(SOCKETS_CLOSE_TIMEOUT, app.sockets.acquire_many(all)).await.is_err() {
+            tracing::warn!("some sockets did not close in time");
+        }
+        tasks.shutdown().await;
+        if let Err(error) = app.views.current().flush() {
+            tracing::warn!(%error, "the store could not be written to disk; the log gives back what is lost");
+        }
+    }
+}
+
+async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("{address} cannot be listened on"))
+}
+
+/// Reads the keys from the log, from the first event on, and follows them.
+async fn follow_keys(log: Log, keys: Arc<KeyRing>, read: Arc<AtomicBool>) {
+    loop {
+        let state = match log.ensure(ACCOUNTS).await {
+            Ok(state) => state,
+            Err(error) => {
+                tracing::debug!(%error, "waiting for the keys");
+                sleep(KEYS_RETRY).await;
+                continue;
+            }
+        };
+        if state.last_seq == 0 {
+            read.store(true, Ordering::Release);
+        }
+        let mut reader = log.reader(ACCOUNTS, Place { log: state.identity, seq: 0, recorded_at: None });
+        loop {
+            match reader.next().await {
+                Ok(batch) => {
+                    for message in &batch.messages {
+                        if let Err(error) = keys.apply(&message.payload) {
+                            tracing::warn!(seq = message.seq, %error, "an account event was skipped");
+                        }
+                    }
+                    if batch.pending == 0 {
+                        read.store(true, Ordering::Release);
+                    }
+                }
+                Err(ReadError::AnotherLog(reason)) => {
+                    tracing::warn!(reason, "the stream of keys is another one; it is read anew");
+                    keys.clear();
+                    break;
+                }
+            }
+        }
+    }
+}

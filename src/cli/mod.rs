@@ -1,0 +1,146 @@
+//! The command line: one command a file.
+
+mod admin;
+mod dev;
+mod import;
+mod keys;
+mod nats_server;
+mod publish;
+mod rebuild;
+mod rejections;
+mod report;
+mod schemas;
+mod serve;
+mod simulate;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::log::{Log, LogError};
+
+/// An event-sourced horse racing data service.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, after_help = "Example:\n  railbird dev\n  railbird import hkjc-results results/ --nats nats://127.0.0.1:4222")]
+struct Cli {
+    /// What is logged, such as `info` or `railbird=debug,warn`.
+    #[arg(long, global = true, env = "RAILBIRD_LOG", default_value = "warn,railbird=info")]
+    log: String,
+    /// Log as JSON, a line an entry.
+    #[arg(long, global = true, env = "RAILBIRD_LOG_JSON")]
+    log_json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run everything on this machine, with a simulated meeting of today.
+    Dev(dev::Dev),
+    /// Run the service against an existing NATS.
+    Serve(serve::Serve),
+    /// Publish files that people already have.
+    Import(import::Import),
+    /// Publish events as they are, after checking them.
+    Publish(publish::Publish),
+    /// Publish a synthetic meeting.
+    Simulate(simulate::Simulate),
+    /// Manage API keys.
+    #[command(subcommand)]
+    Keys(keys::Keys),
+    /// Show what the service refused, with reasons.
+    Rejections(rejections::Rejections),
+    /// Fold the log anew beside the live views of a running service, then swap.
+    Rebuild(rebuild::Rebuild),
+    /// Prove that views equal a fresh fold of the log.
+    Verify(verify::Verify),
+    /// Write the JSON Schemas of all events, and openapi.json.
+    Schemas(schemas::Schemas),
+}
+
+/// Where the log is.
+#[derive(Debug, Clone, Args)]
+struct Nats {
+    /// The address of NATS; credentials may stand in it, as in nats://user:password@host:4222.
+    #[arg(long = "nats", env = "RAILBIRD_NATS", default_value = "nats://127.0.0.1:4222", hide_env_values = true)]
+    url: String,
+}
+
+impl Nats {
+    async fn connect(&self) -> anyhow::Result<Log> {
+        Ok(Log::connect(&self.url, "railbird-cli").await?)
+    }
+}
+
+/// How a command ended that ended well enough to say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    /// Some input was refused, or a check did not hold.
+    Refused,
+}
+
+/// The configuration is wrong: nothing was begun.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct WrongConfiguration(String);
+
+const EXIT_REFUSED: u8 = 1;
+/// `EX_UNAVAILABLE` of sysexits.h.
+const EXIT_NATS_AWAY: u8 = 69;
+/// `EX_CONFIG` of sysexits.h.
+const EXIT_CONFIGURATION: u8 = 78;
+
+/// Runs the command that the process was called with.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Err(error) = init_logging(&cli) {
+        report::line(format_args!("railbird: {error:#}"));
+        return ExitCode::from(EXIT_CONFIGURATION);
+    }
+    match run(cli.command) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Refused) => ExitCode::from(EXIT_REFUSED),
+        Err(error) => {
+            report::line(format_args!("railbird: {error:#}"));
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    if matches!(error.downcast_ref(), Some(LogError::Unreachable(_))) {
+        EXIT_NATS_AWAY
+    } else if error.is::<WrongConfiguration>() || matches!(error.downcast_ref(), Some(LogError::TooOld { .. })) {
+        EXIT_CONFIGURATION
+    } else {
+        EXIT_REFUSED
+    }
+}
+
+#[tokio::main]
+async fn run(command: Command) -> anyhow::Result<Outcome> {
+    match command {
+        Command::Dev(dev) => dev.run().await,
+        Command::Serve(serve) => serve.run().await,
+        Command::Import(import) => import.run().await,
+        Command::Publish(publish) => publish.run().await,
+        Command::Simulate(simulate) => simulate.run().await,
+        Command::Keys(keys) => keys.run().await,
+        Command::Rejections(rejections) => rejections.run().await,
+        Command::Rebuild(rebuild) => rebuild.run().await,
+        Command::Verify(verify) => verify.run().await,
+        Command::Schemas(schemas) => schemas.run(),
+    }
+}
+
+fn init_logging(cli: &Cli) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&cli.log)?;
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if cli.log_json { logs.json().init() } else { logs.init() }
+    std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a task panicked")));
+    Ok(())
+}

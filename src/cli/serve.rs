@@ -1,0 +1,108 @@
+//! `railbird serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use events::{ParseError, VenueCode};
+
+use super::{Nats, Outcome, WrongConfiguration};
+use crate::app::{Config, Service};
+use crate::clock::Clock;
+use crate::log::Log;
+use crate::shutdown::{shutdown, signalled};
+
+/// How a service answers; `dev` and `serve` share it.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Answering {
+    /// Where clients are served; port 0 takes a free one.
+    #[arg(long, env = "RAILBIRD_HTTP", default_value = "127.0.0.1:8080")]
+    pub(super) http: SocketAddr,
+    /// Where operators are served: metrics, status, rebuild. Keep it private.
+    #[arg(long, env = "RAILBIRD_ADMIN", default_value = "127.0.0.1:9090")]
+    pub(super) admin: SocketAddr,
+    /// The zone of the racing day.
+    #[arg(long, env = "RAILBIRD_TIMEZONE", default_value = "Asia/Hong_Kong")]
+    pub(super) timezone: String,
+    /// Which venue is the primary one of a day with several meetings, first to last.
+    #[arg(long, env = "RAILBIRD_VENUE_ORDER", value_delimiter = ',', default_value = "ST,HV", value_parser = parse_venue)]
+    pub(super) venue_order: Vec<VenueCode>,
+    /// Connections at a time, and WebSockets at a time.
+    #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
+    pub(super) connections_max: u32,
+}
+
+fn parse_venue(text: &str) -> Result<VenueCode, ParseError> {
+    VenueCode::parse(text)
+}
+
+impl Answering {
+    pub(super) fn config(self, nats: String, data: PathBuf) -> Result<Config, WrongConfiguration> {
+        Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
+        Ok(Config {
+            nats,
+            data,
+            http: self.http,
+            admin: self.admin,
+            timezone: self.timezone,
+            venue_order: self.venue_order,
+            connections_max: self.connections_max as usize,
+        })
+    }
+}
+
+/// Where the log is, where the views lie, and how strict to be.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  railbird serve --nats nats://railbird:$PASSWORD@nats:4222 --data /var/lib/railbird --http 0.0.0.0:8080")]
+pub(super) struct Serve {
+    #[command(flatten)]
+    nats: Nats,
+    /// Where the views lie. It may be lost: the log gives it back.
+    #[arg(long, env = "RAILBIRD_DATA")]
+    data: PathBuf,
+    #[command(flatten)]
+    answering: Answering,
+    /// Refuse to run against a NATS that acknowledges what is not on disk.
+    #[arg(long, env = "RAILBIRD_PRODUCTION")]
+    production: bool,
+}
+
+impl Serve {
+    pub(super) async fn run(self) -> anyhow::Result<Outcome> {
+        let config = self.answering.config(self.nats.url, self.data)?;
+        let (trigger, signal) = shutdown();
+        let service = Service::start(config, signal).await?;
+        tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
+        let log = service.log().clone();
+        let serving = tokio::spawn(service.run());
+        let unsafe_log = async {
+            match check_durability(&log, self.production).await {
+                Ok(()) => std::future::pending().await,
+                Err(error) => error,
+            }
+        };
+        let outcome = tokio::select! {
+            signalled = signalled() => signalled.map(|()| Outcome::Done).map_err(Into::into),
+            error = unsafe_log => Err(error.into()),
+        };
+        tracing::info!("stopping");
+        trigger.pull();
+        serving.await?;
+        outcome
+    }
+}
+
+/// Says whether the server acknowledges only what is on disk, once it is there.
+async fn check_durability(log: &Log, production: bool) -> Result<(), WrongConfiguration> {
+    let connected = log.connection().wait_for(|connection| connection.up).await.is_ok();
+    match log.syncs_always().await {
+        Some(true) => {}
+        Some(false) if production => {
+            return Err(WrongConfiguration("this nats-server acknowledges what is not on disk: set sync_interval to always".to_owned()));
+        }
+        Some(false) => tracing::warn!("this nats-server acknowledges what is not on disk: set sync_interval to always"),
+        None if connected => tracing::warn!("it cannot be seen whether this nats-server syncs always; see docs/operating.md"),
+        None => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! The admin address: for operators, on loopback, without a key.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures::stream;
+use projections::keys;
+use serde_json::{Value, json};
+
+use super::call::Args;
+use super::error::ApiError;
+use super::meetings::append_rows;
+use super::ops::readiness;
+use crate::app::App;
+use crate::metrics;
+
+/// Rejections in one answer at most; `after` pages on.
+const REJECTIONS_MAX: usize = 1000;
+
+/// Views in one chunk of the listing.
+const VIEWS_PER_CHUNK: usize = 1000;
+
+/// Everything that an operator may ask.
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/metrics", get(render_metrics))
+        .route("/status", get(status))
+        .route("/rejections", get(rejections))
+        .route("/rebuild", post(rebuild))
+        .route("/digest", get(digest))
+        .route("/views", get(views))
+        .with_state(app)
+}
+
+async fn render_metrics(State(app): State<Arc<App>>) -> Response {
+    metrics::sizes(app.views.current().size_on_disk().unwrap_or(0), app.keys.len());
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics::render()).into_response()
+}
+
+async fn status(State(app): State<Arc<App>>) -> Json<Value> {
+    Json(readiness(&app).1)
+}
+
+/// What was refused, after a place in the log.
+async fn rejections(State(app): State<Arc<App>>, args: Args) -> Result<Response, ApiError> {
+    let after = match args.get("after") {
+        None => 0,
+        Some(text) => text.parse().map_err(|_| ApiError::InvalidParameter("after is a sequence number".to_owned()))?,
+    };
+    let store = app.views.current();
+    let rows = store.range(&keys::rejection(u64::saturating_add(after, 1)), &format!("{}~", keys::REJECTIONS));
+    let mut body = b"{\"rejections\":[".to_vec();
+    append_rows(&mut body, rows.take(REJECTIONS_MAX).map(|row| row.map(|(_, view)| view)))?;
+    body.extend_from_slice(b"]}");
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+async fn rebuild(State(app): State<Arc<App>>) -> Response {
+    if app.projector.rebuild() {
+        (StatusCode::ACCEPTED, Json(json!({ "rebuild": "begun" }))).into_response()
+    } else {
+        (StatusCode::CONFLICT, Json(json!({ "error": "conflict", "message": "A rebuild is under way" }))).into_response()
+    }
+}
+
+/// The checkpoint of the views, with the digest of all of them.
+async fn digest(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
+    let checkpoint = app.views.current().checkpoint();
+    let checkpoint = checkpoint.ok_or_else(|| ApiError::NotFound("There are no views yet".to_owned()))?;
+    Ok(Json(json!({
+        "log": checkpoint.log,
+        "seq": checkpoint.seq,
+        "digest": checkpoint.digest.to_string(),
+    })))
+}
+
+/// Every key with a hash of its bytes, a line each, for a comparison.
+async fn views(State(app): State<Arc<App>>) -> Response {
+    let entries = app.views.current().scan("");
+    let lines = stream::unfold(entries, |mut entries| async move {
+        let mut lines = String::new();
+        for entry in entries.by_ref().take(VIEWS_PER_CHUNK) {
+            let (key, view) = match entry {
+                Ok(entry) => entry,
+                Err(error) => return Some((Err(std::io::Error::other(error)), entries)),
+            };
+            lines.push_str(&format!("{} {key}\n", blake3::hash(&view).to_hex()));
+        }
+        (!lines.is_empty()).then_some((Ok(lines), entries))
+    });
+    ([(CONTENT_TYPE, "text/plain")], Body::from_stream(lines)).into_response()
+}

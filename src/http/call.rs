@@ -1,0 +1,221 @@
+//! [`Call`]: what every request of the API goes through before and after its handler.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK, TRANSFER_ENCODING};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use events::{HorseNo, RaceNumber, RacingDate};
+use projections::Store;
+
+use super::error::ApiError;
+use crate::app::App;
+use crate::projector::Phase;
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const RAILBIRD_SEQ: HeaderName = HeaderName::from_static("railbird-seq");
+
+/// Longer than any path and query of the API, with room for a key.
+const URI_BYTES_MAX: usize = 2048;
+/// A GET request has no use for a body; a small one is let pass, as some clients send `{}`.
+const BODY_BYTES_MAX: u64 = 1024;
+
+/// A request with a valid key, and the store that answers it.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// The views.
+    pub store: Arc<Store>,
+    seq: u64,
+    if_none_match: Option<HeaderValue>,
+}
+
+impl FromRequestParts<Arc<App>> for Call {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        check_size(parts)?;
+        app.authorize(parts.headers.get(API_KEY).and_then(|key| key.to_str().ok()))?;
+        if !takes_json(&parts.headers) {
+            return Err(ApiError::NotAcceptable);
+        }
+        let store = app.ready_store()?;
+        let seq = store.seq();
+        Ok(Self { store, seq, if_none_match: parts.headers.get(IF_NONE_MATCH).cloned() })
+    }
+}
+
+impl Call {
+    /// Answers with JSON, or with 304 where the client has it.
+    #[must_use]
+    pub(super) fn answer(self, json: Vec<u8>) -> Response {
+        self.answer_with_links(json, Vec::new())
+    }
+
+    /// As [`Call::answer`], with links to alternatives.
+    #[must_use]
+    pub(super) fn answer_with_links(self, json: Vec<u8>, links: Vec<String>) -> Response {
+        let tag = entity_tag(&json);
+        let fresh = self.if_none_match.is_some_and(|have| matches_tag(&have, &tag));
+        let mut response = Response::new(if fresh { Body::empty() } else { Body::from(json) });
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        headers.insert(RAILBIRD_SEQ, self.seq.into());
+        if let Ok(tag) = HeaderValue::try_from(tag) {
+            headers.insert(ETAG, tag);
+        }
+        for link in links {
+            if let Ok(link) = HeaderValue::try_from(link) {
+                headers.append(LINK, link);
+            }
+        }
+        if fresh {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+        }
+        response
+    }
+}
+
+/// Weak, as the same body may be sent compressed.
+fn entity_tag(json: &[u8]) -> String {
+    let hash = blake3::hash(json);
+    let (first, _) = hash.as_bytes().split_at(8);
+    let short = first.iter().fold(0_u64, |n, byte| n << 8 | u64::from(*byte));
+    format!("W/\"{short:016x}\"")
+}
+
+/// Weak comparison (RFC 9110, 8.8.3.2) with a list of tags.
+fn matches_tag(have: &HeaderValue, tag: &str) -> bool {
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let wanted = opaque(tag);
+    have.to_str().is_ok_and(|have| have.trim() == "*" || have.split(',').any(|tag| opaque(tag) == wanted))
+}
+
+fn takes_json(headers: &HeaderMap) -> bool {
+    let mut accepts = headers.get_all(ACCEPT).iter().peekable();
+    if accepts.peek().is_none() {
+        return true;
+    }
+    accepts.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let json = matches!(parts.next(), Some("*/*" | "application/*" | "application/json" | ""));
+        json && !parts.any(|parameter| matches!(parameter, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+    })
+}
+
+/// Holds a request to the bounds that apply before anything is looked up.
+pub(super) fn check_size(parts: &Parts) -> Result<(), ApiError> {
+    let uri = &parts.uri;
+    if uri.path().len() + uri.query().map_or(0, str::len) > URI_BYTES_MAX {
+        return Err(ApiError::UriTooLong);
+    }
+    let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if length.unwrap_or(0) > BODY_BYTES_MAX || parts.headers.contains_key(TRANSFER_ENCODING) {
+        return Err(ApiError::BodyTooLarge);
+    }
+    Ok(())
+}
+
+/// The parameters of the path.
+#[derive(Debug)]
+pub(super) struct Params(RawPathParams);
+
+impl<S: Send + Sync> FromRequestParts<S> for Params {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        params.map(Self).map_err(|_| ApiError::InvalidParameter("The path is not UTF-8".to_owned()))
+    }
+}
+
+impl Params {
+    fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
+    }
+
+    /// The `{date}`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn date(&self) -> Result<RacingDate, ApiError> {
+        RacingDate::parse(self.get("date")).map_err(ApiError::InvalidDate)
+    }
+
+    /// The `{race_number}`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn race_number(&self) -> Result<RaceNumber, ApiError> {
+        RaceNumber::parse(self.get("race_number")).map_err(ApiError::InvalidRaceNumber)
+    }
+
+    /// The `{horse_no}`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn horse_no(&self) -> Result<HorseNo, ApiError> {
+        HorseNo::parse(self.get("horse_no")).map_err(ApiError::InvalidHorseNo)
+    }
+}
+
+/// The parameters of the query. Names that an endpoint does not know are ignored.
+#[derive(Debug)]
+pub struct Args(Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Args {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        if parts.uri.query().is_none() {
+            return Ok(Self(Vec::new()));
+        }
+        let query = axum::extract::Query::from_request_parts(parts, state).await;
+        query.map(|q| Self(q.0)).map_err(|e| ApiError::InvalidParameter(format!("The query cannot be read: {}", e.body_text())))
+    }
+}
+
+impl Args {
+    /// A parameter, if it is there.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A date, if it is there.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn date(&self, name: &str) -> Result<Option<RacingDate>, ApiError> {
+        self.get(name).map(RacingDate::parse).transpose().map_err(ApiError::InvalidDate)
+    }
+}
+
+impl App {
+    /// The id of a valid key.
+    ///
+    /// # Errors
+    /// The key is missing or not valid, or it is not known yet which keys are.
+    pub fn authorize<'a>(&self, key: Option<&'a str>) -> Result<&'a str, ApiError> {
+        match key.and_then(|key| self.keys.check(key)) {
+            Some(key_id) => Ok(key_id),
+            None if key.is_some() && !self.keys_loaded() => Err(ApiError::NotReady("The keys have not been read from the log yet")),
+            None => Err(ApiError::Unauthorized),
+        }
+    }
+
+    /// The views, once they reflect the log.
+    ///
+    /// # Errors
+    /// They do not yet.
+    pub fn ready_store(&self) -> Result<Arc<Store>, ApiError> {
+        match self.projector.status.borrow().phase {
+            Phase::Live => Ok(self.views.current()),
+            Phase::CatchingUp => Err(ApiError::NotReady("The views are catching up with the log; see /readyz")),
+            Phase::WaitingForLog => Err(ApiError::NotReady("The log cannot be reached yet; see /readyz")),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! [`ApiError`]: every answer that is not a success, in one shape: `error` and `message`.
+
+use axum::body::Body;
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use events::ParseError;
+use projections::StoreError;
+
+/// The body of every 401, to the byte: clients depend on it.
+pub const UNAUTHORIZED_BODY: &str = r#"{"error":"unauthorized","message":"Invalid or missing API key"}"#;
+
+/// How long a client waits before it asks a service again that is not ready.
+const RETRY_AFTER_SECONDS: u32 = 2;
+
+/// Why a request is not answered with what it asked for.
+#[derive(Debug)]
+pub enum ApiError {
+    /// The key is missing, unknown or malformed.
+    Unauthorized,
+    /// A date in the path or the query is none.
+    InvalidDate(ParseError),
+    /// A race number is none.
+    InvalidRaceNumber(ParseError),
+    /// A horse number is none.
+    InvalidHorseNo(ParseError),
+    /// Another parameter is wrong.
+    InvalidParameter(String),
+    /// There is no such thing.
+    NotFound(String),
+    /// Everything here is GET.
+    MethodNotAllowed,
+    /// The client takes no JSON.
+    NotAcceptable,
+    /// A body came with the request, and a large one.
+    BodyTooLarge,
+    /// The path and query are too long.
+    UriTooLong,
+    /// The views do not reflect the log yet.
+    NotReady(&'static str),
+    /// It is our fault.
+    Internal(String),
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
+impl ApiError {
+    fn parts(&self) -> (StatusCode, &'static str, String) {
+        match self {
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized", "Invalid or missing API key".to_owned()),
+            Self::InvalidDate(error) => (StatusCode::BAD_REQUEST, "invalid_date", sentence(error)),
+            Self::InvalidRaceNumber(error) => (StatusCode::BAD_REQUEST, "invalid_race_number", sentence(error)),
+            Self::InvalidHorseNo(error) => (StatusCode::BAD_REQUEST, "invalid_horse_no", sentence(error)),
+            Self::InvalidParameter(what) => (StatusCode::BAD_REQUEST, "invalid_parameter", what.clone()),
+            Self::NotFound(what) => (StatusCode::NOT_FOUND, "not_found", what.clone()),
+            Self::MethodNotAllowed => {
+                (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Only GET and HEAD are allowed here".to_owned())
+            }
+            Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not_acceptable", "Answers are application/json".to_owned()),
+            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "A GET request needs no body".to_owned()),
+            Self::UriTooLong => (StatusCode::URI_TOO_LONG, "uri_too_long", "The path and query are too long".to_owned()),
+            Self::NotReady(why) => (StatusCode::SERVICE_UNAVAILABLE, "not_ready", (*why).to_owned()),
+            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong here".to_owned()),
+        }
+    }
+}
+
+/// A parse error as a sentence of its own.
+fn sentence(error: &ParseError) -> String {
+    let text = error.to_string();
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        if let Self::Internal(reason) = &self {
+            tracing::error!(reason, "a request failed");
+        }
+        let (status, error, message) = self.parts();
+        let body = match self {
+            Self::Unauthorized => UNAUTHORIZED_BODY.to_owned(),
+            _ => serde_json::json!({ "error": error, "message": message }).to_string(),
+        };
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        match self {
+            Self::NotReady(_) => headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into()),
+            Self::MethodNotAllowed => headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD")),
+            _ => None,
+        };
+        response
+    }
+}

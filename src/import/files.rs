@@ -1,0 +1,129 @@
+//! Which files the paths of a call mean, and their bytes.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::{Item, Place};
+
+/// A season of one racing authority is under 10 MiB; a file is held in memory while it is read.
+const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Folders within folders; a bound, so that a link to a parent ends.
+const FOLDER_DEPTH_MAX: u32 = 8;
+const UTF8_BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// A format of file, told by its extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Csv,
+    Json,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?;
+        match extension.to_ascii_lowercase().as_str() {
+            "csv" => Some(Self::Csv),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+}
+
+/// The files that were found, and what is to be said about the rest.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) files: Vec<(PathBuf, Kind)>,
+    pub(super) said: Vec<Item>,
+}
+
+impl Found {
+    pub(super) fn of(&self, kind: Kind) -> Vec<PathBuf> {
+        let files = self.files.iter().filter(|(_, k)| *k == kind);
+        files.map(|(path, _)| path.clone()).collect()
+    }
+}
+
+/// Finds the files of the kinds that an importer reads: named ones, and those in named folders, by name.
+pub(super) fn find(paths: &[PathBuf], kinds: &[Kind]) -> Found {
+    let mut found = Found::default();
+    for path in paths {
+        if path.is_dir() {
+            let before = found.files.len();
+            walk(path, kinds, FOLDER_DEPTH_MAX, &mut found);
+            if found.files.len() == before {
+                let reason = format!("there is no {} file in this folder", extensions(kinds));
+                found.said.push(Place::whole(path).refused(reason));
+            }
+        } else {
+            match Kind::of(path).filter(|kind| kinds.contains(kind)) {
+                Some(kind) => found.files.push((path.clone(), kind)),
+                None => found.said.push(Place::whole(path).refused(unread(kinds))),
+            }
+        }
+    }
+    found
+}
+
+fn walk(folder: &Path, kinds: &[Kind], depth: u32, found: &mut Found) {
+    let entries = fs::read_dir(folder).and_then(|entries| {
+        entries
+            .map(|e| Ok(e?.path()))
+            .collect::<io::Result<Vec<_>>>()
+    });
+    let mut entries = match entries {
+        Ok(entries) => entries,
+        Err(error) => return found.said.push(Place::whole(folder).refused(error)),
+    };
+    entries.sort();
+    for path in entries {
+        let hidden = path
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if hidden {
+            continue;
+        }
+        if path.is_dir() {
+            match depth.checked_sub(1) {
+                Some(depth) => walk(&path, kinds, depth, found),
+                None => found
+                    .said
+                    .push(Place::whole(&path).refused("folders are nested too deep")),
+            }
+            continue;
+        }
+        match Kind::of(&path).filter(|kind| kinds.contains(kind)) {
+            Some(kind) => found.files.push((path, kind)),
+            // Nobody asked for this very file, so it is no refusal.
+            None => found.said.push(Place::whole(&path).note(unread(kinds))),
+        }
+    }
+}
+
+fn unread(kinds: &[Kind]) -> String {
+    format!("not read: this importer reads {} files", extensions(kinds))
+}
+
+fn extensions(kinds: &[Kind]) -> String {
+    let names: Vec<&str> = kinds
+        .iter()
+        .map(|k| if *k == Kind::Csv { ".csv" } else { ".json" })
+        .collect();
+    names.join(" and ")
+}
+
+/// Reads a file, without its byte order mark.
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(FILE_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let reason = format!("larger than {FILE_BYTES_MAX} bytes: split it");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+    }
+    if bytes.starts_with(UTF8_BOM) {
+        bytes.drain(..UTF8_BOM.len());
+    }
+    Ok(bytes)
+}

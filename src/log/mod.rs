@@ -1,0 +1,333 @@
+//! The log: NATS JetStream. The only module that names async_nats.
+//!
+//! Facts about racing stand in the stream [`RACING`], keys in [`ACCOUNTS`]. [`Appender`] writes and awaits every
+//! acknowledgement; [`Reader`] hands out every message once and in order, through restarts of the server.
+
+mod append;
+mod reader;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_nats::jetstream::stream::{Config, StorageType};
+use async_nats::jetstream::{self, context};
+use events::Moment;
+use projections::LogIdentity;
+use tokio::sync::watch;
+
+pub use append::{Appended, Appender, Outgoing};
+pub use reader::{Batch, LogMessage, Place, ReadError, Reader};
+
+/// The stream of all facts about racing.
+pub const RACING: StreamName = StreamName { name: "RACING", subjects: events::SUBJECTS };
+/// The stream of keys and subscriptions, with permissions of its own.
+pub const ACCOUNTS: StreamName = StreamName { name: "ACCOUNTS", subjects: "accounts.>" };
+
+/// Atomic stream settings that the design relies on came with this version.
+const SERVER_VERSION_MIN: (u32, u32) = (2, 12);
+
+/// The server forgets message ids after this long. Correctness never rests on it.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
+
+/// How long one request to JetStream may take before it is tried again.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long an acknowledgement may take: with every write synced, a slow disk takes its time.
+const ACK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Messages that wait in this process for a slow fold. A pull asks for fewer, so it never overflows.
+const SUBSCRIPTION_CAPACITY: usize = 64 * 1024;
+
+/// A stream and the subjects that it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamName {
+    /// The stream's name.
+    pub name: &'static str,
+    subjects: &'static str,
+}
+
+/// What can go wrong between this process and the log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// Nobody answers.
+    #[error("NATS is not there: {0}")]
+    Unreachable(String),
+    /// The server is too old.
+    #[error("nats-server {found} is too old, {}.{} or later is needed", SERVER_VERSION_MIN.0, SERVER_VERSION_MIN.1)]
+    TooOld {
+        /// The server's version.
+        found: String,
+    },
+    /// This user may not do that.
+    #[error("not permitted: {0}")]
+    Denied(String),
+    /// The message is larger than the server takes.
+    #[error("the message is larger than the server takes")]
+    TooLarge,
+    /// JetStream says no.
+    #[error("JetStream: {0}")]
+    JetStream(String),
+}
+
+/// Whether the connection stands, and how often it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Connection {
+    /// It stands.
+    pub up: bool,
+    /// Counts connections, so that a reader sees each reconnect.
+    pub epoch: u64,
+}
+
+/// The state of a stream.
+#[derive(Debug, Clone)]
+pub struct LogState {
+    /// Which log it is.
+    pub identity: LogIdentity,
+    /// The sequence of its first message.
+    pub first_seq: u64,
+    /// The sequence of its last message; 0 when it is empty.
+    pub last_seq: u64,
+}
+
+/// A connection to the log. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Log {
+    client: async_nats::Client,
+    jetstream: jetstream::Context,
+    connection: watch::Receiver<Connection>,
+    denied: Arc<Mutex<Option<String>>>,
+}
+
+impl Log {
+    /// Connects, and fails if nobody answers.
+    ///
+    /// # Errors
+    /// Nobody answers, the credentials are wrong, or the server is too old.
+    pub async fn connect(url: &str, name: &str) -> Result<Self, LogError> {
+        let log = Self::open(url, name, false).await?;
+        log.check_version()?;
+        Ok(log)
+    }
+
+    /// Connects in the background, for as long as it takes.
+    ///
+    /// # Errors
+    /// The URL is wrong.
+    pub async fn connect_in_background(url: &str, name: &str) -> Result<Self, LogError> {
+        Self::open(url, name, true).await
+    }
+
+    async fn open(url: &str, name: &str, in_background: bool) -> Result<Self, LogError> {
+        let (up, connection) = watch::channel(Connection::default());
+        let denied = Arc::new(Mutex::new(None));
+        let said = Arc::clone(&denied);
+        let mut options = async_nats::ConnectOptions::new()
+            .name(name)
+            .subscription_capacity(SUBSCRIPTION_CAPACITY)
+            .connection_timeout(REQUEST_TIMEOUT)
+            .reconnect_delay_callback(reconnect_delay)
+            .event_callback(move |event| {
+                note(&event, &up, &said);
+                std::future::ready(())
+            });
+        if in_background {
+            options = options.retry_on_initial_connect();
+        }
+        let client = options.connect(url).await.map_err(|e| LogError::Unreachable(e.to_string()))?;
+        let jetstream =
+            context::ContextBuilder::new().timeout(REQUEST_TIMEOUT).ack_timeout(ACK_TIMEOUT).build(client.clone());
+        Ok(Self { client, jetstream, connection, denied })
+    }
+
+    fn check_version(&self) -> Result<(), LogError> {
+        let found = self.client.server_info().version;
+        let mut numbers = found.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        if version < SERVER_VERSION_MIN { Err(LogError::TooOld { found }) } else { Ok(()) }
+    }
+
+    /// The state of the connection, to be watched.
+    #[must_use]
+    pub fn connection(&self) -> watch::Receiver<Connection> {
+        self.connection.clone()
+    }
+
+    /// Creates a stream unless it is there. An existing one keeps its settings.
+    ///
+    /// # Errors
+    /// JetStream does not answer, or this user may not.
+    pub async fn ensure(&self, stream: StreamName) -> Result<LogState, LogError> {
+        self.check_version()?;
+        let config = Config {
+            name: stream.name.to_owned(),
+            subjects: vec![stream.subjects.to_owned()],
+            storage: StorageType::File,
+            duplicate_window: DUPLICATE_WINDOW,
+            deny_delete: true,
+            deny_purge: true,
+            allow_direct: true,
+            ..Config::default()
+        };
+        let created = self.jetstream.get_or_create_stream(config).await.map_err(|e| self.jetstream_error(&e))?;
+        Ok(state(created.cached_info()))
+    }
+
+    /// The state of a stream; creates it where it is not there. A feeder may only do the first.
+    ///
+    /// # Errors
+    /// JetStream does not answer, or there is no such stream and this user may not create it.
+    pub async fn state_or_create(&self, stream: StreamName) -> Result<LogState, LogError> {
+        match self.state(stream).await {
+            Ok(state) => Ok(state),
+            Err(LogError::JetStream(_)) => self.ensure(stream).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The state of a stream that is there.
+    ///
+    /// # Errors
+    /// JetStream does not answer, or has no such stream.
+    pub async fn state(&self, stream: StreamName) -> Result<LogState, LogError> {
+        let stream = self.jetstream.get_stream(stream.name).await.map_err(|e| self.jetstream_error(&e))?;
+        Ok(state(stream.cached_info()))
+    }
+
+    /// When the log took a message; `None` if it has none at that place.
+    ///
+    /// # Errors
+    /// JetStream does not answer.
+    pub async fn recorded_at(&self, stream: StreamName, seq: u64) -> Result<Option<Moment>, LogError> {
+        use jetstream::stream::DirectGetErrorKind;
+        let stream = self.jetstream.get_stream_no_info(stream.name).await.map_err(|e| self.jetstream_error(&e))?;
+        match stream.direct_get(seq).await {
+            Ok(message) => Ok(Some(moment(message.time.unix_timestamp_nanos()))),
+            Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.jetstream_error(&error)),
+        }
+    }
+
+    /// The id of the last message on a subject; `None` if there is none.
+    ///
+    /// # Errors
+    /// JetStream does not answer.
+    pub async fn last_id(&self, stream: StreamName, subject: &str) -> Result<Option<String>, LogError> {
+        use jetstream::stream::DirectGetErrorKind;
+        let stream = self.jetstream.get_stream_no_info(stream.name).await.map_err(|e| self.jetstream_error(&e))?;
+        match stream.direct_get_last_for_subject(subject).await {
+            Ok(message) => Ok(message.headers.get("Nats-Msg-Id").map(ToString::to_string)),
+            Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.jetstream_error(&error)),
+        }
+    }
+
+    /// Whether the server syncs every write to disk before it acknowledges; `None` where this user cannot see it.
+    pub async fn syncs_always(&self) -> Option<bool> {
+        let request = self.client.request("$SYS.REQ.SERVER.PING.VARZ", "".into());
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, request).await.ok()?.ok()?;
+        let varz: serde_json::Value = serde_json::from_slice(&answer.payload).ok()?;
+        let config = varz.pointer("/data/jetstream/config").or_else(|| varz.pointer("/jetstream/config"))?;
+        Some(config.get("sync_always").and_then(serde_json::Value::as_bool).unwrap_or(false))
+    }
+
+    /// A reader of all messages after a place in the log.
+    #[must_use]
+    pub fn reader(&self, stream: StreamName, from: Place) -> Reader {
+        Reader::new(self.clone(), stream, from)
+    }
+
+    /// An appender that keeps up to `window` messages under way.
+    #[must_use]
+    pub fn appender(&self, window: usize) -> Appender {
+        Appender::new(self.clone(), window)
+    }
+
+    /// Appends one message and awaits its acknowledgement.
+    ///
+    /// # Errors
+    /// As [`Appender::append`].
+    pub async fn append(&self, outgoing: Outgoing) -> Result<Appended, LogError> {
+        let mut appender = self.appender(1);
+        appender.append(outgoing).await?;
+        let mut done = appender.finish().await?;
+        done.pop().ok_or_else(|| LogError::JetStream("no acknowledgement".to_owned()))
+    }
+
+    /// Sends everything and closes the connection.
+    pub async fn close(&self) {
+        if let Err(error) = self.client.drain().await {
+            tracing::debug!(%error, "the connection was closed already");
+        }
+    }
+
+    /// What the server last said about permissions, once.
+    fn take_denied(&self) -> Option<String> {
+        self.denied.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn jetstream_error(&self, error: &dyn std::error::Error) -> LogError {
+        if let Some(denied) = self.take_denied() {
+            return LogError::Denied(denied);
+        }
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(source) = cause {
+            text = format!("{text}: {source}");
+            cause = source.source();
+        }
+        if self.connection.borrow().up { LogError::JetStream(text) } else { LogError::Unreachable(text) }
+    }
+}
+
+fn state(info: &jetstream::stream::Info) -> LogState {
+    let created = moment_text(info.created.unix_timestamp_nanos());
+    LogState {
+        identity: LogIdentity { name: info.config.name.clone(), created },
+        first_seq: info.state.first_sequence,
+        last_seq: info.state.last_sequence,
+    }
+}
+
+/// Nanoseconds since the epoch as a time. The server's clock is within the range of either type.
+fn moment(nanoseconds: i128) -> Moment {
+    jiff::Timestamp::from_nanosecond(nanoseconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH).into()
+}
+
+/// With all nanoseconds: two streams may be created within a millisecond.
+fn moment_text(nanoseconds: i128) -> String {
+    moment(nanoseconds).timestamp().to_string()
+}
+
+fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denied: &Mutex<Option<String>>) {
+    match event {
+        async_nats::Event::Connected => {
+            up.send_modify(|c| *c = Connection { up: true, epoch: c.epoch + 1 });
+            tracing::info!("connected to NATS");
+        }
+        async_nats::Event::Disconnected | async_nats::Event::Closed => {
+            up.send_modify(|c| c.up = false);
+            tracing::warn!("disconnected from NATS");
+        }
+        async_nats::Event::ServerError(error) => {
+            let text = error.to_string();
+            if text.to_lowercase().contains("permissions violation") {
+                *denied.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
+            }
+            tracing::warn!(error = %text, "NATS said");
+        }
+        other => tracing::debug!(event = %other, "NATS"),
+    }
+}
+
+/// Between 0.1 and 2 seconds, growing, never in step with other clients.
+fn reconnect_delay(attempts: usize) -> Duration {
+    let step = u32::try_from(attempts.min(5)).unwrap_or(5);
+    backoff(Duration::from_millis(100), step, Duration::from_secs(2))
+}
+
+/// `base` doubled `step` times, at most `max`, of which a random half is taken off.
+fn backoff(base: Duration, step: u32, max: Duration) -> Duration {
+    let full = base.saturating_mul(1 << step.min(10)).min(max);
+    let random = getrandom::u32().unwrap_or(0) % 1000;
+    full - full / 2 * random / 1000
+}

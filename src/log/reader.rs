@@ -1,0 +1,303 @@
+//! [`Reader`]: every message of the log once and in order, through restarts of the server.
+//!
+//! The client library's ordered consumers begin at the first message again when the server restarts before they
+//! have seen one, so this loop is our own: an ephemeral pull consumer from the next sequence, made anew at once when the
+//! connection comes back, and on a missed heartbeat, an error, a gap, or a lack of progress.
+
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use bytes::Bytes;
+use events::Moment;
+use futures::{FutureExt, StreamExt};
+use projections::{BATCH_MESSAGES_MAX, LogIdentity, Message};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::{Connection, Log, LogError, StreamName, backoff, moment};
+
+/// The server says this often that it is alive; twice without is a dead consumer.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// How long one pull request stands.
+const PULL_EXPIRES: Duration = Duration::from_secs(30);
+/// How long the server keeps a consumer that nobody pulls from.
+const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
+/// Without a message for this long, the log is asked whether it has one.
+const WATCHDOG: Duration = Duration::from_secs(10);
+/// Bytes in one batch at most.
+const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The first wait after a failure; it doubles up to [`RETRY_MAX`].
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// A message of the log.
+#[derive(Debug, Clone)]
+pub struct LogMessage {
+    /// Its place.
+    pub seq: u64,
+    /// When the log took it.
+    pub recorded_at: Moment,
+    subject: async_nats::Subject,
+    /// What it says.
+    pub payload: Bytes,
+}
+
+impl LogMessage {
+    /// Where it stands.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    /// The message as the projections take it.
+    #[must_use]
+    pub fn as_message(&self) -> Message<'_> {
+        Message { seq: self.seq, recorded_at: self.recorded_at, subject: &self.subject, payload: &self.payload }
+    }
+}
+
+/// Messages, in order.
+#[derive(Debug)]
+pub struct Batch {
+    /// The messages; none where the log has some but does not hand them out.
+    pub messages: Vec<LogMessage>,
+    /// How many the log holds behind the last of them.
+    pub pending: u64,
+}
+
+/// Why a reader cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The log is not the one that was read so far: it was made anew, or lost its tail.
+    #[error("the log is another one: {0}")]
+    AnotherLog(String),
+}
+
+/// A place in a log: which log, and the last message that was read.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The log.
+    pub log: LogIdentity,
+    /// The last message that was read; 0 before the first.
+    pub seq: u64,
+    /// When the log took it: a log that lost its tail and grew again has another time there.
+    pub recorded_at: Option<Moment>,
+}
+
+/// Reads a stream from one message on.
+#[derive(Debug)]
+pub struct Reader {
+    log: Log,
+    stream: StreamName,
+    place: Place,
+    connection: watch::Receiver<Connection>,
+    pull: Option<Pull>,
+    failures: u32,
+}
+
+struct Pull {
+    messages: pull::Stream,
+    consumer_seq: u64,
+    epoch: u64,
+}
+
+impl std::fmt::Debug for Pull {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pull").field("consumer_seq", &self.consumer_seq).finish_non_exhaustive()
+    }
+}
+
+/// What the next message of a consumer turned out to be.
+enum Next {
+    Message(LogMessage, u64),
+    /// At or below what was read: the server repeats itself after a restart.
+    Old,
+    /// The consumer is of no more use.
+    Broken(String),
+}
+
+impl Reader {
+    pub(super) fn new(log: Log, stream: StreamName, place: Place) -> Self {
+        let connection = log.connection();
+        Self { log, stream, place, connection, pull: None, failures: 0 }
+    }
+
+    /// Waits for the next messages. Safe to drop and call again.
+    ///
+    /// # Errors
+    /// The log is another one. Anything else is tried again for ever, and logged.
+    pub async fn next(&mut self) -> Result<Batch, ReadError> {
+        loop {
+            if self.pull.is_none() {
+                self.connect().await?;
+            }
+            let Some(pull) = &mut self.pull else { continue };
+            let first = tokio::select! {
+                first = timeout(WATCHDOG, pull.messages.next()) => first,
+                () = reconnected(&mut self.connection, pull.epoch) => {
+                    self.pull = None;
+                    continue;
+                }
+            };
+            let Ok(first) = first else {
+                match self.watch().await {
+                    Some(pending) => return Ok(Batch { messages: Vec::new(), pending }),
+                    None => continue,
+                }
+            };
+            let batch = self.collect(first);
+            if let Some(last) = batch.messages.last() {
+                self.place.seq = last.seq;
+                self.place.recorded_at = Some(last.recorded_at);
+                self.failures = 0;
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// Takes what has already arrived behind the first message.
+    fn collect(&mut self, first: Option<Result<async_nats::jetstream::Message, pull::MessagesError>>) -> Batch {
+        let mut batch = Batch { messages: Vec::new(), pending: 0 };
+        let (mut next, mut bytes, mut seq) = (Some(first), 0, self.place.seq);
+        while let (Some(arrived), Some(pull)) = (next, &mut self.pull) {
+            match take(arrived, &mut pull.consumer_seq, seq) {
+                Next::Message(message, pending) => {
+                    bytes += message.payload.len();
+                    seq = message.seq;
+                    batch.pending = pending;
+                    batch.messages.push(message);
+                }
+                Next::Old => {}
+                Next::Broken(reason) => {
+                    tracing::debug!(reason, stream = self.stream.name, "the consumer is made anew");
+                    self.pull = None;
+                    break;
+                }
+            }
+            let full = batch.messages.len() >= BATCH_MESSAGES_MAX || bytes >= BATCH_BYTES_MAX;
+            next = if full { None } else { pull.messages.next().now_or_never() };
+        }
+        batch
+    }
+
+    /// Makes a consumer from the next message on, of the same log, for as long as it takes.
+    async fn connect(&mut self) -> Result<(), ReadError> {
+        loop {
+            if self.failures > 0 {
+                let pause = backoff(RETRY_MIN, self.failures - 1, RETRY_MAX);
+                let epoch = self.connection.borrow().epoch;
+                tokio::select! {
+                    () = sleep(pause) => {}
+                    () = reconnected(&mut self.connection, epoch) => self.failures = 1,
+                }
+            }
+            let epoch = self.connection.borrow().epoch;
+            match self.try_connect(epoch).await? {
+                Ok(pull) => {
+                    self.pull = Some(pull);
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.failures += 1;
+                    tracing::debug!(%error, stream = self.stream.name, failures = self.failures, "the log cannot be read");
+                }
+            }
+        }
+    }
+
+    async fn try_connect(&self, epoch: u64) -> Result<Result<Pull, LogError>, ReadError> {
+        match self.check_identity().await {
+            Ok(None) => {}
+            Ok(Some(reason)) => return Err(ReadError::AnotherLog(reason)),
+            Err(error) => return Ok(Err(error)),
+        }
+        let config = pull::Config {
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: self.place.seq + 1 },
+            ack_policy: AckPolicy::None,
+            inactive_threshold: INACTIVE_THRESHOLD,
+            memory_storage: true,
+            num_replicas: 1,
+            ..pull::Config::default()
+        };
+        let consumer = match self.log.jetstream.create_consumer_on_stream(config, self.stream.name).await {
+            Ok(consumer) => consumer,
+            Err(error) => return Ok(Err(self.log.jetstream_error(&error))),
+        };
+        let messages = consumer
+            .stream()
+            .max_messages_per_batch(BATCH_MESSAGES_MAX)
+            .heartbeat(HEARTBEAT)
+            .expires(PULL_EXPIRES)
+            .messages()
+            .await;
+        Ok(messages.map(|messages| Pull { messages, consumer_seq: 0, epoch }).map_err(|e| self.log.jetstream_error(&e)))
+    }
+
+    /// Says why the log is not the one that was read so far, if it is not.
+    async fn check_identity(&self) -> Result<Option<String>, LogError> {
+        let state = self.log.state(self.stream).await?;
+        if state.identity != self.place.log {
+            return Ok(Some(format!("created {}, not {}", state.identity.created, self.place.log.created)));
+        }
+        if state.last_seq < self.place.seq {
+            return Ok(Some(format!("it ends at {}, and {} was read", state.last_seq, self.place.seq)));
+        }
+        if let Some(expected) = self.place.recorded_at {
+            let found = self.log.recorded_at(self.stream, self.place.seq).await?;
+            if found != Some(expected) {
+                return Ok(Some(format!("message {} is another one", self.place.seq)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Nothing came for a while: if the log has more, the consumer has stalled. Returns by how much.
+    async fn watch(&mut self) -> Option<u64> {
+        match self.log.state(self.stream).await {
+            Ok(state) if state.identity == self.place.log && state.last_seq == self.place.seq => None,
+            Ok(state) => {
+                tracing::warn!(seq = self.place.seq, last_seq = state.last_seq, "no progress: the consumer is made anew");
+                self.pull = None;
+                Some(state.last_seq.saturating_sub(self.place.seq))
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the log cannot be asked");
+                None
+            }
+        }
+    }
+}
+
+/// Resolves when a newer connection than `epoch` stands.
+async fn reconnected(connection: &mut watch::Receiver<Connection>, epoch: u64) {
+    let gone = connection.wait_for(|c| c.up && c.epoch > epoch).await.is_err();
+    if gone {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn take(
+    arrived: Option<Result<async_nats::jetstream::Message, pull::MessagesError>>,
+    consumer_seq: &mut u64,
+    seq: u64,
+) -> Next {
+    let message = match arrived {
+        Some(Ok(message)) => message,
+        Some(Err(error)) => return Next::Broken(error.to_string()),
+        None => return Next::Broken("the consumer ended".to_owned()),
+    };
+    let info = match message.info() {
+        Ok(info) => info,
+        Err(error) => return Next::Broken(error.to_string()),
+    };
+    if info.consumer_sequence != *consumer_seq + 1 {
+        return Next::Broken(format!("delivery {} came after {consumer_seq}", info.consumer_sequence));
+    }
+    *consumer_seq = info.consumer_sequence;
+    if info.stream_sequence <= seq {
+        return Next::Old;
+    }
+    let (seq, recorded_at, pending) = (info.stream_sequence, moment(info.published.unix_timestamp_nanos()), info.pending);
+    let async_nats::Message { subject, payload, .. } = message.message;
+    Next::Message(LogMessage { seq, recorded_at, subject, payload }, pending)
+}

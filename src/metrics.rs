@@ -1,0 +1,125 @@
+//! Metrics in the Prometheus text format: lag, rates, rejections, sockets, store size.
+
+use std::sync::OnceLock;
+
+use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use projections::Tally;
+
+static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+
+/// Installs the recorder, once a process. Renders what [`render`] hands out.
+pub fn install() {
+    HANDLE.get_or_init(|| {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let handle = recorder.handle();
+        // An error means that a recorder is there already, which then is not ours to replace.
+        let _ = metrics::set_global_recorder(recorder);
+        describe();
+        handle
+    });
+}
+
+/// All metrics as text.
+#[must_use]
+pub fn render() -> String {
+    HANDLE.get().map(PrometheusHandle::render).unwrap_or_default()
+}
+
+fn describe() {
+    describe_gauge!("railbird_log_seq", "The last event that the views reflect.");
+    describe_gauge!("railbird_log_pending", "Events that the log holds behind it.");
+    describe_counter!("railbird_events_folded_total", "Events folded into views.");
+    describe_counter!("railbird_events_skipped_total", "Events at or below the checkpoint, not folded again.");
+    describe_counter!("railbird_events_stale_total", "Events older than what is in force.");
+    describe_counter!("railbird_events_rejected_total", "Messages refused, by reason.");
+    describe_counter!("railbird_http_requests_total", "Answers, by class of status.");
+    describe_gauge!("railbird_http_connections", "Open connections, sockets included.");
+    describe_counter!("railbird_http_connections_refused_total", "Connections closed at once, for there were too many.");
+    describe_gauge!("railbird_ws_connections", "Open WebSockets.");
+    describe_counter!("railbird_ws_messages_total", "Messages sent to WebSockets.");
+    describe_counter!("railbird_ws_lagged_total", "Sockets that fell behind and were moved on to the current images.");
+    describe_gauge!("railbird_store_bytes", "Size of the store on disk.");
+    describe_gauge!("railbird_keys", "Valid API keys.");
+}
+
+/// Counts what became of a batch.
+pub fn folded(tally: &Tally) {
+    counter!("railbird_events_folded_total").increment(tally.folded);
+    counter!("railbird_events_skipped_total").increment(tally.skipped);
+    counter!("railbird_events_stale_total").increment(tally.stale);
+    for (code, count) in &tally.rejected {
+        counter!("railbird_events_rejected_total", "reason" => *code).increment(*count);
+    }
+}
+
+/// Notes how far the views are.
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a double; exact up to 2^53 events")]
+pub fn progress(seq: u64, pending: u64) {
+    gauge!("railbird_log_seq").set(seq as f64);
+    gauge!("railbird_log_pending").set(pending as f64);
+}
+
+/// Notes the sizes that are only looked at when somebody asks.
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a double; exact up to 2^53 bytes")]
+pub fn sizes(store_bytes: u64, keys: usize) {
+    gauge!("railbird_store_bytes").set(store_bytes as f64);
+    gauge!("railbird_keys").set(keys as f64);
+}
+
+/// The metrics of the hot paths, looked up once.
+#[derive(Debug)]
+pub struct HttpMetrics {
+    answers: [Counter; 5],
+    /// Open connections.
+    pub connections: Gauge,
+    /// Connections closed at once.
+    pub refused: Counter,
+    /// Open WebSockets.
+    pub sockets: Gauge,
+    /// Messages sent to WebSockets.
+    pub messages: Counter,
+    /// Sockets that fell behind.
+    pub lagged: Counter,
+}
+
+impl Default for HttpMetrics {
+    fn default() -> Self {
+        let class = |class: &'static str| counter!("railbird_http_requests_total", "class" => class);
+        Self {
+            answers: [class("1xx"), class("2xx"), class("3xx"), class("4xx"), class("5xx")],
+            connections: gauge!("railbird_http_connections"),
+            refused: counter!("railbird_http_connections_refused_total"),
+            sockets: gauge!("railbird_ws_connections"),
+            messages: counter!("railbird_ws_messages_total"),
+            lagged: counter!("railbird_ws_lagged_total"),
+        }
+    }
+}
+
+impl HttpMetrics {
+    /// Counts an answer.
+    pub fn answered(&self, status: u16) {
+        let class = usize::from(status / 100).clamp(1, 5) - 1;
+        self.answers[class].increment(1);
+    }
+}
+
+/// Counts something up while it lives.
+#[derive(Debug)]
+pub struct Held(Gauge);
+
+impl Held {
+    /// Counts one more.
+    #[must_use]
+    pub fn new(gauge: &Gauge) -> Self {
+        gauge.increment(1.0);
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}

@@ -1,0 +1,332 @@
+//! The projector: follows the log, folds it into the views, and tells the feed what changed.
+//!
+//! Reading and folding run side by side: while one batch is folded on a blocking thread, the next is read.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use projections::{Projection, Step, Store};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::feed::Feed;
+use crate::log::{Batch, Log, LogMessage, LogState, Place, RACING, ReadError};
+use crate::metrics;
+use crate::views::{Fresh, Views};
+
+/// Batches that are read ahead of the fold.
+const BATCHES_AHEAD: usize = 2;
+
+/// A log that has more, of which nothing came for this long, is no progress.
+const STALLED_AFTER: Duration = Duration::from_secs(10);
+
+/// How long to wait before the log, or the disk, is asked again.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// Where the projector stands.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// What it does.
+    pub phase: Phase,
+    /// The last event that the views reflect.
+    pub seq: u64,
+    /// Events that the log holds behind it, as far as is known.
+    pub pending: u64,
+    /// When it last moved, or had nothing to do.
+    pub progress_at: Instant,
+    /// How far a rebuild beside the live views is, while there is one: seq and pending.
+    pub rebuild: Option<(u64, u64)>,
+    /// How many rebuilds were put in force.
+    pub rebuilds: u64,
+}
+
+/// What the projector does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// It waits for the log.
+    WaitingForLog,
+    /// It folds what the log held when it began.
+    CatchingUp,
+    /// It has folded all that, and follows.
+    Live,
+}
+
+impl Phase {
+    /// The word in answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::WaitingForLog => "waiting_for_log",
+            Self::CatchingUp => "catching_up",
+            Self::Live => "live",
+        }
+    }
+}
+
+impl Status {
+    fn new(seq: u64) -> Self {
+        let progress_at = Instant::now();
+        Self { phase: Phase::WaitingForLog, seq, pending: 0, progress_at, rebuild: None, rebuilds: 0 }
+    }
+
+    /// Whether the log has more and nothing came of it for a while.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        self.pending > 0 && self.progress_at.elapsed() > STALLED_AFTER
+    }
+}
+
+/// Why following has to begin anew, with other views.
+enum Restart {
+    AnotherLog(String),
+    Damaged(String),
+    Disk(anyhow::Error),
+}
+
+impl From<ReadError> for Restart {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::AnotherLog(reason) => Self::AnotherLog(reason),
+        }
+    }
+}
+
+/// Folds the log into the views.
+#[derive(Debug)]
+pub struct Projector {
+    log: Log,
+    views: Arc<Views>,
+    feed: Feed,
+    status: watch::Sender<Status>,
+    rebuilds: mpsc::Receiver<()>,
+}
+
+/// What the rest of the service holds of a projector.
+#[derive(Debug, Clone)]
+pub struct ProjectorHandle {
+    /// Where it stands.
+    pub status: watch::Receiver<Status>,
+    rebuilds: mpsc::Sender<()>,
+}
+
+impl ProjectorHandle {
+    /// Asks for a rebuild beside the live views. False if one is under way.
+    #[must_use]
+    pub fn rebuild(&self) -> bool {
+        self.rebuilds.try_send(()).is_ok()
+    }
+}
+
+/// A projection and the batches that it is fed with.
+struct Following {
+    projection: Projection,
+    batches: Batches,
+}
+
+/// Batches of a reader that runs ahead on a task of its own.
+struct Batches {
+    receiver: mpsc::Receiver<Result<Batch, ReadError>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Batches {
+    async fn next(&mut self) -> Result<Batch, ReadError> {
+        match self.receiver.recv().await {
+            Some(batch) => batch,
+            // The task ends only after an error, which was received before.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Projector {
+    /// A projector of a log into views.
+    #[must_use]
+    pub fn new(log: Log, views: Arc<Views>, feed: Feed) -> (Self, ProjectorHandle) {
+        let (status, watched) = watch::channel(Status::new(views.current().seq()));
+        let (ask, rebuilds) = mpsc::channel(1);
+        (Self { log, views, feed, status, rebuilds }, ProjectorHandle { status: watched, rebuilds: ask })
+    }
+
+    /// Follows the log until dropped.
+    pub async fn run(mut self) {
+        loop {
+            let Err(restart) = self.follow().await;
+            let replaced = match restart {
+                Restart::AnotherLog(reason) => self.views.replace(&format!("the log is another one ({reason})"), false),
+                Restart::Damaged(reason) => self.views.replace(&reason, true),
+                Restart::Disk(error) => Err(error),
+            };
+            if let Err(error) = replaced {
+                tracing::error!(error = format!("{error:#}"), "the views cannot be written");
+                sleep(RETRY).await;
+            }
+            self.status.send_modify(|status| *status = Status { rebuilds: status.rebuilds, ..Status::new(0) });
+        }
+    }
+
+    async fn follow(&mut self) -> Result<std::convert::Infallible, Restart> {
+        let state = self.wait_for_log().await;
+        let mut following = self.resume(self.views.current(), &state)?;
+        let target = state.last_seq;
+        self.status.send_modify(|status| {
+            status.phase = if status.seq >= target { Phase::Live } else { Phase::CatchingUp };
+            status.pending = target.saturating_sub(status.seq);
+            status.progress_at = Instant::now();
+        });
+        let mut rebuilding: Option<JoinHandle<Result<(Following, Fresh), Restart>>> = None;
+        let mut rebuilt: Option<(Following, Fresh)> = None;
+        loop {
+            tokio::select! {
+                batch = following.batches.next() => {
+                    following.projection = self.fold(following.projection, batch?).await?;
+                }
+                Some(()) = self.rebuilds.recv(), if rebuilding.is_none() && rebuilt.is_none() => {
+                    rebuilding = Some(self.begin_rebuild(&state)?);
+                }
+                done = finished(&mut rebuilding) => {
+                    rebuilding = None;
+                    match done {
+                        Ok(beside) => rebuilt = Some(beside),
+                        Err(error) => self.rebuild_failed(&error),
+                    }
+                }
+            }
+            if let Some((mut beside, fresh)) = rebuilt.take_if(|(beside, _)| beside.seq() <= following.seq()) {
+                let until = following.seq();
+                while beside.seq() < until {
+                    let batch = beside.batches.next().await?;
+                    beside.projection = self.fold(beside.projection, batch).await?;
+                }
+                self.views.promote(fresh).map_err(Restart::Disk)?;
+                following = beside;
+                self.status.send_modify(|status| {
+                    status.rebuild = None;
+                    status.rebuilds += 1;
+                });
+                tracing::info!(seq = until, "the rebuilt views are in force");
+            }
+        }
+    }
+
+    async fn wait_for_log(&self) -> LogState {
+        loop {
+            match self.log.ensure(RACING).await {
+                Ok(state) => return state,
+                Err(error) => {
+                    tracing::debug!(%error, "waiting for the log");
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Goes on where a store stopped, if it is of this log.
+    fn resume(&self, store: Arc<Store>, state: &LogState) -> Result<Following, Restart> {
+        let checkpoint = store.checkpoint();
+        let (seq, recorded_at) = match checkpoint {
+            Some(checkpoint) if checkpoint.log != state.identity => {
+                let (expected, found) = (checkpoint.log.created, &state.identity.created);
+                return Err(Restart::AnotherLog(format!("created {found}, not {expected}")));
+            }
+            Some(checkpoint) => (checkpoint.seq, checkpoint.recorded_at),
+            None => (0, None),
+        };
+        let place = Place { log: state.identity.clone(), seq, recorded_at };
+        let mut reader = self.log.reader(RACING, place);
+        let (send, receiver) = mpsc::channel(BATCHES_AHEAD);
+        let task = tokio::spawn(async move {
+            loop {
+                let batch = reader.next().await;
+                let last = batch.is_err();
+                if send.send(batch).await.is_err() || last {
+                    return;
+                }
+            }
+        });
+        let projection = Projection::new(store, state.identity.clone());
+        Ok(Following { projection, batches: Batches { receiver, task } })
+    }
+
+    /// Folds a batch into the live views.
+    async fn fold(&self, projection: Projection, batch: Batch) -> Result<Projection, Restart> {
+        let live = self.status.borrow().phase == Phase::Live;
+        let pending = batch.pending;
+        let moved = !batch.messages.is_empty();
+        let (projection, step) = step(projection, batch, live).await?;
+        metrics::folded(&step.tally);
+        self.feed.publish(step.updates);
+        self.status.send_modify(|status| {
+            status.seq = projection.checkpoint().seq;
+            status.pending = pending;
+            if moved {
+                status.progress_at = Instant::now();
+            }
+            if pending == 0 && status.phase == Phase::CatchingUp {
+                status.phase = Phase::Live;
+                tracing::info!(seq = status.seq, "caught up with the log");
+            }
+        });
+        metrics::progress(projection.checkpoint().seq, pending);
+        Ok(projection)
+    }
+
+    fn begin_rebuild(&self, state: &LogState) -> Result<JoinHandle<Result<(Following, Fresh), Restart>>, Restart> {
+        let fresh = self.views.begin().map_err(Restart::Disk)?;
+        let mut beside = self.resume(Arc::clone(&fresh.store), state)?;
+        let (status, target) = (self.status.clone(), self.status.borrow().seq);
+        tracing::info!(target, "rebuilding beside the live views");
+        status.send_modify(|status| status.rebuild = Some((0, target)));
+        Ok(tokio::spawn(async move {
+            while beside.seq() < target {
+                let batch = beside.batches.next().await?;
+                let pending = batch.pending;
+                (beside.projection, _) = step(beside.projection, batch, false).await?;
+                let seq = beside.seq();
+                status.send_modify(|status| status.rebuild = Some((seq, pending)));
+            }
+            Ok((beside, fresh))
+        }))
+    }
+
+    fn rebuild_failed(&self, error: &Restart) {
+        let (Restart::AnotherLog(reason) | Restart::Damaged(reason)) = error else { return };
+        tracing::error!(reason, "the rebuild failed; the live views stay in force");
+        self.status.send_modify(|status| status.rebuild = None);
+    }
+}
+
+impl Following {
+    fn seq(&self) -> u64 {
+        self.projection.checkpoint().seq
+    }
+}
+
+async fn finished(
+    rebuilding: &mut Option<JoinHandle<Result<(Following, Fresh), Restart>>>,
+) -> Result<(Following, Fresh), Restart> {
+    match rebuilding {
+        Some(task) => task.await.unwrap_or_else(|error| Err(Restart::Damaged(error.to_string()))),
+        None => std::future::pending().await,
+    }
+}
+
+/// Folds a batch on a blocking thread. sled may panic on a damaged store: that is a damaged store, too.
+async fn step(mut projection: Projection, batch: Batch, live: bool) -> Result<(Projection, Step), Restart> {
+    let folding = tokio::task::spawn_blocking(move || {
+        let step = projection.step(batch.messages.iter().map(LogMessage::as_message), live);
+        step.map(|step| (projection, step))
+    });
+    match folding.await {
+        Ok(Ok(folded)) => Ok(folded),
+        Ok(Err(error)) => Err(Restart::Damaged(error.to_string())),
+        Err(panicked) => Err(Restart::Damaged(panicked.to_string())),
+    }
+}

@@ -1,0 +1,166 @@
+//! Invented names of horses and people.
+
+use events::Text;
+
+pub(super) fn text(words: &str) -> Text {
+    Text::parse(words).expect("our own words are short and plain")
+}
+
+pub(super) const COLOURS: [&str; 6] = ["Bay", "Brown", "Chestnut", "Grey", "Dark Bay", "Black"];
+pub(super) const SEXES: [&str; 4] = ["Gelding", "Horse", "Mare", "Rig"];
+pub(super) const COUNTRIES: [&str; 7] = ["AUS", "NZ", "IRE", "GB", "USA", "FR", "JPN"];
+pub(super) const GOINGS: [&str; 4] = ["GOOD", "GOOD TO FIRM", "GOOD TO YIELDING", "YIELDING"];
+pub(super) const DISTANCES_METRES: [u32; 8] = [1000, 1200, 1400, 1600, 1650, 1800, 2000, 2400];
+pub(super) const RACE_KINDS: [&str; 5] = ["HANDICAP", "PLATE", "CUP", "STAKES", "TROPHY"];
+
+pub(super) const FIRST_WORDS: [&str; 36] = [
+    "AMBER",
+    "AUTUMN",
+    "BRASS",
+    "BRISK",
+    "CANDID",
+    "CEDAR",
+    "COBALT",
+    "COPPER",
+    "CRIMSON",
+    "DISTANT",
+    "EAGER",
+    "EARLY",
+    "FABLED",
+    "GENTLE",
+    "GILDED",
+    "HIDDEN",
+    "HONEST",
+    "INDIGO",
+    "IVORY",
+    "JOLLY",
+    "LATE",
+    "LUNAR",
+    "MELLOW",
+    "NIMBLE",
+    "NORTHERN",
+    "PATIENT",
+    "PLAIN",
+    "QUIET",
+    "RESTLESS",
+    "SALTED",
+    "SILVER",
+    "STEADY",
+    "TIDAL",
+    "VELVET",
+    "WANDERING",
+    "WINTER",
+];
+
+pub(super) const SECOND_WORDS: [&str; 36] = [
+    "ALMANAC",
+    "ANCHOR",
+    "ARCADE",
+    "BALLAD",
+    "BEACON",
+    "BRAMBLE",
+    "CANYON",
+    "COMPASS",
+    "CORNET",
+    "CURLEW",
+    "DISPATCH",
+    "EMBER",
+    "FATHOM",
+    "FERRY",
+    "GARNET",
+    "HARBOUR",
+    "HERALD",
+    "JUNIPER",
+    "LANTERN",
+    "LEDGER",
+    "MARINER",
+    "MERIDIAN",
+    "ORCHARD",
+    "PARCEL",
+    "PEBBLE",
+    "QUARRY",
+    "RAMBLER",
+    "SATCHEL",
+    "SEXTANT",
+    "SPARROW",
+    "TANGENT",
+    "THIMBLE",
+    "TURNSTILE",
+    "VERDICT",
+    "WHISTLE",
+    "ZEPHYR",
+];
+
+pub(super) const JOCKEYS: [&str; 24] = [
+    "A Brindle",
+    "B Calloway",
+    "C Dunmore",
+    "D Eastlake",
+    "E Farrow",
+    "F Garside",
+    "G Hollis",
+    "H Inchbald",
+    "I Jessop",
+    "J Kettering",
+    "K Lomax",
+    "L Marchbank",
+    "M Nettleton",
+    "N Oakshott",
+    "O Pemberley",
+    "P Quillfeather",
+    "Q Rushworth",
+    "R Stanhope",
+    "S Thistlewood",
+    "T Underhay",
+    "U Vantongeren",
+    "V Wetherall",
+    "W Yarrow",
+    "Z Abernethy",
+];
+
+pub(super) const TRAINERS: [&str; 12] = [
+    "A T Marlowe",
+    "B J Penhallow",
+    "C K Osgood",
+    "D Fairweather",
+    "E R Lindqvist",
+    "F Castellane",
+    "G P Rookwood",
+    "H S Tamworth",
+    "J Vellacott",
+    "K L Winterbourne",
+    "M Draycott",
+    "P F Ashgrove",
+];
+
+pub(super) const SURNAMES: [&str; 16] = [
+    "Applegarth",
+    "Birdwhistle",
+    "Coppersmith",
+    "Dovecote",
+    "Elderfield",
+    "Foxglove",
+    "Greatorex",
+    "Hawksworth",
+    "Ironmonger",
+    "Larkspur",
+    "Millstone",
+    "Nightingale",
+    "Ottershaw",
+    "Partridge",
+    "Silverlock",
+    "Tumbledown",
+];
+
+/// Two words. No pair comes twice among as many horses as there are pairs.
+pub(super) fn horse_name(index: u64) -> Text {
+    /// A prime, so that neighbours have nothing in common.
+    const STRIDE: usize = 7919;
+    let pairs = FIRST_WORDS.len() * SECOND_WORDS.len();
+    let pair = usize::try_from(index % pairs as u64).unwrap_or(0) * STRIDE % pairs;
+    text(&format!(
+        "{} {}",
+        FIRST_WORDS[pair / SECOND_WORDS.len()],
+        SECOND_WORDS[pair % SECOND_WORDS.len()]
+    ))
+}

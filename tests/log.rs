@@ -1,0 +1,150 @@
+//! The log: appended once, read once and in order, through restarts of the server.
+
+use std::time::Duration;
+
+use railbird::log::{Log, LogError, Place, RACING, Reader};
+use serde_json::json;
+use tokio::time::{Instant, timeout};
+
+use crate::support::*;
+
+async fn reader(log: &Log, seq: u64) -> Reader {
+    let state = log.state(RACING).await.unwrap();
+    log.reader(RACING, Place { log: state.identity, seq, recorded_at: None })
+}
+
+/// Reads until a sequence, and holds what comes to "none missing, none twice".
+async fn read_until(reader: &mut Reader, mut seq: u64, last: u64) {
+    while seq < last {
+        let batch = timeout(PATIENCE, reader.next()).await.expect("messages in time").unwrap();
+        for message in batch.messages {
+            assert_eq!(message.seq, seq + 1);
+            seq = message.seq;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_has_seen_nothing_gets_nothing_old_after_a_restart() {
+    let mut nats = Nats::start();
+    let last = nats.publish((0..50).map(|n| odds("ST", 1, &second(n), &[2.0]))).await;
+    let log = nats.log().await;
+    let mut reader = reader(&log, last).await;
+    assert!(timeout(Duration::from_millis(300), reader.next()).await.is_err(), "it is up to date");
+    nats.kill();
+    nats.start_again();
+    assert!(timeout(Duration::from_secs(1), reader.next()).await.is_err(), "nothing old comes again");
+    nats.publish([odds("ST", 1, &second(51), &[2.1])]).await;
+    let batch = timeout(PATIENCE, reader.next()).await.unwrap().unwrap();
+    assert_eq!(batch.messages.iter().map(|m| m.seq).collect::<Vec<_>>(), [last + 1]);
+}
+
+#[tokio::test]
+async fn messages_come_once_and_in_order_through_restarts() {
+    let mut nats = Nats::start();
+    let log = nats.log().await;
+    let mut reader = reader(&log, 0).await;
+    let mut seq = 0;
+    for round in 0..3 {
+        let last = nats.publish((0..200).map(|n| odds("ST", 1, &second(round * 1000 + n), &[2.0]))).await;
+        read_until(&mut reader, seq, last - 50).await;
+        seq = last - 50;
+        // What was handed out in the same batch as that one counts as read.
+        let batch = timeout(Duration::from_millis(500), reader.next()).await;
+        seq = batch.ok().and_then(|b| b.unwrap().messages.last().map(|m| m.seq)).unwrap_or(seq).max(last);
+        let mut connection = log.connection();
+        nats.kill();
+        nats.start_again();
+        connection.wait_for(|c| c.up && c.epoch > round + 1).await.unwrap();
+        let reconnected = Instant::now();
+        let first = nats.publish([odds("ST", 1, &second(round * 1000 + 500), &[3.0])]).await;
+        read_until(&mut reader, seq, first).await;
+        eprintln!("the first message came {:?} after the reconnect", reconnected.elapsed());
+        seq = first;
+    }
+}
+
+#[tokio::test]
+async fn an_appender_loses_nothing_when_the_server_is_killed_on_the_way() {
+    let mut nats = Nats::start();
+    let log = nats.log().await;
+    let mut appender = log.appender(64);
+    for n in 0..600_u64 {
+        if n == 200 || n == 400 {
+            nats.kill();
+            nats.start_again();
+        }
+        appender.append(outgoing(&odds("ST", 1, &second(n), &[2.0]))).await.unwrap();
+    }
+    let appended = appender.finish().await.unwrap();
+    assert_eq!(appended.len(), 600);
+    let last = log.state(RACING).await.unwrap().last_seq;
+    let distinct: std::collections::BTreeSet<u64> = appended.iter().map(|a| a.seq).collect();
+    assert_eq!((distinct.len(), last), (600, 600), "every message stands in the log, once");
+}
+
+#[tokio::test]
+async fn users_may_do_what_their_part_is() {
+    let nats = Nats::start();
+    nats.log().await;
+    let feeder = Log::connect(&nats.url_of("feeder"), "test").await.unwrap();
+    let event = outgoing(&registered("H1", "HORSE 1"));
+    feeder.append(event.clone()).await.unwrap();
+    assert_eq!(feeder.last_id(RACING, "racing.horse.H1").await.unwrap(), Some(event.id.clone()));
+    let mut key = railbird::keys::ApiKey::generate("test").unwrap().issued("default", jiff::Timestamp::now().into());
+    assert!(feeder.append(key.clone()).await.is_err(), "a feeder issues no keys");
+
+    let service = Log::connect(&nats.url_of("railbird"), "test").await.unwrap();
+    service.ensure(railbird::log::ACCOUNTS).await.unwrap();
+    key.id = uuid::Uuid::now_v7().to_string();
+    service.append(key).await.unwrap();
+    assert!(matches!(service.append(event).await, Err(LogError::Denied(_))), "the service makes up no facts");
+    assert_eq!(service.syncs_always().await, Some(true));
+    let mut reader = reader(&service, 0).await;
+    read_until(&mut reader, 0, 1).await;
+
+    let stranger = Log::connect(&nats.url_of("nobody"), "test").await;
+    assert!(stranger.is_err());
+}
+
+#[tokio::test]
+async fn what_is_no_event_is_kept_with_its_reason_and_stops_nothing() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let subject = format!("racing.odds.{DAY}.ST.1");
+    let good = odds("ST", 1, &second(1), &[3.5]);
+    let mut elsewhere = odds("ST", 2, &second(2), &[3.5]);
+    elsewhere["id"] = json!("elsewhere");
+    let mut unknown = good.clone();
+    unknown["type"] = json!("racing.tote.opened.v9");
+    let mut negative = good.clone();
+    negative["data"]["runners"][0]["win"] = json!(-3.5);
+    let mut nowhere = good.clone();
+    nowhere["data"]["date"] = json!("0000-13-99");
+    let mut named = good.clone();
+    named["data"]["runners"][0]["horse_name"] = json!("X".repeat(60_000));
+    for payload in [elsewhere, unknown, negative, nowhere, named] {
+        nats.publish_raw(&subject, payload.to_string().as_bytes()).await;
+    }
+    nats.publish_raw(&subject, b"\xff\xfe nonsense").await;
+    nats.publish_raw(&subject, &good.to_string().as_bytes()[..100]).await;
+    nats.publish_raw("racing.nonsense", &vec![b'x'; 900_000]).await;
+    let seq = nats.publish([good]).await;
+    railbird.until_seq(seq).await;
+
+    let rejections = railbird.get_admin("/rejections").await.json();
+    let said: Vec<_> = rejections["rejections"].as_array().unwrap().iter().map(|r| (r["code"].as_str().unwrap(), r["reason"].as_str().unwrap())).collect();
+    assert_eq!(said.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [
+        "subject_mismatch", "unknown_type", "invalid_data", "invalid_data", "invalid_data", "not_cloud_event", "not_cloud_event", "too_large",
+    ]);
+    assert!(said[2].1.starts_with("data.runners[0].win: "), "{}", said[2].1);
+    assert!(said[3].1.starts_with("data.date: "), "{}", said[3].1);
+    assert!(said[4].1.starts_with("data.runners[0].horse_name: "), "{}", said[4].1);
+    assert!(said.iter().all(|(_, reason)| reason.len() < 400), "a reason does not repeat the input");
+    assert_eq!(rejections["rejections"][0]["source"], "test");
+    assert_eq!(rejections["rejections"][7]["payload"].as_str().unwrap().len(), 4096);
+    let after = railbird.get_admin("/rejections?after=7").await.json();
+    assert_eq!(after["rejections"].as_array().unwrap().len(), 1);
+    assert!(railbird.get_admin("/metrics").await.text().contains("railbird_events_rejected_total{reason=\"invalid_data\"}"));
+    assert_eq!(railbird.get(&format!("/api/v1/odds/{DAY}/1")).await.json()["seq"], seq, "the fact behind them went in");
+}

@@ -1,0 +1,38 @@
+//! What the tests stand on: a nats-server of their own, a service, clients, and made-up facts.
+
+mod facts;
+mod http;
+mod nats;
+mod service;
+
+pub(crate) use facts::*;
+pub(crate) use http::*;
+pub(crate) use nats::*;
+pub(crate) use service::*;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Nothing in these tests takes so long unless it is broken.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until something holds, and says what it waited for if it never does.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let until = std::time::Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(std::time::Instant::now() < until, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// The folder of real racing data, or `None` with a word about it: no licence lets it stand in this repository.
+pub(crate) fn real_data() -> Option<PathBuf> {
+    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+    let folder = std::env::var_os("RAILBIRD_DATA_SAMPLES").or_else(|| std::env::var_os("RAILBIRD_DATA")).map_or(beside, PathBuf::from);
+    if folder.join("hkjc_en_json").is_dir() {
+        return Some(folder);
+    }
+    eprintln!("SKIPPED: there is no real racing data at {}; RAILBIRD_DATA names the folder", folder.display());
+    None
+}
