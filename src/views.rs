@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use projections::{SCHEMA_VERSION, Store};
+use projections::{SCHEMA_VERSION, Store, StoreError};
 
-/// Opening a whole store takes about half a second per million keys; a damaged one may never come back.
+/// Opening and checking a store takes some seconds per million keys; a damaged one may never come back.
 const OPEN_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How often, and how many times, it is looked whether the last answer from a replaced store was sent.
@@ -63,8 +63,14 @@ impl Views {
         let (mut served, mut note) = (None, String::new());
         if is_store_name(&named) && folder.join(&named).is_dir() {
             match open_guarded(folder.join(&named)) {
-                Ok(store) => served = Some(Served { name: named, store: Arc::new(store) }),
-                Err(error) => note = set_aside(&folder, &named, &error.to_string()),
+                Ok(store) => {
+                    if store.checkpoint().is_none() {
+                        "the store was empty and is folded from the log".clone_into(&mut note);
+                    }
+                    served = Some(Served { name: named, store: Arc::new(store) });
+                }
+                Err(error) if matches!(error.downcast_ref(), Some(StoreError::InUse)) => return Err(error),
+                Err(error) => note = set_aside(&folder, &named, &format!("{error:#}")),
             }
         }
         remove_leftovers(&folder, served.as_ref().map(|s| s.name.as_str()));
@@ -149,12 +155,23 @@ fn begin(folder: &Path) -> anyhow::Result<Fresh> {
     Ok(Fresh { name, store: Arc::new(store) })
 }
 
+/// Opens a store, and holds what lies in it to the digest in its checkpoint: sled may come up with less than was there.
+fn open_whole(path: &Path) -> Result<Store, StoreError> {
+    let store = Store::open(path)?;
+    let expected = store.checkpoint().map(|checkpoint| checkpoint.digest).unwrap_or_default();
+    let (_, found) = store.recount()?;
+    if found == expected {
+        return Ok(store);
+    }
+    Err(StoreError::Corrupt { key: "all of it".to_owned(), reason: format!("the digest is {found}, not {expected}") })
+}
+
 /// Opens a store on a thread of its own: sled may panic or hang on a damaged folder.
 fn open_guarded(path: PathBuf) -> anyhow::Result<Store> {
     let (send, receive) = mpsc::channel();
     let shown = path.display().to_string();
     std::thread::spawn(move || {
-        let opened = catch_unwind(AssertUnwindSafe(|| Store::open(&path)));
+        let opened = catch_unwind(AssertUnwindSafe(|| open_whole(&path)));
         // Nobody listens after the deadline: then the store is dropped here.
         let _ = send.send(opened);
     });

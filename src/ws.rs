@@ -16,7 +16,7 @@ use projections::{StoreError, keys};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::app::App;
@@ -113,11 +113,7 @@ impl Session {
             while let Some(event) = self.next(&mut heartbeat).await? {
                 match event {
                     Event::Update(update) => self.send_updates(update).await?,
-                    Event::Lagged(missed) => {
-                        self.app.metrics.lagged.increment(1);
-                        self.send_json(&json!({ "event": "lagged", "missed": missed, "reason": "backpressure" })).await?;
-                        self.send_snapshots().await?;
-                    }
+                    Event::Lagged(missed) => self.heal(missed).await?,
                     Event::Heard(message) => self.answer(&message).await?,
                     Event::Ending => return self.close().await,
                 }
@@ -168,19 +164,41 @@ impl Session {
 
     /// Sends an update and what else is waiting, in one write.
     async fn send_updates(&mut self, first: Arc<Update>) -> Result<(), Ended> {
-        let mut next = Some(first);
-        for _ in 0..UPDATES_PER_FLUSH {
-            let Some(update) = next.take() else { break };
-            let sent = self.sent.entry(update.race.clone()).or_default();
-            if update.seq > *sent {
-                *sent = update.seq;
-                self.app.metrics.messages.increment(1);
-                timeout(STALLED_AFTER, self.socket.feed(text(update.text.clone()))).await.map_err(|_| Ended::Stalled)??;
+        self.feed(&first).await?;
+        let mut lagged = None;
+        for _ in 1..UPDATES_PER_FLUSH {
+            match self.updates.try_recv() {
+                Ok(update) => self.feed(&update).await?,
+                Err(TryRecvError::Lagged(missed)) => {
+                    lagged = Some(missed);
+                    break;
+                }
+                // When the feed is gone, the next turn finds out.
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
-            next = self.updates.try_recv().ok();
         }
         timeout(STALLED_AFTER, self.socket.flush()).await.map_err(|_| Ended::Stalled)??;
+        match lagged {
+            Some(missed) => self.heal(missed).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn feed(&mut self, update: &Update) -> Result<(), Ended> {
+        let sent = self.sent.entry(update.race.clone()).or_default();
+        if update.seq > *sent {
+            *sent = update.seq;
+            self.app.metrics.messages.increment(1);
+            timeout(STALLED_AFTER, self.socket.feed(text(update.text.clone()))).await.map_err(|_| Ended::Stalled)??;
+        }
         Ok(())
+    }
+
+    /// The client was too slow for some updates: it is told so, and moved on to the current images.
+    async fn heal(&mut self, missed: u64) -> Result<(), Ended> {
+        self.app.metrics.lagged.increment(1);
+        self.send_json(&json!({ "event": "lagged", "missed": missed, "reason": "backpressure" })).await?;
+        self.send_snapshots().await
     }
 
     async fn send_heartbeat(&mut self) -> Result<(), Ended> {

@@ -15,8 +15,7 @@ pub mod server;
 use std::any::Any;
 use std::sync::Arc;
 
-use axum::extract::Request;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
@@ -33,6 +32,9 @@ use crate::app::App;
 use crate::ws;
 use call::Call;
 
+/// What is under this needs a key, whether it is there or not.
+const API: &str = "/api/v1";
+
 /// Below this a compressed answer saves no packet.
 const COMPRESS_BYTES_MIN: u64 = 1024;
 
@@ -44,36 +46,32 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(racecards::router())
         .merge(odds::router())
         .merge(meetings::router())
-        .method_not_allowed_fallback(method_not_allowed)
-        .fallback(no_such_path)
         .layer(CompressionLayer::new().compress_when(SizeAbove::new(COMPRESS_BYTES_MIN)));
     Router::new()
-        .nest("/api/v1", api)
+        .nest(API, api)
         .route("/ws/live/odds", routing::get(ws::live_odds))
         .merge(ops::router())
-        .method_not_allowed_fallback(method_not_allowed_anywhere)
-        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(no_such_path)
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(Arc::clone(&app), count))
         .with_state(app)
 }
 
-/// A path of the API that there is not, or not with this method, is nobody's business without a key.
-async fn no_such_path(_: Call) -> ApiError {
-    ApiError::NotFound("There is no such path; see /openapi.json".to_owned())
+/// Without a key it is nobody's business what there is under the API.
+async fn no_such_path(State(app): State<Arc<App>>, request: Request) -> ApiError {
+    let (mut parts, _) = request.into_parts();
+    let refused = match parts.uri.path().starts_with(API) {
+        true => Call::from_request_parts(&mut parts, &app).await.err(),
+        false => None,
+    };
+    refused.unwrap_or_else(|| ApiError::NotFound("There is no such path; see /openapi.json".to_owned()))
 }
 
-async fn method_not_allowed(State(app): State<Arc<App>>, request: Request) -> Result<(), ApiError> {
-    app.authorize(request.headers().get("x-api-key").and_then(|key| key.to_str().ok()))?;
-    Err(ApiError::MethodNotAllowed)
-}
-
-async fn method_not_allowed_anywhere() -> ApiError {
-    ApiError::MethodNotAllowed
-}
-
-async fn not_found() -> ApiError {
-    ApiError::NotFound("There is no such path; see /openapi.json".to_owned())
+async fn method_not_allowed(State(app): State<Arc<App>>, request: Request) -> ApiError {
+    let key = request.headers().get("x-api-key").and_then(|key| key.to_str().ok());
+    let refused = if request.uri().path().starts_with(API) { app.authorize(key).err() } else { None };
+    refused.unwrap_or(ApiError::MethodNotAllowed)
 }
 
 async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {

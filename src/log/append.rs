@@ -6,12 +6,16 @@ use std::time::Duration;
 use async_nats::HeaderMap;
 use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
 use events::Envelope;
+use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use super::{Log, LogError, backoff};
 
 /// How long a message is tried again while the server is away or elects a leader.
 const RETRY_FOR: Duration = Duration::from_secs(60);
+/// The first wait before a message is sent again; it doubles up to [`RETRY_MAX`].
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// A message on its way to the log.
 #[derive(Debug, Clone)]
@@ -41,13 +45,30 @@ pub struct Appended {
 
 /// Appends messages in order, with a bounded number under way at a time.
 ///
-/// When one fails, those behind it are awaited, and what failed is sent again in its order, one at a time.
+/// When one fails, those behind it are awaited, and what failed is sent again in its order, one at a time. A message
+/// whose acknowledgement was lost may stand in the log twice, under one id: a fact said twice is harmless.
 #[derive(Debug)]
 pub struct Appender {
     log: Log,
     window: usize,
-    in_flight: VecDeque<(Outgoing, Result<PublishAckFuture, PublishError>)>,
+    in_flight: VecDeque<InFlight>,
     done: Vec<Appended>,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    outgoing: Outgoing,
+    sent: Result<PublishAckFuture, PublishError>,
+    /// The connection that it was sent on.
+    epoch: u64,
+}
+
+/// Why a message is not acknowledged.
+enum Failure {
+    /// It will never be.
+    Final(LogError),
+    /// It may be, when it is sent again.
+    Passing(LogError),
 }
 
 impl Appender {
@@ -58,13 +79,13 @@ impl Appender {
     /// Sends a message, and waits for the oldest one if the window is full.
     ///
     /// # Errors
-    /// A message was not taken within [`RETRY_FOR`], or never will be.
+    /// A message was not taken within a minute, or never will be.
     pub async fn append(&mut self, outgoing: Outgoing) -> Result<(), LogError> {
         if self.in_flight.len() >= self.window {
             self.settle_oldest().await?;
         }
-        let sent = send(&self.log, &outgoing).await;
-        self.in_flight.push_back((outgoing, sent));
+        let sent = send(&self.log, outgoing).await;
+        self.in_flight.push_back(sent);
         Ok(())
     }
 
@@ -94,56 +115,78 @@ impl Appender {
     }
 
     async fn settle_oldest(&mut self) -> Result<(), LogError> {
-        let Some((outgoing, sent)) = self.in_flight.pop_front() else { return Ok(()) };
-        match acknowledged(sent).await {
-            Ok(appended) => self.done.push(appended),
-            Err(error) => self.send_again(outgoing, error).await?,
+        let Some(oldest) = self.in_flight.pop_front() else { return Ok(()) };
+        match acknowledged(&self.log, oldest).await {
+            (_, Ok(appended)) => self.done.push(appended),
+            (_, Err(Failure::Final(error))) => return Err(error),
+            (outgoing, Err(Failure::Passing(error))) => self.send_again(outgoing, error).await?,
         }
         Ok(())
     }
 
-    async fn send_again(&mut self, first: Outgoing, error: PublishError) -> Result<(), LogError> {
-        let mut failed = vec![(first, error)];
-        for (outgoing, sent) in std::mem::take(&mut self.in_flight) {
-            match acknowledged(sent).await {
+    async fn send_again(&mut self, first: Outgoing, error: LogError) -> Result<(), LogError> {
+        tracing::debug!(%error, "sending again what was not acknowledged");
+        let mut failed = vec![first];
+        let behind = std::mem::take(&mut self.in_flight).into_iter().map(|sent| acknowledged(&self.log, sent));
+        for (outgoing, outcome) in join_all(behind).await {
+            match outcome {
                 Ok(appended) => self.done.push(appended),
-                Err(error) => failed.push((outgoing, error)),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Passing(_)) => failed.push(outgoing),
             }
         }
-        for (outgoing, error) in failed {
-            let appended = self.insist(&outgoing, error).await?;
+        for outgoing in failed {
+            let appended = insist(&self.log, outgoing).await?;
             self.done.push(appended);
         }
         Ok(())
     }
+}
 
-    async fn insist(&self, outgoing: &Outgoing, mut error: PublishError) -> Result<Appended, LogError> {
-        let until = Instant::now() + RETRY_FOR;
-        for attempt in 0.. {
-            if let Some(denied) = self.log.take_denied() {
-                return Err(LogError::Denied(denied));
-            }
-            match error.kind() {
-                PublishErrorKind::MaxPayloadExceeded => return Err(LogError::TooLarge),
-                _ if Instant::now() >= until => return Err(self.log.jetstream_error(&error)),
-                _ => sleep(backoff(Duration::from_millis(100), attempt, Duration::from_secs(5))).await,
-            }
-            match acknowledged(send(&self.log, outgoing).await).await {
-                Ok(appended) => return Ok(appended),
-                Err(again) => error = again,
-            }
+/// Sends a message until it is taken, for a bounded time.
+async fn insist(log: &Log, mut outgoing: Outgoing) -> Result<Appended, LogError> {
+    let until = Instant::now() + RETRY_FOR;
+    let mut attempt = 0;
+    loop {
+        let sent = send(log, outgoing).await;
+        match acknowledged(log, sent).await {
+            (_, Ok(appended)) => return Ok(appended),
+            (_, Err(Failure::Final(error))) => return Err(error),
+            (_, Err(Failure::Passing(error))) if Instant::now() >= until => return Err(error),
+            (again, Err(Failure::Passing(_))) => outgoing = again,
         }
-        Err(self.log.jetstream_error(&error))
+        sleep(backoff(RETRY_MIN, attempt, RETRY_MAX)).await;
+        attempt += 1;
     }
 }
 
-async fn send(log: &Log, outgoing: &Outgoing) -> Result<PublishAckFuture, PublishError> {
+async fn send(log: &Log, outgoing: Outgoing) -> InFlight {
     let mut headers = HeaderMap::new();
     headers.insert("Nats-Msg-Id", outgoing.id.as_str());
-    log.jetstream.publish_with_headers(outgoing.subject.clone(), headers, outgoing.payload.clone().into()).await
+    let epoch = log.connection.borrow().epoch;
+    let payload = outgoing.payload.clone().into();
+    let sent = log.jetstream.publish_with_headers(outgoing.subject.clone(), headers, payload).await;
+    InFlight { outgoing, sent, epoch }
 }
 
-async fn acknowledged(sent: Result<PublishAckFuture, PublishError>) -> Result<Appended, PublishError> {
-    let ack = sent?.await?;
-    Ok(Appended { seq: ack.sequence, duplicate: ack.duplicate })
+/// Waits for an acknowledgement, and not beyond a reconnect: the old connection took it along.
+async fn acknowledged(log: &Log, in_flight: InFlight) -> (Outgoing, Result<Appended, Failure>) {
+    let InFlight { outgoing, sent, epoch } = in_flight;
+    let failure = |error: PublishError| match error.kind() {
+        PublishErrorKind::MaxPayloadExceeded => Failure::Final(LogError::TooLarge),
+        _ => match log.jetstream_error(&error) {
+            denied @ LogError::Denied(_) => Failure::Final(denied),
+            error => Failure::Passing(error),
+        },
+    };
+    let outcome = match sent {
+        Err(error) => Err(failure(error)),
+        Ok(ack) => tokio::select! {
+            biased;
+            ack = ack => ack.map(|ack| Appended { seq: ack.sequence, duplicate: ack.duplicate }).map_err(failure),
+            denied = log.denied(&outgoing.subject) => Err(Failure::Final(LogError::Denied(denied))),
+            () = log.reconnected(epoch) => Err(Failure::Passing(LogError::Unreachable("the connection was lost".to_owned()))),
+        },
+    };
+    (outgoing, outcome)
 }

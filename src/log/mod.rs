@@ -6,7 +6,6 @@
 mod append;
 mod reader;
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, StorageType};
@@ -95,7 +94,8 @@ pub struct Log {
     client: async_nats::Client,
     jetstream: jetstream::Context,
     connection: watch::Receiver<Connection>,
-    denied: Arc<Mutex<Option<String>>>,
+    /// What the server last said about permissions.
+    denied: watch::Receiver<String>,
 }
 
 impl Log {
@@ -119,8 +119,7 @@ impl Log {
 
     async fn open(url: &str, name: &str, in_background: bool) -> Result<Self, LogError> {
         let (up, connection) = watch::channel(Connection::default());
-        let denied = Arc::new(Mutex::new(None));
-        let said = Arc::clone(&denied);
+        let (said, denied) = watch::channel(String::new());
         let mut options = async_nats::ConnectOptions::new()
             .name(name)
             .subscription_capacity(SUBSCRIPTION_CAPACITY)
@@ -260,15 +259,27 @@ impl Log {
         }
     }
 
-    /// What the server last said about permissions, once.
-    fn take_denied(&self) -> Option<String> {
-        self.denied.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Resolves when the server says that this user may not publish on a subject.
+    async fn denied(&self, subject: &str) -> String {
+        let quoted = format!("\"{subject}\"");
+        let mut denied = self.denied.clone();
+        let said = denied.wait_for(|said| said.contains(&quoted)).await.ok().map(|said| said.clone());
+        match said {
+            Some(said) => said,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Resolves when a newer connection than `epoch` stands.
+    async fn reconnected(&self, epoch: u64) {
+        let mut connection = self.connection.clone();
+        let gone = connection.wait_for(|c| c.up && c.epoch > epoch).await.is_err();
+        if gone {
+            std::future::pending::<()>().await;
+        }
     }
 
     fn jetstream_error(&self, error: &dyn std::error::Error) -> LogError {
-        if let Some(denied) = self.take_denied() {
-            return LogError::Denied(denied);
-        }
         let mut text = error.to_string();
         let mut cause = error.source();
         while let Some(source) = cause {
@@ -298,20 +309,24 @@ fn moment_text(nanoseconds: i128) -> String {
     moment(nanoseconds).timestamp().to_string()
 }
 
-fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denied: &Mutex<Option<String>>) {
+fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denied: &watch::Sender<String>) {
     match event {
         async_nats::Event::Connected => {
             up.send_modify(|c| *c = Connection { up: true, epoch: c.epoch + 1 });
             tracing::info!("connected to NATS");
         }
-        async_nats::Event::Disconnected | async_nats::Event::Closed => {
+        async_nats::Event::Closed => {
+            up.send_modify(|c| c.up = false);
+            tracing::debug!("the connection to NATS is closed");
+        }
+        async_nats::Event::Disconnected => {
             up.send_modify(|c| c.up = false);
             tracing::warn!("disconnected from NATS");
         }
         async_nats::Event::ServerError(error) => {
             let text = error.to_string();
             if text.to_lowercase().contains("permissions violation") {
-                *denied.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
+                denied.send_replace(text.clone());
             }
             tracing::warn!(error = %text, "NATS said");
         }

@@ -11,10 +11,9 @@ use bytes::Bytes;
 use events::Moment;
 use futures::{FutureExt, StreamExt};
 use projections::{BATCH_MESSAGES_MAX, LogIdentity, Message};
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{Connection, Log, LogError, StreamName, backoff, moment};
+use super::{Log, LogError, StreamName, backoff, moment};
 
 /// The server says this often that it is alive; twice without is a dead consumer.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -90,7 +89,6 @@ pub struct Reader {
     log: Log,
     stream: StreamName,
     place: Place,
-    connection: watch::Receiver<Connection>,
     pull: Option<Pull>,
     failures: u32,
 }
@@ -118,8 +116,7 @@ enum Next {
 
 impl Reader {
     pub(super) fn new(log: Log, stream: StreamName, place: Place) -> Self {
-        let connection = log.connection();
-        Self { log, stream, place, connection, pull: None, failures: 0 }
+        Self { log, stream, place, pull: None, failures: 0 }
     }
 
     /// Waits for the next messages. Safe to drop and call again.
@@ -134,7 +131,7 @@ impl Reader {
             let Some(pull) = &mut self.pull else { continue };
             let first = tokio::select! {
                 first = timeout(WATCHDOG, pull.messages.next()) => first,
-                () = reconnected(&mut self.connection, pull.epoch) => {
+                () = self.log.reconnected(pull.epoch) => {
                     self.pull = None;
                     continue;
                 }
@@ -185,13 +182,13 @@ impl Reader {
         loop {
             if self.failures > 0 {
                 let pause = backoff(RETRY_MIN, self.failures - 1, RETRY_MAX);
-                let epoch = self.connection.borrow().epoch;
+                let epoch = self.log.connection.borrow().epoch;
                 tokio::select! {
                     () = sleep(pause) => {}
-                    () = reconnected(&mut self.connection, epoch) => self.failures = 1,
+                    () = self.log.reconnected(epoch) => self.failures = 1,
                 }
             }
-            let epoch = self.connection.borrow().epoch;
+            let epoch = self.log.connection.borrow().epoch;
             match self.try_connect(epoch).await? {
                 Ok(pull) => {
                     self.pull = Some(pull);
@@ -265,14 +262,6 @@ impl Reader {
                 None
             }
         }
-    }
-}
-
-/// Resolves when a newer connection than `epoch` stands.
-async fn reconnected(connection: &mut watch::Receiver<Connection>, epoch: u64) {
-    let gone = connection.wait_for(|c| c.up && c.epoch > epoch).await.is_err();
-    if gone {
-        std::future::pending::<()>().await;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-pub(crate) const DAY: &str = "2026-11-21";
+pub(crate) const DAY: &str = "2026-10-03";
 
 /// An event around data. Its id is the next of a UUIDv7.
 pub(crate) fn event(kind: &str, time: &str, data: Value) -> Value {

@@ -248,7 +248,7 @@ fn a_race_is_open_from_its_first_quote_until_it_is_over() {
 #[test]
 fn the_history_is_cut_into_chunks_and_survives_a_restart_in_each() {
     let mut house = House::given([]);
-    for n in 1..=100_u32 {
+    for n in 1..=400_u32 {
         house.when(odds(RACE, &[("A", json!(n + 1))]));
         if [1, 31, 32, 33, 64, 65].contains(&n) {
             house = house.reopen();
@@ -257,14 +257,14 @@ fn the_history_is_cut_into_chunks_and_survives_a_restart_in_each() {
     let chunks = house.history(RACE);
     assert_eq!(
         chunks.iter().map(Vec::len).collect::<Vec<_>>(),
-        [32, 32, 32, 4]
+        [&[32; 12][..], &[16]].concat()
     );
     let seqs: Vec<Value> = chunks
         .concat()
         .iter()
         .map(|tick| tick["seq"].clone())
         .collect();
-    assert_eq!(seqs, (1..=100).map(|seq| json!(seq)).collect::<Vec<_>>());
+    assert_eq!(seqs, (1..=400).map(|seq| json!(seq)).collect::<Vec<_>>());
     assert_eq!(
         chunks[0][0],
         json!({

@@ -1,8 +1,8 @@
-use projections::{Digest, Projection, Store, StoreError};
+use projections::{Digest, Projection, Store, StoreError, keys};
 use serde_json::json;
 
 use crate::common::{
-    House, Race, Said, card, dump, log, odds, open, recorded_at, registered, result,
+    House, Race, Said, card, dump, key, log, odds, open, recorded_at, registered, result,
 };
 
 const RACE: Race = ("2026-11-21", "ST", 3);
@@ -120,4 +120,25 @@ fn a_folder_in_use_is_no_damaged_folder() {
     let second = Store::open(house.folder.path());
     assert!(matches!(second, Err(StoreError::InUse)), "{second:?}");
     assert_eq!(house.career("A"), [0, 0, 0, 0]);
+}
+
+#[test]
+fn the_key_of_a_races_view_names_the_race() {
+    let race = key(RACE);
+    for name in [
+        keys::board(&race),
+        keys::open_race(&race),
+        keys::card(&race),
+    ] {
+        assert_eq!(keys::parse_race(&name), Some(race.clone()), "{name}");
+    }
+    for other in [
+        "",
+        "odds",
+        "odds/2026-11-21/ST",
+        "odds/2026-11-21/ST/0",
+        "horse/A",
+    ] {
+        assert_eq!(keys::parse_race(other), None, "{other}");
+    }
 }

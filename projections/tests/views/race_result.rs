@@ -268,3 +268,14 @@ fn a_repetition_does_not_bring_back_what_was_amended_since() {
     house.when(second());
     assert_eq!(placings(&house), json!([[1, "B"]]));
 }
+
+#[test]
+fn revisions_stand_in_the_order_in_which_they_were_said() {
+    let said = (1..=12).map(|n| result(RACE, n, &[("A", "1")]));
+    let numbers: Vec<Value> = House::given(said)
+        .revisions(RACE)
+        .iter()
+        .map(|revision| revision["revision"].clone())
+        .collect();
+    assert_eq!(numbers, (1..=12).map(|n| json!(n)).collect::<Vec<_>>());
+}
