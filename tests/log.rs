@@ -104,7 +104,8 @@ async fn users_may_do_what_their_part_is() {
     service.ensure(railbird::log::ACCOUNTS).await.unwrap();
     key.id = uuid::Uuid::now_v7().to_string();
     service.append(key).await.unwrap();
-    assert!(matches!(service.append(event).await, Err(LogError::Denied(_))), "the service makes up no facts");
+    let refused = service.append(event).await;
+    assert!(matches!(refused, Err(LogError::Denied(_))), "the service makes up no facts: {refused:?}");
     assert_eq!(service.syncs_always().await, Some(true));
     let mut reader = reader(&service, 0).await;
     read_until(&mut reader, 0, 1).await;

@@ -114,7 +114,7 @@ pub fn main() -> ExitCode {
 fn exit_code(error: &anyhow::Error) -> u8 {
     if matches!(error.downcast_ref(), Some(LogError::Unreachable(_))) {
         EXIT_NATS_AWAY
-    } else if error.is::<WrongConfiguration>() || matches!(error.downcast_ref(), Some(LogError::TooOld { .. })) {
+    } else if error.is::<WrongConfiguration>() || matches!(error.downcast_ref(), Some(LogError::TooOld { .. } | LogError::WrongAddress)) {
         EXIT_CONFIGURATION
     } else {
         EXIT_REFUSED

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::jetstream::{self, context};
+use async_nats::{ConnectErrorKind, ServerAddr};
 use events::Moment;
+use percent_encoding::percent_decode_str;
 use projections::LogIdentity;
 use tokio::sync::watch;
 
@@ -51,6 +53,9 @@ pub enum LogError {
     /// Nobody answers.
     #[error("NATS is not there: {0}")]
     Unreachable(String),
+    /// The address does not parse. It may hold a password, so it is not repeated.
+    #[error("the address of NATS is nats://user:password@host:port, or several with commas between them")]
+    WrongAddress,
     /// The server is too old.
     #[error("nats-server {found} is too old, {}.{} or later is needed", SERVER_VERSION_MIN.0, SERVER_VERSION_MIN.1)]
     TooOld {
@@ -132,7 +137,16 @@ impl Log {
         if in_background {
             options = options.retry_on_initial_connect();
         }
-        let client = options.connect(url).await.map_err(|e| LogError::Unreachable(e.to_string()))?;
+        let servers = url.split(',').map(|server| server.trim().parse::<ServerAddr>()).collect::<Result<Vec<_>, _>>();
+        let servers = servers.map_err(|_| LogError::WrongAddress)?;
+        // The client library leaves the credentials of an address unused.
+        if let Some((user, password)) = servers.iter().find_map(credentials) {
+            options = options.user_and_password(user, password);
+        }
+        let client = options.connect(servers).await.map_err(|error| match error.kind() {
+            ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => LogError::Denied(error.to_string()),
+            _ => LogError::Unreachable(error.to_string()),
+        })?;
         let jetstream =
             context::ContextBuilder::new().timeout(REQUEST_TIMEOUT).ack_timeout(ACK_TIMEOUT).build(client.clone());
         Ok(Self { client, jetstream, connection, denied })
@@ -288,6 +302,12 @@ impl Log {
         }
         if self.connection.borrow().up { LogError::JetStream(text) } else { LogError::Unreachable(text) }
     }
+}
+
+/// The user and the password in an address, without their percent encoding.
+fn credentials(server: &ServerAddr) -> Option<(String, String)> {
+    let plain = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    Some((plain(server.username()?), plain(server.password().unwrap_or_default())))
 }
 
 fn state(info: &jetstream::stream::Info) -> LogState {
