@@ -64,7 +64,7 @@ enum Command {
 #[derive(Debug, Clone, Args)]
 struct Nats {
     /// The address of NATS; credentials may stand in it, as in nats://user:password@host:4222.
-    #[arg(long = "nats", env = "RAILBIRD_NATS", default_value = "nats://127.0.0.1:4222", hide_env_values = true)]
+    #[arg(long = "nats", global = true, env = "RAILBIRD_NATS", default_value = "nats://127.0.0.1:4222", hide_env_values = true)]
     url: String,
 }
 

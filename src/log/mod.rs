@@ -15,6 +15,7 @@ use events::Moment;
 use percent_encoding::percent_decode_str;
 use projections::LogIdentity;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 
 pub use append::{Appended, Appender, Outgoing};
 pub use reader::{Batch, LogMessage, Place, ReadError, Reader};
@@ -32,6 +33,10 @@ const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
 /// How long one request to JetStream may take before it is tried again.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long a server may take to bring its streams up.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(20);
+const STARTUP_RETRY_MIN: Duration = Duration::from_millis(50);
 
 /// How long an acknowledgement may take: with every write synced, a slow disk takes its time.
 const ACK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -185,15 +190,28 @@ impl Log {
         Ok(state(created.cached_info()))
     }
 
-    /// The state of a stream; creates it where it is not there. A feeder may only do the first.
+    /// The state of a stream; creates it where it is not there. A feeder may only do the first. A server that was just
+    /// started is waited for.
     ///
     /// # Errors
     /// JetStream does not answer, or there is no such stream and this user may not create it.
     pub async fn state_or_create(&self, stream: StreamName) -> Result<LogState, LogError> {
-        match self.state(stream).await {
-            Ok(state) => Ok(state),
-            Err(LogError::JetStream(_)) => self.ensure(stream).await,
-            Err(error) => Err(error),
+        let until = Instant::now() + STARTUP_TIMEOUT;
+        let mut attempt = 0;
+        loop {
+            let error = match self.state(stream).await {
+                Ok(state) => return Ok(state),
+                Err(_) => match self.ensure(stream).await {
+                    Ok(state) => return Ok(state),
+                    Err(error @ (LogError::Denied(_) | LogError::TooOld { .. })) => return Err(error),
+                    Err(error) => error,
+                },
+            };
+            if Instant::now() > until {
+                return Err(error);
+            }
+            sleep(backoff(STARTUP_RETRY_MIN, attempt, REQUEST_TIMEOUT)).await;
+            attempt += 1;
         }
     }
 

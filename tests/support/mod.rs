@@ -1,10 +1,12 @@
 //! What the tests stand on: a nats-server of their own, a service, clients, and made-up facts.
 
+mod binary;
 mod facts;
 mod http;
 mod nats;
 mod service;
 
+pub(crate) use binary::*;
 pub(crate) use facts::*;
 pub(crate) use http::*;
 pub(crate) use nats::*;

@@ -58,8 +58,13 @@ impl Nats {
 
     pub(crate) async fn log(&self) -> Log {
         let log = Log::connect(&self.url(), "test").await.unwrap();
-        log.ensure(RACING).await.unwrap();
+        log.state_or_create(RACING).await.unwrap();
         log
+    }
+
+    /// The sequence of the last event of the log.
+    pub(crate) async fn last_seq(&self) -> u64 {
+        self.log().await.state(RACING).await.unwrap().last_seq
     }
 
     /// Publishes events and returns the sequence of the last one.
