@@ -126,8 +126,19 @@ impl Service {
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(projector.run());
-        tasks.spawn(follow_keys(log.clone(), Arc::clone(&app.keys), Arc::clone(&app.keys_read)));
-        Ok(Self { app, http, admin, connections_max: config.connections_max, log, tasks })
+        tasks.spawn(follow_keys(
+            log.clone(),
+            Arc::clone(&app.keys),
+            Arc::clone(&app.keys_read),
+        ));
+        Ok(Self {
+            app,
+            http,
+            admin,
+            connections_max: config.connections_max,
+            log,
+            tasks,
+        })
     }
 
     /// Where clients are served.
@@ -160,7 +171,14 @@ impl Service {
 
     /// Serves until the shutdown, drains, and writes the store to disk.
     pub async fn run(self) {
-        let Self { app, http, admin, connections_max, log: _, mut tasks } = self;
+        let Self {
+            app,
+            http,
+            admin,
+            connections_max,
+            log: _,
+            mut tasks,
+        } = self;
         let shutdown = app.shutdown.clone();
         let clients = http::server::serve(
             http,
@@ -178,7 +196,10 @@ impl Service {
         );
         tokio::join!(clients, operators);
         let all = u32::try_from(connections_max).unwrap_or(u32::MAX);
-        if timeout(SOCKETS_CLOSE_TIMEOUT, app.sockets.acquire_many(all)).await.is_err() {
+        if timeout(SOCKETS_CLOSE_TIMEOUT, app.sockets.acquire_many(all))
+            .await
+            .is_err()
+        {
             tracing::warn!("some sockets did not close in time");
         }
         tasks.shutdown().await;
@@ -189,7 +210,9 @@ impl Service {
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("{address} cannot be listened on"))
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("{address} cannot be listened on"))
 }
 
 /// Reads the keys from the log, from the first event on, and follows them.
@@ -206,7 +229,14 @@ async fn follow_keys(log: Log, keys: Arc<KeyRing>, read: Arc<AtomicBool>) {
         if state.last_seq == 0 {
             read.store(true, Ordering::Release);
         }
-        let mut reader = log.reader(ACCOUNTS, Place { log: state.identity, seq: 0, recorded_at: None });
+        let mut reader = log.reader(
+            ACCOUNTS,
+            Place {
+                log: state.identity,
+                seq: 0,
+                recorded_at: None,
+            },
+        );
         loop {
             match reader.next().await {
                 Ok(batch) => {

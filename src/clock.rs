@@ -17,8 +17,12 @@ impl Clock {
     /// # Errors
     /// There is no such zone.
     pub fn new(zone: &str) -> anyhow::Result<Self> {
-        let found = TimeZone::get(zone).with_context(|| format!("there is no time zone {zone:?}"))?;
-        Ok(Self { zone: found, name: zone.to_owned() })
+        let found =
+            TimeZone::get(zone).with_context(|| format!("there is no time zone {zone:?}"))?;
+        Ok(Self {
+            zone: found,
+            name: zone.to_owned(),
+        })
     }
 
     /// Today.

@@ -31,7 +31,10 @@ pub struct Feed {
 
 impl Default for Feed {
     fn default() -> Self {
-        Self { updates: broadcast::Sender::new(BEHIND_MAX), last_seq: Arc::default() }
+        Self {
+            updates: broadcast::Sender::new(BEHIND_MAX),
+            last_seq: Arc::default(),
+        }
     }
 }
 
@@ -59,6 +62,10 @@ impl Feed {
 /// A board as a message of the live channel.
 #[must_use]
 pub fn odds_update(board: &[u8], snapshot: bool) -> Bytes {
-    let head: &[u8] = if snapshot { br#"{"event":"odds_update","snapshot":true,"# } else { br#"{"event":"odds_update","# };
+    let head: &[u8] = if snapshot {
+        br#"{"event":"odds_update","snapshot":true,"#
+    } else {
+        br#"{"event":"odds_update","#
+    };
     [head, board.get(1..).unwrap_or_default()].concat().into()
 }

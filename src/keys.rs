@@ -34,7 +34,9 @@ pub struct ApiKey {
 
 impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApiKey").field("key_id", &self.key_id).finish_non_exhaustive()
+        f.debug_struct("ApiKey")
+            .field("key_id", &self.key_id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -48,7 +50,10 @@ impl ApiKey {
         let (key_id, secret) = letters.split_at(KEY_ID_LEN);
         let text = format!("rb_{env}_{key_id}_{secret}");
         let checksum = checksum(&text);
-        Ok(Self { key_id: key_id.to_owned(), text: text + &checksum })
+        Ok(Self {
+            key_id: key_id.to_owned(),
+            text: text + &checksum,
+        })
     }
 
     /// The key itself, to be shown to the one who asked for it.
@@ -72,10 +77,18 @@ impl ApiKey {
             source: "railbird".to_owned(),
             type_name: ISSUED.to_owned(),
             time: now,
-            data: KeyIssued { key_id: self.key_id.clone(), sha256: hex(&hash(&self.text)), plan: plan.to_owned() },
+            data: KeyIssued {
+                key_id: self.key_id.clone(),
+                sha256: hex(&hash(&self.text)),
+                plan: plan.to_owned(),
+            },
         };
         let payload = serde_json::to_vec(&event).expect("strings always serialise");
-        Outgoing { subject: format!("accounts.key.{}", self.key_id), id: event.id, payload }
+        Outgoing {
+            subject: format!("accounts.key.{}", self.key_id),
+            id: event.id,
+            payload,
+        }
     }
 }
 
@@ -114,12 +127,20 @@ impl KeyRing {
     /// # Errors
     /// The event is malformed. It is skipped; the keys stay as they are.
     pub fn apply(&self, payload: &[u8]) -> Result<(), NotAnAccountEvent> {
-        let event: AccountEvent = serde_json::from_slice(payload).map_err(|e| NotAnAccountEvent(e.to_string()))?;
+        let event: AccountEvent =
+            serde_json::from_slice(payload).map_err(|e| NotAnAccountEvent(e.to_string()))?;
         if event.type_name != ISSUED {
-            return Err(NotAnAccountEvent(format!("unknown type {:?}", event.type_name)));
+            return Err(NotAnAccountEvent(format!(
+                "unknown type {:?}",
+                event.type_name
+            )));
         }
-        let hash = unhex(&event.data.sha256).ok_or_else(|| NotAnAccountEvent("sha256 is not 64 hexadecimal digits".to_owned()))?;
-        self.hashes.write().unwrap_or_else(PoisonError::into_inner).insert(event.data.key_id, hash);
+        let hash = unhex(&event.data.sha256)
+            .ok_or_else(|| NotAnAccountEvent("sha256 is not 64 hexadecimal digits".to_owned()))?;
+        self.hashes
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(event.data.key_id, hash);
         Ok(())
     }
 
@@ -134,13 +155,19 @@ impl KeyRing {
 
     /// Forgets every key.
     pub fn clear(&self) {
-        self.hashes.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.hashes
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     /// How many keys are valid.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.hashes.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.hashes
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
     }
 
     /// Whether no key is valid.
@@ -157,7 +184,10 @@ impl KeyRing {
 pub fn random_letters(count: usize) -> anyhow::Result<String> {
     let mut random = vec![0_u8; count];
     getrandom::fill(&mut random)?;
-    Ok(random.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect())
+    Ok(random
+        .iter()
+        .map(|byte| char::from(ALPHABET[usize::from(byte % 32)]))
+        .collect())
 }
 
 /// The key id of a well-formed key whose checksum is right.
@@ -167,7 +197,10 @@ fn parse(key: &str) -> Option<&str> {
     }
     let mut parts = key.strip_prefix("rb_")?.split('_');
     let (_env, key_id, secret) = (parts.next()?, parts.next()?, parts.next()?);
-    if parts.next().is_some() || key_id.len() != KEY_ID_LEN || secret.len() != SECRET_LEN + CHECKSUM_LEN {
+    if parts.next().is_some()
+        || key_id.len() != KEY_ID_LEN
+        || secret.len() != SECRET_LEN + CHECKSUM_LEN
+    {
         return None;
     }
     let (text, said) = key.split_at(key.len() - CHECKSUM_LEN);
@@ -176,7 +209,10 @@ fn parse(key: &str) -> Option<&str> {
 
 fn checksum(text: &str) -> String {
     let crc = crc32fast::hash(text.as_bytes());
-    (0..CHECKSUM_LEN).rev().map(|i| char::from(ALPHABET[(crc >> (5 * i)) as usize % 32])).collect()
+    (0..CHECKSUM_LEN)
+        .rev()
+        .map(|i| char::from(ALPHABET[(crc >> (5 * i)) as usize % 32]))
+        .collect()
 }
 
 fn hash(key: &str) -> [u8; 32] {
@@ -204,7 +240,11 @@ mod tests {
 
     fn issued() -> (ApiKey, KeyRing) {
         let (key, ring) = (ApiKey::generate("dev").expect("random"), KeyRing::default());
-        ring.apply(&key.issued("dev", jiff::Timestamp::UNIX_EPOCH.into()).payload).expect("its own event");
+        ring.apply(
+            &key.issued("dev", jiff::Timestamp::UNIX_EPOCH.into())
+                .payload,
+        )
+        .expect("its own event");
         (key, ring)
     }
 
@@ -222,14 +262,26 @@ mod tests {
         for at in 0..key.reveal().len() {
             let mut typo = key.reveal().as_bytes().to_vec();
             typo[at] = if typo[at] == b'x' { b'y' } else { b'x' };
-            assert_eq!(parse(std::str::from_utf8(&typo).expect("ASCII")), None, "at {at}");
+            assert_eq!(
+                parse(std::str::from_utf8(&typo).expect("ASCII")),
+                None,
+                "at {at}"
+            );
         }
     }
 
     #[test]
     fn nonsense_is_no_key() {
         let ring = KeyRing::default();
-        for text in ["", "rb", "rb_", "rb_dev_", "rb_dev_12345678_", &"a".repeat(10_000), "rb_dev_ä"] {
+        for text in [
+            "",
+            "rb",
+            "rb_",
+            "rb_dev_",
+            "rb_dev_12345678_",
+            &"a".repeat(10_000),
+            "rb_dev_ä",
+        ] {
             assert_eq!(ring.check(text), None, "{text:.20}");
         }
     }
@@ -237,7 +289,11 @@ mod tests {
     #[test]
     fn neither_debug_nor_the_event_shows_the_key() {
         let (key, ring) = issued();
-        let event = String::from_utf8(key.issued("dev", jiff::Timestamp::UNIX_EPOCH.into()).payload).expect("UTF-8");
+        let event = String::from_utf8(
+            key.issued("dev", jiff::Timestamp::UNIX_EPOCH.into())
+                .payload,
+        )
+        .expect("UTF-8");
         let secret = key.reveal().rsplit('_').next().expect("a secret");
         assert!(!format!("{key:?} {ring:?} {event}").contains(secret));
     }

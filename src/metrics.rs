@@ -23,22 +23,49 @@ pub fn install() {
 /// All metrics as text.
 #[must_use]
 pub fn render() -> String {
-    HANDLE.get().map(PrometheusHandle::render).unwrap_or_default()
+    HANDLE
+        .get()
+        .map(PrometheusHandle::render)
+        .unwrap_or_default()
 }
 
 fn describe() {
     describe_gauge!("railbird_log_seq", "The last event that the views reflect.");
-    describe_gauge!("railbird_log_pending", "Events that the log holds behind it.");
+    describe_gauge!(
+        "railbird_log_pending",
+        "Events that the log holds behind it."
+    );
     describe_counter!("railbird_events_folded_total", "Events folded into views.");
-    describe_counter!("railbird_events_skipped_total", "Events at or below the checkpoint, not folded again.");
-    describe_counter!("railbird_events_stale_total", "Events older than what is in force.");
-    describe_counter!("railbird_events_rejected_total", "Messages refused, by reason.");
-    describe_counter!("railbird_http_requests_total", "Answers, by class of status.");
-    describe_gauge!("railbird_http_connections", "Open connections, sockets included.");
-    describe_counter!("railbird_http_connections_refused_total", "Connections closed at once, for there were too many.");
+    describe_counter!(
+        "railbird_events_skipped_total",
+        "Events at or below the checkpoint, not folded again."
+    );
+    describe_counter!(
+        "railbird_events_stale_total",
+        "Events older than what is in force."
+    );
+    describe_counter!(
+        "railbird_events_rejected_total",
+        "Messages refused, by reason."
+    );
+    describe_counter!(
+        "railbird_http_requests_total",
+        "Answers, by class of status."
+    );
+    describe_gauge!(
+        "railbird_http_connections",
+        "Open connections, sockets included."
+    );
+    describe_counter!(
+        "railbird_http_connections_refused_total",
+        "Connections closed at once, for there were too many."
+    );
     describe_gauge!("railbird_ws_connections", "Open WebSockets.");
     describe_counter!("railbird_ws_messages_total", "Messages sent to WebSockets.");
-    describe_counter!("railbird_ws_lagged_total", "Sockets that fell behind and were moved on to the current images.");
+    describe_counter!(
+        "railbird_ws_lagged_total",
+        "Sockets that fell behind and were moved on to the current images."
+    );
     describe_gauge!("railbird_store_bytes", "Size of the store on disk.");
     describe_gauge!("railbird_keys", "Valid API keys.");
 }
@@ -54,14 +81,20 @@ pub fn folded(tally: &Tally) {
 }
 
 /// Notes how far the views are.
-#[expect(clippy::cast_precision_loss, reason = "a gauge is a double; exact up to 2^53 events")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a gauge is a double; exact up to 2^53 events"
+)]
 pub fn progress(seq: u64, pending: u64) {
     gauge!("railbird_log_seq").set(seq as f64);
     gauge!("railbird_log_pending").set(pending as f64);
 }
 
 /// Notes the sizes that are only looked at when somebody asks.
-#[expect(clippy::cast_precision_loss, reason = "a gauge is a double; exact up to 2^53 bytes")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a gauge is a double; exact up to 2^53 bytes"
+)]
 pub fn sizes(store_bytes: u64, keys: usize) {
     gauge!("railbird_store_bytes").set(store_bytes as f64);
     gauge!("railbird_keys").set(keys as f64);
@@ -85,9 +118,16 @@ pub struct HttpMetrics {
 
 impl Default for HttpMetrics {
     fn default() -> Self {
-        let class = |class: &'static str| counter!("railbird_http_requests_total", "class" => class);
+        let class =
+            |class: &'static str| counter!("railbird_http_requests_total", "class" => class);
         Self {
-            answers: [class("1xx"), class("2xx"), class("3xx"), class("4xx"), class("5xx")],
+            answers: [
+                class("1xx"),
+                class("2xx"),
+                class("3xx"),
+                class("4xx"),
+                class("5xx"),
+            ],
             connections: gauge!("railbird_http_connections"),
             refused: counter!("railbird_http_connections_refused_total"),
             sockets: gauge!("railbird_ws_connections"),

@@ -67,7 +67,14 @@ impl Phase {
 impl Status {
     fn new(seq: u64) -> Self {
         let progress_at = Instant::now();
-        Self { phase: Phase::WaitingForLog, seq, pending: 0, progress_at, rebuild: None, rebuilds: 0 }
+        Self {
+            phase: Phase::WaitingForLog,
+            seq,
+            pending: 0,
+            progress_at,
+            rebuild: None,
+            rebuilds: 0,
+        }
     }
 
     /// Whether the log has more and nothing came of it for a while.
@@ -124,6 +131,10 @@ struct Following {
     batches: Batches,
 }
 
+/// A projection that has caught up beside the one in force, and the store that it folds into.
+type Beside = (Following, Fresh);
+type Rebuild = JoinHandle<Result<Beside, Restart>>;
+
 /// Batches of a reader that runs ahead on a task of its own.
 struct Batches {
     receiver: mpsc::Receiver<Result<Batch, ReadError>>,
@@ -152,7 +163,19 @@ impl Projector {
     pub fn new(log: Log, views: Arc<Views>, feed: Feed) -> (Self, ProjectorHandle) {
         let (status, watched) = watch::channel(Status::new(views.current().seq()));
         let (ask, rebuilds) = mpsc::channel(1);
-        (Self { log, views, feed, status, rebuilds }, ProjectorHandle { status: watched, rebuilds: ask })
+        (
+            Self {
+                log,
+                views,
+                feed,
+                status,
+                rebuilds,
+            },
+            ProjectorHandle {
+                status: watched,
+                rebuilds: ask,
+            },
+        )
     }
 
     /// Follows the log until dropped.
@@ -160,7 +183,9 @@ impl Projector {
         loop {
             let Err(restart) = self.follow().await;
             let replaced = match restart {
-                Restart::AnotherLog(reason) => self.views.replace(&format!("the log is another one ({reason})"), false),
+                Restart::AnotherLog(reason) => self
+                    .views
+                    .replace(&format!("the log is another one ({reason})"), false),
                 Restart::Damaged(reason) => self.views.replace(&reason, true),
                 Restart::Disk(error) => Err(error),
             };
@@ -168,7 +193,12 @@ impl Projector {
                 tracing::error!(error = format!("{error:#}"), "the views cannot be written");
                 sleep(RETRY).await;
             }
-            self.status.send_modify(|status| *status = Status { rebuilds: status.rebuilds, ..Status::new(0) });
+            self.status.send_modify(|status| {
+                *status = Status {
+                    rebuilds: status.rebuilds,
+                    ..Status::new(0)
+                }
+            });
         }
     }
 
@@ -177,12 +207,16 @@ impl Projector {
         let mut following = self.resume(self.views.current(), &state)?;
         let target = state.last_seq;
         self.status.send_modify(|status| {
-            status.phase = if status.seq >= target { Phase::Live } else { Phase::CatchingUp };
+            status.phase = if status.seq >= target {
+                Phase::Live
+            } else {
+                Phase::CatchingUp
+            };
             status.pending = target.saturating_sub(status.seq);
             status.progress_at = Instant::now();
         });
-        let mut rebuilding: Option<JoinHandle<Result<(Following, Fresh), Restart>>> = None;
-        let mut rebuilt: Option<(Following, Fresh)> = None;
+        let mut rebuilding: Option<Rebuild> = None;
+        let mut rebuilt: Option<Beside> = None;
         loop {
             tokio::select! {
                 batch = following.batches.next() => {
@@ -199,7 +233,9 @@ impl Projector {
                     }
                 }
             }
-            if let Some((mut beside, fresh)) = rebuilt.take_if(|(beside, _)| beside.seq() <= following.seq()) {
+            if let Some((mut beside, fresh)) =
+                rebuilt.take_if(|(beside, _)| beside.seq() <= following.seq())
+            {
                 let until = following.seq();
                 while beside.seq() < until {
                     let batch = beside.batches.next().await?;
@@ -234,12 +270,18 @@ impl Projector {
         let (seq, recorded_at) = match checkpoint {
             Some(checkpoint) if checkpoint.log != state.identity => {
                 let (expected, found) = (checkpoint.log.created, &state.identity.created);
-                return Err(Restart::AnotherLog(format!("created {found}, not {expected}")));
+                return Err(Restart::AnotherLog(format!(
+                    "created {found}, not {expected}"
+                )));
             }
             Some(checkpoint) => (checkpoint.seq, checkpoint.recorded_at),
             None => (0, None),
         };
-        let place = Place { log: state.identity.clone(), seq, recorded_at };
+        let place = Place {
+            log: state.identity.clone(),
+            seq,
+            recorded_at,
+        };
         let mut reader = self.log.reader(RACING, place);
         let (send, receiver) = mpsc::channel(BATCHES_AHEAD);
         let task = tokio::spawn(async move {
@@ -252,7 +294,10 @@ impl Projector {
             }
         });
         let projection = Projection::new(store, state.identity.clone());
-        Ok(Following { projection, batches: Batches { receiver, task } })
+        Ok(Following {
+            projection,
+            batches: Batches { receiver, task },
+        })
     }
 
     /// Folds a batch into the live views.
@@ -278,7 +323,7 @@ impl Projector {
         Ok(projection)
     }
 
-    fn begin_rebuild(&self, state: &LogState) -> Result<JoinHandle<Result<(Following, Fresh), Restart>>, Restart> {
+    fn begin_rebuild(&self, state: &LogState) -> Result<Rebuild, Restart> {
         let fresh = self.views.begin().map_err(Restart::Disk)?;
         let mut beside = self.resume(Arc::clone(&fresh.store), state)?;
         let (status, target) = (self.status.clone(), self.status.borrow().seq);
@@ -297,7 +342,9 @@ impl Projector {
     }
 
     fn rebuild_failed(&self, error: &Restart) {
-        let (Restart::AnotherLog(reason) | Restart::Damaged(reason)) = error else { return };
+        let (Restart::AnotherLog(reason) | Restart::Damaged(reason)) = error else {
+            return;
+        };
         tracing::error!(reason, "the rebuild failed; the live views stay in force");
         self.status.send_modify(|status| status.rebuild = None);
     }
@@ -309,17 +356,21 @@ impl Following {
     }
 }
 
-async fn finished(
-    rebuilding: &mut Option<JoinHandle<Result<(Following, Fresh), Restart>>>,
-) -> Result<(Following, Fresh), Restart> {
+async fn finished(rebuilding: &mut Option<Rebuild>) -> Result<Beside, Restart> {
     match rebuilding {
-        Some(task) => task.await.unwrap_or_else(|error| Err(Restart::Damaged(error.to_string()))),
+        Some(task) => task
+            .await
+            .unwrap_or_else(|error| Err(Restart::Damaged(error.to_string()))),
         None => std::future::pending().await,
     }
 }
 
 /// Folds a batch on a blocking thread. sled may panic on a damaged store: that is a damaged store, too.
-async fn step(mut projection: Projection, batch: Batch, live: bool) -> Result<(Projection, Step), Restart> {
+async fn step(
+    mut projection: Projection,
+    batch: Batch,
+    live: bool,
+) -> Result<(Projection, Step), Restart> {
     let folding = tokio::task::spawn_blocking(move || {
         let step = projection.step(batch.messages.iter().map(LogMessage::as_message), live);
         step.map(|step| (projection, step))

@@ -52,14 +52,24 @@ impl Views {
     /// The folder cannot be made or written, or another process has it.
     pub fn open(data: &Path) -> anyhow::Result<Self> {
         let folder = data.join("views");
-        fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-        let lock = File::create(folder.join("LOCK")).with_context(|| format!("{} cannot be written", folder.display()))?;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("{} cannot be made", folder.display()))?;
+        let lock = File::create(folder.join("LOCK"))
+            .with_context(|| format!("{} cannot be written", folder.display()))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => bail!("{} is in use by another railbird", data.display()),
-            Err(TryLockError::Error(error)) => return Err(error).with_context(|| format!("{} cannot be locked", folder.display())),
+            Err(TryLockError::WouldBlock) => {
+                bail!("{} is in use by another railbird", data.display())
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error)
+                    .with_context(|| format!("{} cannot be locked", folder.display()));
+            }
         }
-        let named = fs::read_to_string(folder.join(CURRENT)).unwrap_or_default().trim().to_owned();
+        let named = fs::read_to_string(folder.join(CURRENT))
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
         let (mut served, mut note) = (None, String::new());
         if is_store_name(&named) && folder.join(&named).is_dir() {
             match open_guarded(folder.join(&named)) {
@@ -67,9 +77,14 @@ impl Views {
                     if store.checkpoint().is_none() {
                         "the store was empty and is folded from the log".clone_into(&mut note);
                     }
-                    served = Some(Served { name: named, store: Arc::new(store) });
+                    served = Some(Served {
+                        name: named,
+                        store: Arc::new(store),
+                    });
                 }
-                Err(error) if matches!(error.downcast_ref(), Some(StoreError::InUse)) => return Err(error),
+                Err(error) if matches!(error.downcast_ref(), Some(StoreError::InUse)) => {
+                    return Err(error);
+                }
                 Err(error) => note = set_aside(&folder, &named, &format!("{error:#}")),
             }
         }
@@ -79,22 +94,39 @@ impl Views {
             None => {
                 let fresh = begin(&folder)?;
                 point_at(&folder, &fresh.name)?;
-                Served { name: fresh.name, store: fresh.store }
+                Served {
+                    name: fresh.name,
+                    store: fresh.store,
+                }
             }
         };
-        Ok(Self { folder, current: RwLock::new(served), note: Mutex::new(note), _lock: lock })
+        Ok(Self {
+            folder,
+            current: RwLock::new(served),
+            note: Mutex::new(note),
+            _lock: lock,
+        })
     }
 
     /// The store in force.
     #[must_use]
     pub fn current(&self) -> Arc<Store> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).store)
+        Arc::clone(
+            &self
+                .current
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .store,
+        )
     }
 
     /// Why the views were begun anew, since this process started; empty if they were not.
     #[must_use]
     pub fn note(&self) -> String {
-        self.note.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.note
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Begins an empty store beside the one in force.
@@ -139,8 +171,14 @@ impl Views {
     }
 
     fn swap(&self, fresh: Fresh) -> Served {
-        let served = Served { name: fresh.name, store: fresh.store };
-        std::mem::replace(&mut *self.current.write().unwrap_or_else(PoisonError::into_inner), served)
+        let served = Served {
+            name: fresh.name,
+            store: fresh.store,
+        };
+        std::mem::replace(
+            &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
+            served,
+        )
     }
 }
 
@@ -152,18 +190,27 @@ fn is_store_name(name: &str) -> bool {
 fn begin(folder: &Path) -> anyhow::Result<Fresh> {
     let name = format!("v{SCHEMA_VERSION}-{}", uuid::Uuid::now_v7().simple());
     let store = open_guarded(folder.join(&name))?;
-    Ok(Fresh { name, store: Arc::new(store) })
+    Ok(Fresh {
+        name,
+        store: Arc::new(store),
+    })
 }
 
 /// Opens a store, and holds what lies in it to the digest in its checkpoint: sled may come up with less than was there.
 fn open_whole(path: &Path) -> Result<Store, StoreError> {
     let store = Store::open(path)?;
-    let expected = store.checkpoint().map(|checkpoint| checkpoint.digest).unwrap_or_default();
+    let expected = store
+        .checkpoint()
+        .map(|checkpoint| checkpoint.digest)
+        .unwrap_or_default();
     let (_, found) = store.recount()?;
     if found == expected {
         return Ok(store);
     }
-    Err(StoreError::Corrupt { key: "all of it".to_owned(), reason: format!("the digest is {found}, not {expected}") })
+    Err(StoreError::Corrupt {
+        key: "all of it".to_owned(),
+        reason: format!("the digest is {found}, not {expected}"),
+    })
 }
 
 /// Opens a store on a thread of its own: sled may panic or hang on a damaged folder.
@@ -179,7 +226,10 @@ fn open_guarded(path: PathBuf) -> anyhow::Result<Store> {
         Ok(Ok(Ok(store))) => Ok(store),
         Ok(Ok(Err(error))) => Err(error).with_context(|| shown),
         Ok(Err(_)) => bail!("{shown}: sled panicked while it opened"),
-        Err(_) => bail!("{shown}: sled did not open within {} s", OPEN_DEADLINE.as_secs()),
+        Err(_) => bail!(
+            "{shown}: sled did not open within {} s",
+            OPEN_DEADLINE.as_secs()
+        ),
     }
 }
 
@@ -190,13 +240,18 @@ fn set_aside(folder: &Path, name: &str, reason: &str) -> String {
         remove(&folder.join(entry));
     }
     match fs::rename(folder.join(name), folder.join(&aside)) {
-        Ok(()) => format!("a damaged store was set aside as {aside} and is rebuilt from the log: {reason}"),
-        Err(error) => format!("a damaged store is rebuilt from the log, and could not be set aside ({error}): {reason}"),
+        Ok(()) => format!(
+            "a damaged store was set aside as {aside} and is rebuilt from the log: {reason}"
+        ),
+        Err(error) => format!(
+            "a damaged store is rebuilt from the log, and could not be set aside ({error}): {reason}"
+        ),
     }
 }
 
 fn remove_leftovers(folder: &Path, current: Option<&str>) {
-    let stores = names(folder).filter(|name| name.starts_with('v') && Some(name.as_str()) != current);
+    let stores =
+        names(folder).filter(|name| name.starts_with('v') && Some(name.as_str()) != current);
     for name in stores {
         remove(&folder.join(name));
     }

@@ -21,7 +21,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::app::App;
 use crate::feed::{Update, odds_update};
-use crate::http::{Args, ApiError};
+use crate::http::{ApiError, Args};
 use crate::metrics::Held;
 use crate::shutdown::Shutdown;
 
@@ -48,7 +48,9 @@ pub(crate) async fn live_odds(
     args: Args,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
-    let key = args.get("api_key").or_else(|| headers.get("x-api-key").and_then(|key| key.to_str().ok()));
+    let key = args
+        .get("api_key")
+        .or_else(|| headers.get("x-api-key").and_then(|key| key.to_str().ok()));
     app.authorize(key)?;
     app.ready_store()?;
     let upgrade = match upgrade {
@@ -56,7 +58,8 @@ pub(crate) async fn live_odds(
         Err(rejection) => return Ok(rejection.into_response()),
     };
     let place = Arc::clone(&app.sockets).try_acquire_owned();
-    let place = place.map_err(|_| ApiError::NotReady("There are too many WebSocket connections"))?;
+    let place =
+        place.map_err(|_| ApiError::NotReady("There are too many WebSocket connections"))?;
     let upgrade = upgrade
         .max_message_size(INBOUND_BYTES_MAX)
         .max_frame_size(INBOUND_BYTES_MAX)
@@ -99,12 +102,20 @@ impl Session {
         // Listening comes before the snapshot: what happens between the two is in both, and is sent once.
         let (updates, shutdown) = (app.feed.listen(), app.shutdown.clone());
         let held = (Held::new(&app.metrics.sockets), place);
-        Self { socket, app, updates, sent: HashMap::new(), shutdown, _held: held }
+        Self {
+            socket,
+            app,
+            updates,
+            sent: HashMap::new(),
+            shutdown,
+            _held: held,
+        }
     }
 
     async fn run(mut self) -> Result<(), Ended> {
         let seq = self.app.views.current().seq();
-        self.send_json(&json!({ "event": "welcome", "seq": seq, "server_time": now() })).await?;
+        self.send_json(&json!({ "event": "welcome", "seq": seq, "server_time": now() }))
+            .await?;
         self.send_snapshots().await?;
         let mut heartbeat = interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -127,7 +138,10 @@ impl Session {
     }
 
     /// The next thing to do before the next heartbeat; `None` when that is due.
-    async fn next(&mut self, heartbeat: &mut tokio::time::Interval) -> Result<Option<Event>, Ended> {
+    async fn next(
+        &mut self,
+        heartbeat: &mut tokio::time::Interval,
+    ) -> Result<Option<Event>, Ended> {
         loop {
             return tokio::select! {
                 update = self.updates.recv() => match update {
@@ -153,13 +167,18 @@ impl Session {
         let mut races = 0;
         for open in store.scan(keys::OPEN_RACES) {
             let (key, _) = open?;
-            let Some(race) = keys::parse_race(&key) else { continue };
-            let Some(board) = store.get(&keys::board(&race))? else { continue };
+            let Some(race) = keys::parse_race(&key) else {
+                continue;
+            };
+            let Some(board) = store.get(&keys::board(&race))? else {
+                continue;
+            };
             self.sent.insert(race, seq_of(&board));
             self.send(text(odds_update(&board, true))).await?;
             races += 1;
         }
-        self.send_json(&json!({ "event": "snapshot_complete", "seq": store.seq(), "races": races })).await
+        self.send_json(&json!({ "event": "snapshot_complete", "seq": store.seq(), "races": races }))
+            .await
     }
 
     /// Sends an update and what else is waiting, in one write.
@@ -177,7 +196,9 @@ impl Session {
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
         }
-        timeout(STALLED_AFTER, self.socket.flush()).await.map_err(|_| Ended::Stalled)??;
+        timeout(STALLED_AFTER, self.socket.flush())
+            .await
+            .map_err(|_| Ended::Stalled)??;
         match lagged {
             Some(missed) => self.heal(missed).await,
             None => Ok(()),
@@ -189,7 +210,9 @@ impl Session {
         if update.seq > *sent {
             *sent = update.seq;
             self.app.metrics.messages.increment(1);
-            timeout(STALLED_AFTER, self.socket.feed(text(update.text.clone()))).await.map_err(|_| Ended::Stalled)??;
+            timeout(STALLED_AFTER, self.socket.feed(text(update.text.clone())))
+                .await
+                .map_err(|_| Ended::Stalled)??;
         }
         Ok(())
     }
@@ -197,7 +220,8 @@ impl Session {
     /// The client was too slow for some updates: it is told so, and moved on to the current images.
     async fn heal(&mut self, missed: u64) -> Result<(), Ended> {
         self.app.metrics.lagged.increment(1);
-        self.send_json(&json!({ "event": "lagged", "missed": missed, "reason": "backpressure" })).await?;
+        self.send_json(&json!({ "event": "lagged", "missed": missed, "reason": "backpressure" }))
+            .await?;
         self.send_snapshots().await
     }
 
@@ -213,15 +237,22 @@ impl Session {
     }
 
     async fn answer(&mut self, message: &str) -> Result<(), Ended> {
-        let id = serde_json::from_str::<serde_json::Value>(message).ok().and_then(|m| m.get("id").cloned());
+        let id = serde_json::from_str::<serde_json::Value>(message)
+            .ok()
+            .and_then(|m| m.get("id").cloned());
         let error = json!({ "event": "error", "error": "unknown_op", "id": id, "message": "This channel needs no messages: it sends everything" });
         self.send_json(&error).await
     }
 
     async fn close(mut self) -> Result<(), Ended> {
-        self.send_json(&json!({ "event": "closing", "reason": "the service is stopping" })).await?;
+        self.send_json(&json!({ "event": "closing", "reason": "the service is stopping" }))
+            .await?;
         let reason = Utf8Bytes::from_static("the service is stopping");
-        self.send(Message::Close(Some(CloseFrame { code: close_code::AWAY, reason }))).await
+        self.send(Message::Close(Some(CloseFrame {
+            code: close_code::AWAY,
+            reason,
+        })))
+        .await
     }
 
     async fn send_json(&mut self, value: &serde_json::Value) -> Result<(), Ended> {
@@ -230,7 +261,9 @@ impl Session {
 
     async fn send(&mut self, message: Message) -> Result<(), Ended> {
         self.app.metrics.messages.increment(1);
-        timeout(STALLED_AFTER, self.socket.send(message)).await.map_err(|_| Ended::Stalled)??;
+        timeout(STALLED_AFTER, self.socket.send(message))
+            .await
+            .map_err(|_| Ended::Stalled)??;
         Ok(())
     }
 }

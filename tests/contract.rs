@@ -10,10 +10,10 @@ const FORM: &str = "horse_no str, horse_name str, form list";
 const FORM_ROW: &str = "date date, venue str, race_number int, distance int, position int, finish_time time, win_odds number, jockey str";
 const MEETING: &str = "date date, venue str, races list";
 const RESULT: &str = "race_number int, race_name str, distance int, going str, runners list";
-const RESULT_RUNNER: &str =
-    "position int, horse_no str, horse_name str, jockey str, trainer str, finish_time time, win_odds number";
+const RESULT_RUNNER: &str = "position int, horse_no str, horse_name str, jockey str, trainer str, finish_time time, win_odds number";
 const CARD: &str = "race_number int, race_name str, distance int, class str, runners list";
-const CARD_RUNNER: &str = "horse_no str, horse_name str, jockey str, trainer str, draw int, weight int";
+const CARD_RUNNER: &str =
+    "horse_no str, horse_name str, jockey str, trainer str, draw int, weight int";
 
 const UNAUTHORIZED: &str = r#"{"error":"unauthorized","message":"Invalid or missing API key"}"#;
 
@@ -21,13 +21,17 @@ const UNAUTHORIZED: &str = r#"{"error":"unauthorized","message":"Invalid or miss
 fn check(object: &Value, fields: &str) {
     for field in fields.split(',') {
         let (name, kind) = field.trim().split_once(' ').unwrap();
-        let value = object.get(name).unwrap_or_else(|| panic!("{name} is missing in {object}"));
+        let value = object
+            .get(name)
+            .unwrap_or_else(|| panic!("{name} is missing in {object}"));
         let right = match kind {
             "str" => value.is_string(),
             "int" => value.is_i64() || value.is_u64(),
             "number" => value.is_number(),
             "list" => value.is_array(),
-            "date" => value.as_str().is_some_and(|text| text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()),
+            "date" => value
+                .as_str()
+                .is_some_and(|text| text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()),
             "time" => value.as_str().is_some_and(is_time),
             _ => panic!("no such kind: {kind}"),
         };
@@ -37,7 +41,10 @@ fn check(object: &Value, fields: &str) {
 
 /// m:ss.cc
 fn is_time(text: &str) -> bool {
-    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '9' } else { c }).collect();
+    let shape: String = text
+        .chars()
+        .map(|c| if c.is_ascii_digit() { '9' } else { c })
+        .collect();
     shape == "9:99.99" || shape == "99:99.99"
 }
 
@@ -51,7 +58,11 @@ fn check_all<'a>(list: &'a Value, fields: &str) -> &'a [Value] {
 /// A meeting of today's with a card, a result, odds and a registered horse.
 async fn meeting() -> (Nats, Railbird) {
     let nats = Nats::start();
-    let today = jiff::Timestamp::now().in_tz("Asia/Hong_Kong").unwrap().date().to_string();
+    let today = jiff::Timestamp::now()
+        .in_tz("Asia/Hong_Kong")
+        .unwrap()
+        .date()
+        .to_string();
     let seq = nats
         .publish([
             registered("H1", "HORSE 1"),
@@ -75,34 +86,68 @@ async fn every_answer_has_the_fields_and_types_of_the_table() {
 
     let profile = railbird.get("/api/v1/horses/H1").await.json();
     check(&profile, PROFILE);
-    assert_eq!((&profile["starts"], &profile["wins"], &profile["places"]), (&json!(2), &json!(2), &json!(0)));
-    assert_eq!((&profile["total_stakes"], &profile["registered"]), (&json!(200_000), &json!(true)));
+    assert_eq!(
+        (&profile["starts"], &profile["wins"], &profile["places"]),
+        (&json!(2), &json!(2), &json!(0))
+    );
+    assert_eq!(
+        (&profile["total_stakes"], &profile["registered"]),
+        (&json!(200_000), &json!(true))
+    );
     let unregistered = railbird.get("/api/v1/horses/P1").await.json();
     check(&unregistered, PROFILE);
-    assert_eq!((&unregistered["starts"], &unregistered["registered"], &unregistered["age"]), (&json!(2), &json!(false), &json!(0)));
+    assert_eq!(
+        (
+            &unregistered["starts"],
+            &unregistered["registered"],
+            &unregistered["age"]
+        ),
+        (&json!(2), &json!(false), &json!(0))
+    );
 
     let form = railbird.get("/api/v1/horses/H2/form").await.json();
     check(&form, FORM);
-    let dates: Vec<_> = check_all(&form["form"], FORM_ROW).iter().map(|row| row["date"].as_str().unwrap()).collect();
+    let dates: Vec<_> = check_all(&form["form"], FORM_ROW)
+        .iter()
+        .map(|row| row["date"].as_str().unwrap())
+        .collect();
     assert_eq!(dates, [DAY, "2026-09-30"], "newest first");
     let pulled_up = railbird.get("/api/v1/horses/P1/form").await.json();
     check(&pulled_up, FORM);
-    assert_eq!((&pulled_up["form"], &pulled_up["unplaced"][0]["outcome"]), (&json!([]), &json!("PU")));
+    assert_eq!(
+        (&pulled_up["form"], &pulled_up["unplaced"][0]["outcome"]),
+        (&json!([]), &json!("PU"))
+    );
 
     let results = railbird.get(&format!("/api/v1/results/{DAY}")).await.json();
     check(&results, MEETING);
-    assert_eq!((&results["date"], &results["venue"], &results["venue_code"]), (&json!(DAY), &json!("Sha Tin"), &json!("ST")));
+    assert_eq!(
+        (&results["date"], &results["venue"], &results["venue_code"]),
+        (&json!(DAY), &json!("Sha Tin"), &json!("ST"))
+    );
     for race in check_all(&results["races"], RESULT) {
         check_all(&race["runners"], RESULT_RUNNER);
-        assert_eq!((&race["unplaced"][0]["horse_no"], &race["unplaced"][0]["win_odds"]), (&json!("P1"), &json!(99.0)));
+        assert_eq!(
+            (
+                &race["unplaced"][0]["horse_no"],
+                &race["unplaced"][0]["win_odds"]
+            ),
+            (&json!("P1"), &json!(99.0))
+        );
     }
 
-    let race = railbird.get(&format!("/api/v1/results/{DAY}/1")).await.json();
+    let race = railbird
+        .get(&format!("/api/v1/results/{DAY}/1"))
+        .await
+        .json();
     check(&race, "date date, venue str");
     check(&race, RESULT);
     check_all(&race["runners"], RESULT_RUNNER);
 
-    for path in ["/api/v1/racecards/today".to_owned(), format!("/api/v1/racecards/{DAY}")] {
+    for path in [
+        "/api/v1/racecards/today".to_owned(),
+        format!("/api/v1/racecards/{DAY}"),
+    ] {
         let card = railbird.get(&path).await.json();
         check(&card, MEETING);
         for race in check_all(&card["races"], CARD) {
@@ -116,21 +161,56 @@ async fn the_endpoints_beyond_the_table_answer_too() {
     let (_nats, railbird) = meeting().await;
     let board = railbird.get(&format!("/api/v1/odds/{DAY}/2")).await.json();
     assert_eq!(board["seq"], 5);
-    let prices: Vec<_> = board["runners"].as_array().unwrap().iter().map(|runner| runner["win"].to_string()).collect();
-    assert_eq!(prices, ["3.5", "4.0", "12.34", "100.0"], "exact, as they were quoted");
-    let history = railbird.get(&format!("/api/v1/odds/{DAY}/2/history")).await.json();
-    assert_eq!(history["history"][0]["runners"].as_array().unwrap().len(), 4);
-    let meetings = railbird.get("/api/v1/meetings?from=2026-09-30&to=2026-09-30").await.json();
+    let prices: Vec<_> = board["runners"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|runner| runner["win"].to_string())
+        .collect();
+    assert_eq!(
+        prices,
+        ["3.5", "4.0", "12.34", "100.0"],
+        "exact, as they were quoted"
+    );
+    let history = railbird
+        .get(&format!("/api/v1/odds/{DAY}/2/history"))
+        .await
+        .json();
+    assert_eq!(
+        history["history"][0]["runners"].as_array().unwrap().len(),
+        4
+    );
+    let meetings = railbird
+        .get("/api/v1/meetings?from=2026-09-30&to=2026-09-30")
+        .await
+        .json();
     assert_eq!(meetings["meetings"][0]["venue_code"], "HV");
-    let revisions = railbird.get(&format!("/api/v1/results/{DAY}/1/revisions")).await.json();
+    let revisions = railbird
+        .get(&format!("/api/v1/results/{DAY}/1/revisions"))
+        .await
+        .json();
     assert_eq!(revisions["revisions"][0]["revision"], 1);
     let document = railbird.get_open("/openapi.json").await.json();
-    for path in document["paths"].as_object().unwrap().keys().filter(|path| path.starts_with("/api/")) {
+    for path in document["paths"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .filter(|path| path.starts_with("/api/"))
+    {
         let path = path.replace("{horse_no}", "H1").replace("{date}", DAY);
-        let path = path.replace("{race_number}", if path.contains("odds") { "2" } else { "1" });
+        let path = path.replace(
+            "{race_number}",
+            if path.contains("odds") { "2" } else { "1" },
+        );
         assert_eq!(railbird.get(&path).await.status, 200, "{path}");
     }
-    assert_eq!(railbird.get_open("/schemas/racing.odds.quoted.v1.json").await.json()["title"], "racing.odds.quoted.v1");
+    assert_eq!(
+        railbird
+            .get_open("/schemas/racing.odds.quoted.v1.json")
+            .await
+            .json()["title"],
+        "racing.odds.quoted.v1"
+    );
 }
 
 /// The description is held to what is really answered.
@@ -139,16 +219,27 @@ async fn answers_are_as_openapi_says() {
     let (_nats, railbird) = meeting().await;
     let document = railbird.get_open("/openapi.json").await.json();
     for (path, item) in document["paths"].as_object().unwrap() {
-        let Some(mut schema) = item.pointer("/get/responses/200/content/application~1json/schema").cloned() else { continue };
+        let Some(mut schema) = item
+            .pointer("/get/responses/200/content/application~1json/schema")
+            .cloned()
+        else {
+            continue;
+        };
         if !path.starts_with("/api/") {
             continue;
         }
         schema["components"] = document["components"].clone();
         let url = path.replace("{horse_no}", "H1").replace("{date}", DAY);
-        let url = url.replace("{race_number}", if path.contains("odds") { "2" } else { "1" });
+        let url = url.replace(
+            "{race_number}",
+            if path.contains("odds") { "2" } else { "1" },
+        );
         let validator = jsonschema::validator_for(&schema).unwrap();
         let answer = railbird.get(&url).await.json();
-        let wrong: Vec<String> = validator.iter_errors(&answer).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        let wrong: Vec<String> = validator
+            .iter_errors(&answer)
+            .map(|e| format!("{}: {e}", e.instance_path()))
+            .collect();
         assert!(wrong.is_empty(), "{url}: {wrong:?}");
     }
 }
@@ -159,17 +250,41 @@ async fn without_a_valid_key_every_path_says_the_same_401() {
     let (head, tail) = railbird.key.split_at(railbird.key.len() - 1);
     let typo = format!("{head}{}", if tail == "0" { '1' } else { '0' });
     let never_issued = railbird::keys::ApiKey::generate("test").unwrap();
-    for path in ["/api/v1/horses/H1", "/api/v1/horses/!!", "/api/v1/results/nonsense", "/api/v1/no/such/path", "/api/v1/", "/api/v1"] {
+    for path in [
+        "/api/v1/horses/H1",
+        "/api/v1/horses/!!",
+        "/api/v1/results/nonsense",
+        "/api/v1/no/such/path",
+        "/api/v1/",
+        "/api/v1",
+    ] {
         for key in ["", "nonsense", typo.as_str(), never_issued.reveal()] {
-            let headers: &[(&str, &str)] = if key.is_empty() { &[] } else { &[("x-api-key", key)] };
+            let headers: &[(&str, &str)] = if key.is_empty() {
+                &[]
+            } else {
+                &[("x-api-key", key)]
+            };
             let reply = request(railbird.http, "GET", path, headers).await;
-            assert_eq!((reply.status, reply.text().as_str()), (401, UNAUTHORIZED), "{path} with {key:?}");
+            assert_eq!(
+                (reply.status, reply.text().as_str()),
+                (401, UNAUTHORIZED),
+                "{path} with {key:?}"
+            );
             assert_eq!(reply.header("content-type"), "application/json");
-            let reply = Socket::refused(railbird.http, &format!("/ws/live/odds?api_key={key}")).await;
-            assert_eq!((reply.status, String::from_utf8_lossy(&reply.body).as_ref()), (401, UNAUTHORIZED));
+            let reply =
+                Socket::refused(railbird.http, &format!("/ws/live/odds?api_key={key}")).await;
+            assert_eq!(
+                (reply.status, String::from_utf8_lossy(&reply.body).as_ref()),
+                (401, UNAUTHORIZED)
+            );
         }
     }
-    assert_eq!(request(railbird.http, "POST", "/api/v1/horses/H1", &[]).await.status, 401);
+    assert_eq!(
+        request(railbird.http, "POST", "/api/v1/horses/H1", &[])
+            .await
+            .status,
+        401
+    );
     let reply = Socket::refused(railbird.http, "/ws/live/odds").await;
     assert_eq!((reply.status, reply.text().as_str()), (401, UNAUTHORIZED));
 }
@@ -178,39 +293,147 @@ async fn without_a_valid_key_every_path_says_the_same_401() {
 async fn every_other_error_names_what_is_wrong() {
     let (_nats, railbird) = meeting().await;
     for (path, status, error, message) in [
-        ("/api/v1/results/2026-13-01", 400, "invalid_date", "A date is YYYY-MM-DD, not \"2026-13-01\""),
-        ("/api/v1/results/0000-13-99", 400, "invalid_date", "A date is YYYY-MM-DD, not \"0000-13-99\""),
-        ("/api/v1/racecards/tomorrow", 400, "invalid_date", "A date is YYYY-MM-DD, not \"tomorrow\""),
-        ("/api/v1/results/2026-10-03/zero", 400, "invalid_race_number", "A race number is 1 to 999, not \"zero\""),
-        ("/api/v1/results/2026-10-03/0", 400, "invalid_race_number", "A race number is 1 to 999, not \"0\""),
-        ("/api/v1/horses/%F0%9F%90%8E", 400, "invalid_horse_no", "A horse number is 1 to 32 of A-Z a-z 0-9 _ -, not \"🐎\""),
-        ("/api/v1/horses/%FF", 400, "invalid_parameter", "The path is not UTF-8"),
-        ("/api/v1/horses/H1/form?limit=0", 400, "invalid_parameter", "limit is 1 to 1000"),
-        ("/api/v1/horses/H1/form?limit=1001", 400, "invalid_parameter", "limit is 1 to 1000"),
-        ("/api/v1/horses/H1/form?before=soon", 400, "invalid_date", "A date is YYYY-MM-DD, not \"soon\""),
-        ("/api/v1/meetings?from=2026-10-03&to=2026-10-02", 400, "invalid_parameter", "from is after to"),
-        ("/api/v1/horses/NOBODY", 404, "not_found", "No horse NOBODY is known"),
-        ("/api/v1/horses/NOBODY/form", 404, "not_found", "No horse NOBODY is known"),
-        ("/api/v1/results/1999-01-01", 404, "not_found", "No meeting is known for 1999-01-01"),
-        ("/api/v1/results/2026-10-03/9", 404, "not_found", "No result of race 9 is known at Sha Tin on 2026-10-03"),
-        ("/api/v1/results/2026-10-03?venue=XX", 404, "not_found", "No meeting is known for 2026-10-03 at \"XX\"; there is one at ST"),
-        ("/api/v1/no/such/path", 404, "not_found", "There is no such path; see /openapi.json"),
+        (
+            "/api/v1/results/2026-13-01",
+            400,
+            "invalid_date",
+            "A date is YYYY-MM-DD, not \"2026-13-01\"",
+        ),
+        (
+            "/api/v1/results/0000-13-99",
+            400,
+            "invalid_date",
+            "A date is YYYY-MM-DD, not \"0000-13-99\"",
+        ),
+        (
+            "/api/v1/racecards/tomorrow",
+            400,
+            "invalid_date",
+            "A date is YYYY-MM-DD, not \"tomorrow\"",
+        ),
+        (
+            "/api/v1/results/2026-10-03/zero",
+            400,
+            "invalid_race_number",
+            "A race number is 1 to 999, not \"zero\"",
+        ),
+        (
+            "/api/v1/results/2026-10-03/0",
+            400,
+            "invalid_race_number",
+            "A race number is 1 to 999, not \"0\"",
+        ),
+        (
+            "/api/v1/horses/%F0%9F%90%8E",
+            400,
+            "invalid_horse_no",
+            "A horse number is 1 to 32 of A-Z a-z 0-9 _ -, not \"🐎\"",
+        ),
+        (
+            "/api/v1/horses/%FF",
+            400,
+            "invalid_parameter",
+            "The path is not UTF-8",
+        ),
+        (
+            "/api/v1/horses/H1/form?limit=0",
+            400,
+            "invalid_parameter",
+            "limit is 1 to 1000",
+        ),
+        (
+            "/api/v1/horses/H1/form?limit=1001",
+            400,
+            "invalid_parameter",
+            "limit is 1 to 1000",
+        ),
+        (
+            "/api/v1/horses/H1/form?before=soon",
+            400,
+            "invalid_date",
+            "A date is YYYY-MM-DD, not \"soon\"",
+        ),
+        (
+            "/api/v1/meetings?from=2026-10-03&to=2026-10-02",
+            400,
+            "invalid_parameter",
+            "from is after to",
+        ),
+        (
+            "/api/v1/horses/NOBODY",
+            404,
+            "not_found",
+            "No horse NOBODY is known",
+        ),
+        (
+            "/api/v1/horses/NOBODY/form",
+            404,
+            "not_found",
+            "No horse NOBODY is known",
+        ),
+        (
+            "/api/v1/results/1999-01-01",
+            404,
+            "not_found",
+            "No meeting is known for 1999-01-01",
+        ),
+        (
+            "/api/v1/results/2026-10-03/9",
+            404,
+            "not_found",
+            "No result of race 9 is known at Sha Tin on 2026-10-03",
+        ),
+        (
+            "/api/v1/results/2026-10-03?venue=XX",
+            404,
+            "not_found",
+            "No meeting is known for 2026-10-03 at \"XX\"; there is one at ST",
+        ),
+        (
+            "/api/v1/no/such/path",
+            404,
+            "not_found",
+            "There is no such path; see /openapi.json",
+        ),
     ] {
         let reply = railbird.get(path).await;
-        assert_eq!((reply.status, reply.json()), (status, json!({ "error": error, "message": message })), "{path}");
+        assert_eq!(
+            (reply.status, reply.json()),
+            (status, json!({ "error": error, "message": message })),
+            "{path}"
+        );
     }
     let key = [("x-api-key", railbird.key.as_str())];
     for method in ["POST", "PUT", "DELETE", "PATCH"] {
         let reply = request(railbird.http, method, "/api/v1/horses/H1", &key).await;
-        assert_eq!((reply.status, reply.header("allow")), (405, "GET, HEAD"), "{method}");
+        assert_eq!(
+            (reply.status, reply.header("allow")),
+            (405, "GET, HEAD"),
+            "{method}"
+        );
         assert_eq!(reply.json()["error"], "method_not_allowed");
     }
-    let reply = railbird.get_with("/api/v1/horses/H1", &[("accept", "text/html")]).await;
-    assert_eq!((reply.status, &reply.json()["error"]), (406, &json!("not_acceptable")));
-    let reply = railbird.get(&format!("/api/v1/horses/H1?{}", "x".repeat(4000))).await;
-    assert_eq!((reply.status, &reply.json()["error"]), (414, &json!("uri_too_long")));
-    let reply = railbird.get_with("/api/v1/horses/H1", &[("content-length", "100000")]).await;
-    assert_eq!((reply.status, &reply.json()["error"]), (413, &json!("payload_too_large")));
+    let reply = railbird
+        .get_with("/api/v1/horses/H1", &[("accept", "text/html")])
+        .await;
+    assert_eq!(
+        (reply.status, &reply.json()["error"]),
+        (406, &json!("not_acceptable"))
+    );
+    let reply = railbird
+        .get(&format!("/api/v1/horses/H1?{}", "x".repeat(4000)))
+        .await;
+    assert_eq!(
+        (reply.status, &reply.json()["error"]),
+        (414, &json!("uri_too_long"))
+    );
+    let reply = railbird
+        .get_with("/api/v1/horses/H1", &[("content-length", "100000")])
+        .await;
+    assert_eq!(
+        (reply.status, &reply.json()["error"]),
+        (413, &json!("payload_too_large"))
+    );
 }
 
 #[tokio::test]
@@ -218,27 +441,57 @@ async fn a_day_without_a_meeting_today_says_so_with_the_zone() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let reply = railbird.get("/api/v1/racecards/today").await;
-    let today = jiff::Timestamp::now().in_tz("Asia/Hong_Kong").unwrap().date();
+    let today = jiff::Timestamp::now()
+        .in_tz("Asia/Hong_Kong")
+        .unwrap()
+        .date();
     let message = format!("No meeting is scheduled for {today} (Asia/Hong_Kong)");
-    assert_eq!((reply.status, reply.json()), (404, json!({ "error": "not_found", "message": message })));
+    assert_eq!(
+        (reply.status, reply.json()),
+        (404, json!({ "error": "not_found", "message": message }))
+    );
 }
 
 #[tokio::test]
 async fn two_meetings_on_a_day_are_told_apart_by_venue_and_never_by_arrival() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
-    let seq = nats.publish([result(DAY, "S1", 1, 2, 1), result(DAY, "HV", 1, 3, 1), result(DAY, "ST", 1, 4, 1)]).await;
+    let seq = nats
+        .publish([
+            result(DAY, "S1", 1, 2, 1),
+            result(DAY, "HV", 1, 3, 1),
+            result(DAY, "ST", 1, 4, 1),
+        ])
+        .await;
     railbird.until_seq(seq).await;
     let path = format!("/api/v1/results/{DAY}");
     let primary = railbird.get(&path).await;
-    assert_eq!((&primary.json()["venue_code"], &primary.json()["other_venues"]), (&json!("ST"), &json!(["HV", "S1"])));
-    let links: Vec<_> = primary.headers.get_all("link").iter().map(|link| link.to_str().unwrap().to_owned()).collect();
+    assert_eq!(
+        (
+            &primary.json()["venue_code"],
+            &primary.json()["other_venues"]
+        ),
+        (&json!("ST"), &json!(["HV", "S1"]))
+    );
+    let links: Vec<_> = primary
+        .headers
+        .get_all("link")
+        .iter()
+        .map(|link| link.to_str().unwrap().to_owned())
+        .collect();
     let link = |venue: &str| format!("<{path}?venue={venue}>; rel=\"alternate\"");
     assert_eq!(links, [link("HV"), link("S1")]);
     for (venue, runners) in [("S1", 2), ("HV", 3), ("happy%20valley", 3), ("Sha+Tin", 4)] {
         let chosen = railbird.get(&format!("{path}?venue={venue}")).await.json();
-        assert_eq!(chosen["races"][0]["runners"].as_array().unwrap().len(), runners, "{venue}");
-        let one = railbird.get(&format!("{path}/1?venue={venue}")).await.json();
+        assert_eq!(
+            chosen["races"][0]["runners"].as_array().unwrap().len(),
+            runners,
+            "{venue}"
+        );
+        let one = railbird
+            .get(&format!("{path}/1?venue={venue}"))
+            .await
+            .json();
         assert_eq!(one["runners"].as_array().unwrap().len(), runners, "{venue}");
     }
 }
@@ -250,17 +503,39 @@ async fn caching_works_and_head_answers_like_get() {
     let tag = first.header("etag").to_owned();
     assert_eq!(first.header("cache-control"), "private, no-cache");
     assert_eq!(first.header("railbird-seq"), "8");
-    for have in [tag.as_str(), "*", &format!("\"other\", {tag}"), tag.trim_start_matches("W/")] {
-        let again = railbird.get_with("/api/v1/horses/H2", &[("if-none-match", have)]).await;
-        assert_eq!((again.status, again.body.len(), again.header("etag")), (304, 0, tag.as_str()), "{have}");
+    for have in [
+        tag.as_str(),
+        "*",
+        &format!("\"other\", {tag}"),
+        tag.trim_start_matches("W/"),
+    ] {
+        let again = railbird
+            .get_with("/api/v1/horses/H2", &[("if-none-match", have)])
+            .await;
+        assert_eq!(
+            (again.status, again.body.len(), again.header("etag")),
+            (304, 0, tag.as_str()),
+            "{have}"
+        );
     }
-    let head = request(railbird.http, "HEAD", "/api/v1/horses/H2", &[("x-api-key", railbird.key.as_str())]).await;
+    let head = request(
+        railbird.http,
+        "HEAD",
+        "/api/v1/horses/H2",
+        &[("x-api-key", railbird.key.as_str())],
+    )
+    .await;
     assert_eq!((head.status, head.body.len()), (200, 0));
-    assert_eq!((head.header("etag"), head.header("content-length")), (tag.as_str(), first.body.len().to_string().as_str()));
+    assert_eq!(
+        (head.header("etag"), head.header("content-length")),
+        (tag.as_str(), first.body.len().to_string().as_str())
+    );
 
     let seq = nats.publish([result("2026-09-27", "ST", 1, 2, 1)]).await;
     railbird.until_seq(seq).await;
-    let changed = railbird.get_with("/api/v1/horses/H2", &[("if-none-match", &tag)]).await;
+    let changed = railbird
+        .get_with("/api/v1/horses/H2", &[("if-none-match", &tag)])
+        .await;
     assert_eq!((changed.status, changed.header("railbird-seq")), (200, "9"));
     assert_ne!(changed.header("etag"), tag);
 }
@@ -271,11 +546,15 @@ async fn large_answers_are_compressed_for_who_asks() {
     let path = format!("/api/v1/racecards/{DAY}");
     let plain = railbird.get(&path).await;
     for encoding in ["gzip", "br", "zstd"] {
-        let packed = railbird.get_with(&path, &[("accept-encoding", encoding)]).await;
+        let packed = railbird
+            .get_with(&path, &[("accept-encoding", encoding)])
+            .await;
         assert_eq!(packed.header("content-encoding"), encoding);
         assert!(packed.body.len() < plain.body.len());
     }
-    let small = railbird.get_with("/api/v1/horses/P1", &[("accept-encoding", "gzip")]).await;
+    let small = railbird
+        .get_with("/api/v1/horses/P1", &[("accept-encoding", "gzip")])
+        .await;
     assert_eq!(small.header("content-encoding"), "");
 }
 
@@ -283,8 +562,29 @@ async fn large_answers_are_compressed_for_who_asks() {
 async fn form_is_cut_by_limit_and_before() {
     let (_nats, railbird) = meeting().await;
     let newest = railbird.get("/api/v1/horses/H2/form?limit=1").await.json();
-    assert_eq!((newest["form"].as_array().unwrap().len(), &newest["form"][0]["date"]), (1, &json!(DAY)));
-    let older = railbird.get(&format!("/api/v1/horses/H2/form?before={DAY}")).await.json();
-    assert_eq!((older["form"].as_array().unwrap().len(), &older["form"][0]["date"]), (1, &json!("2026-09-30")));
-    assert_eq!(railbird.get("/api/v1/horses/H2/form?before=2026-09-30").await.json()["form"], json!([]));
+    assert_eq!(
+        (
+            newest["form"].as_array().unwrap().len(),
+            &newest["form"][0]["date"]
+        ),
+        (1, &json!(DAY))
+    );
+    let older = railbird
+        .get(&format!("/api/v1/horses/H2/form?before={DAY}"))
+        .await
+        .json();
+    assert_eq!(
+        (
+            older["form"].as_array().unwrap().len(),
+            &older["form"][0]["date"]
+        ),
+        (1, &json!("2026-09-30"))
+    );
+    assert_eq!(
+        railbird
+            .get("/api/v1/horses/H2/form?before=2026-09-30")
+            .await
+            .json()["form"],
+        json!([])
+    );
 }

@@ -9,7 +9,9 @@ use crate::support::*;
 async fn a_restart_of_nats_sends_no_old_message_to_a_socket_and_folds_no_event_twice() {
     let mut nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
-    let seq = nats.publish((0..30).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0]))).await;
+    let seq = nats
+        .publish((0..30).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0])))
+        .await;
     railbird.until_seq(seq).await;
     // A second service resumes idle: it has read nothing from this server, which is when the trap snaps.
     let data = tempfile::tempdir().unwrap();
@@ -22,15 +24,29 @@ async fn a_restart_of_nats_sends_no_old_message_to_a_socket_and_folds_no_event_t
     socket.until("snapshot_complete").await;
 
     nats.kill();
-    eventually("the service says that the log is away", || async { idle.get_open("/readyz").await.status == 503 }).await;
-    assert_eq!(idle.get_open("/readyz").await.json()["reason"], "the log cannot be reached");
-    assert_eq!(idle.get(&format!("/api/v1/odds/{DAY}/1")).await.status, 200, "what is known is still answered");
+    eventually("the service says that the log is away", || async {
+        idle.get_open("/readyz").await.status == 503
+    })
+    .await;
+    assert_eq!(
+        idle.get_open("/readyz").await.json()["reason"],
+        "the log cannot be reached"
+    );
+    assert_eq!(
+        idle.get(&format!("/api/v1/odds/{DAY}/1")).await.status,
+        200,
+        "what is known is still answered"
+    );
     nats.start_again();
     idle.until_ready().await;
     assert_eq!(idle.digest(), digest);
     let next = nats.publish([odds("ST", 1, &second(99), &[5.0])]).await;
     let message = socket.next().await.unwrap();
-    assert_eq!((message["event"].as_str(), message["seq"].as_u64()), (Some("odds_update"), Some(next)), "the first thing said since");
+    assert_eq!(
+        (message["event"].as_str(), message["seq"].as_u64()),
+        (Some("odds_update"), Some(next)),
+        "the first thing said since"
+    );
     assert_eq!(message["prev_seq"], seq);
     railbird.until_seq(next).await;
     assert_eq!(idle.digest(), railbird.digest());
@@ -45,20 +61,39 @@ async fn a_service_is_up_and_says_so_while_nats_is_away() {
     let mut railbird = Railbird::start_unready(&nats.url(), data.path()).await;
     assert_eq!(railbird.get_open("/healthz").await.status, 200);
     let reply = railbird.get_open("/readyz").await;
-    assert_eq!((reply.status, reply.json()["reason"].as_str()), (503, Some("the log cannot be reached")));
-    railbird.key = railbird::keys::ApiKey::generate("test").unwrap().reveal().to_owned();
+    assert_eq!(
+        (reply.status, reply.json()["reason"].as_str()),
+        (503, Some("the log cannot be reached"))
+    );
+    railbird.key = railbird::keys::ApiKey::generate("test")
+        .unwrap()
+        .reveal()
+        .to_owned();
     let reply = railbird.get("/api/v1/horses/H1").await;
-    assert_eq!((reply.status, reply.json()["error"].as_str(), reply.header("retry-after")), (503, Some("not_ready"), "2"));
+    assert_eq!(
+        (
+            reply.status,
+            reply.json()["error"].as_str(),
+            reply.header("retry-after")
+        ),
+        (503, Some("not_ready"), "2")
+    );
     nats.start_again();
     railbird.until_ready().await;
-    assert_eq!(railbird.get("/api/v1/horses/H1").await.status, 401, "now it is known which keys are valid");
+    assert_eq!(
+        railbird.get("/api/v1/horses/H1").await.status,
+        401,
+        "now it is known which keys are valid"
+    );
     assert_eq!(railbird.app.views.current().seq(), 1);
 }
 
 #[tokio::test]
 async fn a_lost_folder_is_folded_anew_to_the_same_bytes() {
     let nats = Nats::start();
-    let seq = nats.publish((1..=9).map(|n| result(DAY, "ST", n, 8, 1))).await;
+    let seq = nats
+        .publish((1..=9).map(|n| result(DAY, "ST", n, 8, 1)))
+        .await;
     let data = tempfile::tempdir().unwrap();
     let first = Railbird::start_in(&nats, data.path()).await;
     first.until_seq(seq).await;
@@ -73,7 +108,9 @@ async fn a_lost_folder_is_folded_anew_to_the_same_bytes() {
 #[tokio::test]
 async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_says_so() {
     let nats = Nats::start();
-    let seq = nats.publish((1..=9).map(|n| result(DAY, "ST", n, 8, 1))).await;
+    let seq = nats
+        .publish((1..=9).map(|n| result(DAY, "ST", n, 8, 1)))
+        .await;
     let data = tempfile::tempdir().unwrap();
     let first = Railbird::start_in(&nats, data.path()).await;
     first.until_seq(seq).await;
@@ -87,13 +124,29 @@ async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_says_so() {
         let again = Railbird::start_in(&nats, data.path()).await;
         again.until_seq(seq).await;
         assert_eq!(again.digest(), digest);
-        let note = again.get_open("/readyz").await.json()["store"].as_str().unwrap().to_owned();
-        assert!(note.contains("a damaged store was set aside as .corrupt-") || note.contains("the store was empty"), "{note:?}");
+        let note = again.get_open("/readyz").await.json()["store"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert!(
+            note.contains("a damaged store was set aside as .corrupt-")
+                || note.contains("the store was empty"),
+            "{note:?}"
+        );
         set_aside += u32::from(note.contains(".corrupt-"));
         again.stop().await;
     }
-    assert!(set_aside > 0, "sled comes up empty from some damage, but not from all");
-    let aside = fs::read_dir(&views).unwrap().filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with(".corrupt-"));
+    assert!(
+        set_aside > 0,
+        "sled comes up empty from some damage, but not from all"
+    );
+    let aside = fs::read_dir(&views).unwrap().filter(|e| {
+        e.as_ref()
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .starts_with(".corrupt-")
+    });
     assert_eq!(aside.count(), 1, "one is kept");
 }
 
@@ -125,22 +178,30 @@ fn replace_by_nonsense(path: &Path) {
 #[tokio::test]
 async fn another_log_under_the_same_name_means_rebuild() {
     let mut nats = Nats::start();
-    let seq = nats.publish((1..=5).map(|n| result(DAY, "ST", n, 8, 1))).await;
+    let seq = nats
+        .publish((1..=5).map(|n| result(DAY, "ST", n, 8, 1)))
+        .await;
     let railbird = Railbird::start(&nats).await;
     railbird.until_seq(seq).await;
     nats.kill();
     nats.lose_disk();
     nats.start_again();
     // The new log grows longer than the old one was: only its identity tells them apart.
-    let seq = nats.publish((1..=9).map(|n| result("2026-11-18", "HV", n, 3, 1))).await;
+    let seq = nats
+        .publish((1..=9).map(|n| result("2026-11-18", "HV", n, 3, 1)))
+        .await;
     eventually("the views are of the new log", || async {
-        railbird.app.views.current().seq() == seq && railbird.get_open("/readyz").await.status == 200
+        railbird.app.views.current().seq() == seq
+            && railbird.get_open("/readyz").await.status == 200
     })
     .await;
     let fresh = Railbird::start(&nats).await;
     fresh.until_seq(seq).await;
     assert_eq!(railbird.digest(), fresh.digest());
-    let note = railbird.get_open("/readyz").await.json()["store"].as_str().unwrap().to_owned();
+    let note = railbird.get_open("/readyz").await.json()["store"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert!(note.contains("the log is another one"), "{note}");
 }
 
@@ -148,19 +209,31 @@ async fn another_log_under_the_same_name_means_rebuild() {
 async fn a_rebuild_beside_the_live_views_changes_no_byte_and_no_message_is_lost() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
-    let seq = nats.publish((0..500).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0]))).await;
+    let seq = nats
+        .publish((0..500).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0])))
+        .await;
     railbird.until_seq(seq).await;
     let mut socket = Socket::open(railbird.http, &railbird.key).await;
     socket.until("snapshot_complete").await;
-    assert_eq!(request(railbird.admin, "POST", "/rebuild", &[]).await.status, 202);
-    let last = nats.publish((500..700).map(|n| odds("ST", 1, &second(n), &[2.0, 4.0]))).await;
+    assert_eq!(
+        request(railbird.admin, "POST", "/rebuild", &[])
+            .await
+            .status,
+        202
+    );
+    let last = nats
+        .publish((500..700).map(|n| odds("ST", 1, &second(n), &[2.0, 4.0])))
+        .await;
     let mut prev = seq;
     while prev < last {
         let message = socket.next().await.unwrap();
         assert_eq!(message["prev_seq"], prev);
         prev = message["seq"].as_u64().unwrap();
     }
-    eventually("the rebuilt views are in force", || async { railbird.get_admin("/status").await.json()["rebuilds"] == 1 }).await;
+    eventually("the rebuilt views are in force", || async {
+        railbird.get_admin("/status").await.json()["rebuilds"] == 1
+    })
+    .await;
     railbird.until_seq(last).await;
     let fresh = Railbird::start(&nats).await;
     fresh.until_seq(last).await;
@@ -174,6 +247,8 @@ async fn two_services_do_not_share_a_folder() {
     let nats = Nats::start();
     let data = tempfile::tempdir().unwrap();
     let _first = Railbird::start_in(&nats, data.path()).await;
-    let error = railbird::views::Views::open(data.path()).unwrap_err().to_string();
+    let error = railbird::views::Views::open(data.path())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("is in use by another railbird"), "{error}");
 }

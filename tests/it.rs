@@ -1,5 +1,10 @@
 //! Black-box tests of the whole service against a real nats-server.
-#![allow(clippy::unwrap_used, clippy::print_stderr, unreachable_pub, reason = "a test says where it failed by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    unreachable_pub,
+    reason = "a test says where it failed by panicking"
+)]
 
 mod support;
 

@@ -11,14 +11,24 @@ use crate::support::*;
 
 async fn reader(log: &Log, seq: u64) -> Reader {
     let state = log.state(RACING).await.unwrap();
-    log.reader(RACING, Place { log: state.identity, seq, recorded_at: None })
+    log.reader(
+        RACING,
+        Place {
+            log: state.identity,
+            seq,
+            recorded_at: None,
+        },
+    )
 }
 
 /// Reads until a sequence, and holds what comes to "none missing, none twice".
 async fn read_until(reader: &mut Reader, mut seq: u64, last: u64) -> Vec<LogMessage> {
     let mut messages = Vec::new();
     while seq < last {
-        let batch = timeout(PATIENCE, reader.next()).await.expect("messages in time").unwrap();
+        let batch = timeout(PATIENCE, reader.next())
+            .await
+            .expect("messages in time")
+            .unwrap();
         for message in batch.messages {
             assert_eq!(message.seq, seq + 1, "none missing, none twice");
             seq = message.seq;
@@ -31,16 +41,31 @@ async fn read_until(reader: &mut Reader, mut seq: u64, last: u64) -> Vec<LogMess
 #[tokio::test]
 async fn a_reader_that_has_seen_nothing_gets_nothing_old_after_a_restart() {
     let mut nats = Nats::start();
-    let last = nats.publish((0..50).map(|n| odds("ST", 1, &second(n), &[2.0]))).await;
+    let last = nats
+        .publish((0..50).map(|n| odds("ST", 1, &second(n), &[2.0])))
+        .await;
     let log = nats.log().await;
     let mut reader = reader(&log, last).await;
-    assert!(timeout(Duration::from_millis(300), reader.next()).await.is_err(), "it is up to date");
+    assert!(
+        timeout(Duration::from_millis(300), reader.next())
+            .await
+            .is_err(),
+        "it is up to date"
+    );
     nats.kill();
     nats.start_again();
-    assert!(timeout(Duration::from_secs(1), reader.next()).await.is_err(), "nothing old comes again");
+    assert!(
+        timeout(Duration::from_secs(1), reader.next())
+            .await
+            .is_err(),
+        "nothing old comes again"
+    );
     nats.publish([odds("ST", 1, &second(51), &[2.1])]).await;
     let batch = timeout(PATIENCE, reader.next()).await.unwrap().unwrap();
-    assert_eq!(batch.messages.iter().map(|m| m.seq).collect::<Vec<_>>(), [last + 1]);
+    assert_eq!(
+        batch.messages.iter().map(|m| m.seq).collect::<Vec<_>>(),
+        [last + 1]
+    );
 }
 
 #[tokio::test]
@@ -50,17 +75,35 @@ async fn messages_come_once_and_in_order_through_restarts() {
     let mut reader = reader(&log, 0).await;
     let mut seq = 0;
     for round in 0..3 {
-        let last = nats.publish((0..200).map(|n| odds("ST", 1, &second(round * 1000 + n), &[2.0]))).await;
-        seq = read_until(&mut reader, seq, last - 50).await.last().unwrap().seq;
+        let last = nats
+            .publish((0..200).map(|n| odds("ST", 1, &second(round * 1000 + n), &[2.0])))
+            .await;
+        seq = read_until(&mut reader, seq, last - 50)
+            .await
+            .last()
+            .unwrap()
+            .seq;
         let mut connection = log.connection();
         let epoch = connection.borrow().epoch;
         nats.kill();
         nats.start_again();
-        connection.wait_for(|c| c.up && c.epoch > epoch).await.unwrap();
+        connection
+            .wait_for(|c| c.up && c.epoch > epoch)
+            .await
+            .unwrap();
         let reconnected = Instant::now();
-        let first = nats.publish([odds("ST", 1, &second(round * 1000 + 500), &[3.0])]).await;
-        seq = read_until(&mut reader, seq, first).await.last().unwrap().seq;
-        eprintln!("the first new message came {:?} after the reconnect", reconnected.elapsed());
+        let first = nats
+            .publish([odds("ST", 1, &second(round * 1000 + 500), &[3.0])])
+            .await;
+        seq = read_until(&mut reader, seq, first)
+            .await
+            .last()
+            .unwrap()
+            .seq;
+        eprintln!(
+            "the first new message came {:?} after the reconnect",
+            reconnected.elapsed()
+        );
     }
 }
 
@@ -74,11 +117,18 @@ async fn an_appender_loses_nothing_when_the_server_is_killed_on_the_way() {
             nats.kill();
             nats.start_again();
         }
-        appender.append(outgoing(&odds("ST", 1, &second(n), &[2.0]))).await.unwrap();
+        appender
+            .append(outgoing(&odds("ST", 1, &second(n), &[2.0])))
+            .await
+            .unwrap();
     }
     let appended = appender.finish().await.unwrap();
     let places: BTreeSet<u64> = appended.iter().map(|a| a.seq).collect();
-    assert_eq!((appended.len(), places.len()), (600, 600), "each was acknowledged at a place of its own");
+    assert_eq!(
+        (appended.len(), places.len()),
+        (600, 600),
+        "each was acknowledged at a place of its own"
+    );
     let last = log.state(RACING).await.unwrap().last_seq;
     let mut ids = BTreeSet::new();
     let mut reader = reader(&log, 0).await;
@@ -86,7 +136,11 @@ async fn an_appender_loses_nothing_when_the_server_is_killed_on_the_way() {
         let event: serde_json::Value = serde_json::from_slice(&message.payload).unwrap();
         ids.insert(event["id"].as_str().unwrap().to_owned());
     }
-    assert_eq!(ids.len(), 600, "each stands in the log; one whose acknowledgement was lost may stand there twice");
+    assert_eq!(
+        ids.len(),
+        600,
+        "each stands in the log; one whose acknowledgement was lost may stand there twice"
+    );
 }
 
 #[tokio::test]
@@ -96,16 +150,29 @@ async fn users_may_do_what_their_part_is() {
     let feeder = Log::connect(&nats.url_of("feeder"), "test").await.unwrap();
     let event = outgoing(&registered("H1", "HORSE 1"));
     feeder.append(event.clone()).await.unwrap();
-    assert_eq!(feeder.last_id(RACING, "racing.horse.H1").await.unwrap(), Some(event.id.clone()));
-    let mut key = railbird::keys::ApiKey::generate("test").unwrap().issued("default", jiff::Timestamp::now().into());
-    assert!(feeder.append(key.clone()).await.is_err(), "a feeder issues no keys");
+    assert_eq!(
+        feeder.last_id(RACING, "racing.horse.H1").await.unwrap(),
+        Some(event.id.clone())
+    );
+    let mut key = railbird::keys::ApiKey::generate("test")
+        .unwrap()
+        .issued("default", jiff::Timestamp::now().into());
+    assert!(
+        feeder.append(key.clone()).await.is_err(),
+        "a feeder issues no keys"
+    );
 
-    let service = Log::connect(&nats.url_of("railbird"), "test").await.unwrap();
+    let service = Log::connect(&nats.url_of("railbird"), "test")
+        .await
+        .unwrap();
     service.ensure(railbird::log::ACCOUNTS).await.unwrap();
     key.id = uuid::Uuid::now_v7().to_string();
     service.append(key).await.unwrap();
     let refused = service.append(event).await;
-    assert!(matches!(refused, Err(LogError::Denied(_))), "the service makes up no facts: {refused:?}");
+    assert!(
+        matches!(refused, Err(LogError::Denied(_))),
+        "the service makes up no facts: {refused:?}"
+    );
     assert_eq!(service.syncs_always().await, Some(true));
     let mut reader = reader(&service, 0).await;
     read_until(&mut reader, 0, 1).await;
@@ -131,27 +198,72 @@ async fn what_is_no_event_is_kept_with_its_reason_and_stops_nothing() {
     let mut named = good.clone();
     named["data"]["runners"][0]["horse_name"] = json!("X".repeat(60_000));
     for payload in [elsewhere, unknown, negative, nowhere, named] {
-        nats.publish_raw(&subject, payload.to_string().as_bytes()).await;
+        nats.publish_raw(&subject, payload.to_string().as_bytes())
+            .await;
     }
     nats.publish_raw(&subject, b"\xff\xfe nonsense").await;
-    nats.publish_raw(&subject, &good.to_string().as_bytes()[..100]).await;
-    nats.publish_raw("racing.nonsense", &vec![b'x'; 900_000]).await;
+    nats.publish_raw(&subject, &good.to_string().as_bytes()[..100])
+        .await;
+    nats.publish_raw("racing.nonsense", &vec![b'x'; 900_000])
+        .await;
     let seq = nats.publish([good]).await;
     railbird.until_seq(seq).await;
 
     let rejections = railbird.get_admin("/rejections").await.json();
-    let said: Vec<_> = rejections["rejections"].as_array().unwrap().iter().map(|r| (r["code"].as_str().unwrap(), r["reason"].as_str().unwrap())).collect();
-    assert_eq!(said.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [
-        "subject_mismatch", "unknown_type", "invalid_data", "invalid_data", "invalid_data", "not_cloud_event", "not_cloud_event", "too_large",
-    ]);
-    assert!(said[2].1.starts_with("data.runners[0].win: "), "{}", said[2].1);
+    let said: Vec<_> = rejections["rejections"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| (r["code"].as_str().unwrap(), r["reason"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        said.iter().map(|(code, _)| *code).collect::<Vec<_>>(),
+        [
+            "subject_mismatch",
+            "unknown_type",
+            "invalid_data",
+            "invalid_data",
+            "invalid_data",
+            "not_cloud_event",
+            "not_cloud_event",
+            "too_large",
+        ]
+    );
+    assert!(
+        said[2].1.starts_with("data.runners[0].win: "),
+        "{}",
+        said[2].1
+    );
     assert!(said[3].1.starts_with("data.date: "), "{}", said[3].1);
-    assert!(said[4].1.starts_with("data.runners[0].horse_name: "), "{}", said[4].1);
-    assert!(said.iter().all(|(_, reason)| reason.len() < 400), "a reason does not repeat the input");
+    assert!(
+        said[4].1.starts_with("data.runners[0].horse_name: "),
+        "{}",
+        said[4].1
+    );
+    assert!(
+        said.iter().all(|(_, reason)| reason.len() < 400),
+        "a reason does not repeat the input"
+    );
     assert_eq!(rejections["rejections"][0]["source"], "test");
-    assert_eq!(rejections["rejections"][7]["payload"].as_str().unwrap().len(), 4096);
+    assert_eq!(
+        rejections["rejections"][7]["payload"]
+            .as_str()
+            .unwrap()
+            .len(),
+        4096
+    );
     let after = railbird.get_admin("/rejections?after=7").await.json();
     assert_eq!(after["rejections"].as_array().unwrap().len(), 1);
-    assert!(railbird.get_admin("/metrics").await.text().contains("railbird_events_rejected_total{reason=\"invalid_data\"}"));
-    assert_eq!(railbird.get(&format!("/api/v1/odds/{DAY}/1")).await.json()["seq"], seq, "the fact behind them went in");
+    assert!(
+        railbird
+            .get_admin("/metrics")
+            .await
+            .text()
+            .contains("railbird_events_rejected_total{reason=\"invalid_data\"}")
+    );
+    assert_eq!(
+        railbird.get(&format!("/api/v1/odds/{DAY}/1")).await.json()["seq"],
+        seq,
+        "the fact behind them went in"
+    );
 }

@@ -11,8 +11,14 @@ const SEASON: &str = "hkjc_en_json/2016-17";
 const CSV: &str = "hkjc_en_csv/results_2016-17.csv";
 
 async fn import(nats: &Nats, data: &Path, format: &str, paths: &[&str], more: &[&str]) -> Output {
-    let paths: Vec<String> = paths.iter().map(|path| data.join(path).display().to_string()).collect();
-    let args = ["import", format].into_iter().chain(paths.iter().map(String::as_str)).chain(more.iter().copied());
+    let paths: Vec<String> = paths
+        .iter()
+        .map(|path| data.join(path).display().to_string())
+        .collect();
+    let args = ["import", format]
+        .into_iter()
+        .chain(paths.iter().map(String::as_str))
+        .chain(more.iter().copied());
     railbird(args.chain(["--nats", &nats.url()])).await
 }
 
@@ -40,41 +46,106 @@ fn check_race(answer: &Value, race: &OracleRace) {
         .as_array()
         .unwrap()
         .iter()
-        .map(|r| (r["position"].as_u64().unwrap(), text(&r["horse_no"]), text(&r["jockey"]), text(&r["trainer"]), text(&r["finish_time"]), r["win_odds"].to_string()))
+        .map(|r| {
+            (
+                r["position"].as_u64().unwrap(),
+                text(&r["horse_no"]),
+                text(&r["jockey"]),
+                text(&r["trainer"]),
+                text(&r["finish_time"]),
+                r["win_odds"].to_string(),
+            )
+        })
         .collect();
     let mut expected: Vec<_> = race
         .finishers
         .iter()
-        .map(|(position, horse, jockey, trainer, time, odds)| (u64::from(*position), horse.clone(), jockey.clone(), trainer.clone(), time.clone(), Value::from(*odds).to_string()))
+        .map(|(position, horse, jockey, trainer, time, odds)| {
+            (
+                u64::from(*position),
+                horse.clone(),
+                jockey.clone(),
+                trainer.clone(),
+                time.clone(),
+                Value::from(*odds).to_string(),
+            )
+        })
         .collect();
     served.sort();
     expected.sort();
-    assert_eq!(served, expected, "{} {} {}", race.date, race.venue_code, race.race_number);
-    let positions: Vec<u64> = answer["runners"].as_array().unwrap().iter().map(|r| r["position"].as_u64().unwrap()).collect();
+    assert_eq!(
+        served, expected,
+        "{} {} {}",
+        race.date, race.venue_code, race.race_number
+    );
+    let positions: Vec<u64> = answer["runners"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r["position"].as_u64().unwrap())
+        .collect();
     assert!(positions.is_sorted());
-    let mut unplaced: Vec<_> = answer["unplaced"].as_array().unwrap().iter().map(|r| (text(&r["horse_no"]), text(&r["outcome"]))).collect();
+    let mut unplaced: Vec<_> = answer["unplaced"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| (text(&r["horse_no"]), text(&r["outcome"])))
+        .collect();
     unplaced.sort();
-    assert_eq!(unplaced, race.unplaced, "{} {} {}", race.date, race.venue_code, race.race_number);
+    assert_eq!(
+        unplaced, race.unplaced,
+        "{} {} {}",
+        race.date, race.venue_code, race.race_number
+    );
 }
 
 async fn check_season(railbird: &Railbird, season: &Season) {
     let mut outcomes = 0;
     for race in &season.races {
-        let path = format!("/api/v1/results/{}/{}?venue={}", race.date, race.race_number, race.venue_code);
+        let path = format!(
+            "/api/v1/results/{}/{}?venue={}",
+            race.date, race.race_number, race.venue_code
+        );
         let answer = railbird.get(&path).await;
         assert_eq!(answer.status, 200, "{path}");
         let answer = answer.json();
         check_race(&answer, race);
-        assert_eq!((answer["race_name"].as_str(), answer["distance"].as_u64()), (Some(race.race_name.as_str()), Some(u64::from(race.distance))), "{path}");
+        assert_eq!(
+            (answer["race_name"].as_str(), answer["distance"].as_u64()),
+            (
+                Some(race.race_name.as_str()),
+                Some(u64::from(race.distance))
+            ),
+            "{path}"
+        );
         outcomes += race.unplaced.len();
     }
-    assert_eq!((season.races.len(), outcomes), (785, 109), "the oracle has read it all");
+    assert_eq!(
+        (season.races.len(), outcomes),
+        (785, 109),
+        "the oracle has read it all"
+    );
     for (horse_no, totals) in &season.horses {
-        let profile = railbird.get(&format!("/api/v1/horses/{horse_no}")).await.json();
+        let profile = railbird
+            .get(&format!("/api/v1/horses/{horse_no}"))
+            .await
+            .json();
         let count = |name: &str| u32::try_from(profile[name].as_u64().unwrap()).unwrap();
-        assert_eq!((count("starts"), count("wins"), count("places")), (totals.starts, totals.wins, totals.places), "{horse_no}");
-        let form = railbird.get(&format!("/api/v1/horses/{horse_no}/form")).await.json();
-        let dates: Vec<&str> = form["form"].as_array().unwrap().iter().map(|row| row["date"].as_str().unwrap()).collect();
+        assert_eq!(
+            (count("starts"), count("wins"), count("places")),
+            (totals.starts, totals.wins, totals.places),
+            "{horse_no}"
+        );
+        let form = railbird
+            .get(&format!("/api/v1/horses/{horse_no}/form"))
+            .await
+            .json();
+        let dates: Vec<&str> = form["form"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["date"].as_str().unwrap())
+            .collect();
         assert!(dates.iter().rev().is_sorted(), "{horse_no}: newest first");
     }
 }
@@ -86,7 +157,11 @@ async fn a_whole_season_is_served_as_it_was_run_and_importing_it_again_changes_n
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let summaries = import_everything(&nats, &data).await;
-    assert!(summaries[0].starts_with("785 read, 785 published, 0 duplicates, 0 refused"), "{}", summaries[0]);
+    assert!(
+        summaries[0].starts_with("785 read, 785 published, 0 duplicates, 0 refused"),
+        "{}",
+        summaries[0]
+    );
     let last = nats.last_seq().await;
     railbird.until_seq(last).await;
     check_season(&railbird, &season).await;
@@ -94,14 +169,29 @@ async fn a_whole_season_is_served_as_it_was_run_and_importing_it_again_changes_n
 
     let digest = railbird.digest();
     let summaries = import_everything(&nats, &data).await;
-    assert!(summaries[0].starts_with("785 read, 0 published, 785 duplicates, 0 refused"), "{}", summaries[0]);
-    assert!(summaries[0].ends_with("nothing changed: the log had all of it"), "{}", summaries[0]);
+    assert!(
+        summaries[0].starts_with("785 read, 0 published, 785 duplicates, 0 refused"),
+        "{}",
+        summaries[0]
+    );
+    assert!(
+        summaries[0].ends_with("nothing changed: the log had all of it"),
+        "{}",
+        summaries[0]
+    );
     assert_eq!(nats.last_seq().await, last);
     // Even a log that has everything twice says the same.
     let twice = double(&nats).await;
     railbird.until_seq(twice).await;
     assert_eq!(railbird.digest(), digest);
-    let verified = crate::support::railbird(["verify", "--admin", &railbird.admin.to_string(), "--nats", &nats.url()]).await;
+    let verified = crate::support::railbird([
+        "verify",
+        "--admin",
+        &railbird.admin.to_string(),
+        "--nats",
+        &nats.url(),
+    ])
+    .await;
     assert_eq!(verified.code, 0, "{}", verified.all);
 }
 
@@ -109,10 +199,24 @@ async fn a_whole_season_is_served_as_it_was_run_and_importing_it_again_changes_n
 async fn double(nats: &Nats) -> u64 {
     let log = nats.log().await;
     let state = log.state(railbird::log::RACING).await.unwrap();
-    let mut reader = log.reader(railbird::log::RACING, railbird::log::Place { log: state.identity, seq: 0, recorded_at: None });
+    let mut reader = log.reader(
+        railbird::log::RACING,
+        railbird::log::Place {
+            log: state.identity,
+            seq: 0,
+            recorded_at: None,
+        },
+    );
     let (mut appender, mut read) = (log.appender(256), 0);
     while read < state.last_seq {
-        for message in reader.next().await.unwrap().messages.iter().take_while(|m| m.seq <= state.last_seq) {
+        for message in reader
+            .next()
+            .await
+            .unwrap()
+            .messages
+            .iter()
+            .take_while(|m| m.seq <= state.last_seq)
+        {
             let again = railbird::log::Outgoing {
                 subject: message.subject().to_owned(),
                 id: uuid::Uuid::now_v7().to_string(),
@@ -127,17 +231,49 @@ async fn double(nats: &Nats) -> u64 {
 
 async fn check_cards(railbird: &Railbird, data: &Path) {
     for meeting in ["2026-06-13-ST", "2026-06-24-HV"] {
-        let file = std::fs::read_to_string(data.join(format!("hkjc_en_json/cards/{meeting}.json"))).unwrap();
+        let file = std::fs::read_to_string(data.join(format!("hkjc_en_json/cards/{meeting}.json")))
+            .unwrap();
         let expected: Value = serde_json::from_str(&file).unwrap();
-        let served = railbird.get(&format!("/api/v1/racecards/{}", &meeting[..10])).await.json();
-        assert_eq!(served["races"].as_array().unwrap().len(), expected.as_array().unwrap().len());
-        for (race, expected) in served["races"].as_array().unwrap().iter().zip(expected.as_array().unwrap()) {
+        let served = railbird
+            .get(&format!("/api/v1/racecards/{}", &meeting[..10]))
+            .await
+            .json();
+        assert_eq!(
+            served["races"].as_array().unwrap().len(),
+            expected.as_array().unwrap().len()
+        );
+        for (race, expected) in served["races"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .zip(expected.as_array().unwrap())
+        {
             assert_eq!(race["race_name"], expected["raceName"]);
             // Where the card has no distance, the result has it.
-            assert!(race["distance"].as_u64().unwrap() > 0 && (expected["distance"].is_null() || race["distance"] == expected["distance"]));
-            let line = |horse: &str, r: &Value, weight: &str| (r[horse].to_string(), r["jockey"].to_string(), r["draw"].as_u64(), r[weight].as_u64());
-            let served: Vec<_> = race["runners"].as_array().unwrap().iter().map(|r| line("horse_no", r, "weight")).collect();
-            let expected: Vec<_> = expected["runners"].as_array().unwrap().iter().map(|r| line("horseId", r, "actualWeight")).collect();
+            assert!(
+                race["distance"].as_u64().unwrap() > 0
+                    && (expected["distance"].is_null() || race["distance"] == expected["distance"])
+            );
+            let line = |horse: &str, r: &Value, weight: &str| {
+                (
+                    r[horse].to_string(),
+                    r["jockey"].to_string(),
+                    r["draw"].as_u64(),
+                    r[weight].as_u64(),
+                )
+            };
+            let served: Vec<_> = race["runners"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|r| line("horse_no", r, "weight"))
+                .collect();
+            let expected: Vec<_> = expected["runners"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|r| line("horseId", r, "actualWeight"))
+                .collect();
             assert_eq!(served, expected);
         }
     }
@@ -149,10 +285,23 @@ async fn the_json_alone_works_as_well() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let output = import(&nats, &data, "hkjc-results", &[SEASON], &[]).await;
-    assert!(output.summary.starts_with("782 read, 782 published, 0 duplicates, 0 refused"), "{}", output.all);
+    assert!(
+        output
+            .summary
+            .starts_with("782 read, 782 published, 0 duplicates, 0 refused"),
+        "{}",
+        output.all
+    );
     railbird.until_seq(782).await;
-    for race in load(&data).races.iter_mut().filter(|race| race.date != "2017-02-02") {
-        let path = format!("/api/v1/results/{}/{}?venue={}", race.date, race.race_number, race.venue_code);
+    for race in load(&data)
+        .races
+        .iter_mut()
+        .filter(|race| race.date != "2017-02-02")
+    {
+        let path = format!(
+            "/api/v1/results/{}/{}?venue={}",
+            race.date, race.race_number, race.venue_code
+        );
         let answer = railbird.get(&path).await.json();
         race.unplaced.clear();
         check_race(&answer, race);
@@ -175,10 +324,25 @@ async fn killed_in_the_middle_of_an_import_it_ends_with_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let mut service = Serving::start(&nats, folder.path());
     for killed_at in [150, 400] {
-        let (season, csv) = (data.join(SEASON).display().to_string(), data.join(CSV).display().to_string());
-        let args = ["import".to_owned(), "hkjc-results".to_owned(), season, csv, "--nats".to_owned(), nats.url()];
+        let (season, csv) = (
+            data.join(SEASON).display().to_string(),
+            data.join(CSV).display().to_string(),
+        );
+        let args = [
+            "import".to_owned(),
+            "hkjc-results".to_owned(),
+            season,
+            csv,
+            "--nats".to_owned(),
+            nats.url(),
+        ];
         let importing = tokio::spawn(crate::support::railbird(args));
-        eventually("the import is under way", || async { log.state(railbird::log::RACING).await.is_ok_and(|s| s.last_seq >= killed_at) }).await;
+        eventually("the import is under way", || async {
+            log.state(railbird::log::RACING)
+                .await
+                .is_ok_and(|s| s.last_seq >= killed_at)
+        })
+        .await;
         service.kill();
         nats.kill();
         nats.start_again();
@@ -193,7 +357,11 @@ async fn killed_in_the_middle_of_an_import_it_ends_with_the_same_bytes() {
         status.status == 200 && status.json()["seq"] == last
     })
     .await;
-    assert_eq!(request(service.admin, "GET", "/digest", &[]).await.json()["digest"], undisturbed.as_str());
-    let verified = crate::support::railbird(["verify", "--admin", &admin, "--nats", &nats.url()]).await;
+    assert_eq!(
+        request(service.admin, "GET", "/digest", &[]).await.json()["digest"],
+        undisturbed.as_str()
+    );
+    let verified =
+        crate::support::railbird(["verify", "--admin", &admin, "--nats", &nats.url()]).await;
     assert_eq!(verified.code, 0, "{}", verified.all);
 }

@@ -1,1 +1,148 @@
-fn main(){}
+//! Load for `bench/run`, and the peer that a fold is held against: the bare pull of the same log.
+
+mod rng;
+mod season;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use events::Envelope;
+use projections::{BATCH_MESSAGES_MAX, Projection, Store};
+use railbird::log::{Log, LogMessage, Outgoing, Place, RACING};
+use serde_json::{Value, json};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Messages under way at a time while the log is filled.
+const WINDOW: usize = 4096;
+
+#[derive(Debug, Parser)]
+struct Cli {
+    /// The address of a NATS that is there for nothing else.
+    #[arg(long)]
+    nats: String,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Publish registered horses.
+    Horses {
+        /// How many.
+        #[arg(long)]
+        count: u64,
+    },
+    /// Publish a season: a meeting for every 10,000 events.
+    Season {
+        /// How many events.
+        #[arg(long)]
+        events: u64,
+    },
+    /// Read the log from its first message to its last, as the service does, and do nothing with it.
+    Pull,
+    /// Read the whole log into memory, then decode it, then fold it, and say how long each takes alone.
+    Stages {
+        /// An empty folder for the store.
+        #[arg(long)]
+        data: PathBuf,
+    },
+}
+
+/// Prints what was done as one line of JSON.
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    let log = Log::connect(&cli.nats, "railbird-bench").await?;
+    let done = match cli.command {
+        Command::Horses { count } => publish(&log, season::horses(count)).await?,
+        Command::Season { events } => publish(&log, season::season(events)).await?,
+        Command::Pull => pull(&log).await?,
+        Command::Stages { data } => stages(&log, &data).await?,
+    };
+    println!("{done}");
+    Ok(())
+}
+
+async fn publish(log: &Log, envelopes: impl Iterator<Item = Envelope>) -> anyhow::Result<Value> {
+    log.ensure(RACING).await?;
+    let begun = Instant::now();
+    let mut appender = log.appender(WINDOW);
+    let (mut published, mut bytes) = (0_u64, 0);
+    for envelope in envelopes {
+        let outgoing = Outgoing::from(&envelope);
+        bytes += outgoing.payload.len();
+        appender.append(outgoing).await?;
+        published += appender.take_done().len() as u64;
+    }
+    published += appender.finish().await?.len() as u64;
+    Ok(json!({ "events": published, "bytes": bytes, "seconds": begun.elapsed().as_secs_f64() }))
+}
+
+async fn pull(log: &Log) -> anyhow::Result<Value> {
+    let state = log.state(RACING).await?;
+    let begun = Instant::now();
+    let from = Place {
+        log: state.identity,
+        seq: 0,
+        recorded_at: None,
+    };
+    let mut reader = log.reader(RACING, from);
+    let (mut seq, mut events, mut bytes, mut batches) = (0, 0_u64, 0, 0_u64);
+    while seq < state.last_seq {
+        let batch = reader.next().await?;
+        seq = batch.messages.last().context("the log has more")?.seq;
+        events += batch.messages.len() as u64;
+        bytes += batch
+            .messages
+            .iter()
+            .map(|m| m.payload.len())
+            .sum::<usize>();
+        batches += 1;
+    }
+    Ok(json!({
+        "events": events,
+        "bytes": bytes,
+        "batches": batches,
+        "seconds": begun.elapsed().as_secs_f64(),
+    }))
+}
+
+async fn stages(log: &Log, data: &Path) -> anyhow::Result<Value> {
+    let state = log.state(RACING).await?;
+    let from = Place {
+        log: state.identity.clone(),
+        seq: 0,
+        recorded_at: None,
+    };
+    let mut reader = log.reader(RACING, from);
+    let mut messages: Vec<LogMessage> = Vec::new();
+    while messages.last().map_or(0, |last| last.seq) < state.last_seq {
+        messages.extend(reader.next().await?.messages);
+    }
+    let begun = Instant::now();
+    let refused = messages
+        .iter()
+        .filter(|message| Envelope::decode(message.subject(), &message.payload).is_err())
+        .count();
+    let decode = begun.elapsed();
+    let store = Arc::new(Store::open(data)?);
+    let mut projection = Projection::new(Arc::clone(&store), state.identity);
+    let begun = Instant::now();
+    for batch in messages.chunks(BATCH_MESSAGES_MAX) {
+        projection.step(batch.iter().map(LogMessage::as_message), false)?;
+    }
+    let fold = begun.elapsed();
+    Ok(json!({
+        "events": messages.len(),
+        "refused": refused,
+        "decode_seconds": decode.as_secs_f64(),
+        "fold_seconds": fold.as_secs_f64(),
+        "store_bytes": store.size_on_disk()?,
+        "digest": projection.checkpoint().digest.to_string(),
+    }))
+}

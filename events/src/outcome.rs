@@ -7,7 +7,7 @@ use crate::ParseError;
 /// Why a runner has no official placing: an upper-case code such as `PU`, `UR`, `WV-A`, `DISQ`.
 ///
 /// The codes are those of the Hong Kong Jockey Club's "special incidents index"; any other code of 1 to 8
-/// of `A-Z 0-9 -` is kept as it is and counts as a start.
+/// of `A-Z 0-9 -` that begins with a letter is kept as it is and counts as a start.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -25,14 +25,11 @@ impl Outcome {
     /// Parses a code.
     ///
     /// # Errors
-    /// Empty, longer than 8, or with any other character.
+    /// Longer than 8, not begun with a letter, or with any other character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let known = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'-';
-        if text.is_empty()
-            || text.len() > 8
-            || !text.bytes().all(known)
-            || text.bytes().all(|b| b.is_ascii_digit())
-        {
+        let begins_with_letter = text.starts_with(|c: char| c.is_ascii_uppercase());
+        if !begins_with_letter || text.len() > 8 || !text.bytes().all(known) {
             return Err(ParseError::new(
                 "an outcome is a code such as PU, UR or WV-A",
                 text,
@@ -76,7 +73,7 @@ impl schemars::JsonSchema for Outcome {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "pattern": "^(?=.*[A-Z-])[A-Z0-9-]{1,8}$",
+            "pattern": "^[A-Z][A-Z0-9-]{0,7}$",
             "description": "Why a runner has no placing. WV, WV-A, WX, WX-A, WXNR, WX-NR, WR, SCR and NR are not starts; VOID counts for nobody.",
             "examples": ["PU"],
         })
@@ -89,10 +86,21 @@ mod tests {
 
     #[test]
     fn an_outcome_is_a_code_and_no_position() {
-        for text in ["PU", "WV-A", "DISQ", "7-UP", "ABCDEFGH"] {
+        for text in ["PU", "WV-A", "DISQ", "X2", "ABCDEFGH"] {
             assert_eq!(Outcome::parse(text).expect(text).as_str(), text);
         }
-        for text in ["", "1", "12", "pu", "P U", "1 DH", "ABCDEFGHI", "PU "] {
+        for text in [
+            "",
+            "1",
+            "-1",
+            "---",
+            "7-UP",
+            "pu",
+            "P U",
+            "1 DH",
+            "ABCDEFGHI",
+            "PU ",
+        ] {
             assert!(Outcome::parse(text).is_err(), "{text:?}");
         }
     }

@@ -216,7 +216,7 @@ fn what_is_taken_is_allowed_by_the_schema() {
         (RESULT, "/data/revision", json!(u32::MAX)),
         (RESULT, "/data/runners/0/outcome", Value::Null),
         (RESULT, "/data/runners/2/position", Value::Null),
-        (RESULT, "/data/runners/2/outcome", json!("7-UP")),
+        (RESULT, "/data/runners/2/outcome", json!("X2-UP")),
         (RESULT, "/data/runners/0/finish_time", json!("05:00.00")),
         (RESULT, "/data/runners/0/finish_time", json!("59:59.99")),
         (RESULT, "/data/runners/0/win_odds", json!(1)),

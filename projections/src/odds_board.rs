@@ -8,6 +8,7 @@ use events::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::race::has_place;
 use crate::seen_ids::SeenIds;
 use crate::{Race, json};
 
@@ -63,10 +64,12 @@ impl Board {
             return Quote::Repeated;
         }
         self.ticks += 1;
-        if self.time.is_some_and(|shown| *time < shown) {
+        // A feeder whose clock is ahead must not make stale what is quoted until then.
+        let time = recorded.recorded_at.min(*time);
+        if self.time.is_some_and(|shown| time < shown) {
             return Quote::Stale;
         }
-        self.time = Some(*time);
+        self.time = Some(time);
         for runner in &quote.runners {
             self.price(runner);
         }
@@ -81,6 +84,9 @@ impl Board {
     }
 
     fn price(&mut self, quoted: &QuotedRunner) {
+        if !has_place(&self.runners, &quoted.horse_no) {
+            return;
+        }
         let Some(price) = self.runners.get_mut(&quoted.horse_no) else {
             let first = Price {
                 name: quoted.horse_name.clone().unwrap_or_default(),

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use events::{
-    DeclaredRunner, Event, HorseNo, RaceDeclared, RaceKey, RaceStatus, ResultDeclared,
+    DeclaredRunner, Event, HorseNo, RUNNERS_MAX, RaceDeclared, RaceKey, RaceStatus, ResultDeclared,
     ResultVoided, Text,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::seen_ids::SeenIds;
 use crate::venue_name;
+
+/// Horses of one race of which something is noted: those of a few full cards.
+const HORSES_NOTED_MAX: usize = 4 * RUNNERS_MAX;
 
 /// What of all that was said of a race is in force.
 ///
@@ -100,7 +103,7 @@ impl Race {
                 self.going = None;
                 Effect::Changed
             }
-            Event::RunnerWithdrawn(fact) => {
+            Event::RunnerWithdrawn(fact) if has_place(&self.withdrawn, &fact.horse_no) => {
                 let reason = fact.reason.clone().unwrap_or_default();
                 changed(
                     self.withdrawn.insert(fact.horse_no.clone(), reason.clone()) != Some(reason),
@@ -109,7 +112,7 @@ impl Race {
             Event::RunnerReinstated(fact) => {
                 changed(self.withdrawn.remove(&fact.horse_no).is_some())
             }
-            Event::RiderChanged(fact) => {
+            Event::RiderChanged(fact) if has_place(&self.riders, &fact.horse_no) => {
                 let rider = Rider {
                     jockey: fact.jockey.clone(),
                     weight: fact.weight,
@@ -127,7 +130,10 @@ impl Race {
             }
             Event::ResultDeclared(result) => self.state(Statement::Declared(result.clone())),
             Event::ResultVoided(void) => self.state(Statement::Voided(void.clone())),
-            Event::HorseRegistered(_) | Event::OddsQuoted(_) => Effect::Noted,
+            Event::RunnerWithdrawn(_)
+            | Event::RiderChanged(_)
+            | Event::HorseRegistered(_)
+            | Event::OddsQuoted(_) => Effect::Noted,
         }
     }
 
@@ -147,12 +153,13 @@ impl Race {
         Effect::Stated { index, in_force }
     }
 
-    /// Where the race stands: a result that is in force says more than any status.
+    /// Where the race stands: a result that is in force says more than any status. Without one, it stands where it was
+    /// said to; a void race of which nothing was said is abandoned.
     #[must_use]
     pub fn status(&self) -> RaceStatus {
         match (&self.result, self.status) {
             (Some(Statement::Declared(_)), _) => RaceStatus::Result,
-            (Some(Statement::Voided(_)), _) => RaceStatus::Abandoned,
+            (Some(Statement::Voided(_)), status) => status.unwrap_or(RaceStatus::Abandoned),
             (None, status) => status.unwrap_or_default(),
         }
     }
@@ -228,6 +235,11 @@ impl Race {
             None => (&runner.jockey, runner.weight),
         }
     }
+}
+
+/// Whether a horse may be noted beside those that are: a feeder that names ever new horses must not make a race grow.
+pub(crate) fn has_place<T>(noted: &BTreeMap<HorseNo, T>, horse_no: &HorseNo) -> bool {
+    noted.len() < HORSES_NOTED_MAX || noted.contains_key(horse_no)
 }
 
 fn changed(changed: bool) -> Effect {

@@ -46,19 +46,32 @@ impl Admin {
         let response = self.ask(method, path).await?;
         let status = response.status();
         let body = response.into_body().collect().await?.to_bytes();
-        let body: Value = serde_json::from_slice(&body).with_context(|| format!("{path} answered no JSON"))?;
+        let body: Value =
+            serde_json::from_slice(&body).with_context(|| format!("{path} answered no JSON"))?;
         if !status.is_success() {
-            bail!("{path}: {}", body.get("message").and_then(Value::as_str).unwrap_or(status.as_str()));
+            bail!(
+                "{path}: {}",
+                body.get("message")
+                    .and_then(Value::as_str)
+                    .unwrap_or(status.as_str())
+            );
         }
         Ok(body)
     }
 
     async fn ask(&self, method: Method, path: &str) -> anyhow::Result<Response<Incoming>> {
         let Self(address) = self;
-        let stream = TcpStream::connect(address).await.with_context(|| format!("no service answers on {address}"))?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        let stream = TcpStream::connect(address)
+            .await
+            .with_context(|| format!("no service answers on {address}"))?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        let request = Request::builder().method(method).uri(path).header("host", address.to_string()).body(Empty::<Bytes>::new())?;
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", address.to_string())
+            .body(Empty::<Bytes>::new())?;
         Ok(sender.send_request(request).await?)
     }
 }

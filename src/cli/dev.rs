@@ -10,16 +10,17 @@ use anyhow::Context;
 use clap::Args;
 use tokio::time::sleep;
 
+use super::Outcome;
 use super::nats_server::NatsServer;
 use super::report::result;
 use super::serve::Answering;
-use super::simulate::{DEMO_VENUES, Player};
-use super::Outcome;
+use super::simulate::Player;
 use crate::app::{App, Service};
 use crate::keys::ApiKey;
 use crate::log::{ACCOUNTS, Log, RACING};
 use crate::projector::Phase;
 use crate::shutdown::{Shutdown, shutdown, signalled};
+use crate::simulate::VENUES;
 
 /// The meeting that is played runs so much faster than a real one.
 const DEMO_SPEED: f64 = 10.0;
@@ -62,7 +63,11 @@ impl Dev {
         log.ensure(ACCOUNTS).await?;
         let (trigger, ending) = shutdown();
         let zone = self.answering.timezone.clone();
-        let service = Service::start(self.answering.config(nats.to_owned(), self.data.clone())?, ending.clone()).await?;
+        let service = Service::start(
+            self.answering.config(nats.to_owned(), self.data.clone())?,
+            ending.clone(),
+        )
+        .await?;
         let (http, admin) = (service.http_addr()?, service.admin_addr()?);
         let app = std::sync::Arc::clone(service.app());
         let serving = tokio::spawn(service.run());
@@ -94,11 +99,15 @@ impl Dev {
 }
 
 fn introduce(http: std::net::SocketAddr, admin: std::net::SocketAddr, nats: &str, key: &str) {
-    result(format_args!("HTTP     http://{http}  (operators: http://{admin})"));
+    result(format_args!(
+        "HTTP     http://{http}  (operators: http://{admin})"
+    ));
     result(format_args!("NATS     {nats}"));
     result(format_args!("API key  {key}"));
     result(format_args!(""));
-    result(format_args!("curl -H 'X-API-Key: {key}' http://{http}/api/v1/racecards/today"));
+    result(format_args!(
+        "curl -H 'X-API-Key: {key}' http://{http}/api/v1/racecards/today"
+    ));
     result(format_args!("ws://{http}/ws/live/odds?api_key={key}"));
 }
 
@@ -113,7 +122,8 @@ async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
         return Ok(earlier.trim().to_owned());
     }
     let key = ApiKey::generate("dev")?;
-    log.append(key.issued("dev", jiff::Timestamp::now().into())).await?;
+    log.append(key.issued("dev", jiff::Timestamp::now().into()))
+        .await?;
     let _ = fs::remove_file(&path);
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -148,9 +158,11 @@ async fn until_meeting_today(app: &App) {
 async fn play(log: &Log, app: &App, zone: &str, ending: &Shutdown) -> anyhow::Result<()> {
     loop {
         let today = app.clock.today();
-        for (code, name) in DEMO_VENUES {
+        for (code, name) in VENUES {
             tracing::info!(date = %today, zone, venue = name, "a simulated meeting");
-            Player::new(log, today, code, name)?.resume(DEMO_SPEED, ending).await?;
+            Player::new(log, today, code, name)?
+                .resume(DEMO_SPEED, ending)
+                .await?;
         }
         while app.clock.today() == today {
             sleep(NEW_DAY_POLL).await;

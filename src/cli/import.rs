@@ -24,7 +24,9 @@ const NOTES_SHOWN: u64 = 20;
 
 /// What is read, and where it goes.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01")]
+#[command(
+    after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01"
+)]
 pub(super) struct Import {
     #[command(subcommand)]
     format: Format,
@@ -94,7 +96,11 @@ impl Import {
                 Some(log)
             }
         };
-        let mut target = Target { appender: publishing.as_ref().map(|log| log.appender(WINDOW)), log: publishing, last_ids: HashMap::new() };
+        let mut target = Target {
+            appender: publishing.as_ref().map(|log| log.appender(WINDOW)),
+            log: publishing,
+            last_ids: HashMap::new(),
+        };
         let (mut summary, mut progress) = (Summary::new(), Progress::new("importing", 0));
         let mut items = self.format.items();
         loop {
@@ -103,13 +109,23 @@ impl Import {
                 break;
             }
             let events = sort_out(chunk, &mut summary, &progress);
-            target.publish(events, &mut summary).await.context("the import stopped; say it again to go on")?;
+            target
+                .publish(events, &mut summary)
+                .await
+                .context("the import stopped; say it again to go on")?;
             progress.set(summary.read);
         }
-        target.finish(&mut summary).await.context("the import stopped; say it again to go on")?;
+        target
+            .finish(&mut summary)
+            .await
+            .context("the import stopped; say it again to go on")?;
         drop(progress);
         summary.say();
-        Ok(if summary.refused() > 0 { Outcome::Refused } else { Outcome::Done })
+        Ok(if summary.refused() > 0 {
+            Outcome::Refused
+        } else {
+            Outcome::Done
+        })
     }
 }
 
@@ -146,15 +162,27 @@ struct Target {
 
 impl Target {
     /// Publishes what the log does not have as the last word on its subject.
-    async fn publish(&mut self, events: Vec<Envelope>, summary: &mut Summary) -> anyhow::Result<()> {
-        let (Some(log), Some(appender)) = (&self.log, &mut self.appender) else { return Ok(()) };
+    async fn publish(
+        &mut self,
+        events: Vec<Envelope>,
+        summary: &mut Summary,
+    ) -> anyhow::Result<()> {
+        let (Some(log), Some(appender)) = (&self.log, &mut self.appender) else {
+            return Ok(());
+        };
         let outgoing: Vec<Outgoing> = events.iter().map(Outgoing::from).collect();
-        let unknown = outgoing.iter().map(|o| &o.subject).filter(|subject| !self.last_ids.contains_key(*subject));
-        let looked_up: Vec<_> = stream::iter(unknown.cloned().collect::<Vec<_>>())
-            .map(|subject| async move { log.last_id(RACING, &subject).await.map(|id| (subject, id)) })
-            .buffered(LOOKUPS)
-            .try_collect()
-            .await?;
+        let unknown = outgoing
+            .iter()
+            .map(|o| &o.subject)
+            .filter(|subject| !self.last_ids.contains_key(*subject));
+        let looked_up: Vec<_> =
+            stream::iter(unknown.cloned().collect::<Vec<_>>())
+                .map(|subject| async move {
+                    log.last_id(RACING, &subject).await.map(|id| (subject, id))
+                })
+                .buffered(LOOKUPS)
+                .try_collect()
+                .await?;
         self.last_ids.extend(looked_up);
         for message in outgoing {
             let last = self.last_ids.entry(message.subject.clone()).or_default();

@@ -26,7 +26,11 @@ pub(super) enum Keys {
 
 fn parse_env(text: &str) -> Result<String, String> {
     let plain = !text.is_empty() && text.len() <= 8 && text.bytes().all(|b| b.is_ascii_lowercase());
-    if plain { Ok(text.to_owned()) } else { Err("an environment is 1 to 8 of a-z".to_owned()) }
+    if plain {
+        Ok(text.to_owned())
+    } else {
+        Err("an environment is 1 to 8 of a-z".to_owned())
+    }
 }
 
 impl Keys {
@@ -35,8 +39,12 @@ impl Keys {
         let log = nats.connect().await?;
         log.ensure(ACCOUNTS).await?;
         let key = ApiKey::generate(&env)?;
-        log.append(key.issued(&plan, jiff::Timestamp::now().into())).await?;
-        line(format_args!("key {} is valid; this is the only time that it is shown:", key.key_id()));
+        log.append(key.issued(&plan, jiff::Timestamp::now().into()))
+            .await?;
+        line(format_args!(
+            "key {} is valid; this is the only time that it is shown:",
+            key.key_id()
+        ));
         result(format_args!("{}", key.reveal()));
         Ok(Outcome::Done)
     }

@@ -14,6 +14,7 @@ mod serve;
 mod simulate;
 mod verify;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -23,10 +24,19 @@ use crate::log::{Log, LogError};
 
 /// An event-sourced horse racing data service.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = "Example:\n  railbird dev\n  railbird import hkjc-results results/ --nats nats://127.0.0.1:4222")]
+#[command(
+    version,
+    max_term_width = 100,
+    after_help = "Example:\n  railbird dev\n  railbird import hkjc-results results/ --nats nats://127.0.0.1:4222"
+)]
 struct Cli {
     /// What is logged, such as `info` or `railbird=debug,warn`.
-    #[arg(long, global = true, env = "RAILBIRD_LOG", default_value = "warn,railbird=info")]
+    #[arg(
+        long,
+        global = true,
+        env = "RAILBIRD_LOG",
+        default_value = "warn,railbird=info"
+    )]
     log: String,
     /// Log as JSON, a line an entry.
     #[arg(long, global = true, env = "RAILBIRD_LOG_JSON")]
@@ -64,7 +74,13 @@ enum Command {
 #[derive(Debug, Clone, Args)]
 struct Nats {
     /// The address of NATS; credentials may stand in it, as in nats://user:password@host:4222.
-    #[arg(long = "nats", global = true, env = "RAILBIRD_NATS", default_value = "nats://127.0.0.1:4222", hide_env_values = true)]
+    #[arg(
+        long = "nats",
+        global = true,
+        env = "RAILBIRD_NATS",
+        default_value = "nats://127.0.0.1:4222",
+        hide_env_values = true
+    )]
     url: String,
 }
 
@@ -114,7 +130,12 @@ pub fn main() -> ExitCode {
 fn exit_code(error: &anyhow::Error) -> u8 {
     if matches!(error.downcast_ref(), Some(LogError::Unreachable(_))) {
         EXIT_NATS_AWAY
-    } else if error.is::<WrongConfiguration>() || matches!(error.downcast_ref(), Some(LogError::TooOld { .. } | LogError::WrongAddress)) {
+    } else if error.is::<WrongConfiguration>()
+        || matches!(
+            error.downcast_ref(),
+            Some(LogError::TooOld { .. } | LogError::WrongAddress)
+        )
+    {
         EXIT_CONFIGURATION
     } else {
         EXIT_REFUSED
@@ -139,8 +160,15 @@ async fn run(command: Command) -> anyhow::Result<Outcome> {
 
 fn init_logging(cli: &Cli) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&cli.log)?;
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if cli.log_json { logs.json().init() } else { logs.init() }
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    if cli.log_json {
+        logs.json().init()
+    } else {
+        logs.init()
+    }
     std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a task panicked")));
     Ok(())
 }

@@ -37,8 +37,10 @@ pub(super) struct NatsServer {
 impl NatsServer {
     /// Starts a server on loopback, with its store under a folder; port 0 takes a free one.
     pub(super) async fn start(folder: &Path, port: u16) -> anyhow::Result<Self> {
-        let program = std::env::var_os("RAILBIRD_NATS_SERVER").unwrap_or_else(|| "nats-server".into());
-        fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        let program =
+            std::env::var_os("RAILBIRD_NATS_SERVER").unwrap_or_else(|| "nats-server".into());
+        fs::create_dir_all(folder)
+            .with_context(|| format!("{} cannot be made", folder.display()))?;
         fs::write(folder.join("nats.conf"), NATS_CONF)?;
         fs::write(folder.join("dev.conf"), DEV_CONF)?;
         end_leftover(folder).await?;
@@ -47,21 +49,33 @@ impl NatsServer {
         }
         let log_path = folder.join("nats-server.log");
         let log = File::create(&log_path)?;
-        let port = if port == 0 { "-1".to_owned() } else { port.to_string() };
+        let port = if port == 0 {
+            "-1".to_owned()
+        } else {
+            port.to_string()
+        };
         let mut command = Command::new(&program);
         command
-            .arg("--config").arg(folder.join("dev.conf"))
+            .arg("--config")
+            .arg(folder.join("dev.conf"))
             .args(["--addr", "127.0.0.1", "--port", &port])
-            .arg("--store_dir").arg(folder.join("store"))
-            .arg("--ports_file_dir").arg(folder)
-            .arg("--pid").arg(folder.join("nats-server.pid"))
+            .arg("--store_dir")
+            .arg(folder.join("store"))
+            .arg("--ports_file_dir")
+            .arg(folder)
+            .arg("--pid")
+            .arg(folder.join("nats-server.pid"))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
             // Ctrl-C is for this process, which then ends its child in order.
             .process_group(0)
             .kill_on_drop(true);
-        for user in ["RAILBIRD_NATS_PASSWORD", "RAILBIRD_NATS_FEEDER_PASSWORD", "RAILBIRD_NATS_ADMIN_PASSWORD"] {
+        for user in [
+            "RAILBIRD_NATS_PASSWORD",
+            "RAILBIRD_NATS_FEEDER_PASSWORD",
+            "RAILBIRD_NATS_ADMIN_PASSWORD",
+        ] {
             command.env(user, format!("p{}", random_letters(32)?));
         }
         let mut child = command.spawn().map_err(|error| {
@@ -74,7 +88,10 @@ impl NatsServer {
                 return Ok(Self { child, url });
             }
             if let Some(status) = child.try_wait()? {
-                bail!("nats-server ended at once ({status}): {}", last_words(&log_path));
+                bail!(
+                    "nats-server ended at once ({status}): {}",
+                    last_words(&log_path)
+                );
             }
             if Instant::now() > until {
                 bail!("nats-server does not listen: {}", last_words(&log_path));
@@ -93,7 +110,12 @@ impl NatsServer {
 
     /// Asks the server to end, and sees that it does.
     pub(super) async fn stop(mut self) {
-        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw) {
+        if let Some(pid) = self
+            .child
+            .id()
+            .and_then(|pid| i32::try_from(pid).ok())
+            .and_then(rustix::process::Pid::from_raw)
+        {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         if timeout(STOP_TIMEOUT, self.child.wait()).await.is_err() {
@@ -104,19 +126,34 @@ impl NatsServer {
 
 /// A server of an earlier run that was killed may still have the store: it is ended by the id that it wrote down.
 async fn end_leftover(folder: &Path) -> anyhow::Result<()> {
-    let Ok(text) = fs::read_to_string(folder.join("nats-server.pid")) else { return Ok(()) };
-    let Some(pid) = text.trim().parse().ok().and_then(rustix::process::Pid::from_raw) else { return Ok(()) };
+    let Ok(text) = fs::read_to_string(folder.join("nats-server.pid")) else {
+        return Ok(());
+    };
+    let Some(pid) = text
+        .trim()
+        .parse()
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+    else {
+        return Ok(());
+    };
     let command = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
-    let ours = String::from_utf8_lossy(&command).contains(&*folder.join("dev.conf").to_string_lossy());
+    let ours =
+        String::from_utf8_lossy(&command).contains(&*folder.join("dev.conf").to_string_lossy());
     if !ours {
         return Ok(());
     }
-    line(format_args!("a nats-server of an earlier run is still there; ending it"));
+    line(format_args!(
+        "a nats-server of an earlier run is still there; ending it"
+    ));
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     let until = Instant::now() + STOP_TIMEOUT;
     while rustix::process::test_kill_process(pid).is_ok() {
         if Instant::now() > until {
-            bail!("the nats-server of an earlier run (process {}) does not end", pid.as_raw_nonzero());
+            bail!(
+                "the nats-server of an earlier run (process {}) does not end",
+                pid.as_raw_nonzero()
+            );
         }
         sleep(START_POLL).await;
     }
@@ -125,7 +162,9 @@ async fn end_leftover(folder: &Path) -> anyhow::Result<()> {
 
 fn ports_files(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
-    entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.extension().is_some_and(|ext| ext == "ports"))
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|ext| ext == "ports"))
 }
 
 /// The server may still be writing the file.

@@ -17,7 +17,9 @@ const WINDOW: usize = 256;
 
 /// What is published.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  railbird publish events.ndjson\n  my-feed | railbird publish -")]
+#[command(
+    after_help = "Example:\n  railbird publish events.ndjson\n  my-feed | railbird publish -"
+)]
 pub(super) struct Publish {
     /// CloudEvents, a line each; `-` reads standard input.
     file: PathBuf,
@@ -31,7 +33,9 @@ impl Publish {
         let mut input: Box<dyn BufRead> = if name == "-" {
             Box::new(BufReader::new(io::stdin()))
         } else {
-            Box::new(BufReader::new(File::open(&self.file).with_context(|| format!("{name} cannot be read"))?))
+            Box::new(BufReader::new(
+                File::open(&self.file).with_context(|| format!("{name} cannot be read"))?,
+            ))
         };
         let log = self.nats.connect().await?;
         log.state_or_create(RACING).await?;
@@ -39,7 +43,8 @@ impl Publish {
         let (mut summary, mut progress) = (Summary::new(), Progress::new("publishing", 0));
         let mut line = Vec::new();
         for number in 1_u64.. {
-            let whole = read_line(&mut input, &mut line).with_context(|| format!("{name}:{number}"))?;
+            let whole =
+                read_line(&mut input, &mut line).with_context(|| format!("{name}:{number}"))?;
             let Some(whole) = whole else { break };
             if line.iter().all(u8::is_ascii_whitespace) && whole {
                 continue;
@@ -58,7 +63,11 @@ impl Publish {
         log.close().await;
         drop(progress);
         summary.say();
-        Ok(if summary.refused() > 0 { Outcome::Refused } else { Outcome::Done })
+        Ok(if summary.refused() > 0 {
+            Outcome::Refused
+        } else {
+            Outcome::Done
+        })
     }
 }
 
@@ -97,8 +106,14 @@ fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<Option<b
 /// A line as it goes to the log: the very bytes, on the subject that they ask for.
 fn check(line: &[u8], whole: bool) -> Result<Outgoing, String> {
     if !whole {
-        return Err(format!("more than {EVENT_BYTES_MAX} bytes, no event is so large"));
+        return Err(format!(
+            "more than {EVENT_BYTES_MAX} bytes, no event is so large"
+        ));
     }
     let envelope = Envelope::from_json(line).map_err(|error| error.to_string())?;
-    Ok(Outgoing { subject: envelope.event.subject().to_string(), id: envelope.id, payload: line.to_vec() })
+    Ok(Outgoing {
+        subject: envelope.event.subject().to_string(),
+        id: envelope.id,
+        payload: line.to_vec(),
+    })
 }

@@ -29,7 +29,10 @@ impl Rebuild {
         let (admin, began) = (Admin(self.admin), Instant::now());
         let status = admin.get("/status").await?;
         let before = count(&status);
-        let total = status.pointer("/log/seq").and_then(Value::as_u64).unwrap_or(0);
+        let total = status
+            .pointer("/log/seq")
+            .and_then(Value::as_u64)
+            .unwrap_or(0);
         admin.post("/rebuild").await?;
         let mut progress = Progress::new("rebuilding", total);
         loop {
@@ -39,12 +42,19 @@ impl Rebuild {
                 progress.set(seq);
             } else if count(&status) > before {
                 break;
-            } else if status.pointer("/rebuild").is_some_and(Value::is_null) && began.elapsed() > POLL_EVERY * 10 {
-                bail!("the rebuild failed, and the live views stay in force; the service's log says why");
+            } else if status.pointer("/rebuild").is_some_and(Value::is_null)
+                && began.elapsed() > POLL_EVERY * 10
+            {
+                bail!(
+                    "the rebuild failed, and the live views stay in force; the service's log says why"
+                );
             }
         }
         drop(progress);
-        result(format_args!("rebuilt {total} events in {:.1} s; the new views are in force", began.elapsed().as_secs_f64()));
+        result(format_args!(
+            "rebuilt {total} events in {:.1} s; the new views are in force",
+            began.elapsed().as_secs_f64()
+        ));
         Ok(Outcome::Done)
     }
 }

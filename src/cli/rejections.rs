@@ -35,9 +35,15 @@ impl Rejections {
         let mut after = 0;
         loop {
             let page = admin.get(&format!("/rejections?after={after}")).await?;
-            let rejections = page.get("rejections").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            let rejections = page
+                .get("rejections")
+                .and_then(Value::as_array)
+                .map_or(&[][..], Vec::as_slice);
             for rejection in rejections {
-                after = rejection.get("seq").and_then(Value::as_u64).unwrap_or(after);
+                after = rejection
+                    .get("seq")
+                    .and_then(Value::as_u64)
+                    .unwrap_or(after);
                 self.print(rejection);
             }
             if rejections.is_empty() {
@@ -53,10 +59,25 @@ impl Rejections {
         if self.json {
             return result(format_args!("{rejection}"));
         }
-        let text = |name: &str| rejection.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let seq = rejection.get("seq").and_then(Value::as_u64).unwrap_or_default();
+        let text = |name: &str| {
+            rejection
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let seq = rejection
+            .get("seq")
+            .and_then(Value::as_u64)
+            .unwrap_or_default();
         let source = text("source");
         let source = if source.is_empty() { "?" } else { &source };
-        result(format_args!("{seq} {} {} from {source}: {} ({})", text("recorded_at"), text("subject"), text("reason"), text("code")));
+        result(format_args!(
+            "{seq} {} {} from {source}: {} ({})",
+            text("recorded_at"),
+            text("subject"),
+            text("reason"),
+            text("code")
+        ));
     }
 }

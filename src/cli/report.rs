@@ -36,14 +36,26 @@ pub(super) struct Progress {
 impl Progress {
     /// Of a known total, or 0 where it is not known.
     pub(super) fn new(what: &'static str, total: u64) -> Self {
-        let bar = if total == 0 { ProgressBar::no_length() } else { ProgressBar::new(total) };
+        let bar = if total == 0 {
+            ProgressBar::no_length()
+        } else {
+            ProgressBar::new(total)
+        };
         bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-        let template = if total == 0 { "{msg} {human_pos} ({per_sec})" } else { "{msg} {wide_bar} {human_pos}/{human_len} ({per_sec})" };
+        let template = if total == 0 {
+            "{msg} {human_pos} ({per_sec})"
+        } else {
+            "{msg} {wide_bar} {human_pos}/{human_len} ({per_sec})"
+        };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         bar.set_message(what);
-        Self { bar, what, said_at: Instant::now() }
+        Self {
+            bar,
+            what,
+            said_at: Instant::now(),
+        }
     }
 
     pub(super) fn set(&mut self, position: u64) {
@@ -79,7 +91,15 @@ pub(super) struct Summary {
 
 impl Summary {
     pub(super) fn new() -> Self {
-        Self { began: Instant::now(), read: 0, published: 0, duplicates: 0, refused: 0, notes: 0, reasons: Vec::new() }
+        Self {
+            began: Instant::now(),
+            read: 0,
+            published: 0,
+            duplicates: 0,
+            refused: 0,
+            notes: 0,
+            reasons: Vec::new(),
+        }
     }
 
     /// Counts a refusal, and keeps the first reasons.
@@ -120,7 +140,14 @@ impl Summary {
             result(format_args!("refused: and {more} more"));
         }
         let seconds = self.began.elapsed().as_secs_f64();
-        let Self { read, published, duplicates, refused, notes, .. } = self;
+        let Self {
+            read,
+            published,
+            duplicates,
+            refused,
+            notes,
+            ..
+        } = self;
         let rate = *read as f64 / seconds.max(0.001);
         result(format_args!(
             "{read} read, {published} published, {duplicates} duplicates, {refused} refused, {notes} notes, {seconds:.1} s, {rate:.0} events/s"

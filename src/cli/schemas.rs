@@ -22,7 +22,8 @@ pub(super) struct Schemas {
 
 impl Schemas {
     pub(super) fn run(self) -> anyhow::Result<Outcome> {
-        fs::create_dir_all(&self.out).with_context(|| format!("{} cannot be made", self.out.display()))?;
+        fs::create_dir_all(&self.out)
+            .with_context(|| format!("{} cannot be made", self.out.display()))?;
         for schema in events::schemas() {
             self.write(&schema.name, &schema.schema)?;
         }
@@ -32,7 +33,8 @@ impl Schemas {
 
     fn write(&self, name: &str, value: &Value) -> anyhow::Result<()> {
         let path = self.out.join(name);
-        fs::write(&path, format!("{value:#}\n")).with_context(|| format!("{} cannot be written", path.display()))?;
+        fs::write(&path, format!("{value:#}\n"))
+            .with_context(|| format!("{} cannot be written", path.display()))?;
         result(format_args!("{}", path.display()));
         Ok(())
     }

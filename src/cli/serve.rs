@@ -53,7 +53,9 @@ impl Answering {
 
 /// Where the log is, where the views lie, and how strict to be.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  railbird serve --nats nats://railbird:$PASSWORD@nats:4222 --data /var/lib/railbird --http 0.0.0.0:8080")]
+#[command(
+    after_help = "Example:\n  railbird serve --nats nats://railbird:$PASSWORD@nats:4222 --data /var/lib/railbird --http 0.0.0.0:8080"
+)]
 pub(super) struct Serve {
     #[command(flatten)]
     nats: Nats,
@@ -94,14 +96,25 @@ impl Serve {
 
 /// Says whether the server acknowledges only what is on disk, once it is there.
 async fn check_durability(log: &Log, production: bool) -> Result<(), WrongConfiguration> {
-    let connected = log.connection().wait_for(|connection| connection.up).await.is_ok();
+    let connected = log
+        .connection()
+        .wait_for(|connection| connection.up)
+        .await
+        .is_ok();
     match log.syncs_always().await {
         Some(true) => {}
         Some(false) if production => {
-            return Err(WrongConfiguration("this nats-server acknowledges what is not on disk: set sync_interval to always".to_owned()));
+            return Err(WrongConfiguration(
+                "this nats-server acknowledges what is not on disk: set sync_interval to always"
+                    .to_owned(),
+            ));
         }
-        Some(false) => tracing::warn!("this nats-server acknowledges what is not on disk: set sync_interval to always"),
-        None if connected => tracing::warn!("it cannot be seen whether this nats-server syncs always; see docs/operating.md"),
+        Some(false) => tracing::warn!(
+            "this nats-server acknowledges what is not on disk: set sync_interval to always"
+        ),
+        None if connected => tracing::warn!(
+            "it cannot be seen whether this nats-server syncs always; see docs/operating.md"
+        ),
         None => {}
     }
     Ok(())

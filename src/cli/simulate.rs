@@ -13,10 +13,7 @@ use super::{Nats, Outcome};
 use crate::clock::Clock;
 use crate::log::{Log, Outgoing, RACING};
 use crate::shutdown::{Shutdown, shutdown, signalled};
-use crate::simulate::{Meeting, script};
-
-/// The venues of meetings that are made up.
-pub(super) const DEMO_VENUES: [(&str, &str); 3] = [("RB", "Railbird Park"), ("GL", "Gallery Downs"), ("MW", "Millwater")];
+use crate::simulate::{Meeting, VENUES, script};
 
 /// Messages under way at a time.
 const WINDOW: usize = 256;
@@ -63,12 +60,14 @@ impl Simulate {
         };
         let log = self.nats.connect().await?;
         log.state_or_create(RACING).await?;
-        let (code, name) = DEMO_VENUES[0];
+        let (code, name) = VENUES[0];
         let mut player = Player::new(&log, date, code, name)?;
         player.meeting.races = self.races;
         player.meeting.seed = self.seed;
         let (trigger, ending) = shutdown();
-        let mut playing = std::pin::pin!(player.play(self.speed, Timestamp::now(), 0, &ending));
+        let events = script(&player.meeting, Timestamp::now(), self.speed);
+        let progress = Progress::new("simulating", events.len() as u64);
+        let mut playing = std::pin::pin!(player.play(events, Some(progress), &ending));
         let summary = tokio::select! {
             summary = &mut playing => summary?,
             signalled = signalled() => {
@@ -90,32 +89,58 @@ pub(super) struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    pub(super) fn new(log: &'a Log, date: RacingDate, code: &str, name: &str) -> Result<Self, ParseError> {
-        let meeting = Meeting { date, venue: VenueCode::parse(code)?, venue_name: Text::parse(name)?, races: 8, seed: 1 };
+    pub(super) fn new(
+        log: &'a Log,
+        date: RacingDate,
+        code: &str,
+        name: &str,
+    ) -> Result<Self, ParseError> {
+        let meeting = Meeting {
+            date,
+            venue: VenueCode::parse(code)?,
+            venue_name: Text::parse(name)?,
+            races: 8,
+            seed: 1,
+        };
         Ok(Self { log, meeting })
     }
 
     /// Goes on where an earlier run stopped, as if no time had passed since.
     pub(super) async fn resume(&self, speed: f64, ending: &Shutdown) -> anyhow::Result<()> {
-        let events: Vec<_> = script(&self.meeting, Timestamp::UNIX_EPOCH, speed).into_iter().collect();
-        let subjects: BTreeSet<String> = events.iter().map(|(_, e)| e.event.subject().to_string()).collect();
+        let events = script(&self.meeting, Timestamp::UNIX_EPOCH, speed);
+        let subjects: BTreeSet<String> = events
+            .iter()
+            .map(|(_, e)| e.event.subject().to_string())
+            .collect();
         let mut said = HashSet::new();
         for subject in subjects {
             said.extend(self.log.last_id(RACING, &subject).await?);
         }
-        let next = events.iter().rposition(|(_, e)| said.contains(&e.id)).map_or(0, |last| last + 1);
-        let Some((offset, _)) = events.get(next) else { return Ok(()) };
+        let next = events
+            .iter()
+            .rposition(|(_, e)| said.contains(&e.id))
+            .map_or(0, |last| last + 1);
+        let Some((offset, _)) = events.get(next) else {
+            return Ok(());
+        };
         let start = Timestamp::now() - SignedDuration::try_from(*offset)?;
-        self.play(speed, start, next, ending).await?;
+        let rest = script(&self.meeting, start, speed).split_off(next);
+        self.play(rest, None, ending).await?;
         Ok(())
     }
 
-    async fn play(&self, speed: f64, start: Timestamp, from: usize, ending: &Shutdown) -> anyhow::Result<Summary> {
-        let mut ending = ending.clone();
-        let events: Vec<(Duration, Envelope)> = script(&self.meeting, start, speed).into_iter().skip(from).collect();
-        let (mut summary, mut progress) = (Summary::new(), Progress::new("simulating", events.len() as u64));
+    async fn play(
+        &self,
+        events: Vec<(Duration, Envelope)>,
+        mut progress: Option<Progress>,
+        ending: &Shutdown,
+    ) -> anyhow::Result<Summary> {
+        let (mut summary, mut ending) = (Summary::new(), ending.clone());
         let mut appender = self.log.appender(WINDOW);
-        let first = events.first().map(|(offset, _)| *offset).unwrap_or_default();
+        let first = events
+            .first()
+            .map(|(offset, _)| *offset)
+            .unwrap_or_default();
         let began = Instant::now();
         for (offset, envelope) in events {
             let due = began + offset.saturating_sub(first);
@@ -131,7 +156,9 @@ impl<'a> Player<'a> {
             for appended in appender.take_done() {
                 summary.count(appended);
             }
-            progress.set(summary.read);
+            if let Some(progress) = &mut progress {
+                progress.set(summary.read);
+            }
         }
         for appended in appender.finish().await? {
             summary.count(appended);

@@ -21,7 +21,9 @@ const KEYS_SHOWN: usize = 20;
 
 /// What is compared with a fresh fold.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  railbird verify --admin 127.0.0.1:9090\n  railbird verify --data /var/lib/railbird")]
+#[command(
+    after_help = "Example:\n  railbird verify --admin 127.0.0.1:9090\n  railbird verify --data /var/lib/railbird"
+)]
 pub(super) struct Verify {
     #[command(flatten)]
     nats: Nats,
@@ -63,10 +65,16 @@ impl Verify {
         let fresh = fold(&log, &found, &scratch.0).await?;
         let (views, digest) = fresh.recount()?;
         if digest == found.digest {
-            result(format_args!("{views} views at event {} equal a fresh fold: {digest}", found.seq));
+            result(format_args!(
+                "{views} views at event {} equal a fresh fold: {digest}",
+                found.seq
+            ));
             return Ok(Outcome::Done);
         }
-        result(format_args!("the views at event {} do not equal a fresh fold: {} is not {digest}", found.seq, found.digest));
+        result(format_args!(
+            "the views at event {} do not equal a fresh fold: {} is not {digest}",
+            found.seq, found.digest
+        ));
         match (at_rest, self.views.admin) {
             (Some(views), _) => say_differences(&hashes(&fresh)?, &hashes(&views.current())?),
             (None, Some(admin)) => {
@@ -80,7 +88,9 @@ impl Verify {
                     .await?;
                 live.retain(|key, _| !key.starts_with(keys::META));
                 if live_digest(Admin(admin)).await?.seq != found.seq {
-                    result(format_args!("the service has moved on since: some of what follows may be newer, not wrong"));
+                    result(format_args!(
+                        "the service has moved on since: some of what follows may be newer, not wrong"
+                    ));
                 }
                 say_differences(&hashes(&fresh)?, &live);
             }
@@ -96,23 +106,41 @@ fn open(data: &Path) -> anyhow::Result<Views> {
     }
     let views = Views::open(data)?;
     let note = views.note();
-    if note.is_empty() { Ok(views) } else { bail!("{note}") }
+    if note.is_empty() {
+        Ok(views)
+    } else {
+        bail!("{note}")
+    }
 }
 
 /// The digest of the bytes themselves, without trusting the one that stands beside them.
 fn at_rest_digest(store: &Store) -> anyhow::Result<Found> {
     let checkpoint = store.checkpoint().context("there are no views yet")?;
     let (_, digest) = store.recount()?;
-    Ok(Found { log: checkpoint.log, seq: checkpoint.seq, digest })
+    Ok(Found {
+        log: checkpoint.log,
+        seq: checkpoint.seq,
+        digest,
+    })
 }
 
 async fn live_digest(admin: Admin) -> anyhow::Result<Found> {
     let answer = admin.get("/digest").await?;
-    let log = answer.get("log").cloned().context("the service says no log")?;
+    let log = answer
+        .get("log")
+        .cloned()
+        .context("the service says no log")?;
     Ok(Found {
         log: serde_json::from_value(log)?,
-        seq: answer.get("seq").and_then(Value::as_u64).context("the service says no seq")?,
-        digest: answer.get("digest").and_then(Value::as_str).and_then(Digest::parse).context("the service says no digest")?,
+        seq: answer
+            .get("seq")
+            .and_then(Value::as_u64)
+            .context("the service says no seq")?,
+        digest: answer
+            .get("digest")
+            .and_then(Value::as_str)
+            .and_then(Digest::parse)
+            .context("the service says no digest")?,
     })
 }
 
@@ -120,15 +148,31 @@ async fn live_digest(admin: Admin) -> anyhow::Result<Found> {
 async fn fold(log: &Log, found: &Found, folder: &Path) -> anyhow::Result<Arc<Store>> {
     let state = log.state(RACING).await?;
     if state.identity != found.log {
-        bail!("the views are of another log: {} {}, not {} {}", found.log.name, found.log.created, state.identity.name, state.identity.created);
+        bail!(
+            "the views are of another log: {} {}, not {} {}",
+            found.log.name,
+            found.log.created,
+            state.identity.name,
+            state.identity.created
+        );
     }
     let store = Arc::new(Store::open(folder)?);
     let mut projection = Projection::new(Arc::clone(&store), state.identity.clone());
-    let mut reader = log.reader(RACING, Place { log: state.identity, seq: 0, recorded_at: None });
+    let mut reader = log.reader(
+        RACING,
+        Place {
+            log: state.identity,
+            seq: 0,
+            recorded_at: None,
+        },
+    );
     let mut progress = Progress::new("folding", found.seq);
     while projection.checkpoint().seq < found.seq {
         let batch = reader.next().await?;
-        let wanted = batch.messages.iter().take_while(|message| message.seq <= found.seq);
+        let wanted = batch
+            .messages
+            .iter()
+            .take_while(|message| message.seq <= found.seq);
         projection.step(wanted.map(LogMessage::as_message), false)?;
         progress.set(projection.checkpoint().seq);
     }
@@ -147,9 +191,18 @@ fn hashes(store: &Store) -> anyhow::Result<BTreeMap<String, String>> {
 }
 
 fn say_differences(expected: &BTreeMap<String, String>, found: &BTreeMap<String, String>) {
-    let missing = expected.keys().filter(|key| !found.contains_key(*key)).map(|key| ("missing", key));
-    let strange = found.keys().filter(|key| !expected.contains_key(*key)).map(|key| ("not in the fold", key));
-    let differing = expected.iter().filter(|(key, hash)| found.get(*key).is_some_and(|other| other != *hash)).map(|(key, _)| ("differs", key));
+    let missing = expected
+        .keys()
+        .filter(|key| !found.contains_key(*key))
+        .map(|key| ("missing", key));
+    let strange = found
+        .keys()
+        .filter(|key| !expected.contains_key(*key))
+        .map(|key| ("not in the fold", key));
+    let differing = expected
+        .iter()
+        .filter(|(key, hash)| found.get(*key).is_some_and(|other| other != *hash))
+        .map(|(key, _)| ("differs", key));
     let all: Vec<_> = missing.chain(strange).chain(differing).collect();
     for (what, key) in all.iter().take(KEYS_SHOWN) {
         result(format_args!("{key}: {what}"));
@@ -164,7 +217,8 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("railbird-verify-{}", uuid::Uuid::now_v7().simple()));
+        let path =
+            std::env::temp_dir().join(format!("railbird-verify-{}", uuid::Uuid::now_v7().simple()));
         std::fs::create_dir_all(&path)?;
         Ok(Self(path))
     }

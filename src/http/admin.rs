@@ -39,8 +39,15 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 async fn render_metrics(State(app): State<Arc<App>>) -> Response {
-    metrics::sizes(app.views.current().size_on_disk().unwrap_or(0), app.keys.len());
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics::render()).into_response()
+    metrics::sizes(
+        app.views.current().size_on_disk().unwrap_or(0),
+        app.keys.len(),
+    );
+    (
+        [(CONTENT_TYPE, "text/plain; version=0.0.4")],
+        metrics::render(),
+    )
+        .into_response()
 }
 
 async fn status(State(app): State<Arc<App>>) -> Json<Value> {
@@ -51,12 +58,21 @@ async fn status(State(app): State<Arc<App>>) -> Json<Value> {
 async fn rejections(State(app): State<Arc<App>>, args: Args) -> Result<Response, ApiError> {
     let after = match args.get("after") {
         None => 0,
-        Some(text) => text.parse().map_err(|_| ApiError::InvalidParameter("after is a sequence number".to_owned()))?,
+        Some(text) => text
+            .parse()
+            .map_err(|_| ApiError::InvalidParameter("after is a sequence number".to_owned()))?,
     };
     let store = app.views.current();
-    let rows = store.range(&keys::rejection(u64::saturating_add(after, 1)), &format!("{}~", keys::REJECTIONS));
+    let rows = store.range(
+        &keys::rejection(u64::saturating_add(after, 1)),
+        &format!("{}~", keys::REJECTIONS),
+    );
     let mut body = b"{\"rejections\":[".to_vec();
-    append_rows(&mut body, rows.take(REJECTIONS_MAX).map(|row| row.map(|(_, view)| view)))?;
+    append_rows(
+        &mut body,
+        rows.take(REJECTIONS_MAX)
+            .map(|row| row.map(|(_, view)| view)),
+    )?;
     body.extend_from_slice(b"]}");
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
@@ -65,14 +81,19 @@ async fn rebuild(State(app): State<Arc<App>>) -> Response {
     if app.projector.rebuild() {
         (StatusCode::ACCEPTED, Json(json!({ "rebuild": "begun" }))).into_response()
     } else {
-        (StatusCode::CONFLICT, Json(json!({ "error": "conflict", "message": "A rebuild is under way" }))).into_response()
+        (
+            StatusCode::CONFLICT,
+            Json(json!({ "error": "conflict", "message": "A rebuild is under way" })),
+        )
+            .into_response()
     }
 }
 
 /// The checkpoint of the views, with the digest of all of them.
 async fn digest(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let checkpoint = app.views.current().checkpoint();
-    let checkpoint = checkpoint.ok_or_else(|| ApiError::NotFound("There are no views yet".to_owned()))?;
+    let checkpoint =
+        checkpoint.ok_or_else(|| ApiError::NotFound("There are no views yet".to_owned()))?;
     Ok(Json(json!({
         "log": checkpoint.log,
         "seq": checkpoint.seq,

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams};
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK, TRANSFER_ENCODING};
+use axum::http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK,
+    TRANSFER_ENCODING,
+};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
@@ -43,7 +46,11 @@ impl FromRequestParts<Arc<App>> for Call {
         }
         let store = app.ready_store()?;
         let seq = store.seq();
-        Ok(Self { store, seq, if_none_match: parts.headers.get(IF_NONE_MATCH).cloned() })
+        Ok(Self {
+            store,
+            seq,
+            if_none_match: parts.headers.get(IF_NONE_MATCH).cloned(),
+        })
     }
 }
 
@@ -58,8 +65,14 @@ impl Call {
     #[must_use]
     pub(super) fn answer_with_links(self, json: Vec<u8>, links: Vec<String>) -> Response {
         let tag = entity_tag(&json);
-        let fresh = self.if_none_match.is_some_and(|have| matches_tag(&have, &tag));
-        let mut response = Response::new(if fresh { Body::empty() } else { Body::from(json) });
+        let fresh = self
+            .if_none_match
+            .is_some_and(|have| matches_tag(&have, &tag));
+        let mut response = Response::new(if fresh {
+            Body::empty()
+        } else {
+            Body::from(json)
+        });
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
@@ -83,7 +96,9 @@ impl Call {
 fn entity_tag(json: &[u8]) -> String {
     let hash = blake3::hash(json);
     let (first, _) = hash.as_bytes().split_at(8);
-    let short = first.iter().fold(0_u64, |n, byte| n << 8 | u64::from(*byte));
+    let short = first
+        .iter()
+        .fold(0_u64, |n, byte| n << 8 | u64::from(*byte));
     format!("W/\"{short:016x}\"")
 }
 
@@ -91,7 +106,8 @@ fn entity_tag(json: &[u8]) -> String {
 fn matches_tag(have: &HeaderValue, tag: &str) -> bool {
     let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let wanted = opaque(tag);
-    have.to_str().is_ok_and(|have| have.trim() == "*" || have.split(',').any(|tag| opaque(tag) == wanted))
+    have.to_str()
+        .is_ok_and(|have| have.trim() == "*" || have.split(',').any(|tag| opaque(tag) == wanted))
 }
 
 fn takes_json(headers: &HeaderMap) -> bool {
@@ -99,11 +115,18 @@ fn takes_json(headers: &HeaderMap) -> bool {
     if accepts.peek().is_none() {
         return true;
     }
-    accepts.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
-        let mut parts = range.split(';').map(str::trim);
-        let json = matches!(parts.next(), Some("*/*" | "application/*" | "application/json" | ""));
-        json && !parts.any(|parameter| matches!(parameter, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
-    })
+    accepts
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            let json = matches!(
+                parts.next(),
+                Some("*/*" | "application/*" | "application/json" | "")
+            );
+            json && !parts
+                .any(|parameter| matches!(parameter, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+        })
 }
 
 /// Holds a request to the bounds that apply before anything is looked up.
@@ -112,7 +135,10 @@ pub(super) fn check_size(parts: &Parts) -> Result<(), ApiError> {
     if uri.path().len() + uri.query().map_or(0, str::len) > URI_BYTES_MAX {
         return Err(ApiError::UriTooLong);
     }
-    let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let length = parts
+        .headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if length.unwrap_or(0) > BODY_BYTES_MAX || parts.headers.contains_key(TRANSFER_ENCODING) {
         return Err(ApiError::BodyTooLarge);
     }
@@ -128,13 +154,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let params = RawPathParams::from_request_parts(parts, state).await;
-        params.map(Self).map_err(|_| ApiError::InvalidParameter("The path is not UTF-8".to_owned()))
+        params
+            .map(Self)
+            .map_err(|_| ApiError::InvalidParameter("The path is not UTF-8".to_owned()))
     }
 }
 
 impl Params {
     fn get(&self, name: &str) -> &str {
-        self.0.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
+        self.0
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map_or("", |(_, value)| value)
     }
 
     /// The `{date}`.
@@ -174,7 +205,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Args {
             return Ok(Self(Vec::new()));
         }
         let query = axum::extract::Query::from_request_parts(parts, state).await;
-        query.map(|q| Self(q.0)).map_err(|e| ApiError::InvalidParameter(format!("The query cannot be read: {}", e.body_text())))
+        query.map(|q| Self(q.0)).map_err(|e| {
+            ApiError::InvalidParameter(format!("The query cannot be read: {}", e.body_text()))
+        })
     }
 }
 
@@ -182,7 +215,10 @@ impl Args {
     /// A parameter, if it is there.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// A date, if it is there.
@@ -190,7 +226,10 @@ impl Args {
     /// # Errors
     /// It is none.
     pub fn date(&self, name: &str) -> Result<Option<RacingDate>, ApiError> {
-        self.get(name).map(RacingDate::parse).transpose().map_err(ApiError::InvalidDate)
+        self.get(name)
+            .map(RacingDate::parse)
+            .transpose()
+            .map_err(ApiError::InvalidDate)
     }
 }
 
@@ -202,7 +241,9 @@ impl App {
     pub fn authorize<'a>(&self, key: Option<&'a str>) -> Result<&'a str, ApiError> {
         match key.and_then(|key| self.keys.check(key)) {
             Some(key_id) => Ok(key_id),
-            None if key.is_some() && !self.keys_loaded() => Err(ApiError::NotReady("The keys have not been read from the log yet")),
+            None if key.is_some() && !self.keys_loaded() => Err(ApiError::NotReady(
+                "The keys have not been read from the log yet",
+            )),
             None => Err(ApiError::Unauthorized),
         }
     }
@@ -214,8 +255,12 @@ impl App {
     pub fn ready_store(&self) -> Result<Arc<Store>, ApiError> {
         match self.projector.status.borrow().phase {
             Phase::Live => Ok(self.views.current()),
-            Phase::CatchingUp => Err(ApiError::NotReady("The views are catching up with the log; see /readyz")),
-            Phase::WaitingForLog => Err(ApiError::NotReady("The log cannot be reached yet; see /readyz")),
+            Phase::CatchingUp => Err(ApiError::NotReady(
+                "The views are catching up with the log; see /readyz",
+            )),
+            Phase::WaitingForLog => Err(ApiError::NotReady(
+                "The log cannot be reached yet; see /readyz",
+            )),
         }
     }
 }

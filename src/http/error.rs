@@ -8,7 +8,8 @@ use events::ParseError;
 use projections::StoreError;
 
 /// The body of every 401, to the byte: clients depend on it.
-pub const UNAUTHORIZED_BODY: &str = r#"{"error":"unauthorized","message":"Invalid or missing API key"}"#;
+pub const UNAUTHORIZED_BODY: &str =
+    r#"{"error":"unauthorized","message":"Invalid or missing API key"}"#;
 
 /// How long a client waits before it asks a service again that is not ready.
 const RETRY_AFTER_SECONDS: u32 = 2;
@@ -51,20 +52,54 @@ impl From<StoreError> for ApiError {
 impl ApiError {
     fn parts(&self) -> (StatusCode, &'static str, String) {
         match self {
-            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized", "Invalid or missing API key".to_owned()),
+            Self::Unauthorized => (
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                "Invalid or missing API key".to_owned(),
+            ),
             Self::InvalidDate(error) => (StatusCode::BAD_REQUEST, "invalid_date", sentence(error)),
-            Self::InvalidRaceNumber(error) => (StatusCode::BAD_REQUEST, "invalid_race_number", sentence(error)),
-            Self::InvalidHorseNo(error) => (StatusCode::BAD_REQUEST, "invalid_horse_no", sentence(error)),
-            Self::InvalidParameter(what) => (StatusCode::BAD_REQUEST, "invalid_parameter", what.clone()),
-            Self::NotFound(what) => (StatusCode::NOT_FOUND, "not_found", what.clone()),
-            Self::MethodNotAllowed => {
-                (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Only GET and HEAD are allowed here".to_owned())
+            Self::InvalidRaceNumber(error) => (
+                StatusCode::BAD_REQUEST,
+                "invalid_race_number",
+                sentence(error),
+            ),
+            Self::InvalidHorseNo(error) => {
+                (StatusCode::BAD_REQUEST, "invalid_horse_no", sentence(error))
             }
-            Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not_acceptable", "Answers are application/json".to_owned()),
-            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "A GET request needs no body".to_owned()),
-            Self::UriTooLong => (StatusCode::URI_TOO_LONG, "uri_too_long", "The path and query are too long".to_owned()),
-            Self::NotReady(why) => (StatusCode::SERVICE_UNAVAILABLE, "not_ready", (*why).to_owned()),
-            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong here".to_owned()),
+            Self::InvalidParameter(what) => {
+                (StatusCode::BAD_REQUEST, "invalid_parameter", what.clone())
+            }
+            Self::NotFound(what) => (StatusCode::NOT_FOUND, "not_found", what.clone()),
+            Self::MethodNotAllowed => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                "Only GET and HEAD are allowed here".to_owned(),
+            ),
+            Self::NotAcceptable => (
+                StatusCode::NOT_ACCEPTABLE,
+                "not_acceptable",
+                "Answers are application/json".to_owned(),
+            ),
+            Self::BodyTooLarge => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "payload_too_large",
+                "A GET request needs no body".to_owned(),
+            ),
+            Self::UriTooLong => (
+                StatusCode::URI_TOO_LONG,
+                "uri_too_long",
+                "The path and query are too long".to_owned(),
+            ),
+            Self::NotReady(why) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not_ready",
+                (*why).to_owned(),
+            ),
+            Self::Internal(_) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal",
+                "Something went wrong here".to_owned(),
+            ),
         }
     }
 }
@@ -73,7 +108,10 @@ impl ApiError {
 fn sentence(error: &ParseError) -> String {
     let text = error.to_string();
     let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
 }
 
 impl IntoResponse for ApiError {

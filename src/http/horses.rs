@@ -18,20 +18,34 @@ use crate::app::App;
 const FORM_LIMIT_MAX: usize = 1000;
 
 pub(super) fn router() -> Router<Arc<App>> {
-    Router::new().route("/horses/{horse_no}", get(profile)).route("/horses/{horse_no}/form", get(form))
+    Router::new()
+        .route("/horses/{horse_no}", get(profile))
+        .route("/horses/{horse_no}/form", get(form))
 }
 
-async fn profile(call: Call, State(app): State<Arc<App>>, params: Params) -> Result<Response, ApiError> {
+async fn profile(
+    call: Call,
+    State(app): State<Arc<App>>,
+    params: Params,
+) -> Result<Response, ApiError> {
     let json = find(&app, &call.store, &params.horse_no()?)?;
     Ok(call.answer(json))
 }
 
 fn find(app: &App, store: &Store, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
-    let value = store.get(&keys::profile(horse_no))?.ok_or_else(|| ApiError::NotFound(format!("No horse {horse_no} is known")))?;
-    horse_profile::serve(&value, app.clock.today()).ok_or_else(|| ApiError::Internal(format!("{horse_no}'s profile is damaged")))
+    let value = store
+        .get(&keys::profile(horse_no))?
+        .ok_or_else(|| ApiError::NotFound(format!("No horse {horse_no} is known")))?;
+    horse_profile::serve(&value, app.clock.today())
+        .ok_or_else(|| ApiError::Internal(format!("{horse_no}'s profile is damaged")))
 }
 
-async fn form(call: Call, State(app): State<Arc<App>>, params: Params, args: Args) -> Result<Response, ApiError> {
+async fn form(
+    call: Call,
+    State(app): State<Arc<App>>,
+    params: Params,
+    args: Args,
+) -> Result<Response, ApiError> {
     #[derive(serde::Deserialize)]
     struct Named {
         horse_name: String,
@@ -43,7 +57,10 @@ async fn form(call: Call, State(app): State<Arc<App>>, params: Params, args: Arg
         .map_err(|e| ApiError::Internal(e.to_string()))?;
 
     let all = keys::form(&horse_no);
-    let end = before.map_or_else(|| format!("{all}~"), |date| keys::form_from(&horse_no, date));
+    let end = before.map_or_else(
+        || format!("{all}~"),
+        |date| keys::form_from(&horse_no, date),
+    );
     let (mut placed, mut unplaced) = (Vec::new(), Vec::new());
     for row in call.store.range(&all, &end).rev() {
         let (_, value) = row?;
@@ -59,7 +76,8 @@ async fn form(call: Call, State(app): State<Arc<App>>, params: Params, args: Arg
     }
 
     let name = serde_json::to_string(&horse_name).map_err(|e| ApiError::Internal(e.to_string()))?;
-    let mut body = format!(r#"{{"horse_no":"{horse_no}","horse_name":{name},"form":["#).into_bytes();
+    let mut body =
+        format!(r#"{{"horse_no":"{horse_no}","horse_name":{name},"form":["#).into_bytes();
     append(&mut body, &placed);
     body.extend_from_slice(br#"],"unplaced":["#);
     append(&mut body, &unplaced);
@@ -77,9 +95,13 @@ fn append(body: &mut Vec<u8>, rows: &[projections::View]) {
 }
 
 fn limit(args: &Args) -> Result<usize, ApiError> {
-    let Some(text) = args.get("limit") else { return Ok(usize::MAX) };
+    let Some(text) = args.get("limit") else {
+        return Ok(usize::MAX);
+    };
     match text.parse() {
         Ok(limit) if (1..=FORM_LIMIT_MAX).contains(&limit) => Ok(limit),
-        _ => Err(ApiError::InvalidParameter(format!("limit is 1 to {FORM_LIMIT_MAX}"))),
+        _ => Err(ApiError::InvalidParameter(format!(
+            "limit is 1 to {FORM_LIMIT_MAX}"
+        ))),
     }
 }

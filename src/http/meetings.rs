@@ -27,15 +27,27 @@ async fn list(call: Call, args: Args) -> Result<Response, ApiError> {
         return Err(ApiError::InvalidParameter("from is after to".to_owned()));
     }
     let first = from.map_or_else(|| keys::MEETINGS.to_owned(), keys::meetings_of);
-    let end = to.map_or_else(|| format!("{}~", keys::MEETINGS), |to| format!("{}~", keys::meetings_of(to)));
+    let end = to.map_or_else(
+        || format!("{}~", keys::MEETINGS),
+        |to| format!("{}~", keys::meetings_of(to)),
+    );
     let mut body = b"{\"meetings\":[".to_vec();
-    append_rows(&mut body, call.store.range(&first, &end).take(MEETINGS_MAX).map(|row| row.map(|(_, view)| view)))?;
+    append_rows(
+        &mut body,
+        call.store
+            .range(&first, &end)
+            .take(MEETINGS_MAX)
+            .map(|row| row.map(|(_, view)| view)),
+    )?;
     body.extend_from_slice(b"]}");
     Ok(call.answer(body))
 }
 
 /// Appends views with commas between them.
-pub(super) fn append_rows<V: AsRef<[u8]>, E>(body: &mut Vec<u8>, rows: impl Iterator<Item = Result<V, E>>) -> Result<(), E> {
+pub(super) fn append_rows<V: AsRef<[u8]>, E>(
+    body: &mut Vec<u8>,
+    rows: impl Iterator<Item = Result<V, E>>,
+) -> Result<(), E> {
     let mut first = true;
     for row in rows {
         if !std::mem::take(&mut first) {
@@ -72,7 +84,11 @@ impl Chosen {
             venue: &self.meeting.venue,
             venue_code: &self.meeting.venue_code,
             meeting_status: &self.meeting.status,
-            other_venues: self.others.iter().map(|other| other.venue_code.as_str()).collect(),
+            other_venues: self
+                .others
+                .iter()
+                .map(|other| other.venue_code.as_str())
+                .collect(),
         };
         let mut json = serde_json::to_vec(&head).map_err(|e| ApiError::Internal(e.to_string()))?;
         json.pop();
@@ -82,34 +98,61 @@ impl Chosen {
 
     /// A link to the same answer for each other meeting of the day.
     pub(super) fn links(&self, path: &str) -> Vec<String> {
-        let link = |other: &MeetingView| format!("<{path}?venue={}>; rel=\"alternate\"", other.venue_code);
+        let link =
+            |other: &MeetingView| format!("<{path}?venue={}>; rel=\"alternate\"", other.venue_code);
         self.others.iter().map(link).collect()
     }
 }
 
 /// Chooses a meeting of a day: the one that `venue` names, by code or by name, else the first in the configured order of
 /// venues, then by code.
-pub(super) fn choose(app: &App, store: &Store, date: RacingDate, venue: Option<&str>) -> Result<Chosen, ApiError> {
+pub(super) fn choose(
+    app: &App,
+    store: &Store,
+    date: RacingDate,
+    venue: Option<&str>,
+) -> Result<Chosen, ApiError> {
     let mut meetings = Vec::new();
     for row in store.scan(&keys::meetings_of(date)) {
-        let meeting: MeetingView = serde_json::from_slice(&row?.1).map_err(|e| ApiError::Internal(e.to_string()))?;
+        let meeting: MeetingView =
+            serde_json::from_slice(&row?.1).map_err(|e| ApiError::Internal(e.to_string()))?;
         meetings.push(meeting);
     }
     if meetings.is_empty() {
-        return Err(ApiError::NotFound(format!("No meeting is known for {date}")));
+        return Err(ApiError::NotFound(format!(
+            "No meeting is known for {date}"
+        )));
     }
-    let rank = |m: &MeetingView| app.venue_order.iter().position(|code| code.as_str() == m.venue_code).unwrap_or(usize::MAX);
+    let rank = |m: &MeetingView| {
+        app.venue_order
+            .iter()
+            .position(|code| code.as_str() == m.venue_code)
+            .unwrap_or(usize::MAX)
+    };
     meetings.sort_by_key(rank);
-    let named = |m: &MeetingView, name: &str| m.venue_code.eq_ignore_ascii_case(name) || m.venue.eq_ignore_ascii_case(name);
+    let named = |m: &MeetingView, name: &str| {
+        m.venue_code.eq_ignore_ascii_case(name) || m.venue.eq_ignore_ascii_case(name)
+    };
     let index = match venue {
         None => 0,
-        Some(name) => meetings.iter().position(|m| named(m, name)).ok_or_else(|| {
-            let known: Vec<&str> = meetings.iter().map(|m| m.venue_code.as_str()).collect();
-            let name: String = name.chars().take(40).collect();
-            ApiError::NotFound(format!("No meeting is known for {date} at {name:?}; there is one at {}", known.join(", ")))
-        })?,
+        Some(name) => meetings
+            .iter()
+            .position(|m| named(m, name))
+            .ok_or_else(|| {
+                let known: Vec<&str> = meetings.iter().map(|m| m.venue_code.as_str()).collect();
+                let name: String = name.chars().take(40).collect();
+                ApiError::NotFound(format!(
+                    "No meeting is known for {date} at {name:?}; there is one at {}",
+                    known.join(", ")
+                ))
+            })?,
     };
     let meeting = meetings.remove(index);
-    let code = VenueCode::parse(&meeting.venue_code).map_err(|e| ApiError::Internal(e.to_string()))?;
-    Ok(Chosen { code, meeting, others: meetings })
+    let code =
+        VenueCode::parse(&meeting.venue_code).map_err(|e| ApiError::Internal(e.to_string()))?;
+    Ok(Chosen {
+        code,
+        meeting,
+        others: meetings,
+    })
 }

@@ -65,12 +65,21 @@ async fn no_such_path(State(app): State<Arc<App>>, request: Request) -> ApiError
         true => Call::from_request_parts(&mut parts, &app).await.err(),
         false => None,
     };
-    refused.unwrap_or_else(|| ApiError::NotFound("There is no such path; see /openapi.json".to_owned()))
+    refused.unwrap_or_else(|| {
+        ApiError::NotFound("There is no such path; see /openapi.json".to_owned())
+    })
 }
 
 async fn method_not_allowed(State(app): State<Arc<App>>, request: Request) -> ApiError {
-    let key = request.headers().get("x-api-key").and_then(|key| key.to_str().ok());
-    let refused = if request.uri().path().starts_with(API) { app.authorize(key).err() } else { None };
+    let key = request
+        .headers()
+        .get("x-api-key")
+        .and_then(|key| key.to_str().ok());
+    let refused = if request.uri().path().starts_with(API) {
+        app.authorize(key).err()
+    } else {
+        None
+    };
     refused.unwrap_or(ApiError::MethodNotAllowed)
 }
 
@@ -80,8 +89,18 @@ async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
     response
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the layer hands over the payload")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the layer hands over the payload"
+)]
 fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
-    let reason = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-    ApiError::Internal(format!("a handler panicked: {}", reason.unwrap_or_default())).into_response()
+    let reason = panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+    ApiError::Internal(format!(
+        "a handler panicked: {}",
+        reason.unwrap_or_default()
+    ))
+    .into_response()
 }

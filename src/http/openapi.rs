@@ -6,11 +6,16 @@ use serde_json::{Value, json};
 /// OpenAPI 3.1.
 #[must_use]
 pub fn document() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.definitions_path = "/components/schemas".into());
+    let settings = SchemaSettings::draft2020_12()
+        .with(|settings| settings.definitions_path = "/components/schemas".into());
     let mut generator = settings.into_generator();
     let views = projections::view_schemas(&mut generator);
     let mut schemas = generator.take_definitions(true);
-    schemas.extend(views.into_iter().map(|(name, schema)| (name.to_owned(), schema.to_value())));
+    schemas.extend(
+        views
+            .into_iter()
+            .map(|(name, schema)| (name.to_owned(), schema.to_value())),
+    );
     schemas.insert("Error".to_owned(), error());
     json!({
         "openapi": "3.1.0",
@@ -38,15 +43,29 @@ fn error() -> Value {
 }
 
 fn paths() -> Value {
-    let horse_no = path_parameter("horse_no", &json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$" }));
+    let horse_no = path_parameter(
+        "horse_no",
+        &json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$" }),
+    );
     let date = path_parameter("date", &json!({ "type": "string", "format": "date" }));
-    let race_number = path_parameter("race_number", &json!({ "type": "integer", "minimum": 1, "maximum": 999 }));
-    let venue = query_parameter("venue", "Which meeting of the day, by code or name.", &json!({ "type": "string" }));
-    let limit = query_parameter("limit", "Rows at most.", &json!({ "type": "integer", "minimum": 1, "maximum": 1000 }));
-    let day = |name: &str, what: &str| query_parameter(name, what, &json!({ "type": "string", "format": "date" }));
-    let meeting = |races: &str| {
-        json!({ "allOf": [meeting_head(), { "type": "object", "required": ["races"], "properties": { "races": list(races) } }] })
+    let race_number = path_parameter(
+        "race_number",
+        &json!({ "type": "integer", "minimum": 1, "maximum": 999 }),
+    );
+    let venue = query_parameter(
+        "venue",
+        "Which meeting of the day, by code or name.",
+        &json!({ "type": "string" }),
+    );
+    let limit = query_parameter(
+        "limit",
+        "Rows at most.",
+        &json!({ "type": "integer", "minimum": 1, "maximum": 1000 }),
+    );
+    let day = |name: &str, what: &str| {
+        query_parameter(name, what, &json!({ "type": "string", "format": "date" }))
     };
+    let meeting = |races: &str| json!({ "allOf": [meeting_head(), { "type": "object", "required": ["races"], "properties": { "races": list(races) } }] });
     let race = |view: &str| json!({ "allOf": [meeting_head(), reference(view)] });
     let form = json!({
         "type": "object",
@@ -56,9 +75,7 @@ fn paths() -> Value {
             "form": list("FormRow"), "unplaced": list("FormRow"),
         },
     });
-    let with_list = |base: Value, name: &str, of: &str| {
-        json!({ "allOf": [base, { "type": "object", "required": [name], "properties": { name: list(of) } }] })
-    };
+    let with_list = |base: Value, name: &str, of: &str| json!({ "allOf": [base, { "type": "object", "required": [name], "properties": { name: list(of) } }] });
     json!({
         "/api/v1/horses/{horse_no}": get("A horse's profile", &[&horse_no], &reference("HorseProfile")),
         "/api/v1/horses/{horse_no}/form": get("A horse's form, newest first", &[&horse_no, &limit, &day("before", "Only races before this date.")], &form),

@@ -30,7 +30,14 @@ async fn healthz() -> Response {
 /// The views are up to date with the log: 200, or 503 with why not and how far.
 async fn readyz(State(app): State<Arc<App>>) -> Response {
     let (ready, body) = readiness(&app);
-    answer(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &body)
+    answer(
+        if ready {
+            StatusCode::OK
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
+        },
+        &body,
+    )
 }
 
 /// Whether the service is ready, and all that is known of it.
@@ -48,7 +55,11 @@ pub(super) fn readiness(app: &App) -> (bool, Value) {
     };
     let last_seq = status.seq + status.pending;
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-    let progress = if last_seq == 0 { 1.0 } else { status.seq as f64 / last_seq as f64 };
+    let progress = if last_seq == 0 {
+        1.0
+    } else {
+        status.seq as f64 / last_seq as f64
+    };
     let body = json!({
         "ready": reason.is_empty(),
         "reason": reason,
@@ -67,11 +78,25 @@ async fn openapi_json() -> Response {
 }
 
 async fn schema(Path(file): Path<String>) -> Result<Response, ApiError> {
-    let found = events::schemas().into_iter().find(|schema| schema.name == file);
-    let none = || ApiError::NotFound(format!("There is no such schema; there are {}", events::EVENT_TYPES.join(", ")));
-    found.map(|schema| answer(StatusCode::OK, &schema.schema)).ok_or_else(none)
+    let found = events::schemas()
+        .into_iter()
+        .find(|schema| schema.name == file);
+    let none = || {
+        ApiError::NotFound(format!(
+            "There is no such schema; there are {}",
+            events::EVENT_TYPES.join(", ")
+        ))
+    };
+    found
+        .map(|schema| answer(StatusCode::OK, &schema.schema))
+        .ok_or_else(none)
 }
 
 pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
-    (status, [(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+    (
+        status,
+        [(CONTENT_TYPE, "application/json")],
+        body.to_string(),
+    )
+        .into_response()
 }

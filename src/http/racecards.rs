@@ -15,27 +15,54 @@ use super::meetings::{append_rows, choose};
 use crate::app::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
-    Router::new().route("/racecards/today", get(today)).route("/racecards/{date}", get(by_date))
+    Router::new()
+        .route("/racecards/today", get(today))
+        .route("/racecards/{date}", get(by_date))
 }
 
 async fn today(call: Call, State(app): State<Arc<App>>, args: Args) -> Result<Response, ApiError> {
     let date = app.clock.today();
     if call.store.scan(&keys::meetings_of(date)).next().is_none() {
-        return Err(ApiError::NotFound(format!("No meeting is scheduled for {date} ({})", app.clock.zone())));
+        return Err(ApiError::NotFound(format!(
+            "No meeting is scheduled for {date} ({})",
+            app.clock.zone()
+        )));
     }
     card(call, &app, date, &args, "/api/v1/racecards/today")
 }
 
-async fn by_date(call: Call, State(app): State<Arc<App>>, params: Params, args: Args) -> Result<Response, ApiError> {
+async fn by_date(
+    call: Call,
+    State(app): State<Arc<App>>,
+    params: Params,
+    args: Args,
+) -> Result<Response, ApiError> {
     let date = params.date()?;
-    card(call, &app, date, &args, &format!("/api/v1/racecards/{date}"))
+    card(
+        call,
+        &app,
+        date,
+        &args,
+        &format!("/api/v1/racecards/{date}"),
+    )
 }
 
-fn card(call: Call, app: &App, date: RacingDate, args: &Args, path: &str) -> Result<Response, ApiError> {
+fn card(
+    call: Call,
+    app: &App,
+    date: RacingDate,
+    args: &Args,
+    path: &str,
+) -> Result<Response, ApiError> {
     let chosen = choose(app, &call.store, date, args.get("venue"))?;
     let mut body = chosen.head()?;
     body.extend_from_slice(b"\"races\":[");
-    append_rows(&mut body, call.store.scan(&keys::cards(date, &chosen.code)).map(|row| row.map(|(_, view)| view)))?;
+    append_rows(
+        &mut body,
+        call.store
+            .scan(&keys::cards(date, &chosen.code))
+            .map(|row| row.map(|(_, view)| view)),
+    )?;
     body.extend_from_slice(b"]}");
     Ok(call.answer_with_links(body, chosen.links(path)))
 }

@@ -21,31 +21,69 @@ pub(super) fn router() -> Router<Arc<App>> {
         .route("/results/{date}/{race_number}/revisions", get(revisions))
 }
 
-async fn meeting(call: Call, State(app): State<Arc<App>>, params: Params, args: Args) -> Result<Response, ApiError> {
+async fn meeting(
+    call: Call,
+    State(app): State<Arc<App>>,
+    params: Params,
+    args: Args,
+) -> Result<Response, ApiError> {
     let date = params.date()?;
     let chosen = choose(&app, &call.store, date, args.get("venue"))?;
     let mut body = chosen.head()?;
     body.extend_from_slice(b"\"races\":[");
-    append_rows(&mut body, call.store.scan(&keys::results(date, &chosen.code)).map(|row| row.map(|(_, view)| view)))?;
+    append_rows(
+        &mut body,
+        call.store
+            .scan(&keys::results(date, &chosen.code))
+            .map(|row| row.map(|(_, view)| view)),
+    )?;
     body.extend_from_slice(b"]}");
     Ok(call.answer_with_links(body, chosen.links(&format!("/api/v1/results/{date}"))))
 }
 
-async fn race(call: Call, State(app): State<Arc<App>>, params: Params, args: Args) -> Result<Response, ApiError> {
+async fn race(
+    call: Call,
+    State(app): State<Arc<App>>,
+    params: Params,
+    args: Args,
+) -> Result<Response, ApiError> {
     let (date, race_number) = (params.date()?, params.race_number()?);
     let chosen = choose(&app, &call.store, date, args.get("venue"))?;
-    let key = RaceKey { date, venue: chosen.code.clone(), race_number };
-    let row = call.store.get(&keys::result(&key))?.ok_or_else(|| no_race(&chosen, race_number, "result of race"))?;
+    let key = RaceKey {
+        date,
+        venue: chosen.code.clone(),
+        race_number,
+    };
+    let row = call
+        .store
+        .get(&keys::result(&key))?
+        .ok_or_else(|| no_race(&chosen, race_number, "result of race"))?;
     let mut body = chosen.head()?;
     body.extend_from_slice(row.strip_prefix(b"{").unwrap_or_default());
-    Ok(call.answer_with_links(body, chosen.links(&format!("/api/v1/results/{date}/{race_number}"))))
+    Ok(call.answer_with_links(
+        body,
+        chosen.links(&format!("/api/v1/results/{date}/{race_number}")),
+    ))
 }
 
-async fn revisions(call: Call, State(app): State<Arc<App>>, params: Params, args: Args) -> Result<Response, ApiError> {
+async fn revisions(
+    call: Call,
+    State(app): State<Arc<App>>,
+    params: Params,
+    args: Args,
+) -> Result<Response, ApiError> {
     let (date, race_number) = (params.date()?, params.race_number()?);
     let chosen = choose(&app, &call.store, date, args.get("venue"))?;
-    let key = RaceKey { date, venue: chosen.code.clone(), race_number };
-    let mut rows = call.store.scan(&keys::revisions(&key)).map(|row| row.map(|(_, view)| view)).peekable();
+    let key = RaceKey {
+        date,
+        venue: chosen.code.clone(),
+        race_number,
+    };
+    let mut rows = call
+        .store
+        .scan(&keys::revisions(&key))
+        .map(|row| row.map(|(_, view)| view))
+        .peekable();
     if rows.peek().is_none() {
         return Err(no_race(&chosen, race_number, "result of race"));
     }
@@ -53,11 +91,17 @@ async fn revisions(call: Call, State(app): State<Arc<App>>, params: Params, args
     body.extend_from_slice(format!("\"race_number\":{race_number},\"revisions\":[").as_bytes());
     append_rows(&mut body, rows)?;
     body.extend_from_slice(b"]}");
-    Ok(call.answer_with_links(body, chosen.links(&format!("/api/v1/results/{date}/{race_number}/revisions"))))
+    Ok(call.answer_with_links(
+        body,
+        chosen.links(&format!("/api/v1/results/{date}/{race_number}/revisions")),
+    ))
 }
 
 /// The meeting is there, and that race of it is not.
 pub(super) fn no_race(chosen: &Chosen, race_number: RaceNumber, what: &str) -> ApiError {
     let meeting = &chosen.meeting;
-    ApiError::NotFound(format!("No {what} {race_number} is known at {} on {}", meeting.venue, meeting.date))
+    ApiError::NotFound(format!(
+        "No {what} {race_number} is known at {} on {}",
+        meeting.venue, meeting.date
+    ))
 }

@@ -33,7 +33,13 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Serves until the shutdown, then lets requests under way end.
-pub async fn serve(listener: TcpListener, router: Router, connections_max: usize, metrics: Arc<HttpMetrics>, mut shutdown: Shutdown) {
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    connections_max: usize,
+    metrics: Arc<HttpMetrics>,
+    mut shutdown: Shutdown,
+) {
     let places = Arc::new(Semaphore::new(connections_max));
     loop {
         let stream = tokio::select! {
@@ -70,7 +76,10 @@ pub async fn serve(listener: TcpListener, router: Router, connections_max: usize
     }
     drop(listener);
     let all = u32::try_from(connections_max).unwrap_or(u32::MAX);
-    if timeout(DRAIN_TIMEOUT, places.acquire_many(all)).await.is_err() {
+    if timeout(DRAIN_TIMEOUT, places.acquire_many(all))
+        .await
+        .is_err()
+    {
         tracing::warn!("some requests did not end in time");
     }
 }
@@ -91,7 +100,10 @@ fn connection(stream: TcpStream, router: Router) -> Connection {
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_READ_TIMEOUT)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(Timed(router)))
+        .serve_connection(
+            TokioIo::new(Box::pin(stream)),
+            TowerToHyperService::new(Timed(router)),
+        )
         .with_upgrades()
 }
 
@@ -104,7 +116,10 @@ impl tower::Service<hyper::Request<Incoming>> for Timed {
     type Error = std::convert::Infallible;
     type Future = futures::future::BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
-    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+    fn poll_ready(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Self::Error>> {
         std::task::Poll::Ready(Ok(()))
     }
 
@@ -113,7 +128,9 @@ impl tower::Service<hyper::Request<Incoming>> for Timed {
         Box::pin(async move {
             match timeout(HANDLER_TIMEOUT, answer).await {
                 Ok(answer) => answer,
-                Err(_) => Ok(axum::response::IntoResponse::into_response(super::ApiError::Internal("a handler took too long".to_owned()))),
+                Err(_) => Ok(axum::response::IntoResponse::into_response(
+                    super::ApiError::Internal("a handler took too long".to_owned()),
+                )),
             }
         })
     }

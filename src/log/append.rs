@@ -30,7 +30,11 @@ pub struct Outgoing {
 
 impl From<&Envelope> for Outgoing {
     fn from(envelope: &Envelope) -> Self {
-        Self { subject: envelope.event.subject().to_string(), id: envelope.id.clone(), payload: envelope.encode() }
+        Self {
+            subject: envelope.event.subject().to_string(),
+            id: envelope.id.clone(),
+            payload: envelope.encode(),
+        }
     }
 }
 
@@ -73,7 +77,12 @@ enum Failure {
 
 impl Appender {
     pub(super) fn new(log: Log, window: usize) -> Self {
-        Self { log, window, in_flight: VecDeque::with_capacity(window), done: Vec::new() }
+        Self {
+            log,
+            window,
+            in_flight: VecDeque::with_capacity(window),
+            done: Vec::new(),
+        }
     }
 
     /// Sends a message, and waits for the oldest one if the window is full.
@@ -115,7 +124,9 @@ impl Appender {
     }
 
     async fn settle_oldest(&mut self) -> Result<(), LogError> {
-        let Some(oldest) = self.in_flight.pop_front() else { return Ok(()) };
+        let Some(oldest) = self.in_flight.pop_front() else {
+            return Ok(());
+        };
         match acknowledged(&self.log, oldest).await {
             (_, Ok(appended)) => self.done.push(appended),
             (_, Err(Failure::Final(error))) => return Err(error),
@@ -127,7 +138,9 @@ impl Appender {
     async fn send_again(&mut self, first: Outgoing, error: LogError) -> Result<(), LogError> {
         tracing::debug!(%error, "sending again what was not acknowledged");
         let mut failed = vec![first];
-        let behind = std::mem::take(&mut self.in_flight).into_iter().map(|sent| acknowledged(&self.log, sent));
+        let behind = std::mem::take(&mut self.in_flight)
+            .into_iter()
+            .map(|sent| acknowledged(&self.log, sent));
         for (outgoing, outcome) in join_all(behind).await {
             match outcome {
                 Ok(appended) => self.done.push(appended),
@@ -165,13 +178,24 @@ async fn send(log: &Log, outgoing: Outgoing) -> InFlight {
     headers.insert("Nats-Msg-Id", outgoing.id.as_str());
     let epoch = log.connection.borrow().epoch;
     let payload = outgoing.payload.clone().into();
-    let sent = log.jetstream.publish_with_headers(outgoing.subject.clone(), headers, payload).await;
-    InFlight { outgoing, sent, epoch }
+    let sent = log
+        .jetstream
+        .publish_with_headers(outgoing.subject.clone(), headers, payload)
+        .await;
+    InFlight {
+        outgoing,
+        sent,
+        epoch,
+    }
 }
 
 /// Waits for an acknowledgement, and not beyond a reconnect: the old connection took it along.
 async fn acknowledged(log: &Log, in_flight: InFlight) -> (Outgoing, Result<Appended, Failure>) {
-    let InFlight { outgoing, sent, epoch } = in_flight;
+    let InFlight {
+        outgoing,
+        sent,
+        epoch,
+    } = in_flight;
     let failure = |error: PublishError| match error.kind() {
         PublishErrorKind::MaxPayloadExceeded => Failure::Final(LogError::TooLarge),
         _ => match log.jetstream_error(&error) {

@@ -21,9 +21,15 @@ pub use append::{Appended, Appender, Outgoing};
 pub use reader::{Batch, LogMessage, Place, ReadError, Reader};
 
 /// The stream of all facts about racing.
-pub const RACING: StreamName = StreamName { name: "RACING", subjects: events::SUBJECTS };
+pub const RACING: StreamName = StreamName {
+    name: "RACING",
+    subjects: events::SUBJECTS,
+};
 /// The stream of keys and subscriptions, with permissions of its own.
-pub const ACCOUNTS: StreamName = StreamName { name: "ACCOUNTS", subjects: "accounts.>" };
+pub const ACCOUNTS: StreamName = StreamName {
+    name: "ACCOUNTS",
+    subjects: "accounts.>",
+};
 
 /// Atomic stream settings that the design relies on came with this version.
 const SERVER_VERSION_MIN: (u32, u32) = (2, 12);
@@ -59,7 +65,9 @@ pub enum LogError {
     #[error("NATS is not there: {0}")]
     Unreachable(String),
     /// The address does not parse. It may hold a password, so it is not repeated.
-    #[error("the address of NATS is nats://user:password@host:port, or several with commas between them")]
+    #[error(
+        "the address of NATS is nats://user:password@host:port, or several with commas between them"
+    )]
     WrongAddress,
     /// The server is too old.
     #[error("nats-server {found} is too old, {}.{} or later is needed", SERVER_VERSION_MIN.0, SERVER_VERSION_MIN.1)]
@@ -142,26 +150,45 @@ impl Log {
         if in_background {
             options = options.retry_on_initial_connect();
         }
-        let servers = url.split(',').map(|server| server.trim().parse::<ServerAddr>()).collect::<Result<Vec<_>, _>>();
+        let servers = url
+            .split(',')
+            .map(|server| server.trim().parse::<ServerAddr>())
+            .collect::<Result<Vec<_>, _>>();
         let servers = servers.map_err(|_| LogError::WrongAddress)?;
         // The client library leaves the credentials of an address unused.
         if let Some((user, password)) = servers.iter().find_map(credentials) {
             options = options.user_and_password(user, password);
         }
-        let client = options.connect(servers).await.map_err(|error| match error.kind() {
-            ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => LogError::Denied(error.to_string()),
-            _ => LogError::Unreachable(error.to_string()),
-        })?;
-        let jetstream =
-            context::ContextBuilder::new().timeout(REQUEST_TIMEOUT).ack_timeout(ACK_TIMEOUT).build(client.clone());
-        Ok(Self { client, jetstream, connection, denied })
+        let client = options
+            .connect(servers)
+            .await
+            .map_err(|error| match error.kind() {
+                ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+                    LogError::Denied(error.to_string())
+                }
+                _ => LogError::Unreachable(error.to_string()),
+            })?;
+        let jetstream = context::ContextBuilder::new()
+            .timeout(REQUEST_TIMEOUT)
+            .ack_timeout(ACK_TIMEOUT)
+            .build(client.clone());
+        Ok(Self {
+            client,
+            jetstream,
+            connection,
+            denied,
+        })
     }
 
     fn check_version(&self) -> Result<(), LogError> {
         let found = self.client.server_info().version;
         let mut numbers = found.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        if version < SERVER_VERSION_MIN { Err(LogError::TooOld { found }) } else { Ok(()) }
+        if version < SERVER_VERSION_MIN {
+            Err(LogError::TooOld { found })
+        } else {
+            Ok(())
+        }
     }
 
     /// The state of the connection, to be watched.
@@ -186,7 +213,11 @@ impl Log {
             allow_direct: true,
             ..Config::default()
         };
-        let created = self.jetstream.get_or_create_stream(config).await.map_err(|e| self.jetstream_error(&e))?;
+        let created = self
+            .jetstream
+            .get_or_create_stream(config)
+            .await
+            .map_err(|e| self.jetstream_error(&e))?;
         Ok(state(created.cached_info()))
     }
 
@@ -203,7 +234,9 @@ impl Log {
                 Ok(state) => return Ok(state),
                 Err(_) => match self.ensure(stream).await {
                     Ok(state) => return Ok(state),
-                    Err(error @ (LogError::Denied(_) | LogError::TooOld { .. })) => return Err(error),
+                    Err(error @ (LogError::Denied(_) | LogError::TooOld { .. })) => {
+                        return Err(error);
+                    }
                     Err(error) => error,
                 },
             };
@@ -220,7 +253,11 @@ impl Log {
     /// # Errors
     /// JetStream does not answer, or has no such stream.
     pub async fn state(&self, stream: StreamName) -> Result<LogState, LogError> {
-        let stream = self.jetstream.get_stream(stream.name).await.map_err(|e| self.jetstream_error(&e))?;
+        let stream = self
+            .jetstream
+            .get_stream(stream.name)
+            .await
+            .map_err(|e| self.jetstream_error(&e))?;
         Ok(state(stream.cached_info()))
     }
 
@@ -228,9 +265,17 @@ impl Log {
     ///
     /// # Errors
     /// JetStream does not answer.
-    pub async fn recorded_at(&self, stream: StreamName, seq: u64) -> Result<Option<Moment>, LogError> {
+    pub async fn recorded_at(
+        &self,
+        stream: StreamName,
+        seq: u64,
+    ) -> Result<Option<Moment>, LogError> {
         use jetstream::stream::DirectGetErrorKind;
-        let stream = self.jetstream.get_stream_no_info(stream.name).await.map_err(|e| self.jetstream_error(&e))?;
+        let stream = self
+            .jetstream
+            .get_stream_no_info(stream.name)
+            .await
+            .map_err(|e| self.jetstream_error(&e))?;
         match stream.direct_get(seq).await {
             Ok(message) => Ok(Some(moment(message.time.unix_timestamp_nanos()))),
             Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
@@ -242,9 +287,17 @@ impl Log {
     ///
     /// # Errors
     /// JetStream does not answer.
-    pub async fn last_id(&self, stream: StreamName, subject: &str) -> Result<Option<String>, LogError> {
+    pub async fn last_id(
+        &self,
+        stream: StreamName,
+        subject: &str,
+    ) -> Result<Option<String>, LogError> {
         use jetstream::stream::DirectGetErrorKind;
-        let stream = self.jetstream.get_stream_no_info(stream.name).await.map_err(|e| self.jetstream_error(&e))?;
+        let stream = self
+            .jetstream
+            .get_stream_no_info(stream.name)
+            .await
+            .map_err(|e| self.jetstream_error(&e))?;
         match stream.direct_get_last_for_subject(subject).await {
             Ok(message) => Ok(message.headers.get("Nats-Msg-Id").map(ToString::to_string)),
             Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
@@ -255,10 +308,20 @@ impl Log {
     /// Whether the server syncs every write to disk before it acknowledges; `None` where this user cannot see it.
     pub async fn syncs_always(&self) -> Option<bool> {
         let request = self.client.request("$SYS.REQ.SERVER.PING.VARZ", "".into());
-        let answer = tokio::time::timeout(REQUEST_TIMEOUT, request).await.ok()?.ok()?;
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, request)
+            .await
+            .ok()?
+            .ok()?;
         let varz: serde_json::Value = serde_json::from_slice(&answer.payload).ok()?;
-        let config = varz.pointer("/data/jetstream/config").or_else(|| varz.pointer("/jetstream/config"))?;
-        Some(config.get("sync_always").and_then(serde_json::Value::as_bool).unwrap_or(false))
+        let config = varz
+            .pointer("/data/jetstream/config")
+            .or_else(|| varz.pointer("/jetstream/config"))?;
+        Some(
+            config
+                .get("sync_always")
+                .and_then(serde_json::Value::as_bool)
+                .unwrap_or(false),
+        )
     }
 
     /// A reader of all messages after a place in the log.
@@ -281,7 +344,8 @@ impl Log {
         let mut appender = self.appender(1);
         appender.append(outgoing).await?;
         let mut done = appender.finish().await?;
-        done.pop().ok_or_else(|| LogError::JetStream("no acknowledgement".to_owned()))
+        done.pop()
+            .ok_or_else(|| LogError::JetStream("no acknowledgement".to_owned()))
     }
 
     /// Sends everything and closes the connection.
@@ -295,7 +359,11 @@ impl Log {
     async fn denied(&self, subject: &str) -> String {
         let quoted = format!("\"{subject}\"");
         let mut denied = self.denied.clone();
-        let said = denied.wait_for(|said| said.contains(&quoted)).await.ok().map(|said| said.clone());
+        let said = denied
+            .wait_for(|said| said.contains(&quoted))
+            .await
+            .ok()
+            .map(|said| said.clone());
         match said {
             Some(said) => said,
             None => std::future::pending().await,
@@ -305,7 +373,10 @@ impl Log {
     /// Resolves when a newer connection than `epoch` stands.
     async fn reconnected(&self, epoch: u64) {
         let mut connection = self.connection.clone();
-        let gone = connection.wait_for(|c| c.up && c.epoch > epoch).await.is_err();
+        let gone = connection
+            .wait_for(|c| c.up && c.epoch > epoch)
+            .await
+            .is_err();
         if gone {
             std::future::pending::<()>().await;
         }
@@ -318,20 +389,30 @@ impl Log {
             text = format!("{text}: {source}");
             cause = source.source();
         }
-        if self.connection.borrow().up { LogError::JetStream(text) } else { LogError::Unreachable(text) }
+        if self.connection.borrow().up {
+            LogError::JetStream(text)
+        } else {
+            LogError::Unreachable(text)
+        }
     }
 }
 
 /// The user and the password in an address, without their percent encoding.
 fn credentials(server: &ServerAddr) -> Option<(String, String)> {
     let plain = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-    Some((plain(server.username()?), plain(server.password().unwrap_or_default())))
+    Some((
+        plain(server.username()?),
+        plain(server.password().unwrap_or_default()),
+    ))
 }
 
 fn state(info: &jetstream::stream::Info) -> LogState {
     let created = moment_text(info.created.unix_timestamp_nanos());
     LogState {
-        identity: LogIdentity { name: info.config.name.clone(), created },
+        identity: LogIdentity {
+            name: info.config.name.clone(),
+            created,
+        },
         first_seq: info.state.first_sequence,
         last_seq: info.state.last_sequence,
     }
@@ -339,7 +420,9 @@ fn state(info: &jetstream::stream::Info) -> LogState {
 
 /// Nanoseconds since the epoch as a time. The server's clock is within the range of either type.
 fn moment(nanoseconds: i128) -> Moment {
-    jiff::Timestamp::from_nanosecond(nanoseconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH).into()
+    jiff::Timestamp::from_nanosecond(nanoseconds)
+        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+        .into()
 }
 
 /// With all nanoseconds: two streams may be created within a millisecond.
@@ -350,7 +433,12 @@ fn moment_text(nanoseconds: i128) -> String {
 fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denied: &watch::Sender<String>) {
     match event {
         async_nats::Event::Connected => {
-            up.send_modify(|c| *c = Connection { up: true, epoch: c.epoch + 1 });
+            up.send_modify(|c| {
+                *c = Connection {
+                    up: true,
+                    epoch: c.epoch + 1,
+                }
+            });
             tracing::info!("connected to NATS");
         }
         async_nats::Event::Closed => {

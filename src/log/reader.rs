@@ -11,6 +11,7 @@ use bytes::Bytes;
 use events::Moment;
 use futures::{FutureExt, StreamExt};
 use projections::{BATCH_MESSAGES_MAX, LogIdentity, Message};
+use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
 
 use super::{Log, LogError, StreamName, backoff, moment};
@@ -51,7 +52,12 @@ impl LogMessage {
     /// The message as the projections take it.
     #[must_use]
     pub fn as_message(&self) -> Message<'_> {
-        Message { seq: self.seq, recorded_at: self.recorded_at, subject: &self.subject, payload: &self.payload }
+        Message {
+            seq: self.seq,
+            recorded_at: self.recorded_at,
+            subject: &self.subject,
+            payload: &self.payload,
+        }
     }
 }
 
@@ -101,7 +107,9 @@ struct Pull {
 
 impl std::fmt::Debug for Pull {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pull").field("consumer_seq", &self.consumer_seq).finish_non_exhaustive()
+        f.debug_struct("Pull")
+            .field("consumer_seq", &self.consumer_seq)
+            .finish_non_exhaustive()
     }
 }
 
@@ -116,7 +124,13 @@ enum Next {
 
 impl Reader {
     pub(super) fn new(log: Log, stream: StreamName, place: Place) -> Self {
-        Self { log, stream, place, pull: None, failures: 0 }
+        Self {
+            log,
+            stream,
+            place,
+            pull: None,
+            failures: 0,
+        }
     }
 
     /// Waits for the next messages. Safe to drop and call again.
@@ -138,7 +152,12 @@ impl Reader {
             };
             let Ok(first) = first else {
                 match self.watch().await {
-                    Some(pending) => return Ok(Batch { messages: Vec::new(), pending }),
+                    Some(pending) => {
+                        return Ok(Batch {
+                            messages: Vec::new(),
+                            pending,
+                        });
+                    }
                     None => continue,
                 }
             };
@@ -153,8 +172,14 @@ impl Reader {
     }
 
     /// Takes what has already arrived behind the first message.
-    fn collect(&mut self, first: Option<Result<async_nats::jetstream::Message, pull::MessagesError>>) -> Batch {
-        let mut batch = Batch { messages: Vec::new(), pending: 0 };
+    fn collect(
+        &mut self,
+        first: Option<Result<async_nats::jetstream::Message, pull::MessagesError>>,
+    ) -> Batch {
+        let mut batch = Batch {
+            messages: Vec::new(),
+            pending: 0,
+        };
         let (mut next, mut bytes, mut seq) = (Some(first), 0, self.place.seq);
         while let (Some(arrived), Some(pull)) = (next, &mut self.pull) {
             match take(arrived, &mut pull.consumer_seq, seq) {
@@ -166,13 +191,22 @@ impl Reader {
                 }
                 Next::Old => {}
                 Next::Broken(reason) => {
-                    tracing::debug!(reason, stream = self.stream.name, "the consumer is made anew");
+                    tracing::debug!(
+                        reason,
+                        stream = self.stream.name,
+                        "the consumer is made anew"
+                    );
                     self.pull = None;
                     break;
                 }
             }
             let full = batch.messages.len() >= BATCH_MESSAGES_MAX || bytes >= BATCH_BYTES_MAX;
-            next = if full { None } else { pull.messages.next().now_or_never() };
+            next = if full {
+                None
+            } else {
+                // Unconstrained: tokio's budget would end every batch after 128 messages.
+                unconstrained(pull.messages.next()).now_or_never()
+            };
         }
         batch
     }
@@ -209,14 +243,21 @@ impl Reader {
             Err(error) => return Ok(Err(error)),
         }
         let config = pull::Config {
-            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: self.place.seq + 1 },
+            deliver_policy: DeliverPolicy::ByStartSequence {
+                start_sequence: self.place.seq + 1,
+            },
             ack_policy: AckPolicy::None,
             inactive_threshold: INACTIVE_THRESHOLD,
             memory_storage: true,
             num_replicas: 1,
             ..pull::Config::default()
         };
-        let consumer = match self.log.jetstream.create_consumer_on_stream(config, self.stream.name).await {
+        let consumer = match self
+            .log
+            .jetstream
+            .create_consumer_on_stream(config, self.stream.name)
+            .await
+        {
             Ok(consumer) => consumer,
             Err(error) => return Ok(Err(self.log.jetstream_error(&error))),
         };
@@ -227,17 +268,29 @@ impl Reader {
             .expires(PULL_EXPIRES)
             .messages()
             .await;
-        Ok(messages.map(|messages| Pull { messages, consumer_seq: 0, epoch }).map_err(|e| self.log.jetstream_error(&e)))
+        Ok(messages
+            .map(|messages| Pull {
+                messages,
+                consumer_seq: 0,
+                epoch,
+            })
+            .map_err(|e| self.log.jetstream_error(&e)))
     }
 
     /// Says why the log is not the one that was read so far, if it is not.
     async fn check_identity(&self) -> Result<Option<String>, LogError> {
         let state = self.log.state(self.stream).await?;
         if state.identity != self.place.log {
-            return Ok(Some(format!("created {}, not {}", state.identity.created, self.place.log.created)));
+            return Ok(Some(format!(
+                "created {}, not {}",
+                state.identity.created, self.place.log.created
+            )));
         }
         if state.last_seq < self.place.seq {
-            return Ok(Some(format!("it ends at {}, and {} was read", state.last_seq, self.place.seq)));
+            return Ok(Some(format!(
+                "it ends at {}, and {} was read",
+                state.last_seq, self.place.seq
+            )));
         }
         if let Some(expected) = self.place.recorded_at {
             let found = self.log.recorded_at(self.stream, self.place.seq).await?;
@@ -251,9 +304,15 @@ impl Reader {
     /// Nothing came for a while: if the log has more, the consumer has stalled. Returns by how much.
     async fn watch(&mut self) -> Option<u64> {
         match self.log.state(self.stream).await {
-            Ok(state) if state.identity == self.place.log && state.last_seq == self.place.seq => None,
+            Ok(state) if state.identity == self.place.log && state.last_seq == self.place.seq => {
+                None
+            }
             Ok(state) => {
-                tracing::warn!(seq = self.place.seq, last_seq = state.last_seq, "no progress: the consumer is made anew");
+                tracing::warn!(
+                    seq = self.place.seq,
+                    last_seq = state.last_seq,
+                    "no progress: the consumer is made anew"
+                );
                 self.pull = None;
                 Some(state.last_seq.saturating_sub(self.place.seq))
             }
@@ -280,13 +339,30 @@ fn take(
         Err(error) => return Next::Broken(error.to_string()),
     };
     if info.consumer_sequence != *consumer_seq + 1 {
-        return Next::Broken(format!("delivery {} came after {consumer_seq}", info.consumer_sequence));
+        return Next::Broken(format!(
+            "delivery {} came after {consumer_seq}",
+            info.consumer_sequence
+        ));
     }
     *consumer_seq = info.consumer_sequence;
     if info.stream_sequence <= seq {
         return Next::Old;
     }
-    let (seq, recorded_at, pending) = (info.stream_sequence, moment(info.published.unix_timestamp_nanos()), info.pending);
-    let async_nats::Message { subject, payload, .. } = message.message;
-    Next::Message(LogMessage { seq, recorded_at, subject, payload }, pending)
+    let (seq, recorded_at, pending) = (
+        info.stream_sequence,
+        moment(info.published.unix_timestamp_nanos()),
+        info.pending,
+    );
+    let async_nats::Message {
+        subject, payload, ..
+    } = message.message;
+    Next::Message(
+        LogMessage {
+            seq,
+            recorded_at,
+            subject,
+            payload,
+        },
+        pending,
+    )
 }

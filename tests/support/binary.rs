@@ -20,7 +20,9 @@ pub(crate) struct Output {
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_railbird"));
     // What the shell around the tests is set to is none of their business.
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("RAILBIRD_") && name != "RAILBIRD_NATS_SERVER") {
+    for (name, _) in std::env::vars()
+        .filter(|(name, _)| name.starts_with("RAILBIRD_") && name != "RAILBIRD_NATS_SERVER")
+    {
         command.env_remove(name);
     }
     command.stdin(Stdio::null());
@@ -31,12 +33,22 @@ pub(crate) fn command() -> Command {
 pub(crate) async fn railbird<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
     let mut command = command();
     command.args(args);
-    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    let output = tokio::task::spawn_blocking(move || command.output())
+        .await
+        .unwrap()
+        .unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     let lines: Vec<&str> = stdout.lines().collect();
-    let first = lines.iter().position(|line| line.contains(" read, ")).unwrap_or(0);
-    Output { code: output.status.code().unwrap_or(-1), summary: lines[first..].join("\n"), all: format!("{stdout}{stderr}") }
+    let first = lines
+        .iter()
+        .position(|line| line.contains(" read, "))
+        .unwrap_or(0);
+    Output {
+        code: output.status.code().unwrap_or(-1),
+        summary: lines[first..].join("\n"),
+        all: format!("{stdout}{stderr}"),
+    }
 }
 
 /// `railbird serve` as a process of its own, to be killed.
@@ -48,11 +60,29 @@ pub(crate) struct Serving {
 impl Serving {
     pub(crate) fn start(nats: &Nats, data: &Path) -> Self {
         // A port that was free a moment ago: the process tells nobody which one it took.
-        let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let free = || {
+            std::net::TcpListener::bind("127.0.0.1:0")
+                .unwrap()
+                .local_addr()
+                .unwrap()
+        };
         let (http, admin) = (free(), free());
         let mut command = command();
-        command.arg("serve").args(["--nats", &nats.url(), "--http", &http.to_string(), "--admin", &admin.to_string()]);
-        let child = command.arg("--data").arg(data).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        command.arg("serve").args([
+            "--nats",
+            &nats.url(),
+            "--http",
+            &http.to_string(),
+            "--admin",
+            &admin.to_string(),
+        ]);
+        let child = command
+            .arg("--data")
+            .arg(data)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         Self { child, admin }
     }
 

@@ -19,15 +19,21 @@ pub(crate) fn event(kind: &str, time: &str, data: Value) -> Value {
 /// A race's key, with more fields beside it.
 pub(crate) fn of_race(date: &str, venue: &str, race_number: u16, more: Value) -> Value {
     let mut data = json!({ "date": date, "venue": venue, "race_number": race_number });
-    data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    data.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     data
 }
 
 pub(crate) fn registered(horse_no: &str, name: &str) -> Value {
-    event("horse.registered", "2026-11-01T09:00:00+08:00", json!({
-        "horse_no": horse_no, "horse_name": name, "country_of_origin": "AUS", "colour": "Bay", "sex": "Gelding",
-        "foaled": "2020-09-03", "trainer": "T Rainer", "owner": "The Owner Syndicate", "stakes_currency": "HKD",
-    }))
+    event(
+        "horse.registered",
+        "2026-11-01T09:00:00+08:00",
+        json!({
+            "horse_no": horse_no, "horse_name": name, "country_of_origin": "AUS", "colour": "Bay", "sex": "Gelding",
+            "foaled": "2020-09-03", "trainer": "T Rainer", "owner": "The Owner Syndicate", "stakes_currency": "HKD",
+        }),
+    )
 }
 
 /// A card with runners `H1`, `H2`, ...
@@ -38,14 +44,29 @@ pub(crate) fn card(date: &str, venue: &str, race_number: u16, runners: u16) -> V
             "trainer": "T Rainer", "draw": n, "weight": 110 + n,
         }))
         .collect();
-    event("race.declared", "2026-11-20T12:00:00+08:00", of_race(date, venue, race_number, json!({
-        "race_name": format!("THE {venue} HANDICAP {race_number}"), "distance": 1200, "class": "4", "going": "GOOD",
-        "off_time": "2026-11-21T13:00:00+08:00", "runners": runners,
-    })))
+    event(
+        "race.declared",
+        "2026-11-20T12:00:00+08:00",
+        of_race(
+            date,
+            venue,
+            race_number,
+            json!({
+                "race_name": format!("THE {venue} HANDICAP {race_number}"), "distance": 1200, "class": "4", "going": "GOOD",
+                "off_time": "2026-11-21T13:00:00+08:00", "runners": runners,
+            }),
+        ),
+    )
 }
 
 /// A result in which `H1` to `Hn` came in in that order, and `P1` was pulled up.
-pub(crate) fn result(date: &str, venue: &str, race_number: u16, runners: u16, revision: u32) -> Value {
+pub(crate) fn result(
+    date: &str,
+    venue: &str,
+    race_number: u16,
+    runners: u16,
+    revision: u32,
+) -> Value {
     let mut lines: Vec<Value> = (1..=runners)
         .map(|n| json!({
             "horse_no": format!("H{n}"), "horse_name": format!("HORSE {n}"), "position": n, "jockey": format!("J Ockey {n}"),
@@ -56,10 +77,19 @@ pub(crate) fn result(date: &str, venue: &str, race_number: u16, runners: u16, re
     lines.push(json!({
         "horse_no": "P1", "horse_name": "PULLED UP", "outcome": "PU", "jockey": "J Ockey", "trainer": "T Rainer", "win_odds": 99,
     }));
-    event("result.declared", "2026-11-21T13:05:00+08:00", of_race(date, venue, race_number, json!({
-        "race_name": format!("THE {venue} HANDICAP {race_number}"), "distance": 1200, "going": "GOOD",
-        "revision": revision, "status": "official", "runners": lines,
-    })))
+    event(
+        "result.declared",
+        "2026-11-21T13:05:00+08:00",
+        of_race(
+            date,
+            venue,
+            race_number,
+            json!({
+                "race_name": format!("THE {venue} HANDICAP {race_number}"), "distance": 1200, "going": "GOOD",
+                "revision": revision, "status": "official", "runners": lines,
+            }),
+        ),
+    )
 }
 
 /// Prices of `H1`, `H2`, ... in a race of today's.
@@ -69,7 +99,11 @@ pub(crate) fn odds(venue: &str, race_number: u16, time: &str, prices: &[f64]) ->
         .zip(1..)
         .map(|(price, n): (&f64, u16)| json!({ "horse_no": format!("H{n}"), "horse_name": format!("HORSE {n}"), "number": n, "win": price }))
         .collect();
-    event("odds.quoted", time, of_race(DAY, venue, race_number, json!({ "runners": runners })))
+    event(
+        "odds.quoted",
+        time,
+        of_race(DAY, venue, race_number, json!({ "runners": runners })),
+    )
 }
 
 /// The `n`th second of a betting afternoon.

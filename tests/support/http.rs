@@ -24,7 +24,8 @@ pub(crate) struct Reply {
 
 impl Reply {
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
     pub(crate) fn text(&self) -> String {
@@ -32,29 +33,50 @@ impl Reply {
     }
 
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
     }
 }
 
-pub(crate) async fn request(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Reply {
+pub(crate) async fn request(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Reply {
     let stream = TcpStream::connect(address).await.unwrap();
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
     tokio::spawn(connection);
-    let mut request = Request::builder().method(method).uri(path).header("host", address.to_string());
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", address.to_string());
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let response = sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
+    let response = sender
+        .send_request(request.body(Empty::<Bytes>::new()).unwrap())
+        .await
+        .unwrap();
     let (parts, body) = response.into_parts();
     let body = body.collect().await.unwrap().to_bytes().to_vec();
-    Reply { status: parts.status.as_u16(), headers: parts.headers, body }
+    Reply {
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        body,
+    }
 }
 
 pub(crate) struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Socket {
     pub(crate) async fn open(address: SocketAddr, key: &str) -> Self {
-        let (socket, _) = connect_async(format!("ws://{address}/ws/live/odds?api_key={key}")).await.unwrap();
+        let (socket, _) = connect_async(format!("ws://{address}/ws/live/odds?api_key={key}"))
+            .await
+            .unwrap();
         Self(socket)
     }
 
@@ -63,7 +85,11 @@ impl Socket {
         match connect_async(format!("ws://{address}{path}")).await {
             Err(Error::Http(response)) => {
                 let (parts, body) = response.into_parts();
-                Reply { status: parts.status.as_u16(), headers: parts.headers, body: body.unwrap_or_default() }
+                Reply {
+                    status: parts.status.as_u16(),
+                    headers: parts.headers,
+                    body: body.unwrap_or_default(),
+                }
             }
             Err(error) => panic!("not refused, but failed: {error}"),
             Ok(_) => panic!("{path} was upgraded"),
@@ -73,7 +99,9 @@ impl Socket {
     /// The next message that is no heartbeat; `None` when the server closed.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
-            let message = timeout(PATIENCE, self.0.next()).await.expect("a message in time");
+            let message = timeout(PATIENCE, self.0.next())
+                .await
+                .expect("a message in time");
             match message {
                 Some(Ok(Message::Text(text))) => {
                     let json: Value = serde_json::from_str(&text).unwrap();

@@ -23,7 +23,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let until = std::time::Instant::now() + PATIENCE;
     while !holds().await {
-        assert!(std::time::Instant::now() < until, "waited in vain until {what}");
+        assert!(
+            std::time::Instant::now() < until,
+            "waited in vain until {what}"
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -31,10 +34,15 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: 
 /// The folder of real racing data, or `None` with a word about it: no licence lets it stand in this repository.
 pub(crate) fn real_data() -> Option<PathBuf> {
     let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
-    let folder = std::env::var_os("RAILBIRD_DATA_SAMPLES").or_else(|| std::env::var_os("RAILBIRD_DATA")).map_or(beside, PathBuf::from);
+    let folder = std::env::var_os("RAILBIRD_DATA_SAMPLES")
+        .or_else(|| std::env::var_os("RAILBIRD_DATA"))
+        .map_or(beside, PathBuf::from);
     if folder.join("hkjc_en_json").is_dir() {
         return Some(folder);
     }
-    eprintln!("SKIPPED: there is no real racing data at {}; RAILBIRD_DATA names the folder", folder.display());
+    eprintln!(
+        "SKIPPED: there is no real racing data at {}; RAILBIRD_DATA names the folder",
+        folder.display()
+    );
     None
 }

@@ -21,9 +21,17 @@ impl Nats {
         let folder = tempfile::tempdir().unwrap();
         let conf = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("nats.conf");
         std::fs::copy(conf, folder.path().join("nats.conf")).unwrap();
-        std::fs::write(folder.path().join("test.conf"), "include \"nats.conf\"\nno_auth_user: admin\n").unwrap();
+        std::fs::write(
+            folder.path().join("test.conf"),
+            "include \"nats.conf\"\nno_auth_user: admin\n",
+        )
+        .unwrap();
         let child = spawn(&folder, None);
-        let mut nats = Self { folder, child, port: 0 };
+        let mut nats = Self {
+            folder,
+            child,
+            port: 0,
+        };
         nats.port = nats.wait_until_it_listens();
         nats
     }
@@ -74,13 +82,22 @@ impl Nats {
         for event in events {
             appender.append(outgoing(&event)).await.unwrap();
         }
-        appender.finish().await.unwrap().last().map_or(0, |appended| appended.seq)
+        appender
+            .finish()
+            .await
+            .unwrap()
+            .last()
+            .map_or(0, |appended| appended.seq)
     }
 
     /// Publishes bytes, whatever they are, on a subject.
     pub(crate) async fn publish_raw(&self, subject: &str, payload: &[u8]) -> u64 {
         let id = uuid::Uuid::now_v7().to_string();
-        let outgoing = Outgoing { subject: subject.to_owned(), id, payload: payload.to_vec() };
+        let outgoing = Outgoing {
+            subject: subject.to_owned(),
+            id,
+            payload: payload.to_vec(),
+        };
         self.log().await.append(outgoing).await.unwrap().seq
     }
 
@@ -88,21 +105,43 @@ impl Nats {
         let until = Instant::now() + PATIENCE;
         loop {
             for file in self.ports_files() {
-                let ports: Option<Value> = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
-                if let Some(url) = ports.as_ref().and_then(|p| p.pointer("/nats/0")).and_then(Value::as_str) {
+                let ports: Option<Value> = std::fs::read(&file)
+                    .ok()
+                    .and_then(|text| serde_json::from_slice(&text).ok());
+                if let Some(url) = ports
+                    .as_ref()
+                    .and_then(|p| p.pointer("/nats/0"))
+                    .and_then(Value::as_str)
+                {
                     return url.rsplit(':').next().unwrap().parse().unwrap();
                 }
             }
-            let log = || std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            assert!(self.child.try_wait().unwrap().is_none(), "nats-server ended: {}", log());
-            assert!(Instant::now() < until, "nats-server does not listen: {}", log());
+            let log =
+                || std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+            assert!(
+                self.child.try_wait().unwrap().is_none(),
+                "nats-server ended: {}",
+                log()
+            );
+            assert!(
+                Instant::now() < until,
+                "nats-server does not listen: {}",
+                log()
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
     fn ports_files(&self) -> Vec<std::path::PathBuf> {
-        let files = std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
-        files.filter(|path| path.extension().is_some_and(|extension| extension == "ports")).collect()
+        let files = std::fs::read_dir(self.folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        files
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "ports")
+            })
+            .collect()
     }
 }
 
@@ -114,13 +153,19 @@ impl Drop for Nats {
 }
 
 fn spawn(folder: &TempDir, port: Option<u16>) -> Child {
-    let program = std::env::var("RAILBIRD_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
+    let program =
+        std::env::var("RAILBIRD_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
     let log = std::fs::File::create(folder.path().join("log")).unwrap();
     let mut command = Command::new(&program);
     command
         .arg("--config")
         .arg(folder.path().join("test.conf"))
-        .args(["--addr", "127.0.0.1", "--port", &port.map_or("-1".to_owned(), |port| port.to_string())])
+        .args([
+            "--addr",
+            "127.0.0.1",
+            "--port",
+            &port.map_or("-1".to_owned(), |port| port.to_string()),
+        ])
         .arg("--store_dir")
         .arg(folder.path().join("store"))
         .arg("--ports_file_dir")
@@ -131,12 +176,19 @@ fn spawn(folder: &TempDir, port: Option<u16>) -> Child {
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log);
-    command.spawn().unwrap_or_else(|error| panic!("{program} cannot be started ({error}); script/test finds or installs one"))
+    command.spawn().unwrap_or_else(|error| {
+        panic!("{program} cannot be started ({error}); script/test finds or installs one")
+    })
 }
 
 /// An event as it goes to the log, on the subject that its data asks for.
 pub(crate) fn outgoing(event: &Value) -> Outgoing {
     let payload = event.to_string().into_bytes();
-    let envelope = events::Envelope::from_json(&payload).unwrap_or_else(|error| panic!("{error}: {event}"));
-    Outgoing { subject: envelope.event.subject().to_string(), id: envelope.id, payload }
+    let envelope =
+        events::Envelope::from_json(&payload).unwrap_or_else(|error| panic!("{error}: {event}"));
+    Outgoing {
+        subject: envelope.event.subject().to_string(),
+        id: envelope.id,
+        payload,
+    }
 }

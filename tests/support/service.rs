@@ -49,16 +49,30 @@ impl Railbird {
         let (http, admin) = (service.http_addr().unwrap(), service.admin_addr().unwrap());
         let app = Arc::clone(service.app());
         let serving = tokio::spawn(service.run());
-        Self { http, admin, key: String::new(), app, trigger, serving, data: None }
+        Self {
+            http,
+            admin,
+            key: String::new(),
+            app,
+            trigger,
+            serving,
+            data: None,
+        }
     }
 
     pub(crate) async fn until_ready(&self) {
-        eventually("the service is ready", || async { self.get_open("/readyz").await.status == 200 }).await;
+        eventually("the service is ready", || async {
+            self.get_open("/readyz").await.status == 200
+        })
+        .await;
     }
 
     /// Waits until the views reflect an event.
     pub(crate) async fn until_seq(&self, seq: u64) {
-        eventually(&format!("the views reflect {seq}"), || async { self.app.views.current().seq() >= seq }).await;
+        eventually(&format!("the views reflect {seq}"), || async {
+            self.app.views.current().seq() >= seq
+        })
+        .await;
     }
 
     /// A GET with the key.
@@ -68,7 +82,11 @@ impl Railbird {
 
     /// A GET with the key and more headers.
     pub(crate) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
-        let headers: Vec<_> = headers.iter().copied().chain([("x-api-key", self.key.as_str())]).collect();
+        let headers: Vec<_> = headers
+            .iter()
+            .copied()
+            .chain([("x-api-key", self.key.as_str())])
+            .collect();
         request(self.http, "GET", path, &headers).await
     }
 
@@ -83,7 +101,13 @@ impl Railbird {
     }
 
     pub(crate) fn digest(&self) -> String {
-        self.app.views.current().checkpoint().unwrap().digest.to_string()
+        self.app
+            .views
+            .current()
+            .checkpoint()
+            .unwrap()
+            .digest
+            .to_string()
     }
 
     pub(crate) async fn stop(self) {
@@ -99,7 +123,9 @@ fn config(nats: &str, data: &Path) -> Config {
         http: "127.0.0.1:0".parse().unwrap(),
         admin: "127.0.0.1:0".parse().unwrap(),
         timezone: "Asia/Hong_Kong".to_owned(),
-        venue_order: ["ST", "HV"].map(|code| VenueCode::parse(code).unwrap()).to_vec(),
+        venue_order: ["ST", "HV"]
+            .map(|code| VenueCode::parse(code).unwrap())
+            .to_vec(),
         connections_max: 256,
     }
 }
@@ -108,7 +134,12 @@ async fn issue_key(nats: &Nats, railbird: &Railbird) -> String {
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
     let key = ApiKey::generate("test").unwrap();
-    log.append(key.issued("default", jiff::Timestamp::now().into())).await.unwrap();
-    eventually("the key is valid", || async { railbird.app.keys.check(key.reveal()).is_some() }).await;
+    log.append(key.issued("default", jiff::Timestamp::now().into()))
+        .await
+        .unwrap();
+    eventually("the key is valid", || async {
+        railbird.app.keys.check(key.reveal()).is_some()
+    })
+    .await;
     key.reveal().to_owned()
 }

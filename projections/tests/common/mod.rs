@@ -237,7 +237,7 @@ impl Said {
 /// The log takes a message each second, and its clock is finer than what is kept.
 pub(crate) fn recorded_at(seq: u64) -> Moment {
     let (minute, second) = (seq / 60 % 60, seq % 60);
-    Moment::parse(&format!("2026-11-21T05:{minute:02}:{second:02}.123456789Z")).expect("a time")
+    Moment::parse(&format!("2026-11-21T09:{minute:02}:{second:02}.123456789Z")).expect("a time")
 }
 
 pub(crate) fn log() -> LogIdentity {

@@ -242,7 +242,15 @@ fn a_race_is_open_from_its_first_quote_until_it_is_over() {
         "a quote after the result opens nothing"
     );
     house.when(void(RACE, 2));
-    assert!(!house.is_open(RACE));
+    assert!(house.is_open(RACE), "a result said in error closes nothing");
+}
+
+#[test]
+fn a_feeder_whose_clock_is_ahead_does_not_freeze_the_board() {
+    let mut house = House::given([odds(RACE, &[("A", json!(3))]).at("23:59:59")]);
+    let step = house.when(odds(RACE, &[("A", json!(4))]).at("23:00:00"));
+    assert_eq!((step.tally.stale, step.updates.len()), (0, 1));
+    assert_eq!(prices(&house), json!([["A", 4.0, 3.0, 3.0]]));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use crate::common::{
-    House, Race, card, going, pick, reinstated, result, rider, status, void, withdrawn,
+    House, Race, card, going, odds, pick, reinstated, result, rider, status, void, withdrawn,
 };
 
 const RACE: Race = ("2026-11-21", "ST", 3);
@@ -168,7 +168,39 @@ fn the_status_is_the_last_one_said_until_there_is_a_result() {
     house.when(status(RACE, "finished"));
     assert_eq!(house.card(RACE)["status"], "result");
     house.when(void(RACE, 2));
+    assert_eq!(house.card(RACE)["status"], "finished");
+}
+
+#[test]
+fn a_void_race_of_which_no_status_was_said_is_abandoned() {
+    let house = House::given([card(RACE, &["A"]), void(RACE, 1)]);
     assert_eq!(house.card(RACE)["status"], "abandoned");
+}
+
+#[test]
+fn a_feeder_that_names_ever_new_horses_does_not_make_a_race_grow() {
+    let horses: Vec<String> = (0..300).map(|n| format!("N{n}")).collect();
+    let mut house = House::given([card(RACE, &["A"])]);
+    for horse in &horses {
+        house.when(withdrawn(RACE, horse));
+        house.when(odds(RACE, &[(horse, json!(3))]));
+    }
+    assert_eq!(
+        house.board(RACE)["runners"]
+            .as_array()
+            .expect("runners")
+            .len(),
+        256
+    );
+    house.when(withdrawn(RACE, "N7"));
+    house.when(odds(RACE, &[("N7", json!(9))]));
+    assert_eq!(
+        house.board(RACE)["runners"]
+            .as_array()
+            .expect("runners")
+            .len(),
+        256
+    );
 }
 
 #[test]
