@@ -20,7 +20,7 @@ fn a_board_is_the_image_of_a_race() {
         house.board(RACE),
         json!({
             "date": "2026-11-21", "venue": "Sha Tin", "venue_code": "ST", "race_number": 3, "status": "scheduled",
-            "recorded_at": "2026-11-21T05:00:01.123456Z", "seq": 1, "prev_seq": 0,
+            "recorded_at": "2026-11-21T09:00:01.123456Z", "seq": 1, "prev_seq": 0,
             "runners": [
                 { "horse_no": "B", "number": 0, "horse_name": "", "win": null, "place": null, "state": "suspended", "opening": null, "previous": null },
                 { "horse_no": "A", "number": 4, "horse_name": "NAME A", "win": 3.5, "place": 1.4, "opening": 3.5, "previous": null },
@@ -276,7 +276,7 @@ fn the_history_is_cut_into_chunks_and_survives_a_restart_in_each() {
     assert_eq!(
         chunks[0][0],
         json!({
-            "seq": 1, "time": "2026-11-21T06:00:00Z", "recorded_at": "2026-11-21T05:00:01.123456Z", "source": "test", "stale": false,
+            "seq": 1, "time": "2026-11-21T06:00:00Z", "recorded_at": "2026-11-21T09:00:01.123456Z", "source": "test", "stale": false,
             "runners": [{ "horse_no": "A", "win": 2.0 }],
         })
     );

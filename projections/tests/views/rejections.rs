@@ -15,7 +15,7 @@ fn what_is_refused_is_kept_with_its_reason_and_stops_nothing() {
     assert_eq!(
         house.rejections(),
         [json!({
-            "seq": 2, "recorded_at": "2026-11-21T05:00:02.123456Z", "subject": "racing.race.2026-11-21.ST.3", "source": "",
+            "seq": 2, "recorded_at": "2026-11-21T09:00:02.123456Z", "subject": "racing.race.2026-11-21.ST.3", "source": "",
             "code": "not_cloud_event", "payload_bytes": 7, "payload": "no JSON",
             "reason": "not a CloudEvents 1.0 JSON object: expected ident at line 1 column 2",
         })]
