@@ -11,6 +11,15 @@ use tokio::sync::broadcast;
 /// Messages that a slow listener may be behind before it is moved on to the current images.
 const BEHIND_MAX: usize = 4096;
 
+/// What listeners are told.
+#[derive(Debug)]
+pub enum News {
+    /// A board changed.
+    Update(Update),
+    /// The views were begun anew: what was said before may not hold, and what is said next begins with the images.
+    BegunAnew,
+}
+
 /// A message of the live channel, encoded once for all.
 #[derive(Debug)]
 pub struct Update {
@@ -25,14 +34,14 @@ pub struct Update {
 /// Fans updates out. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Feed {
-    updates: broadcast::Sender<Arc<Update>>,
+    news: broadcast::Sender<Arc<News>>,
     last_seq: Arc<AtomicU64>,
 }
 
 impl Default for Feed {
     fn default() -> Self {
         Self {
-            updates: broadcast::Sender::new(BEHIND_MAX),
+            news: broadcast::Sender::new(BEHIND_MAX),
             last_seq: Arc::default(),
         }
     }
@@ -48,14 +57,22 @@ impl Feed {
             }
             let text = odds_update(&board, false);
             // An error only means that nobody listens.
-            let _ = self.updates.send(Arc::new(Update { seq, race, text }));
+            let _ = self
+                .news
+                .send(Arc::new(News::Update(Update { seq, race, text })));
         }
+    }
+
+    /// Says that the views were begun anew, and are at `seq`. Of another log, that may be less than it was.
+    pub fn begin_anew(&self, seq: u64) {
+        self.last_seq.store(seq, Ordering::Release);
+        let _ = self.news.send(Arc::new(News::BegunAnew));
     }
 
     /// Listens from now on.
     #[must_use]
-    pub fn listen(&self) -> broadcast::Receiver<Arc<Update>> {
-        self.updates.subscribe()
+    pub fn listen(&self) -> broadcast::Receiver<Arc<News>> {
+        self.news.subscribe()
     }
 }
 

@@ -54,7 +54,7 @@ fn describe() {
     );
     describe_gauge!(
         "railbird_http_connections",
-        "Open connections, sockets included."
+        "Open connections, without WebSockets."
     );
     describe_counter!(
         "railbird_http_connections_refused_total",

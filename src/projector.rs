@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::feed::Feed;
-use crate::log::{Batch, Log, LogMessage, LogState, Place, RACING, ReadError};
+use crate::log::{Batch, Log, LogError, LogMessage, LogState, Place, RACING, ReadError};
 use crate::metrics;
 use crate::views::{Fresh, Views};
 
@@ -121,7 +121,7 @@ impl ProjectorHandle {
     /// Asks for a rebuild beside the live views. False if one is under way.
     #[must_use]
     pub fn rebuild(&self) -> bool {
-        self.rebuilds.try_send(()).is_ok()
+        self.status.borrow().rebuild.is_none() && self.rebuilds.try_send(()).is_ok()
     }
 }
 
@@ -193,10 +193,11 @@ impl Projector {
                 tracing::error!(error = format!("{error:#}"), "the views cannot be written");
                 sleep(RETRY).await;
             }
+            let seq = self.views.current().seq();
             self.status.send_modify(|status| {
                 *status = Status {
                     rebuilds: status.rebuilds,
-                    ..Status::new(0)
+                    ..Status::new(seq)
                 }
             });
         }
@@ -207,14 +208,13 @@ impl Projector {
         let mut following = self.resume(self.views.current(), &state)?;
         let target = state.last_seq;
         self.status.send_modify(|status| {
-            status.phase = if status.seq >= target {
-                Phase::Live
-            } else {
-                Phase::CatchingUp
-            };
+            status.phase = Phase::CatchingUp;
             status.pending = target.saturating_sub(status.seq);
             status.progress_at = Instant::now();
         });
+        if following.seq() >= target {
+            self.caught_up(following.seq());
+        }
         let mut rebuilding: Option<Rebuild> = None;
         let mut rebuilt: Option<Beside> = None;
         loop {
@@ -257,7 +257,12 @@ impl Projector {
             match self.log.ensure(RACING).await {
                 Ok(state) => return state,
                 Err(error) => {
-                    tracing::debug!(%error, "waiting for the log");
+                    match error {
+                        LogError::TooOld { .. } | LogError::Denied(_) => {
+                            tracing::error!(%error, "waiting for the log")
+                        }
+                        _ => tracing::debug!(%error, "waiting for the log"),
+                    }
                     sleep(RETRY).await;
                 }
             }
@@ -314,13 +319,20 @@ impl Projector {
             if moved {
                 status.progress_at = Instant::now();
             }
-            if pending == 0 && status.phase == Phase::CatchingUp {
-                status.phase = Phase::Live;
-                tracing::info!(seq = status.seq, "caught up with the log");
-            }
         });
-        metrics::progress(projection.checkpoint().seq, pending);
+        let seq = projection.checkpoint().seq;
+        if pending == 0 && !live {
+            self.caught_up(seq);
+        }
+        metrics::progress(seq, pending);
         Ok(projection)
+    }
+
+    /// From here on every change is told. Who listened before this, to other views, is given the images first.
+    fn caught_up(&self, seq: u64) {
+        self.feed.begin_anew(seq);
+        self.status.send_modify(|status| status.phase = Phase::Live);
+        tracing::info!(seq, "caught up with the log");
     }
 
     fn begin_rebuild(&self, state: &LogState) -> Result<Rebuild, Restart> {
@@ -342,8 +354,9 @@ impl Projector {
     }
 
     fn rebuild_failed(&self, error: &Restart) {
-        let (Restart::AnotherLog(reason) | Restart::Damaged(reason)) = error else {
-            return;
+        let reason = match error {
+            Restart::AnotherLog(reason) | Restart::Damaged(reason) => reason,
+            Restart::Disk(error) => &format!("{error:#}"),
         };
         tracing::error!(reason, "the rebuild failed; the live views stay in force");
         self.status.send_modify(|status| status.rebuild = None);

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use events::RaceKey;
 use futures::SinkExt;
@@ -20,9 +20,10 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::app::App;
-use crate::feed::{Update, odds_update};
+use crate::feed::{News, odds_update};
 use crate::http::{ApiError, Args};
 use crate::metrics::Held;
+use crate::projector::Phase;
 use crate::shutdown::Shutdown;
 
 /// What clients say is short.
@@ -53,10 +54,7 @@ pub(crate) async fn live_odds(
         .or_else(|| headers.get("x-api-key").and_then(|key| key.to_str().ok()));
     app.authorize(key)?;
     app.ready_store()?;
-    let upgrade = match upgrade {
-        Ok(upgrade) => upgrade,
-        Err(rejection) => return Ok(rejection.into_response()),
-    };
+    let upgrade = upgrade.map_err(|rejection| ApiError::UpgradeRequired(rejection.body_text()))?;
     let place = Arc::clone(&app.sockets).try_acquire_owned();
     let place =
         place.map_err(|_| ApiError::NotReady("There are too many WebSocket connections"))?;
@@ -90,7 +88,7 @@ enum Ended {
 struct Session {
     socket: WebSocket,
     app: Arc<App>,
-    updates: Receiver<Arc<Update>>,
+    news: Receiver<Arc<News>>,
     /// The last `seq` sent of each race.
     sent: HashMap<RaceKey, u64>,
     shutdown: Shutdown,
@@ -100,12 +98,12 @@ struct Session {
 impl Session {
     fn new(socket: WebSocket, app: Arc<App>, place: OwnedSemaphorePermit) -> Self {
         // Listening comes before the snapshot: what happens between the two is in both, and is sent once.
-        let (updates, shutdown) = (app.feed.listen(), app.shutdown.clone());
+        let (news, shutdown) = (app.feed.listen(), app.shutdown.clone());
         let held = (Held::new(&app.metrics.sockets), place);
         Self {
             socket,
             app,
-            updates,
+            news,
             sent: HashMap::new(),
             shutdown,
             _held: held,
@@ -123,7 +121,7 @@ impl Session {
         for beats in 1.. {
             while let Some(event) = self.next(&mut heartbeat).await? {
                 match event {
-                    Event::Update(update) => self.send_updates(update).await?,
+                    Event::News(news) => self.send_news(news).await?,
                     Event::Lagged(missed) => self.heal(missed).await?,
                     Event::Heard(message) => self.answer(&message).await?,
                     Event::Ending => return self.close().await,
@@ -144,8 +142,8 @@ impl Session {
     ) -> Result<Option<Event>, Ended> {
         loop {
             return tokio::select! {
-                update = self.updates.recv() => match update {
-                    Ok(update) => Ok(Some(Event::Update(update))),
+                news = self.news.recv() => match news {
+                    Ok(news) => Ok(Some(Event::News(news))),
                     Err(RecvError::Lagged(missed)) => Ok(Some(Event::Lagged(missed))),
                     Err(RecvError::Closed) => Ok(Some(Event::Ending)),
                 },
@@ -181,13 +179,13 @@ impl Session {
             .await
     }
 
-    /// Sends an update and what else is waiting, in one write.
-    async fn send_updates(&mut self, first: Arc<Update>) -> Result<(), Ended> {
+    /// Sends what is new and what else is waiting, in one write.
+    async fn send_news(&mut self, first: Arc<News>) -> Result<(), Ended> {
         self.feed(&first).await?;
         let mut lagged = None;
         for _ in 1..UPDATES_PER_FLUSH {
-            match self.updates.try_recv() {
-                Ok(update) => self.feed(&update).await?,
+            match self.news.try_recv() {
+                Ok(news) => self.feed(&news).await?,
                 Err(TryRecvError::Lagged(missed)) => {
                     lagged = Some(missed);
                     break;
@@ -205,7 +203,10 @@ impl Session {
         }
     }
 
-    async fn feed(&mut self, update: &Update) -> Result<(), Ended> {
+    async fn feed(&mut self, news: &News) -> Result<(), Ended> {
+        let News::Update(update) = news else {
+            return self.begin_anew().await;
+        };
         let sent = self.sent.entry(update.race.clone()).or_default();
         if update.seq > *sent {
             *sent = update.seq;
@@ -215,6 +216,14 @@ impl Session {
                 .map_err(|_| Ended::Stalled)??;
         }
         Ok(())
+    }
+
+    /// What was sent is of views that are no more: the client is told so, and given the images anew.
+    async fn begin_anew(&mut self) -> Result<(), Ended> {
+        self.sent.clear();
+        self.send_json(&json!({ "event": "resync", "reason": "the views were begun anew" }))
+            .await?;
+        self.send_snapshots().await
     }
 
     /// The client was too slow for some updates: it is told so, and moved on to the current images.
@@ -227,10 +236,10 @@ impl Session {
 
     async fn send_heartbeat(&mut self) -> Result<(), Ended> {
         let status = self.app.projector.status.borrow().clone();
-        let state = match (self.app.connection.borrow().up, status.is_stalled()) {
-            (false, _) => "down",
-            (true, true) => "stale",
-            (true, false) => "live",
+        let state = match status.phase {
+            _ if !self.app.connection.borrow().up => "down",
+            Phase::Live if !status.is_stalled() => "live",
+            _ => "stale",
         };
         let beat = json!({ "event": "heartbeat", "seq": status.seq, "server_time": now(), "feed": { "state": state } });
         self.send_json(&beat).await
@@ -269,7 +278,7 @@ impl Session {
 }
 
 enum Event {
-    Update(Arc<Update>),
+    News(Arc<News>),
     /// So many updates were missed.
     Lagged(u64),
     Heard(Utf8Bytes),

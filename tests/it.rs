@@ -11,6 +11,7 @@ mod support;
 mod cli;
 mod contract;
 mod faults;
+mod house;
 mod limits;
 mod live;
 mod log;

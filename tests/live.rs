@@ -176,8 +176,48 @@ async fn the_header_is_taken_too_and_no_upgrade_is_no_crash() {
     let railbird = Railbird::start(&nats).await;
     assert_eq!(
         railbird.get("/ws/live/odds").await.status,
-        400,
+        426,
         "a valid key, but no WebSocket handshake"
     );
     assert_eq!(railbird.get_open("/ws/live/odds").await.status, 401);
+}
+
+/// Twelve runners with a new price each, so that a few thousand images overflow what the system buffers for a socket.
+fn full_field(n: u64) -> Value {
+    #[expect(clippy::cast_precision_loss, reason = "small")]
+    let prices: Vec<f64> = (0..12)
+        .map(|r| 2.0 + ((n + r) % 500) as f64 / 10.0)
+        .collect();
+    odds("ST", 1, &second(n), &prices)
+}
+
+#[tokio::test]
+async fn a_socket_that_does_not_read_is_moved_on_and_told_so() {
+    const UPDATES: u64 = 12_000;
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut slow = Socket::open(railbird.http, &railbird.key).await;
+    slow.until("snapshot_complete").await;
+    let last = nats.publish((0..UPDATES).map(full_field)).await;
+    railbird.until_seq(last).await;
+
+    let mut prev = 0;
+    let (mut lagged, mut missed) = (0, 0);
+    while prev < last {
+        let message = slow.next().await.unwrap();
+        match message["event"].as_str().unwrap() {
+            "lagged" => {
+                lagged += 1;
+                missed += message["missed"].as_u64().unwrap();
+            }
+            "odds_update" if message["snapshot"] == true => prev = message["seq"].as_u64().unwrap(),
+            "odds_update" => {
+                assert_eq!(message["prev_seq"], prev, "never a hole without a word");
+                prev = message["seq"].as_u64().unwrap();
+            }
+            "snapshot_complete" => {}
+            other => panic!("{other}"),
+        }
+    }
+    assert!(lagged > 0 && missed > 0 && missed < UPDATES);
 }

@@ -48,7 +48,7 @@ fn the_schemas_in_the_repository_are_those_of_the_types() {
             .into_string()
             .expect("UTF-8");
         assert!(
-            names.contains(&name),
+            name == "openapi.json" || names.contains(&name),
             "{name} is the schema of no known type"
         );
     }

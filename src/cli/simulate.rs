@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep_until};
 
 use super::report::{Progress, Summary};
-use super::{Nats, Outcome};
+use super::{Nats, Outcome, WrongConfiguration};
 use crate::clock::Clock;
 use crate::log::{Log, Outgoing, RACING};
 use crate::shutdown::{Shutdown, shutdown, signalled};
@@ -56,7 +56,9 @@ impl Simulate {
     pub(super) async fn run(self) -> anyhow::Result<Outcome> {
         let date = match self.date {
             Some(date) => date,
-            None => Clock::new(&self.timezone)?.today(),
+            None => Clock::new(&self.timezone)
+                .map_err(|error| WrongConfiguration(format!("{error:#}")))?
+                .today(),
         };
         let log = self.nats.connect().await?;
         log.state_or_create(RACING).await?;

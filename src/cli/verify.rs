@@ -35,10 +35,10 @@ pub(super) struct Verify {
 #[group(required = true, multiple = false)]
 struct Which {
     /// The admin address of a running service.
-    #[arg(long, env = "RAILBIRD_ADMIN")]
+    #[arg(long)]
     admin: Option<SocketAddr>,
     /// The data folder of a service that does not run.
-    #[arg(long, env = "RAILBIRD_DATA")]
+    #[arg(long)]
     data: Option<PathBuf>,
 }
 

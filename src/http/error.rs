@@ -1,7 +1,7 @@
 //! [`ApiError`]: every answer that is not a success, in one shape: `error` and `message`.
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, UPGRADE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use events::ParseError;
@@ -37,6 +37,8 @@ pub enum ApiError {
     BodyTooLarge,
     /// The path and query are too long.
     UriTooLong,
+    /// The path is a WebSocket's, and the request is no handshake.
+    UpgradeRequired(String),
     /// The views do not reflect the log yet.
     NotReady(&'static str),
     /// It is our fault.
@@ -90,6 +92,11 @@ impl ApiError {
                 "uri_too_long",
                 "The path and query are too long".to_owned(),
             ),
+            Self::UpgradeRequired(why) => (
+                StatusCode::UPGRADE_REQUIRED,
+                "upgrade_required",
+                why.clone(),
+            ),
             Self::NotReady(why) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "not_ready",
@@ -130,6 +137,9 @@ impl IntoResponse for ApiError {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         match self {
+            Self::UpgradeRequired(_) => {
+                headers.insert(UPGRADE, HeaderValue::from_static("websocket"))
+            }
             Self::NotReady(_) => headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into()),
             Self::MethodNotAllowed => headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD")),
             _ => None,

@@ -66,7 +66,7 @@ async fn form(
         let (_, value) = row?;
         let rows = match Kind::split(&value) {
             Some((Kind::Placed, _)) if placed.len() < limit => &mut placed,
-            Some((Kind::Unplaced, _)) if unplaced.len() < limit => &mut unplaced,
+            Some((Kind::Unplaced, _)) => &mut unplaced,
             _ => continue,
         };
         rows.push(value);

@@ -32,14 +32,13 @@ async fn list(call: Call, args: Args) -> Result<Response, ApiError> {
         |to| format!("{}~", keys::meetings_of(to)),
     );
     let mut body = b"{\"meetings\":[".to_vec();
-    append_rows(
-        &mut body,
-        call.store
-            .range(&first, &end)
-            .take(MEETINGS_MAX)
-            .map(|row| row.map(|(_, view)| view)),
-    )?;
-    body.extend_from_slice(b"]}");
+    let mut rows = call
+        .store
+        .range(&first, &end)
+        .map(|row| row.map(|(_, view)| view));
+    append_rows(&mut body, rows.by_ref().take(MEETINGS_MAX))?;
+    let more = rows.next().is_some();
+    body.extend_from_slice(format!("],\"more\":{more}}}").as_bytes());
     Ok(call.answer(body))
 }
 

@@ -87,7 +87,8 @@ fn paths() -> Value {
         "/api/v1/odds/{date}/{race_number}": get("A race's odds board", &[&date, &race_number, &venue], &reference("OddsBoard")),
         "/api/v1/odds/{date}/{race_number}/history": get("A race's odds board with every quote", &[&date, &race_number, &venue], &with_list(reference("OddsBoard"), "history", "OddsTick")),
         "/api/v1/meetings": get("Meetings, oldest first", &[&day("from", "The first date."), &day("to", "The last date.")], &json!({
-            "type": "object", "required": ["meetings"], "properties": { "meetings": list("Meeting") },
+            "type": "object", "required": ["meetings", "more"],
+            "properties": { "meetings": list("Meeting"), "more": { "type": "boolean", "description": "There are more than fit into one answer." } },
         })),
         "/healthz": open("The process runs"),
         "/readyz": open("The views are up to date with the log"),
@@ -136,6 +137,11 @@ fn get(summary: &str, parameters: &[&Value], body: &Value) -> Value {
             "400": failure("A parameter is wrong"),
             "401": failure("The key is missing or not valid"),
             "404": failure("There is no such thing"),
+            "405": failure("Only GET and HEAD are allowed"),
+            "406": failure("The client takes no JSON"),
+            "413": failure("A large body came with the request"),
+            "414": failure("The path and query are too long"),
+            "500": failure("Something went wrong in the service"),
             "503": failure("The views do not reflect the log yet"),
         },
     } })

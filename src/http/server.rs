@@ -19,8 +19,9 @@ use tower::ServiceExt;
 use crate::metrics::{Held, HttpMetrics};
 use crate::shutdown::Shutdown;
 
-/// How long a client may take to send a request's head, from the first moment of the connection.
-const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take to send a request's head, from the first moment of the connection or from the end of the
+/// last request: it bounds slow heads and idle connections alike.
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a handler may take. All of them read a local store.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection may be without a byte in or out. WebSockets are pinged more often.

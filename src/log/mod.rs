@@ -8,8 +8,9 @@ mod reader;
 
 use std::time::Duration;
 
+use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::stream::{Config, StorageType};
-use async_nats::jetstream::{self, context};
+use async_nats::jetstream::{self, ErrorCode, context};
 use async_nats::{ConnectErrorKind, ServerAddr};
 use events::Moment;
 use percent_encoding::percent_decode_str;
@@ -75,6 +76,9 @@ pub enum LogError {
         /// The server's version.
         found: String,
     },
+    /// There is no such stream.
+    #[error("there is no stream {0}")]
+    NoStream(&'static str),
     /// This user may not do that.
     #[error("not permitted: {0}")]
     Denied(String),
@@ -253,12 +257,16 @@ impl Log {
     /// # Errors
     /// JetStream does not answer, or has no such stream.
     pub async fn state(&self, stream: StreamName) -> Result<LogState, LogError> {
-        let stream = self
-            .jetstream
-            .get_stream(stream.name)
-            .await
-            .map_err(|e| self.jetstream_error(&e))?;
-        Ok(state(stream.cached_info()))
+        let found = self.jetstream.get_stream(stream.name).await;
+        let found = found.map_err(|error| match error.kind() {
+            GetStreamErrorKind::JetStream(error)
+                if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+            {
+                LogError::NoStream(stream.name)
+            }
+            _ => self.jetstream_error(&error),
+        })?;
+        Ok(state(found.cached_info()))
     }
 
     /// When the log took a message; `None` if it has none at that place.

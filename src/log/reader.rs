@@ -26,6 +26,8 @@ const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
 const WATCHDOG: Duration = Duration::from_secs(10);
 /// Bytes in one batch at most.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// A stream that is not found so many times in a row is gone; a server that was just started may not have it yet.
+const GONE_AFTER_FAILURES: u32 = 6;
 /// The first wait after a failure; it doubles up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(5);
@@ -240,6 +242,9 @@ impl Reader {
         match self.check_identity().await {
             Ok(None) => {}
             Ok(Some(reason)) => return Err(ReadError::AnotherLog(reason)),
+            Err(error @ LogError::NoStream(_)) if self.failures >= GONE_AFTER_FAILURES => {
+                return Err(ReadError::AnotherLog(error.to_string()));
+            }
             Err(error) => return Ok(Err(error)),
         }
         let config = pull::Config {
@@ -315,6 +320,11 @@ impl Reader {
                 );
                 self.pull = None;
                 Some(state.last_seq.saturating_sub(self.place.seq))
+            }
+            Err(LogError::NoStream(name)) => {
+                tracing::warn!(stream = name, "the stream is not there");
+                self.pull = None;
+                None
             }
             Err(error) => {
                 tracing::debug!(%error, "the log cannot be asked");

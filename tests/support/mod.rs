@@ -34,9 +34,7 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: 
 /// The folder of real racing data, or `None` with a word about it: no licence lets it stand in this repository.
 pub(crate) fn real_data() -> Option<PathBuf> {
     let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
-    let folder = std::env::var_os("RAILBIRD_DATA_SAMPLES")
-        .or_else(|| std::env::var_os("RAILBIRD_DATA"))
-        .map_or(beside, PathBuf::from);
+    let folder = std::env::var_os("RAILBIRD_DATA").map_or(beside, PathBuf::from);
     if folder.join("hkjc_en_json").is_dir() {
         return Some(folder);
     }
