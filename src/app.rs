@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use events::VenueCode;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -17,10 +17,11 @@ use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::http;
 use crate::keys::KeyRing;
-use crate::log::{ACCOUNTS, Connection, Log, Place, ReadError};
-use crate::metrics::{self, HttpMetrics};
-use crate::projector::{Projector, ProjectorHandle};
+use crate::log::{ACCOUNTS, Log, Place, ReadError};
+use crate::metrics;
+use crate::projector::Projector;
 use crate::shutdown::Shutdown;
+use crate::state::App;
 use crate::views::Views;
 
 /// How long to wait before the log is asked for the keys again.
@@ -49,40 +50,6 @@ pub struct Config {
     pub venue_order: Vec<VenueCode>,
     /// Connections at a time, WebSockets included.
     pub connections_max: usize,
-}
-
-/// What every request may look at.
-#[derive(Debug)]
-pub struct App {
-    /// The views.
-    pub views: Arc<Views>,
-    /// The keys.
-    pub keys: Arc<KeyRing>,
-    keys_read: Arc<AtomicBool>,
-    /// Where the projector stands.
-    pub projector: ProjectorHandle,
-    /// Whether the log is there.
-    pub connection: watch::Receiver<Connection>,
-    /// Which day it is.
-    pub clock: Clock,
-    /// Which venue comes first.
-    pub venue_order: Vec<VenueCode>,
-    /// What changes.
-    pub feed: Feed,
-    /// What is counted.
-    pub metrics: Arc<HttpMetrics>,
-    /// Places for WebSockets.
-    pub sockets: Arc<Semaphore>,
-    /// When it ends.
-    pub shutdown: Shutdown,
-}
-
-impl App {
-    /// Whether it is known which keys are valid.
-    #[must_use]
-    pub fn keys_loaded(&self) -> bool {
-        self.keys_read.load(Ordering::Acquire)
-    }
 }
 
 /// A service that is bound and folds, and serves when it is [run](Service::run).

@@ -13,5 +13,6 @@ pub mod metrics;
 pub mod projector;
 pub mod shutdown;
 pub mod simulate;
+pub mod state;
 pub mod views;
 mod ws;

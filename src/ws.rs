@@ -19,12 +19,12 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::app::App;
 use crate::feed::{News, odds_update};
 use crate::http::{ApiError, Args};
 use crate::metrics::Held;
 use crate::projector::Phase;
 use crate::shutdown::Shutdown;
+use crate::state::App;
 
 /// What clients say is short.
 const INBOUND_BYTES_MAX: usize = 16 * 1024;

@@ -15,12 +15,13 @@ use super::nats_server::NatsServer;
 use super::report::result;
 use super::serve::Answering;
 use super::simulate::Player;
-use crate::app::{App, Service};
+use crate::app::Service;
 use crate::keys::ApiKey;
 use crate::log::{ACCOUNTS, Log, RACING};
 use crate::projector::Phase;
 use crate::shutdown::{Shutdown, shutdown, signalled};
 use crate::simulate::VENUES;
+use crate::state::App;
 
 /// The meeting that is played runs so much faster than a real one.
 const DEMO_SPEED: f64 = 10.0;

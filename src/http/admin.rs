@@ -17,8 +17,8 @@ use super::call::Args;
 use super::error::ApiError;
 use super::meetings::append_rows;
 use super::ops::readiness;
-use crate::app::App;
 use crate::metrics;
+use crate::state::App;
 
 /// Rejections in one answer at most; `after` pages on.
 const REJECTIONS_MAX: usize = 1000;
@@ -68,11 +68,7 @@ async fn rejections(State(app): State<Arc<App>>, args: Args) -> Result<Response,
         &format!("{}~", keys::REJECTIONS),
     );
     let mut body = b"{\"rejections\":[".to_vec();
-    append_rows(
-        &mut body,
-        rows.take(REJECTIONS_MAX)
-            .map(|row| row.map(|(_, view)| view)),
-    )?;
+    append_rows(&mut body, rows.take(REJECTIONS_MAX))?;
     body.extend_from_slice(b"]}");
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }

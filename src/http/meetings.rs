@@ -7,12 +7,12 @@ use axum::response::Response;
 use axum::routing::get;
 use events::{RacingDate, VenueCode};
 use projections::meetings::MeetingView;
-use projections::{Store, keys};
+use projections::{Store, StoreError, View, keys};
 use serde::Serialize;
 
 use super::call::{Args, Call};
 use super::error::ApiError;
-use crate::app::App;
+use crate::state::App;
 
 /// Meetings in one answer at most: ten years of a busy venue.
 const MEETINGS_MAX: usize = 5_000;
@@ -32,10 +32,7 @@ async fn list(call: Call, args: Args) -> Result<Response, ApiError> {
         |to| format!("{}~", keys::meetings_of(to)),
     );
     let mut body = b"{\"meetings\":[".to_vec();
-    let mut rows = call
-        .store
-        .range(&first, &end)
-        .map(|row| row.map(|(_, view)| view));
+    let mut rows = call.store.range(&first, &end);
     append_rows(&mut body, rows.by_ref().take(MEETINGS_MAX))?;
     let more = rows.next().is_some();
     body.extend_from_slice(format!("],\"more\":{more}}}").as_bytes());
@@ -43,16 +40,16 @@ async fn list(call: Call, args: Args) -> Result<Response, ApiError> {
 }
 
 /// Appends views with commas between them.
-pub(super) fn append_rows<V: AsRef<[u8]>, E>(
+pub(super) fn append_rows(
     body: &mut Vec<u8>,
-    rows: impl Iterator<Item = Result<V, E>>,
-) -> Result<(), E> {
+    rows: impl Iterator<Item = Result<(String, View), StoreError>>,
+) -> Result<(), StoreError> {
     let mut first = true;
     for row in rows {
         if !std::mem::take(&mut first) {
             body.push(b',');
         }
-        body.extend_from_slice(row?.as_ref());
+        body.extend_from_slice(&row?.1);
     }
     Ok(())
 }
@@ -93,6 +90,19 @@ impl Chosen {
         json.pop();
         json.push(b',');
         Ok(json)
+    }
+
+    /// An answer about the meeting that ends in a list: its fields, what opens the list, and the views in it.
+    pub(super) fn with_list(
+        &self,
+        opening: &str,
+        rows: impl Iterator<Item = Result<(String, View), StoreError>>,
+    ) -> Result<Vec<u8>, ApiError> {
+        let mut body = self.head()?;
+        body.extend_from_slice(opening.as_bytes());
+        append_rows(&mut body, rows)?;
+        body.extend_from_slice(b"]}");
+        Ok(body)
     }
 
     /// A link to the same answer for each other meeting of the day.

@@ -28,7 +28,7 @@ pub use call::Args;
 pub use error::{ApiError, UNAUTHORIZED_BODY};
 pub use openapi::document as openapi;
 
-use crate::app::App;
+use crate::state::App;
 use crate::ws;
 use call::Call;
 

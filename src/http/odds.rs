@@ -12,7 +12,7 @@ use projections::{Store, keys};
 use super::call::{Args, Call, Params};
 use super::error::ApiError;
 use super::meetings::append_rows;
-use crate::app::App;
+use crate::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
@@ -40,12 +40,7 @@ async fn history(
     let mut body = board;
     body.pop();
     body.extend_from_slice(b",\"history\":[");
-    append_rows(
-        &mut body,
-        call.store
-            .scan(&keys::ticks(&race))
-            .map(|chunk| chunk.map(|(_, ticks)| ticks)),
-    )?;
+    append_rows(&mut body, call.store.scan(&keys::ticks(&race)))?;
     body.extend_from_slice(b"]}");
     Ok(call.answer(body))
 }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::error::ApiError;
 use super::openapi;
-use crate::app::App;
 use crate::projector::Phase;
+use crate::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()

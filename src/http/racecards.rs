@@ -11,8 +11,8 @@ use projections::keys;
 
 use super::call::{Args, Call, Params};
 use super::error::ApiError;
-use super::meetings::{append_rows, choose};
-use crate::app::App;
+use super::meetings::choose;
+use crate::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
@@ -55,14 +55,7 @@ fn card(
     path: &str,
 ) -> Result<Response, ApiError> {
     let chosen = choose(app, &call.store, date, args.get("venue"))?;
-    let mut body = chosen.head()?;
-    body.extend_from_slice(b"\"races\":[");
-    append_rows(
-        &mut body,
-        call.store
-            .scan(&keys::cards(date, &chosen.code))
-            .map(|row| row.map(|(_, view)| view)),
-    )?;
-    body.extend_from_slice(b"]}");
+    let rows = call.store.scan(&keys::cards(date, &chosen.code));
+    let body = chosen.with_list("\"races\":[", rows)?;
     Ok(call.answer_with_links(body, chosen.links(path)))
 }

@@ -11,8 +11,8 @@ use projections::keys;
 
 use super::call::{Args, Call, Params};
 use super::error::ApiError;
-use super::meetings::{Chosen, append_rows, choose};
-use crate::app::App;
+use super::meetings::{Chosen, choose};
+use crate::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
@@ -29,15 +29,8 @@ async fn meeting(
 ) -> Result<Response, ApiError> {
     let date = params.date()?;
     let chosen = choose(&app, &call.store, date, args.get("venue"))?;
-    let mut body = chosen.head()?;
-    body.extend_from_slice(b"\"races\":[");
-    append_rows(
-        &mut body,
-        call.store
-            .scan(&keys::results(date, &chosen.code))
-            .map(|row| row.map(|(_, view)| view)),
-    )?;
-    body.extend_from_slice(b"]}");
+    let rows = call.store.scan(&keys::results(date, &chosen.code));
+    let body = chosen.with_list("\"races\":[", rows)?;
     Ok(call.answer_with_links(body, chosen.links(&format!("/api/v1/results/{date}"))))
 }
 
@@ -57,7 +50,7 @@ async fn race(
     let row = call
         .store
         .get(&keys::result(&key))?
-        .ok_or_else(|| no_race(&chosen, race_number, "result of race"))?;
+        .ok_or_else(|| no_race(&chosen, race_number))?;
     let mut body = chosen.head()?;
     body.extend_from_slice(row.strip_prefix(b"{").unwrap_or_default());
     Ok(call.answer_with_links(
@@ -79,18 +72,12 @@ async fn revisions(
         venue: chosen.code.clone(),
         race_number,
     };
-    let mut rows = call
-        .store
-        .scan(&keys::revisions(&key))
-        .map(|row| row.map(|(_, view)| view))
-        .peekable();
+    let mut rows = call.store.scan(&keys::revisions(&key)).peekable();
     if rows.peek().is_none() {
-        return Err(no_race(&chosen, race_number, "result of race"));
+        return Err(no_race(&chosen, race_number));
     }
-    let mut body = chosen.head()?;
-    body.extend_from_slice(format!("\"race_number\":{race_number},\"revisions\":[").as_bytes());
-    append_rows(&mut body, rows)?;
-    body.extend_from_slice(b"]}");
+    let opening = format!("\"race_number\":{race_number},\"revisions\":[");
+    let body = chosen.with_list(&opening, rows)?;
     Ok(call.answer_with_links(
         body,
         chosen.links(&format!("/api/v1/results/{date}/{race_number}/revisions")),
@@ -98,10 +85,10 @@ async fn revisions(
 }
 
 /// The meeting is there, and that race of it is not.
-pub(super) fn no_race(chosen: &Chosen, race_number: RaceNumber, what: &str) -> ApiError {
+fn no_race(chosen: &Chosen, race_number: RaceNumber) -> ApiError {
     let meeting = &chosen.meeting;
     ApiError::NotFound(format!(
-        "No {what} {race_number} is known at {} on {}",
+        "No result of race {race_number} is known at {} on {}",
         meeting.venue, meeting.date
     ))
 }

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use events::VenueCode;
-use railbird::app::{App, Config, Service};
+use railbird::app::{Config, Service};
 use railbird::keys::ApiKey;
 use railbird::log::ACCOUNTS;
 use railbird::shutdown::{Trigger, shutdown};
+use railbird::state::App;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
