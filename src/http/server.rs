@@ -61,6 +61,8 @@ pub async fn serve(
         let held = Held::new(&metrics.connections);
         let (router, mut shutdown) = (router.clone(), shutdown.clone());
         tokio::spawn(async move {
+            // Given back last, when nothing of the connection is left.
+            let _held = (place, held);
             let mut connection = pin!(connection(stream, router));
             let ended = tokio::select! {
                 ended = &mut connection => ended,
@@ -72,7 +74,6 @@ pub async fn serve(
             if let Err(error) = ended {
                 tracing::debug!(%error, "a connection ended early");
             }
-            drop((place, held));
         });
     }
     drop(listener);
