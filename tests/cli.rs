@@ -391,10 +391,119 @@ async fn dev_starts_everything_says_three_lines_to_copy_and_leaves_nothing_runni
     );
 }
 
+#[tokio::test]
+async fn a_service_in_production_refuses_a_log_that_acknowledges_what_is_not_on_disk() {
+    let relaxed = |conf: String| conf.replace("sync_interval: always", "sync_interval: \"2m\"");
+    let nats = Nats::start_with(relaxed);
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().display().to_string();
+    let url = nats.url_of("railbird");
+    let args = [
+        "serve",
+        "--production",
+        "--nats",
+        &url,
+        "--data",
+        &data,
+        "--http",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+    ];
+    let output = railbird(args).await;
+    assert_eq!(output.code, 78, "{}", output.all);
+    assert!(
+        output.all.contains("acknowledges what is not on disk"),
+        "{}",
+        output.all
+    );
+}
+
+#[tokio::test]
+async fn a_service_that_is_told_to_terminate_ends_in_order_and_logs_no_secret() {
+    let nats = Nats::start();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = command();
+    command
+        .args([
+            "serve",
+            "--production",
+            "--log",
+            "trace",
+            "--log-json",
+            "--http",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+        ])
+        .args(["--nats", &nats.url_of("railbird"), "--data"])
+        .arg(folder.path())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let mut said: Vec<String> = lines
+        .by_ref()
+        .take_while(|line| !line.contains("caught up with the log"))
+        .collect();
+    let serving = said.iter().find(|line| line.contains("\"serving\""));
+    let serving: Value = serde_json::from_str(serving.unwrap()).unwrap();
+    let http = serving["fields"]["http"].as_str().unwrap().parse().unwrap();
+    // What is logged from here on must not fill the pipe that nobody reads yet.
+    let rest = tokio::task::spawn_blocking(move || lines.collect::<Vec<_>>());
+
+    let issued = railbird(["keys", "issue", "--nats", &nats.url_of("railbird")]).await;
+    let key = issued
+        .all
+        .lines()
+        .find(|line| line.starts_with("rb_"))
+        .unwrap();
+    eventually("the key is valid", || async {
+        request(http, "GET", "/api/v1/meetings", &[("x-api-key", key)])
+            .await
+            .status
+            == 200
+    })
+    .await;
+    let mut socket = Socket::open(http, key).await;
+    socket.until("snapshot_complete").await;
+    let typo = format!("{key}x");
+    assert_eq!(
+        Socket::refused(http, &format!("/ws/live/odds?api_key={typo}"))
+            .await
+            .status,
+        401
+    );
+    assert_eq!(
+        request(http, "GET", "/api/v1/meetings", &[("x-api-key", &typo)])
+            .await
+            .status,
+        401
+    );
+
+    signal(child.id(), "-TERM");
+    said.extend(rest.await.unwrap());
+    assert!(child.wait().unwrap().success());
+    assert!(
+        said.iter()
+            .all(|line| serde_json::from_str::<Value>(line).is_ok()),
+        "each line is JSON"
+    );
+    for secret in ["p-railbird", key] {
+        let found = said.iter().find(|line| line.contains(secret));
+        assert!(found.is_none(), "a secret is in the log: {found:?}");
+    }
+}
+
 /// What Ctrl-C sends.
 fn interrupt(process: u32) {
+    signal(process, "-INT");
+}
+
+fn signal(process: u32, signal: &str) {
     let status = std::process::Command::new("kill")
-        .args(["-INT", &process.to_string()])
+        .args([signal, &process.to_string()])
         .status()
         .unwrap();
     assert!(status.success());

@@ -18,7 +18,11 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
+use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, registry};
 
 use crate::log::{Log, LogError};
 
@@ -159,15 +163,18 @@ async fn run(command: Command) -> anyhow::Result<Outcome> {
 }
 
 fn init_logging(cli: &Cli) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&cli.log)?;
-    let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    // At trace the NATS client logs how it signs in, password and all.
+    let no_secrets = filter_fn(|metadata| {
+        *metadata.level() <= Level::DEBUG || !metadata.target().starts_with("async_nats")
+    });
+    let filter = EnvFilter::try_new(&cli.log)?.and(no_secrets);
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
     if cli.log_json {
-        logs.json().init()
+        registry().with(lines.json().with_filter(filter)).init();
     } else {
-        logs.init()
+        registry().with(lines.with_filter(filter)).init();
     }
     std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a task panicked")));
     Ok(())

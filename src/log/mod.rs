@@ -154,15 +154,12 @@ impl Log {
         if in_background {
             options = options.retry_on_initial_connect();
         }
-        let servers = url
-            .split(',')
-            .map(|server| server.trim().parse::<ServerAddr>())
-            .collect::<Result<Vec<_>, _>>();
-        let servers = servers.map_err(|_| LogError::WrongAddress)?;
-        // The client library leaves the credentials of an address unused.
+        let servers = parse_servers(url).ok_or(LogError::WrongAddress)?;
         if let Some((user, password)) = servers.iter().find_map(credentials) {
             options = options.user_and_password(user, password);
         }
+        let servers: Option<Vec<ServerAddr>> = servers.iter().map(without_credentials).collect();
+        let servers = servers.ok_or(LogError::WrongAddress)?;
         let client = options
             .connect(servers)
             .await
@@ -403,6 +400,23 @@ impl Log {
             LogError::Unreachable(text)
         }
     }
+}
+
+fn parse_servers(url: &str) -> Option<Vec<ServerAddr>> {
+    url.split(',')
+        .map(|server| server.trim().parse().ok())
+        .collect()
+}
+
+/// The client library leaves the credentials of an address unused, and logs them.
+fn without_credentials(server: &ServerAddr) -> Option<ServerAddr> {
+    let (scheme, host, port) = (server.scheme(), server.host(), server.port());
+    let host = if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
+    };
+    format!("{scheme}://{host}:{port}").parse().ok()
 }
 
 /// The user and the password in an address, without their percent encoding.

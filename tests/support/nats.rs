@@ -18,9 +18,15 @@ pub(crate) struct Nats {
 impl Nats {
     /// Starts a server with the project's configuration, in which an anonymous local connection may do everything.
     pub(crate) fn start() -> Self {
+        Self::start_with(|conf| conf)
+    }
+
+    /// The same, but for a change to the configuration.
+    pub(crate) fn start_with(change: impl FnOnce(String) -> String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let conf = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("nats.conf");
-        std::fs::copy(conf, folder.path().join("nats.conf")).unwrap();
+        let conf = change(std::fs::read_to_string(conf).unwrap());
+        std::fs::write(folder.path().join("nats.conf"), conf).unwrap();
         std::fs::write(
             folder.path().join("test.conf"),
             "include \"nats.conf\"\nno_auth_user: admin\n",
