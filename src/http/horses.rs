@@ -19,8 +19,8 @@ const FORM_LIMIT_MAX: usize = 1000;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
-        .route("/horses/{horse_no}", get(profile))
-        .route("/horses/{horse_no}/form", get(form))
+        .route("/api/v1/horses/{horse_no}", get(profile))
+        .route("/api/v1/horses/{horse_no}/form", get(form))
 }
 
 async fn profile(

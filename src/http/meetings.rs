@@ -18,7 +18,7 @@ use crate::state::App;
 const MEETINGS_MAX: usize = 5_000;
 
 pub(super) fn router() -> Router<Arc<App>> {
-    Router::new().route("/meetings", get(list))
+    Router::new().route("/api/v1/meetings", get(list))
 }
 
 async fn list(call: Call, args: Args) -> Result<Response, ApiError> {

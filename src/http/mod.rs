@@ -13,15 +13,22 @@ mod results;
 pub mod server;
 
 use std::any::Any;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use axum::Router;
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::http::header::CONTENT_LENGTH;
 use axum::response::{IntoResponse, Response};
-use axum::{Router, routing};
-use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::SizeAbove;
+use axum::routing::{self, future::RouteFuture};
+use futures::FutureExt;
+use futures::future::{CatchUnwind, Map};
+use tower::{Service, ServiceExt};
+use tower_http::compression::predicate::Predicate;
+use tower_http::compression::{Compression, CompressionBody};
 
 pub use admin::router as admin_router;
 pub use call::Args;
@@ -38,24 +45,65 @@ const API: &str = "/api/v1";
 /// Below this a compressed answer saves no packet.
 const COMPRESS_BYTES_MIN: u64 = 1024;
 
-/// Everything that clients may ask.
-pub fn router(app: Arc<App>) -> Router {
-    let api = Router::new()
+/// Everything that clients may ask. What is common to all answers lies around the router, and not in its layers: axum
+/// boxes every layer of every route anew for each request.
+pub fn router(
+    app: Arc<App>,
+) -> impl Service<Request, Response = Response<CompressionBody<Body>>, Error = Infallible, Future: Send>
++ Clone
++ Send
++ 'static {
+    let router = Router::new()
         .merge(horses::router())
         .merge(results::router())
         .merge(racecards::router())
         .merge(odds::router())
         .merge(meetings::router())
-        .layer(CompressionLayer::new().compress_when(SizeAbove::new(COMPRESS_BYTES_MIN)));
-    Router::new()
-        .nest(API, api)
         .route("/ws/live/odds", routing::get(ws::live_odds))
         .merge(ops::router())
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(no_such_path)
-        .layer(CatchPanicLayer::custom(panicked))
-        .layer(from_fn_with_state(Arc::clone(&app), count))
-        .with_state(app)
+        .with_state(Arc::clone(&app));
+    let answers = Compression::new(Caught(router)).compress_when(Large);
+    ServiceExt::<Request>::map_response(answers, move |response| {
+        app.metrics.answered(response.status().as_u16());
+        response
+    })
+}
+
+/// What is worth to be compressed. The answer to HEAD says its length in a header alone.
+#[derive(Debug, Clone, Copy)]
+struct Large;
+
+impl Predicate for Large {
+    fn should_compress<B: hyper::body::Body>(&self, response: &Response<B>) -> bool {
+        let said = response.headers().get(CONTENT_LENGTH);
+        let said = said.and_then(|length| length.to_str().ok()?.parse().ok());
+        said.or(response.body().size_hint().upper())
+            .is_none_or(|bytes: u64| bytes >= COMPRESS_BYTES_MIN)
+    }
+}
+
+/// The router, and an answer for a handler that panics.
+#[derive(Debug, Clone)]
+struct Caught(Router);
+
+type Caughtable = CatchUnwind<AssertUnwindSafe<RouteFuture<Infallible>>>;
+type Outcome = Result<Result<Response, Infallible>, Box<dyn Any + Send>>;
+
+impl Service<Request> for Caught {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Map<Caughtable, fn(Outcome) -> Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Request>::poll_ready(&mut self.0, context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let answer = AssertUnwindSafe(self.0.call(request)).catch_unwind();
+        answer.map(|outcome| outcome.unwrap_or_else(|panic| Ok(panicked(panic))))
+    }
 }
 
 /// Without a key it is nobody's business what there is under the API.
@@ -81,12 +129,6 @@ async fn method_not_allowed(State(app): State<Arc<App>>, request: Request) -> Ap
         None
     };
     refused.unwrap_or(ApiError::MethodNotAllowed)
-}
-
-async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let response = next.run(request).await;
-    app.metrics.answered(response.status().as_u16());
-    response
 }
 
 #[expect(

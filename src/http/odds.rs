@@ -16,8 +16,8 @@ use crate::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
-        .route("/odds/{date}/{race_number}", get(board))
-        .route("/odds/{date}/{race_number}/history", get(history))
+        .route("/api/v1/odds/{date}/{race_number}", get(board))
+        .route("/api/v1/odds/{date}/{race_number}/history", get(history))
 }
 
 async fn board(

@@ -16,8 +16,8 @@ use crate::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
-        .route("/racecards/today", get(today))
-        .route("/racecards/{date}", get(by_date))
+        .route("/api/v1/racecards/today", get(today))
+        .route("/api/v1/racecards/{date}", get(by_date))
 }
 
 async fn today(call: Call, State(app): State<Arc<App>>, args: Args) -> Result<Response, ApiError> {

@@ -16,9 +16,12 @@ use crate::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
-        .route("/results/{date}", get(meeting))
-        .route("/results/{date}/{race_number}", get(race))
-        .route("/results/{date}/{race_number}/revisions", get(revisions))
+        .route("/api/v1/results/{date}", get(meeting))
+        .route("/api/v1/results/{date}/{race_number}", get(race))
+        .route(
+            "/api/v1/results/{date}/{race_number}/revisions",
+            get(revisions),
+        )
 }
 
 async fn meeting(

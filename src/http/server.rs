@@ -2,20 +2,28 @@
 //!
 //! `axum::serve` installs no timer, without which hyper enforces no limit on slow headers; so the loop is our own.
 
+use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use hyper::body::Incoming;
+use axum::BoxError;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::FutureExt;
+use http_body_util::Either;
+use hyper::body::{Body as _, Incoming};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
-use tower::ServiceExt;
+use tower::{Service, ServiceExt};
 
+use super::ApiError;
 use crate::metrics::{Held, HttpMetrics};
 use crate::shutdown::Shutdown;
 
@@ -34,13 +42,19 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Serves until the shutdown, then lets requests under way end.
-pub async fn serve(
+pub async fn serve<S, B>(
     listener: TcpListener,
-    router: Router,
+    service: S,
     connections_max: usize,
     metrics: Arc<HttpMetrics>,
     mut shutdown: Shutdown,
-) {
+) where
+    S: Service<Request, Response = Response<B>, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + 'static,
+    B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
     let places = Arc::new(Semaphore::new(connections_max));
     loop {
         let stream = tokio::select! {
@@ -59,11 +73,20 @@ pub async fn serve(
             continue;
         };
         let held = Held::new(&metrics.connections);
-        let (router, mut shutdown) = (router.clone(), shutdown.clone());
+        let (service, mut shutdown) = (service.clone(), shutdown.clone());
         tokio::spawn(async move {
             // Given back last, when nothing of the connection is left.
             let _held = (place, held);
-            let mut connection = pin!(connection(stream, router));
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_READ_TIMEOUT)
+                .max_buf_size(HEAD_BYTES_MAX)
+                .serve_connection(
+                    TokioIo::new(bounded(stream)),
+                    service_fn(move |request| answer(service.clone(), request)),
+                )
+                .with_upgrades();
+            let mut connection = pin!(connection);
             let ended = tokio::select! {
                 ended = &mut connection => ended,
                 () = shutdown.begun() => {
@@ -86,54 +109,42 @@ pub async fn serve(
     }
 }
 
-type Connection = hyper::server::conn::http1::UpgradeableConnection<
-    TokioIo<Pin<Box<TimeoutStream<TcpStream>>>>,
-    TowerToHyperService<Timed>,
->;
-
-fn connection(stream: TcpStream, router: Router) -> Connection {
+/// A connection that is not for ever without a byte.
+fn bounded(stream: TcpStream) -> Pin<Box<TimeoutStream<TcpStream>>> {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps Nagle's delay");
     }
     let mut stream = TimeoutStream::new(stream);
     stream.set_read_timeout(Some(IDLE_TIMEOUT));
     stream.set_write_timeout(Some(IDLE_TIMEOUT));
-    hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_READ_TIMEOUT)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(
-            TokioIo::new(Box::pin(stream)),
-            TowerToHyperService::new(Timed(router)),
-        )
-        .with_upgrades()
+    Box::pin(stream)
 }
 
-/// The router, with a limit on how long a handler may take.
-#[derive(Debug, Clone)]
-struct Timed(Router);
-
-impl tower::Service<hyper::Request<Incoming>> for Timed {
-    type Response = axum::response::Response;
-    type Error = std::convert::Infallible;
-    type Future = futures::future::BoxFuture<'static, Result<Self::Response, Self::Error>>;
-
-    fn poll_ready(
-        &mut self,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Result<(), Self::Error>> {
-        std::task::Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: hyper::Request<Incoming>) -> Self::Future {
-        let answer = self.0.clone().oneshot(request.map(axum::body::Body::new));
-        Box::pin(async move {
-            match timeout(HANDLER_TIMEOUT, answer).await {
-                Ok(answer) => answer,
-                Err(_) => Ok(axum::response::IntoResponse::into_response(
-                    super::ApiError::Internal("a handler took too long".to_owned()),
-                )),
-            }
-        })
+/// Answers a request, in a bounded time.
+async fn answer<S, B>(
+    mut service: S,
+    request: hyper::Request<Incoming>,
+) -> Result<Response<Either<B, Body>>, Infallible>
+where
+    S: Service<Request, Response = Response<B>, Error = Infallible>,
+{
+    let request = request.map(|body| {
+        if body.is_end_stream() {
+            Body::empty()
+        } else {
+            Body::new(body)
+        }
+    });
+    let mut answer = pin!(service.ready().await?.call(request));
+    // Nearly every answer is there at once, and needs no timer.
+    let answered = match answer.as_mut().now_or_never() {
+        Some(answered) => Ok(answered),
+        None => timeout(HANDLER_TIMEOUT, answer).await,
+    };
+    match answered {
+        Ok(answered) => Ok(answered?.map(Either::Left)),
+        Err(_) => Ok(ApiError::Internal("a handler took too long".to_owned())
+            .into_response()
+            .map(Either::Right)),
     }
 }

@@ -183,6 +183,11 @@ impl Log {
 
     fn check_version(&self) -> Result<(), LogError> {
         let found = self.client.server_info().version;
+        if found.is_empty() {
+            return Err(LogError::Unreachable(
+                "no server has answered yet".to_owned(),
+            ));
+        }
         let mut numbers = found.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         if version < SERVER_VERSION_MIN {
