@@ -3,8 +3,7 @@
 use std::fmt;
 
 use serde::de::{Deserializer, Unexpected, Visitor};
-use serde::ser::{Error as _, Serializer};
-use serde_json::value::RawValue;
+use serde::ser::Serializer;
 
 use crate::ParseError;
 
@@ -85,9 +84,7 @@ impl fmt::Display for Odds {
 
 impl serde::Serialize for Odds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        RawValue::from_string(self.to_string())
-            .map_err(S::Error::custom)?
-            .serialize(serializer)
+        serializer.serialize_f64(f64::from(self.0) / 1000.0)
     }
 }
 
@@ -167,6 +164,10 @@ mod tests {
             let odds = Odds::from_thousandths(thousandths).expect("in range");
             let back: Odds = serde_json::from_str(&odds.to_string()).expect("its own text");
             assert_eq!(back, odds);
+            assert_eq!(
+                serde_json::to_string(&odds).expect("json"),
+                odds.to_string()
+            );
         }
     }
 
