@@ -1,9 +1,12 @@
 //! The `railbird` binary, run as people run it.
 
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
 
 use super::Nats;
 
@@ -59,31 +62,25 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(nats: &Nats, data: &Path) -> Self {
-        // A port that was free a moment ago: the process tells nobody which one it took.
-        let free = || {
-            std::net::TcpListener::bind("127.0.0.1:0")
-                .unwrap()
-                .local_addr()
-                .unwrap()
-        };
-        let (http, admin) = (free(), free());
         let mut command = command();
-        command.arg("serve").args([
-            "--nats",
-            &nats.url(),
-            "--http",
-            &http.to_string(),
-            "--admin",
-            &admin.to_string(),
-        ]);
-        let child = command
-            .arg("--data")
+        command
+            .args(["serve", "--nats", &nats.url(), "--log-json"])
+            .args(["--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
             .arg(data)
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Self { child, admin }
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let admin = lines
+            .by_ref()
+            .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
+            .find_map(|entry| entry["fields"]["admin"].as_str()?.parse().ok());
+        // Read on, so that the process never waits for a full pipe.
+        std::thread::spawn(move || lines.count());
+        Self {
+            child,
+            admin: admin.expect("the log says where operators are served"),
+        }
     }
 
     /// kill -9.
