@@ -545,12 +545,21 @@ async fn large_answers_are_compressed_for_who_asks() {
     let (_nats, railbird) = meeting().await;
     let path = format!("/api/v1/racecards/{DAY}");
     let plain = railbird.get(&path).await;
-    for encoding in ["gzip", "br", "zstd"] {
+    for encoding in ["gzip", "br", "zstd", "gzip;q=0.5"] {
         let packed = railbird
             .get_with(&path, &[("accept-encoding", encoding)])
             .await;
-        assert_eq!(packed.header("content-encoding"), encoding);
+        assert_eq!(
+            packed.header("content-encoding"),
+            encoding.trim_end_matches(";q=0.5")
+        );
         assert!(packed.body.len() < plain.body.len());
+    }
+    for strict in ["identity;q=0", "*;q=0", "gzip;q=0, identity;q=0"] {
+        let reply = railbird
+            .get_with(&path, &[("accept-encoding", strict)])
+            .await;
+        assert_eq!((reply.status, &reply.body), (200, &plain.body), "{strict}");
     }
     let small = railbird
         .get_with("/api/v1/horses/P1", &[("accept-encoding", "gzip")])

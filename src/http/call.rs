@@ -124,9 +124,13 @@ fn takes_json(headers: &HeaderMap) -> bool {
                 parts.next(),
                 Some("*/*" | "application/*" | "application/json" | "")
             );
-            json && !parts
-                .any(|parameter| matches!(parameter, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+            json && !parts.any(forbids)
         })
+}
+
+/// A weight of 0 in an Accept header (RFC 9110, 12.4.2).
+pub(super) fn forbids(parameter: &str) -> bool {
+    matches!(parameter.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
 }
 
 /// Holds a request to the bounds that apply before anything is looked up.

@@ -21,7 +21,8 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::header::CONTENT_LENGTH;
+use axum::http::HeaderValue;
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{self, future::RouteFuture};
 use futures::FutureExt;
@@ -37,7 +38,7 @@ pub use openapi::document as openapi;
 
 use crate::state::App;
 use crate::ws;
-use call::Call;
+use call::{Call, forbids};
 
 /// What is under this needs a key, whether it is there or not.
 const API: &str = "/api/v1";
@@ -65,10 +66,26 @@ pub fn router(
         .fallback(no_such_path)
         .with_state(Arc::clone(&app));
     let answers = Compression::new(Caught(router)).compress_when(Large);
-    ServiceExt::<Request>::map_response(answers, move |response| {
+    let counted = ServiceExt::<Request>::map_response(answers, move |response| {
         app.metrics.answered(response.status().as_u16());
         response
-    })
+    });
+    counted.map_request(plain_if_strict)
+}
+
+/// A client that forbids some encoding gets the plain answer (RFC 9110, 12.5.3 leaves that to us): the compression
+/// would turn it away with a body that is not ours.
+fn plain_if_strict(mut request: Request) -> Request {
+    let accepted = request.headers().get(ACCEPT_ENCODING);
+    let strict = |value: &HeaderValue| {
+        value
+            .to_str()
+            .is_ok_and(|value| value.split([',', ';']).any(forbids))
+    };
+    if accepted.is_some_and(strict) {
+        request.headers_mut().remove(ACCEPT_ENCODING);
+    }
+    request
 }
 
 /// What is worth to be compressed. The answer to HEAD says its length in a header alone.
