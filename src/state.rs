@@ -43,6 +43,16 @@ pub struct App {
 }
 
 impl App {
+    /// Where a venue stands in the configured order; those that are not in it come last.
+    #[must_use]
+    pub fn venue_rank(&self, code: &str) -> usize {
+        let order = &self.venue_order;
+        order
+            .iter()
+            .position(|venue| venue.as_str() == code)
+            .unwrap_or(order.len())
+    }
+
     /// Whether it is known which keys are valid.
     #[must_use]
     pub fn keys_loaded(&self) -> bool {

@@ -20,7 +20,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::feed::{News, odds_update};
-use crate::http::{ApiError, Args};
+use crate::http::{ApiError, Args, api_key};
 use crate::metrics::Held;
 use crate::projector::Phase;
 use crate::shutdown::Shutdown;
@@ -49,9 +49,7 @@ pub(crate) async fn live_odds(
     args: Args,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
-    let key = args
-        .get("api_key")
-        .or_else(|| headers.get("x-api-key").and_then(|key| key.to_str().ok()));
+    let key = args.get("api_key").or_else(|| api_key(&headers));
     app.authorize(key)?;
     app.ready_store()?;
     let upgrade = upgrade.map_err(|rejection| ApiError::UpgradeRequired(rejection.body_text()))?;

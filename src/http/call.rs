@@ -40,7 +40,7 @@ impl FromRequestParts<Arc<App>> for Call {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         check_size(parts)?;
-        app.authorize(parts.headers.get(API_KEY).and_then(|key| key.to_str().ok()))?;
+        app.authorize(api_key(&parts.headers))?;
         if !takes_json(&parts.headers) {
             return Err(ApiError::NotAcceptable);
         }
@@ -108,6 +108,11 @@ fn matches_tag(have: &HeaderValue, tag: &str) -> bool {
     let wanted = opaque(tag);
     have.to_str()
         .is_ok_and(|have| have.trim() == "*" || have.split(',').any(|tag| opaque(tag) == wanted))
+}
+
+/// The key in the header, if there is one.
+pub fn api_key(headers: &HeaderMap) -> Option<&str> {
+    headers.get(API_KEY)?.to_str().ok()
 }
 
 fn takes_json(headers: &HeaderMap) -> bool {

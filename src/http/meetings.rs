@@ -113,6 +113,21 @@ impl Chosen {
     }
 }
 
+/// Answers with the races of a meeting; `of_meeting` names the views that they are.
+pub(super) fn races(
+    call: Call,
+    app: &App,
+    date: RacingDate,
+    args: &Args,
+    path: &str,
+    of_meeting: fn(RacingDate, &VenueCode) -> String,
+) -> Result<Response, ApiError> {
+    let chosen = choose(app, &call.store, date, args.get("venue"))?;
+    let rows = call.store.scan(&of_meeting(date, &chosen.code));
+    let body = chosen.with_list("\"races\":[", rows)?;
+    Ok(call.answer_with_links(body, chosen.links(path)))
+}
+
 /// Chooses a meeting of a day: the one that `venue` names, by code or by name, else the first in the configured order of
 /// venues, then by code.
 pub(super) fn choose(
@@ -132,13 +147,7 @@ pub(super) fn choose(
             "No meeting is known for {date}"
         )));
     }
-    let rank = |m: &MeetingView| {
-        app.venue_order
-            .iter()
-            .position(|code| code.as_str() == m.venue_code)
-            .unwrap_or(usize::MAX)
-    };
-    meetings.sort_by_key(rank);
+    meetings.sort_by_key(|meeting| app.venue_rank(&meeting.venue_code));
     let named = |m: &MeetingView, name: &str| {
         m.venue_code.eq_ignore_ascii_case(name) || m.venue.eq_ignore_ascii_case(name)
     };

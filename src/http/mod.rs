@@ -32,7 +32,7 @@ use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionBody};
 
 pub use admin::router as admin_router;
-pub use call::Args;
+pub use call::{Args, api_key};
 pub use error::{ApiError, UNAUTHORIZED_BODY};
 pub use openapi::document as openapi;
 
@@ -136,12 +136,8 @@ async fn no_such_path(State(app): State<Arc<App>>, request: Request) -> ApiError
 }
 
 async fn method_not_allowed(State(app): State<Arc<App>>, request: Request) -> ApiError {
-    let key = request
-        .headers()
-        .get("x-api-key")
-        .and_then(|key| key.to_str().ok());
     let refused = if request.uri().path().starts_with(API) {
-        app.authorize(key).err()
+        app.authorize(api_key(request.headers())).err()
     } else {
         None
     };

@@ -63,11 +63,7 @@ fn find(
             continue;
         };
         if wanted.is_none_or(|name| is_at(&view, &race, name)) {
-            let rank = app
-                .venue_order
-                .iter()
-                .position(|code| *code == race.venue)
-                .unwrap_or(usize::MAX);
+            let rank = app.venue_rank(race.venue.as_str());
             found.push((rank, race, view.to_vec()));
         }
     }

@@ -6,12 +6,11 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use events::RacingDate;
 use projections::keys;
 
 use super::call::{Args, Call, Params};
 use super::error::ApiError;
-use super::meetings::choose;
+use super::meetings::races;
 use crate::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -28,7 +27,14 @@ async fn today(call: Call, State(app): State<Arc<App>>, args: Args) -> Result<Re
             app.clock.zone()
         )));
     }
-    card(call, &app, date, &args, "/api/v1/racecards/today")
+    races(
+        call,
+        &app,
+        date,
+        &args,
+        "/api/v1/racecards/today",
+        keys::cards,
+    )
 }
 
 async fn by_date(
@@ -38,24 +44,6 @@ async fn by_date(
     args: Args,
 ) -> Result<Response, ApiError> {
     let date = params.date()?;
-    card(
-        call,
-        &app,
-        date,
-        &args,
-        &format!("/api/v1/racecards/{date}"),
-    )
-}
-
-fn card(
-    call: Call,
-    app: &App,
-    date: RacingDate,
-    args: &Args,
-    path: &str,
-) -> Result<Response, ApiError> {
-    let chosen = choose(app, &call.store, date, args.get("venue"))?;
-    let rows = call.store.scan(&keys::cards(date, &chosen.code));
-    let body = chosen.with_list("\"races\":[", rows)?;
-    Ok(call.answer_with_links(body, chosen.links(path)))
+    let path = format!("/api/v1/racecards/{date}");
+    races(call, &app, date, &args, &path, keys::cards)
 }

@@ -11,7 +11,7 @@ use projections::keys;
 
 use super::call::{Args, Call, Params};
 use super::error::ApiError;
-use super::meetings::{Chosen, choose};
+use super::meetings::{Chosen, choose, races};
 use crate::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -31,10 +31,8 @@ async fn meeting(
     args: Args,
 ) -> Result<Response, ApiError> {
     let date = params.date()?;
-    let chosen = choose(&app, &call.store, date, args.get("venue"))?;
-    let rows = call.store.scan(&keys::results(date, &chosen.code));
-    let body = chosen.with_list("\"races\":[", rows)?;
-    Ok(call.answer_with_links(body, chosen.links(&format!("/api/v1/results/{date}"))))
+    let path = format!("/api/v1/results/{date}");
+    races(call, &app, date, &args, &path, keys::results)
 }
 
 async fn race(
@@ -43,23 +41,14 @@ async fn race(
     params: Params,
     args: Args,
 ) -> Result<Response, ApiError> {
-    let (date, race_number) = (params.date()?, params.race_number()?);
-    let chosen = choose(&app, &call.store, date, args.get("venue"))?;
-    let key = RaceKey {
-        date,
-        venue: chosen.code.clone(),
-        race_number,
-    };
+    let (chosen, key) = choose_race(&call, &app, &params, &args)?;
     let row = call
         .store
         .get(&keys::result(&key))?
-        .ok_or_else(|| no_race(&chosen, race_number))?;
+        .ok_or_else(|| no_race(&chosen, key.race_number))?;
     let mut body = chosen.head()?;
     body.extend_from_slice(row.strip_prefix(b"{").unwrap_or_default());
-    Ok(call.answer_with_links(
-        body,
-        chosen.links(&format!("/api/v1/results/{date}/{race_number}")),
-    ))
+    Ok(call.answer_with_links(body, chosen.links(&path_of(&key))))
 }
 
 async fn revisions(
@@ -68,23 +57,36 @@ async fn revisions(
     params: Params,
     args: Args,
 ) -> Result<Response, ApiError> {
-    let (date, race_number) = (params.date()?, params.race_number()?);
-    let chosen = choose(&app, &call.store, date, args.get("venue"))?;
-    let key = RaceKey {
-        date,
-        venue: chosen.code.clone(),
-        race_number,
-    };
+    let (chosen, key) = choose_race(&call, &app, &params, &args)?;
     let mut rows = call.store.scan(&keys::revisions(&key)).peekable();
     if rows.peek().is_none() {
-        return Err(no_race(&chosen, race_number));
+        return Err(no_race(&chosen, key.race_number));
     }
-    let opening = format!("\"race_number\":{race_number},\"revisions\":[");
+    let opening = format!("\"race_number\":{},\"revisions\":[", key.race_number);
     let body = chosen.with_list(&opening, rows)?;
-    Ok(call.answer_with_links(
-        body,
-        chosen.links(&format!("/api/v1/results/{date}/{race_number}/revisions")),
-    ))
+    Ok(call.answer_with_links(body, chosen.links(&(path_of(&key) + "/revisions"))))
+}
+
+/// The race that a path is about, in the meeting that the query chooses.
+fn choose_race(
+    call: &Call,
+    app: &App,
+    params: &Params,
+    args: &Args,
+) -> Result<(Chosen, RaceKey), ApiError> {
+    let (date, race_number) = (params.date()?, params.race_number()?);
+    let chosen = choose(app, &call.store, date, args.get("venue"))?;
+    let venue = chosen.code.clone();
+    let key = RaceKey {
+        date,
+        venue,
+        race_number,
+    };
+    Ok((chosen, key))
+}
+
+fn path_of(key: &RaceKey) -> String {
+    format!("/api/v1/results/{}/{}", key.date, key.race_number)
 }
 
 /// The meeting is there, and that race of it is not.

@@ -323,9 +323,7 @@ impl Log {
             .ok()?
             .ok()?;
         let varz: serde_json::Value = serde_json::from_slice(&answer.payload).ok()?;
-        let config = varz
-            .pointer("/data/jetstream/config")
-            .or_else(|| varz.pointer("/jetstream/config"))?;
+        let config = varz.pointer("/data/jetstream/config")?;
         Some(
             config
                 .get("sync_always")
