@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use projections::{SCHEMA_VERSION, Store, StoreError};
 
-/// Opening and checking a store takes some seconds per million keys; a damaged one may never come back.
+/// Opening and checking a store reads all of it; a damaged one may never come back.
 const OPEN_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How often, and how many times, it is looked whether the last answer from a replaced store was sent.
