@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use events::RaceKey;
-use projections::BoardUpdate;
+use projections::{LiveKind, LiveUpdate};
 use tokio::sync::broadcast;
 
 /// Messages that a slow listener may be behind before it is moved on to the current images.
@@ -50,12 +50,20 @@ impl Default for Feed {
 impl Feed {
     /// Sends boards that were committed. What was sent before is not sent again: while views are rebuilt and swapped, two
     /// projections pass the same events.
-    pub fn publish(&self, boards: Vec<BoardUpdate>) {
-        for BoardUpdate { seq, race, board } in boards {
+    pub fn publish(&self, updates: Vec<LiveUpdate>) {
+        for LiveUpdate {
+            seq,
+            race,
+            messages,
+            ..
+        } in updates
+        {
+            let odds = messages.into_iter().find(|m| m.kind == LiveKind::Odds);
+            let Some(odds) = odds else { continue };
             if self.last_seq.fetch_max(seq, Ordering::AcqRel) >= seq {
                 continue;
             }
-            let text = odds_update(&board, false);
+            let text = odds.json.into();
             // An error only means that nobody listens.
             let _ = self
                 .news

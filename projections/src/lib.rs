@@ -3,14 +3,19 @@
 //! A read model is a file of its own: [`race_card`], [`race_result`], [`horse_form`], [`horse_profile`],
 //! [`meetings`], [`odds_board`], [`rejections`]. Each turns state into the JSON that is served, byte for byte; none
 //! does I/O, reads a clock or can fail. [`Projection`] drives them over a batch of the log and commits what they
-//! say, with the checkpoint that it reflects, in one atomic batch of the [`Store`].
+//! say, with the checkpoint that it reflects, in one atomic batch of the [`Store`]. What each event changed of what is
+//! live comes out as a [`LiveUpdate`]; [`Recall`] makes the same ones again without a store.
 
 mod birth;
 mod digest;
 pub mod horse_form;
 pub mod horse_profile;
 pub mod keys;
+mod live;
+mod live_message;
+mod live_race;
 pub mod meetings;
+mod message;
 pub mod odds_board;
 mod projection;
 mod race;
@@ -23,7 +28,10 @@ mod venue;
 
 pub use birth::Birth;
 pub use digest::Digest;
-pub use projection::{BATCH_MESSAGES_MAX, BoardUpdate, Message, Projection, Step, Tally};
+pub use live::{LiveBoard, LiveKind, LiveMessage, LiveUpdate, Recall, open_races};
+pub use live_message::live_schemas;
+pub use message::Message;
+pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
 pub use race::Race;
 pub use store::{Checkpoint, LogIdentity, SCHEMA_VERSION, Store, StoreError, View};
 pub use venue::venue_name;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use events::{
-    Envelope, HorseNo, Moment, Odds, OddsQuoted, PriceState, QuotedRunner, RaceKey, Recorded, Text,
+    DeclaredRunner, Envelope, HorseNo, Moment, Odds, OddsQuoted, PriceState, QuotedRunner, RaceKey,
+    Recorded, Text,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ const QUOTE_IDS_MAX: usize = 16;
 pub struct Board {
     /// The latest event that changed the image; 0 before the first.
     pub(crate) seq: u64,
-    prev_seq: u64,
+    pub(crate) prev_seq: u64,
     recorded_at: Option<Moment>,
     time: Option<Moment>,
     #[serde(default, skip_serializing_if = "SeenIds::is_empty")]
@@ -116,11 +117,40 @@ impl Board {
         });
         price.state = quoted.state;
     }
+
+    /// The horses that were quoted.
+    pub(crate) fn horses(&self) -> impl Iterator<Item = &HorseNo> {
+        self.runners.keys()
+    }
+
+    /// A horse's name and number: the card's where it says them, else as quoted last; empty and 0 where nobody said them.
+    pub(crate) fn name_and_number<'a>(
+        &'a self,
+        race: &'a Race,
+        horse_no: &HorseNo,
+    ) -> (&'a str, u16) {
+        name_and_number(race.declared_runner(horse_no), self.runners.get(horse_no))
+    }
+}
+
+fn name_and_number<'a>(
+    card: Option<&'a DeclaredRunner>,
+    price: Option<&'a Price>,
+) -> (&'a str, u16) {
+    let (name, number) = price.map_or(("", 0), |price| (price.name.as_str(), price.number));
+    (
+        card.map(|c| c.horse_name.as_str())
+            .filter(|name| !name.is_empty())
+            .unwrap_or(name),
+        card.map(|c| c.number)
+            .filter(|number| *number > 0)
+            .unwrap_or(number),
+    )
 }
 
 /// A race's board. With `"event":"odds_update"` before it, it is the message of the live channel.
 #[derive(Debug, Serialize, JsonSchema)]
-struct OddsBoard<'a> {
+pub(crate) struct OddsBoard<'a> {
     date: String,
     venue: &'a str,
     venue_code: &'a str,
@@ -183,17 +213,12 @@ pub fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
 }
 
 fn line<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> Line<'a> {
-    let card = race.declared_runner(horse_no);
+    let (horse_name, number) = name_and_number(race.declared_runner(horse_no), Some(price));
     let scratched = race.withdrawn.contains_key(horse_no);
     Line {
         horse_no: horse_no.as_str(),
-        number: card
-            .map(|c| c.number)
-            .filter(|number| *number > 0)
-            .unwrap_or(price.number),
-        horse_name: card
-            .map_or(&price.name, |c| c.horse_name.or(&price.name))
-            .as_str(),
+        number,
+        horse_name,
         win: price.win.filter(|_| !scratched),
         place: price.place.filter(|_| !scratched),
         state: if scratched {

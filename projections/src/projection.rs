@@ -3,21 +3,18 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use events::{
-    DecodeError, Envelope, Event, HorseNo, Moment, OddsQuoted, RaceKey, RacingDate, Recorded,
-    VenueCode,
-};
-use serde::de::DeserializeOwned;
+use events::{DecodeError, Event, HorseNo, OddsQuoted, RaceKey, RacingDate, Recorded, VenueCode};
 
 use crate::horse_form::{self, Appearance};
 use crate::horse_profile::{self, Horse};
+use crate::live_race::LiveRace;
 use crate::meetings::{self, Meeting};
 use crate::odds_board::{self, Board, Quote, TICKS_PER_CHUNK};
 use crate::race::Effect;
 use crate::store::Writes;
 use crate::{
-    Checkpoint, Digest, LogIdentity, Race, Store, StoreError, json, keys, race_card, race_result,
-    rejections,
+    Checkpoint, Digest, LiveUpdate, LogIdentity, Message, Race, Store, StoreError, json, keys,
+    race_card, race_result, rejections,
 };
 
 /// Messages in one step at most: folding them takes some milliseconds, and a step holds them all in memory.
@@ -30,35 +27,11 @@ const KEYS_PER_COMMIT: usize = 500;
 const RACES_CACHED_MAX: usize = 1_000;
 const HORSES_CACHED_MAX: usize = 10_000;
 
-/// A message of the log, as it came.
-#[derive(Debug, Clone, Copy)]
-pub struct Message<'a> {
-    /// Its place in the log, from 1.
-    pub seq: u64,
-    /// When the log took it.
-    pub recorded_at: Moment,
-    /// Where it stands.
-    pub subject: &'a str,
-    /// What it says.
-    pub payload: &'a [u8],
-}
-
-/// The image of a board after an event that changed it.
-#[derive(Debug, Clone)]
-pub struct BoardUpdate {
-    /// The event.
-    pub seq: u64,
-    /// The race.
-    pub race: RaceKey,
-    /// The board, as it lies in the store.
-    pub board: Vec<u8>,
-}
-
 /// What a step did.
 #[derive(Debug, Default)]
 pub struct Step {
-    /// Boards after each event that changed one, in the order of the log.
-    pub updates: Vec<BoardUpdate>,
+    /// What each event changed of what is live, in the order of the log.
+    pub updates: Vec<LiveUpdate>,
     /// What became of the messages.
     pub tally: Tally,
 }
@@ -91,8 +64,7 @@ pub struct Projection {
 
 #[derive(Debug, Default)]
 struct RaceEntry {
-    race: Race,
-    board: Board,
+    live: LiveRace,
     /// The chunk of the history that is not full yet.
     ticks: Vec<u8>,
     /// What the race means for its horses, as it is in the store or among the writes.
@@ -142,8 +114,8 @@ impl Projection {
         &self.checkpoint
     }
 
-    /// Folds messages, in the order of the log, and commits. With `live`, renders the board after each event that
-    /// changes one.
+    /// Folds messages, in the order of the log, and commits. With `live`, renders what each event changed of what
+    /// is live; without, the views and all later updates are the same.
     ///
     /// # Errors
     /// The store failed or is damaged. What was not committed is forgotten; the caller rebuilds.
@@ -175,8 +147,8 @@ impl Projection {
         live: bool,
         step: &mut Step,
     ) -> Result<(), StoreError> {
-        let envelope = match Envelope::decode(message.subject, message.payload) {
-            Ok(envelope) => envelope,
+        let recorded = match message.decode() {
+            Ok(recorded) => recorded,
             Err(error) => {
                 self.reject(message, &error);
                 *step.tally.rejected.entry(error.code()).or_default() += 1;
@@ -184,11 +156,6 @@ impl Projection {
             }
         };
         step.tally.folded += 1;
-        let recorded = Recorded {
-            seq: message.seq,
-            recorded_at: message.recorded_at,
-            envelope,
-        };
         match &recorded.envelope.event {
             Event::HorseRegistered(registration) => {
                 let horse = self.horse(&registration.horse_no)?;
@@ -245,22 +212,23 @@ impl Projection {
         step: &mut Step,
     ) -> Result<(), StoreError> {
         let entry = self.race(&key)?;
-        let outcome = entry.board.quote(recorded, quote);
+        let (outcome, due) = entry.live.quote(recorded, quote);
+        if let Some(due) = due.filter(|_| live) {
+            step.updates.push(entry.live.tell(&key, recorded, &due));
+        }
         if outcome == Quote::Repeated {
             return Ok(());
         }
         odds_board::append_tick(&mut entry.ticks, recorded, quote, outcome == Quote::Stale);
-        let full = entry.board.ticks.is_multiple_of(TICKS_PER_CHUNK);
+        let full = entry.live.board.ticks.is_multiple_of(TICKS_PER_CHUNK);
         let chunk = full.then(|| {
             (
-                keys::tick_chunk(&key, last_chunk(&entry.board)),
+                keys::tick_chunk(&key, last_chunk(&entry.live.board)),
                 std::mem::take(&mut entry.ticks),
             )
         });
         if outcome == Quote::Stale {
             step.tally.stale += 1;
-        } else if live {
-            step.updates.push(update(&key, entry));
         }
         if let Some((chunk, ticks)) = chunk {
             self.writes.insert(chunk, Some(ticks));
@@ -279,9 +247,11 @@ impl Projection {
         live: bool,
         step: &mut Step,
     ) -> Result<(), StoreError> {
-        let Envelope { id, event, .. } = &recorded.envelope;
         let entry = self.race(&key)?;
-        let effect = entry.race.apply(id, event);
+        let (effect, due) = entry.live.fact(recorded);
+        if let Some(due) = due.filter(|_| live) {
+            step.updates.push(entry.live.tell(&key, recorded, &due));
+        }
         match effect {
             Effect::None => return Ok(()),
             Effect::Noted => {
@@ -293,23 +263,13 @@ impl Projection {
             Effect::Changed | Effect::Stated { .. } => {}
         }
         (entry.state_changed, entry.facts_changed) = (true, true);
-        let in_image = matches!(
-            event,
-            Event::RaceDeclared(_) | Event::RunnerWithdrawn(_) | Event::RunnerReinstated(_)
-        );
-        if in_image && entry.board.seq > 0 {
-            entry.board.touch(recorded.seq, recorded.recorded_at);
-            if live {
-                step.updates.push(update(&key, entry));
-            }
-        }
         if let Effect::Stated { index, in_force } = effect {
             step.tally.stale += u64::from(!in_force);
             let revision = race_result::render_revision(&recorded.envelope, in_force);
             self.writes
                 .insert(keys::revision(&key, index), Some(revision));
         }
-        let runners = match event {
+        let runners = match &recorded.envelope.event {
             Event::RaceDeclared(card) => card.runners.len(),
             Event::ResultDeclared(result) => result.runners.len(),
             _ => 0,
@@ -321,8 +281,11 @@ impl Projection {
 
     fn race(&mut self, key: &RaceKey) -> Result<&mut RaceEntry, StoreError> {
         if !self.races.contains_key(key) {
-            let race: Race = self.load(&keys::race_state(key))?.unwrap_or_default();
-            let board: Board = self.load(&keys::board_state(key))?.unwrap_or_default();
+            let race: Race = self.store.read(&keys::race_state(key))?.unwrap_or_default();
+            let board: Board = self
+                .store
+                .read(&keys::board_state(key))?
+                .unwrap_or_default();
             let mut ticks = Vec::new();
             if !board.ticks.is_multiple_of(TICKS_PER_CHUNK) {
                 let chunk = self.store.get(&keys::tick_chunk(key, last_chunk(&board)))?;
@@ -332,8 +295,7 @@ impl Projection {
             self.races.insert(
                 key.clone(),
                 RaceEntry {
-                    race,
-                    board,
+                    live: LiveRace { race, board },
                     ticks,
                     appearances,
                     state_changed: false,
@@ -346,21 +308,13 @@ impl Projection {
 
     fn horse(&mut self, horse_no: &HorseNo) -> Result<&mut Horse, StoreError> {
         if !self.horses.contains_key(horse_no) {
-            let horse = self.load(&keys::horse_state(horse_no))?.unwrap_or_default();
+            let horse = self
+                .store
+                .read(&keys::horse_state(horse_no))?
+                .unwrap_or_default();
             self.horses.insert(horse_no.clone(), horse);
         }
         Ok(self.horses.get_mut(horse_no).expect("just put there"))
-    }
-
-    fn load<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, StoreError> {
-        let Some(value) = self.store.get(key)? else {
-            return Ok(None);
-        };
-        let state = serde_json::from_slice(&value);
-        state.map(Some).map_err(|e| StoreError::Corrupt {
-            key: key.to_owned(),
-            reason: e.to_string(),
-        })
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
@@ -394,24 +348,30 @@ impl Projection {
             self.write_board(&key, &entry);
             if std::mem::take(&mut entry.state_changed) {
                 self.writes
-                    .insert(keys::race_state(&key), Some(json(&entry.race)));
+                    .insert(keys::race_state(&key), Some(json(&entry.live.race)));
             }
             if std::mem::take(&mut entry.facts_changed) {
-                let now = horse_form::appearances(&key, &entry.race);
+                let now = horse_form::appearances(&key, &entry.live.race);
                 self.recount(&key, &entry.appearances, &now)?;
                 entry.appearances = now;
                 self.writes
-                    .insert(keys::card(&key), race_card::render(&key, &entry.race));
-                self.writes
-                    .insert(keys::result(&key), race_result::render(&key, &entry.race));
+                    .insert(keys::card(&key), race_card::render(&key, &entry.live.race));
+                self.writes.insert(
+                    keys::result(&key),
+                    race_result::render(&key, &entry.live.race),
+                );
                 let day = (key.date, key.venue.clone());
                 if !meetings.contains_key(&day) {
                     let meeting = self
-                        .load(&keys::meeting_state(day.0, &day.1))?
+                        .store
+                        .read(&keys::meeting_state(day.0, &day.1))?
                         .unwrap_or_default();
                     meetings.insert(day.clone(), meeting);
                 }
-                meetings.entry(day).or_default().note(&key, &entry.race);
+                meetings
+                    .entry(day)
+                    .or_default()
+                    .note(&key, &entry.live.race);
             }
             self.races.insert(key, entry);
         }
@@ -430,9 +390,8 @@ impl Projection {
     }
 
     fn write_board(&mut self, key: &RaceKey, entry: &RaceEntry) {
-        let RaceEntry {
-            race, board, ticks, ..
-        } = entry;
+        let RaceEntry { live, ticks, .. } = entry;
+        let LiveRace { race, board } = live;
         if board.seq == 0 {
             return;
         }
@@ -440,10 +399,8 @@ impl Projection {
             .insert(keys::board_state(key), Some(json(board)));
         self.writes
             .insert(keys::board(key), Some(odds_board::render(key, race, board)));
-        self.writes.insert(
-            keys::open_race(key),
-            (!race.status().is_over()).then(Vec::new),
-        );
+        self.writes
+            .insert(keys::open_race(key), live.is_open().then(Vec::new));
         if !ticks.is_empty() {
             self.writes.insert(
                 keys::tick_chunk(key, last_chunk(board)),
@@ -516,12 +473,4 @@ impl Projection {
 /// The chunk that holds the latest tick of a board.
 fn last_chunk(board: &Board) -> u32 {
     board.ticks.saturating_sub(1) / TICKS_PER_CHUNK
-}
-
-fn update(key: &RaceKey, entry: &RaceEntry) -> BoardUpdate {
-    BoardUpdate {
-        seq: entry.board.seq,
-        race: key.clone(),
-        board: odds_board::render(key, &entry.race, &entry.board),
-    }
 }

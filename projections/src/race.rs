@@ -1,6 +1,6 @@
 //! [`Race`]: what has been said of one race, and what of it is in force.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use events::{
     DeclaredRunner, Event, HorseNo, RUNNERS_MAX, RaceDeclared, RaceKey, RaceStatus, ResultDeclared,
@@ -8,6 +8,7 @@ use events::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::live::LiveKind;
 use crate::seen_ids::SeenIds;
 use crate::venue_name;
 
@@ -38,6 +39,9 @@ pub struct Race {
     seen: SeenIds<FACT_IDS_MAX>,
     #[serde(default, skip_serializing_if = "is_zero")]
     statements: u32,
+    /// The place of the last message of the live channel of each kind but the board's, which keeps its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) told: BTreeMap<LiveKind, u64>,
 }
 
 #[expect(
@@ -234,6 +238,28 @@ impl Race {
             Some(rider) => (&rider.jockey, rider.weight.unwrap_or(runner.weight)),
             None => (&runner.jockey, runner.weight),
         }
+    }
+
+    /// Who rides a horse now, on the card or not, and with what weight; empty and 0 where nobody said it.
+    pub(crate) fn rider_of(&self, horse_no: &HorseNo) -> (&str, u16) {
+        if let Some(runner) = self.declared_runner(horse_no) {
+            let (jockey, weight) = self.rider(runner);
+            return (jockey.as_str(), weight);
+        }
+        self.riders.get(horse_no).map_or(("", 0), |rider| {
+            (rider.jockey.as_str(), rider.weight.unwrap_or(0))
+        })
+    }
+
+    /// The horses on the card and those that were quoted, sorted, each once.
+    pub(crate) fn horses<'a>(
+        &'a self,
+        quoted: impl IntoIterator<Item = &'a HorseNo>,
+    ) -> Vec<HorseNo> {
+        let card = self.card.iter().flat_map(|card| &card.runners);
+        let mut horses: BTreeSet<&HorseNo> = card.map(|runner| &runner.horse_no).collect();
+        horses.extend(quoted);
+        horses.into_iter().cloned().collect()
     }
 }
 

@@ -13,7 +13,7 @@ const SCRATCHED: &str = "SCR";
 
 /// A race's result, without the meeting's fields, which stand before it in an answer.
 #[derive(Debug, Serialize, JsonSchema)]
-struct RaceResult<'a> {
+pub(crate) struct RaceResult<'a> {
     race_number: u16,
     race_name: &'a str,
     /// Metres; 0 where it is not known.
@@ -64,6 +64,10 @@ struct Runner<'a> {
 /// The result of a race, once one was declared or voided.
 #[must_use]
 pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
+    of(key, race).map(|result| json(&result))
+}
+
+pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
     let (status, reason) = match race.result.as_ref()? {
         Statement::Declared(result) => (
             match result.status {
@@ -94,7 +98,7 @@ pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
     }
     unplaced.extend(scratched(race, said));
     runners.sort_by_key(|placed| placed.position);
-    Some(json(&RaceResult {
+    Some(RaceResult {
         race_number: key.race_number.get(),
         race_name: race.name(),
         distance: race.distance(),
@@ -105,7 +109,7 @@ pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
         reason: reason.as_ref().map_or("", Text::as_str),
         runners,
         unplaced,
-    }))
+    })
 }
 
 fn row<'a>(race: &'a Race, runner: &'a ResultRunner) -> Runner<'a> {

@@ -8,12 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use events::Moment;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{Digest, keys};
 
 /// The form of keys, state and views. Another form is another folder, folded anew from the log.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// sled's page cache. Its default of 1 GiB is more than all views of a season.
 const CACHE_BYTES: u64 = 96 * 1024 * 1024;
@@ -151,6 +152,12 @@ impl Store {
         Ok(self.tree.get(key)?.map(View))
     }
 
+    /// The state under a key.
+    pub(crate) fn read<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, StoreError> {
+        let value = self.tree.get(key)?;
+        value.map(|value| parse(key, &value)).transpose()
+    }
+
     /// All views under a prefix, in the order of their keys, from either end.
     pub fn scan(
         &self,
@@ -264,6 +271,14 @@ impl Store {
 fn entry(entry: sled::Result<(sled::IVec, sled::IVec)>) -> Result<(String, View), StoreError> {
     let (key, value) = entry?;
     Ok((String::from_utf8_lossy(&key).into_owned(), View(value)))
+}
+
+/// Reads what this version wrote under a key.
+pub(crate) fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(value).map_err(|e| StoreError::Corrupt {
+        key: key.to_owned(),
+        reason: e.to_string(),
+    })
 }
 
 /// sled says so in words alone.

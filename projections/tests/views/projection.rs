@@ -100,7 +100,7 @@ fn updates_are_made_only_where_somebody_listens_and_the_views_do_not_care() {
         let step = projection
             .step(said.iter().map(Said::message), live)
             .expect("a healthy store");
-        assert_eq!(step.updates.len(), usize::from(live));
+        assert_eq!(step.updates.len(), 2 * usize::from(live));
         dump(projection.store())
     });
     assert_eq!(dumps[0], dumps[1]);
