@@ -70,14 +70,14 @@ struct OddsUpdate<'a> {
     #[schemars(extend("const" = "odds_update"))]
     event: &'a str,
     /// Only in a snapshot: the image as it is, whatever came before.
-    #[schemars(default, extend("const" = true))]
-    snapshot: bool,
+    #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "boolean", "const" = true))]
+    snapshot: Option<bool>,
     /// Only in a conflated message: how many updates it stands for. Its `prev_seq` is the last that this client was sent.
-    #[schemars(default)]
-    conflated: u64,
+    #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "integer"))]
+    conflated: Option<u64>,
     /// Only in a conflated message: `client` (it asked for it) or `backpressure` (it was too slow).
-    #[schemars(default, extend("enum" = ["client", "backpressure"]))]
-    conflated_by: &'a str,
+    #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "string", "enum" = ["client", "backpressure"]))]
+    conflated_by: Option<&'a str>,
     #[schemars(flatten)]
     board: OddsBoard<'a>,
 }

@@ -8,6 +8,7 @@ use common::{
     Fact, Race, Said, card, dump, going, odds, open, registered, reinstated, result, rider, status,
     void, withdrawn,
 };
+use projections::{LiveKind, LiveUpdate, Projection, Recall, keys, open_races};
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 use serde_json::{Value, json};
@@ -122,7 +123,9 @@ fn before_the_race() -> impl Strategy<Value = Fact> {
         1 => (race(), horse()).prop_map(|(race, horse)| reinstated(race, horse)),
         1 => (race(), horse(), 0..3_u32).prop_map(|(race, horse, n)| rider(race, horse, &format!("Rider {n}"))),
         1 => (race(), 0..3_u32).prop_map(|(race, n)| going(race, &format!("GOING {n}"))),
-        1 => (race(), prop::sample::select(&WORDS[..])).prop_map(|(race, word)| status(race, word)),
+        3 => (race(), prop::sample::select(&WORDS[..]), prop::option::of(0..2_u32)).prop_map(|(race, word, why)| {
+            status(race, word).with("/reason", why.map_or(Value::Null, |n| json!(format!("Reason {n}"))))
+        }),
     ]
 }
 
@@ -158,17 +161,23 @@ fn history() -> impl Strategy<Value = Vec<Said>> {
 }
 
 /// Folds a log in one step.
-fn fold(log: &[Said]) -> (tempfile::TempDir, projections::Projection) {
+fn fold(log: &[Said]) -> (tempfile::TempDir, Projection) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut projection = open(folder.path());
     step(&mut projection, log);
     (folder, projection)
 }
 
-fn step(projection: &mut projections::Projection, log: &[Said]) -> projections::Step {
+fn step(projection: &mut Projection, log: &[Said]) -> projections::Step {
     projection
         .step(log.iter().map(Said::message), true)
         .expect("a healthy store")
+}
+
+/// What is told of a whole log.
+fn told(log: &[Said]) -> Vec<LiveUpdate> {
+    let (_folder, mut projection) = fold(&[]);
+    step(&mut projection, log).updates
 }
 
 fn views(log: &[Said]) -> Vec<(String, Vec<u8>)> {
@@ -406,5 +415,91 @@ proptest! {
                 (None, Some(expected)) => prop_assert!(false, "{} should have {:?}", horse_no, expected),
             }
         }
+    }
+
+    #[test]
+    fn every_message_names_the_one_before_and_they_come_in_the_order_of_the_log(log in history()) {
+        let (mut last, mut last_seq) = (BTreeMap::new(), 0);
+        for update in told(&log) {
+            prop_assert!(update.seq > last_seq);
+            last_seq = update.seq;
+            let rank = |kind| match kind {
+                LiveKind::Result | LiveKind::Runner => 0,
+                LiveKind::Status => 1,
+                LiveKind::Odds => 2,
+            };
+            let ranks: Vec<u32> = update.messages.iter().map(|message| rank(message.kind)).collect();
+            prop_assert!(ranks.is_sorted_by(|a, b| a < b), "{:?}", update);
+            for message in &update.messages {
+                let json: Value = serde_json::from_slice(&message.json).expect("JSON");
+                let before = last.insert((update.race.clone(), message.kind), update.seq).unwrap_or(0);
+                prop_assert_eq!(message.prev_seq, before);
+                prop_assert_eq!(
+                    [&json["event"], &json["seq"], &json["prev_seq"], &json["venue"], &json["venue_code"], &json["race_number"]],
+                    [&json!(message.kind.as_str()), &json!(update.seq), &json!(before), &json!(update.venue), &json!(update.race.venue.as_str()), &json!(update.race.race_number.get())]
+                );
+            }
+            prop_assert!(update.runners.is_sorted_by(|a, b| a < b));
+        }
+    }
+
+    #[test]
+    fn the_board_of_an_update_is_the_one_in_the_store(log in history(), sizes in prop::collection::vec(1..30_usize, 100)) {
+        let (_folder, mut projection) = fold(&[]);
+        let (mut rest, mut boards, mut last_odds) = (&log[..], BTreeMap::new(), BTreeMap::new());
+        for size in sizes {
+            let (batch, later) = rest.split_at(size.min(rest.len()));
+            rest = later;
+            for update in step(&mut projection, batch).updates {
+                if let Some(odds) = update.messages.iter().find(|message| message.kind == LiveKind::Odds) {
+                    let board = update.board.as_ref().expect("odds are of a board");
+                    let message = [&br#"{"event":"odds_update","#[..], &board.json[1..]].concat();
+                    prop_assert_eq!(&odds.json, &message);
+                    last_odds.insert(update.race.clone(), update.seq);
+                }
+                prop_assert_eq!(update.board.as_ref().map(|board| board.seq), last_odds.get(&update.race).copied());
+                boards.insert(keys::board(&update.race), update);
+            }
+            let stored: BTreeMap<String, Vec<u8>> = dump(projection.store()).into_iter().filter(|(key, _)| key.starts_with("odds/")).collect();
+            let live = boards.iter().filter_map(|(key, update)| Some((key.clone(), update.board.as_ref()?.json.clone())));
+            prop_assert_eq!(&stored, &live.collect::<BTreeMap<_, _>>());
+            let image = |update: &LiveUpdate| (update.race.clone(), update.venue.clone(), update.board.clone(), update.runners.clone());
+            let open: Vec<_> = boards.values().filter(|update| update.open).map(image).collect();
+            let snapshots = open_races(projection.store()).expect("a healthy store");
+            prop_assert_eq!(snapshots.iter().map(image).collect::<Vec<_>>(), open);
+            for snapshot in snapshots {
+                prop_assert_eq!((Some(snapshot.seq), snapshot.messages.len(), snapshot.open), (snapshot.board.map(|board| board.seq), 0, true));
+            }
+        }
+    }
+
+    #[test]
+    fn who_begins_to_listen_later_is_told_the_same(log in history(), at in any::<prop::sample::Index>(), reopen in any::<bool>()) {
+        let (unheard, heard) = log.split_at(at.index(log.len()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut projection = open(folder.path());
+        let silent = projection.step(unheard.iter().map(Said::message), false).expect("a healthy store");
+        prop_assert_eq!(silent.updates.len(), 0);
+        if reopen {
+            drop(projection);
+            projection = open(folder.path());
+        }
+        let mut expected = told(&log);
+        expected.retain(|update| update.seq > unheard.len() as u64);
+        prop_assert_eq!(step(&mut projection, heard).updates, expected);
+    }
+
+    #[test]
+    fn what_is_recalled_is_what_was_said(log in history(), after in 0..100_u64, by_race in any::<bool>()) {
+        let mut fed = log.clone();
+        if by_race {
+            fed.sort_by_key(|said| (topic(said), said.seq));
+        }
+        let mut recall = Recall::new(after);
+        let mut recalled: Vec<LiveUpdate> = fed.iter().filter_map(|said| recall.fold(said.message())).collect();
+        recalled.sort_by_key(|update| update.seq);
+        let mut expected = told(&log);
+        expected.retain(|update| update.seq > after);
+        prop_assert_eq!(recalled, expected);
     }
 }

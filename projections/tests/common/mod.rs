@@ -326,6 +326,12 @@ impl House {
         self.bytes(key).map_or(Value::Null, |view| parse(&view))
     }
 
+    /// Says one more fact, and hears the messages of the live channel.
+    pub(crate) fn hear(&mut self, fact: Fact) -> Vec<Value> {
+        let messages = self.when(fact).updates.into_iter().flat_map(|u| u.messages);
+        messages.map(|message| parse(&message.json)).collect()
+    }
+
     fn views(&self, prefix: &str) -> Vec<Value> {
         let views = self.projection.store().scan(prefix);
         views

@@ -5,6 +5,7 @@ mod common;
 
 mod horse_form;
 mod horse_profile;
+mod live;
 mod meetings;
 mod odds_board;
 mod projection;
