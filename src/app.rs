@@ -9,26 +9,23 @@ use std::time::Duration;
 use anyhow::Context;
 use events::VenueCode;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::http;
 use crate::keys::KeyRing;
 use crate::log::{ACCOUNTS, Log, Place, ReadError};
-use crate::metrics;
+use crate::metrics::{self, LiveMetrics};
 use crate::projector::Projector;
 use crate::shutdown::Shutdown;
-use crate::state::App;
+use crate::state::{App, Origins};
 use crate::views::Views;
+use crate::ws::{Channel, FanOut};
 
 /// How long to wait before the log is asked for the keys again.
 const KEYS_RETRY: Duration = Duration::from_millis(500);
-
-/// How long sockets may take to hear that the service stops.
-const SOCKETS_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Operators are few.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
@@ -50,6 +47,10 @@ pub struct Config {
     pub venue_order: Vec<VenueCode>,
     /// Connections at a time, WebSockets included.
     pub connections_max: usize,
+    /// WebSockets of one key at a time.
+    pub connections_per_key: usize,
+    /// Which web pages may connect to the live channel.
+    pub ws_origins: Origins,
 }
 
 /// A service that is bound and folds, and serves when it is [run](Service::run).
@@ -60,6 +61,7 @@ pub struct Service {
     admin: TcpListener,
     connections_max: usize,
     log: Log,
+    shutdown: Shutdown,
     tasks: JoinSet<()>,
 }
 
@@ -78,18 +80,28 @@ impl Service {
         let log = Log::connect_in_background(&config.nats, "railbird").await?;
         let feed = Feed::default();
         let (projector, handle) = Projector::new(log.clone(), Arc::clone(&views), feed.clone());
-        let app = Arc::new(App {
-            views,
+        let channel = Channel {
+            feed: feed.clone(),
+            metrics: Arc::new(LiveMetrics::default()),
             keys: Arc::default(),
             keys_read: Arc::default(),
+            projector: handle.status.clone(),
+            connection: log.connection(),
+            shutdown: shutdown.clone(),
+        };
+        let fan_out = FanOut::start(&channel, config.connections_max, config.connections_per_key)?;
+        let app = Arc::new(App {
+            views,
+            keys: channel.keys,
+            keys_read: channel.keys_read,
             projector: handle,
             connection: log.connection(),
             clock,
             venue_order: config.venue_order,
             feed,
             metrics: Arc::default(),
-            sockets: Arc::new(Semaphore::new(config.connections_max)),
-            shutdown,
+            fan_out,
+            ws_origins: config.ws_origins,
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(projector.run());
@@ -104,6 +116,7 @@ impl Service {
             admin,
             connections_max: config.connections_max,
             log,
+            shutdown,
             tasks,
         })
     }
@@ -144,9 +157,9 @@ impl Service {
             admin,
             connections_max,
             log: _,
+            shutdown,
             mut tasks,
         } = self;
-        let shutdown = app.shutdown.clone();
         let clients = http::server::serve(
             http,
             http::router(Arc::clone(&app)),
@@ -162,13 +175,7 @@ impl Service {
             shutdown,
         );
         tokio::join!(clients, operators);
-        let all = u32::try_from(connections_max).unwrap_or(u32::MAX);
-        if timeout(SOCKETS_CLOSE_TIMEOUT, app.sockets.acquire_many(all))
-            .await
-            .is_err()
-        {
-            tracing::warn!("some sockets did not close in time");
-        }
+        app.fan_out.left().await;
         tasks.shutdown().await;
         if let Err(error) = app.views.current().flush() {
             tracing::warn!(%error, "the store could not be written to disk; the log gives back what is lost");
@@ -218,6 +225,7 @@ async fn follow_keys(log: Log, keys: Arc<KeyRing>, read: Arc<AtomicBool>) {
                 }
                 Err(ReadError::AnotherLog(reason)) => {
                     tracing::warn!(reason, "the stream of keys is another one; it is read anew");
+                    read.store(false, Ordering::Release);
                     keys.clear();
                     break;
                 }

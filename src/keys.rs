@@ -153,6 +153,13 @@ impl KeyRing {
         bool::from(known.ct_eq(&hash(key))).then_some(key_id)
     }
 
+    /// Whether the key of an id is valid.
+    #[must_use]
+    pub fn holds(&self, key_id: &str) -> bool {
+        let hashes = self.hashes.read().unwrap_or_else(PoisonError::into_inner);
+        hashes.contains_key(key_id)
+    }
+
     /// Forgets every key.
     pub fn clear(&self) {
         self.hashes

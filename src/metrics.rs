@@ -63,8 +63,16 @@ fn describe() {
     describe_gauge!("railbird_ws_connections", "Open WebSockets.");
     describe_counter!("railbird_ws_messages_total", "Messages sent to WebSockets.");
     describe_counter!(
-        "railbird_ws_lagged_total",
-        "Sockets that fell behind and were moved on to the current images."
+        "railbird_ws_conflated_total",
+        "Times that a client fell behind and was moved on to the latest images."
+    );
+    describe_counter!(
+        "railbird_ws_resumed_total",
+        "Clients that came back, by whether what they missed could be said again."
+    );
+    describe_counter!(
+        "railbird_ws_closed_total",
+        "WebSockets that the service closed, by close code."
     );
     describe_gauge!("railbird_store_bytes", "Size of the store on disk.");
     describe_gauge!("railbird_keys", "Valid API keys.");
@@ -108,12 +116,6 @@ pub struct HttpMetrics {
     pub connections: Gauge,
     /// Connections closed at once.
     pub refused: Counter,
-    /// Open WebSockets.
-    pub sockets: Gauge,
-    /// Messages sent to WebSockets.
-    pub messages: Counter,
-    /// Sockets that fell behind.
-    pub lagged: Counter,
 }
 
 impl Default for HttpMetrics {
@@ -130,9 +132,6 @@ impl Default for HttpMetrics {
             ],
             connections: gauge!("railbird_http_connections"),
             refused: counter!("railbird_http_connections_refused_total"),
-            sockets: gauge!("railbird_ws_connections"),
-            messages: counter!("railbird_ws_messages_total"),
-            lagged: counter!("railbird_ws_lagged_total"),
         }
     }
 }
@@ -142,6 +141,48 @@ impl HttpMetrics {
     pub fn answered(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
         self.answers[class].increment(1);
+    }
+}
+
+/// The metrics of the live channel, looked up once.
+#[derive(Debug)]
+pub struct LiveMetrics {
+    /// Clients.
+    pub sockets: Gauge,
+    /// Messages sent to clients.
+    pub messages: Counter,
+    /// Clients that fell behind.
+    pub conflated: Counter,
+    recovered: Counter,
+    not_recovered: Counter,
+}
+
+impl Default for LiveMetrics {
+    fn default() -> Self {
+        let resumed = |recovered: &'static str| counter!("railbird_ws_resumed_total", "recovered" => recovered);
+        Self {
+            sockets: gauge!("railbird_ws_connections"),
+            messages: counter!("railbird_ws_messages_total"),
+            conflated: counter!("railbird_ws_conflated_total"),
+            recovered: resumed("true"),
+            not_recovered: resumed("false"),
+        }
+    }
+}
+
+impl LiveMetrics {
+    /// Counts a client that came back.
+    pub fn resumed(&self, recovered: bool) {
+        if recovered {
+            self.recovered.increment(1);
+        } else {
+            self.not_recovered.increment(1);
+        }
+    }
+
+    /// Counts a client that was closed with a code. There are few codes.
+    pub fn closed(&self, code: u16) {
+        counter!("railbird_ws_closed_total", "code" => code.to_string()).increment(1);
     }
 }
 

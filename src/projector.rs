@@ -5,14 +5,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use projections::{Projection, Step, Store};
+use events::Moment;
+use projections::{Projection, Step, Store, StoreError, open_races};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use crate::feed::Feed;
+use crate::feed::{Feed, Recalled};
 use crate::log::{Batch, Log, LogError, LogMessage, LogState, Place, RACING, ReadError};
 use crate::metrics;
+use crate::recall::recall;
 use crate::views::{Fresh, Views};
 
 /// Batches that are read ahead of the fold.
@@ -24,6 +26,9 @@ const STALLED_AFTER: Duration = Duration::from_secs(10);
 /// How long to wait before the log, or the disk, is asked again.
 const RETRY: Duration = Duration::from_millis(500);
 
+/// What was told before is told again from the log, but clients do not wait longer for it than this.
+const RECALL_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// Where the projector stands.
 #[derive(Debug, Clone)]
 pub struct Status {
@@ -33,6 +38,8 @@ pub struct Status {
     pub seq: u64,
     /// Events that the log holds behind it, as far as is known.
     pub pending: u64,
+    /// When the log took that event.
+    pub recorded_at: Option<Moment>,
     /// When it last moved, or had nothing to do.
     pub progress_at: Instant,
     /// How far a rebuild beside the live views is, while there is one: seq and pending.
@@ -65,13 +72,14 @@ impl Phase {
 }
 
 impl Status {
-    fn new(seq: u64) -> Self {
-        let progress_at = Instant::now();
+    fn new(store: &Store) -> Self {
+        let checkpoint = store.checkpoint();
         Self {
             phase: Phase::WaitingForLog,
-            seq,
+            seq: store.seq(),
             pending: 0,
-            progress_at,
+            recorded_at: checkpoint.and_then(|checkpoint| checkpoint.recorded_at),
+            progress_at: Instant::now(),
             rebuild: None,
             rebuilds: 0,
         }
@@ -161,7 +169,7 @@ impl Projector {
     /// A projector of a log into views.
     #[must_use]
     pub fn new(log: Log, views: Arc<Views>, feed: Feed) -> (Self, ProjectorHandle) {
-        let (status, watched) = watch::channel(Status::new(views.current().seq()));
+        let (status, watched) = watch::channel(Status::new(&views.current()));
         let (ask, rebuilds) = mpsc::channel(1);
         (
             Self {
@@ -193,11 +201,11 @@ impl Projector {
                 tracing::error!(error = format!("{error:#}"), "the views cannot be written");
                 sleep(RETRY).await;
             }
-            let seq = self.views.current().seq();
+            let store = self.views.current();
             self.status.send_modify(|status| {
                 *status = Status {
                     rebuilds: status.rebuilds,
-                    ..Status::new(seq)
+                    ..Status::new(&store)
                 }
             });
         }
@@ -213,7 +221,7 @@ impl Projector {
             status.progress_at = Instant::now();
         });
         if following.seq() >= target {
-            self.caught_up(following.seq());
+            self.caught_up(&following.projection).await?;
         }
         let mut rebuilding: Option<Rebuild> = None;
         let mut rebuilt: Option<Beside> = None;
@@ -312,27 +320,50 @@ impl Projector {
         let moved = !batch.messages.is_empty();
         let (projection, step) = step(projection, batch, live).await?;
         metrics::folded(&step.tally);
-        self.feed.publish(step.updates);
+        self.feed.publish(step.updates, projection.checkpoint().seq);
         self.status.send_modify(|status| {
             status.seq = projection.checkpoint().seq;
             status.pending = pending;
+            status.recorded_at = projection.checkpoint().recorded_at;
             if moved {
                 status.progress_at = Instant::now();
             }
         });
         let seq = projection.checkpoint().seq;
         if pending == 0 && !live {
-            self.caught_up(seq);
+            self.caught_up(&projection).await?;
         }
         metrics::progress(seq, pending);
         Ok(projection)
     }
 
     /// From here on every change is told. Who listened before this, to other views, is given the images first.
-    fn caught_up(&self, seq: u64) {
-        self.feed.begin_anew(seq);
+    async fn caught_up(&self, projection: &Projection) -> Result<(), Restart> {
+        let (log, seq) = (
+            projection.checkpoint().log.clone(),
+            projection.checkpoint().seq,
+        );
+        let recalled = match timeout(RECALL_TIMEOUT, recall(&self.log, &log, seq)).await {
+            Ok(recalled) => recalled?,
+            Err(_) => {
+                tracing::warn!(
+                    "what was told before could not be read in time; clients that come back get fresh images"
+                );
+                Recalled {
+                    complete_from: seq + 1,
+                    updates: Vec::new(),
+                }
+            }
+        };
+        let (store, feed) = (Arc::clone(projection.store()), self.feed.clone());
+        blocking(move || {
+            feed.begin_anew(&log, seq, open_races(&store)?, recalled);
+            Ok(())
+        })
+        .await?;
         self.status.send_modify(|status| status.phase = Phase::Live);
         tracing::info!(seq, "caught up with the log");
+        Ok(())
     }
 
     fn begin_rebuild(&self, state: &LogState) -> Result<Rebuild, Restart> {
@@ -378,18 +409,25 @@ async fn finished(rebuilding: &mut Option<Rebuild>) -> Result<Beside, Restart> {
     }
 }
 
-/// Folds a batch on a blocking thread. sled may panic on a damaged store: that is a damaged store, too.
+/// Folds a batch on a blocking thread.
 async fn step(
     mut projection: Projection,
     batch: Batch,
     live: bool,
 ) -> Result<(Projection, Step), Restart> {
-    let folding = tokio::task::spawn_blocking(move || {
-        let step = projection.step(batch.messages.iter().map(LogMessage::as_message), live);
-        step.map(|step| (projection, step))
-    });
-    match folding.await {
-        Ok(Ok(folded)) => Ok(folded),
+    blocking(move || {
+        let step = projection.step(batch.messages.iter().map(LogMessage::as_message), live)?;
+        Ok((projection, step))
+    })
+    .await
+}
+
+/// Works with the store on a blocking thread. sled may panic on a damaged store: that is a damaged store, too.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, Restart> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(done)) => Ok(done),
         Ok(Err(error)) => Err(Restart::Damaged(error.to_string())),
         Err(panicked) => Err(Restart::Damaged(panicked.to_string())),
     }

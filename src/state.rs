@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use events::VenueCode;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::feed::Feed;
@@ -12,8 +12,8 @@ use crate::keys::KeyRing;
 use crate::log::Connection;
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
-use crate::shutdown::Shutdown;
 use crate::views::Views;
+use crate::ws::FanOut;
 
 /// What every request may look at.
 #[derive(Debug)]
@@ -36,10 +36,30 @@ pub struct App {
     pub feed: Feed,
     /// What is counted.
     pub metrics: Arc<HttpMetrics>,
-    /// Places for WebSockets.
-    pub sockets: Arc<Semaphore>,
-    /// When it ends.
-    pub shutdown: Shutdown,
+    /// Who is told.
+    pub fan_out: FanOut,
+    /// Which web pages may connect to the live channel.
+    pub ws_origins: Origins,
+}
+
+/// Which web pages may connect, by the origin that browsers say (RFC 6454).
+#[derive(Debug, Clone, Default)]
+pub struct Origins(Vec<String>);
+
+impl Origins {
+    /// These, such as `https://racing.example`; any, if there are none or `*` is among them.
+    #[must_use]
+    pub fn new(allowed: Vec<String>) -> Self {
+        let any = allowed.iter().any(|origin| origin == "*");
+        Self(if any { Vec::new() } else { allowed })
+    }
+
+    /// Whether pages of an origin may connect.
+    #[must_use]
+    pub fn allow(&self, origin: &[u8]) -> bool {
+        let is = |allowed: &String| allowed.as_bytes().eq_ignore_ascii_case(origin);
+        self.0.is_empty() || self.0.iter().any(is)
+    }
 }
 
 impl App {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::Outcome;
 use super::report::result;
 use crate::http::openapi;
+use crate::ws::asyncapi;
 
 /// Where the files go.
 #[derive(Debug, Args)]
@@ -28,6 +29,7 @@ impl Schemas {
             self.write(&schema.name, &schema.schema)?;
         }
         self.write("openapi.json", &openapi())?;
+        self.write("asyncapi.json", &asyncapi())?;
         Ok(Outcome::Done)
     }
 

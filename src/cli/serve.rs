@@ -11,6 +11,7 @@ use crate::app::{Config, Service};
 use crate::clock::Clock;
 use crate::log::Log;
 use crate::shutdown::{shutdown, signalled};
+use crate::state::Origins;
 
 /// How a service answers; `dev` and `serve` share it.
 #[derive(Debug, Clone, Args)]
@@ -30,6 +31,17 @@ pub(super) struct Answering {
     /// Connections at a time, and WebSockets at a time.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
     pub(super) connections_max: u32,
+    /// WebSockets of one key at a time.
+    #[arg(long, env = "RAILBIRD_CONNECTIONS_PER_KEY", default_value_t = 1_000)]
+    pub(super) connections_per_key: u32,
+    /// Which web pages may connect to the live channel, such as https://racing.example; any by default.
+    #[arg(
+        long,
+        env = "RAILBIRD_WS_ORIGINS",
+        value_delimiter = ',',
+        default_value = "*"
+    )]
+    pub(super) ws_origins: Vec<String>,
 }
 
 fn parse_venue(text: &str) -> Result<VenueCode, ParseError> {
@@ -47,6 +59,8 @@ impl Answering {
             timezone: self.timezone,
             venue_order: self.venue_order,
             connections_max: self.connections_max as usize,
+            connections_per_key: self.connections_per_key as usize,
+            ws_origins: Origins::new(self.ws_origins),
         })
     }
 }

@@ -156,7 +156,7 @@ pub(super) fn check_size(parts: &Parts) -> Result<(), ApiError> {
 
 /// The parameters of the path.
 #[derive(Debug)]
-pub(super) struct Params(RawPathParams);
+pub struct Params(RawPathParams);
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = ApiError;
@@ -189,7 +189,7 @@ impl Params {
     ///
     /// # Errors
     /// It is none.
-    pub(super) fn race_number(&self) -> Result<RaceNumber, ApiError> {
+    pub fn race_number(&self) -> Result<RaceNumber, ApiError> {
         RaceNumber::parse(self.get("race_number")).map_err(ApiError::InvalidRaceNumber)
     }
 
@@ -228,6 +228,20 @@ impl Args {
             .iter()
             .find(|(key, _)| key == name)
             .map(|(_, value)| value.as_str())
+    }
+
+    /// A whole number, if it is there.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+        let wrong = |text: &str| {
+            ApiError::InvalidParameter(format!("{name} is a whole number, not {text:?}"))
+        };
+        let number = self
+            .get(name)
+            .map(|text| text.parse().map_err(|_| wrong(text)));
+        number.transpose()
     }
 
     /// A date, if it is there.

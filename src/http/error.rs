@@ -27,6 +27,8 @@ pub enum ApiError {
     InvalidHorseNo(ParseError),
     /// Another parameter is wrong.
     InvalidParameter(String),
+    /// The web page that asks may not.
+    OriginNotAllowed,
     /// There is no such thing.
     NotFound(String),
     /// Everything here is GET.
@@ -71,6 +73,11 @@ impl ApiError {
             Self::InvalidParameter(what) => {
                 (StatusCode::BAD_REQUEST, "invalid_parameter", what.clone())
             }
+            Self::OriginNotAllowed => (
+                StatusCode::FORBIDDEN,
+                "origin_not_allowed",
+                "Web pages of this origin may not connect".to_owned(),
+            ),
             Self::NotFound(what) => (StatusCode::NOT_FOUND, "not_found", what.clone()),
             Self::MethodNotAllowed => (
                 StatusCode::METHOD_NOT_ALLOWED,

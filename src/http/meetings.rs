@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
-use events::{RacingDate, VenueCode};
+use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
 use projections::meetings::MeetingView;
 use projections::{Store, StoreError, View, keys};
 use serde::Serialize;
@@ -126,6 +126,20 @@ pub(super) fn races(
     let rows = call.store.scan(&of_meeting(date, &chosen.code));
     let body = chosen.with_list("\"races\":[", rows)?;
     Ok(call.answer_with_links(body, chosen.links(path)))
+}
+
+/// A race of today's meeting, or of the one of today that `venue` names.
+///
+/// # Errors
+/// There is no such meeting today.
+pub fn race_of_today(app: &App, race_number: RaceNumber, args: &Args) -> Result<RaceKey, ApiError> {
+    let date = app.clock.today();
+    let chosen = choose(app, &*app.ready_store()?, date, args.get("venue"))?;
+    Ok(RaceKey {
+        date,
+        venue: chosen.code,
+        race_number,
+    })
 }
 
 /// Chooses a meeting of a day: the one that `venue` names, by code or by name, else the first in the configured order of

@@ -32,9 +32,11 @@ use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionBody};
 
 pub use admin::router as admin_router;
-pub use call::{Args, api_key};
+pub use call::{Args, Params, api_key};
 pub use error::{ApiError, UNAUTHORIZED_BODY};
+pub use meetings::race_of_today;
 pub use openapi::document as openapi;
+pub use server::take_stream;
 
 use crate::state::App;
 use crate::ws;
@@ -61,6 +63,10 @@ pub fn router(
         .merge(odds::router())
         .merge(meetings::router())
         .route("/ws/live/odds", routing::get(ws::live_odds))
+        .route(
+            "/ws/live/odds/{race_number}",
+            routing::get(ws::live_odds_of_race),
+        )
         .merge(ops::router())
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(no_such_path)

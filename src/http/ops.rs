@@ -13,12 +13,14 @@ use super::error::ApiError;
 use super::openapi;
 use crate::projector::Phase;
 use crate::state::App;
+use crate::ws;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/openapi.json", get(openapi_json))
+        .route("/asyncapi.json", get(asyncapi_json))
         .route("/schemas/{file}", get(schema))
 }
 
@@ -75,6 +77,10 @@ pub(super) fn readiness(app: &App) -> (bool, Value) {
 
 async fn openapi_json() -> Response {
     answer(StatusCode::OK, &openapi::document())
+}
+
+async fn asyncapi_json() -> Response {
+    answer(StatusCode::OK, &ws::asyncapi())
 }
 
 async fn schema(Path(file): Path<String>) -> Result<Response, ApiError> {

@@ -3,6 +3,8 @@
 //! `axum::serve` installs no timer, without which hyper enforces no limit on slow headers; so the loop is our own.
 
 use std::convert::Infallible;
+use std::io;
+use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +18,7 @@ use futures::FutureExt;
 use http_body_util::Either;
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -32,7 +35,7 @@ use crate::shutdown::Shutdown;
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a handler may take. All of them read a local store.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection may be without a byte in or out. WebSockets are pinged more often.
+/// How long a connection may be without a byte in or out.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// Bytes of a request's head at most.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -110,7 +113,9 @@ pub async fn serve<S, B>(
 }
 
 /// A connection that is not for ever without a byte.
-fn bounded(stream: TcpStream) -> Pin<Box<TimeoutStream<TcpStream>>> {
+type Bounded = Pin<Box<TimeoutStream<TcpStream>>>;
+
+fn bounded(stream: TcpStream) -> Bounded {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps Nagle's delay");
     }
@@ -118,6 +123,18 @@ fn bounded(stream: TcpStream) -> Pin<Box<TimeoutStream<TcpStream>>> {
     stream.set_read_timeout(Some(IDLE_TIMEOUT));
     stream.set_write_timeout(Some(IDLE_TIMEOUT));
     Box::pin(stream)
+}
+
+/// The connection behind an upgrade, without time limits, and what had been read of it already.
+///
+/// # Errors
+/// It is no connection of this server, or there is no file handle left.
+pub fn take_stream(upgraded: Upgraded) -> io::Result<(std::net::TcpStream, Vec<u8>)> {
+    let parts = upgraded.downcast::<TokioIo<Bounded>>();
+    let parts = parts.map_err(|_| io::Error::other("the connection is of another server"))?;
+    let stream = parts.io.into_inner();
+    let handle = stream.get_ref().as_fd().try_clone_to_owned()?;
+    Ok((handle.into(), parts.read_buf.to_vec()))
 }
 
 /// Answers a request, in a bounded time.

@@ -91,12 +91,22 @@ pub enum LogError {
 }
 
 /// Whether the connection stands, and how often it was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
     /// It stands.
     pub up: bool,
+    /// Since when it has, or has not.
+    pub changed_at: std::time::Instant,
     /// Counts connections, so that a reader sees each reconnect.
     pub epoch: u64,
+}
+
+impl Connection {
+    fn lose(&mut self) {
+        if std::mem::take(&mut self.up) {
+            self.changed_at = std::time::Instant::now();
+        }
+    }
 }
 
 /// The state of a stream.
@@ -140,7 +150,11 @@ impl Log {
     }
 
     async fn open(url: &str, name: &str, in_background: bool) -> Result<Self, LogError> {
-        let (up, connection) = watch::channel(Connection::default());
+        let (up, connection) = watch::channel(Connection {
+            up: false,
+            changed_at: std::time::Instant::now(),
+            epoch: 0,
+        });
         let (said, denied) = watch::channel(String::new());
         let mut options = async_nats::ConnectOptions::new()
             .name(name)
@@ -335,7 +349,13 @@ impl Log {
     /// A reader of all messages after a place in the log.
     #[must_use]
     pub fn reader(&self, stream: StreamName, from: Place) -> Reader {
-        Reader::new(self.clone(), stream, from)
+        self.reader_of(stream, from, Vec::new())
+    }
+
+    /// A reader of the messages on some subjects after a place in the log; on all, where none is given.
+    #[must_use]
+    pub fn reader_of(&self, stream: StreamName, from: Place, subjects: Vec<String>) -> Reader {
+        Reader::new(self.clone(), stream, from, subjects)
     }
 
     /// An appender that keeps up to `window` messages under way.
@@ -461,17 +481,18 @@ fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denied: &watc
             up.send_modify(|c| {
                 *c = Connection {
                     up: true,
+                    changed_at: std::time::Instant::now(),
                     epoch: c.epoch + 1,
                 }
             });
             tracing::info!("connected to NATS");
         }
         async_nats::Event::Closed => {
-            up.send_modify(|c| c.up = false);
+            up.send_modify(Connection::lose);
             tracing::debug!("the connection to NATS is closed");
         }
         async_nats::Event::Disconnected => {
-            up.send_modify(|c| c.up = false);
+            up.send_modify(Connection::lose);
             tracing::warn!("disconnected from NATS");
         }
         async_nats::Event::ServerError(error) => {

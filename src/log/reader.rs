@@ -96,6 +96,7 @@ pub struct Place {
 pub struct Reader {
     log: Log,
     stream: StreamName,
+    subjects: Vec<String>,
     place: Place,
     pull: Option<Pull>,
     failures: u32,
@@ -125,10 +126,11 @@ enum Next {
 }
 
 impl Reader {
-    pub(super) fn new(log: Log, stream: StreamName, place: Place) -> Self {
+    pub(super) fn new(log: Log, stream: StreamName, place: Place, subjects: Vec<String>) -> Self {
         Self {
             log,
             stream,
+            subjects,
             place,
             pull: None,
             failures: 0,
@@ -251,6 +253,7 @@ impl Reader {
             deliver_policy: DeliverPolicy::ByStartSequence {
                 start_sequence: self.place.seq + 1,
             },
+            filter_subjects: self.subjects.clone(),
             ack_policy: AckPolicy::None,
             inactive_threshold: INACTIVE_THRESHOLD,
             memory_storage: true,

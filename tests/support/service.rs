@@ -9,7 +9,7 @@ use railbird::app::{Config, Service};
 use railbird::keys::ApiKey;
 use railbird::log::ACCOUNTS;
 use railbird::shutdown::{Trigger, shutdown};
-use railbird::state::App;
+use railbird::state::{App, Origins};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -128,6 +128,8 @@ fn config(nats: &str, data: &Path) -> Config {
             .map(|code| VenueCode::parse(code).unwrap())
             .to_vec(),
         connections_max: 256,
+        connections_per_key: 256,
+        ws_origins: Origins::default(),
     }
 }
 

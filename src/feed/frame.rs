@@ -1,0 +1,57 @@
+//! WebSocket frames, encoded once. What a server sends is not masked, so the same bytes go to every client.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+/// The first byte of a whole text message (RFC 6455, 5.2).
+const TEXT: u8 = 0x81;
+
+/// A text message of these parts as one frame.
+#[must_use]
+pub fn text(parts: &[&[u8]]) -> Bytes {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let mut frame = Vec::with_capacity(length + 10);
+    frame.push(TEXT);
+    match (u8::try_from(length), u16::try_from(length)) {
+        (Ok(short), _) if short < 126 => frame.push(short),
+        (_, Ok(medium)) => {
+            frame.push(126);
+            frame.extend_from_slice(&medium.to_be_bytes());
+        }
+        _ => {
+            frame.push(127);
+            frame.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+    for part in parts {
+        frame.extend_from_slice(part);
+    }
+    frame.into()
+}
+
+/// A message as one frame.
+#[must_use]
+pub fn json(message: &impl Serialize) -> Bytes {
+    let text = serde_json::to_vec(message).expect("messages have string keys and no failing field");
+    self::text(&[&text])
+}
+
+#[cfg(test)]
+mod tests {
+    use tungstenite::protocol::frame::FrameSocket;
+
+    use super::text;
+
+    #[test]
+    fn another_implementation_reads_every_length() {
+        for length in [0, 1, 125, 126, 127, 65_535, 65_536, 200_000] {
+            let payload = vec![b'x'; length];
+            let (head, tail) = payload.split_at(length / 3);
+            let bytes = text(&[head, tail]);
+            let mut socket = FrameSocket::new(std::io::Cursor::new(bytes.to_vec()));
+            let frame = socket.read(None).expect("a frame").expect("a whole one");
+            assert!(frame.header().is_final && frame.header().mask.is_none());
+            assert_eq!(frame.into_payload(), payload, "of {length} bytes");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! [`RaceFeed`]: what the channel knows of a race beside its messages: the image, and which messages made it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use events::{HorseNo, RaceKey};
+use projections::{LiveBoard, LiveUpdate};
+
+use super::{MESSAGES_MAX, Message, frame};
+
+/// A race, as filters look at it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Which race.
+    pub race: RaceKey,
+    /// The racecourse's name.
+    pub venue: String,
+    /// Who is on its card or its board, sorted.
+    pub runners: Vec<HorseNo>,
+}
+
+/// Why a message stands for several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConflatedBy {
+    /// The client asked for it.
+    Client,
+    /// The client was too slow.
+    Backpressure,
+}
+
+impl ConflatedBy {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Backpressure => "backpressure",
+        }
+    }
+}
+
+/// An odds message that was made: its number, and the place that it follows.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    index: u64,
+    prev_seq: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct RaceFeed {
+    pub(super) topic: Arc<Topic>,
+    pub(super) open: bool,
+    board: Option<LiveBoard>,
+    snapshot: OnceLock<Bytes>,
+    marks: VecDeque<Mark>,
+}
+
+impl RaceFeed {
+    pub(super) fn new(race: RaceKey) -> Self {
+        let topic = Topic {
+            race,
+            venue: String::new(),
+            runners: Vec::new(),
+        };
+        Self {
+            topic: Arc::new(topic),
+            open: false,
+            board: None,
+            snapshot: OnceLock::new(),
+            marks: VecDeque::new(),
+        }
+    }
+
+    /// Takes in what an update says of the race as a whole.
+    pub(super) fn update(&mut self, update: &mut LiveUpdate) {
+        if self.topic.venue != update.venue || self.topic.runners != update.runners {
+            self.topic = Arc::new(Topic {
+                race: update.race.clone(),
+                venue: std::mem::take(&mut update.venue),
+                runners: std::mem::take(&mut update.runners),
+            });
+        }
+        self.open = update.open;
+        if let Some(board) = update.board.take() {
+            self.board = Some(board);
+            self.snapshot = OnceLock::new();
+        }
+    }
+
+    /// Notes an odds message. Returns the number of the one that is forgotten for it.
+    pub(super) fn mark(&mut self, message: &Message) -> Option<u64> {
+        let (index, prev_seq) = (message.index, message.prev_seq);
+        self.marks.push_back(Mark { index, prev_seq });
+        let forgotten = (self.marks.len() > MESSAGES_MAX).then(|| self.marks.pop_front());
+        forgotten.flatten().map(|mark| mark.index)
+    }
+
+    /// The number of the latest odds message; `None` before the first that this process has seen.
+    pub(super) fn latest(&self) -> Option<u64> {
+        self.marks.back().map(|mark| mark.index)
+    }
+
+    /// The image, encoded once for all.
+    pub(super) fn snapshot(&self) -> Option<Bytes> {
+        const HEAD: &[u8] = br#"{"event":"odds_update","snapshot":true,"#;
+        let board = self.board.as_ref()?;
+        let encoded = || frame::text(&[HEAD, fields(&board.json)]);
+        Some(self.snapshot.get_or_init(encoded).clone())
+    }
+
+    /// What stands for all odds messages from `from` on, with the number of the last of them.
+    pub(super) fn conflated(&self, from: u64, by: ConflatedBy) -> Option<(u64, Bytes)> {
+        let (board, last) = (self.board.as_ref()?, self.marks.back()?);
+        let merged = &self.marks.len() - self.marks.partition_point(|mark| mark.index < from);
+        let first = self.marks.get(self.marks.len() - merged)?;
+        let fields = fields(&board.json);
+        let encoded = if merged == 1 {
+            frame::text(&[br#"{"event":"odds_update","#, fields])
+        } else {
+            let head = format!(
+                r#"{{"event":"odds_update","prev_seq":{},"conflated":{merged},"conflated_by":"{}","#,
+                first.prev_seq,
+                by.as_str()
+            );
+            let (before, after) = without_prev_seq(fields);
+            frame::text(&[head.as_bytes(), before, after])
+        };
+        Some((last.index, encoded))
+    }
+}
+
+/// An object without its opening brace.
+fn fields(object: &[u8]) -> &[u8] {
+    object.get(1..).unwrap_or_default()
+}
+
+/// What stands before and behind the field `prev_seq`. A string cannot be taken for it: its quotes are escaped.
+fn without_prev_seq(fields: &[u8]) -> (&[u8], &[u8]) {
+    const NAME: &[u8] = br#""prev_seq":"#;
+    let at = fields.windows(NAME.len()).position(|bytes| bytes == NAME);
+    let (before, field) = fields.split_at(at.unwrap_or(0));
+    let end = field.iter().position(|byte| *byte == b',');
+    (
+        before,
+        field
+            .get(end.map_or(0, |end| end + 1)..)
+            .unwrap_or_default(),
+    )
+}

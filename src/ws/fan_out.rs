@@ -1,0 +1,126 @@
+//! [`FanOut`]: the shards, and the way in.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::timeout;
+
+use super::tickets::{Ticket, Tickets};
+use super::{Arrival, shard};
+use crate::feed::Feed;
+use crate::keys::KeyRing;
+use crate::log::Connection;
+use crate::metrics::LiveMetrics;
+use crate::projector::Status;
+use crate::shutdown::Shutdown;
+
+/// Threads that write to clients. More than the cores would only take turns.
+const SHARDS_MAX: usize = 16;
+
+/// How long clients may take to hear that the service stops.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the live channel is made of.
+#[derive(Debug, Clone)]
+pub struct Channel {
+    /// What is told.
+    pub feed: Feed,
+    /// What is counted.
+    pub metrics: Arc<LiveMetrics>,
+    /// The keys that are valid.
+    pub keys: Arc<KeyRing>,
+    /// It is known which keys are valid.
+    pub keys_read: Arc<AtomicBool>,
+    /// Where the projector stands.
+    pub projector: watch::Receiver<Status>,
+    /// Whether the log is there.
+    pub connection: watch::Receiver<Connection>,
+    /// When it ends.
+    pub shutdown: Shutdown,
+}
+
+/// Takes clients in and gives each to a shard.
+#[derive(Debug)]
+pub struct FanOut {
+    shards: Vec<mpsc::UnboundedSender<Arrival>>,
+    next: AtomicUsize,
+    tickets: Tickets,
+    places: Arc<Semaphore>,
+    clients_max: usize,
+}
+
+impl FanOut {
+    /// Starts a shard for each core. They end when the service does, and their last client has left.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(
+        channel: &Channel,
+        clients_max: usize,
+        clients_per_key_max: usize,
+    ) -> anyhow::Result<Self> {
+        let count = thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(SHARDS_MAX);
+        let mut shards = Vec::with_capacity(count);
+        for n in 0..count {
+            // Bounded by the places that there are.
+            let (send, arrivals) = mpsc::unbounded_channel();
+            let channel = channel.clone();
+            let run = move || {
+                if let Err(error) = shard::run(channel, arrivals) {
+                    tracing::error!(%error, "a thread of the live channel ended");
+                }
+            };
+            let thread = thread::Builder::new().name(format!("fan-out-{n}"));
+            thread
+                .spawn(run)
+                .context("a thread of the live channel cannot be started")?;
+            shards.push(send);
+        }
+        let places = Arc::new(Semaphore::new(clients_max));
+        let tickets = Tickets::new(
+            Arc::clone(&places),
+            clients_per_key_max,
+            Arc::clone(&channel.metrics),
+        );
+        Ok(Self {
+            shards,
+            next: AtomicUsize::new(0),
+            tickets,
+            places,
+            clients_max,
+        })
+    }
+
+    /// A place for a client, and whether its key may have it; `None` if there is none.
+    pub(super) fn ticket(&self, key_id: &str) -> Option<(Ticket, bool)> {
+        self.tickets.take(key_id)
+    }
+
+    pub(super) fn admit(&self, arrival: Arrival) {
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.shards.len().max(1);
+        if self
+            .shards
+            .get(next)
+            .is_none_or(|shard| shard.send(arrival).is_err())
+        {
+            tracing::debug!("a client came when the service was stopping");
+        }
+    }
+
+    /// Waits, but not for long, until all clients have left.
+    pub async fn left(&self) {
+        let all = u32::try_from(self.clients_max).unwrap_or(u32::MAX);
+        if timeout(LEAVE_TIMEOUT, self.places.acquire_many(all))
+            .await
+            .is_err()
+        {
+            tracing::warn!("some clients of the live channel did not leave in time");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! [`Filter`]: which messages a client is sent.
+
+use events::{HorseNo, ParseError, RaceNumber, RacingDate};
+use projections::LiveKind;
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::feed::Topic;
+use crate::http::{ApiError, Args};
+
+/// Values in all lists of a filter. A message is held against each of them.
+const VALUES_MAX: usize = 1_000;
+/// Bytes of the name of a venue.
+const VENUE_BYTES_MAX: usize = 256;
+
+/// Lists of which a race must match each that is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(super) struct Filter {
+    /// Dates of meetings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(super) dates: Option<Vec<RacingDate>>,
+    /// Codes or names of venues, in either case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) venues: Option<Vec<String>>,
+    /// Races.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) races: Option<Vec<RacePattern>>,
+    /// Horses on the card or the board of a race.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(super) horses: Option<Vec<HorseNo>>,
+}
+
+/// A race, on any date or at any venue where that is not said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(super) struct RacePattern {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub(super) date: Option<RacingDate>,
+    /// A code or a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) venue: Option<String>,
+    #[schemars(with = "u16")]
+    pub(super) race_number: RaceNumber,
+}
+
+/// How much a client follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Follows {
+    /// Every race.
+    All,
+    /// Races that match the filter.
+    Some,
+    /// No race.
+    None,
+}
+
+impl Filter {
+    /// The filter of a query: lists with commas.
+    ///
+    /// # Errors
+    /// A value cannot be read, or there are too many.
+    pub(super) fn from_query(args: &Args) -> Result<Self, ApiError> {
+        let race = |number: &str| {
+            RaceNumber::parse(number).map(|number| RacePattern::numbered(None, None, number))
+        };
+        let venue = |venue: &str| Ok::<_, ParseError>(venue.to_owned());
+        let filter = Self {
+            dates: list(args, "date", RacingDate::parse).map_err(ApiError::InvalidDate)?,
+            venues: list(args, "venue", venue)
+                .map_err(|error| ApiError::InvalidParameter(error.to_string()))?,
+            races: list(args, "race", race).map_err(ApiError::InvalidRaceNumber)?,
+            horses: list(args, "horse", HorseNo::parse).map_err(ApiError::InvalidHorseNo)?,
+        };
+        filter.check().map_err(ApiError::InvalidParameter)?;
+        Ok(filter)
+    }
+
+    /// Says what is too much of it.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let length = |list: Option<usize>| list.unwrap_or(0);
+        let values = length(self.dates.as_ref().map(Vec::len))
+            + length(self.venues.as_ref().map(Vec::len))
+            + length(self.races.as_ref().map(Vec::len))
+            + length(self.horses.as_ref().map(Vec::len));
+        if values > VALUES_MAX {
+            return Err(format!(
+                "A filter has at most {VALUES_MAX} values, not {values}"
+            ));
+        }
+        let of_races = self
+            .races
+            .iter()
+            .flatten()
+            .filter_map(|race| race.venue.as_ref());
+        if self
+            .venues
+            .iter()
+            .flatten()
+            .chain(of_races)
+            .any(|venue| venue.len() > VENUE_BYTES_MAX)
+        {
+            return Err(format!(
+                "The name of a venue has at most {VENUE_BYTES_MAX} bytes"
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn follows(&self) -> Follows {
+        let emptied = |list: Option<bool>| list == Some(true);
+        if *self == Self::default() {
+            Follows::All
+        } else if emptied(self.dates.as_ref().map(Vec::is_empty))
+            || emptied(self.venues.as_ref().map(Vec::is_empty))
+            || emptied(self.races.as_ref().map(Vec::is_empty))
+            || emptied(self.horses.as_ref().map(Vec::is_empty))
+        {
+            Follows::None
+        } else {
+            Follows::Some
+        }
+    }
+
+    /// A filter that lets nothing pass.
+    pub(super) fn nothing() -> Self {
+        Self {
+            races: Some(Vec::new()),
+            ..Self::default()
+        }
+    }
+
+    /// Takes values out of the lists that are in force.
+    ///
+    /// # Errors
+    /// The name of a list that is not in force.
+    pub(super) fn remove(&mut self, values: &Self) -> Result<(), &'static str> {
+        take_out(&mut self.dates, values.dates.as_ref()).map_err(|()| "dates")?;
+        take_out(&mut self.venues, values.venues.as_ref()).map_err(|()| "venues")?;
+        take_out(&mut self.races, values.races.as_ref()).map_err(|()| "races")?;
+        take_out(&mut self.horses, values.horses.as_ref()).map_err(|()| "horses")
+    }
+
+    /// Whether messages about a race pass.
+    pub(super) fn passes(&self, topic: &Topic) -> bool {
+        let race = &topic.race;
+        passes(self.dates.as_ref(), |date| *date == race.date)
+            && passes(self.venues.as_ref(), |venue| is_at(topic, venue))
+            && passes(self.races.as_ref(), |pattern| pattern.is(topic))
+            && passes(self.horses.as_ref(), |horse| {
+                topic.runners.binary_search(horse).is_ok()
+            })
+    }
+}
+
+impl RacePattern {
+    pub(super) fn numbered(
+        date: Option<RacingDate>,
+        venue: Option<String>,
+        race_number: RaceNumber,
+    ) -> Self {
+        Self {
+            date,
+            venue,
+            race_number,
+        }
+    }
+
+    fn is(&self, topic: &Topic) -> bool {
+        self.race_number == topic.race.race_number
+            && self.date.is_none_or(|date| date == topic.race.date)
+            && self.venue.as_ref().is_none_or(|venue| is_at(topic, venue))
+    }
+}
+
+fn passes<T>(list: Option<&Vec<T>>, matches: impl FnMut(&T) -> bool) -> bool {
+    list.is_none_or(|list| list.iter().any(matches))
+}
+
+fn take_out<T: PartialEq>(list: &mut Option<Vec<T>>, values: Option<&Vec<T>>) -> Result<(), ()> {
+    let Some(values) = values else { return Ok(()) };
+    let list = list.as_mut().ok_or(())?;
+    list.retain(|value| !values.contains(value));
+    Ok(())
+}
+
+fn is_at(topic: &Topic, venue: &str) -> bool {
+    topic.race.venue.as_str().eq_ignore_ascii_case(venue) || topic.venue.eq_ignore_ascii_case(venue)
+}
+
+fn list<T, E>(
+    args: &Args,
+    name: &str,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Option<Vec<T>>, E> {
+    let values = args
+        .get(name)
+        .map(|values| values.split(',').map(str::trim));
+    values.map(|values| values.map(parse).collect()).transpose()
+}
+
+/// The kinds of messages that a client wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kinds([bool; LiveKind::ALL.len()]);
+
+impl Kinds {
+    pub(super) const ALL: Self = Self([true; LiveKind::ALL.len()]);
+
+    pub(super) fn contains(self, kind: LiveKind) -> bool {
+        self.0[kind as usize]
+    }
+
+    pub(super) fn without(self, others: Self) -> Self {
+        let mut kinds = self;
+        for kind in LiveKind::ALL
+            .into_iter()
+            .filter(|kind| others.contains(*kind))
+        {
+            kinds.0[kind as usize] = false;
+        }
+        kinds
+    }
+
+    /// The kinds of these names.
+    ///
+    /// # Errors
+    /// A sentence that says which names there are.
+    pub(super) fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let mut kinds = Self([false; LiveKind::ALL.len()]);
+        for name in names {
+            let known = LiveKind::ALL
+                .into_iter()
+                .find(|kind| kind.as_str() == name.trim());
+            let Some(kind) = known else {
+                let all = LiveKind::ALL.map(LiveKind::as_str).join(", ");
+                return Err(format!("events are {all}, not {name:?}"));
+            };
+            kinds.0[kind as usize] = true;
+        }
+        Ok(kinds)
+    }
+
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        LiveKind::ALL
+            .into_iter()
+            .filter(move |kind| self.contains(*kind))
+            .map(LiveKind::as_str)
+    }
+}
+
+impl Serialize for Kinds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.names())
+    }
+}
+
+impl<'de> Deserialize<'de> for Kinds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let names = Vec::<String>::deserialize(deserializer)?;
+        Self::parse(names.iter().map(String::as_str)).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,227 @@
+//! What a client says, and what comes of it.
+
+use std::io;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::filter::Filter;
+use super::message::{Op, Request, Said, Wishes};
+use super::session::Session;
+use super::wire::Heard;
+use super::{READ_BYTES_PER_TURN, Since};
+use crate::feed::NotRecovered;
+
+/// Messages and pings that a client may send: at once, and a second.
+const MESSAGES_AT_ONCE: f64 = 100.0;
+const MESSAGES_PER_SECOND: f64 = 20.0;
+/// Bytes that a client may send: at once, and a second. A message of the largest size fits, in fragments of one byte.
+const BYTES_AT_ONCE: f64 = 256.0 * 1024.0;
+const BYTES_PER_SECOND: f64 = 64.0 * 1024.0;
+
+const PROTOCOL_UNSUPPORTED: u16 = 1003;
+const PROTOCOL_POLICY: u16 = 1008;
+
+/// How much more a client may say.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    messages: f64,
+    bytes: f64,
+    at: Instant,
+}
+
+impl Allowance {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            messages: MESSAGES_AT_ONCE,
+            bytes: BYTES_AT_ONCE,
+            at: now,
+        }
+    }
+
+    /// Takes off what came. False if it is too much.
+    #[expect(clippy::cast_precision_loss, reason = "a turn reads few bytes")]
+    fn take(&mut self, messages: usize, bytes: usize, now: Instant) -> bool {
+        let passed = now.duration_since(self.at).as_secs_f64();
+        let refill = |left: f64, rate: f64, max: f64| (left + rate * passed).min(max);
+        self.messages =
+            refill(self.messages, MESSAGES_PER_SECOND, MESSAGES_AT_ONCE) - messages as f64;
+        self.bytes = refill(self.bytes, BYTES_PER_SECOND, BYTES_AT_ONCE) - bytes as f64;
+        self.at = now;
+        self.messages >= 0.0 && self.bytes >= 0.0
+    }
+}
+
+/// Why a client message is not taken.
+struct Refused {
+    error: &'static str,
+    message: String,
+}
+
+impl Refused {
+    fn parameter(message: String) -> Self {
+        Self {
+            error: "invalid_parameter",
+            message,
+        }
+    }
+}
+
+impl Session {
+    /// Reads what has come, as far as it is one turn's work, and answers.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub(super) fn hear(&mut self, now: Instant) -> io::Result<()> {
+        if !self.is_open() {
+            if !self.wire.discard(READ_BYTES_PER_TURN) {
+                self.end();
+            }
+            return Ok(());
+        }
+        let mut left = READ_BYTES_PER_TURN;
+        while self.is_open() && self.can_hear() {
+            let before = left;
+            let heard = self.wire.read(&mut left);
+            let said = !matches!(heard, Heard::Nothing);
+            if !self.allowance.take(usize::from(said), before - left, now) {
+                self.close(
+                    PROTOCOL_POLICY,
+                    "too many messages, pings or bytes a second",
+                    now,
+                );
+                return Ok(());
+            }
+            if before != left {
+                self.heard(now);
+            }
+            match heard {
+                Heard::Text(text) => self.answer(&text, now)?,
+                Heard::Control => {}
+                Heard::Binary => self.close(PROTOCOL_UNSUPPORTED, "messages are text", now),
+                Heard::Wrong(code, reason) => self.close(code, &reason, now),
+                Heard::Nothing => break,
+                Heard::Gone => {
+                    self.write(&[], now)?;
+                    self.end();
+                }
+            }
+        }
+        if self.is_open() {
+            self.write(&[], now).map(drop)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn answer(&mut self, text: &str, now: Instant) -> io::Result<()> {
+        // What was sent before the answer is all that was to be sent before it.
+        self.advance(now)?;
+        let message: Value = serde_json::from_str(text).unwrap_or_default();
+        let id = message
+            .get("id")
+            .filter(|id| id.is_string() || id.is_number())
+            .cloned();
+        if let Err(refused) = self.obey(message, id.as_ref()) {
+            self.say(&Said::Error {
+                error: refused.error,
+                id: id.as_ref(),
+                message: refused.message,
+            });
+        }
+        self.advance(now)
+    }
+
+    fn obey(&mut self, message: Value, id: Option<&Value>) -> Result<(), Refused> {
+        let Some(name) = message.get("op").and_then(Value::as_str) else {
+            return Err(Refused {
+                error: "invalid_message",
+                message:
+                    "A message is a JSON object with op: subscribe, unsubscribe, resync or ping"
+                        .to_owned(),
+            });
+        };
+        let op = Op::parse(name).ok_or_else(|| Refused {
+            error: "unknown_op",
+            message: format!("op is subscribe, unsubscribe, resync or ping, not {name:?}"),
+        })?;
+        let request: Request =
+            serde_json::from_value(message).map_err(|e| Refused::parameter(e.to_string()))?;
+        match op {
+            Op::Subscribe => self.subscribe(request, id),
+            Op::Unsubscribe => self.unsubscribe(&request, id),
+            Op::Resync => {
+                self.ack(op, id, None);
+                self.snapshots(None, id);
+                Ok(())
+            }
+            Op::Ping => {
+                self.ack(op, id, None);
+                Ok(())
+            }
+        }
+    }
+
+    fn subscribe(&mut self, request: Request, id: Option<&Value>) -> Result<(), Refused> {
+        request.filter.check().map_err(Refused::parameter)?;
+        let mut wishes = self.wishes.clone();
+        wishes
+            .set(request.events, request.conflate_ms, request.heartbeat_ms)
+            .map_err(Refused::parameter)?;
+        wishes.filter = request.filter;
+        let before = self.follow(wishes);
+        let since = request.since.map(|seq| Since {
+            seq,
+            epoch: request.epoch,
+        });
+        let resumed = since.map(|since| self.resume(&since));
+        self.ack(Op::Subscribe, id, resumed);
+        match resumed {
+            None => self.snapshots(Some(&before), id),
+            Some(Err(_)) => self.snapshots(None, id),
+            Some(Ok(())) => self.replay_is_for(id.cloned()),
+        }
+        Ok(())
+    }
+
+    fn unsubscribe(&mut self, request: &Request, id: Option<&Value>) -> Result<(), Refused> {
+        let mut wishes = self.wishes.clone();
+        if let Some(kinds) = request.events {
+            wishes.kinds = wishes.kinds.without(kinds);
+        }
+        if request.filter != Filter::default() {
+            wishes
+                .filter
+                .remove(&request.filter)
+                .map_err(|list| Refused {
+                    error: "not_subscribed",
+                    message: format!("{list} are not chosen by the filter in force"),
+                })?;
+        } else if request.events.is_none() {
+            wishes.filter = Filter::nothing();
+        }
+        self.follow(wishes);
+        self.ack(Op::Unsubscribe, id, None);
+        Ok(())
+    }
+
+    /// Puts wishes in force. Returns those before them.
+    fn follow(&mut self, wishes: Wishes) -> Wishes {
+        let before = std::mem::replace(&mut self.wishes, wishes);
+        self.reschedule(Instant::now());
+        before
+    }
+
+    fn ack(&mut self, op: Op, id: Option<&Value>, resumed: Option<Result<(), NotRecovered>>) {
+        let wishes = self.wishes.clone();
+        self.say(&Said::Ack {
+            op,
+            id,
+            seq: self.through(),
+            server_time: super::now(),
+            recovered: resumed.map(|resumed| resumed.is_ok()),
+            reason: resumed.and_then(Result::err).map(NotRecovered::as_str),
+            in_force: wishes.in_force(),
+        });
+    }
+}
