@@ -67,6 +67,15 @@ pub struct Tail {
     pub position: Position,
 }
 
+/// Images of open races, and how far the feed was when they were taken.
+#[derive(Debug)]
+pub struct Snapshots {
+    /// The images, as messages.
+    pub images: Vec<Bytes>,
+    /// The position that they reflect.
+    pub position: Position,
+}
+
 /// Why a client cannot go on where it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotRecovered {
@@ -207,24 +216,25 @@ impl Feed {
     /// At most `max` messages from a number on; `None` if they are no longer kept.
     #[must_use]
     pub fn tail(&self, from: u64, max: usize) -> Option<Tail> {
-        let state = self.state();
-        let skip = from.checked_sub(state.first())?;
-        let skip = usize::try_from(skip).ok()?.min(state.ring.len());
-        Some(Tail {
-            messages: state.ring.range(skip..).take(max).cloned().collect(),
-            position: state.position.clone(),
-        })
+        self.state().tail(from, max)
     }
 
     /// The images of the open races that are wanted, as of now.
     #[must_use]
-    pub fn snapshots(&self, wants: impl Fn(&Topic) -> bool) -> (Vec<Bytes>, Position) {
+    pub fn snapshots(&self, wants: impl Fn(&Topic) -> bool) -> Snapshots {
+        self.state().snapshots(wants)
+    }
+
+    /// The messages from a number on, and the images of the open races that are wanted as of behind them. `None` if the
+    /// messages are no longer kept.
+    #[must_use]
+    pub fn tail_and_snapshots(
+        &self,
+        from: u64,
+        wants: impl Fn(&Topic) -> bool,
+    ) -> Option<(Tail, Snapshots)> {
         let state = self.state();
-        let open = state.races.values().filter(|race| race.open);
-        let images = open
-            .filter(|race| wants(&race.topic))
-            .filter_map(RaceFeed::snapshot);
-        (images.collect(), state.position.clone())
+        Some((state.tail(from, usize::MAX)?, state.snapshots(wants)))
     }
 
     /// What stands for all messages from a number on that are wanted: status, runner and result messages as they are, and
@@ -289,6 +299,24 @@ impl State {
     /// The number of the first message in the ring.
     fn first(&self) -> u64 {
         self.position.head - self.ring.len() as u64
+    }
+
+    fn tail(&self, from: u64, max: usize) -> Option<Tail> {
+        let skip = from.checked_sub(self.first())?;
+        let skip = usize::try_from(skip).ok()?.min(self.ring.len());
+        Some(Tail {
+            messages: self.ring.range(skip..).take(max).cloned().collect(),
+            position: self.position.clone(),
+        })
+    }
+
+    fn snapshots(&self, wants: impl Fn(&Topic) -> bool) -> Snapshots {
+        let open = self.races.values().filter(|race| race.open);
+        let wanted = open.filter(|race| wants(&race.topic));
+        Snapshots {
+            images: wanted.filter_map(RaceFeed::snapshot).collect(),
+            position: self.position.clone(),
+        }
     }
 
     fn forget(&mut self) {
@@ -364,15 +392,14 @@ impl State {
 
     /// Holds the ring to its bounds. The messages of one event go together.
     fn evict(&mut self) {
-        while self.ring.len() > MESSAGES_MAX || self.ring_bytes > MESSAGES_BYTES_MAX {
-            let Some(oldest) = self.ring.pop_front() else {
+        while let Some(oldest) = self.ring.front() {
+            let full = self.ring.len() > MESSAGES_MAX || self.ring_bytes > MESSAGES_BYTES_MAX;
+            if !full && oldest.seq >= self.complete_from {
                 return;
-            };
-            self.ring_bytes -= oldest.frame.len();
-            self.complete_from = oldest.seq + 1;
-            while let Some(same) = self.ring.pop_front_if(|next| next.seq == oldest.seq) {
-                self.ring_bytes -= same.frame.len();
             }
+            self.complete_from = oldest.seq + 1;
+            self.ring_bytes -= oldest.frame.len();
+            self.ring.pop_front();
         }
     }
 }

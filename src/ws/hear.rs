@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::filter::Filter;
 use super::message::{Op, Request, Said, Wishes};
-use super::session::Session;
+use super::session::{Session, Told};
 use super::wire::Heard;
 use super::{READ_BYTES_PER_TURN, Since};
 use crate::feed::NotRecovered;
@@ -68,11 +68,11 @@ impl Refused {
 }
 
 impl Session {
-    /// Reads what has come, as far as it is one turn's work, and answers.
+    /// Reads what has come, as far as it is one turn's work, and answers. `told` is how far its shard is.
     ///
     /// # Errors
     /// The connection is gone.
-    pub(super) fn hear(&mut self, now: Instant) -> io::Result<()> {
+    pub(super) fn hear(&mut self, told: Told, now: Instant) -> io::Result<()> {
         if !self.is_open() {
             if !self.wire.discard(READ_BYTES_PER_TURN) {
                 self.end();
@@ -96,7 +96,12 @@ impl Session {
                 self.heard(now);
             }
             match heard {
-                Heard::Text(text) => self.answer(&text, now)?,
+                Heard::Text(text) => {
+                    self.unanswered = Some(text);
+                    self.fall_behind(told.place, told.seq);
+                    self.advance(now)?;
+                    self.answer(now)?;
+                }
                 Heard::Control => {}
                 Heard::Binary => self.close(PROTOCOL_UNSUPPORTED, "messages are text", now),
                 Heard::Wrong(code, reason) => self.close(code, &reason, now),
@@ -114,10 +119,16 @@ impl Session {
         }
     }
 
-    fn answer(&mut self, text: &str, now: Instant) -> io::Result<()> {
-        // What was sent before the answer is all that was to be sent before it.
-        self.advance(now)?;
-        let message: Value = serde_json::from_str(text).unwrap_or_default();
+    /// Answers what was said, if what is to be sent before the answer has been.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub(super) fn answer(&mut self, now: Instant) -> io::Result<()> {
+        let ready = self.is_up_to_date();
+        let Some(text) = self.unanswered.take_if(|_| ready) else {
+            return Ok(());
+        };
+        let message: Value = serde_json::from_str(&text).unwrap_or_default();
         let id = message
             .get("id")
             .filter(|id| id.is_string() || id.is_number())
@@ -151,8 +162,9 @@ impl Session {
             Op::Subscribe => self.subscribe(request, id),
             Op::Unsubscribe => self.unsubscribe(&request, id),
             Op::Resync => {
+                let snapshots = self.take_snapshots(&self.wishes.clone(), None);
                 self.ack(op, id, None);
-                self.snapshots(None, id);
+                self.send_snapshots(snapshots, id);
                 Ok(())
             }
             Op::Ping => {
@@ -175,12 +187,19 @@ impl Session {
             epoch: request.epoch,
         });
         let resumed = since.map(|since| self.resume(&since));
-        self.ack(Op::Subscribe, id, resumed);
-        match resumed {
-            None => self.snapshots(Some(&before), id),
-            Some(Err(_)) => self.snapshots(None, id),
-            Some(Ok(())) => self.replay_is_for(id.cloned()),
+        if resumed == Some(Ok(())) {
+            self.ack(Op::Subscribe, id, resumed);
+            self.replay_is_for(id.cloned());
+            return Ok(());
         }
+        let had = if resumed.is_none() {
+            Some(&before)
+        } else {
+            None
+        };
+        let snapshots = self.take_snapshots(&before, had);
+        self.ack(Op::Subscribe, id, resumed);
+        self.send_snapshots(snapshots, id);
         Ok(())
     }
 

@@ -2,11 +2,13 @@
 
 use std::ops::RangeInclusive;
 
+use projections::LiveKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::filter::{Filter, Follows, Kinds};
+use crate::feed::{Message, Topic};
 
 /// How far apart odds may be asked for.
 pub(super) const CONFLATE_MS: RangeInclusive<u64> = 0..=60_000;
@@ -54,6 +56,16 @@ impl Wishes {
             conflate_ms: self.conflate_ms,
             heartbeat_ms: self.heartbeat_ms,
         }
+    }
+
+    /// Whether a message is to be sent.
+    pub(super) fn want(&self, message: &Message) -> bool {
+        self.kinds.contains(message.kind) && self.filter.passes(&message.topic)
+    }
+
+    /// Whether the odds of a race are to be sent.
+    pub(super) fn want_odds_of(&self, topic: &Topic) -> bool {
+        self.kinds.contains(LiveKind::Odds) && self.filter.passes(topic)
     }
 
     /// Takes in the parts of a request that may be left out.

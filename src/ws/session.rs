@@ -15,7 +15,7 @@ use super::hear::Allowance;
 use super::message::{FeedHealth, Said, Wishes};
 use super::tickets::Ticket;
 use super::wire::Wire;
-use crate::feed::{ConflatedBy, Feed, Message, NotRecovered, Position, frame};
+use crate::feed::{ConflatedBy, Feed, Message, NotRecovered, Position, Snapshots, frame};
 use crate::metrics::LiveMetrics;
 
 /// Messages that a client may be behind before it is moved on to the latest images.
@@ -29,6 +29,7 @@ const SILENT_AFTER: Duration = Duration::from_secs(75);
 const PING_EVERY: Duration = Duration::from_secs(30);
 /// How long a client may take to take its leave.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+const FAR_BEHIND: &str = "this client was behind by more than is kept";
 /// An empty ping (RFC 6455, 5.5.2).
 const PING: Bytes = Bytes::from_static(&[0x89, 0x00]);
 
@@ -64,6 +65,8 @@ pub(super) struct Session {
     moved_bytes: u64,
     end: End,
     pub(super) allowance: Allowance,
+    /// What it said, for as long as what is to be sent before the answer has not been.
+    pub(super) unanswered: Option<String>,
     /// Its wishes have changed, and its shard has not noticed yet.
     pub(super) refiltered: bool,
     /// For when its shard has it in its timers.
@@ -87,6 +90,24 @@ enum End {
     /// The close frame is queued; the connection ends then at the latest.
     Closing(Instant),
     Ended,
+}
+
+/// How far a shard has told what the feed holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told {
+    pub(super) generation: u64,
+    pub(super) place: u64,
+    pub(super) seq: u64,
+}
+
+impl From<&Position> for Told {
+    fn from(position: &Position) -> Self {
+        Self {
+            generation: position.generation,
+            place: position.head,
+            seq: position.seq,
+        }
+    }
 }
 
 /// Messages that a shard hands to its sessions, and the frames of all of them.
@@ -140,6 +161,7 @@ impl Session {
             moved_bytes: 0,
             end: End::Open,
             allowance: Allowance::new(now),
+            unanswered: None,
             refiltered: false,
             scheduled: now,
             waker: None,
@@ -175,9 +197,15 @@ impl Session {
         (ms > 0).then(|| Duration::from_millis(ms))
     }
 
+    /// Whether it has been sent all that there is for it.
+    pub(super) fn is_up_to_date(&self) -> bool {
+        self.current && self.wire.is_clear()
+    }
+
     /// Whether messages may be read: what they cause would otherwise wait behind what the client does not take.
     pub(super) fn can_hear(&self) -> bool {
-        !self.wire.is_blocked() && self.wire.is_clear() && self.replay.is_none()
+        let clear = !self.wire.is_blocked() && self.wire.is_clear();
+        clear && self.replay.is_none() && self.unanswered.is_none()
     }
 
     pub(super) fn heard(&mut self, now: Instant) {
@@ -211,7 +239,7 @@ impl Session {
             in_force: wishes.in_force(),
         });
         if !matches!(resumed, Some(Ok(()))) {
-            self.snapshots(None, None);
+            self.snapshots();
         }
     }
 
@@ -238,29 +266,53 @@ impl Session {
         }
     }
 
-    /// Sends the images of the open races that are followed and were not `before`, and what was on its way to this client until
-    /// then.
-    pub(super) fn snapshots(&mut self, before: Option<&Wishes>, id: Option<&Value>) {
-        let wanted = self.wishes.kinds.contains(LiveKind::Odds);
-        let had = before.filter(|before| before.kinds.contains(LiveKind::Odds));
-        let filter = &self.wishes.filter;
+    /// Sends the images of all open races that are followed.
+    fn snapshots(&mut self) {
+        let snapshots = self
+            .shared
+            .feed
+            .snapshots(|topic| self.wishes.want_odds_of(topic));
+        self.caught_up(&snapshots.position);
+        self.send_snapshots(snapshots, None);
+    }
+
+    /// Sends what was on its way with the wishes `before`, and takes the images of the open races that are followed and were not
+    /// `had`. They are to be sent next.
+    pub(super) fn take_snapshots(&mut self, before: &Wishes, had: Option<&Wishes>) -> Snapshots {
         let wants = |topic: &_| {
-            wanted && filter.passes(topic) && !had.is_some_and(|had| had.filter.passes(topic))
+            self.wishes.want_odds_of(topic) && !had.is_some_and(|had| had.want_odds_of(topic))
         };
-        let (images, position) = self.shared.feed.snapshots(wants);
-        let races = images.len();
-        self.queue_all(images);
+        let Some((tail, snapshots)) = self.shared.feed.tail_and_snapshots(self.place, wants) else {
+            self.say_resync(FAR_BEHIND);
+            return self
+                .shared
+                .feed
+                .snapshots(|topic| self.wishes.want_odds_of(topic));
+        };
+        let wanted = tail.messages.iter().filter(|message| before.want(message));
+        self.queue_all(wanted.map(|message| message.frame.clone()).collect());
+        self.caught_up(&snapshots.position);
+        snapshots
+    }
+
+    pub(super) fn send_snapshots(&mut self, snapshots: Snapshots, id: Option<&Value>) {
+        let races = snapshots.images.len();
+        self.queue_all(snapshots.images);
         self.say(&Said::SnapshotComplete {
             id,
-            seq: position.seq,
+            seq: snapshots.position.seq,
             races,
             replayed: 0,
         });
-        self.caught_up(&position);
     }
 
     /// What was said before no longer counts.
     fn begin_anew(&mut self, reason: &str) {
+        self.say_resync(reason);
+        self.snapshots();
+    }
+
+    fn say_resync(&mut self, reason: &str) {
         let position = self.shared.feed.position();
         self.generation = position.generation;
         self.replay = None;
@@ -269,16 +321,11 @@ impl Session {
             epoch: &position.epoch,
             reason,
         });
-        self.snapshots(None, None);
     }
 
     fn caught_up(&mut self, position: &Position) {
         (self.place, self.through, self.current) = (position.head, position.seq, true);
         self.flush_due = None;
-    }
-
-    fn wants(wishes: &Wishes, message: &Message) -> bool {
-        wishes.kinds.contains(message.kind) && wishes.filter.passes(&message.topic)
     }
 
     fn wants_everything(&self) -> bool {
@@ -324,7 +371,7 @@ impl Session {
     ) -> io::Result<()> {
         scratch.clear();
         for (at, message) in messages.iter().enumerate() {
-            if Self::wants(&self.wishes, message) {
+            if self.wishes.want(message) {
                 scratch.frames.push(message.frame.clone());
                 scratch.places.push(at);
             }
@@ -360,7 +407,7 @@ impl Session {
         let wanted = batch
             .messages
             .iter()
-            .filter(|message| Self::wants(&self.wishes, message));
+            .filter(|message| self.wishes.want(message));
         let (mut any, mut at_once) = (false, false);
         for message in wanted {
             (any, at_once) = (true, at_once || message.kind != LiveKind::Odds);
@@ -447,7 +494,7 @@ impl Session {
         let wishes = &self.wishes;
         let wants = |topic: &_, kind| wishes.kinds.contains(kind) && wishes.filter.passes(topic);
         let Some((frames, position)) = self.shared.feed.conflated(self.place, by, wants) else {
-            self.begin_anew("this client was behind by more than is kept");
+            self.begin_anew(FAR_BEHIND);
             return Ok(());
         };
         if by == ConflatedBy::Backpressure {
@@ -462,7 +509,8 @@ impl Session {
     /// The system takes more again.
     pub(super) fn on_unblocked(&mut self, now: Instant) -> io::Result<()> {
         if self.is_open() {
-            return self.advance(now);
+            self.advance(now)?;
+            return self.answer(now);
         }
         self.write(&[], now)?;
         if self.wire.is_clear() {
@@ -479,9 +527,10 @@ impl Session {
 
     /// Writes what is queued and then frames. Returns how many of the frames were taken.
     pub(super) fn write(&mut self, frames: &[Bytes], now: Instant) -> io::Result<usize> {
+        let was_blocked = self.wire.is_blocked();
         let taken = self.wire.write(frames)?;
         self.shared.metrics.messages.increment(taken as u64);
-        if self.wire.bytes_written() != self.moved_bytes {
+        if !was_blocked || self.wire.bytes_written() != self.moved_bytes {
             (self.moved_at, self.moved_bytes) = (now, self.wire.bytes_written());
         }
         if self.wire.is_blocked() {
@@ -504,8 +553,13 @@ impl Session {
         if let End::Closing(deadline) = self.end {
             return deadline;
         }
-        let flush = self.flush_due.unwrap_or(self.heartbeat_due);
-        flush.min(self.heartbeat_due).min(self.ping_due)
+        let stalled = self.moved_at + STALLED_AFTER;
+        let due = self
+            .heartbeat_due
+            .min(self.ping_due)
+            .min(self.heard_at + SILENT_AFTER);
+        due.min(self.flush_due.unwrap_or(due))
+            .min(if self.wire.is_blocked() { stalled } else { due })
     }
 
     /// Does what is due. `seq` is what everything that its shard has seen reflects.
@@ -522,11 +576,11 @@ impl Session {
             }
             return Ok(());
         }
-        if self.wire.is_blocked() && now.duration_since(self.moved_at) > STALLED_AFTER {
+        if self.wire.is_blocked() && now.duration_since(self.moved_at) >= STALLED_AFTER {
             self.close(4408, "nothing was taken for 30 seconds", now);
             return Ok(());
         }
-        if now.duration_since(self.heard_at) > SILENT_AFTER {
+        if now.duration_since(self.heard_at) >= SILENT_AFTER {
             self.close(4408, "nothing came for 75 seconds", now);
             return Ok(());
         }

@@ -4,10 +4,10 @@
 //! goes on, more comes in; so the busier it is, the more goes into a call. The clients of a shard share no lock with those of
 //! another, and HTTP has its own threads.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use events::RaceKey;
 use slab::Slab;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{LocalSet, spawn_local, yield_now};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use super::health::Health;
-use super::session::{Batch, Scratch, Session, Shared};
+use super::session::{Batch, Scratch, Session, Shared, Told};
 use super::wire::Wire;
 use super::{Arrival, Channel};
 use crate::feed::{Position, Topic};
@@ -51,29 +51,12 @@ struct Shard {
     /// When which client wants to be called. An entry may be out of date.
     timers: RefCell<BinaryHeap<Reverse<(Instant, usize)>>>,
     health: RefCell<Health>,
+    told: Cell<Told>,
 }
 
 struct Followers {
     topic: Arc<Topic>,
     clients: Rc<[usize]>,
-}
-
-/// How far a shard has told what the feed holds.
-#[derive(Debug, Clone, Copy)]
-struct Told {
-    generation: u64,
-    place: u64,
-    seq: u64,
-}
-
-impl From<&Position> for Told {
-    fn from(position: &Position) -> Self {
-        Self {
-            generation: position.generation,
-            place: position.head,
-            seq: position.seq,
-        }
-    }
 }
 
 /// Serves those who arrive until the service stops and all have left.
@@ -90,6 +73,7 @@ pub(super) fn run(channel: Channel, arrivals: mpsc::UnboundedReceiver<Arrival>) 
     };
     let shard = Rc::new(Shard {
         health: RefCell::new(Health::new(&channel)),
+        told: Cell::new(Told::from(&channel.feed.position())),
         channel,
         shared,
         clients: RefCell::default(),
@@ -103,9 +87,7 @@ pub(super) fn run(channel: Channel, arrivals: mpsc::UnboundedReceiver<Arrival>) 
 impl Shard {
     async fn serve(self: Rc<Self>, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
         let mut news = self.channel.feed.watch();
-        let mut told = Told::from(&*news.borrow_and_update());
-        let mut tick = interval(TICK);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut called_at = Instant::now();
         let mut look_around = interval(LOOK_AROUND_EVERY);
         look_around.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stopping = self.channel.shutdown.clone();
@@ -116,15 +98,27 @@ impl Shard {
                     None => break,
                 },
                 changed = news.changed() => match changed {
-                    Ok(()) => self.tell(&mut news, &mut told).await,
+                    Ok(()) => self.tell(&mut news).await,
                     Err(_) => break,
                 },
-                _ = tick.tick() => self.call_those_who_are_due(told),
-                _ = look_around.tick() => self.look_around(told),
+                () = self.somebody_is_due(called_at) => {
+                    called_at = Instant::now();
+                    self.call_those_who_are_due(called_at);
+                }
+                _ = look_around.tick() => self.look_around(),
                 () = stopping.begun() => break,
             }
         }
         self.close_all(&mut arrivals).await;
+    }
+
+    /// Waits until a client wants to be called, and a little so that several are called together.
+    async fn somebody_is_due(&self, called_at: Instant) {
+        let first = self.timers.borrow().peek().map(|Reverse((due, _))| *due);
+        match first {
+            Some(due) => sleep_until(due.max(called_at + TICK).into()).await,
+            None => pending().await,
+        }
     }
 
     fn admit(self: &Rc<Self>, arrival: Arrival) {
@@ -205,7 +199,7 @@ impl Shard {
             }
             if session.can_hear() && session.wire.poll_readable(context).is_ready() {
                 ready = true;
-                if session.hear(now).is_err() {
+                if session.hear(self.told.get(), now).is_err() {
                     session.end();
                 }
             }
@@ -226,20 +220,17 @@ impl Shard {
     }
 
     /// Tells what is new to those whom it concerns.
-    async fn tell(&self, news: &mut watch::Receiver<Position>, told: &mut Told) {
+    async fn tell(&self, news: &mut watch::Receiver<Position>) {
         loop {
             news.mark_unchanged();
+            let told = self.told.get();
             let tail = self.shared.feed.tail(told.place, BATCH_MESSAGES_MAX);
             let Some(tail) = tail.filter(|tail| tail.position.generation == told.generation) else {
                 let position = self.shared.feed.position();
                 self.tell_all_anew(told).await;
-                *told = Told::from(&position);
+                self.told.set(Told::from(&position));
                 continue;
             };
-            if tail.messages.is_empty() {
-                told.seq = tail.position.seq;
-                return;
-            }
             let batch = Batch {
                 from: told.place,
                 frames: tail
@@ -251,11 +242,18 @@ impl Shard {
                 seq: told.seq,
             };
             self.deliver(&batch).await;
-            told.place = batch.end();
-            told.seq = match batch.messages.last() {
-                Some(last) if batch.end() < tail.position.head => last.seq - 1,
-                _ => tail.position.seq,
-            };
+            let all = batch.end() == tail.position.head;
+            self.told.set(Told {
+                generation: told.generation,
+                place: batch.end(),
+                seq: match batch.messages.last() {
+                    Some(last) if !all => last.seq - 1,
+                    _ => tail.position.seq,
+                },
+            });
+            if all {
+                return;
+            }
         }
     }
 
@@ -323,7 +321,7 @@ impl Shard {
     }
 
     /// The messages behind what was told are not kept, or no longer hold: each client takes what there is instead.
-    async fn tell_all_anew(&self, told: &Told) {
+    async fn tell_all_anew(&self, told: Told) {
         let now = Instant::now();
         for (served, client) in self.everyone().into_iter().enumerate() {
             if served % CLIENTS_PER_TURN == CLIENTS_PER_TURN - 1 {
@@ -345,8 +343,8 @@ impl Shard {
             .collect()
     }
 
-    fn call_those_who_are_due(&self, told: Told) {
-        let now = Instant::now();
+    fn call_those_who_are_due(&self, now: Instant) {
+        let told = self.told.get();
         let health = self.health.borrow().now();
         let position = self.shared.feed.position();
         let seq = if position.head == told.place {
@@ -377,7 +375,7 @@ impl Shard {
     }
 
     /// Closes clients whose key is no longer valid, and tells everyone when the feed is better or worse.
-    fn look_around(&self, told: Told) {
+    fn look_around(&self) {
         let now = Instant::now();
         let channel = &self.channel;
         if channel.keys_read.load(Ordering::Acquire) {
@@ -392,7 +390,7 @@ impl Shard {
         if let Some(health) = changed {
             for client in self.everyone() {
                 let mut session = client.borrow_mut();
-                session.beat(told.seq, &health, now);
+                session.beat(self.told.get().seq, &health, now);
                 if session.write(&[], now).is_err() {
                     session.end();
                 }
