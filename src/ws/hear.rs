@@ -98,9 +98,7 @@ impl Session {
             match heard {
                 Heard::Text(text) => {
                     self.unanswered = Some(text);
-                    self.fall_behind(told.place, told.seq);
-                    self.advance(now)?;
-                    self.answer(now)?;
+                    self.answer(told, now)?;
                 }
                 Heard::Control => {}
                 Heard::Binary => self.close(PROTOCOL_UNSUPPORTED, "messages are text", now),
@@ -119,13 +117,13 @@ impl Session {
         }
     }
 
-    /// Answers what was said, if what is to be sent before the answer has been.
+    /// Answers what was said. What was told under the wishes before is sent before they change; until the client has taken
+    /// that, it waits for its answer.
     ///
     /// # Errors
     /// The connection is gone.
-    pub(super) fn answer(&mut self, now: Instant) -> io::Result<()> {
-        let ready = self.is_up_to_date();
-        let Some(text) = self.unanswered.take_if(|_| ready) else {
+    pub(super) fn answer(&mut self, told: Told, now: Instant) -> io::Result<()> {
+        let Some(text) = self.unanswered.take() else {
             return Ok(());
         };
         let message: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -133,7 +131,17 @@ impl Session {
             .get("id")
             .filter(|id| id.is_string() || id.is_number())
             .cloned();
-        if let Err(refused) = self.obey(message, id.as_ref()) {
+        let understood = understand(message);
+        if understood.as_ref().is_ok_and(|(op, _)| *op != Op::Ping) {
+            self.flush(told, now)?;
+            if !self.is_up_to_date() {
+                self.unanswered = Some(text);
+                return Ok(());
+            }
+        }
+        self.reflects(told.seq);
+        let done = understood.and_then(|(op, request)| self.obey(op, request, id.as_ref()));
+        if let Err(refused) = done {
             self.say(&Said::Error {
                 error: refused.error,
                 id: id.as_ref(),
@@ -143,21 +151,7 @@ impl Session {
         self.advance(now)
     }
 
-    fn obey(&mut self, message: Value, id: Option<&Value>) -> Result<(), Refused> {
-        let Some(name) = message.get("op").and_then(Value::as_str) else {
-            return Err(Refused {
-                error: "invalid_message",
-                message:
-                    "A message is a JSON object with op: subscribe, unsubscribe, resync or ping"
-                        .to_owned(),
-            });
-        };
-        let op = Op::parse(name).ok_or_else(|| Refused {
-            error: "unknown_op",
-            message: format!("op is subscribe, unsubscribe, resync or ping, not {name:?}"),
-        })?;
-        let request: Request =
-            serde_json::from_value(message).map_err(|e| Refused::parameter(e.to_string()))?;
+    fn obey(&mut self, op: Op, request: Request, id: Option<&Value>) -> Result<(), Refused> {
         match op {
             Op::Subscribe => self.subscribe(request, id),
             Op::Unsubscribe => self.unsubscribe(&request, id),
@@ -243,4 +237,21 @@ impl Session {
             in_force: wishes.in_force(),
         });
     }
+}
+
+/// What a client message asks for.
+fn understand(message: Value) -> Result<(Op, Request), Refused> {
+    let Some(name) = message.get("op").and_then(Value::as_str) else {
+        return Err(Refused {
+            error: "invalid_message",
+            message: "A message is a JSON object with op: subscribe, unsubscribe, resync or ping"
+                .to_owned(),
+        });
+    };
+    let op = Op::parse(name).ok_or_else(|| Refused {
+        error: "unknown_op",
+        message: format!("op is subscribe, unsubscribe, resync or ping, not {name:?}"),
+    })?;
+    let request = serde_json::from_value(message).map_err(|e| Refused::parameter(e.to_string()))?;
+    Ok((op, request))
 }

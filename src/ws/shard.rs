@@ -193,7 +193,7 @@ impl Shard {
             let mut ready = false;
             if session.wire.is_blocked() && session.wire.poll_unblocked(context).is_ready() {
                 ready = true;
-                if session.on_unblocked(now).is_err() {
+                if session.on_unblocked(self.told.get(), now).is_err() {
                     session.end();
                 }
             }
