@@ -50,6 +50,7 @@ fn each_technology_is_named_in_one_place() {
             .collect::<Vec<_>>()
     };
     assert_eq!(elsewhere("async_nats", &["src/log/"]), [""; 0]);
+    assert_eq!(elsewhere("tokio_tungstenite", &["src/cli/watch/"]), [""; 0]);
     assert_eq!(elsewhere("axum", &["src/http/", "src/ws/"]), [""; 0]);
 }
 

@@ -17,3 +17,4 @@ mod live;
 mod log;
 mod oracle;
 mod season;
+mod watch;

@@ -13,6 +13,7 @@ mod schemas;
 mod serve;
 mod simulate;
 mod verify;
+mod watch;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, registry};
 
+use self::watch::FollowError;
 use crate::log::{Log, LogError};
 
 /// An event-sourced horse racing data service.
@@ -70,6 +72,8 @@ enum Command {
     Rebuild(rebuild::Rebuild),
     /// Prove that views equal a fresh fold of the log.
     Verify(verify::Verify),
+    /// Show live odds on a terminal, as any client gets them.
+    Watch(watch::Watch),
     /// Write the JSON Schemas of all events, and openapi.json.
     Schemas(schemas::Schemas),
 }
@@ -109,7 +113,7 @@ struct WrongConfiguration(String);
 
 const EXIT_REFUSED: u8 = 1;
 /// `EX_UNAVAILABLE` of sysexits.h.
-const EXIT_NATS_AWAY: u8 = 69;
+const EXIT_AWAY: u8 = 69;
 /// `EX_CONFIG` of sysexits.h.
 const EXIT_CONFIGURATION: u8 = 78;
 
@@ -132,8 +136,13 @@ pub fn main() -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
-    if matches!(error.downcast_ref(), Some(LogError::Unreachable(_))) {
-        EXIT_NATS_AWAY
+    if matches!(error.downcast_ref(), Some(LogError::Unreachable(_)))
+        || matches!(
+            error.downcast_ref(),
+            Some(FollowError::Away { .. } | FollowError::NotReady { .. })
+        )
+    {
+        EXIT_AWAY
     } else if error.is::<WrongConfiguration>()
         || matches!(
             error.downcast_ref(),
@@ -158,6 +167,7 @@ async fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Rejections(rejections) => rejections.run().await,
         Command::Rebuild(rebuild) => rebuild.run().await,
         Command::Verify(verify) => verify.run().await,
+        Command::Watch(watch) => watch.run().await,
         Command::Schemas(schemas) => schemas.run(),
     }
 }

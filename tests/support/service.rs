@@ -43,10 +43,25 @@ impl Railbird {
         railbird
     }
 
+    /// Starts a service where another one was, and waits until it is ready. It knows the keys of that one.
+    pub(crate) async fn start_on(nats: &Nats, data: &Path, http: SocketAddr) -> Self {
+        let config = Config {
+            http,
+            ..config(&nats.url(), data)
+        };
+        let railbird = Self::start_with(config).await;
+        railbird.until_ready().await;
+        railbird
+    }
+
     /// Starts a service, whatever its log does.
     pub(crate) async fn start_unready(nats: &str, data: &Path) -> Self {
+        Self::start_with(config(nats, data)).await
+    }
+
+    async fn start_with(config: Config) -> Self {
         let (trigger, signal) = shutdown();
-        let service = Service::start(config(nats, data), signal).await.unwrap();
+        let service = Service::start(config, signal).await.unwrap();
         let (http, admin) = (service.http_addr().unwrap(), service.admin_addr().unwrap());
         let app = Arc::clone(service.app());
         let serving = tokio::spawn(service.run());
