@@ -1,0 +1,27 @@
+//! What a process has used, from `/proc`.
+
+use std::fs;
+
+use anyhow::Context;
+
+/// User and system time.
+pub(super) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, fields) = stat.rsplit_once(')').context("a stat has a name")?;
+    let ticks = |index| {
+        let field = fields.split_ascii_whitespace().nth(index);
+        field
+            .context("a stat has times")?
+            .parse::<f64>()
+            .context("a time is a number")
+    };
+    Ok((ticks(11)? + ticks(12)?) / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// Memory that is in use now.
+pub(super) fn resident_kib(pid: u32) -> anyhow::Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_ascii_whitespace().next());
+    Ok(kib.context("a status has VmRSS")?.parse()?)
+}
