@@ -87,6 +87,7 @@ struct Mark {
     deliveries: u64,
     cpu_seconds: Vec<f64>,
     own_cpu_seconds: f64,
+    machine_cpu_seconds: f64,
 }
 
 impl Fanout {
@@ -159,6 +160,7 @@ impl Fanout {
                 .map(cpu_seconds)
                 .collect::<Result<_, _>>()?,
             own_cpu_seconds: usage::cpu_seconds(process::id())?,
+            machine_cpu_seconds: usage::machine_cpu_seconds()?,
         })
     }
 
@@ -166,25 +168,26 @@ impl Fanout {
         let now = self.mark(load)?;
         let seconds = (now.at - begun.at).as_secs_f64();
         let deliveries = (now.deliveries - begun.deliveries) as f64;
+        let load_cpu = now.own_cpu_seconds - begun.own_cpu_seconds;
+        let mut others_cpu = now.machine_cpu_seconds - begun.machine_cpu_seconds - load_cpu;
         let mut figures = Map::new();
-        for ((name, _), (now, begun)) in self
-            .process
-            .iter()
-            .zip(now.cpu_seconds.iter().zip(&begun.cpu_seconds))
-        {
+        let used = now.cpu_seconds.iter().zip(&begun.cpu_seconds);
+        for ((name, _), (now, begun)) in self.process.iter().zip(used) {
+            let cpu_s_per_million = (now - begun) / deliveries * 1e6;
             figures.insert(
                 format!("{name}_cpu_s_per_million"),
-                json!((now - begun) / deliveries * 1e6),
+                json!(cpu_s_per_million),
             );
+            others_cpu -= now - begun;
         }
-        figures.insert(
-            "deliveries_per_second".to_owned(),
-            json!(deliveries / seconds),
-        );
-        figures.insert(
-            "load_cores".to_owned(),
-            json!((now.own_cpu_seconds - begun.own_cpu_seconds) / seconds),
-        );
+        figures.extend([
+            (
+                "deliveries_per_second".to_owned(),
+                json!(deliveries / seconds),
+            ),
+            ("load_cores".to_owned(), json!(load_cpu / seconds)),
+            ("others_cores".to_owned(), json!(others_cpu / seconds)),
+        ]);
         Ok(figures)
     }
 }
