@@ -21,8 +21,6 @@ use load::Load;
 
 /// Messages go round these races, of which a client may follow one.
 const RACES: usize = 10;
-/// Where the peer gets its messages.
-const SUBJECT: &str = "odds";
 /// How long messages flow before anything is measured.
 const WARM_UP: Duration = Duration::from_secs(2);
 
@@ -68,7 +66,7 @@ pub(crate) struct Fanout {
     /// Messages a second for each client, where that is fixed.
     #[arg(long, default_value_t = 50)]
     rate: u32,
-    /// Messages that may be under way, where the rate is not fixed.
+    /// Messages for each client that may be under way, where the rate is not fixed.
     #[arg(long, default_value_t = 256)]
     window: u64,
 }
@@ -116,11 +114,7 @@ impl Fanout {
     }
 
     fn at_rate(&self, load: &mut Load) -> anyhow::Result<Value> {
-        let per_second = if self.one_race {
-            self.rate * RACES as u32
-        } else {
-            self.rate
-        };
+        let per_second = self.rate * self.published_per_delivery() as u32;
         load.at_rate(per_second, WARM_UP)?;
         load.settle()?;
         load.tally.begin_latencies();
@@ -141,12 +135,18 @@ impl Fanout {
     }
 
     fn saturated(&self, load: &mut Load) -> anyhow::Result<Value> {
-        load.in_window(self.window, WARM_UP)?;
+        let window = self.window * self.published_per_delivery();
+        load.in_window(window, WARM_UP)?;
         let begun = self.mark(load)?;
-        load.in_window(self.window, Duration::from_secs(self.seconds))?;
+        load.in_window(window, Duration::from_secs(self.seconds))?;
         let figures = self.since(&begun, load)?;
         load.settle()?;
         Ok(figures.into())
+    }
+
+    /// How many messages are published for each that a client gets.
+    fn published_per_delivery(&self) -> u64 {
+        if self.one_race { RACES as u64 } else { 1 }
     }
 
     fn mark(&self, load: &Load) -> anyhow::Result<Mark> {

@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use super::frame::{self, Head};
 use super::nats::{self, Op};
 use super::tally::Tally;
-use super::{Following, RACES};
+use super::{Following, RACES, race_number};
 
 /// Room for all that one read brings, and for what the reads before left.
 pub(super) const BUFFER_BYTES: usize = 512 * 1024;
@@ -43,25 +43,25 @@ impl Client {
     /// Connects, and asks for the WebSocket and for what is followed.
     pub(super) fn connect(server: Server, url: &str, following: Following) -> anyhow::Result<Self> {
         let (address, path) = url.split_once('/').unwrap_or((url, ""));
-        let path = match following {
-            Following::All => format!("/{path}"),
-            Following::Race(index) => format!("/{path}&race={}", super::race_number(index)),
+        let (next, filter, subject) = match following {
+            Following::All => (1, String::new(), "odds.*".to_owned()),
+            Following::Race(index) => {
+                let race = race_number(index);
+                (
+                    1 + index as u64,
+                    format!("&race={race}"),
+                    format!("odds.{race}"),
+                )
+            }
         };
         let mut socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
-        let kept = upgrade(&mut socket, address, &path)?;
+        let kept = upgrade(&mut socket, address, &format!("/{path}{filter}"))?;
         if server == Server::Nats {
-            let hello = format!(
-                "CONNECT {{\"verbose\":false}}\r\nSUB {} 1\r\nPING\r\n",
-                super::SUBJECT
-            );
+            let hello = format!("CONNECT {{\"verbose\":false}}\r\nSUB {subject} 1\r\nPING\r\n");
             socket.write_all(&frame::masked(frame::BINARY, hello.as_bytes()))?;
         }
         socket.set_nonblocking(true)?;
-        let next = match following {
-            Following::All => 1,
-            Following::Race(index) => 1 + index as u64,
-        };
         Ok(Self {
             socket,
             server,

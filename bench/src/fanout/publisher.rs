@@ -12,7 +12,7 @@ use railbird::log::Outgoing;
 
 use super::nats::{self, Op};
 use super::tally::find_number;
-use super::{RACES, SUBJECT, race_number};
+use super::{RACES, race_number};
 
 const ACKS: &str = "_INBOX.fanout";
 
@@ -73,18 +73,19 @@ impl Publisher {
 
     /// Puts a message on its way. It leaves with the next flush.
     pub(super) fn publish(&mut self, number: u64) -> anyhow::Result<()> {
+        let race = race_number(((number - 1) % RACES as u64) as usize);
+        let out = &mut self.out;
         match &self.texts {
             Texts::Quotes { base } => {
-                let quote = Outgoing::from(&quote(number, base + number)?);
+                let quote = Outgoing::from(&quote(number, race, base + number)?);
                 let header = format!("NATS/1.0\r\nNats-Msg-Id: {}\r\n\r\n", quote.id);
-                let (header_bytes, payload_bytes) = (header.len(), quote.payload.len());
+                let (subject, header_bytes) = (quote.subject, header.len());
+                let bytes = header_bytes + quote.payload.len();
                 write!(
-                    self.out,
-                    "HPUB {} {ACKS} {header_bytes} {}\r\n{header}",
-                    quote.subject,
-                    header_bytes + payload_bytes
+                    out,
+                    "HPUB {subject} {ACKS} {header_bytes} {bytes}\r\n{header}"
                 )?;
-                self.out.extend_from_slice(&quote.payload);
+                out.extend_from_slice(&quote.payload);
             }
             Texts::Ready {
                 before,
@@ -93,13 +94,13 @@ impl Publisher {
             } => {
                 let number = format!("{number:0digits$}");
                 let bytes = before.len() + number.len() + behind.len();
-                write!(self.out, "PUB {SUBJECT} {bytes}\r\n")?;
+                write!(out, "PUB odds.{race} {bytes}\r\n")?;
                 for part in [before, number.as_bytes(), behind] {
-                    self.out.extend_from_slice(part);
+                    out.extend_from_slice(part);
                 }
             }
         }
-        self.out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(b"\r\n");
         Ok(())
     }
 
@@ -138,8 +139,7 @@ impl Publisher {
 }
 
 /// The price of one runner, as short as can be. All are of one length.
-fn quote(number: u64, seq: u64) -> anyhow::Result<Envelope> {
-    let race = race_number(((number - 1) % RACES as u64) as usize);
+fn quote(number: u64, race: u16, seq: u64) -> anyhow::Result<Envelope> {
     let win = Odds::from_thousandths(10_000 + 100 * (number % 900) as u32)?;
     let place = Odds::from_thousandths(1_900)?;
     let runner = QuotedRunner {
