@@ -1,5 +1,6 @@
 //! Load for `bench/run`, and the peer that a fold is held against: the bare pull of the same log.
 
+mod fanout;
 mod rng;
 mod season;
 
@@ -51,18 +52,21 @@ enum Command {
         #[arg(long)]
         data: PathBuf,
     },
+    /// Publish to many WebSocket clients, and measure what the server does for them.
+    Fanout(fanout::Fanout),
 }
 
 /// Prints what was done as one line of JSON.
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
-    let log = Log::connect(&cli.nats, "railbird-bench").await?;
+    let connect = Log::connect(&cli.nats, "railbird-bench");
     let done = match cli.command {
-        Command::Horses { count } => publish(&log, season::horses(count)).await?,
-        Command::Season { events } => publish(&log, season::season(events)).await?,
-        Command::Pull => pull(&log).await?,
-        Command::Stages { data } => stages(&log, &data).await?,
+        Command::Horses { count } => publish(&connect.await?, season::horses(count)).await?,
+        Command::Season { events } => publish(&connect.await?, season::season(events)).await?,
+        Command::Pull => pull(&connect.await?).await?,
+        Command::Stages { data } => stages(&connect.await?, &data).await?,
+        Command::Fanout(fanout) => fanout.run(&cli.nats)?,
     };
     println!("{done}");
     Ok(())

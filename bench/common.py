@@ -1,0 +1,228 @@
+"""What the benches share: the programs, the folder and the processes of a run, and the figures."""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+CORES = len(os.sched_getaffinity(0))
+
+NOISY_SPREAD = 0.15
+READY_TIMEOUT = 600
+POLL = 0.01
+
+
+class Failed(Exception):
+    """What is missing or went wrong, in a sentence."""
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def programs(folder):
+    """railbird and railbird-bench, built now unless a folder holds them."""
+    if folder:
+        return [str(pathlib.Path(folder) / name) for name in ("railbird", "railbird-bench")]
+    say("building (release)")
+    command = ["cargo", "build", "--release", "--locked", "-p", "railbird", "-p", "railbird-bench"]
+    messages = subprocess.run(command + ["--message-format=json-render-diagnostics"], cwd=ROOT, stdout=subprocess.PIPE)
+    if messages.returncode != 0:
+        raise Failed("the build failed")
+    found = {}
+    for line in messages.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("executable"):
+            found[message["target"]["name"]] = message["executable"]
+    return found["railbird"], found["railbird-bench"]
+
+
+def nats_server():
+    found = subprocess.run([ROOT / "script/nats-server"], stdout=subprocess.PIPE, text=True)
+    if found.returncode != 0:
+        raise Failed("nats-server is missing")
+    return found.stdout.strip()
+
+
+def need(program):
+    found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
+    if not found:
+        raise Failed(f"{program} is missing; on Debian: apt-get install -y {program}")
+    return found
+
+
+def version(command):
+    out = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    return re.search(r"\d+\.\d+(\.\d+)?", out).group()
+
+
+class Bench:
+    """A temporary folder and the processes that live in it. Both are gone at the end, come what may."""
+
+    def __init__(self, stack):
+        self.folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="railbird-bench-")))
+        self.stack = stack
+
+    def start(self, name, command):
+        log = open(self.folder / f"{name}.log", "ab")
+        process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log, start_new_session=True)
+        log.close()
+        process.name = name
+        self.stack.callback(stop, process)
+        return process
+
+    def tail(self, process):
+        lines = (self.folder / f"{process.name}.log").read_text(errors="replace").splitlines()
+        return "\n".join(lines[-5:])
+
+    def check(self, process):
+        if process.poll() is not None:
+            raise Failed(f"{process.name} ended with {process.returncode}:\n{self.tail(process)}")
+
+
+def stop(process):
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def run_json(command):
+    out = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True)
+    if out.returncode != 0:
+        raise Failed(f"{command[0]} ended with {out.returncode}")
+    return json.loads(out.stdout)
+
+
+# It syncs every two minutes, as is nats-server's default: filling the log is not what is measured.
+JETSTREAM = 'jetstream { sync_interval: "2m" }'
+
+
+def start_nats(bench, server, name="nats", options=JETSTREAM):
+    """A server of its own. Returns the process, and its addresses by protocol."""
+    config = bench.folder / f"{name}.conf"
+    config.write_text(f'listen: "127.0.0.1:-1"\nmax_payload: 1MB\n{options}\n')
+    ports = bench.folder / f"{name}-ports"
+    ports.mkdir(exist_ok=True)
+    nats = bench.start(name, [server, "-c", config, "-sd", bench.folder / f"{name}-log", "--ports_file_dir", ports])
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        bench.check(nats)
+        for file in ports.glob(f"*_{nats.pid}.ports"):
+            with contextlib.suppress(ValueError, KeyError, IndexError):
+                return nats, {protocol: urls[0] for protocol, urls in json.loads(file.read_text()).items()}
+        time.sleep(POLL)
+    raise Failed("nats-server did not start")
+
+
+def issue_key(railbird, url):
+    issue = [railbird, "keys", "issue", "--nats", url]
+    return subprocess.run(issue, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout.split()[-1]
+
+
+def get(port, path, headers=None):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", path, headers=headers or {})
+        response = connection.getresponse()
+        return response.status, response.getheaders(), response.read()
+    finally:
+        connection.close()
+
+
+def start_railbird(bench, railbird, url, data, options=()):
+    """Returns the process, its two ports, and the seconds from its start until it was ready."""
+    port, admin = free_port(), free_port()
+    begun = time.monotonic()
+    command = [railbird, "serve", "--nats", url, "--data", data, "--http", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}"]
+    process = bench.start("railbird", [*command, *options])
+    while time.monotonic() - begun < READY_TIMEOUT:
+        bench.check(process)
+        with contextlib.suppress(OSError):
+            if get(port, "/readyz")[0] == 200:
+                return process, port, admin, time.monotonic() - begun
+        time.sleep(POLL)
+    raise Failed(f"railbird was not ready within {READY_TIMEOUT} s")
+
+
+def cpu_seconds(pid):
+    """What a process and its children have used, user and system."""
+    ticks = 0
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if pid in (int(stat.parent.name), int(fields[1])):
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / TICKS_PER_SECOND
+
+
+def median(values):
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def spread(values):
+    return (max(values) - min(values)) / median(values)
+
+
+class Figures:
+    """What was measured, run by run, and what is said of it."""
+
+    def __init__(self):
+        self.runs = {}
+        self.facts = {}
+        self.ratios = []
+
+    def add(self, name, value):
+        self.runs.setdefault(name, []).append(value)
+
+    def of(self, name):
+        return median(self.runs[name])
+
+    def ratio(self, name, over, under, aim=""):
+        self.ratios.append((name, self.of(over) / self.of(under), aim))
+
+    def noisy(self):
+        return [name for name, values in self.runs.items() if spread(values) > NOISY_SPREAD]
+
+    def show(self):
+        print(f"\n{'ratio':<32}{'':>12}  aim")
+        for name, value, aim in self.ratios:
+            print(f"{name:<32}{value:>12.3f}  {aim}")
+        print(f"\n{'median of ' + str(len(next(iter(self.runs.values())))):<32}{'':>12}  spread  runs")
+        for name, values in self.runs.items():
+            runs = " ".join(f"{value:.6g}" for value in values)
+            print(f"{name:<32}{self.of(name):>12.6g}  {spread(values):>5.0%}   {runs}")
+        print()
+        for name, value in self.facts.items():
+            print(f"{name:<32}{value:>12}")
+        noisy = self.noisy()
+        if noisy:
+            print(f"\nNOISY: the runs differ by more than {NOISY_SPREAD:.0%} in {', '.join(noisy)}. Repeat when the machine is quiet.")
+
+    def write(self, path):
+        ratios = {name: round(value, 4) for name, value, _ in self.ratios}
+        medians = {name: round(self.of(name), 4) for name in self.runs}
+        spreads = {f"{name}_spread": round(spread(values), 4) for name, values in self.runs.items()}
+        flat = {"ratios": ratios, **medians, **spreads, **self.facts, "noisy": bool(self.noisy())}
+        pathlib.Path(path).write_text(json.dumps(flat, indent=2) + "\n")

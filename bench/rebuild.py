@@ -1,0 +1,66 @@
+"""A log of 1,000,000 events folded into an empty store, beside the bare pull of the same log."""
+
+import json
+import re
+import shutil
+import time
+
+from common import Failed, Figures, cpu_seconds, get, nats_server, programs, run_json, say, start_nats, start_railbird
+from common import stop, version
+
+FULL = {"events": 1_000_000}
+SMALL = {"events": 50_000}
+
+
+def metric(port, name):
+    return float(re.search(rf"^{name} (\S+)$", get(port, "/metrics")[2].decode(), re.MULTILINE).group(1))
+
+
+def measure(bench, size, runs, folder):
+    server = nats_server()
+    railbird, load = programs(folder)
+    _, addresses = start_nats(bench, server)
+    url = addresses["nats"]
+    say(f"publishing {size['events']:,} events")
+    filled = run_json([load, "--nats", url, "season", "--events", size["events"]])
+    say(f"published {filled['events']:,} events, {filled['bytes'] / filled['events']:.0f} bytes each, in {filled['seconds']:.1f} s")
+    pull = [load, "--nats", url, "pull"]
+    run_json(pull)
+
+    figures = Figures()
+    digests = set()
+    for run in range(runs):
+        data = bench.folder / f"data-{run}"
+        process, _, admin, seconds = start_railbird(bench, railbird, url, data)
+        cpu = cpu_seconds(process.pid)
+        if metric(admin, "railbird_log_seq") != filled["events"]:
+            raise Failed("railbird was ready before it had folded the log")
+        digests.add(json.loads(get(admin, "/digest")[2])["digest"])
+        keys = [line.split(b" ", 1)[1] for line in get(admin, "/views")[2].splitlines()]
+        views = sum(not key.startswith((b"meta/", b"state/")) for key in keys)
+        store = metric(admin, "railbird_store_bytes")
+        stop(process)
+        shutil.rmtree(data)
+        say(f"run {run + 1}: fold {filled['events'] / seconds:>9,.0f} events/s")
+        figures.add("fold_events_per_second", filled["events"] / seconds)
+        figures.add("fold_cpu_us_per_event", cpu / filled["events"] * 1e6)
+        figures.add("store_bytes", store)
+
+        begun = time.monotonic()
+        pulled = run_json(pull)
+        seconds = time.monotonic() - begun
+        if (pulled["events"], pulled["bytes"]) != (filled["events"], filled["bytes"]):
+            raise Failed("the pull is not of the whole log")
+        say(f"run {run + 1}: pull {filled['events'] / seconds:>9,.0f} events/s")
+        figures.add("pull_events_per_second", filled["events"] / seconds)
+    if len(digests) != 1:
+        raise Failed(f"the folds differ: {digests}")
+    figures.ratio("rebuild_rate", "fold_events_per_second", "pull_events_per_second", ">= 0.333")
+    figures.facts = {
+        "events": filled["events"],
+        "log_bytes": filled["bytes"],
+        "views": views,
+        "keys": len(keys),
+        "nats_server": version([server, "--version"]),
+    }
+    return figures

@@ -1,0 +1,193 @@
+//! Clients of a WebSocket that fans messages out, and the publisher of the messages: what a server does for them, and what it
+//! uses.
+
+mod client;
+mod frame;
+mod histogram;
+mod load;
+mod nats;
+mod publisher;
+mod tally;
+mod usage;
+
+use std::process;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use serde_json::{Map, Value, json};
+
+use client::Server;
+use load::Load;
+
+/// Messages go round these races, of which a client may follow one.
+const RACES: usize = 10;
+/// How long messages flow before anything is measured.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// What a client asks for.
+#[derive(Debug, Clone, Copy)]
+enum Following {
+    All,
+    /// One of the races, from 0.
+    Race(usize),
+}
+
+/// All have two digits, so that all messages are of one length.
+fn race_number(index: usize) -> u16 {
+    11 + index as u16
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Fanout {
+    /// What is measured.
+    #[arg(long)]
+    server: Server,
+    /// The address of its WebSocket, and the path behind it.
+    #[arg(long)]
+    ws: String,
+    /// How many clients; a multiple of ten.
+    #[arg(long)]
+    clients: usize,
+    /// Every client follows one race of ten, instead of all.
+    #[arg(long)]
+    one_race: bool,
+    /// Whose CPU counts, as name=pid; the first one is that of the WebSocket, whose memory counts.
+    #[arg(long, value_parser = parse_process, required = true)]
+    process: Vec<(String, u32)>,
+    /// A message as railbird sends it; `nats` sends the like.
+    #[arg(long, default_value = r#"{"event":"odds_update","seq":1}"#)]
+    text: String,
+    /// How long the clients are idle before their memory is measured.
+    #[arg(long, default_value_t = 16)]
+    idle_seconds: u64,
+    /// How long each of the other figures is measured.
+    #[arg(long, default_value_t = 8)]
+    seconds: u64,
+    /// Messages a second for each client, where that is fixed.
+    #[arg(long, default_value_t = 50)]
+    rate: u32,
+    /// Messages for each client that may be under way, where the rate is not fixed.
+    #[arg(long, default_value_t = 256)]
+    window: u64,
+}
+
+fn parse_process(text: &str) -> Result<(String, u32), String> {
+    let (name, pid) = text.split_once('=').ok_or("a process is name=pid")?;
+    Ok((
+        name.to_owned(),
+        pid.parse().map_err(|_| "a pid is a number")?,
+    ))
+}
+
+/// The moment, and what was used and delivered until then.
+struct Mark {
+    at: Instant,
+    deliveries: u64,
+    cpu_seconds: Vec<f64>,
+    own_cpu_seconds: f64,
+    machine_cpu_seconds: f64,
+}
+
+impl Fanout {
+    pub(crate) fn run(&self, nats: &str) -> anyhow::Result<Value> {
+        ensure!(
+            self.clients > 0 && self.clients.is_multiple_of(RACES),
+            "the clients are a multiple of ten"
+        );
+        let server_pid = self.process[0].1;
+        let before_kib = usage::resident_kib(server_pid)?;
+        let mut load = Load::connect(self.server, &self.ws, self.clients, self.one_race)?;
+        load.idle(Duration::from_secs(self.idle_seconds))?;
+        let idle_kib = usage::resident_kib(server_pid)? - before_kib;
+        load.begin(nats, self.server, &self.text)?;
+        let rate = self.at_rate(&mut load)?;
+        let saturation = self.saturated(&mut load)?;
+        Ok(json!({
+            "idle_kib_per_connection": idle_kib / self.clients as f64,
+            "rate": rate,
+            "saturation": saturation,
+            "gaps": load.tally.gaps,
+            "conflated": load.tally.conflated,
+            "bytes_per_message": load.tally.bytes as f64 / load.tally.deliveries as f64,
+            "text": load.sample(),
+        }))
+    }
+
+    fn at_rate(&self, load: &mut Load) -> anyhow::Result<Value> {
+        let per_second = self.rate * self.published_per_delivery() as u32;
+        load.at_rate(per_second, WARM_UP)?;
+        load.settle()?;
+        load.tally.begin_latencies();
+        let begun = self.mark(load)?;
+        load.at_rate(per_second, Duration::from_secs(self.seconds))?;
+        let published = Instant::now();
+        load.settle()?;
+        let behind = published.elapsed();
+        let mut figures = self.since(&begun, load)?;
+        for (name, share) in [("p50_ms", 0.5), ("p99_ms", 0.99)] {
+            figures.insert(
+                name.to_owned(),
+                json!(load.tally.latencies.quantile(share) as f64 / 1e3),
+            );
+        }
+        figures.insert("behind_ms".to_owned(), json!(behind.as_secs_f64() * 1e3));
+        Ok(figures.into())
+    }
+
+    fn saturated(&self, load: &mut Load) -> anyhow::Result<Value> {
+        let window = self.window * self.published_per_delivery();
+        load.in_window(window, WARM_UP)?;
+        let begun = self.mark(load)?;
+        load.in_window(window, Duration::from_secs(self.seconds))?;
+        let figures = self.since(&begun, load)?;
+        load.settle()?;
+        Ok(figures.into())
+    }
+
+    /// How many messages are published for each that a client gets.
+    fn published_per_delivery(&self) -> u64 {
+        if self.one_race { RACES as u64 } else { 1 }
+    }
+
+    fn mark(&self, load: &Load) -> anyhow::Result<Mark> {
+        let cpu_seconds = |(_, pid): &(String, u32)| usage::cpu_seconds(*pid);
+        Ok(Mark {
+            at: Instant::now(),
+            deliveries: load.tally.deliveries,
+            cpu_seconds: self
+                .process
+                .iter()
+                .map(cpu_seconds)
+                .collect::<Result<_, _>>()?,
+            own_cpu_seconds: usage::cpu_seconds(process::id())?,
+            machine_cpu_seconds: usage::machine_cpu_seconds()?,
+        })
+    }
+
+    fn since(&self, begun: &Mark, load: &Load) -> anyhow::Result<Map<String, Value>> {
+        let now = self.mark(load)?;
+        let seconds = (now.at - begun.at).as_secs_f64();
+        let deliveries = (now.deliveries - begun.deliveries) as f64;
+        let load_cpu = now.own_cpu_seconds - begun.own_cpu_seconds;
+        let mut others_cpu = now.machine_cpu_seconds - begun.machine_cpu_seconds - load_cpu;
+        let mut figures = Map::new();
+        let used = now.cpu_seconds.iter().zip(&begun.cpu_seconds);
+        for ((name, _), (now, begun)) in self.process.iter().zip(used) {
+            let cpu_s_per_million = (now - begun) / deliveries * 1e6;
+            figures.insert(
+                format!("{name}_cpu_s_per_million"),
+                json!(cpu_s_per_million),
+            );
+            others_cpu -= now - begun;
+        }
+        figures.extend([
+            (
+                "deliveries_per_second".to_owned(),
+                json!(deliveries / seconds),
+            ),
+            ("load_cores".to_owned(), json!(load_cpu / seconds)),
+            ("others_cores".to_owned(), json!(others_cpu / seconds)),
+        ]);
+        Ok(figures)
+    }
+}

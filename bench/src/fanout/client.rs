@@ -1,0 +1,240 @@
+//! [`Client`]: a subscriber that costs next to nothing: it looks at the heads of frames, and for the number of a message.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+use anyhow::{Context, bail, ensure};
+
+use super::frame::{self, Head};
+use super::nats::{self, Op};
+use super::tally::Tally;
+use super::{Following, RACES, race_number};
+
+/// Room for all that one read brings, and for what the reads before left.
+pub(super) const BUFFER_BYTES: usize = 512 * 1024;
+
+/// What a server speaks within WebSocket frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Server {
+    /// railbird's live channel: a message is a frame.
+    Railbird,
+    /// nats-server's gateway: the NATS protocol as a stream of bytes, cut into frames as it happens to be.
+    Nats,
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) socket: TcpStream,
+    server: Server,
+    following: Following,
+    /// What was read of a message whose end has not come yet.
+    kept: Vec<u8>,
+    /// So many bytes of it, of `Nats`, are already out of their frames.
+    unframed: usize,
+    /// Bytes of the frame under way that have not come yet.
+    frame_left: usize,
+    /// The place in the log before the first message, once all is there that comes before it.
+    pub(super) base: Option<u64>,
+    /// The number of the message that comes next.
+    next: u64,
+}
+
+impl Client {
+    /// Connects, and asks for the WebSocket and for what is followed.
+    pub(super) fn connect(server: Server, url: &str, following: Following) -> anyhow::Result<Self> {
+        let (address, path) = url.split_once('/').unwrap_or((url, ""));
+        let (next, filter, subject) = match following {
+            Following::All => (1, String::new(), "odds.*".to_owned()),
+            Following::Race(index) => {
+                let race = race_number(index);
+                (
+                    1 + index as u64,
+                    format!("&race={race}"),
+                    format!("odds.{race}"),
+                )
+            }
+        };
+        let mut socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        let kept = upgrade(&mut socket, address, &format!("/{path}{filter}"))?;
+        if server == Server::Nats {
+            let hello = format!("CONNECT {{\"verbose\":false}}\r\nSUB {subject} 1\r\nPING\r\n");
+            socket.write_all(&frame::masked(frame::BINARY, hello.as_bytes()))?;
+        }
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket,
+            server,
+            following,
+            kept,
+            unframed: 0,
+            frame_left: 0,
+            base: None,
+            next,
+        })
+    }
+
+    /// Takes what has come. `buffer` is shared by all clients.
+    pub(super) fn read(&mut self, buffer: &mut [u8], tally: &mut Tally) -> anyhow::Result<()> {
+        let kept = self.kept.len();
+        buffer[..kept].copy_from_slice(&self.kept);
+        let read = match self.socket.read(&mut buffer[kept..]) {
+            Ok(0) => bail!("the server closed a connection"),
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error).context("a connection was lost"),
+        };
+        let bytes = &mut buffer[..kept + read];
+        match self.server {
+            Server::Railbird => self.frames(bytes, tally),
+            Server::Nats => self.stream(bytes, tally),
+        }
+    }
+
+    fn frames(&mut self, bytes: &[u8], tally: &mut Tally) -> anyhow::Result<()> {
+        let now_us = tally.now_us();
+        let mut rest = bytes;
+        while let Some(head) = Head::parse(rest) {
+            let Some(payload) = rest.get(head.bytes..head.bytes + head.payload_bytes) else {
+                break;
+            };
+            match head.opcode {
+                frame::TEXT => self.hear(payload, tally, now_us)?,
+                frame::PING => self.say(frame::PONG, payload)?,
+                frame::CLOSE => bail!("the server closed a connection: {}", payload.escape_ascii()),
+                _ => {}
+            }
+            rest = &rest[head.bytes + head.payload_bytes..];
+        }
+        self.kept.clear();
+        self.kept.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// A message of railbird's channel.
+    fn hear(&mut self, text: &[u8], tally: &mut Tally, now_us: u64) -> anyhow::Result<()> {
+        let is = |event: &str| {
+            let event = format!(r#"{{"event":"{event}""#);
+            text.starts_with(event.as_bytes())
+        };
+        if text.starts_with(br#"{"event":"odds_update""#) {
+            // What comes before the end of the snapshots is one.
+            return match self.base {
+                Some(_) => self.take(text, tally, now_us),
+                None => Ok(()),
+            };
+        }
+        if is("snapshot_complete") {
+            self.base = tally.number_in(text);
+        } else if ["lagged", "resync", "closing", "error"].into_iter().any(is) {
+            bail!("the service said {}", text.escape_ascii());
+        }
+        Ok(())
+    }
+
+    fn stream(&mut self, bytes: &mut [u8], tally: &mut Tally) -> anyhow::Result<()> {
+        let now_us = tally.now_us();
+        let (unframed, framed) = self.unframe(bytes)?;
+        let mut at = 0;
+        while let Some((op, length)) = nats::op(&bytes[at..unframed]) {
+            at += length;
+            match op {
+                Op::Message(text) => self.take(text, tally, now_us)?,
+                Op::Ping => self.say(frame::BINARY, b"PONG\r\n")?,
+                // The answer to the PING behind the subscription.
+                Op::Pong => self.base = Some(0),
+                Op::Error(error) => bail!("the gateway said {}", error.escape_ascii()),
+                Op::Other => {}
+            }
+        }
+        self.kept.clear();
+        self.kept.extend_from_slice(&bytes[at..unframed]);
+        self.kept.extend_from_slice(&bytes[framed..]);
+        self.unframed = unframed - at;
+        Ok(())
+    }
+
+    /// Moves the payloads of frames together. Returns where they end, and where a head begins that has not come whole.
+    fn unframe(&mut self, bytes: &mut [u8]) -> anyhow::Result<(usize, usize)> {
+        let (mut to, mut from) = (self.unframed, self.unframed);
+        loop {
+            if self.frame_left == 0 {
+                let Some(head) = Head::parse(&bytes[from..]) else {
+                    return Ok((to, from));
+                };
+                ensure!(
+                    head.opcode == frame::BINARY,
+                    "the gateway sent a frame of kind {}",
+                    head.opcode
+                );
+                from += head.bytes;
+                self.frame_left = head.payload_bytes;
+            }
+            let length = self.frame_left.min(bytes.len() - from);
+            bytes.copy_within(from..from + length, to);
+            (to, from) = (to + length, from + length);
+            self.frame_left -= length;
+            if from == bytes.len() {
+                return Ok((to, from));
+            }
+        }
+    }
+
+    /// Takes a message that was published, and holds it against the one that was due.
+    fn take(&mut self, text: &[u8], tally: &mut Tally, now_us: u64) -> anyhow::Result<()> {
+        let seq = tally.number_in(text).context("a message has no seq")?;
+        let base = self.base.context("a message came before it could")?;
+        let number = seq.checked_sub(base).context("a message is an old one")?;
+        if number != self.next {
+            tally.skipped(self.next, number, self.stride(), text);
+        }
+        ensure!(
+            tally.delivered(number, text, now_us),
+            "{} was not published",
+            text.escape_ascii()
+        );
+        self.next = number + self.stride() as u64;
+        Ok(())
+    }
+
+    fn stride(&self) -> usize {
+        match self.following {
+            Following::All => 1,
+            Following::Race(_) => RACES,
+        }
+    }
+
+    fn say(&mut self, opcode: u8, payload: &[u8]) -> anyhow::Result<()> {
+        // So little always fits into the send buffer.
+        self.socket.write_all(&frame::masked(opcode, payload))?;
+        Ok(())
+    }
+}
+
+/// Returns what came behind the head of the answer.
+fn upgrade(socket: &mut TcpStream, address: &str, path: &str) -> anyhow::Result<Vec<u8>> {
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    );
+    socket.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    loop {
+        let mut part = [0; 4096];
+        let read = socket.read(&mut part)?;
+        ensure!(
+            read > 0,
+            "the server closed a connection: {}",
+            answer.escape_ascii()
+        );
+        answer.extend_from_slice(&part[..read]);
+        if let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") {
+            ensure!(
+                answer.starts_with(b"HTTP/1.1 101 "),
+                "no WebSocket: {}",
+                answer.escape_ascii()
+            );
+            return Ok(answer.split_off(end + 4));
+        }
+    }
+}

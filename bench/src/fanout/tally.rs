@@ -1,0 +1,185 @@
+//! [`Tally`]: which message was published when, and what has become of it.
+
+use std::time::Instant;
+
+use super::histogram::Histogram;
+
+/// Messages are numbered from 1, in the order of publishing. Number n is about race (n - 1) % [`super::RACES`].
+#[derive(Debug)]
+pub(super) struct Tally {
+    begun: Instant,
+    /// In µs since `begun`; of number n at n - 1, as is `received`.
+    published_us: Vec<u64>,
+    received: Vec<u32>,
+    /// How many clients follow a race.
+    followers: u32,
+    /// Every follower has every message up to this number.
+    pub(super) complete: u64,
+    pub(super) deliveries: u64,
+    pub(super) bytes: u64,
+    pub(super) gaps: u64,
+    pub(super) conflated: u64,
+    /// Of messages behind `latencies_from`, in µs.
+    pub(super) latencies: Histogram,
+    latencies_from: u64,
+    /// The first message whose latency counts.
+    pub(super) sample: Vec<u8>,
+    /// Where the number stood in the message that came last, or a little before.
+    number_at: usize,
+}
+
+impl Tally {
+    pub(super) fn new(followers: u32) -> Self {
+        Self {
+            begun: Instant::now(),
+            published_us: Vec::new(),
+            received: Vec::new(),
+            followers,
+            complete: 0,
+            deliveries: 0,
+            bytes: 0,
+            gaps: 0,
+            conflated: 0,
+            latencies: Histogram::default(),
+            latencies_from: 0,
+            sample: Vec::new(),
+            number_at: 0,
+        }
+    }
+
+    pub(super) fn published(&self) -> u64 {
+        self.published_us.len() as u64
+    }
+
+    pub(super) fn outstanding(&self) -> u64 {
+        self.published() - self.complete
+    }
+
+    /// A message is about to be published; this is its number.
+    pub(super) fn publish(&mut self) -> u64 {
+        self.published_us.push(self.now_us());
+        self.received.push(0);
+        self.published()
+    }
+
+    /// Forgets the latencies so far, and those of what has been published.
+    pub(super) fn begin_latencies(&mut self) {
+        self.latencies = Histogram::default();
+        self.latencies_from = self.published();
+    }
+
+    pub(super) fn now_us(&self) -> u64 {
+        self.begun.elapsed().as_micros() as u64
+    }
+
+    /// A client has read a message for which it waited. False if the number is none that was published.
+    pub(super) fn delivered(&mut self, number: u64, text: &[u8], now_us: u64) -> bool {
+        let Some(published_us) = self.published_us.get(number.wrapping_sub(1) as usize) else {
+            return false;
+        };
+        if number > self.latencies_from {
+            self.latencies.add(now_us - published_us);
+        }
+        if number == self.latencies_from + 1 {
+            self.sample = text.into();
+        }
+        self.deliveries += 1;
+        self.bytes += text.len() as u64;
+        self.settle(number);
+        true
+    }
+
+    /// A client has gone on from `from` to `to` without what is between. That a message stands for several is no gap.
+    pub(super) fn skipped(&mut self, from: u64, to: u64, stride: usize, text: &[u8]) {
+        if contains(text, br#""conflated":"#) {
+            self.conflated += 1;
+        } else {
+            self.gaps += 1;
+        }
+        for number in (from..to.min(self.published() + 1)).step_by(stride) {
+            self.settle(number);
+        }
+    }
+
+    fn settle(&mut self, number: u64) {
+        self.received[number as usize - 1] += 1;
+        while self.received.get(self.complete as usize) == Some(&self.followers) {
+            self.complete += 1;
+        }
+    }
+
+    /// The number behind `"seq":`. It stands nearly where it stood in the message before.
+    pub(super) fn number_in(&mut self, text: &[u8]) -> Option<u64> {
+        const NEARLY: usize = 16;
+        let digits_at = match find_number(text, self.number_at) {
+            Some(at) if at <= self.number_at + 2 * NEARLY => at,
+            _ => {
+                let at = find_number(text, 0)?;
+                self.number_at = at.saturating_sub(NEARLY);
+                at
+            }
+        };
+        let digits = text[digits_at..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit());
+        Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
+    }
+}
+
+/// Where the digits of the number begin.
+pub(super) fn find_number(text: &[u8], from: usize) -> Option<usize> {
+    const NAME: &[u8] = br#""seq":"#;
+    let mut windows = text.get(from..)?.windows(NAME.len());
+    Some(from + windows.position(|window| window == NAME)? + NAME.len())
+}
+
+pub(super) fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(published: u64) -> Tally {
+        let mut tally = Tally::new(2);
+        for _ in 0..published {
+            tally.publish();
+        }
+        tally
+    }
+
+    #[test]
+    fn the_number_is_found_wherever_it_stands() {
+        let mut tally = tally(0);
+        let filler = "x".repeat(100);
+        for text in [
+            format!(r#"{{"prev_seq":1,"seq":12,{filler}"#),
+            format!(r#"{{"{filler}","seq":13}}"#),
+            format!(r#"{{"{filler}x","seq":1400,"prev_seq":7}}"#),
+            r#"{"seq":5}"#.to_owned(),
+        ] {
+            let digits = text.split(r#""seq":"#).nth(1).unwrap();
+            let expected = digits.split([',', '}']).next().unwrap().parse().ok();
+            assert_eq!(tally.number_in(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_complete_when_every_follower_has_it_and_all_before_it() {
+        let mut tally = tally(3);
+        for (number, complete) in [(2, 0), (2, 0), (1, 0), (1, 2), (3, 2), (3, 3)] {
+            assert!(tally.delivered(number, b"", u64::MAX));
+            assert_eq!(tally.complete, complete);
+        }
+        assert!(!tally.delivered(4, b"", u64::MAX));
+    }
+
+    #[test]
+    fn what_is_skipped_is_a_gap_unless_it_was_conflated() {
+        let mut tally = tally(4);
+        tally.skipped(1, 3, 1, br#"{"seq":3}"#);
+        tally.skipped(1, 3, 1, br#"{"seq":3,"conflated":3}"#);
+        assert_eq!((tally.gaps, tally.conflated, tally.complete), (1, 1, 2));
+    }
+}
