@@ -10,6 +10,7 @@ mod support;
 
 mod cli;
 mod contract;
+mod examples;
 mod faults;
 mod house;
 mod limits;

@@ -57,30 +57,46 @@ pub(crate) async fn railbird<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>)
 /// `railbird serve` as a process of its own, to be killed.
 pub(crate) struct Serving {
     child: Child,
+    pub(crate) http: SocketAddr,
     pub(crate) admin: SocketAddr,
 }
 
 impl Serving {
     pub(crate) fn start(nats: &Nats, data: &Path) -> Self {
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), nats, data)
+    }
+
+    /// The same, where clients of one that has ended come back to.
+    pub(crate) fn start_at(http: SocketAddr, nats: &Nats, data: &Path) -> Self {
         let mut command = command();
         command
             .args(["serve", "--nats", &nats.url(), "--log-json"])
-            .args(["--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
+            .args(["--http", &http.to_string(), "--admin", "127.0.0.1:0"])
+            .arg("--data")
             .arg(data)
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let admin = lines
+        let addresses = lines
             .by_ref()
             .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
-            .find_map(|entry| entry["fields"]["admin"].as_str()?.parse().ok());
+            .find_map(|entry| {
+                let address = |name| entry["fields"][name].as_str()?.parse().ok();
+                Some((address("http")?, address("admin")?))
+            });
         // Read on, so that the process never waits for a full pipe.
         std::thread::spawn(move || lines.count());
-        Self {
-            child,
-            admin: admin.expect("the log says where operators are served"),
-        }
+        let (http, admin) = addresses.expect("the log says where it serves");
+        Self { child, http, admin }
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) async fn stop(mut self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        let status = tokio::task::spawn_blocking(move || self.child.wait());
+        assert!(status.await.unwrap().unwrap().success());
     }
 
     /// kill -9.

@@ -1,12 +1,14 @@
 //! What the tests stand on: a nats-server of their own, a service, clients, and made-up facts.
 
 mod binary;
+mod example;
 mod facts;
 mod http;
 mod nats;
 mod service;
 
 pub(crate) use binary::*;
+pub(crate) use example::*;
 pub(crate) use facts::*;
 pub(crate) use http::*;
 pub(crate) use nats::*;

@@ -38,7 +38,11 @@ impl Railbird {
     /// Starts a service on a data folder and waits until it is ready.
     pub(crate) async fn start_in(nats: &Nats, data: &Path) -> Self {
         let mut railbird = Self::start_unready(&nats.url(), data).await;
-        railbird.key = issue_key(nats, &railbird).await;
+        railbird.key = issue_key(nats).await;
+        eventually("the key is valid", || async {
+            railbird.app.keys.check(&railbird.key).is_some()
+        })
+        .await;
         railbird.until_ready().await;
         railbird
     }
@@ -148,16 +152,13 @@ fn config(nats: &str, data: &Path) -> Config {
     }
 }
 
-async fn issue_key(nats: &Nats, railbird: &Railbird) -> String {
+/// A key that is in the log, and so is or will be known to every service.
+pub(crate) async fn issue_key(nats: &Nats) -> String {
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
     let key = ApiKey::generate("test").unwrap();
     log.append(key.issued("default", jiff::Timestamp::now().into()))
         .await
         .unwrap();
-    eventually("the key is valid", || async {
-        railbird.app.keys.check(key.reveal()).is_some()
-    })
-    .await;
     key.reveal().to_owned()
 }

@@ -1,0 +1,112 @@
+//! [`Example`]: one of `examples/`, run as a reader of the docs runs it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::timeout;
+
+use super::PATIENCE;
+
+pub(crate) struct Example {
+    child: Child,
+    said: UnboundedReceiver<String>,
+    /// Every line so far.
+    pub(crate) lines: Vec<String>,
+}
+
+impl Example {
+    /// Runs a file of `examples/`.
+    pub(crate) fn start(file: &str, url: &str, key: &str) -> Self {
+        let program = if file.ends_with(".py") {
+            tool("RAILBIRD_PYTHON", "python3", ["-c", "import websockets"])
+        } else {
+            tool("RAILBIRD_NODE", "node", ["--eval", "WebSocket"])
+        };
+        let (reader, writer) = std::io::pipe().unwrap();
+        let child = Command::new(program)
+            .arg(
+                Path::new(env!("CARGO_MANIFEST_DIR"))
+                    .join("examples")
+                    .join(file),
+            )
+            .envs([("RAILBIRD_URL", url), ("RAILBIRD_API_KEY", key)])
+            .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
+            .stdin(Stdio::null())
+            .stdout(writer.try_clone().unwrap())
+            .stderr(writer)
+            .spawn()
+            .unwrap();
+        let (say, said) = unbounded_channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(reader).lines() {
+                let _ = say.send(line.unwrap());
+            }
+        });
+        Self {
+            child,
+            said,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Reads on to the next line of which something holds.
+    pub(crate) async fn until(&mut self, what: &str, mut holds: impl FnMut(&str) -> bool) {
+        loop {
+            let line = timeout(PATIENCE, self.said.recv()).await.ok().flatten();
+            let line = line
+                .unwrap_or_else(|| panic!("waited in vain for {what}:\n{}", self.lines.join("\n")));
+            self.lines.push(line);
+            if holds(&self.lines[self.lines.len() - 1]) {
+                return;
+            }
+        }
+    }
+
+    /// Reads on to the next message of which something holds, among those that are shown as they came.
+    pub(crate) async fn until_message(&mut self, event: &str, holds: impl Fn(&Value) -> bool) {
+        self.until(event, |line| {
+            message(line).is_some_and(|m| m["event"] == event && holds(&m))
+        })
+        .await;
+    }
+
+    /// The messages that were shown as they came.
+    pub(crate) fn messages(&self, event: &str) -> Vec<Value> {
+        let all = self.lines.iter().filter_map(|line| message(line));
+        all.filter(|m| m["event"] == event).collect()
+    }
+
+    /// Waits until it has ended by itself, and returns the code.
+    pub(crate) async fn ended(&mut self) -> Option<i32> {
+        while let Some(line) = timeout(PATIENCE, self.said.recv()).await.expect("its end") {
+            self.lines.push(line);
+        }
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn message(line: &str) -> Option<Value> {
+    serde_json::from_str(line).ok().filter(Value::is_object)
+}
+
+/// The program that a variable names, else the one on PATH, if it can do what the examples need.
+fn tool(variable: &str, otherwise: &str, check: [&str; 2]) -> String {
+    let program = std::env::var(variable).unwrap_or_else(|_| otherwise.to_owned());
+    let checked = Command::new(&program).args(check).output();
+    assert!(
+        checked.is_ok_and(|output| output.status.success()),
+        "{program} is not there or fails at `{}`; script/test finds or installs one that does not",
+        check[1]
+    );
+    program
+}
