@@ -101,6 +101,7 @@ impl Session {
                 Heard::Binary => self.close(PROTOCOL_UNSUPPORTED, "messages are text", now),
                 Heard::Wrong(code, reason) => self.close(code, &reason, now),
                 Heard::Nothing => break,
+                Heard::Closed => self.leave(now),
                 Heard::Gone => {
                     self.write(&[], now)?;
                     self.end();

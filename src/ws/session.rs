@@ -575,6 +575,12 @@ impl Session {
             retry_after_ms: super::retry_after_ms(code),
         });
         self.wire.close(code, reason);
+        self.leave(now);
+    }
+
+    /// Writes what is queued, of which the close frame is the last, and waits until the client has gone: to end a connection while
+    /// something is unread cuts off what is on its way to the other end.
+    pub(super) fn leave(&mut self, now: Instant) {
         self.end = End::Closing(now + CLOSE_TIMEOUT);
         if self.write(&[], now).is_err() {
             self.end = End::Ended;

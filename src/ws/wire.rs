@@ -30,7 +30,9 @@ pub(super) enum Heard {
     Binary,
     /// Nothing more for now.
     Nothing,
-    /// It closed, or the connection ended.
+    /// It closed, and its close frame is answered.
+    Closed,
+    /// The connection ended.
     Gone,
     /// It broke the protocol; the code to close with, and why.
     Wrong(u16, String),
@@ -118,6 +120,7 @@ impl Wire {
             Ok(Message::Binary(_)) => Heard::Binary,
             // The library answers a close frame at the next read, and then says that it is over.
             Ok(Message::Close(_) | Message::Frame(_)) => Heard::Control,
+            Err(Error::ConnectionClosed) => Heard::Closed,
             Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => Heard::Nothing,
             Err(Error::Capacity(error)) => Heard::Wrong(CloseCode::Size.into(), error.to_string()),
             Err(Error::Utf8(_)) => Heard::Wrong(
