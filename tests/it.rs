@@ -16,4 +16,5 @@ mod limits;
 mod live;
 mod log;
 mod oracle;
+mod protocol;
 mod season;

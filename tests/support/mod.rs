@@ -4,12 +4,14 @@ mod binary;
 mod facts;
 mod http;
 mod nats;
+mod raw;
 mod service;
 
 pub(crate) use binary::*;
 pub(crate) use facts::*;
 pub(crate) use http::*;
 pub(crate) use nats::*;
+pub(crate) use raw::*;
 pub(crate) use service::*;
 
 use std::future::Future;
