@@ -43,6 +43,8 @@ pub(super) enum Heard {
 pub(super) struct Wire {
     stream: TcpStream,
     context: WebSocketContext,
+    /// What came with the handshake is not read yet. The system does not tell of it: it has nothing more.
+    read_ahead: bool,
     /// Frames of this client alone, before what the feed has; of the first, so much is written.
     queue: VecDeque<Bytes>,
     written: usize,
@@ -99,6 +101,7 @@ impl Wire {
             .max_frame_size(Some(MESSAGE_BYTES_MAX));
         Ok(Self {
             stream,
+            read_ahead: !read_ahead.is_empty(),
             context: WebSocketContext::from_partially_read(read_ahead, Role::Server, Some(config)),
             queue: VecDeque::new(),
             written: 0,
@@ -121,7 +124,10 @@ impl Wire {
             // The library answers a close frame at the next read, and then says that it is over.
             Ok(Message::Close(_) | Message::Frame(_)) => Heard::Control,
             Err(Error::ConnectionClosed) => Heard::Closed,
-            Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => Heard::Nothing,
+            Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.read_ahead = false;
+                Heard::Nothing
+            }
             Err(Error::Capacity(error)) => Heard::Wrong(CloseCode::Size.into(), error.to_string()),
             Err(Error::Utf8(_)) => Heard::Wrong(
                 CloseCode::Invalid.into(),
@@ -138,7 +144,8 @@ impl Wire {
     }
 
     /// Reads and throws away what comes, at most `allowed` bytes. False when the other end is done.
-    pub(super) fn discard(&self, mut allowed: usize) -> bool {
+    pub(super) fn discard(&mut self, mut allowed: usize) -> bool {
+        self.read_ahead = false;
         let mut buffer = [0; 4096];
         while allowed > 0 {
             match self.stream.try_read(&mut buffer) {
@@ -196,6 +203,9 @@ impl Wire {
     }
 
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.read_ahead {
+            return Poll::Ready(Ok(()));
+        }
         self.stream.poll_read_ready(context)
     }
 
