@@ -173,13 +173,21 @@ impl Wire {
             code: code.into(),
             reason: reason.into(),
         };
+        let mut due = VecDeque::new();
         let mut pipe = Pipe {
             stream: &self.stream,
-            queue: &mut self.queue,
+            queue: &mut due,
             allowed: &mut 0,
         };
-        // The pipe takes everything; an error says that the client closed first.
-        let _ = self.context.close(&mut pipe, Some(frame));
+        // The pipe takes everything; an error says that the client closed first, and then the answer to that is due.
+        let client_closed = !self.context.can_write();
+        let _ = self.context.flush(&mut pipe);
+        if !client_closed {
+            // A pong that is due would come behind the close frame, where nothing may be.
+            pipe.queue.clear();
+            let _ = self.context.close(&mut pipe, Some(frame));
+        }
+        self.queue.append(&mut due);
     }
 
     /// Whether all that was queued is written.
