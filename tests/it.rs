@@ -11,6 +11,7 @@ mod support;
 mod cli;
 mod contract;
 mod faults;
+mod hostile;
 mod house;
 mod limits;
 mod live;

@@ -101,7 +101,7 @@ async fn play(railbird: &Railbird, case: &Case, chops: Chops) -> Result<(), Stri
             }
         }
     };
-    let ((), got) = tokio::join!(sending, read.to_end());
+    let ((), got) = tokio::join!(sending, read.until_end());
     if got == case.got {
         return Ok(());
     }

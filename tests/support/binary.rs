@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use super::Nats;
+use super::{Nats, request};
 
 /// What a command said, and how it ended.
 #[derive(Debug)]
@@ -54,9 +54,11 @@ pub(crate) async fn railbird<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>)
     }
 }
 
-/// `railbird serve` as a process of its own, to be killed.
+/// `railbird serve` as a process of its own, to be killed or measured.
+#[derive(Debug)]
 pub(crate) struct Serving {
     child: Child,
+    pub(crate) http: SocketAddr,
     pub(crate) admin: SocketAddr,
 }
 
@@ -71,16 +73,32 @@ impl Serving {
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let admin = lines
+        let address = |entry: &Value, of: &str| entry["fields"][of].as_str()?.parse().ok();
+        let addresses = lines
             .by_ref()
             .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
-            .find_map(|entry| entry["fields"]["admin"].as_str()?.parse().ok());
+            .find_map(|entry| Some((address(&entry, "http")?, address(&entry, "admin")?)));
         // Read on, so that the process never waits for a full pipe.
         std::thread::spawn(move || lines.count());
-        Self {
-            child,
-            admin: admin.expect("the log says where operators are served"),
-        }
+        let (http, admin) = addresses.expect("the log says where clients and operators are served");
+        Self { child, http, admin }
+    }
+
+    /// The most memory that the process has held so far.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = peak.unwrap().trim().trim_end_matches(" kB");
+        kib.parse::<u64>().unwrap() * 1024
+    }
+
+    /// A metric without labels.
+    pub(crate) async fn metric(&self, name: &str) -> u64 {
+        let metrics = request(self.admin, "GET", "/metrics", &[]).await.text();
+        let value = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap().parse().unwrap()
     }
 
     /// kill -9.

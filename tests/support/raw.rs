@@ -122,6 +122,11 @@ impl Raw {
     /// Sends octets behind the handshake, in the same packet.
     pub(crate) async fn open_and_send(address: SocketAddr, key: &str, behind: &[u8]) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
+        Self::on(stream, key, behind).await
+    }
+
+    /// The same on a connection that there is.
+    pub(crate) async fn on(stream: TcpStream, key: &str, behind: &[u8]) -> Self {
         stream.set_nodelay(true).unwrap();
         let (read, mut write) = stream.into_split();
         let first = [handshake(key).as_bytes(), behind].concat();
@@ -142,7 +147,7 @@ impl Raw {
     pub(crate) async fn tell(mut self, octets: &[u8]) -> Vec<Got> {
         let sending = self.write.write_all(octets);
         // Where the service has closed already, nothing more can be sent.
-        let (_, got) = tokio::join!(sending, self.read.to_end());
+        let (_, got) = tokio::join!(sending, self.read.until_end());
         got
     }
 
@@ -153,7 +158,7 @@ impl Raw {
             std::future::pending().await
         };
         tokio::select! {
-            got = self.read.to_end() => got,
+            got = self.read.until_end() => got,
             () = sending => unreachable!(),
         }
     }
@@ -169,7 +174,7 @@ impl Reader {
     }
 
     /// Everything up to the end of the connection.
-    pub(crate) async fn to_end(&mut self) -> Vec<Got> {
+    pub(crate) async fn until_end(&mut self) -> Vec<Got> {
         let mut all = Vec::new();
         loop {
             let got = self.next().await;

@@ -134,15 +134,21 @@ fn config(nats: &str, data: &Path) -> Config {
 }
 
 async fn issue_key(nats: &Nats, railbird: &Railbird) -> String {
+    let key = append_key(nats).await;
+    eventually("the key is valid", || async {
+        railbird.app.keys.check(key.reveal()).is_some()
+    })
+    .await;
+    key.reveal().to_owned()
+}
+
+/// Puts a key into the log. A service knows it a moment later.
+pub(crate) async fn append_key(nats: &Nats) -> ApiKey {
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
     let key = ApiKey::generate("test").unwrap();
     log.append(key.issued("default", jiff::Timestamp::now().into()))
         .await
         .unwrap();
-    eventually("the key is valid", || async {
-        railbird.app.keys.check(key.reveal()).is_some()
-    })
-    .await;
-    key.reveal().to_owned()
+    key
 }
