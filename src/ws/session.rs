@@ -522,11 +522,14 @@ impl Session {
             }
             return Ok(());
         }
-        if self.wire.is_blocked() && now.duration_since(self.moved_at) > STALLED_AFTER {
-            self.close(4408, "nothing was taken for 30 seconds", now);
-            return Ok(());
-        }
-        if now.duration_since(self.heard_at) > SILENT_AFTER {
+        if self.wire.is_blocked() {
+            if now.duration_since(self.moved_at) > STALLED_AFTER {
+                self.close(4408, "nothing was taken for 30 seconds", now);
+                return Ok(());
+            }
+            // It takes something, so it lives, though nothing that it says is read meanwhile.
+            self.heard_at = now;
+        } else if now.duration_since(self.heard_at) > SILENT_AFTER {
             self.close(4408, "nothing came for 75 seconds", now);
             return Ok(());
         }
