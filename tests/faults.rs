@@ -186,7 +186,7 @@ async fn another_log_under_the_same_name_means_rebuild() {
     let mut socket = Socket::open(railbird.http, &railbird.key).await;
     socket.until("snapshot_complete").await;
     nats.kill();
-    nats.lose_disk();
+    nats.lose("RACING");
     nats.start_again();
     // Nobody but the service makes the stream anew.
     eventually("the views are empty", || async {

@@ -1,7 +1,9 @@
 //! [`ApiError`]: every answer that is not a success, in one shape: `error` and `message`.
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, UPGRADE};
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use events::ParseError;
@@ -144,8 +146,11 @@ impl IntoResponse for ApiError {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         match self {
+            // Which protocol, that it is about this connection (RFC 9110, 7.8), and which version (RFC 6455, 4.4).
             Self::UpgradeRequired(_) => {
-                headers.insert(UPGRADE, HeaderValue::from_static("websocket"))
+                headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+                headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+                headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"))
             }
             Self::NotReady(_) => headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into()),
             Self::MethodNotAllowed => headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD")),

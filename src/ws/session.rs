@@ -202,10 +202,9 @@ impl Session {
         self.current && self.wire.is_clear()
     }
 
-    /// Whether messages may be read: what they cause would otherwise wait behind what the client does not take.
+    /// Whether messages may be read: what they cause waits behind what the client does not take.
     pub(super) fn can_hear(&self) -> bool {
-        let clear = !self.wire.is_blocked() && self.wire.is_clear();
-        clear && self.replay.is_none() && self.unanswered.is_none()
+        !self.wire.is_crowded() && self.unanswered.is_none()
     }
 
     pub(super) fn heard(&mut self, now: Instant) {
@@ -593,11 +592,14 @@ impl Session {
             }
             return Ok(());
         }
-        if self.wire.is_blocked() && now.duration_since(self.moved_at) >= STALLED_AFTER {
-            self.close(4408, "nothing was taken for 30 seconds", now);
-            return Ok(());
-        }
-        if now.duration_since(self.heard_at) >= SILENT_AFTER {
+        if self.wire.is_blocked() {
+            if now.duration_since(self.moved_at) >= STALLED_AFTER {
+                self.close(4408, "nothing was taken for 30 seconds", now);
+                return Ok(());
+            }
+            // It takes something, so it lives, though nothing that it says is read meanwhile.
+            self.heard_at = now;
+        } else if now.duration_since(self.heard_at) >= SILENT_AFTER {
             self.close(4408, "nothing came for 75 seconds", now);
             return Ok(());
         }
@@ -616,10 +618,10 @@ impl Session {
         Ok(())
     }
 
-    /// Sends a heartbeat now. A client that takes nothing has no use for one.
+    /// Sends a heartbeat now, unless some already wait for a client that takes nothing.
     pub(super) fn beat(&mut self, seq: u64, health: &FeedHealth, now: Instant) {
         self.heartbeat_due = now + self.heartbeat();
-        if self.wire.is_blocked() || !self.is_open() {
+        if self.wire.is_crowded() || !self.is_open() {
             return;
         }
         self.reflects(seq);

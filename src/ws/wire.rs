@@ -18,6 +18,8 @@ const READ_BUFFER_BYTES: usize = 512;
 const REPLY_BYTES_MAX: usize = 4 * 1024;
 /// What the system holds of what a client has not taken; Linux doubles it for its own needs.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
+/// Frames of one client alone that wait for it to take more. Beyond that it is not listened to.
+const QUEUE_MAX: usize = 16;
 /// Frames in one system call.
 const FRAMES_PER_WRITE: usize = 256;
 
@@ -43,6 +45,8 @@ pub(super) enum Heard {
 pub(super) struct Wire {
     stream: TcpStream,
     context: WebSocketContext,
+    /// What came with the handshake is not read yet. The system does not tell of it: it has nothing more.
+    read_ahead: bool,
     /// Frames of this client alone, before what the feed has; of the first, so much is written.
     queue: VecDeque<Bytes>,
     written: usize,
@@ -99,6 +103,7 @@ impl Wire {
             .max_frame_size(Some(MESSAGE_BYTES_MAX));
         Ok(Self {
             stream,
+            read_ahead: !read_ahead.is_empty(),
             context: WebSocketContext::from_partially_read(read_ahead, Role::Server, Some(config)),
             queue: VecDeque::new(),
             written: 0,
@@ -121,7 +126,10 @@ impl Wire {
             // The library answers a close frame at the next read, and then says that it is over.
             Ok(Message::Close(_) | Message::Frame(_)) => Heard::Control,
             Err(Error::ConnectionClosed) => Heard::Closed,
-            Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => Heard::Nothing,
+            Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.read_ahead = false;
+                Heard::Nothing
+            }
             Err(Error::Capacity(error)) => Heard::Wrong(CloseCode::Size.into(), error.to_string()),
             Err(Error::Utf8(_)) => Heard::Wrong(
                 CloseCode::Invalid.into(),
@@ -138,7 +146,8 @@ impl Wire {
     }
 
     /// Reads and throws away what comes, at most `allowed` bytes. False when the other end is done.
-    pub(super) fn discard(&self, mut allowed: usize) -> bool {
+    pub(super) fn discard(&mut self, mut allowed: usize) -> bool {
+        self.read_ahead = false;
         let mut buffer = [0; 4096];
         while allowed > 0 {
             match self.stream.try_read(&mut buffer) {
@@ -166,18 +175,31 @@ impl Wire {
             code: code.into(),
             reason: reason.into(),
         };
+        let mut due = VecDeque::new();
         let mut pipe = Pipe {
             stream: &self.stream,
-            queue: &mut self.queue,
+            queue: &mut due,
             allowed: &mut 0,
         };
-        // The pipe takes everything; an error says that the client closed first.
-        let _ = self.context.close(&mut pipe, Some(frame));
+        // The pipe takes everything; an error says that the client closed first, and then the answer to that is due.
+        let client_closed = !self.context.can_write();
+        let _ = self.context.flush(&mut pipe);
+        if !client_closed {
+            // A pong that is due would come behind the close frame, where nothing may be.
+            pipe.queue.clear();
+            let _ = self.context.close(&mut pipe, Some(frame));
+        }
+        self.queue.append(&mut due);
     }
 
     /// Whether all that was queued is written.
     pub(super) fn is_clear(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Whether so much waits that nothing should be added that can wait, too.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.queue.len() >= QUEUE_MAX
     }
 
     /// Bytes that the system has taken so far.
@@ -196,6 +218,9 @@ impl Wire {
     }
 
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.read_ahead {
+            return Poll::Ready(Ok(()));
+        }
         self.stream.poll_read_ready(context)
     }
 

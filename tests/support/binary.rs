@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use super::Nats;
+use super::{Nats, request};
 
 /// What a command said, and how it ended.
 #[derive(Debug)]
@@ -54,7 +54,8 @@ pub(crate) async fn railbird<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>)
     }
 }
 
-/// `railbird serve` as a process of its own, to be killed.
+/// `railbird serve` as a process of its own, to be killed or measured.
+#[derive(Debug)]
 pub(crate) struct Serving {
     child: Child,
     pub(crate) http: SocketAddr,
@@ -97,6 +98,23 @@ impl Serving {
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
         let status = tokio::task::spawn_blocking(move || self.child.wait());
         assert!(status.await.unwrap().unwrap().success());
+    }
+
+    /// The most memory that the process has held so far.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = peak.unwrap().trim().trim_end_matches(" kB");
+        kib.parse::<u64>().unwrap() * 1024
+    }
+
+    /// A metric without labels.
+    pub(crate) async fn metric(&self, name: &str) -> u64 {
+        let metrics = request(self.admin, "GET", "/metrics", &[]).await.text();
+        let value = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap().parse().unwrap()
     }
 
     /// kill -9.

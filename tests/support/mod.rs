@@ -5,6 +5,7 @@ mod example;
 mod facts;
 mod http;
 mod nats;
+mod raw;
 mod service;
 
 pub(crate) use binary::*;
@@ -12,6 +13,7 @@ pub(crate) use example::*;
 pub(crate) use facts::*;
 pub(crate) use http::*;
 pub(crate) use nats::*;
+pub(crate) use raw::*;
 pub(crate) use service::*;
 
 use std::future::Future;

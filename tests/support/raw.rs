@@ -1,0 +1,256 @@
+//! [`Raw`]: a WebSocket by hand, written from RFC 6455 and not with a library: what breaks the rules can be sent, and what comes is
+//! held to them.
+
+use std::io;
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
+
+use super::PATIENCE;
+
+// The first octet of a frame: FIN, three reserved bits, the opcode (5.2).
+pub(crate) const FIN: u8 = 0x80;
+pub(crate) const CONTINUATION: u8 = 0x0;
+pub(crate) const TEXT: u8 = 0x1;
+pub(crate) const BINARY: u8 = 0x2;
+pub(crate) const CLOSE: u8 = 0x8;
+pub(crate) const PING: u8 = 0x9;
+pub(crate) const PONG: u8 = 0xA;
+
+const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
+
+/// The header of a masked frame.
+pub(crate) fn header(first: u8, length: usize) -> Vec<u8> {
+    let mut header = vec![first];
+    match (u8::try_from(length), u16::try_from(length)) {
+        (Ok(short @ ..=125), _) => header.push(0x80 | short),
+        (_, Ok(medium)) => {
+            header.push(0x80 | 126);
+            header.extend(medium.to_be_bytes());
+        }
+        _ => {
+            header.push(0x80 | 127);
+            header.extend((length as u64).to_be_bytes());
+        }
+    }
+    header.extend(MASK);
+    header
+}
+
+/// A masked frame.
+pub(crate) fn frame(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
+    let payload = payload.as_ref();
+    let mut frame = header(first, payload.len());
+    frame.extend(payload.iter().zip(MASK.iter().cycle()).map(|(b, m)| b ^ m));
+    frame
+}
+
+/// A frame that lacks its mask.
+pub(crate) fn unmasked(first: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(payload.len()).unwrap();
+    assert!(length <= 125);
+    [&[first, length], payload].concat()
+}
+
+pub(crate) fn text(payload: impl AsRef<[u8]>) -> Vec<u8> {
+    frame(FIN | TEXT, payload)
+}
+
+pub(crate) fn close(code: u16, reason: &str) -> Vec<u8> {
+    frame(
+        FIN | CLOSE,
+        [&code.to_be_bytes(), reason.as_bytes()].concat(),
+    )
+}
+
+/// The message that the service answers with an ack of the same id.
+pub(crate) fn ping(id: &str) -> String {
+    json!({ "op": "ping", "id": id }).to_string()
+}
+
+/// The head of a handshake, with the key of the RFC's example (1.3).
+pub(crate) fn handshake(key: &str) -> String {
+    format!(
+        "GET /ws/live/odds?api_key={key} HTTP/1.1\r\nHost: railbird\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+}
+
+/// What came from the service, without what it sends everyone: welcome, races, heartbeats, pings.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Got {
+    /// Of a message with this id.
+    Ack(Value),
+    /// Of this kind.
+    Error(String),
+    Pong(Vec<u8>),
+    /// The announcement of a close.
+    Closing(u16),
+    Close(Option<u16>),
+    /// The service ended the connection in order.
+    End,
+    /// The connection was cut: what was on its way may be lost.
+    Reset,
+}
+
+pub(crate) fn ack(id: &str) -> Got {
+    Got::Ack(id.into())
+}
+
+/// Both ways of a connection behind its handshake.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    pub(crate) read: Reader,
+    pub(crate) write: OwnedWriteHalf,
+}
+
+#[derive(Debug)]
+pub(crate) struct Reader {
+    stream: BufReader<OwnedReadHalf>,
+    closed: bool,
+}
+
+impl Raw {
+    pub(crate) async fn open(address: SocketAddr, key: &str) -> Self {
+        Self::open_and_send(address, key, &[]).await
+    }
+
+    /// Sends octets behind the handshake, in the same packet.
+    pub(crate) async fn open_and_send(address: SocketAddr, key: &str, behind: &[u8]) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        Self::on(stream, key, behind).await
+    }
+
+    /// The same on a connection that there is.
+    pub(crate) async fn on(stream: TcpStream, key: &str, behind: &[u8]) -> Self {
+        stream.set_nodelay(true).unwrap();
+        let (read, mut write) = stream.into_split();
+        let first = [handshake(key).as_bytes(), behind].concat();
+        write.write_all(&first).await.unwrap();
+        let mut read = Reader {
+            stream: BufReader::new(read),
+            closed: false,
+        };
+        let head = read.head().await.unwrap();
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        let accept = "sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=";
+        assert!(head.to_lowercase().contains(accept), "{head}");
+        assert!(!head.to_lowercase().contains("sec-websocket-extensions"));
+        Self { read, write }
+    }
+
+    /// Sends, and reads until the connection has ended. What is sent last may find nobody.
+    pub(crate) async fn tell(mut self, octets: &[u8]) -> Vec<Got> {
+        let sending = self.write.write_all(octets);
+        // Where the service has closed already, nothing more can be sent.
+        let (_, got) = tokio::join!(sending, self.read.until_end());
+        got
+    }
+
+    /// Sends the same again and again until the connection has ended.
+    pub(crate) async fn flood(mut self, octets: &[u8]) -> Vec<Got> {
+        let sending = async {
+            while self.write.write_all(octets).await.is_ok() {}
+            std::future::pending().await
+        };
+        tokio::select! {
+            got = self.read.until_end() => got,
+            () = sending => unreachable!(),
+        }
+    }
+}
+
+impl Reader {
+    async fn head(&mut self) -> io::Result<String> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(self.stream.read_u8().await?);
+        }
+        Ok(String::from_utf8(head).unwrap())
+    }
+
+    /// Everything up to the end of the connection.
+    pub(crate) async fn until_end(&mut self) -> Vec<Got> {
+        let mut all = Vec::new();
+        loop {
+            let got = self.next().await;
+            let over = matches!(got, Got::End | Got::Reset);
+            all.push(got);
+            if over {
+                return all;
+            }
+        }
+    }
+
+    pub(crate) async fn next(&mut self) -> Got {
+        loop {
+            let frame = timeout(PATIENCE, self.frame()).await;
+            let (opcode, payload) = match frame.expect("a frame in time") {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return Got::End,
+                Err(_) => return Got::Reset,
+            };
+            assert!(!self.closed, "a frame behind the close frame");
+            match opcode {
+                TEXT => {
+                    if let Some(got) = told(&serde_json::from_slice(&payload).unwrap()) {
+                        return got;
+                    }
+                }
+                CLOSE => {
+                    self.closed = true;
+                    let code = payload.get(..2).map(|code| code.try_into().unwrap());
+                    std::str::from_utf8(payload.get(2..).unwrap_or_default()).unwrap();
+                    return Got::Close(code.map(u16::from_be_bytes));
+                }
+                PONG => return Got::Pong(payload),
+                PING => {}
+                other => panic!("opcode {other}"),
+            }
+        }
+    }
+
+    /// A frame, held to what the RFC asks of a server; `None` at the end.
+    async fn frame(&mut self) -> io::Result<Option<(u8, Vec<u8>)>> {
+        let first = match self.stream.read_u8().await {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            first => first?,
+        };
+        assert_eq!(first & 0x70, 0, "reserved bits");
+        assert_eq!(first & FIN, FIN, "the service sends no fragments");
+        let length = match self.stream.read_u8().await? {
+            short @ ..=125 => u64::from(short),
+            126 => {
+                let length = self.stream.read_u16().await?;
+                assert!(length > 125, "the shortest form");
+                length.into()
+            }
+            127 => {
+                let length = self.stream.read_u64().await?;
+                assert!(length > u64::from(u16::MAX), "the shortest form");
+                length
+            }
+            _ => panic!("a server sends no mask"),
+        };
+        let opcode = first & 0xF;
+        assert!(opcode < 8 || length <= 125, "a control frame is short");
+        let mut payload = vec![0; usize::try_from(length).unwrap()];
+        self.stream.read_exact(&mut payload).await?;
+        Ok(Some((opcode, payload)))
+    }
+}
+
+fn told(message: &Value) -> Option<Got> {
+    match message["event"].as_str().unwrap() {
+        "ack" => Some(Got::Ack(message["id"].clone())),
+        "error" => Some(Got::Error(message["error"].as_str().unwrap().to_owned())),
+        "closing" => Some(Got::Closing(
+            u16::try_from(message["code"].as_u64().unwrap()).unwrap(),
+        )),
+        _ => None,
+    }
+}
