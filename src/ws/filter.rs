@@ -68,12 +68,12 @@ impl Filter {
             RaceNumber::parse(number).map(|number| RacePattern::numbered(None, None, number))
         };
         let venue = |venue: &str| Ok::<_, ParseError>(venue.to_owned());
+        let invalid = |error: ParseError| ApiError::InvalidParameter(error.to_string());
         let filter = Self {
-            dates: list(args, "date", RacingDate::parse).map_err(ApiError::InvalidDate)?,
-            venues: list(args, "venue", venue)
-                .map_err(|error| ApiError::InvalidParameter(error.to_string()))?,
-            races: list(args, "race", race).map_err(ApiError::InvalidRaceNumber)?,
-            horses: list(args, "horse", HorseNo::parse).map_err(ApiError::InvalidHorseNo)?,
+            dates: list(args, "date", RacingDate::parse).map_err(invalid)?,
+            venues: list(args, "venue", venue).map_err(invalid)?,
+            races: list(args, "race", race).map_err(invalid)?,
+            horses: list(args, "horse", HorseNo::parse).map_err(invalid)?,
         };
         filter.check().map_err(ApiError::InvalidParameter)?;
         Ok(filter)
