@@ -25,7 +25,7 @@ use axum::http::header::ORIGIN;
 use axum::response::Response;
 use tungstenite::handshake::server::create_response_with_body;
 
-pub use asyncapi::document as asyncapi;
+pub(crate) use asyncapi::describe;
 pub use fan_out::{Channel, FanOut};
 
 use crate::http::{ApiError, Args, Params, api_key, race_of_today, take_stream};
