@@ -2,6 +2,7 @@
 //! [`events`] and [`projections`].
 
 pub mod app;
+pub mod asyncapi;
 pub mod cli;
 pub mod clock;
 pub mod feed;

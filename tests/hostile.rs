@@ -212,7 +212,7 @@ async fn messages_that_are_none_are_answered_and_the_connection_lives() {
     let mut octets = messages.map(text).concat();
     octets.extend(close(1000, ""));
     let mut got = vec![error("invalid_message"); 5];
-    got.extend([error("unknown_op"), Got::Ack(Value::Null)]);
+    got.extend([error("unknown_op"), error("invalid_parameter")]);
     got.extend([Got::Close(Some(1000)), Got::End]);
     attacked.all_get("no messages", &octets, &got).await;
     attacked.unharmed().await;

@@ -8,6 +8,7 @@
 
 mod support;
 
+mod asyncapi;
 mod cli;
 mod contract;
 mod examples;

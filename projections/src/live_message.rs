@@ -1,6 +1,6 @@
 //! The messages of the live channel about a race, as JSON.
 
-use events::{Event, HorseNo, RaceKey, Recorded, Text};
+use events::{Event, HorseNo, RaceKey, RaceNumber, RaceStatus, Recorded, Text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,6 +21,7 @@ pub(crate) struct Telling<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Meeting<'a> {
     /// The meeting's date.
+    #[schemars(extend("format" = "date"))]
     date: String,
     /// The racecourse's name.
     venue: &'a str,
@@ -32,8 +33,10 @@ struct Meeting<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Place {
     /// When it happened, as the feeder said, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     timestamp: String,
     /// When the log took it, RFC 3339, to the microsecond.
+    #[schemars(extend("format" = "date-time"))]
     recorded_at: String,
     /// The place in the log of the change.
     seq: u64,
@@ -96,8 +99,10 @@ struct StatusUpdate<'a> {
     #[serde(flatten)]
     meeting: Meeting<'a>,
     /// The race's number.
+    #[schemars(with = "RaceNumber")]
     race_number: u16,
-    /// scheduled, open, closed, off, finished, result or abandoned
+    /// Where the race stands now.
+    #[schemars(with = "RaceStatus")]
     status: &'a str,
     /// Why; empty where nobody said it.
     reason: &'a str,
@@ -125,6 +130,7 @@ struct RunnerUpdate<'a> {
     #[serde(flatten)]
     meeting: Meeting<'a>,
     /// The race's number.
+    #[schemars(with = "RaceNumber")]
     race_number: u16,
     /// What became of it.
     #[schemars(extend("enum" = ["withdrawn", "reinstated", "rider_changed"]))]

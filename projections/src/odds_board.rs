@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use events::{
     DeclaredRunner, Envelope, HorseNo, Moment, Odds, OddsQuoted, PriceState, QuotedRunner, RaceKey,
-    Recorded, Text,
+    RaceNumber, RaceStatus, Recorded, Text,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -151,33 +151,47 @@ fn name_and_number<'a>(
 /// A race's board. With `"event":"odds_update"` before it, it is the message of the live channel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OddsBoard<'a> {
+    /// The meeting's date.
+    #[schemars(extend("format" = "date"))]
     date: String,
+    /// The racecourse's name.
     venue: &'a str,
+    /// The racecourse's code.
     venue_code: &'a str,
+    /// The race's number.
+    #[schemars(with = "RaceNumber")]
     race_number: u16,
-    /// scheduled, open, closed, off, finished, result or abandoned
+    /// Where the race stood at the latest change.
+    #[schemars(with = "RaceStatus")]
     status: &'a str,
-    /// When the log took the latest change, RFC 3339.
+    /// When the log took the latest change, RFC 3339, to the microsecond.
+    #[schemars(extend("format" = "date-time"))]
     recorded_at: String,
     /// The place in the log of the latest change.
     seq: u64,
     /// The place in the log of the change before; 0 if there is none.
     prev_seq: u64,
+    /// All runners that have been quoted, in the order of their numbers.
     runners: Vec<Line<'a>>,
 }
 
 /// A runner on the board. A price is null where there is none, and `state` says why.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Line<'a> {
+    /// The horse.
     horse_no: &'a str,
+    /// Its saddle-cloth number; 0 where it is not known.
     number: u16,
+    /// Its name; empty where it is not known.
     horse_name: &'a str,
+    /// The win price.
     #[schemars(with = "Option<f64>")]
     win: Option<Odds>,
+    /// The place price.
     #[schemars(with = "Option<f64>")]
     place: Option<Odds>,
+    /// Why there is no price.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
     state: Option<PriceState>,
     /// The first win price.
     #[schemars(with = "Option<f64>")]

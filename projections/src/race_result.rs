@@ -1,6 +1,6 @@
 //! The result of a race, and every statement that was made of it.
 
-use events::{Envelope, Event, HorseNo, RaceKey, ResultRunner, ResultStatus, Text};
+use events::{Envelope, Event, HorseNo, RaceKey, RaceNumber, ResultRunner, ResultStatus, Text};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -14,15 +14,23 @@ const SCRATCHED: &str = "SCR";
 /// A race's result, without the meeting's fields, which stand before it in an answer.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RaceResult<'a> {
+    /// The race's number.
+    #[schemars(with = "RaceNumber")]
     race_number: u16,
+    /// Empty where it is not known.
     race_name: &'a str,
     /// Metres; 0 where it is not known.
     distance: u32,
+    /// Empty where it is not known.
     class: &'a str,
+    /// Empty where it is not known.
     going: &'a str,
-    /// provisional, official or void
+    /// How final it is.
+    #[schemars(extend("enum" = ["provisional", "official", "void"]))]
     status: &'a str,
+    /// A later statement has a higher one.
     revision: u32,
+    /// Why it was amended or voided; empty where nobody said it.
     reason: &'a str,
     /// Placed runners, in the order of their positions. A dead heat repeats a position.
     runners: Vec<Placed<'a>>,
@@ -32,6 +40,7 @@ pub(crate) struct RaceResult<'a> {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Placed<'a> {
+    /// 1 for the winner.
     position: u16,
     #[serde(flatten)]
     runner: Runner<'a>,
@@ -47,10 +56,15 @@ struct Unplaced<'a> {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Runner<'a> {
+    /// The horse.
     horse_no: &'a str,
+    /// Its name; empty where it is not known.
     horse_name: &'a str,
+    /// Its saddle-cloth number; 0 where it is not known.
     number: u16,
+    /// Who rode it; empty where it is not known.
     jockey: &'a str,
+    /// Who trains it; empty where it is not known.
     trainer: &'a str,
     /// m:ss.cc; empty where it is not known.
     finish_time: String,

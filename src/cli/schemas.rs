@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::Outcome;
 use super::report::result;
+use crate::asyncapi;
 use crate::http::openapi;
-use crate::ws::asyncapi;
 
 /// Where the files go.
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ impl Schemas {
             self.write(&schema.name, &schema.schema)?;
         }
         self.write("openapi.json", &openapi())?;
-        self.write("asyncapi.json", &asyncapi())?;
+        self.write("asyncapi.json", &asyncapi::document())?;
         Ok(Outcome::Done)
     }
 

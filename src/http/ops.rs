@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::error::ApiError;
 use super::openapi;
+use crate::asyncapi;
 use crate::projector::Phase;
 use crate::state::App;
-use crate::ws;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
@@ -80,7 +80,7 @@ async fn openapi_json() -> Response {
 }
 
 async fn asyncapi_json() -> Response {
-    answer(StatusCode::OK, &ws::asyncapi())
+    answer(StatusCode::OK, &asyncapi::document())
 }
 
 async fn schema(Path(file): Path<String>) -> Result<Response, ApiError> {

@@ -1,8 +1,10 @@
 //! [`Filter`]: which messages a client is sent.
 
+use std::borrow::Cow;
+
 use events::{HorseNo, ParseError, RaceNumber, RacingDate};
 use projections::LiveKind;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -14,35 +16,40 @@ const VALUES_MAX: usize = 1_000;
 /// Bytes of the name of a venue.
 const VENUE_BYTES_MAX: usize = 256;
 
-/// Lists of which a race must match each that is given.
+/// Lists of which a race must match each that is given, that is, at least one value of it. They have at most 1,000 values
+/// together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Filter {
     /// Dates of meetings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<String>>")]
+    #[schemars(length(max = VALUES_MAX))]
     pub(super) dates: Option<Vec<RacingDate>>,
     /// Codes or names of venues, in either case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = VALUES_MAX), inner(length(max = VENUE_BYTES_MAX)))]
     pub(super) venues: Option<Vec<String>>,
     /// Races.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = VALUES_MAX))]
     pub(super) races: Option<Vec<RacePattern>>,
     /// Horses on the card or the board of a race.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<String>>")]
+    #[schemars(length(max = VALUES_MAX))]
     pub(super) horses: Option<Vec<HorseNo>>,
 }
 
 /// A race, on any date or at any venue where that is not said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub(super) struct RacePattern {
+    /// The meeting's date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
     pub(super) date: Option<RacingDate>,
-    /// A code or a name.
+    /// A code or a name, in either case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = VENUE_BYTES_MAX))]
     pub(super) venue: Option<String>,
-    #[schemars(with = "u16")]
+    /// The race's number.
     pub(super) race_number: RaceNumber,
 }
 
@@ -54,7 +61,7 @@ pub(super) enum Follows {
     All,
     /// Races that match the filter.
     Some,
-    /// No race.
+    /// No race: a list in force is empty.
     None,
 }
 
@@ -68,12 +75,12 @@ impl Filter {
             RaceNumber::parse(number).map(|number| RacePattern::numbered(None, None, number))
         };
         let venue = |venue: &str| Ok::<_, ParseError>(venue.to_owned());
+        let invalid = |error: ParseError| ApiError::InvalidParameter(error.to_string());
         let filter = Self {
-            dates: list(args, "date", RacingDate::parse).map_err(ApiError::InvalidDate)?,
-            venues: list(args, "venue", venue)
-                .map_err(|error| ApiError::InvalidParameter(error.to_string()))?,
-            races: list(args, "race", race).map_err(ApiError::InvalidRaceNumber)?,
-            horses: list(args, "horse", HorseNo::parse).map_err(ApiError::InvalidHorseNo)?,
+            dates: list(args, "date", RacingDate::parse).map_err(invalid)?,
+            venues: list(args, "venue", venue).map_err(invalid)?,
+            races: list(args, "race", race).map_err(invalid)?,
+            horses: list(args, "horse", HorseNo::parse).map_err(invalid)?,
         };
         filter.check().map_err(ApiError::InvalidParameter)?;
         Ok(filter)
@@ -254,6 +261,21 @@ impl Kinds {
 impl Serialize for Kinds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.names())
+    }
+}
+
+impl JsonSchema for Kinds {
+    fn schema_name() -> Cow<'static, str> {
+        "Kinds".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names = LiveKind::ALL.map(LiveKind::as_str);
+        json_schema!({ "type": "array", "items": { "type": "string", "enum": names } })
     }
 }
 

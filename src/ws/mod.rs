@@ -1,7 +1,7 @@
 //! `/ws/live/odds`: the image of every open race, then every change in the order of the log.
 //!
-//! Here is the handshake. Behind it the connection goes to a shard ([`shard`]), a thread that serves many clients; what one
-//! client is sent is decided in [`session`], what it says is heard in [`hear`], and [`wire`] reads and writes its frames.
+//! Here is the handshake. Behind it the connection goes to a shard (`shard.rs`), a thread that serves many clients; what one
+//! client is sent is decided in `session.rs`, what it says is heard in `hear.rs`, and `wire.rs` reads and writes its frames.
 
 mod asyncapi;
 mod fan_out;
@@ -25,7 +25,7 @@ use axum::http::header::ORIGIN;
 use axum::response::Response;
 use tungstenite::handshake::server::create_response_with_body;
 
-pub use asyncapi::document as asyncapi;
+pub(crate) use asyncapi::describe;
 pub use fan_out::{Channel, FanOut};
 
 use crate::http::{ApiError, Args, Params, api_key, race_of_today, take_stream};

@@ -99,6 +99,13 @@ impl Nats {
             .unwrap()
     }
 
+    /// Loses the log while the server runs. The keys are in another stream, and stay.
+    pub(crate) async fn lose_log(&self) {
+        let client = async_nats::connect(self.url()).await.unwrap();
+        let jetstream = async_nats::jetstream::new(client);
+        jetstream.delete_stream(RACING.name).await.unwrap();
+    }
+
     pub(crate) async fn log(&self) -> Log {
         let log = Log::connect(&self.url(), "test").await.unwrap();
         log.state_or_create(RACING).await.unwrap();

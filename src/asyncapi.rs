@@ -1,0 +1,127 @@
+//! `/asyncapi.json`: the channels of the service, each described where it is made, from the types of its messages.
+
+use schemars::Schema;
+use serde_json::{Map, Value, json};
+
+use crate::ws;
+
+const DESCRIPTION: &str = "Horse racing data, folded from an event log. What is sent or received over channels is described \
+    here, from the service's point of view: it sends what the action `send` has, and receives what the action `receive` has. \
+    The HTTP interface is described in `/openapi.json`.";
+
+/// What is known of the channels. Each part of the service that has some adds what it knows.
+#[derive(Debug, Default)]
+pub(crate) struct Document {
+    servers: Map<String, Value>,
+    channels: Map<String, Value>,
+    operations: Map<String, Value>,
+    messages: Map<String, Value>,
+    schemas: Map<String, Value>,
+    security: Map<String, Value>,
+}
+
+/// AsyncAPI 3.0.
+#[must_use]
+pub fn document() -> Value {
+    let mut document = Document::default();
+    ws::describe(&mut document);
+    document.finish()
+}
+
+impl Document {
+    pub(crate) fn server(&mut self, name: &str, server: Value) {
+        add(&mut self.servers, name, server);
+    }
+
+    pub(crate) fn security_scheme(&mut self, name: &str, scheme: Value) {
+        add(&mut self.security, name, scheme);
+    }
+
+    /// A channel on which these messages go, one way or the other.
+    pub(crate) fn channel(&mut self, name: &str, messages: &[String], mut channel: Value) {
+        let to_message = |name: &String| (name.clone(), reference("components/messages", name));
+        channel["messages"] = messages.iter().map(to_message).collect();
+        add(&mut self.channels, name, channel);
+    }
+
+    /// What is done with some messages of a channel, and what they are answered by.
+    pub(crate) fn operation(
+        &mut self,
+        name: &str,
+        channel: &str,
+        messages: &[String],
+        replies: &[String],
+        mut operation: Value,
+    ) {
+        let of_channel = |messages: &[String]| {
+            let path = format!("channels/{channel}/messages");
+            let to_message = |name: &String| reference(&path, name);
+            messages.iter().map(to_message).collect::<Value>()
+        };
+        let channel = reference("channels", channel);
+        if !replies.is_empty() {
+            operation["reply"] = json!({ "channel": channel, "messages": of_channel(replies) });
+        }
+        operation["messages"] = of_channel(messages);
+        operation["channel"] = channel;
+        add(&mut self.operations, name, operation);
+    }
+
+    /// A message, JSON of this schema. Its description is that of the schema.
+    pub(crate) fn message(
+        &mut self,
+        name: &str,
+        schema_name: &str,
+        schema: Schema,
+        example: &Value,
+        mut message: Value,
+    ) {
+        let schema = schema.to_value();
+        message["name"] = name.into();
+        message["contentType"] = "application/json".into();
+        message["description"] = schema["description"].clone();
+        message["payload"] = reference("components/schemas", schema_name);
+        message["examples"] = json!([{ "payload": example }]);
+        add(&mut self.messages, name, message);
+        self.schema(schema_name, schema);
+    }
+
+    /// A schema that others refer to.
+    pub(crate) fn schema(&mut self, name: &str, schema: Value) {
+        add(&mut self.schemas, name, schema);
+    }
+
+    fn finish(self) -> Value {
+        json!({
+            "asyncapi": "3.0.0",
+            "info": {
+                "title": "railbird",
+                "version": env!("CARGO_PKG_VERSION"),
+                "description": DESCRIPTION,
+                "license": { "name": "MIT OR Apache-2.0" },
+            },
+            "defaultContentType": "application/json",
+            "servers": self.servers,
+            "channels": self.channels,
+            "operations": self.operations,
+            "components": {
+                "messages": self.messages,
+                "schemas": self.schemas,
+                "securitySchemes": self.security,
+            },
+        })
+    }
+}
+
+pub(crate) fn reference(path: &str, name: &str) -> Value {
+    json!({ "$ref": format!("#/{path}/{name}") })
+}
+
+/// Parts may say the same thing twice, but not two things under one name.
+fn add(map: &mut Map<String, Value>, name: &str, value: Value) {
+    let before = map.insert(name.to_owned(), value);
+    debug_assert!(
+        before.is_none_or(|before| Some(&before) == map.get(name)),
+        "{name} means two things"
+    );
+}

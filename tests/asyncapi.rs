@@ -1,0 +1,706 @@
+//! `/asyncapi.json`: right by its specification, like the documentation, and what the service says and hears.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{SinkExt, StreamExt};
+use jsonschema::Validator;
+use serde_json::{Map, Value, json};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+use crate::support::*;
+
+/// The published schema of the specification, see asyncapi/README.md.
+const SPECIFICATION: &str = include_str!("asyncapi/3.0.0.json");
+const DOCUMENTATION: &str = include_str!("../docs/live-odds.md");
+
+fn document() -> Value {
+    railbird::asyncapi::document()
+}
+
+/// The messages of the document, held to their schemas strictly: nothing may be missing, and nothing may be there that is
+/// not described, though a client has to expect it.
+struct Messages(BTreeMap<String, Validator>);
+
+impl Messages {
+    fn of(document: &Value) -> Self {
+        let mut schemas = document["components"]["schemas"].clone();
+        allow_nothing_else(&mut schemas);
+        let messages = document["components"]["messages"].as_object().unwrap();
+        let strict = messages.iter().map(|(name, message)| {
+            let schema = json!({
+                "allOf": [message["payload"]],
+                "components": { "schemas": schemas },
+            });
+            (name.clone(), validator(&schema))
+        });
+        Self(strict.collect())
+    }
+
+    fn check(&self, name: &str, message: &Value) {
+        let validator = self.0.get(name);
+        let validator = validator.unwrap_or_else(|| panic!("{name} is not described: {message}"));
+        let errors: Vec<String> = validator
+            .iter_errors(message)
+            .map(|error| format!("{error} at {:?}", error.instance_path().to_string()))
+            .collect();
+        assert!(errors.is_empty(), "{errors:#?} in {message}");
+    }
+
+    /// Whether a client may say this, by the schema of its op.
+    fn allow(&self, message: &Value) -> bool {
+        let op = message["op"].as_str().unwrap_or_default();
+        self.0
+            .get(&format!("{op}_request"))
+            .is_some_and(|validator| validator.is_valid(message))
+    }
+}
+
+fn validator(schema: &Value) -> Validator {
+    jsonschema::draft7::options()
+        .should_validate_formats(true)
+        .build(schema)
+        .unwrap()
+}
+
+fn allow_nothing_else(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.get("properties").is_some_and(Value::is_object) {
+                let whole = ["allOf", "anyOf", "oneOf"]
+                    .iter()
+                    .all(|key| !fields.contains_key(*key));
+                assert!(whole, "its properties stand in several places: {fields:?}");
+                fields.insert("additionalProperties".to_owned(), false.into());
+            }
+            fields.values_mut().for_each(allow_nothing_else);
+        }
+        Value::Array(items) => items.iter_mut().for_each(allow_nothing_else),
+        _ => {}
+    }
+}
+
+/// A client that holds every message to the document.
+struct Client<'a> {
+    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    messages: &'a Messages,
+    heard: Vec<Value>,
+}
+
+impl<'a> Client<'a> {
+    async fn open(railbird: &Railbird, messages: &'a Messages, query: &str) -> Self {
+        let (http, key) = (railbird.http, &railbird.key);
+        let url = format!("ws://{http}/ws/live/odds?api_key={key}{query}");
+        Self {
+            socket: connect_async(url).await.unwrap().0,
+            messages,
+            heard: Vec::new(),
+        }
+    }
+
+    async fn say(&mut self, text: &str) {
+        self.socket.send(Message::text(text)).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            let frame = timeout(PATIENCE, self.socket.next()).await;
+            match frame.expect("a message in time") {
+                Some(Ok(Message::Text(text))) => {
+                    let message: Value = serde_json::from_str(&text).unwrap();
+                    self.messages
+                        .check(message["event"].as_str().unwrap(), &message);
+                    self.heard.push(message.clone());
+                    return Some(message);
+                }
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return None,
+                Some(Ok(_)) => {}
+            }
+        }
+    }
+
+    /// Reads up to and with a message.
+    async fn until(&mut self, what: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let message = self.next().await;
+            let message = message.unwrap_or_else(|| panic!("closed: {:?}", self.heard.last()));
+            if what(&message) {
+                return message;
+            }
+        }
+    }
+
+    /// Says something, and reads up to the answer.
+    async fn ask(&mut self, text: &str) -> Value {
+        self.say(text).await;
+        self.until(|m| m["event"] == "ack" || m["event"] == "error")
+            .await
+    }
+
+    /// Reads to the end.
+    async fn closing(&mut self) -> Value {
+        while self.next().await.is_some() {}
+        self.heard.last().unwrap().clone()
+    }
+}
+
+#[test]
+fn the_document_is_asyncapi() {
+    let specification: Value = serde_json::from_str(SPECIFICATION).unwrap();
+    let validator = jsonschema::validator_for(&specification).unwrap();
+    let mut document = document();
+    let errors: Vec<String> = validator
+        .iter_errors(&document)
+        .map(|error| format!("{error} at {}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+
+    document["operations"]["sendLiveOdds"]["action"] = json!("shout");
+    assert!(
+        !validator.is_valid(&document),
+        "the schema is one that refuses"
+    );
+}
+
+#[test]
+fn what_is_referred_to_is_there() {
+    fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str));
+                fields.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+    let document = document();
+    let mut found = BTreeSet::new();
+    references(&document, &mut found);
+    for reference in &found {
+        assert!(
+            document.pointer(&reference[1..]).is_some(),
+            "{reference} is not there"
+        );
+    }
+    for kind in ["messages", "schemas", "securitySchemes"] {
+        for name in document["components"][kind].as_object().unwrap().keys() {
+            let reference = format!("#/components/{kind}/{name}");
+            assert!(
+                found.contains(reference.as_str()),
+                "nothing refers to {reference}"
+            );
+        }
+    }
+    for (name, channel) in document["channels"].as_object().unwrap() {
+        for message in channel["messages"].as_object().unwrap().keys() {
+            let reference = format!("#/channels/{name}/messages/{message}");
+            assert!(
+                found.contains(reference.as_str()),
+                "nobody sends {reference}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_message_and_field_of_the_service_is_described() {
+    let document = document();
+    for (name, message) in document["components"]["messages"].as_object().unwrap() {
+        assert!(message["description"].is_string(), "{name}");
+    }
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        for (field, property) in schema["properties"].as_object().into_iter().flatten() {
+            let said_by_its_name = ["event", "op"].contains(&field.as_str());
+            let described = property["description"].is_string() || property["$ref"].is_string();
+            assert!(said_by_its_name || described, "{name}.{field}");
+        }
+    }
+}
+
+/// The examples of messages in the documentation, and whether something is left out.
+fn documented() -> Vec<(Value, bool)> {
+    let mut blocks: Vec<String> = Vec::new();
+    let mut inside = false;
+    for line in DOCUMENTATION.lines() {
+        let Some(line) = line.strip_prefix("    ") else {
+            inside = false;
+            continue;
+        };
+        if inside {
+            blocks.last_mut().unwrap().push_str(line);
+        } else {
+            blocks.push(line.to_owned());
+        }
+        inside = true;
+    }
+    let messages = blocks.into_iter().filter(|block| block.starts_with('{'));
+    messages
+        .map(|block| {
+            let whole = block.replace(", ...", "");
+            let message = serde_json::from_str(&whole);
+            (
+                message.unwrap_or_else(|error| panic!("{error}: {block}")),
+                whole != block,
+            )
+        })
+        .collect()
+}
+
+/// Puts what a part of a message says into a whole one.
+fn put_into(whole: &mut Value, part: &Value) {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            for (name, value) in part {
+                put_into(whole.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (Value::Array(whole), Value::Array(part)) => {
+            assert!(whole.len() >= part.len());
+            whole
+                .iter_mut()
+                .zip(part)
+                .for_each(|(whole, part)| put_into(whole, part));
+        }
+        (whole, part) => *whole = part.clone(),
+    }
+}
+
+#[test]
+fn the_examples_are_those_of_the_documentation_and_fit() {
+    let document = document();
+    let strict = Messages::of(&document);
+    let messages = document["components"]["messages"].as_object().unwrap();
+    let example = |name: &str| messages[name]["examples"][0]["payload"].clone();
+    for name in messages.keys() {
+        strict.check(name, &example(name));
+    }
+    let mut more = example("heartbeat");
+    more["feed"]["mood"] = json!("good");
+    assert!(
+        !strict.0["heartbeat"].is_valid(&more),
+        "what is not described is noticed"
+    );
+    let mut less = example("odds_update");
+    less["runners"][0]
+        .as_object_mut()
+        .unwrap()
+        .remove("opening");
+    assert!(
+        !strict.0["odds_update"].is_valid(&less),
+        "what is missing is noticed"
+    );
+    let mut seen = BTreeSet::new();
+    for (message, is_part) in documented() {
+        let name = match message["event"].as_str() {
+            Some(event) => event.to_owned(),
+            None => format!("{}_request", message["op"].as_str().unwrap()),
+        };
+        if is_part {
+            let mut whole = example(&name);
+            put_into(&mut whole, &message);
+            strict.check(&name, &whole);
+        } else {
+            assert_eq!(message, example(&name));
+        }
+        seen.insert(name);
+    }
+    let unseen: Vec<_> = messages
+        .keys()
+        .filter(|name| !seen.contains(*name))
+        .collect();
+    let in_words = ["ping_request", "resync_request", "unsubscribe_request"];
+    assert_eq!(
+        unseen, in_words,
+        "the documentation shows every other message"
+    );
+}
+
+/// Facts about a race of today that make each kind of message about it.
+fn eventful_race(race_number: u16) -> Vec<Value> {
+    let of = |kind: &str, n: u64, data: Value| {
+        event(kind, &second(n), of_race(DAY, "ST", race_number, data))
+    };
+    let quoted = json!({ "runners": [
+        { "horse_no": "H1", "win": 2.5, "place": 1.2 },
+        { "horse_no": "H2", "win": null, "state": "suspended" },
+        { "horse_no": "H3", "win": null, "state": "no_market" },
+    ] });
+    let mut void = json!({ "revision": 3 });
+    void["reason"] = "objection".into();
+    vec![
+        of("odds.quoted", 20, quoted),
+        of(
+            "runner.withdrawn",
+            21,
+            json!({ "horse_no": "H2", "reason": "lame" }),
+        ),
+        of("runner.reinstated", 22, json!({ "horse_no": "H2" })),
+        of("runner.withdrawn", 23, json!({ "horse_no": "X9" })),
+        of(
+            "rider.changed",
+            24,
+            json!({ "horse_no": "H1", "jockey": "Another", "weight": 120 }),
+        ),
+        of("going.changed", 25, json!({ "going": "SOFT" })),
+        of(
+            "race.status_changed",
+            26,
+            json!({ "status": "closed", "reason": "late" }),
+        ),
+        of("race.status_changed", 27, json!({ "status": "off" })),
+        result(DAY, "ST", race_number, 2, 1),
+        result(DAY, "ST", race_number, 3, 2),
+        of("result.voided", 28, void),
+        of("race.status_changed", 29, json!({ "status": "abandoned" })),
+    ]
+}
+
+fn seen<'a>(heard: impl IntoIterator<Item = &'a Value>, field: &str) -> BTreeSet<String> {
+    let values = heard.into_iter().map(|message| &message[field]);
+    values
+        .filter(|value| !value.is_null())
+        .map(ToString::to_string)
+        .collect()
+}
+
+fn words<const N: usize>(words: [&str; N]) -> BTreeSet<String> {
+    words.iter().map(|word| format!("{word:?}")).collect()
+}
+
+#[tokio::test]
+async fn whatever_the_service_says_is_as_described() {
+    let mut nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let messages = Messages::of(&railbird.get_open("/asyncapi.json").await.json());
+    let seq = nats
+        .publish([
+            card(DAY, "ST", 1, 3),
+            odds("ST", 1, &second(0), &[3.5, 4.0]),
+            odds("HV", 2, &second(1), &[9.0]),
+        ])
+        .await;
+    railbird.until_seq(seq).await;
+
+    // News, as they come and held back.
+    let mut client = Client::open(&railbird, &messages, "&heartbeat_ms=1000").await;
+    let mut patient = Client::open(&railbird, &messages, "&conflate_ms=60000").await;
+    for client in [&mut client, &mut patient] {
+        client.until(|m| m["event"] == "snapshot_complete").await;
+    }
+    let welcome = client.heard[0].clone();
+    let more = (2..9).map(|n| {
+        odds(
+            "ST",
+            1,
+            &second(n),
+            &[3.5, 4.0 + f64::from(u8::try_from(n).unwrap())],
+        )
+    });
+    let last = nats.publish(more.chain(eventful_race(1))).await;
+    for client in [&mut client, &mut patient] {
+        client
+            .until(|m| m["event"] == "status_update" && m["seq"] == last)
+            .await;
+    }
+    client.until(|m| m["event"] == "heartbeat").await;
+
+    // Every op, and what is wrong with them.
+    for text in [
+        r#"{"op":"subscribe","id":"1","venues":["st"],"races":[{"race_number":1},{"date":"2026-10-03","race_number":2}]}"#,
+        r#"{"op":"unsubscribe","id":2.5,"venues":["st"]}"#,
+        r#"{"op":"subscribe","horses":["H1"],"dates":["2026-10-03"],"events":["odds_update"]}"#,
+        r#"{"op":"subscribe"}"#,
+        r#"{"op":"resync","id":3}"#,
+        r#"{"op":"ping"}"#,
+        r#"{"op":"unsubscribe"}"#,
+    ] {
+        assert_eq!(client.ask(text).await["event"], "ack", "{text}");
+    }
+    for (text, error) in [
+        ("gallop", "invalid_message"),
+        ("[]", "invalid_message"),
+        (r#"{"id":"4"}"#, "invalid_message"),
+        (r#"{"op":"gallop","id":"5"}"#, "unknown_op"),
+        (
+            r#"{"op":"subscribe","id":6,"heartbeat_ms":5}"#,
+            "invalid_parameter",
+        ),
+        (
+            r#"{"op":"unsubscribe","id":"7","dates":["2026-10-03"]}"#,
+            "not_subscribed",
+        ),
+    ] {
+        assert_eq!(client.ask(text).await["error"], error, "{text}");
+    }
+
+    // To come back, by the URL and by a message.
+    let epoch = welcome["epoch"].as_str().unwrap();
+    let mut back = Client::open(&railbird, &messages, &format!("&since={seq}&epoch={epoch}")).await;
+    let complete = back.until(|m| m["event"] == "snapshot_complete").await;
+    assert!(complete["replayed"].as_u64() > Some(10), "{complete}");
+    let mut lost = Client::open(&railbird, &messages, "&since=1&epoch=other").await;
+    lost.until(|m| m["event"] == "snapshot_complete").await;
+    for (since, recovered) in [(last + 1_000, false), (seq, true)] {
+        let text = json!({ "op": "subscribe", "id": "8", "since": since, "epoch": epoch });
+        assert_eq!(back.ask(&text.to_string()).await["recovered"], recovered);
+        back.until(|m| m["event"] == "snapshot_complete" && m["id"] == "8")
+            .await;
+    }
+
+    // Those who do not keep to the rules.
+    let mut rude = Client::open(&railbird, &messages, "").await;
+    rude.socket.send(Message::binary("x")).await.unwrap();
+    assert_eq!(rude.closing().await["code"], 1003);
+    let mut wordy = Client::open(&railbird, &messages, "").await;
+    wordy.say(&"x".repeat(17 * 1024)).await;
+    assert_eq!(wordy.closing().await["code"], 1009);
+    let mut hasty = Client::open(&railbird, &messages, "").await;
+    for _ in 0..150 {
+        let _ = hasty.socket.send(Message::text(r#"{"op":"ping"}"#)).await;
+    }
+    assert_eq!(hasty.closing().await["code"], 1008);
+
+    // Another log, and the end.
+    nats.kill();
+    client.until(|m| m["feed"]["state"] == "stale").await;
+    nats.start_again();
+    client.until(|m| m["feed"]["state"] == "live").await;
+    nats.lose_log().await;
+    client.until(|m| m["event"] == "resync").await;
+    client.until(|m| m["event"] == "snapshot_complete").await;
+    let stopping = tokio::spawn(railbird.stop());
+    assert_eq!(client.closing().await["code"], 1001);
+    stopping.await.unwrap();
+
+    let heard: Vec<&Value> = [&client, &patient, &back, &lost, &rude, &wordy, &hasty]
+        .into_iter()
+        .flat_map(|client| &client.heard)
+        .collect();
+    assert_eq!(
+        seen(heard.iter().copied(), "event"),
+        words([
+            "welcome",
+            "snapshot_complete",
+            "heartbeat",
+            "ack",
+            "error",
+            "resync",
+            "closing",
+            "odds_update",
+            "status_update",
+            "runner_update",
+            "result_update",
+        ])
+    );
+    let all = |field| seen(heard.iter().copied(), field);
+    assert_eq!(
+        all("op"),
+        words(["subscribe", "unsubscribe", "resync", "ping"])
+    );
+    assert_eq!(
+        all("error"),
+        words([
+            "invalid_message",
+            "unknown_op",
+            "invalid_parameter",
+            "not_subscribed"
+        ])
+    );
+    assert_eq!(all("follows"), words(["all", "some", "none"]));
+    assert_eq!(
+        all("change"),
+        words(["withdrawn", "reinstated", "rider_changed"])
+    );
+    assert_eq!(all("snapshot"), ["true".to_owned()].into());
+    assert!(all("conflated_by").contains("\"client\""));
+    assert!(all("reason").is_superset(&words(["other_epoch", "ahead"])));
+    let of_results = heard
+        .iter()
+        .copied()
+        .filter(|m| m["event"] == "result_update");
+    assert_eq!(seen(of_results, "status"), words(["official", "void"]));
+    let runners = heard.iter().filter(|m| m["event"] == "odds_update");
+    let runners = runners.flat_map(|m| m["runners"].as_array().unwrap());
+    assert_eq!(
+        seen(runners, "state"),
+        words(["scratched", "suspended", "no_market"])
+    );
+}
+
+/// Values of a field of a client message: some that are right, and some that are not.
+fn values(field: &str) -> (Vec<Value>, Vec<Value>) {
+    let long = |n: usize| "x".repeat(n);
+    let list = |value: Value| match value {
+        Value::Array(values) => values,
+        other => vec![other],
+    };
+    let (right, wrong) = match field {
+        "id" => (
+            json!(["a", "", 7, -1.5, null]),
+            json!([true, ["a"], { "a": 1 }]),
+        ),
+        "dates" => (
+            json!([[], ["2026-11-21", "2026-11-22"], null]),
+            json!([
+                "2026-11-21",
+                [1],
+                ["2026-13-01"],
+                ["2026-02-30"],
+                ["21.11.2026"],
+                [null]
+            ]),
+        ),
+        "venues" => (
+            json!([["ST", "sha tin"], [long(256)], null]),
+            json!(["ST", [3], { "a": 1 }]),
+        ),
+        "races" => (
+            json!([
+                [{ "race_number": 1 }, { "race_number": 999, "venue": "ST", "date": "2026-11-21" }],
+                [{ "race_number": 1, "date": null, "venue": null }], [],
+            ]),
+            json!([
+                [3], [{}], { "race_number": 3 }, [{ "race_number": 0 }], [{ "race_number": 1000 }], [{ "race_number": "3" }],
+                [{ "race_number": 1, "date": "today" }], [{ "race_number": 1, "venue": 1 }], [{ "venue": "ST" }],
+            ]),
+        ),
+        "horses" => (
+            json!([["RB_014", "H-1"], null]),
+            json!(["RB_014", ["a b"], [""], [long(33)], [1]]),
+        ),
+        "events" => (
+            json!([[], ["odds_update", "result_update"], null]),
+            json!(["odds_update", ["heartbeat"], [""], [1]]),
+        ),
+        "conflate_ms" => (
+            json!([0, 1, 60_000, null]),
+            json!([-1, 60_001, 1.5, "1", [1]]),
+        ),
+        "heartbeat_ms" => (
+            json!([1_000, 60_000, null]),
+            json!([0, 999, 60_001, 1_000.5, "1000"]),
+        ),
+        "since" => (json!([0, 1, u64::MAX, null]), json!([-1, 1.5, "1"])),
+        "epoch" => (json!(["", "5f1c0a2b9d3e4f60", null]), json!([1, ["a"]])),
+        other => panic!("there are no values for {other}"),
+    };
+    (list(right), list(wrong))
+}
+
+/// Client messages of each op with one field said, and what the filter has to be for them.
+fn cases(document: &Value) -> Vec<Value> {
+    let mut cases = Vec::new();
+    for op in ["subscribe", "unsubscribe", "resync", "ping"] {
+        let message = &document["components"]["messages"][format!("{op}_request")];
+        let schema = message["payload"]["$ref"].as_str().unwrap();
+        let fields = document
+            .pointer(&format!("{}/properties", &schema[1..]))
+            .unwrap();
+        for field in fields
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|field| *field != "op")
+        {
+            let (right, wrong) = values(field);
+            cases.extend(right.into_iter().chain(wrong).map(|value| {
+                let message = [("op".to_owned(), op.into()), (field.clone(), value)];
+                Value::Object(Map::from_iter(message))
+            }));
+        }
+    }
+    cases.extend([
+        json!({}),
+        json!([]),
+        json!("ping"),
+        json!({ "op": 1 }),
+        json!({ "op": "PING" }),
+        json!({ "op": "subscribe", "venues": ["x".repeat(257)] }),
+        json!({ "op": "subscribe", "races": [{ "race_number": 1, "venue": "x".repeat(257) }] }),
+        json!({ "op": "subscribe", "dates": vec!["2026-11-21"; 1_000] }),
+        json!({ "op": "subscribe", "dates": vec!["2026-11-21"; 1_001] }),
+    ]);
+    cases
+}
+
+#[tokio::test]
+async fn what_the_schemas_allow_is_taken_and_what_they_forbid_is_answered_by_an_error() {
+    // A filter that has each list, so that values can be taken out of it.
+    const EVERYTHING: &str = r#"{"op":"subscribe","dates":[],"venues":[],"races":[],"horses":[]}"#;
+    /// A client may say 100 messages at once.
+    const A_CLIENT: usize = 40;
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let document = railbird.get_open("/asyncapi.json").await.json();
+    let messages = Messages::of(&document);
+    let cases = cases(&document);
+    let (mut taken, mut refused) = (0, 0);
+    for cases in cases.chunks(A_CLIENT) {
+        let mut client = Client::open(&railbird, &messages, "").await;
+        for case in cases {
+            client.ask(EVERYTHING).await;
+            let answer = client.ask(&case.to_string()).await;
+            let allowed = messages.allow(case);
+            assert_eq!(
+                answer["event"] == "ack",
+                allowed,
+                "{case} is answered by {answer}"
+            );
+            *(if allowed { &mut taken } else { &mut refused }) += 1;
+        }
+    }
+    assert!(
+        taken > 40 && refused > 60,
+        "{taken} taken, {refused} refused"
+    );
+}
+
+#[tokio::test]
+async fn what_the_url_may_say_is_as_described() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let document = railbird.get_open("/asyncapi.json").await.json();
+    let messages = Messages::of(&document);
+    let query = &document["channels"]["liveOdds"]["bindings"]["ws"]["query"]["properties"];
+    for (name, right, wrong) in [
+        ("date", "2026-11-21,2026-11-22", "21.11.2026"),
+        ("venue", "ST,sha+tin", ""),
+        ("race", "1,999", "1,1000"),
+        ("horse", "HK_2016_A123,H-1", "a+b"),
+        (
+            "events",
+            "odds_update,result_update",
+            "odds_update,heartbeat",
+        ),
+        ("conflate_ms", "60000", "60001"),
+        ("heartbeat_ms", "1000", "999"),
+        ("since", "0", "-1"),
+        ("epoch", "5f1c0a2b9d3e4f60", ""),
+    ] {
+        let schema = validator(&query[name]);
+        let value = |text: &str| match query[name]["type"].as_str() {
+            Some("integer") => text.parse::<i64>().unwrap().into(),
+            _ => Value::from(text.replace('+', " ")),
+        };
+        assert!(schema.is_valid(&value(right)), "{name}={right}");
+        let mut client = Client::open(&railbird, &messages, &format!("&{name}={right}")).await;
+        client.until(|m| m["event"] == "snapshot_complete").await;
+        if !wrong.is_empty() {
+            assert!(!schema.is_valid(&value(wrong)), "{name}={wrong}");
+            let path = format!("/ws/live/odds?api_key={}&{name}={wrong}", railbird.key);
+            let reply = Socket::refused(railbird.http, &path).await;
+            assert_eq!(reply.status, 400, "{}", reply.text());
+            assert_eq!(reply.json()["error"], "invalid_parameter");
+        }
+    }
+    let names: BTreeSet<&str> = query
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(names.len(), 10, "those above, and api_key: {names:?}");
+}
