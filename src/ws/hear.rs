@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use super::batch::Told;
 use super::filter::Filter;
 use super::message::{Op, Request, Said, Wishes};
-use super::session::{Session, Told};
+use super::session::Session;
 use super::wire::Heard;
 use super::{READ_BYTES_PER_TURN, Since};
 use crate::feed::NotRecovered;

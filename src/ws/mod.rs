@@ -4,6 +4,7 @@
 //! client is sent is decided in `session.rs`, what it says is heard in `hear.rs`, and `wire.rs` reads and writes its frames.
 
 mod asyncapi;
+mod batch;
 mod fan_out;
 mod filter;
 mod health;

@@ -10,6 +10,7 @@ use projections::LiveKind;
 use serde_json::Value;
 
 use super::Since;
+use super::batch::{Batch, Told};
 use super::filter::{Follows, Kinds};
 use super::hear::Allowance;
 use super::message::{FeedHealth, Said, Wishes};
@@ -90,41 +91,6 @@ enum End {
     /// The close frame is queued; the connection ends then at the latest.
     Closing(Instant),
     Ended,
-}
-
-/// How far a shard has told what the feed holds.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
-    pub(super) generation: u64,
-    pub(super) place: u64,
-    pub(super) seq: u64,
-}
-
-impl From<&Position> for Told {
-    fn from(position: &Position) -> Self {
-        Self {
-            generation: position.generation,
-            place: position.head,
-            seq: position.seq,
-        }
-    }
-}
-
-/// Messages that a shard hands to its sessions, and the frames of all of them.
-#[derive(Debug)]
-pub(super) struct Batch {
-    /// The number of the first.
-    pub(super) from: u64,
-    pub(super) messages: Vec<Arc<Message>>,
-    pub(super) frames: Vec<Bytes>,
-    /// The place in the log that everything before the batch reflects.
-    pub(super) seq: u64,
-}
-
-impl Batch {
-    pub(super) fn end(&self) -> u64 {
-        self.from + self.messages.len() as u64
-    }
 }
 
 impl Session {
@@ -348,14 +314,37 @@ impl Session {
             self.fall_behind(batch.from, batch.seq);
             return Ok(());
         }
-        let skip = usize::try_from(self.place.saturating_sub(batch.from)).unwrap_or(usize::MAX);
-        let messages = batch.messages.get(skip..).unwrap_or_default();
-        if self.wants_everything() {
-            let frames = batch.frames.get(skip..).unwrap_or_default();
-            let taken = self.write(frames, now)?;
-            self.moved_on(messages, taken, batch.end());
-        } else {
-            self.write_wanted(messages, scratch, batch.end(), now)?;
+        if self.wants_everything() && self.place <= batch.from {
+            let taken = self.write(&batch.frames, now)?;
+            self.moved_on(&batch.messages, taken, batch.end());
+            return Ok(());
+        }
+        let mut lanes = batch
+            .lanes
+            .iter()
+            .filter(|lane| self.wishes.filter.passes(&lane.topic));
+        let (first, second) = (lanes.next(), lanes.next());
+        match first {
+            Some(lane)
+                if second.is_none()
+                    && self.wishes.kinds == Kinds::ALL
+                    && self.place <= batch.from =>
+            {
+                let taken = self.write(&lane.frames, now)?;
+                let next = lane
+                    .places
+                    .get(taken)
+                    .copied()
+                    .unwrap_or(batch.messages.len());
+                self.moved_on(&batch.messages, next, batch.end());
+            }
+            Some(_) => {
+                let skip =
+                    usize::try_from(self.place.saturating_sub(batch.from)).unwrap_or(usize::MAX);
+                let messages = batch.messages.get(skip..).unwrap_or_default();
+                self.write_wanted(messages, scratch, batch.end(), now)?;
+            }
+            None => {}
         }
         Ok(())
     }

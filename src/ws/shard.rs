@@ -21,8 +21,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
+use super::batch::{Batch, Told};
 use super::health::Health;
-use super::session::{Batch, Scratch, Session, Shared, Told};
+use super::session::{Scratch, Session, Shared};
 use super::wire::Wire;
 use super::{Arrival, Channel};
 use crate::feed::{Position, Topic};
@@ -231,16 +232,7 @@ impl Shard {
                 self.told.set(Told::from(&position));
                 continue;
             };
-            let batch = Batch {
-                from: told.place,
-                frames: tail
-                    .messages
-                    .iter()
-                    .map(|message| message.frame.clone())
-                    .collect(),
-                messages: tail.messages,
-                seq: told.seq,
-            };
+            let batch = Batch::new(told, tail.messages);
             self.deliver(&batch).await;
             let all = batch.end() == tail.position.head;
             self.told.set(Told {
@@ -277,18 +269,11 @@ impl Shard {
 
     /// The clients that follow a race of the batch, each once.
     fn concerned(&self, batch: &Batch) -> Vec<usize> {
-        let mut topics: Vec<&Arc<Topic>> = batch
-            .messages
-            .iter()
-            .map(|message| &message.topic)
-            .collect();
-        topics.sort_unstable_by_key(|topic| Arc::as_ptr(topic));
-        topics.dedup_by_key(|topic| Arc::as_ptr(topic));
         let mut concerned: Vec<usize> = Vec::new();
-        for topic in &topics {
-            concerned.extend_from_slice(&self.followers_of(topic));
+        for lane in &batch.lanes {
+            concerned.extend_from_slice(&self.followers_of(&lane.topic));
         }
-        if topics.len() > 1 {
+        if batch.lanes.len() > 1 {
             concerned.sort_unstable();
             concerned.dedup();
         }
