@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::filter::Filter;
 use super::message::{Op, Request, Said, Wishes};
 use super::session::Session;
+use super::shard::Told;
 use super::wire::Heard;
 use super::{READ_BYTES_PER_TURN, Since};
 use crate::feed::NotRecovered;
@@ -72,7 +73,7 @@ impl Session {
     ///
     /// # Errors
     /// The connection is gone.
-    pub(super) fn hear(&mut self, now: Instant) -> io::Result<()> {
+    pub(super) fn hear(&mut self, told: Told, now: Instant) -> io::Result<()> {
         if !self.is_open() {
             if !self.wire.discard(READ_BYTES_PER_TURN) {
                 self.end();
@@ -96,7 +97,7 @@ impl Session {
                 self.heard(now);
             }
             match heard {
-                Heard::Text(text) => self.answer(&text, now)?,
+                Heard::Text(text) => self.answer(&text, told, now)?,
                 Heard::Control => {}
                 Heard::Binary => self.close(PROTOCOL_UNSUPPORTED, "messages are text", now),
                 Heard::Wrong(code, reason) => self.close(code, &reason, now),
@@ -114,8 +115,9 @@ impl Session {
         }
     }
 
-    fn answer(&mut self, text: &str, now: Instant) -> io::Result<()> {
-        // What was sent before the answer is all that was to be sent before it.
+    fn answer(&mut self, text: &str, told: Told, now: Instant) -> io::Result<()> {
+        // What is sent before the answer is all that was to be sent before it, also what its shard has not come to.
+        self.fall_behind(told.place, told.seq);
         self.advance(now)?;
         let message: Value = serde_json::from_str(text).unwrap_or_default();
         let id = message

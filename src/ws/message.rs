@@ -2,11 +2,13 @@
 
 use std::ops::RangeInclusive;
 
+use projections::LiveKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::filter::{Filter, Follows, Kinds};
+use crate::feed::Topic;
 
 /// How far apart odds may be asked for.
 pub(super) const CONFLATE_MS: RangeInclusive<u64> = 0..=60_000;
@@ -54,6 +56,11 @@ impl Wishes {
             conflate_ms: self.conflate_ms,
             heartbeat_ms: self.heartbeat_ms,
         }
+    }
+
+    /// Whether messages of a kind about a race are wanted.
+    pub(super) fn want(&self, topic: &Topic, kind: LiveKind) -> bool {
+        self.kinds.contains(kind) && self.filter.passes(topic)
     }
 
     /// Takes in the parts of a request that may be left out.

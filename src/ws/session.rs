@@ -15,7 +15,7 @@ use super::hear::Allowance;
 use super::message::{FeedHealth, Said, Wishes};
 use super::tickets::Ticket;
 use super::wire::Wire;
-use crate::feed::{ConflatedBy, Feed, Message, NotRecovered, Position, frame};
+use crate::feed::{ConflatedBy, Feed, Message, NotRecovered, Position, Topic, frame};
 use crate::metrics::LiveMetrics;
 
 /// Messages that a client may be behind before it is moved on to the latest images.
@@ -29,6 +29,8 @@ const SILENT_AFTER: Duration = Duration::from_secs(75);
 const PING_EVERY: Duration = Duration::from_secs(30);
 /// How long a client may take to take its leave.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+const BEGUN_ANEW: &str = "the views were begun anew";
+const BEHIND: &str = "this client was behind by more than is kept";
 /// An empty ping (RFC 6455, 5.5.2).
 const PING: Bytes = Bytes::from_static(&[0x89, 0x00]);
 
@@ -79,6 +81,16 @@ struct Replay {
     until: u64,
     sent: usize,
     id: Option<Value>,
+}
+
+/// What there is to send to a client whose wishes have changed.
+enum Gathered {
+    /// What goes ahead of the images, the images, and how far that is.
+    All(Vec<Bytes>, Vec<Bytes>, Position),
+    /// It is far behind: what stands for the messages before this number.
+    Part(Vec<Bytes>, u64),
+    /// It is not known any more what it was not sent, and why.
+    Nothing(&'static str),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,7 +223,7 @@ impl Session {
             in_force: wishes.in_force(),
         });
         if !matches!(resumed, Some(Ok(()))) {
-            self.snapshots(None, None);
+            self.images(None);
         }
     }
 
@@ -238,16 +250,14 @@ impl Session {
         }
     }
 
-    /// Sends the images of the open races that are followed and were not `before`, and what was on its way to this client until
-    /// then.
-    pub(super) fn snapshots(&mut self, before: Option<&Wishes>, id: Option<&Value>) {
-        let wanted = self.wishes.kinds.contains(LiveKind::Odds);
-        let had = before.filter(|before| before.kinds.contains(LiveKind::Odds));
-        let filter = &self.wishes.filter;
-        let wants = |topic: &_| {
-            wanted && filter.passes(topic) && !had.is_some_and(|had| had.filter.passes(topic))
-        };
-        let (images, position) = self.shared.feed.snapshots(wants);
+    /// Begins with the images of the open races that are followed.
+    fn images(&mut self, id: Option<&Value>) {
+        let shows = |topic: &Topic| self.wishes.want(topic, LiveKind::Odds);
+        let (images, position) = self.shared.feed.snapshots(shows);
+        self.send_images(images, &position, id);
+    }
+
+    fn send_images(&mut self, images: Vec<Bytes>, position: &Position, id: Option<&Value>) {
         let races = images.len();
         self.queue_all(images);
         self.say(&Said::SnapshotComplete {
@@ -256,11 +266,58 @@ impl Session {
             races,
             replayed: 0,
         });
-        self.caught_up(&position);
+        self.caught_up(position);
+    }
+
+    /// Sends the images of the open races that are followed and were not `before`. What else has been told until then, and has
+    /// not been sent yet, goes ahead of them.
+    pub(super) fn snapshots(&mut self, before: Option<&Wishes>, id: Option<&Value>) {
+        loop {
+            match self.gather(before) {
+                Gathered::All(ahead, images, position) => {
+                    self.queue_all(ahead);
+                    return self.send_images(images, &position, id);
+                }
+                Gathered::Part(ahead, place) => {
+                    self.shared.metrics.conflated.increment(1);
+                    self.queue_all(ahead);
+                    self.place = place;
+                }
+                Gathered::Nothing(reason) => return self.begin_anew(reason, id),
+            }
+        }
+    }
+
+    fn gather(&self, before: Option<&Wishes>) -> Gathered {
+        let (feed, wishes) = (&self.shared.feed, &self.wishes);
+        let shows = |topic: &Topic| {
+            wishes.want(topic, LiveKind::Odds)
+                && !before.is_some_and(|before| before.want(topic, LiveKind::Odds))
+        };
+        let wants = |topic: &Topic, kind| {
+            wishes.want(topic, kind) && !(kind == LiveKind::Odds && shows(topic))
+        };
+        let (images, position) = feed.snapshots(shows);
+        if position.generation != self.generation {
+            return Gathered::Nothing(BEGUN_ANEW);
+        }
+        let count = usize::try_from(position.head - self.place).unwrap_or(usize::MAX);
+        if count <= TAIL_MESSAGES_MAX
+            && let Some(tail) = feed.tail(self.place, count)
+        {
+            let messages = tail.messages.iter();
+            let ahead = messages.filter(|message| wants(&message.topic, message.kind));
+            let ahead = ahead.map(|message| message.frame.clone()).collect();
+            return Gathered::All(ahead, images, position);
+        }
+        match feed.conflated(self.place, ConflatedBy::Backpressure, wants) {
+            Some((ahead, position)) => Gathered::Part(ahead, position.head),
+            None => Gathered::Nothing(BEHIND),
+        }
     }
 
     /// What was said before no longer counts.
-    fn begin_anew(&mut self, reason: &str) {
+    fn begin_anew(&mut self, reason: &str, id: Option<&Value>) {
         let position = self.shared.feed.position();
         self.generation = position.generation;
         self.replay = None;
@@ -269,16 +326,12 @@ impl Session {
             epoch: &position.epoch,
             reason,
         });
-        self.snapshots(None, None);
+        self.images(id);
     }
 
     fn caught_up(&mut self, position: &Position) {
         (self.place, self.through, self.current) = (position.head, position.seq, true);
         self.flush_due = None;
-    }
-
-    fn wants(wishes: &Wishes, message: &Message) -> bool {
-        wishes.kinds.contains(message.kind) && wishes.filter.passes(&message.topic)
     }
 
     fn wants_everything(&self) -> bool {
@@ -324,7 +377,7 @@ impl Session {
     ) -> io::Result<()> {
         scratch.clear();
         for (at, message) in messages.iter().enumerate() {
-            if Self::wants(&self.wishes, message) {
+            if self.wishes.want(&message.topic, message.kind) {
                 scratch.frames.push(message.frame.clone());
                 scratch.places.push(at);
             }
@@ -360,7 +413,7 @@ impl Session {
         let wanted = batch
             .messages
             .iter()
-            .filter(|message| Self::wants(&self.wishes, message));
+            .filter(|message| self.wishes.want(&message.topic, message.kind));
         let (mut any, mut at_once) = (false, false);
         for message in wanted {
             (any, at_once) = (true, at_once || message.kind != LiveKind::Odds);
@@ -386,7 +439,7 @@ impl Session {
             }
             let position = self.shared.feed.position();
             if position.generation != self.generation {
-                self.begin_anew("the views were begun anew");
+                self.begin_anew(BEGUN_ANEW, None);
             } else if self
                 .replay
                 .as_ref()
@@ -445,9 +498,9 @@ impl Session {
     /// Moves on to the latest images.
     fn conflated(&mut self, by: ConflatedBy, now: Instant) -> io::Result<()> {
         let wishes = &self.wishes;
-        let wants = |topic: &_, kind| wishes.kinds.contains(kind) && wishes.filter.passes(topic);
+        let wants = |topic: &Topic, kind| wishes.want(topic, kind);
         let Some((frames, position)) = self.shared.feed.conflated(self.place, by, wants) else {
-            self.begin_anew("this client was behind by more than is kept");
+            self.begin_anew(BEHIND, None);
             return Ok(());
         };
         if by == ConflatedBy::Backpressure {

@@ -4,7 +4,7 @@
 //! goes on, more comes in; so the busier it is, the more goes into a call. The clients of a shard share no lock with those of
 //! another, and HTTP has its own threads.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::future::poll_fn;
@@ -51,6 +51,7 @@ struct Shard {
     /// When which client wants to be called. An entry may be out of date.
     timers: RefCell<BinaryHeap<Reverse<(Instant, usize)>>>,
     health: RefCell<Health>,
+    told: Cell<Told>,
 }
 
 struct Followers {
@@ -60,10 +61,12 @@ struct Followers {
 
 /// How far a shard has told what the feed holds.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+pub(super) struct Told {
     generation: u64,
-    place: u64,
-    seq: u64,
+    /// The number of the next message.
+    pub(super) place: u64,
+    /// What all before it reflects.
+    pub(super) seq: u64,
 }
 
 impl From<&Position> for Told {
@@ -90,6 +93,7 @@ pub(super) fn run(channel: Channel, arrivals: mpsc::UnboundedReceiver<Arrival>) 
     };
     let shard = Rc::new(Shard {
         health: RefCell::new(Health::new(&channel)),
+        told: Cell::new(Told::from(&channel.feed.position())),
         channel,
         shared,
         clients: RefCell::default(),
@@ -103,7 +107,7 @@ pub(super) fn run(channel: Channel, arrivals: mpsc::UnboundedReceiver<Arrival>) 
 impl Shard {
     async fn serve(self: Rc<Self>, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
         let mut news = self.channel.feed.watch();
-        let mut told = Told::from(&*news.borrow_and_update());
+        self.told.set(Told::from(&*news.borrow_and_update()));
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut look_around = interval(LOOK_AROUND_EVERY);
@@ -116,11 +120,11 @@ impl Shard {
                     None => break,
                 },
                 changed = news.changed() => match changed {
-                    Ok(()) => self.tell(&mut news, &mut told).await,
+                    Ok(()) => self.tell(&mut news).await,
                     Err(_) => break,
                 },
-                _ = tick.tick() => self.call_those_who_are_due(told),
-                _ = look_around.tick() => self.look_around(told),
+                _ = tick.tick() => self.call_those_who_are_due(self.told.get()),
+                _ = look_around.tick() => self.look_around(self.told.get()),
                 () = stopping.begun() => break,
             }
         }
@@ -205,7 +209,7 @@ impl Shard {
             }
             if session.can_hear() && session.wire.poll_readable(context).is_ready() {
                 ready = true;
-                if session.hear(now).is_err() {
+                if session.hear(self.told.get(), now).is_err() {
                     session.end();
                 }
             }
@@ -226,18 +230,20 @@ impl Shard {
     }
 
     /// Tells what is new to those whom it concerns.
-    async fn tell(&self, news: &mut watch::Receiver<Position>, told: &mut Told) {
+    async fn tell(&self, news: &mut watch::Receiver<Position>) {
         loop {
+            let mut told = self.told.get();
             news.mark_unchanged();
             let tail = self.shared.feed.tail(told.place, BATCH_MESSAGES_MAX);
             let Some(tail) = tail.filter(|tail| tail.position.generation == told.generation) else {
                 let position = self.shared.feed.position();
                 self.tell_all_anew(told).await;
-                *told = Told::from(&position);
+                self.told.set(Told::from(&position));
                 continue;
             };
             if tail.messages.is_empty() {
                 told.seq = tail.position.seq;
+                self.told.set(told);
                 return;
             }
             let batch = Batch {
@@ -256,6 +262,7 @@ impl Shard {
                 Some(last) if batch.end() < tail.position.head => last.seq - 1,
                 _ => tail.position.seq,
             };
+            self.told.set(told);
         }
     }
 
@@ -323,7 +330,7 @@ impl Shard {
     }
 
     /// The messages behind what was told are not kept, or no longer hold: each client takes what there is instead.
-    async fn tell_all_anew(&self, told: &Told) {
+    async fn tell_all_anew(&self, told: Told) {
         let now = Instant::now();
         for (served, client) in self.everyone().into_iter().enumerate() {
             if served % CLIENTS_PER_TURN == CLIENTS_PER_TURN - 1 {
