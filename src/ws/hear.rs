@@ -116,15 +116,23 @@ impl Session {
     }
 
     fn answer(&mut self, text: &str, told: Told, now: Instant) -> io::Result<()> {
-        // What is sent before the answer is all that was to be sent before it, also what its shard has not come to.
-        self.fall_behind(told.place, told.seq);
-        self.advance(now)?;
+        self.reflects(told.seq);
         let message: Value = serde_json::from_str(text).unwrap_or_default();
         let id = message
             .get("id")
             .filter(|id| id.is_string() || id.is_number())
             .cloned();
-        if let Err(refused) = self.obey(message, id.as_ref()) {
+        let done = match understand(message) {
+            Ok((op, request)) => {
+                if op != Op::Ping {
+                    // What was told under the wishes before is sent before they change.
+                    self.flush(told, now)?;
+                }
+                self.obey(op, request, id.as_ref())
+            }
+            Err(refused) => Err(refused),
+        };
+        if let Err(refused) = done {
             self.say(&Said::Error {
                 error: refused.error,
                 id: id.as_ref(),
@@ -134,21 +142,7 @@ impl Session {
         self.advance(now)
     }
 
-    fn obey(&mut self, message: Value, id: Option<&Value>) -> Result<(), Refused> {
-        let Some(name) = message.get("op").and_then(Value::as_str) else {
-            return Err(Refused {
-                error: "invalid_message",
-                message:
-                    "A message is a JSON object with op: subscribe, unsubscribe, resync or ping"
-                        .to_owned(),
-            });
-        };
-        let op = Op::parse(name).ok_or_else(|| Refused {
-            error: "unknown_op",
-            message: format!("op is subscribe, unsubscribe, resync or ping, not {name:?}"),
-        })?;
-        let request: Request =
-            serde_json::from_value(message).map_err(|e| Refused::parameter(e.to_string()))?;
+    fn obey(&mut self, op: Op, request: Request, id: Option<&Value>) -> Result<(), Refused> {
         match op {
             Op::Subscribe => self.subscribe(request, id),
             Op::Unsubscribe => self.unsubscribe(&request, id),
@@ -226,4 +220,21 @@ impl Session {
             in_force: wishes.in_force(),
         });
     }
+}
+
+/// What a client message asks for.
+fn understand(message: Value) -> Result<(Op, Request), Refused> {
+    let Some(name) = message.get("op").and_then(Value::as_str) else {
+        return Err(Refused {
+            error: "invalid_message",
+            message: "A message is a JSON object with op: subscribe, unsubscribe, resync or ping"
+                .to_owned(),
+        });
+    };
+    let op = Op::parse(name).ok_or_else(|| Refused {
+        error: "unknown_op",
+        message: format!("op is subscribe, unsubscribe, resync or ping, not {name:?}"),
+    })?;
+    let request = serde_json::from_value(message).map_err(|e| Refused::parameter(e.to_string()))?;
+    Ok((op, request))
 }

@@ -13,6 +13,7 @@ use super::Since;
 use super::filter::{Follows, Kinds};
 use super::hear::Allowance;
 use super::message::{FeedHealth, Said, Wishes};
+use super::shard::Told;
 use super::tickets::Ticket;
 use super::wire::Wire;
 use crate::feed::{ConflatedBy, Feed, Message, NotRecovered, Position, Topic, frame};
@@ -424,13 +425,28 @@ impl Session {
         self.fall_behind(batch.from, batch.seq);
         let due = self.flushed_at + conflate;
         if at_once || due <= now {
+            self.flush_due = None;
             return self.advance(now);
         }
         self.flush_due = Some(due);
         Ok(())
     }
 
-    /// Sends what the client is behind with, as far as it takes it.
+    /// Sends all that has been told, also what its shard has not come to and what is held back, as far as the client takes it.
+    pub(super) fn flush(&mut self, told: Told, now: Instant) -> io::Result<()> {
+        self.fall_behind(told.place, told.seq);
+        self.flush_due = None;
+        self.advance(now)
+    }
+
+    /// Notes that what its shard has told reflects `seq`.
+    pub(super) fn reflects(&mut self, seq: u64) {
+        if self.current {
+            self.through = self.through.max(seq);
+        }
+    }
+
+    /// Sends what the client is behind with and what is not held back, as far as it takes it.
     pub(super) fn advance(&mut self, now: Instant) -> io::Result<()> {
         loop {
             self.write(&[], now)?;
@@ -450,6 +466,8 @@ impl Session {
                 if !self.current {
                     self.caught_up(&position);
                 }
+                return Ok(());
+            } else if self.flush_due.is_some() && self.replay.is_none() {
                 return Ok(());
             } else {
                 self.catch_up(&position, now)?;
@@ -583,7 +601,8 @@ impl Session {
             self.close(4408, "nothing came for 75 seconds", now);
             return Ok(());
         }
-        if self.flush_due.is_some_and(|due| due <= now) {
+        // A client that takes nothing is not called again for this: it goes on when the system takes more.
+        if self.flush_due.take_if(|due| *due <= now).is_some() {
             self.advance(now)?;
         }
         if self.ping_due <= now {
@@ -603,9 +622,7 @@ impl Session {
         if self.wire.is_blocked() || !self.is_open() {
             return;
         }
-        if self.current {
-            self.through = self.through.max(seq);
-        }
+        self.reflects(seq);
         self.say(&Said::Heartbeat {
             seq: self.through,
             server_time: super::now(),
