@@ -1,5 +1,6 @@
 //! [`Nats`]: a real nats-server on a free port, with a folder of its own, killed by its own id.
 
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -68,6 +69,34 @@ impl Nats {
     /// Loses everything that the server had on disk. Only while it is down.
     pub(crate) fn lose_disk(&self) {
         std::fs::remove_dir_all(self.folder.path().join("store")).unwrap();
+    }
+
+    /// Loses what the server had on disk of a stream. Only while it is down.
+    pub(crate) fn lose(&self, stream: &str) {
+        std::fs::remove_dir_all(self.stream_folder(stream)).unwrap();
+    }
+
+    /// A copy of what the server has on disk of a stream. Only while it is down.
+    pub(crate) fn back_up(&self, stream: &str) -> TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        copy_folder(&self.stream_folder(stream), copy.path());
+        copy
+    }
+
+    /// Puts a copy in the place of what the server has on disk of a stream. Only while it is down.
+    pub(crate) fn put_back(&self, stream: &str, copy: &TempDir) {
+        let folder = self.stream_folder(stream);
+        self.lose(stream);
+        copy_folder(copy.path(), &folder);
+    }
+
+    fn stream_folder(&self, stream: &str) -> PathBuf {
+        let accounts = self.folder.path().join("store/jetstream");
+        let folders = std::fs::read_dir(accounts).unwrap();
+        folders
+            .map(|account| account.unwrap().path().join("streams").join(stream))
+            .find(|folder| folder.is_dir())
+            .unwrap()
     }
 
     pub(crate) async fn log(&self) -> Log {
@@ -155,6 +184,19 @@ impl Drop for Nats {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap().path();
+        let to = to.join(entry.file_name().unwrap());
+        if entry.is_dir() {
+            copy_folder(&entry, &to);
+        } else {
+            std::fs::copy(&entry, &to).unwrap();
+        }
     }
 }
 
