@@ -370,8 +370,11 @@ impl State {
             };
             self.ring_bytes -= oldest.frame.len();
             self.complete_from = oldest.seq + 1;
-            while let Some(same) = self.ring.pop_front_if(|next| next.seq == oldest.seq) {
-                self.ring_bytes -= same.frame.len();
+            let same = |next: &Arc<Message>| next.seq == oldest.seq;
+            while self.ring.front().is_some_and(same)
+                && let Some(next) = self.ring.pop_front()
+            {
+                self.ring_bytes -= next.frame.len();
             }
         }
     }
