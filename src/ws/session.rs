@@ -675,3 +675,6 @@ impl Scratch {
         self.places.clear();
     }
 }
+
+#[cfg(test)]
+mod tests;
