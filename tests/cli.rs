@@ -468,6 +468,20 @@ async fn a_service_that_is_told_to_terminate_ends_in_order_and_logs_no_secret() 
     .await;
     let mut socket = Socket::open(http, key).await;
     socket.until("snapshot_complete").await;
+    // Not even a client that tells its key where it should not brings it into the log.
+    let (_, ack) = socket
+        .ask(&json!({ "op": "subscribe", "id": key, "api_key": key, "venues": [key] }))
+        .await;
+    assert_eq!(ack["event"], "ack");
+    let (_, error) = socket.ask(&json!({ "op": key, "id": key })).await;
+    assert_eq!(error["error"], "unknown_op");
+    let header = [("x-api-key", key), ("origin", "https://racing.example")];
+    assert_eq!(
+        Socket::refused_with(http, "/ws/live/odds", &header)
+            .await
+            .status,
+        101
+    );
     let typo = format!("{key}x");
     assert_eq!(
         Socket::refused(http, &format!("/ws/live/odds?api_key={typo}"))

@@ -6,6 +6,8 @@
 
 pub mod frame;
 mod race;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,6 +30,22 @@ const MESSAGES_BYTES_MAX: usize = 64 * 1024 * 1024;
 const FACTS_MAX: usize = 4_096;
 /// Races that are over and kept for those who are behind.
 const CLOSED_RACES_MAX: usize = 256;
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    messages: usize,
+    bytes: usize,
+    facts: usize,
+    closed_races: usize,
+}
+
+const BOUNDS: Bounds = Bounds {
+    messages: MESSAGES_MAX,
+    bytes: MESSAGES_BYTES_MAX,
+    facts: FACTS_MAX,
+    closed_races: CLOSED_RACES_MAX,
+};
 
 /// A message of the live channel.
 #[derive(Debug)]
@@ -117,6 +135,7 @@ pub struct Feed {
 
 #[derive(Debug)]
 struct State {
+    bounds: Bounds,
     position: Position,
     /// Every message of events from this place on is in the ring.
     complete_from: u64,
@@ -131,6 +150,12 @@ struct State {
 
 impl Default for Feed {
     fn default() -> Self {
+        Self::bounded(BOUNDS)
+    }
+}
+
+impl Feed {
+    fn bounded(bounds: Bounds) -> Self {
         let position = Position {
             generation: 0,
             epoch: Arc::from(""),
@@ -138,6 +163,7 @@ impl Default for Feed {
             seq: 0,
         };
         let state = State {
+            bounds,
             position: position.clone(),
             complete_from: 1,
             ring: VecDeque::new(),
@@ -152,9 +178,7 @@ impl Default for Feed {
             position: watch::Sender::new(position),
         }
     }
-}
 
-impl Feed {
     /// Tells what was committed, up to `seq`. What was told before is not told again: while views are rebuilt and
     /// swapped, two projections pass the same events.
     pub fn publish(&self, updates: Vec<LiveUpdate>, seq: u64) {
@@ -358,10 +382,10 @@ impl State {
     fn keep(&mut self, message: Arc<Message>) {
         let forgotten = if message.kind == LiveKind::Odds {
             let race = self.races.get_mut(&message.topic.race);
-            race.and_then(|race| race.mark(&message))
+            race.and_then(|race| race.mark(&message, self.bounds.messages))
         } else {
             self.facts.push_back(Arc::clone(&message));
-            let full = self.facts.len() > FACTS_MAX;
+            let full = self.facts.len() > self.bounds.facts;
             full.then(|| self.facts.pop_front())
                 .flatten()
                 .map(|fact| fact.index)
@@ -381,7 +405,7 @@ impl State {
     fn close(&mut self, race: RaceKey) {
         self.closed.retain(|closed| *closed != race);
         self.closed.push_back(race);
-        if self.closed.len() > CLOSED_RACES_MAX
+        if self.closed.len() > self.bounds.closed_races
             && let Some(oldest) = self.closed.pop_front()
             && self.races.get(&oldest).is_some_and(|race| !race.open)
             && let Some(race) = self.races.remove(&oldest)
@@ -393,7 +417,8 @@ impl State {
     /// Holds the ring to its bounds. The messages of one event go together.
     fn evict(&mut self) {
         while let Some(oldest) = self.ring.front() {
-            let full = self.ring.len() > MESSAGES_MAX || self.ring_bytes > MESSAGES_BYTES_MAX;
+            let full =
+                self.ring.len() > self.bounds.messages || self.ring_bytes > self.bounds.bytes;
             if !full && oldest.seq >= self.complete_from {
                 return;
             }

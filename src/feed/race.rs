@@ -7,7 +7,7 @@ use bytes::Bytes;
 use events::{HorseNo, RaceKey};
 use projections::{LiveBoard, LiveUpdate};
 
-use super::{MESSAGES_MAX, Message, frame};
+use super::{Message, frame};
 
 /// A race, as filters look at it.
 #[derive(Debug, PartialEq, Eq)]
@@ -86,11 +86,11 @@ impl RaceFeed {
         }
     }
 
-    /// Notes an odds message. Returns the number of the one that is forgotten for it.
-    pub(super) fn mark(&mut self, message: &Message) -> Option<u64> {
+    /// Notes an odds message, of `max` that are kept. Returns the number of the one that is forgotten for it.
+    pub(super) fn mark(&mut self, message: &Message, max: usize) -> Option<u64> {
         let (index, prev_seq) = (message.index, message.prev_seq);
         self.marks.push_back(Mark { index, prev_seq });
-        let forgotten = (self.marks.len() > MESSAGES_MAX).then(|| self.marks.pop_front());
+        let forgotten = (self.marks.len() > max).then(|| self.marks.pop_front());
         forgotten.flatten().map(|mark| mark.index)
     }
 

@@ -285,3 +285,147 @@ impl<'de> Deserialize<'de> for Kinds {
         Self::parse(names.iter().map(String::as_str)).map_err(D::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use events::{HorseNo, RaceKey, RaceNumber, RacingDate, VenueCode};
+    use projections::LiveKind;
+    use serde_json::{Value, json};
+
+    use super::{Filter, Follows, Kinds, VALUES_MAX};
+    use crate::feed::Topic;
+
+    fn topic(horses: &[&str]) -> Topic {
+        let mut runners: Vec<HorseNo> = horses
+            .iter()
+            .map(|horse| HorseNo::parse(horse).expect("a horse"))
+            .collect();
+        runners.sort();
+        Topic {
+            race: RaceKey {
+                date: RacingDate::parse("2026-10-03").expect("a date"),
+                venue: VenueCode::parse("ST").expect("a code"),
+                race_number: RaceNumber::parse("3").expect("a number"),
+            },
+            venue: "Sha Tin".to_owned(),
+            runners,
+        }
+    }
+
+    fn filter(lists: Value) -> Filter {
+        serde_json::from_value(lists).expect("a filter")
+    }
+
+    #[test]
+    fn a_message_passes_if_it_matches_each_list_that_was_given() {
+        let topic = topic(&["H10", "H1", "H2"]);
+        for (lists, passes) in [
+            (json!({}), true),
+            (json!({ "dates": ["2026-10-04", "2026-10-03"] }), true),
+            (json!({ "dates": ["2026-10-04"] }), false),
+            (json!({ "venues": ["st"] }), true),
+            (json!({ "venues": ["SHA TIN"] }), true),
+            (json!({ "venues": ["Sha"] }), false),
+            (json!({ "races": [{ "race_number": 3 }] }), true),
+            (json!({ "races": [{ "race_number": 4 }] }), false),
+            (
+                json!({ "races": [{ "race_number": 4 }, { "race_number": 3, "venue": "sha tin" }] }),
+                true,
+            ),
+            (
+                json!({ "races": [{ "race_number": 3, "venue": "HV" }] }),
+                false,
+            ),
+            (
+                json!({ "races": [{ "race_number": 3, "date": "2026-10-03" }] }),
+                true,
+            ),
+            (
+                json!({ "races": [{ "race_number": 3, "date": "2026-10-04" }] }),
+                false,
+            ),
+            (json!({ "horses": ["H2"] }), true),
+            (json!({ "horses": ["H10", "H99"] }), true),
+            (json!({ "horses": ["H3"] }), false),
+            (json!({ "horses": ["H1"], "venues": ["HV"] }), false),
+            (
+                json!({ "horses": ["H1"], "venues": ["ST"], "dates": [] }),
+                false,
+            ),
+        ] {
+            assert_eq!(filter(lists.clone()).passes(&topic), passes, "{lists}");
+            assert_eq!(
+                serde_json::to_value(filter(lists.clone())).expect("JSON"),
+                lists
+            );
+        }
+    }
+
+    #[test]
+    fn it_is_said_how_much_is_followed() {
+        assert_eq!(Filter::default().follows(), Follows::All);
+        assert_eq!(Filter::nothing().follows(), Follows::None);
+        assert!(!Filter::nothing().passes(&topic(&[])));
+        assert_eq!(filter(json!({ "venues": ["ST"] })).follows(), Follows::Some);
+        for list in ["dates", "venues", "races", "horses"] {
+            let mut lists = json!({ "venues": ["ST"] });
+            lists[list] = json!([]);
+            assert_eq!(filter(lists).follows(), Follows::None, "{list}");
+        }
+    }
+
+    #[test]
+    fn values_are_taken_out_of_lists_that_are_in_force() {
+        let mut in_force =
+            filter(json!({ "venues": ["ST", "HV"], "races": [{ "race_number": 1 }] }));
+        let gone = filter(
+            json!({ "venues": ["HV", "XX"], "races": [{ "race_number": 1, "venue": "ST" }] }),
+        );
+        assert_eq!(in_force.remove(&gone), Ok(()));
+        assert_eq!(
+            in_force,
+            filter(json!({ "venues": ["ST"], "races": [{ "race_number": 1 }] }))
+        );
+        assert_eq!(
+            in_force.remove(&filter(json!({ "races": [{ "race_number": 1 }] }))),
+            Ok(())
+        );
+        assert_eq!(in_force.follows(), Follows::None);
+        for (list, value) in [("dates", json!("2026-10-03")), ("horses", json!("H1"))] {
+            let mut lists = json!({});
+            lists[list] = json!([value]);
+            assert_eq!(in_force.remove(&filter(lists)), Err(list));
+        }
+    }
+
+    #[test]
+    fn all_lists_together_have_so_many_values() {
+        let horses: Vec<String> = (1..=VALUES_MAX).map(|n| format!("H{n}")).collect();
+        assert_eq!(filter(json!({ "horses": horses })).check(), Ok(()));
+        assert!(
+            filter(json!({ "horses": horses, "venues": ["ST"] }))
+                .check()
+                .is_err()
+        );
+        assert!(
+            filter(json!({ "races": [{ "race_number": 1, "venue": "x".repeat(257) }] }))
+                .check()
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn kinds_are_chosen_by_the_names_of_events() {
+        let some = Kinds::parse(["result_update", " odds_update"]).expect("two kinds");
+        let chosen = LiveKind::ALL.map(|kind| some.contains(kind));
+        assert_eq!(chosen, [true, false, false, true]);
+        assert_eq!(json!(some), json!(["odds_update", "result_update"]));
+        assert_eq!(
+            json!(Kinds::ALL.without(some)),
+            json!(["status_update", "runner_update"])
+        );
+        assert_eq!(some.without(Kinds::ALL), Kinds::parse([]).expect("none"));
+        assert!(Kinds::parse(["odds_update", "odds"]).is_err() && Kinds::parse([""]).is_err());
+        assert!(serde_json::from_value::<Kinds>(json!(["heartbeat"])).is_err());
+    }
+}

@@ -257,3 +257,42 @@ fn understand(message: Value) -> Result<(Op, Request), Refused> {
     let request = serde_json::from_value(message).map_err(|e| Refused::parameter(e.to_string()))?;
     Ok((op, request))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::Allowance;
+
+    #[test]
+    fn a_client_may_say_so_much_at_once_and_so_much_a_second() {
+        let now = Instant::now();
+        let mut allowance = Allowance::new(now);
+        assert!((0..100).all(|_| allowance.take(1, 10, now)), "100 at once");
+        assert!(!allowance.take(1, 0, now));
+
+        let mut allowance = Allowance::new(now);
+        assert!(allowance.take(100, 0, now));
+        let second = now + Duration::from_secs(1);
+        assert!((0..20).all(|_| allowance.take(1, 0, second)), "20 a second");
+        assert!(!allowance.take(1, 0, second));
+
+        let mut allowance = Allowance::new(now);
+        let hour = now + Duration::from_secs(3600);
+        assert!(
+            allowance.take(100, 256 * 1024, hour),
+            "who says nothing saves no more up"
+        );
+        assert!(!allowance.take(1, 0, hour));
+    }
+
+    #[test]
+    fn and_so_many_bytes() {
+        let now = Instant::now();
+        let mut allowance = Allowance::new(now);
+        assert!(allowance.take(1, 256 * 1024, now));
+        let second = now + Duration::from_secs(1);
+        assert!(allowance.take(1, 64 * 1024, second));
+        assert!(!allowance.take(0, 1, second));
+    }
+}

@@ -672,3 +672,6 @@ impl Scratch {
         self.places.clear();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,6 +94,17 @@ pub(crate) fn result(
 
 /// Prices of `H1`, `H2`, ... in a race of today's.
 pub(crate) fn odds(venue: &str, race_number: u16, time: &str, prices: &[f64]) -> Value {
+    odds_on(DAY, venue, race_number, time, prices)
+}
+
+/// Prices of `H1`, `H2`, ... in a race.
+pub(crate) fn odds_on(
+    date: &str,
+    venue: &str,
+    race_number: u16,
+    time: &str,
+    prices: &[f64],
+) -> Value {
     let runners: Vec<Value> = prices
         .iter()
         .zip(1..)
@@ -102,8 +113,41 @@ pub(crate) fn odds(venue: &str, race_number: u16, time: &str, prices: &[f64]) ->
     event(
         "odds.quoted",
         time,
-        of_race(DAY, venue, race_number, json!({ "runners": runners })),
+        of_race(date, venue, race_number, json!({ "runners": runners })),
     )
+}
+
+/// Where a race of today's stands.
+pub(crate) fn status(venue: &str, race_number: u16, time: &str, status: &str) -> Value {
+    of_today(
+        "race.status_changed",
+        venue,
+        race_number,
+        time,
+        json!({ "status": status }),
+    )
+}
+
+/// A runner of today's that does not run.
+pub(crate) fn withdrawn(venue: &str, race_number: u16, time: &str, horse_no: &str) -> Value {
+    of_today(
+        "runner.withdrawn",
+        venue,
+        race_number,
+        time,
+        json!({ "horse_no": horse_no }),
+    )
+}
+
+/// A fact about a race of today's.
+pub(crate) fn of_today(
+    kind: &str,
+    venue: &str,
+    race_number: u16,
+    time: &str,
+    more: Value,
+) -> Value {
+    event(kind, time, of_race(DAY, venue, race_number, more))
 }
 
 /// The `n`th second of a betting afternoon.

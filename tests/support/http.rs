@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{SinkExt, StreamExt};
 use http_body_util::{BodyExt, Empty};
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
@@ -70,19 +71,45 @@ pub(crate) async fn request(
     }
 }
 
-pub(crate) struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
+pub(crate) struct Socket {
+    stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    /// What the service closed with.
+    closed: Option<u16>,
+}
 
 impl Socket {
     pub(crate) async fn open(address: SocketAddr, key: &str) -> Self {
-        let (socket, _) = connect_async(format!("ws://{address}/ws/live/odds?api_key={key}"))
-            .await
-            .unwrap();
-        Self(socket)
+        Self::connect(address, &format!("/ws/live/odds?api_key={key}")).await
     }
 
-    /// The answer to a handshake that is refused.
+    pub(crate) async fn connect(address: SocketAddr, path: &str) -> Self {
+        let (stream, _) = connect_async(format!("ws://{address}{path}"))
+            .await
+            .unwrap_or_else(|error| panic!("{path}: {error}"));
+        Self {
+            stream,
+            closed: None,
+        }
+    }
+
+    /// The answer to a handshake, that is refused or 101.
     pub(crate) async fn refused(address: SocketAddr, path: &str) -> Reply {
-        match connect_async(format!("ws://{address}{path}")).await {
+        Self::refused_with(address, path, &[]).await
+    }
+
+    /// The answer to a handshake with these headers.
+    pub(crate) async fn refused_with(
+        address: SocketAddr,
+        path: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Reply {
+        let mut request = format!("ws://{address}{path}")
+            .into_client_request()
+            .unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        match connect_async(request).await {
             Err(Error::Http(response)) => {
                 let (parts, body) = response.into_parts();
                 Reply {
@@ -92,40 +119,95 @@ impl Socket {
                 }
             }
             Err(error) => panic!("not refused, but failed: {error}"),
-            Ok(_) => panic!("{path} was upgraded"),
+            Ok((_, response)) => Reply {
+                status: response.status().as_u16(),
+                headers: response.headers().clone(),
+                body: Vec::new(),
+            },
+        }
+    }
+
+    pub(crate) async fn say(&mut self, message: &Value) {
+        self.say_text(&message.to_string()).await;
+    }
+
+    pub(crate) async fn say_text(&mut self, text: &str) {
+        self.stream.send(Message::text(text)).await.unwrap();
+    }
+
+    /// Says something, and returns what came before the answer, and the answer.
+    pub(crate) async fn ask(&mut self, message: &Value) -> (Vec<Value>, Value) {
+        self.say(message).await;
+        let mut before = Vec::new();
+        loop {
+            let message = self.next().await.expect("the socket stays open");
+            if message["event"] == "ack" || message["event"] == "error" {
+                return (before, message);
+            }
+            before.push(message);
         }
     }
 
     /// The next message that is no heartbeat; `None` when the server closed.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
-            let message = timeout(PATIENCE, self.0.next())
+            let message = self.next_of_all().await?;
+            if message["event"] != "heartbeat" {
+                return Some(message);
+            }
+        }
+    }
+
+    /// The next message; `None` when the server closed.
+    pub(crate) async fn next_of_all(&mut self) -> Option<Value> {
+        let text = self.next_text().await?;
+        Some(serde_json::from_str(&text).unwrap())
+    }
+
+    /// The next message as it stands on the wire.
+    pub(crate) async fn next_text(&mut self) -> Option<String> {
+        loop {
+            let message = timeout(PATIENCE, self.stream.next())
                 .await
                 .expect("a message in time");
             match message {
-                Some(Ok(Message::Text(text))) => {
-                    let json: Value = serde_json::from_str(&text).unwrap();
-                    if json["event"] != "heartbeat" {
-                        return Some(json);
-                    }
+                Some(Ok(Message::Text(text))) => return Some(text.as_str().to_owned()),
+                // Read on: the client's own goodbye goes out with it.
+                Some(Ok(Message::Close(frame))) => {
+                    self.closed = frame.map(|frame| frame.code.into())
                 }
-                Some(Ok(Message::Close(_))) | None => return None,
+                None => return None,
                 Some(Ok(_)) => {}
+                Some(Err(_)) if self.closed.is_some() => return None,
                 Some(Err(error)) => panic!("the socket failed: {error}"),
+            }
+        }
+    }
+
+    /// All messages to the end, without heartbeats, and the close code.
+    pub(crate) async fn until_closed(&mut self) -> (Vec<Value>, Option<u16>) {
+        let mut messages = Vec::new();
+        while let Some(message) = self.next().await {
+            messages.push(message);
+        }
+        (messages, self.closed)
+    }
+
+    /// All messages up to and with the first that is as asked, heartbeats not counted.
+    pub(crate) async fn until_one(&mut self, is: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let mut messages = Vec::new();
+        loop {
+            let message = self.next().await.expect("the socket stays open");
+            let last = is(&message);
+            messages.push(message);
+            if last {
+                return messages;
             }
         }
     }
 
     /// All messages up to and with one of an event.
     pub(crate) async fn until(&mut self, event: &str) -> Vec<Value> {
-        let mut messages = Vec::new();
-        loop {
-            let message = self.next().await.expect("the socket stays open");
-            let last = message["event"] == event;
-            messages.push(message);
-            if last {
-                return messages;
-            }
-        }
+        self.until_one(|message| message["event"] == event).await
     }
 }

@@ -66,11 +66,6 @@ impl Nats {
         assert_eq!(self.wait_until_it_listens(), self.port);
     }
 
-    /// Loses everything that the server had on disk. Only while it is down.
-    pub(crate) fn lose_disk(&self) {
-        std::fs::remove_dir_all(self.folder.path().join("store")).unwrap();
-    }
-
     /// Loses what the server had on disk of a stream. Only while it is down.
     pub(crate) fn lose(&self, stream: &str) {
         std::fs::remove_dir_all(self.stream_folder(stream)).unwrap();

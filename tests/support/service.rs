@@ -10,10 +10,11 @@ use railbird::keys::ApiKey;
 use railbird::log::ACCOUNTS;
 use railbird::shutdown::{Trigger, shutdown};
 use railbird::state::{App, Origins};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use super::{Nats, Reply, eventually, request};
+use super::{Nats, Reply, Socket, eventually, request};
 
 pub(crate) struct Railbird {
     pub(crate) http: SocketAddr,
@@ -37,12 +38,22 @@ impl Railbird {
 
     /// Starts a service on a data folder and waits until it is ready.
     pub(crate) async fn start_in(nats: &Nats, data: &Path) -> Self {
-        let mut railbird = Self::start_unready(&nats.url(), data).await;
-        railbird.key = issue_key(nats).await;
-        eventually("the key is valid", || async {
-            railbird.app.keys.check(&railbird.key).is_some()
-        })
-        .await;
+        Self::start_as(nats, config(&nats.url(), data)).await
+    }
+
+    /// Starts a service with an empty store and a change to what it is told, and waits until it is ready.
+    pub(crate) async fn start_with(nats: &Nats, change: impl FnOnce(&mut Config)) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let mut config = config(&nats.url(), data.path());
+        change(&mut config);
+        let mut railbird = Self::start_as(nats, config).await;
+        railbird.data = Some(data);
+        railbird
+    }
+
+    async fn start_as(nats: &Nats, config: Config) -> Self {
+        let mut railbird = Self::start_configured(config).await;
+        railbird.key = railbird.issue_key(nats).await;
         railbird.until_ready().await;
         railbird
     }
@@ -53,17 +64,17 @@ impl Railbird {
             http,
             ..config(&nats.url(), data)
         };
-        let railbird = Self::start_with(config).await;
+        let railbird = Self::start_configured(config).await;
         railbird.until_ready().await;
         railbird
     }
 
     /// Starts a service, whatever its log does.
     pub(crate) async fn start_unready(nats: &str, data: &Path) -> Self {
-        Self::start_with(config(nats, data)).await
+        Self::start_configured(config(nats, data)).await
     }
 
-    async fn start_with(config: Config) -> Self {
+    async fn start_configured(config: Config) -> Self {
         let (trigger, signal) = shutdown();
         let service = Service::start(config, signal).await.unwrap();
         let (http, admin) = (service.http_addr().unwrap(), service.admin_addr().unwrap());
@@ -91,6 +102,14 @@ impl Railbird {
     pub(crate) async fn until_seq(&self, seq: u64) {
         eventually(&format!("the views reflect {seq}"), || async {
             self.app.views.current().seq() >= seq
+        })
+        .await;
+    }
+
+    /// Waits until sockets are told of an event.
+    pub(crate) async fn until_told(&self, seq: u64) {
+        eventually(&format!("sockets are told of {seq}"), || async {
+            self.app.feed.position().seq >= seq
         })
         .await;
     }
@@ -128,6 +147,29 @@ impl Railbird {
             .unwrap()
             .digest
             .to_string()
+    }
+
+    /// A new key, once it is valid.
+    pub(crate) async fn issue_key(&self, nats: &Nats) -> String {
+        let key = issue_key(nats).await;
+        eventually("the key is valid", || async {
+            self.app.keys.check(&key).is_some()
+        })
+        .await;
+        key
+    }
+
+    /// A client of the live channel with a query, behind its `welcome`, its snapshots and `snapshot_complete`, and those.
+    pub(crate) async fn live(&self, query: &str) -> (Socket, Vec<Value>) {
+        let mut socket = self.connect(query).await;
+        let opening = socket.until("snapshot_complete").await;
+        (socket, opening)
+    }
+
+    /// A client of the live channel with a query.
+    pub(crate) async fn connect(&self, query: &str) -> Socket {
+        let path = format!("/ws/live/odds?api_key={}&{query}", self.key);
+        Socket::connect(self.http, &path).await
     }
 
     pub(crate) async fn stop(self) {

@@ -1,0 +1,518 @@
+//! The feed against a plain list of all that was ever told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use events::RaceKey;
+use projections::{LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogIdentity};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Bounds, ConflatedBy, Feed, NotRecovered, Recalled, Snapshots, Topic, epoch};
+
+const SMALL: Bounds = Bounds {
+    messages: 12,
+    bytes: 1_200,
+    facts: 5,
+    closed_races: 2,
+};
+
+fn key(race_number: u16) -> RaceKey {
+    RaceKey {
+        date: events::RacingDate::parse("2026-10-03").expect("a date"),
+        venue: events::VenueCode::parse("ST").expect("a code"),
+        race_number: events::RaceNumber::parse(&race_number.to_string()).expect("a number"),
+    }
+}
+
+fn log(created: &str) -> LogIdentity {
+    LogIdentity {
+        name: "RACING".to_owned(),
+        created: created.to_owned(),
+    }
+}
+
+/// What a frame says. Its header is held to another implementation elsewhere.
+fn said(frame: &[u8]) -> Value {
+    let head = match frame[1] {
+        126 => 4,
+        127 => 10,
+        _ => 2,
+    };
+    serde_json::from_slice(&frame[head..]).expect("JSON")
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Fact {
+    Quote,
+    Withdrawal,
+    Status,
+    End,
+    Result,
+    /// One that the live channel does not tell of.
+    Other,
+}
+
+fn fact() -> impl Strategy<Value = (u16, Fact)> {
+    let fact = prop_oneof![
+        6 => Just(Fact::Quote),
+        2 => Just(Fact::Withdrawal),
+        1 => Just(Fact::Status),
+        1 => Just(Fact::End),
+        1 => Just(Fact::Result),
+        1 => Just(Fact::Other),
+    ];
+    (1..=5_u16, fact)
+}
+
+/// A message that was told.
+#[derive(Debug, Clone)]
+struct Told {
+    seq: u64,
+    prev_seq: u64,
+    kind: LiveKind,
+    race: u16,
+    json: Value,
+    bytes: usize,
+}
+
+/// A race as the log makes it.
+#[derive(Debug, Clone, Default)]
+struct Race {
+    last: BTreeMap<LiveKind, u64>,
+    board: Option<Value>,
+    over: bool,
+    status: u64,
+}
+
+/// Makes updates as the projection does, and remembers everything.
+#[derive(Debug, Default)]
+struct Model {
+    seq: u64,
+    told: Vec<Told>,
+    races: BTreeMap<u16, Race>,
+    /// Races that came to an end, as often as they did.
+    ends: usize,
+}
+
+impl Model {
+    fn update(&mut self, race_number: u16, fact: Fact) -> Option<LiveUpdate> {
+        self.seq += 1;
+        let (seq, race) = (self.seq, self.races.entry(race_number).or_default());
+        let was_open = race.board.is_some() && !race.over;
+        let kinds: &[LiveKind] = match fact {
+            Fact::Quote => &[LiveKind::Odds],
+            Fact::Withdrawal if race.board.is_some() => &[LiveKind::Runner, LiveKind::Odds],
+            Fact::Withdrawal => &[LiveKind::Runner],
+            Fact::Status | Fact::End => &[LiveKind::Status],
+            Fact::Result => &[LiveKind::Result, LiveKind::Status],
+            Fact::Other => return None,
+        };
+        race.over = match fact {
+            Fact::Status => false,
+            Fact::End | Fact::Result => true,
+            _ => race.over,
+        };
+        let mut messages = Vec::new();
+        for kind in kinds {
+            let prev_seq = race.last.insert(*kind, seq).unwrap_or(0);
+            messages.push((*kind, prev_seq));
+        }
+        race.status += u64::from(kinds.contains(&LiveKind::Status));
+        let of_odds = messages.iter().find(|(kind, _)| *kind == LiveKind::Odds);
+        if let Some((_, prev_seq)) = of_odds {
+            // A name that looks like the field, and prices of different length.
+            race.board = Some(json!({
+                "a_venue": "\"prev_seq\":7,", "race_number": race_number, "prev_seq": prev_seq, "seq": seq,
+                "runners": ["x".repeat(usize::try_from(seq % 17).expect("small"))],
+            }));
+        }
+        if let Some(board) = &mut race.board {
+            board["a_status"] = json!(race.status);
+        }
+        let board = race.board.clone().map(|board| LiveBoard {
+            seq: race.last[&LiveKind::Odds],
+            json: board.to_string().into_bytes(),
+        });
+        let open = race.board.is_some() && !race.over;
+        self.ends += usize::from(!open && (was_open || race.board.is_none()));
+        let messages: Vec<LiveMessage> = messages
+            .into_iter()
+            .map(|(kind, prev_seq)| {
+                let mut json = match (kind, &race.board) {
+                    (LiveKind::Odds, Some(board)) => board.clone(),
+                    _ => json!({ "race_number": race_number, "seq": seq, "prev_seq": prev_seq }),
+                };
+                json["event"] = json!(kind.as_str());
+                let text = json.to_string().into_bytes();
+                self.told.push(Told {
+                    seq,
+                    prev_seq,
+                    kind,
+                    race: race_number,
+                    json,
+                    bytes: text.len(),
+                });
+                LiveMessage {
+                    kind,
+                    prev_seq,
+                    json: text,
+                }
+            })
+            .collect();
+        Some(LiveUpdate {
+            seq,
+            race: key(race_number),
+            venue: "Sha Tin".to_owned(),
+            messages,
+            board,
+            open,
+            runners: Vec::new(),
+        })
+    }
+
+    /// The number of the first message that is kept, and the place from which on all messages are.
+    fn kept(&self, bounds: Bounds) -> (usize, u64) {
+        let (mut first, mut complete_from) = (0, 1);
+        for end in 1..=self.told.len() {
+            // An event's messages come together.
+            if self
+                .told
+                .get(end)
+                .is_some_and(|next| next.seq == self.told[end - 1].seq)
+            {
+                continue;
+            }
+            let bytes = |first: usize| -> usize {
+                let header = |bytes: usize| if bytes < 126 { 2 } else { 4 };
+                self.told[first..end]
+                    .iter()
+                    .map(|told| told.bytes + header(told.bytes))
+                    .sum()
+            };
+            while end - first > bounds.messages || bytes(first) > bounds.bytes {
+                let seq = self.told[first].seq;
+                complete_from = seq + 1;
+                first += self.told[first..end]
+                    .iter()
+                    .take_while(|told| told.seq == seq)
+                    .count();
+            }
+        }
+        (first, complete_from)
+    }
+}
+
+fn check_tail(feed: &Feed, model: &Model, first: usize) {
+    for from in 0..=model.told.len() {
+        for max in [1, 3, usize::MAX] {
+            let tail = feed.tail(from as u64, max);
+            if from < first {
+                assert!(tail.is_none(), "{from} is before {first}");
+                continue;
+            }
+            let tail = tail.expect("it is kept");
+            let expected: Vec<&Told> = model.told[from..].iter().take(max).collect();
+            assert_eq!(tail.messages.len(), expected.len(), "from {from}");
+            for ((message, told), index) in tail.messages.iter().zip(expected).zip(from..) {
+                assert_eq!(
+                    (message.index, message.seq, message.prev_seq, message.kind),
+                    (index as u64, told.seq, told.prev_seq, told.kind)
+                );
+                assert_eq!(said(&message.frame), told.json);
+            }
+        }
+    }
+}
+
+fn check_resume(feed: &Feed, model: &Model, complete_from: u64) {
+    for since in 0..=model.seq + 2 {
+        let resumed = feed.resume(since, Some(&feed.position().epoch));
+        assert_eq!(resumed, feed.resume(since, None));
+        assert_eq!(
+            feed.resume(since, Some("another")),
+            Err(NotRecovered::OtherEpoch)
+        );
+        if since > model.seq {
+            assert_eq!(resumed, Err(NotRecovered::Ahead));
+        } else if since + u64::from(since == 0) < complete_from {
+            assert_eq!(resumed, Err(NotRecovered::TooFarBehind), "since {since}");
+        } else {
+            let after = model
+                .told
+                .iter()
+                .position(|told| told.seq > since)
+                .unwrap_or(model.told.len());
+            let same = model.told.iter().filter(|told| told.seq == since).count();
+            let again = same.saturating_sub(1);
+            assert_eq!(
+                resumed,
+                Ok((after - again) as u64),
+                "all but the first of {same} are sent again"
+            );
+        }
+    }
+}
+
+/// Holds what stands for all messages from a number on to those messages.
+fn check_conflated(
+    feed: &Feed,
+    model: &Model,
+    bounds: Bounds,
+    wants: impl Fn(u16, LiveKind) -> bool,
+) {
+    for from in 0..=model.told.len() {
+        let (by, word) = match from % 2 {
+            0 => (ConflatedBy::Client, "client"),
+            _ => (ConflatedBy::Backpressure, "backpressure"),
+        };
+        let passes = |topic: &Topic, kind| wants(topic.race.race_number.get(), kind);
+        let missed = &model.told[from..];
+        let facts = missed
+            .iter()
+            .filter(|told| told.kind != LiveKind::Odds)
+            .count();
+        let Some((frames, position)) = feed.conflated(from as u64, by, passes) else {
+            assert!(
+                facts > bounds.facts
+                    || missed.len() > bounds.messages
+                    || model.ends > bounds.closed_races,
+                "what {from} missed is forgotten without need"
+            );
+            continue;
+        };
+        assert_eq!(position, feed.position());
+        let mut expected = Vec::new();
+        for (at, told) in missed
+            .iter()
+            .enumerate()
+            .filter(|(_, told)| wants(told.race, told.kind))
+        {
+            if told.kind != LiveKind::Odds {
+                expected.push(told.json.clone());
+                continue;
+            }
+            let same = |other: &&Told| other.kind == LiveKind::Odds && other.race == told.race;
+            if missed[at + 1..].iter().any(|later| same(&later)) {
+                continue;
+            }
+            let merged: Vec<&Told> = missed.iter().filter(same).collect();
+            let mut image = model.races[&told.race].board.clone().expect("a board");
+            image["event"] = json!("odds_update");
+            image["prev_seq"] = json!(merged[0].prev_seq);
+            if merged.len() > 1 {
+                image["conflated"] = json!(merged.len());
+                image["conflated_by"] = json!(word);
+            }
+            expected.push(image);
+        }
+        let frames: Vec<Value> = frames.iter().map(|frame| said(frame)).collect();
+        assert_eq!(frames, expected, "from {from}");
+    }
+}
+
+fn check_snapshots(feed: &Feed, model: &Model, wants: impl Fn(u16) -> bool) {
+    let Snapshots { images, position } =
+        feed.snapshots(|topic| wants(topic.race.race_number.get()));
+    assert_eq!(position, feed.position());
+    let open = model
+        .races
+        .iter()
+        .filter(|(n, race)| wants(**n) && !race.over);
+    let expected = open.filter_map(|(_, race)| {
+        let mut image = race.board.clone()?;
+        image["event"] = json!("odds_update");
+        image["snapshot"] = json!(true);
+        Some(image)
+    });
+    let images: Vec<Value> = images.iter().map(|frame| said(frame)).collect();
+    assert_eq!(images, expected.collect::<Vec<_>>());
+}
+
+fn check_all(feed: &Feed, model: &Model, bounds: Bounds) {
+    let position = feed.position();
+    assert_eq!(
+        (position.seq, position.head),
+        (model.seq, model.told.len() as u64)
+    );
+    let (first, complete_from) = model.kept(bounds);
+    check_tail(feed, model, first);
+    check_resume(feed, model, complete_from);
+    check_conflated(feed, model, bounds, |_, _| true);
+    check_conflated(feed, model, bounds, |race, kind| {
+        race != 2 && kind != LiveKind::Runner
+    });
+    check_conflated(feed, model, bounds, |race, kind| {
+        race == 1 && kind == LiveKind::Odds
+    });
+    check_snapshots(feed, model, |_| true);
+    check_snapshots(feed, model, |race| race % 2 == 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn it_says_what_a_list_of_everything_says(
+        facts in prop::collection::vec(fact(), 0..60),
+        batch in 1..7_usize,
+        small: bool,
+    ) {
+        let bounds = if small { SMALL } else { super::BOUNDS };
+        let (feed, mut model) = (Feed::bounded(bounds), Model::default());
+        let mut before = Vec::new();
+        for facts in facts.chunks(batch) {
+            let updates: Vec<LiveUpdate> =
+                facts.iter().filter_map(|(race, fact)| model.update(*race, *fact)).collect();
+            feed.publish(updates.clone(), model.seq);
+            // While views are rebuilt, two projections pass the same events.
+            feed.publish(std::mem::replace(&mut before, updates), model.seq);
+        }
+        check_all(&feed, &model, bounds);
+    }
+
+    #[test]
+    fn what_is_recalled_is_as_if_it_had_been_heard(facts in prop::collection::vec(fact(), 1..60), at in 0..60_usize) {
+        let (feed, mut model) = (Feed::default(), Model::default());
+        let updates: Vec<LiveUpdate> = facts.iter().filter_map(|(race, fact)| model.update(*race, *fact)).collect();
+        let at = at.min(updates.len());
+        let recalled = Recalled { complete_from: 1, updates: updates[..at].to_vec() };
+        let seq = updates.get(at).map_or(model.seq, |next| next.seq - 1);
+        feed.begin_anew(&log("now"), seq, Vec::new(), recalled);
+        feed.publish(updates[at..].to_vec(), model.seq);
+        prop_assert_eq!(feed.position().generation, 1);
+        check_all(&feed, &model, super::BOUNDS);
+    }
+}
+
+fn publish(feed: &Feed, model: &mut Model, race: u16, fact: Fact) {
+    let update = model.update(race, fact);
+    feed.publish(update.into_iter().collect(), model.seq);
+}
+
+#[test]
+fn other_views_are_another_beginning() {
+    let (feed, mut model) = (Feed::default(), Model::default());
+    for _ in 0..5 {
+        publish(&feed, &mut model, 1, Fact::Quote);
+    }
+    let before = feed.position();
+    // Views that are not as far, of another log; nothing of it can be said again but one open race.
+    let mut other = Model::default();
+    let mut image = other.update(2, Fact::Quote).expect("told");
+    image.messages.clear();
+    let recalled = Recalled {
+        complete_from: 4,
+        updates: Vec::new(),
+    };
+    feed.begin_anew(&log("another"), 3, vec![image], recalled);
+    let position = feed.position();
+    assert_eq!(
+        (position.generation, position.seq, position.head),
+        (before.generation + 1, 3, before.head)
+    );
+    assert_eq!(
+        (&*position.epoch, position.epoch.len()),
+        (&*epoch(&log("another")), 16)
+    );
+    assert_ne!(position.epoch, before.epoch);
+    assert_eq!(
+        feed.snapshots(|_| true).images.len(),
+        1,
+        "races of before are forgotten"
+    );
+    assert!(feed.tail(before.head - 1, 9).is_none() && feed.tail(before.head, 9).is_some());
+    assert!(
+        feed.conflated(before.head - 1, ConflatedBy::Client, |_, _| true)
+            .is_none()
+    );
+    assert!(
+        feed.conflated(before.head, ConflatedBy::Client, |_, _| true)
+            .expect("nothing")
+            .0
+            .is_empty()
+    );
+    let epoch = &*position.epoch;
+    for (since, resumed) in [
+        (0, Err(NotRecovered::TooFarBehind)),
+        (2, Err(NotRecovered::TooFarBehind)),
+        (3, Err(NotRecovered::TooFarBehind)),
+        (4, Err(NotRecovered::Ahead)),
+    ] {
+        assert_eq!(feed.resume(since, Some(epoch)), resumed, "since {since}");
+    }
+    // What the other log says at places that the first had passed is told.
+    other.seq = 3;
+    publish(&feed, &mut other, 2, Fact::Quote);
+    assert_eq!(feed.resume(4, Some(epoch)), Ok(before.head + 1));
+    let told = feed.tail(before.head, 9).expect("kept").messages;
+    assert_eq!(
+        told.iter().map(|message| message.seq).collect::<Vec<_>>(),
+        [4]
+    );
+}
+
+#[test]
+fn races_that_are_over_are_forgotten_the_oldest_first_and_open_ones_never() {
+    let (feed, mut model) = (Feed::bounded(SMALL), Model::default());
+    publish(&feed, &mut model, 9, Fact::Quote);
+    for race in 1..=4 {
+        publish(&feed, &mut model, race, Fact::Quote);
+        publish(&feed, &mut model, race, Fact::End);
+    }
+    // The first of them is open again.
+    publish(&feed, &mut model, 1, Fact::Status);
+    let known: BTreeSet<u16> = feed
+        .state()
+        .races
+        .keys()
+        .map(|race| race.race_number.get())
+        .collect();
+    assert_eq!(known, BTreeSet::from([1, 3, 4, 9]));
+    assert!(
+        feed.conflated(1, ConflatedBy::Client, |_, _| true)
+            .is_none(),
+        "odds of race 1 are forgotten"
+    );
+    check_conflated(&feed, &model, SMALL, |_, _| true);
+}
+
+#[test]
+fn no_bound_is_passed_by_many_messages_or_large_ones() {
+    let feed = Feed::default();
+    let large = |seq: u64, bytes: usize| LiveUpdate {
+        seq,
+        race: key(1),
+        venue: String::new(),
+        messages: vec![LiveMessage {
+            kind: LiveKind::Odds,
+            prev_seq: seq - 1,
+            json: vec![b' '; bytes],
+        }],
+        board: None,
+        open: true,
+        runners: Vec::new(),
+    };
+    let count = super::MESSAGES_MAX as u64 + 10;
+    feed.publish((1..=count).map(|seq| large(seq, 10)).collect(), count);
+    assert_eq!(feed.state().ring.len(), super::MESSAGES_MAX);
+    assert_eq!(feed.resume(10, None), Err(NotRecovered::TooFarBehind));
+    assert_eq!(feed.resume(11, None), Ok(11));
+    feed.publish(
+        (1..=70).map(|n| large(count + n, 1 << 20)).collect(),
+        count + 70,
+    );
+    let state = feed.state();
+    assert!(
+        state.ring_bytes <= super::MESSAGES_BYTES_MAX && state.ring.len() >= 60,
+        "{}",
+        state.ring.len()
+    );
+    assert_eq!(
+        state.ring_bytes,
+        state
+            .ring
+            .iter()
+            .map(|message| message.frame.len())
+            .sum::<usize>()
+    );
+}

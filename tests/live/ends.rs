@@ -1,0 +1,188 @@
+//! Who is let in, and how it ends.
+
+use std::collections::BTreeSet;
+
+use railbird::log::ACCOUNTS;
+use railbird::state::Origins;
+use serde_json::{Value, json};
+
+use super::events;
+use crate::support::*;
+
+/// Holds the end of a connection to a code, and says for how long to stay away.
+fn closed(end: &(Vec<Value>, Option<u16>), code: u16) -> u64 {
+    let (messages, closed) = end;
+    let last = messages.last().expect("it says why");
+    assert_eq!(
+        (&last["event"], &last["code"], closed),
+        (&json!("closing"), &json!(code), &Some(code))
+    );
+    assert!(
+        last["reason"]
+            .as_str()
+            .is_some_and(|reason| !reason.is_empty())
+    );
+    last["retry_after_ms"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn a_service_that_stops_says_goodbye_and_when_to_come_back() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut sockets = Vec::new();
+    for _ in 0..20 {
+        sockets.push(railbird.live("").await.0);
+    }
+    let stopping = tokio::spawn(railbird.stop());
+    let mut times = BTreeSet::new();
+    for socket in &mut sockets {
+        let end = socket.until_closed().await;
+        assert_eq!(events(&end.0), ["closing"]);
+        let retry_after_ms = closed(&end, 1001);
+        assert!((500..5000).contains(&retry_after_ms), "{retry_after_ms}");
+        times.insert(retry_after_ms);
+    }
+    assert!(times.len() > 10, "not all come back at once: {times:?}");
+    stopping.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_header_is_taken_too_and_no_upgrade_is_no_crash() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let reply = railbird.get("/ws/live/odds").await;
+    assert_eq!(
+        (reply.status, reply.json()["error"].as_str()),
+        (426, Some("upgrade_required")),
+        "a valid key, but no WebSocket handshake"
+    );
+    assert_eq!(reply.header("upgrade"), "websocket");
+    assert_eq!(railbird.get_open("/ws/live/odds").await.status, 401);
+    for path in ["/ws/live/odds", "/ws/live/odds/1"] {
+        for query in ["", "?api_key=", "?api_key=rb_nonsense", "?date=nonsense"] {
+            let reply = Socket::refused(railbird.http, &format!("{path}{query}")).await;
+            assert_eq!(
+                (reply.status, reply.text().as_str()),
+                (401, railbird::http::UNAUTHORIZED_BODY)
+            );
+        }
+    }
+    let header = [("x-api-key", railbird.key.as_str())];
+    assert_eq!(
+        Socket::refused_with(railbird.http, "/ws/live/odds", &header)
+            .await
+            .status,
+        101
+    );
+}
+
+#[tokio::test]
+async fn web_pages_of_other_origins_are_refused() {
+    let nats = Nats::start();
+    let change = |config: &mut railbird::app::Config| {
+        config.ws_origins = Origins::new(vec!["https://racing.example".to_owned()]);
+    };
+    let railbird = Railbird::start_with(&nats, change).await;
+    let path = format!("/ws/live/odds?api_key={}", railbird.key);
+    for (origin, status) in [
+        ("https://racing.example", 101),
+        ("HTTPS://Racing.Example", 101),
+        ("http://racing.example", 403),
+        ("https://racing.example.evil", 403),
+        ("null", 403),
+    ] {
+        let reply = Socket::refused_with(railbird.http, &path, &[("origin", origin)]).await;
+        assert_eq!(reply.status, status, "{origin}");
+        if status == 403 {
+            assert_eq!(reply.json()["error"], "origin_not_allowed");
+        }
+    }
+    assert_eq!(
+        Socket::refused(railbird.http, &path).await.status,
+        101,
+        "no web page says no origin"
+    );
+    let origin = [("origin", "https://other.example")];
+    let keyless = Socket::refused_with(railbird.http, "/ws/live/odds", &origin).await;
+    assert_eq!(keyless.status, 401);
+    let any = Railbird::start(&nats).await;
+    let path = format!("/ws/live/odds?api_key={}", any.key);
+    assert_eq!(
+        Socket::refused_with(any.http, &path, &origin).await.status,
+        101,
+        "any by default"
+    );
+}
+
+#[tokio::test]
+async fn a_key_has_so_many_connections_and_a_place_comes_free_again() {
+    let nats = Nats::start();
+    let railbird = Railbird::start_with(&nats, |config| config.connections_per_key = 2).await;
+    let (first, _) = railbird.live("").await;
+    let (mut second, _) = railbird.live("").await;
+    let end = railbird.connect("").await.until_closed().await;
+    assert_eq!(events(&end.0), ["closing"], "and nothing else");
+    closed(&end, 4429);
+    second.ask(&json!({ "op": "ping" })).await;
+    // Another key has places of its own.
+    let other = railbird.issue_key(&nats).await;
+    Socket::open(railbird.http, &other)
+        .await
+        .until("snapshot_complete")
+        .await;
+    drop(first);
+    eventually("the place is free again", || async {
+        let mut socket = railbird.connect("").await;
+        socket.next().await.unwrap()["event"] == "welcome"
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn when_all_places_are_taken_the_handshake_says_so() {
+    let nats = Nats::start();
+    let railbird = Railbird::start_with(&nats, |config| config.connections_max = 3).await;
+    let mut sockets = Vec::new();
+    for _ in 0..3 {
+        sockets.push(railbird.live("").await.0);
+    }
+    let path = format!("/ws/live/odds?api_key={}", railbird.key);
+    let reply = Socket::refused(railbird.http, &path).await;
+    assert_eq!(
+        (reply.status, reply.json()["error"].as_str()),
+        (503, Some("not_ready")),
+        "{}",
+        reply.text()
+    );
+    assert!(!reply.header("retry-after").is_empty());
+    sockets.pop();
+    eventually("the place is free again", || async {
+        Socket::refused(railbird.http, &path).await.status == 101
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_no_longer_valid_is_sent_away_and_the_others_stay() {
+    let mut nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut stays = railbird.live("").await.0;
+    nats.kill();
+    let backup = nats.back_up(ACCOUNTS.name);
+    nats.start_again();
+    railbird.until_ready().await;
+    let lost = railbird.issue_key(&nats).await;
+    let mut goes = Socket::open(railbird.http, &lost).await;
+    goes.until("snapshot_complete").await;
+
+    // The keys come back from a backup that is older than one of them.
+    nats.kill();
+    nats.put_back(ACCOUNTS.name, &backup);
+    nats.start_again();
+    let end = goes.until_closed().await;
+    assert_eq!(closed(&end, 4401), 0, "coming back is of no use");
+    let path = format!("/ws/live/odds?api_key={lost}");
+    assert_eq!(Socket::refused(railbird.http, &path).await.status, 401);
+    let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
+    assert_eq!(stays.next().await.unwrap()["seq"], seq);
+}

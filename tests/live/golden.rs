@@ -1,0 +1,179 @@
+//! Every message of the service to the byte, but for what differs from run to run. `UPDATE_GOLDEN=1` writes them anew.
+
+use std::path::Path;
+
+use railbird::log::RACING;
+use serde_json::json;
+
+use crate::support::*;
+
+/// What differs from run to run, and what stands for it in the files.
+const DIFFERS: [(&str, &str); 6] = [
+    ("recorded_at", "\"2026-10-03T04:00:00.123456Z\""),
+    ("server_time", "\"2026-10-03T04:00:00.123456Z\""),
+    ("last_event_at", "\"2026-10-03T04:00:00.123456Z\""),
+    ("epoch", "\"0123456789abcdef\""),
+    ("retry_after_ms", "1234"),
+    ("lag_ms", "0"),
+];
+
+fn normalised(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (name, fixed) in DIFFERS {
+        let name = format!("\"{name}\":");
+        if let Some(at) = text.find(&name) {
+            let from = at + name.len();
+            let length = text[from..].find([',', '}']).unwrap();
+            text.replace_range(from..from + length, fixed);
+        }
+    }
+    text
+}
+
+/// A field a line, and every token as it was.
+fn pretty(compact: &str) -> String {
+    let (mut out, mut depth, mut in_text, mut escaped) = (String::new(), 0, false, false);
+    let line = |depth: usize| format!("\n{}", "  ".repeat(depth));
+    for c in compact.chars() {
+        let punctuation = !in_text;
+        in_text ^= c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        match c {
+            '{' | '[' if punctuation => {
+                depth += 1;
+                out.extend([c.to_string(), line(depth)]);
+            }
+            '}' | ']' if punctuation => {
+                depth -= 1;
+                out.extend([line(depth), c.to_string()]);
+            }
+            ',' if punctuation => out.extend([c.to_string(), line(depth)]),
+            ':' if punctuation => out.push_str(": "),
+            _ => out.push(c),
+        }
+    }
+    out + "\n"
+}
+
+fn check(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/live/{name}.json"));
+    let said = pretty(&normalised(text));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, said).unwrap();
+        return;
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == said,
+        "{} is not what is said; UPDATE_GOLDEN=1 writes it anew:\n{said}",
+        path.display()
+    );
+}
+
+/// Holds the next messages, heartbeats not counted, to these files.
+async fn check_next(socket: &mut Socket, names: &[&str]) {
+    for name in names {
+        let text = loop {
+            let text = socket.next_text().await.unwrap();
+            if !text.contains(r#""event":"heartbeat""#) {
+                break text;
+            }
+        };
+        check(name, &text);
+    }
+}
+
+#[tokio::test]
+async fn each_message_is_what_its_file_says() {
+    let mut nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let quote = |n: u64, prices: &[f64]| odds("ST", 1, &second(n), prices);
+    let because = |reason: &str, mut event: serde_json::Value| {
+        event["data"]["reason"] = json!(reason);
+        event
+    };
+    let seq = nats
+        .publish([
+            card(DAY, "ST", 1, 3),
+            quote(0, &[3.5, 1.4]),
+            quote(1, &[4.0, 1.4]),
+        ])
+        .await;
+    railbird.until_told(seq).await;
+    let mut socket = railbird.connect("").await;
+    check_next(
+        &mut socket,
+        &["welcome", "odds_update_snapshot", "snapshot_complete"],
+    )
+    .await;
+
+    nats.publish([quote(2, &[4.2, 1.45])]).await;
+    check_next(&mut socket, &["odds_update"]).await;
+    nats.publish([because(
+        "a \"loose\" horse",
+        status("ST", 1, &second(3), "closed"),
+    )])
+    .await;
+    check_next(&mut socket, &["status_update"]).await;
+    let rider = json!({ "horse_no": "H1", "jockey": "N Ewrider", "weight": 120 });
+    nats.publish([of_today("rider.changed", "ST", 1, &second(4), rider)])
+        .await;
+    check_next(&mut socket, &["runner_update_rider_changed"]).await;
+    nats.publish([because("lame", withdrawn("ST", 1, &second(5), "H2"))])
+        .await;
+    check_next(
+        &mut socket,
+        &["runner_update_withdrawn", "odds_update_scratched"],
+    )
+    .await;
+    let back = json!({ "horse_no": "H2" });
+    nats.publish([of_today("runner.reinstated", "ST", 1, &second(6), back)])
+        .await;
+    check_next(
+        &mut socket,
+        &["runner_update_reinstated", "odds_update_reinstated"],
+    )
+    .await;
+
+    let said = json!({
+        "op": "subscribe", "id": "one", "dates": [DAY], "venues": ["Sha Tin"], "horses": ["H1"],
+        "races": [{ "date": DAY, "venue": "ST", "race_number": 1 }, { "race_number": 2 }],
+        "events": ["odds_update", "status_update"], "conflate_ms": 60_000, "heartbeat_ms": 60_000,
+    });
+    socket.say(&said).await;
+    check_next(&mut socket, &["ack", "snapshot_complete_asked"]).await;
+    let seq = nats
+        .publish([quote(7, &[5.0]), quote(8, &[6.0]), quote(9, &[7.0])])
+        .await;
+    railbird.until_told(seq).await;
+    let seq = nats.publish([status("ST", 1, &second(10), "off")]).await;
+    railbird.until_told(seq).await;
+    check_next(&mut socket, &["odds_update_conflated"]).await;
+    let status_update = socket.next().await.unwrap();
+    assert_eq!(status_update["event"], "status_update");
+    socket
+        .say(&json!({ "op": "subscribe", "heartbeat_ms": 5 }))
+        .await;
+    check_next(&mut socket, &["error"]).await;
+
+    let mut socket = railbird.connect("heartbeat_ms=1000").await;
+    socket.until("snapshot_complete").await;
+    check("heartbeat", &socket.next_text().await.unwrap());
+    nats.publish([result(DAY, "ST", 1, 2, 1)]).await;
+    check_next(&mut socket, &["result_update", "status_update_result"]).await;
+    let voided = json!({ "revision": 2, "reason": "wrong course" });
+    nats.publish([of_today("result.voided", "ST", 1, &second(99), voided)])
+        .await;
+    check_next(&mut socket, &["result_update_void"]).await;
+
+    nats.kill();
+    nats.lose(RACING.name);
+    nats.start_again();
+    socket.until_one(|m| m["event"] == "status_update").await;
+    check_next(&mut socket, &["resync"]).await;
+    let stopping = tokio::spawn(railbird.stop());
+    socket.until("snapshot_complete").await;
+    check_next(&mut socket, &["closing"]).await;
+    stopping.await.unwrap();
+}
