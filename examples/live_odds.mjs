@@ -29,7 +29,7 @@ for (;; await new Promise((slept) => setTimeout(slept, wait))) {
       clearTimeout(silence); silence = setTimeout(lost, 2 * heartbeat);
       if (m.event === "resync" || (m.event === "welcome" && !m.recovered))
         [boards, last, since] = [{}, {}, undefined];
-      else if (m.event === "snapshot_complete" || (since !== undefined && m.event !== "welcome"))
+      else if (m.event === "snapshot_complete" || (since !== undefined && m.event !== "welcome" && !m.more))
         [since, failures] = [Math.max(since ?? 0, m.seq ?? 0), 0];
       console.log("race_number" in m ? take(m) : data);
     };

@@ -30,7 +30,7 @@ while True:
                 heartbeat, wait = m.get("heartbeat_ms", heartbeat), m.get("retry_after_ms", wait)
                 if event == "resync" or event == "welcome" and not m.get("recovered"):
                     boards, last, since = {}, {}, None
-                elif event == "snapshot_complete" or since is not None and event != "welcome":
+                elif event == "snapshot_complete" or since is not None and event != "welcome" and "more" not in m:
                     since, failures = max(since or 0, m.get("seq", 0)), 0
                 print(take(m, event) if "race_number" in m else text, flush=True)
     except (OSError, WebSocketException) as error:

@@ -29,6 +29,18 @@ pub fn text(parts: &[&[u8]]) -> Bytes {
     frame.into()
 }
 
+/// The same message with `"more":true`: it is one of several that belong together, and not the last.
+#[must_use]
+pub fn with_more(frame: &[u8]) -> Bytes {
+    let header = match frame.get(1) {
+        Some(126) => 4,
+        Some(127) => 10,
+        _ => 2,
+    };
+    let fields = frame.get(header + 1..).unwrap_or_default();
+    text(&[br#"{"more":true,"#, fields])
+}
+
 /// A message as one frame.
 #[must_use]
 pub fn json(message: &impl Serialize) -> Bytes {
@@ -40,7 +52,7 @@ pub fn json(message: &impl Serialize) -> Bytes {
 mod tests {
     use tungstenite::protocol::frame::FrameSocket;
 
-    use super::text;
+    use super::{text, with_more};
 
     #[test]
     fn another_implementation_reads_every_length() {
@@ -52,6 +64,16 @@ mod tests {
             let frame = socket.read(None).expect("a frame").expect("a whole one");
             assert!(frame.header().is_final && frame.header().mask.is_none());
             assert_eq!(frame.into_payload(), payload, "of {length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_field_is_added_in_front_whatever_the_length() {
+        for length in [1, 100, 130, 70_000] {
+            let fields = format!(r#""field":"{}"}}"#, "x".repeat(length));
+            let frame = text(&[b"{", fields.as_bytes()]);
+            let expected = text(&[br#"{"more":true,"#, fields.as_bytes()]);
+            assert_eq!(with_more(&frame), expected);
         }
     }
 }

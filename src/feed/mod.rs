@@ -262,7 +262,8 @@ impl Feed {
     }
 
     /// What stands for all messages from a number on that are wanted: status, runner and result messages as they are, and
-    /// one odds message a race, in order. `None` if it is no longer known what they were.
+    /// one odds message a race, in order. An odds message stands for earlier ones, of which others may lie behind a message of
+    /// another race: so all but the last say that there is more. `None` if it is no longer known what they were.
     #[must_use]
     pub fn conflated(
         &self,
@@ -286,7 +287,12 @@ impl Feed {
         let moved = moved.filter(|race| wants(&race.topic, LiveKind::Odds));
         frames.extend(moved.filter_map(|race| race.conflated(from, by)));
         frames.sort_unstable_by_key(|(index, _)| *index);
-        let frames = frames.into_iter().map(|(_, frame)| frame).collect();
+        let mut frames: Vec<Bytes> = frames.into_iter().map(|(_, frame)| frame).collect();
+        if let Some((_, others)) = frames.split_last_mut() {
+            for frame in others {
+                *frame = frame::with_more(frame);
+            }
+        }
         Some((frames, state.position.clone()))
     }
 

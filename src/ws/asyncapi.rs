@@ -92,9 +92,11 @@ fn said(document: &mut Document, examples: &Value) -> Vec<String> {
         .iter()
         .cloned()
         .filter_map(|schema| Schema::try_from(schema).ok());
-    let of_races = projections::live_schemas(&mut generator);
+    let of_races = projections::live_schemas(&mut generator)
+        .into_iter()
+        .map(|(_, schema)| with_more(schema));
     let mut names = Vec::new();
-    for schema in of_itself.chain(of_races.into_iter().map(|(_, schema)| schema)) {
+    for schema in of_itself.chain(of_races) {
         let schema = transformed(schema, &mut generator);
         let event = schema
             .pointer("/properties/event/const")
@@ -113,6 +115,20 @@ fn said(document: &mut Document, examples: &Value) -> Vec<String> {
     }
     definitions(document, &mut generator);
     names
+}
+
+/// What the feed may put before a message about a race.
+fn with_more(mut schema: Schema) -> Schema {
+    let more = json!({
+        "type": "boolean",
+        "const": true,
+        "description": "Only where several messages belong together: this is not the last of them.",
+    });
+    let properties = schema.ensure_object().get_mut("properties");
+    if let Some(properties) = properties.and_then(Value::as_object_mut) {
+        properties.insert("more".to_owned(), more);
+    }
+    schema
 }
 
 /// Describes what clients say. Returns the names of the messages.

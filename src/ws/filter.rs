@@ -145,10 +145,11 @@ impl Filter {
     /// # Errors
     /// The name of a list that is not in force.
     pub(super) fn remove(&mut self, values: &Self) -> Result<(), &'static str> {
-        take_out(&mut self.dates, values.dates.as_ref()).map_err(|()| "dates")?;
-        take_out(&mut self.venues, values.venues.as_ref()).map_err(|()| "venues")?;
-        take_out(&mut self.races, values.races.as_ref()).map_err(|()| "races")?;
-        take_out(&mut self.horses, values.horses.as_ref()).map_err(|()| "horses")
+        take_out(&mut self.dates, values.dates.as_ref(), PartialEq::eq).map_err(|()| "dates")?;
+        take_out(&mut self.venues, values.venues.as_ref(), same_venue).map_err(|()| "venues")?;
+        take_out(&mut self.races, values.races.as_ref(), RacePattern::same)
+            .map_err(|()| "races")?;
+        take_out(&mut self.horses, values.horses.as_ref(), PartialEq::eq).map_err(|()| "horses")
     }
 
     /// Whether messages about a race pass.
@@ -176,6 +177,12 @@ impl RacePattern {
         }
     }
 
+    fn same(&self, other: &Self) -> bool {
+        let venue = |race: &Self| race.venue.as_ref().map(|venue| venue.to_ascii_lowercase());
+        (self.date, self.race_number) == (other.date, other.race_number)
+            && venue(self) == venue(other)
+    }
+
     fn is(&self, topic: &Topic) -> bool {
         self.race_number == topic.race.race_number
             && self.date.is_none_or(|date| date == topic.race.date)
@@ -187,11 +194,20 @@ fn passes<T>(list: Option<&Vec<T>>, matches: impl FnMut(&T) -> bool) -> bool {
     list.is_none_or(|list| list.iter().any(matches))
 }
 
-fn take_out<T: PartialEq>(list: &mut Option<Vec<T>>, values: Option<&Vec<T>>) -> Result<(), ()> {
+fn take_out<T>(
+    list: &mut Option<Vec<T>>,
+    values: Option<&Vec<T>>,
+    same: impl Fn(&T, &T) -> bool,
+) -> Result<(), ()> {
     let Some(values) = values else { return Ok(()) };
     let list = list.as_mut().ok_or(())?;
-    list.retain(|value| !values.contains(value));
+    list.retain(|value| !values.iter().any(|out| same(out, value)));
     Ok(())
+}
+
+#[expect(clippy::ptr_arg, reason = "it compares values of a list")]
+fn same_venue(one: &String, other: &String) -> bool {
+    one.eq_ignore_ascii_case(other)
 }
 
 fn is_at(topic: &Topic, venue: &str) -> bool {

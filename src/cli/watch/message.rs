@@ -68,6 +68,9 @@ pub(super) struct About {
     pub(super) recorded_at: Moment,
     pub(super) seq: u64,
     pub(super) prev_seq: u64,
+    /// It is one of several that belong together, and not the last.
+    #[serde(default)]
+    more: bool,
 }
 
 impl About {
@@ -209,7 +212,10 @@ impl Message {
         match self {
             Self::SnapshotComplete(message) => Some(message.seq),
             Self::Heartbeat(message) => Some(message.seq),
-            _ => self.about().map(|about| about.seq),
+            _ => self
+                .about()
+                .filter(|about| !about.more)
+                .map(|about| about.seq),
         }
     }
 }
