@@ -530,7 +530,7 @@ impl Session {
             self.close(4408, "nothing came for 75 seconds", now);
             return Ok(());
         }
-        if self.flush_due.is_some_and(|due| due <= now) {
+        if self.flush_due.take_if(|due| *due <= now).is_some() {
             self.advance(now)?;
         }
         if self.ping_due <= now {
