@@ -381,7 +381,8 @@ impl Session {
     pub(super) fn advance(&mut self, now: Instant) -> io::Result<()> {
         loop {
             self.write(&[], now)?;
-            if !self.wire.is_clear() || !self.is_open() {
+            // A connection may fill up right behind a frame: then nothing is queued, and yet nothing more is taken.
+            if !self.wire.is_clear() || self.wire.is_blocked() || !self.is_open() {
                 return Ok(());
             }
             let position = self.shared.feed.position();
