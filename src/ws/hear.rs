@@ -152,7 +152,7 @@ impl Session {
             Op::Unsubscribe => self.unsubscribe(&request, id),
             Op::Resync => {
                 self.ack(op, id, None);
-                self.snapshots(None, id);
+                self.rest_and_snapshots(&self.wishes.clone(), None, id);
                 Ok(())
             }
             Op::Ping => {
@@ -177,7 +177,7 @@ impl Session {
         let resumed = since.map(|since| self.resume(&since));
         self.ack(Op::Subscribe, id, resumed);
         match resumed {
-            None => self.snapshots(Some(&before), id),
+            None => self.rest_and_snapshots(&before, Some(&before), id),
             Some(Err(_)) => self.snapshots(None, id),
             Some(Ok(())) => self.replay_is_for(id.cloned()),
         }

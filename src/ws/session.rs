@@ -1,6 +1,8 @@
 //! [`Session`]: one client: what it has been sent, and what it is sent next.
 
+use std::cell::Cell;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -37,6 +39,9 @@ const PING: Bytes = Bytes::from_static(&[0x89, 0x00]);
 pub(super) struct Shared {
     pub(super) feed: Feed,
     pub(super) metrics: Arc<LiveMetrics>,
+    /// How far the shard has told what the feed holds: the number of the next message, and the place in the log that those
+    /// before it reflect.
+    pub(super) told: Rc<Cell<(u64, u64)>>,
 }
 
 #[derive(Debug)]
@@ -238,16 +243,71 @@ impl Session {
         }
     }
 
-    /// Sends the images of the open races that are followed and were not `before`, and what was on its way to this client until
-    /// then.
+    /// Sends the images of the open races that are followed and were not `before`. What was on its way counts no more.
     pub(super) fn snapshots(&mut self, before: Option<&Wishes>, id: Option<&Value>) {
+        let (images, position) = self.images(before);
+        self.send_images(images, &position, id);
+    }
+
+    /// The same, but first what was on its way to this client, which wished for it until now.
+    pub(super) fn rest_and_snapshots(
+        &mut self,
+        wished: &Wishes,
+        before: Option<&Wishes>,
+        id: Option<&Value>,
+    ) {
+        loop {
+            self.queue_rest(wished);
+            let (images, position) = self.images(before);
+            if position.head == self.place || position.generation != self.generation {
+                return self.send_images(images, &position, id);
+            }
+        }
+    }
+
+    /// Queues what the feed holds and the client has not been sent.
+    fn queue_rest(&mut self, wished: &Wishes) {
+        let (place, seq) = self.shared.told.get();
+        self.fall_behind(place, seq);
+        let position = self.shared.feed.position();
+        if self.place >= position.head || position.generation != self.generation {
+            return;
+        }
+        let few =
+            self.conflate().is_none() && position.head - self.place <= TAIL_MESSAGES_MAX as u64;
+        let tail = few.then(|| self.shared.feed.tail(self.place, TAIL_MESSAGES_MAX));
+        if let Some(tail) = tail.flatten() {
+            self.place += tail.messages.len() as u64;
+            let wanted = tail.messages.iter();
+            let wanted = wanted.filter(|message| Self::wants(wished, message));
+            self.queue_all(wanted.map(|message| message.frame.clone()).collect());
+            return;
+        }
+        let by = match self.conflate() {
+            Some(_) if position.head - self.place <= BEHIND_MAX => ConflatedBy::Client,
+            _ => ConflatedBy::Backpressure,
+        };
+        let wants = |topic: &_, kind| wished.kinds.contains(kind) && wished.filter.passes(topic);
+        match self.shared.feed.conflated(self.place, by, wants) {
+            Some((frames, position)) => {
+                self.queue_all(frames);
+                self.place = position.head;
+            }
+            None => self.begin_anew("this client was behind by more than is kept"),
+        }
+    }
+
+    fn images(&self, before: Option<&Wishes>) -> (Vec<Bytes>, Position) {
         let wanted = self.wishes.kinds.contains(LiveKind::Odds);
         let had = before.filter(|before| before.kinds.contains(LiveKind::Odds));
         let filter = &self.wishes.filter;
         let wants = |topic: &_| {
             wanted && filter.passes(topic) && !had.is_some_and(|had| had.filter.passes(topic))
         };
-        let (images, position) = self.shared.feed.snapshots(wants);
+        self.shared.feed.snapshots(wants)
+    }
+
+    fn send_images(&mut self, images: Vec<Bytes>, position: &Position, id: Option<&Value>) {
         let races = images.len();
         self.queue_all(images);
         self.say(&Said::SnapshotComplete {
@@ -256,7 +316,7 @@ impl Session {
             races,
             replayed: 0,
         });
-        self.caught_up(&position);
+        self.caught_up(position);
     }
 
     /// What was said before no longer counts.

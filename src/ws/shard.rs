@@ -87,6 +87,7 @@ pub(super) fn run(channel: Channel, arrivals: mpsc::UnboundedReceiver<Arrival>) 
     let shared = Shared {
         feed: channel.feed.clone(),
         metrics: Arc::clone(&channel.metrics),
+        told: Rc::default(),
     };
     let shard = Rc::new(Shard {
         health: RefCell::new(Health::new(&channel)),
@@ -104,6 +105,7 @@ impl Shard {
     async fn serve(self: Rc<Self>, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
         let mut news = self.channel.feed.watch();
         let mut told = Told::from(&*news.borrow_and_update());
+        self.shared.told.set((told.place, told.seq));
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut look_around = interval(LOOK_AROUND_EVERY);
@@ -228,6 +230,7 @@ impl Shard {
     /// Tells what is new to those whom it concerns.
     async fn tell(&self, news: &mut watch::Receiver<Position>, told: &mut Told) {
         loop {
+            self.shared.told.set((told.place, told.seq));
             news.mark_unchanged();
             let tail = self.shared.feed.tail(told.place, BATCH_MESSAGES_MAX);
             let Some(tail) = tail.filter(|tail| tail.position.generation == told.generation) else {
@@ -238,6 +241,7 @@ impl Shard {
             };
             if tail.messages.is_empty() {
                 told.seq = tail.position.seq;
+                self.shared.told.set((told.place, told.seq));
                 return;
             }
             let batch = Batch {
