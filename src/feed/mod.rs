@@ -370,8 +370,11 @@ impl State {
             };
             self.ring_bytes -= oldest.frame.len();
             self.complete_from = oldest.seq + 1;
-            while let Some(same) = self.ring.pop_front_if(|next| next.seq == oldest.seq) {
-                self.ring_bytes -= same.frame.len();
+            while let Some(next) = self.ring.front()
+                && next.seq == oldest.seq
+            {
+                self.ring_bytes -= next.frame.len();
+                self.ring.pop_front();
             }
         }
     }

@@ -110,7 +110,7 @@ impl RaceFeed {
     /// What stands for all odds messages from `from` on, with the number of the last of them.
     pub(super) fn conflated(&self, from: u64, by: ConflatedBy) -> Option<(u64, Bytes)> {
         let (board, last) = (self.board.as_ref()?, self.marks.back()?);
-        let merged = &self.marks.len() - self.marks.partition_point(|mark| mark.index < from);
+        let merged = self.marks.len() - self.marks.partition_point(|mark| mark.index < from);
         let first = self.marks.get(self.marks.len() - merged)?;
         let fields = fields(&board.json);
         let encoded = if merged == 1 {
