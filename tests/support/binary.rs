@@ -57,30 +57,36 @@ pub(crate) async fn railbird<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>)
 /// `railbird serve` as a process of its own, to be killed.
 pub(crate) struct Serving {
     child: Child,
+    pub(crate) http: SocketAddr,
     pub(crate) admin: SocketAddr,
 }
 
 impl Serving {
     pub(crate) fn start(nats: &Nats, data: &Path) -> Self {
+        Self::start_at(nats, data, "127.0.0.1:0")
+    }
+
+    pub(crate) fn start_at(nats: &Nats, data: &Path, http: &str) -> Self {
         let mut command = command();
         command
             .args(["serve", "--nats", &nats.url(), "--log-json"])
-            .args(["--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
+            .args(["--http", http, "--admin", "127.0.0.1:0", "--data"])
             .arg(data)
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let admin = lines
+        let addresses = lines
             .by_ref()
             .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
-            .find_map(|entry| entry["fields"]["admin"].as_str()?.parse().ok());
+            .find_map(|entry| {
+                let address = |name: &str| entry["fields"][name].as_str()?.parse().ok();
+                Some((address("http")?, address("admin")?))
+            });
+        let (http, admin) = addresses.expect("the log says where it serves");
         // Read on, so that the process never waits for a full pipe.
         std::thread::spawn(move || lines.count());
-        Self {
-            child,
-            admin: admin.expect("the log says where operators are served"),
-        }
+        Self { child, http, admin }
     }
 
     /// kill -9.

@@ -43,10 +43,26 @@ impl Railbird {
         railbird
     }
 
+    /// Starts a service on a data folder and an address, for those who hold a key already.
+    pub(crate) async fn start_at(nats: &Nats, data: &Path, http: SocketAddr, key: &str) -> Self {
+        let config = Config {
+            http,
+            ..config(&nats.url(), data)
+        };
+        let mut railbird = Self::start_with(config).await;
+        key.clone_into(&mut railbird.key);
+        railbird.until_ready().await;
+        railbird
+    }
+
     /// Starts a service, whatever its log does.
     pub(crate) async fn start_unready(nats: &str, data: &Path) -> Self {
+        Self::start_with(config(nats, data)).await
+    }
+
+    async fn start_with(config: Config) -> Self {
         let (trigger, signal) = shutdown();
-        let service = Service::start(config(nats, data), signal).await.unwrap();
+        let service = Service::start(config, signal).await.unwrap();
         let (http, admin) = (service.http_addr().unwrap(), service.admin_addr().unwrap());
         let app = Arc::clone(service.app());
         let serving = tokio::spawn(service.run());
@@ -134,15 +150,21 @@ fn config(nats: &str, data: &Path) -> Config {
 }
 
 async fn issue_key(nats: &Nats, railbird: &Railbird) -> String {
+    let key = write_key(nats).await;
+    eventually("the key is valid", || async {
+        railbird.app.keys.check(&key).is_some()
+    })
+    .await;
+    key
+}
+
+/// Issues a key, whether or not a service runs.
+pub(crate) async fn write_key(nats: &Nats) -> String {
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
     let key = ApiKey::generate("test").unwrap();
     log.append(key.issued("default", jiff::Timestamp::now().into()))
         .await
         .unwrap();
-    eventually("the key is valid", || async {
-        railbird.app.keys.check(key.reveal()).is_some()
-    })
-    .await;
     key.reveal().to_owned()
 }
