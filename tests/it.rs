@@ -16,4 +16,6 @@ mod limits;
 mod live;
 mod log;
 mod oracle;
+mod pain;
 mod season;
+mod witness;
