@@ -1,7 +1,10 @@
 //! Load for `bench/run`, and the peer that a fold is held against: the bare pull of the same log.
 
+mod pain;
 mod rng;
 mod season;
+#[path = "../../tests/witness/mod.rs"]
+mod witness;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,8 +25,8 @@ const WINDOW: usize = 4096;
 
 #[derive(Debug, Parser)]
 struct Cli {
-    /// The address of a NATS that is there for nothing else.
-    #[arg(long)]
+    /// The address of a NATS that is there for nothing else; `pain` has its own.
+    #[arg(long, default_value = "")]
     nats: String,
     #[command(subcommand)]
     command: Command,
@@ -51,18 +54,25 @@ enum Command {
         #[arg(long)]
         data: PathBuf,
     },
+    /// Cut off clients, let some be slow, restart what they hang on, and judge what each of them heard.
+    Pain(pain::Pain),
 }
 
 /// Prints what was done as one line of JSON.
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
+    if let Command::Pain(pain) = &cli.command {
+        println!("{}", pain::run(pain).await?);
+        return Ok(());
+    }
     let log = Log::connect(&cli.nats, "railbird-bench").await?;
     let done = match cli.command {
         Command::Horses { count } => publish(&log, season::horses(count)).await?,
         Command::Season { events } => publish(&log, season::season(events)).await?,
         Command::Pull => pull(&log).await?,
         Command::Stages { data } => stages(&log, &data).await?,
+        Command::Pain(_) => unreachable!("it was run above"),
     };
     println!("{done}");
     Ok(())
