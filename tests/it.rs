@@ -19,6 +19,8 @@ mod limits;
 mod live;
 mod log;
 mod oracle;
+mod pain;
 mod protocol;
 mod season;
 mod watch;
+mod witness;

@@ -1,8 +1,11 @@
 //! Load for `bench/run`, and the peer that a fold is held against: the bare pull of the same log.
 
 mod fanout;
+mod pain;
 mod rng;
 mod season;
+#[path = "../../tests/witness/mod.rs"]
+mod witness;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,8 +26,8 @@ const WINDOW: usize = 4096;
 
 #[derive(Debug, Parser)]
 struct Cli {
-    /// The address of a NATS that is there for nothing else.
-    #[arg(long)]
+    /// The address of a NATS that is there for nothing else; `pain` has its own.
+    #[arg(long, default_value = "")]
     nats: String,
     #[command(subcommand)]
     command: Command,
@@ -54,6 +57,8 @@ enum Command {
     },
     /// Publish to many WebSocket clients, and measure what the server does for them.
     Fanout(fanout::Fanout),
+    /// Cut off clients, let some be slow, restart what they hang on, and judge what each of them heard.
+    Pain(pain::Pain),
 }
 
 /// Prints what was done as one line of JSON.
@@ -67,6 +72,7 @@ async fn main() -> anyhow::Result<()> {
         Command::Pull => pull(&connect.await?).await?,
         Command::Stages { data } => stages(&connect.await?, &data).await?,
         Command::Fanout(fanout) => fanout.run(&cli.nats)?,
+        Command::Pain(pain) => pain::run(&pain).await?,
     };
     println!("{done}");
     Ok(())

@@ -1,0 +1,484 @@
+//! The live channel under pain: clients cut off, slow clients, restarts. A judge who knows every event goes through what each
+//! client heard; the tests do the same with fewer.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use railbird::keys::ApiKey;
+use railbird::log::{ACCOUNTS, Log, RACING};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{interval, sleep, timeout};
+
+use crate::witness::afternoon::Afternoon;
+use crate::witness::client::{Cut, Follow, Plan, Stage, What};
+use crate::witness::feeder::Feeder;
+use crate::witness::oracle::ODDS;
+use crate::witness::pack::{Pack, Verdict};
+
+const RACES: [(&str, u16); 8] = [
+    ("ST", 1),
+    ("ST", 2),
+    ("ST", 3),
+    ("ST", 4),
+    ("ST", 5),
+    ("HV", 1),
+    ("HV", 2),
+    ("HV", 3),
+];
+const RUNNERS: u16 = 12;
+const ALL_CUTS: &[Cut] = &[
+    Cut::Reset,
+    Cut::Drop,
+    Cut::Close,
+    Cut::Deaf,
+    Cut::DeafAndReset,
+];
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What is measured, and with what.
+#[derive(Debug, Args)]
+pub(crate) struct Pain {
+    /// The service.
+    #[arg(long)]
+    railbird: PathBuf,
+    #[arg(long)]
+    nats_server: PathBuf,
+    /// An empty folder.
+    #[arg(long)]
+    folder: PathBuf,
+    /// How often the slow clients are measured.
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// A tenth of the clients and of the time.
+    #[arg(long)]
+    small: bool,
+}
+
+struct Size {
+    cut: usize,
+    cut_for: Duration,
+    away_ms: std::ops::Range<u64>,
+    clients: usize,
+    slow: usize,
+    slow_for: Duration,
+    events_per_second: u64,
+}
+
+pub(crate) async fn run(pain: &Pain) -> anyhow::Result<Value> {
+    let size = if pain.small {
+        Size {
+            cut: 100,
+            cut_for: Duration::from_secs(10),
+            away_ms: 100..3_000,
+            clients: 200,
+            slow: 20,
+            slow_for: Duration::from_secs(5),
+            events_per_second: 20,
+        }
+    } else {
+        Size {
+            cut: 1_000,
+            cut_for: Duration::from_secs(120),
+            away_ms: 100..60_000,
+            clients: 2_000,
+            slow: 200,
+            slow_for: Duration::from_secs(20),
+            events_per_second: 20,
+        }
+    };
+    let mut objections = Vec::new();
+    let cut = cuts(pain, &size, &mut objections).await?;
+    let mut slow = Vec::new();
+    for run in 0..pain.runs {
+        let without = slow_clients(pain, &size, 0, run, &mut objections).await?;
+        let with = slow_clients(pain, &size, size.slow, run, &mut objections).await?;
+        slow.push(json!({ "without": without, "with": with }));
+    }
+    let restart = restarts(pain, &size, &mut objections).await?;
+    let nats = nats_restart(pain, &size, &mut objections).await?;
+    Ok(
+        json!({ "cuts": cut, "slow": slow, "restart": restart, "nats": nats, "objections": objections }),
+    )
+}
+
+/// A server, a service, and one who feeds them.
+struct Scene {
+    nats: Process,
+    service: Process,
+    http: SocketAddr,
+    key: String,
+    stop: watch::Sender<bool>,
+    feeding: JoinHandle<Feeder>,
+}
+
+impl Scene {
+    async fn open(pain: &Pain, name: &str, events_per_second: u64) -> anyhow::Result<Self> {
+        let folder = pain.folder.join(name);
+        std::fs::create_dir_all(&folder)?;
+        let (nats_at, http) = (free_address()?, free_address()?);
+        let conf = format!(
+            "listen: \"{nats_at}\"\nmax_payload: 1MB\njetstream {{ sync_interval: \"2m\" }}\n"
+        );
+        std::fs::write(folder.join("nats.conf"), conf)?;
+        let mut nats = Command::new(&pain.nats_server);
+        nats.arg("-c")
+            .arg(folder.join("nats.conf"))
+            .arg("-sd")
+            .arg(folder.join("log"));
+        let nats = Process::start(nats)?;
+        let url = format!("nats://{nats_at}");
+        let log = loop {
+            match Log::connect(&url, "railbird-bench").await {
+                Ok(log) => break log,
+                Err(_) => sleep(Duration::from_millis(20)).await,
+            }
+        };
+        log.ensure(RACING).await?;
+        log.ensure(ACCOUNTS).await?;
+        let key = ApiKey::generate("bench")?;
+        log.append(key.issued("default", jiff::Timestamp::now().into()))
+            .await?;
+        let mut service = Command::new(&pain.railbird);
+        service.args([
+            "serve",
+            "--nats",
+            &url,
+            "--http",
+            &http.to_string(),
+            "--admin",
+            "127.0.0.1:0",
+        ]);
+        service
+            .args(["--connections-per-key", "20000", "--data"])
+            .arg(folder.join("data"));
+        let service = Process::start(service)?;
+        ready(http).await?;
+        let (stop, stopped) = watch::channel(false);
+        let feeding = tokio::spawn(feed(log, events_per_second, stopped));
+        Ok(Self {
+            nats,
+            service,
+            http,
+            key: key.reveal().to_owned(),
+            stop,
+            feeding,
+        })
+    }
+
+    fn pack(&self, stage: Stage) -> Pack {
+        Pack::new(&[self.http], &self.key, stage)
+    }
+
+    /// Everyone hears the last event, and is judged.
+    async fn end(
+        self,
+        pack: Pack,
+        name: &str,
+        objections: &mut Vec<String>,
+    ) -> anyhow::Result<(Verdict, Feeder)> {
+        self.stop.send_replace(true);
+        let feeder = self.feeding.await?;
+        let verdict = pack.judge(feeder.oracle(), feeder.last(), PATIENCE).await;
+        objections.extend(
+            verdict
+                .objections
+                .iter()
+                .map(|said| format!("{name}: {said}")),
+        );
+        Ok((verdict, feeder))
+    }
+}
+
+/// Says what happens, so many times a second, and at last a quote.
+async fn feed(log: Log, events_per_second: u64, stopped: watch::Receiver<bool>) -> Feeder {
+    let mut feeder = Feeder::new(log);
+    let mut afternoon = Afternoon::new(7, &RACES, RUNNERS);
+    feeder.say_all(afternoon.opening()).await;
+    let mut tick = interval(Duration::from_micros(1_000_000 / events_per_second));
+    while !*stopped.borrow() {
+        tick.tick().await;
+        feeder.say(afternoon.next()).await;
+    }
+    loop {
+        feeder.say(afternoon.next()).await;
+        let oracle = feeder.oracle();
+        let last = oracle.messages.last().expect("something was said");
+        if (last.seq, last.kind, last.nth) == (feeder.last(), ODDS, 0) {
+            return feeder;
+        }
+    }
+}
+
+/// A filter for the `n`th client.
+fn plan(n: usize) -> Plan {
+    let small = |n: usize| u16::try_from(n).expect("few");
+    let follow = match n % 5 {
+        0 | 1 => Follow::All,
+        2 => Follow::Venue(["ST", "HV"][n / 5 % 2]),
+        3 => Follow::Race("ST", 1 + small(n / 5 % 5)),
+        _ => Follow::Horse(Afternoon::horse("HV", 1 + small(n / 5 % 3), 2)),
+    };
+    Plan {
+        follow,
+        heartbeat_ms: 5_000,
+        ..Plan::default()
+    }
+}
+
+async fn cuts(pain: &Pain, size: &Size, objections: &mut Vec<String>) -> anyhow::Result<Value> {
+    let scene = Scene::open(pain, "cuts", size.events_per_second).await?;
+    let mut pack = scene.pack(Stage::Pain);
+    for n in 0..size.cut {
+        pack.join(Plan {
+            cuts: ALL_CUTS,
+            stay_ms: 100..20_000,
+            away_ms: size.away_ms.clone(),
+            ..plan(n)
+        });
+    }
+    sleep(size.cut_for).await;
+    pack.stage(Stage::Calm);
+    // Who has just been cut off stays away for as long as it was to.
+    sleep(Duration::from_millis(size.away_ms.end)).await;
+    let (verdict, feeder) = scene.end(pack, "cuts", objections).await?;
+    let tally = verdict.tally;
+    Ok(json!({
+        "clients": tally.clients, "events": feeder.last(), "messages": tally.messages, "connections": tally.connections,
+        "resumed": tally.resumed, "not_recovered": tally.not_recovered, "repeated": tally.repeated, "objections": verdict.objections.len(),
+    }))
+}
+
+async fn slow_clients(
+    pain: &Pain,
+    size: &Size,
+    slow: usize,
+    run: u32,
+    objections: &mut Vec<String>,
+) -> anyhow::Result<Value> {
+    let name = format!("slow-{slow}-{run}");
+    let scene = Scene::open(pain, &name, size.events_per_second).await?;
+    let mut pack = scene.pack(Stage::Calm);
+    for n in 0..size.clients {
+        // The slow follow everything.
+        let plan = if n < slow {
+            Plan {
+                stalls: true,
+                heartbeat_ms: 5_000,
+                ..Plan::default()
+            }
+        } else {
+            plan(n)
+        };
+        pack.join(plan);
+    }
+    if !pack.back_since(&vec![0; size.clients], PATIENCE).await {
+        bail!("{name}: the clients did not connect");
+    }
+    let before = resident_kib(scene.service.id())?;
+    let begun = Instant::now();
+    pack.stage(Stage::Pain);
+    sleep(size.slow_for).await;
+    let after = resident_kib(scene.service.id())?;
+    let ended = Instant::now();
+    pack.stage(Stage::Calm);
+    let world_begun = pack.world.begun;
+    let (verdict, feeder) = scene.end(pack, &name, objections).await?;
+    let mut latencies = Vec::new();
+    for record in verdict.records.iter().filter(|record| !record.plan.stalls) {
+        for (at, what) in &record.entries {
+            let What::Message(number) = what else {
+                continue;
+            };
+            let Some(expected) = verdict.judge.expected(*number) else {
+                continue;
+            };
+            let Some(sent) = feeder.sent_at.get(&expected.seq) else {
+                continue;
+            };
+            let arrived = world_begun + Duration::from_micros(*at);
+            // A snapshot tells of what was said before.
+            if *sent >= begun && arrived <= ended {
+                latencies.push(arrived.saturating_duration_since(*sent).as_micros());
+            }
+        }
+    }
+    latencies.sort_unstable();
+    let at = |percent: usize| {
+        latencies
+            .get((latencies.len() * percent / 100).min(latencies.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or(0)
+    };
+    Ok(json!({
+        "slow": slow, "clients": size.clients, "messages": latencies.len(), "p50_us": at(50), "p99_us": at(99),
+        "resident_before_kib": before, "resident_after_kib": after, "conflated": verdict.tally.conflated,
+        "objections": verdict.objections.len(),
+    }))
+}
+
+async fn restarts(pain: &Pain, size: &Size, objections: &mut Vec<String>) -> anyhow::Result<Value> {
+    let mut scene = Scene::open(pain, "restart", size.events_per_second).await?;
+    let mut pack = scene.pack(Stage::Calm);
+    for n in 0..size.clients {
+        pack.join(plan(n));
+    }
+    if !pack.back_since(&vec![0; size.clients], PATIENCE).await {
+        bail!("restart: the clients did not connect");
+    }
+    let mut seconds = serde_json::Map::new();
+    for (name, orderly) in [("stopped", true), ("killed", false)] {
+        let before = pack.connections();
+        let begun = Instant::now();
+        scene.service.end(orderly)?;
+        scene.service.start_again()?;
+        ready(scene.http).await?;
+        let ready = begun.elapsed();
+        if !pack.back_since(&before, PATIENCE).await {
+            objections.push(format!("restart: not all were back, {name}"));
+        }
+        seconds.insert(format!("{name}_ready_s"), json!(ready.as_secs_f64()));
+        seconds.insert(
+            format!("{name}_all_back_s"),
+            json!(begun.elapsed().as_secs_f64()),
+        );
+    }
+    let (verdict, _) = scene.end(pack, "restart", objections).await?;
+    let tally = verdict.tally;
+    seconds.extend(json!({ "clients": tally.clients, "resumed": tally.resumed, "not_recovered": tally.not_recovered,
+        "messages": tally.messages, "objections": verdict.objections.len() }).as_object().cloned().unwrap_or_default());
+    Ok(Value::Object(seconds))
+}
+
+async fn nats_restart(
+    pain: &Pain,
+    size: &Size,
+    objections: &mut Vec<String>,
+) -> anyhow::Result<Value> {
+    let mut scene = Scene::open(pain, "nats", size.events_per_second).await?;
+    let mut pack = scene.pack(Stage::Calm);
+    for n in 0..size.clients {
+        pack.join(plan(n));
+    }
+    if !pack.back_since(&vec![0; size.clients], PATIENCE).await {
+        bail!("nats: the clients did not connect");
+    }
+    // By then every thread of the service has looked around.
+    pack.all(PATIENCE, |client| {
+        client.heartbeats.load(std::sync::atomic::Ordering::Relaxed) > 0
+    })
+    .await;
+    let turned = |turns: u64| {
+        move |client: &crate::witness::client::Progress| {
+            client.turns.load(std::sync::atomic::Ordering::Relaxed) >= turns
+        }
+    };
+    let begun = Instant::now();
+    scene.nats.end(false)?;
+    let told_stale = pack.all(PATIENCE, turned(1)).await;
+    let stale = begun.elapsed();
+    let begun = Instant::now();
+    scene.nats.start_again()?;
+    let told_live = pack.all(PATIENCE, turned(2)).await;
+    let live = begun.elapsed();
+    if !told_stale || !told_live {
+        objections.push("nats: not all were told".to_owned());
+    }
+    let (verdict, _) = scene.end(pack, "nats", objections).await?;
+    let tally = verdict.tally;
+    Ok(
+        json!({ "clients": tally.clients, "stale_told_s": stale.as_secs_f64(), "live_told_s": live.as_secs_f64(),
+        "connections": tally.connections, "messages": tally.messages, "objections": verdict.objections.len() }),
+    )
+}
+
+fn free_address() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+async fn ready(http: SocketAddr) -> anyhow::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        if timeout(Duration::from_secs(1), is_ready(http))
+            .await
+            .is_ok_and(|ready| ready.unwrap_or(false))
+        {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    bail!("the service was not ready in time")
+}
+
+async fn is_ready(http: SocketAddr) -> std::io::Result<bool> {
+    let mut stream = TcpStream::connect(http).await?;
+    stream
+        .write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .await?;
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).await?;
+    Ok(head.ends_with(b" 200"))
+}
+
+fn resident_kib(pid: u32) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    Ok(line
+        .context("VmRSS")?
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()?)
+}
+
+/// A process that ends with this one.
+#[derive(Debug)]
+struct Process {
+    command: Command,
+    child: Child,
+}
+
+impl Process {
+    fn start(mut command: Command) -> anyhow::Result<Self> {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command.spawn().with_context(|| format!("{command:?}"))?;
+        Ok(Self { command, child })
+    }
+
+    fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGTERM, or kill -9.
+    fn end(&mut self, orderly: bool) -> anyhow::Result<()> {
+        if orderly {
+            Command::new("kill").arg(self.id().to_string()).status()?;
+        } else {
+            self.child.kill()?;
+        }
+        self.child.wait()?;
+        Ok(())
+    }
+
+    fn start_again(&mut self) -> anyhow::Result<()> {
+        self.child = self.command.spawn()?;
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // An error means that it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

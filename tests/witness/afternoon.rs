@@ -1,0 +1,253 @@
+//! [`Afternoon`]: made-up events of some races: odds above all, and everything else that the live channel tells.
+
+use serde_json::{Value, json};
+
+use super::chance::Chance;
+
+pub(crate) const DATE: &str = "2026-10-03";
+
+/// Where a race is on its way.
+#[derive(Debug, Clone)]
+struct Race {
+    venue: &'static str,
+    number: u16,
+    withdrawn: Option<u16>,
+    status: &'static str,
+    revision: u32,
+    over: bool,
+}
+
+/// What happens in some races.
+#[derive(Debug)]
+pub(crate) struct Afternoon {
+    chance: Chance,
+    races: Vec<Race>,
+    runners: u16,
+    events: u64,
+}
+
+impl Afternoon {
+    pub(crate) fn new(seed: u64, races: &[(&'static str, u16)], runners: u16) -> Self {
+        let race = |(venue, number): &(&'static str, u16)| Race {
+            venue,
+            number: *number,
+            withdrawn: None,
+            status: "scheduled",
+            revision: 0,
+            over: false,
+        };
+        Self {
+            chance: Chance::new(seed),
+            races: races.iter().map(race).collect(),
+            runners,
+            events: 0,
+        }
+    }
+
+    /// The horses of a race: none runs in two.
+    pub(crate) fn horse(venue: &str, number: u16, runner: u16) -> String {
+        format!("{venue}_{number}_{runner:02}")
+    }
+
+    /// The cards, and a first price for everyone.
+    pub(crate) fn opening(&mut self) -> Vec<Value> {
+        let mut events = Vec::new();
+        for at in 0..self.races.len() {
+            events.push(self.card(at));
+        }
+        for at in 0..self.races.len() {
+            events.push(self.status(at, "open"));
+            events.push(self.quote(at, self.runners));
+        }
+        events
+    }
+
+    /// What happens next.
+    pub(crate) fn next(&mut self) -> Value {
+        let running: Vec<usize> = (0..self.races.len())
+            .filter(|at| !self.races[*at].over)
+            .collect();
+        let at = *self.chance.of(&running);
+        match self.chance.within(&(0..100)) {
+            0..3 => self.withdraw_or_reinstate(at),
+            3 => self.rider(at),
+            4 => self.toggle(at),
+            5 => self.card(at),
+            6 => self.stale_quote(at),
+            7 => self.suspended(at),
+            _ => {
+                let runners = self.chance.within(&(1..u64::from(self.runners) + 1));
+                self.quote(at, u16::try_from(runners).expect("few"))
+            }
+        }
+    }
+
+    /// A race runs and is decided; odds of it are quoted no more.
+    pub(crate) fn finish(&mut self, at: usize) -> Vec<Value> {
+        self.races[at].over = true;
+        vec![
+            self.status(at, "off"),
+            self.status(at, "finished"),
+            self.result(at, "provisional"),
+            self.void(at),
+            self.result(at, "official"),
+        ]
+    }
+
+    fn event(&mut self, at: usize, kind: &str, more: Value) -> Value {
+        self.events += 1;
+        // Long ago, so that no clock of a log is before it.
+        let start: jiff::Timestamp = "2026-10-03T04:00:00Z".parse().expect("a time");
+        let time = start
+            + jiff::SignedDuration::from_millis(i64::try_from(self.events).expect("few") * 10);
+        let race = &self.races[at];
+        let mut data = json!({ "date": DATE, "venue": race.venue, "race_number": race.number });
+        let fields = data.as_object_mut().expect("an object");
+        fields.extend(more.as_object().expect("an object").clone());
+        json!({
+            "specversion": "1.0", "id": uuid::Uuid::now_v7().to_string(), "source": "afternoon",
+            "type": format!("racing.{kind}.v1"), "time": time.to_string(), "data": data,
+        })
+    }
+
+    fn card(&mut self, at: usize) -> Value {
+        let Race { venue, number, .. } = self.races[at];
+        let weight = 110 + self.chance.within(&(0..20));
+        let runners: Vec<Value> = (1..=self.runners)
+            .map(|n| json!({
+                "horse_no": Self::horse(venue, number, n), "horse_name": format!("HORSE {number} {n}"), "number": n,
+                "jockey": format!("J Ockey {n}"), "trainer": "T Rainer", "draw": n, "weight": weight,
+            }))
+            .collect();
+        let card = json!({
+            "race_name": format!("THE {venue} HANDICAP {number}"), "distance": 1200, "class": "4", "going": "GOOD",
+            "off_time": "2026-10-03T13:00:00+08:00", "runners": runners,
+        });
+        // Another card each time, as nobody weighs the same twice.
+        let mut card = card;
+        card["distance"] = json!(1200 + self.events % 400);
+        self.event(at, "race.declared", card)
+    }
+
+    fn price(&mut self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "small")]
+        let tenths = self.chance.within(&(11..999)) as f64;
+        tenths / 10.0
+    }
+
+    /// The first `runners`, or as many from somewhere in the field.
+    fn quote(&mut self, at: usize, runners: u16) -> Value {
+        let Race { venue, number, .. } = self.races[at];
+        let skip = self
+            .chance
+            .within(&(0..u64::from(self.runners - runners) + 1));
+        let skip = u16::try_from(skip).expect("few");
+        let quoted: Vec<Value> = (1 + skip..=runners + skip)
+            .map(|n| {
+                let mut line =
+                    json!({ "horse_no": Self::horse(venue, number, n), "win": self.price() });
+                if self.chance.happens(50) {
+                    line["place"] = json!(self.price());
+                }
+                line
+            })
+            .collect();
+        self.event(at, "odds.quoted", json!({ "runners": quoted }))
+    }
+
+    fn stale_quote(&mut self, at: usize) -> Value {
+        let mut quote = self.quote(at, 1);
+        quote["time"] = json!("2026-10-03T03:00:00Z");
+        quote
+    }
+
+    fn suspended(&mut self, at: usize) -> Value {
+        let mut quote = self.quote(at, 1);
+        let horse = quote["data"]["runners"][0]["horse_no"].clone();
+        quote["data"]["runners"] =
+            json!([{ "horse_no": horse, "win": null, "state": "suspended" }]);
+        quote
+    }
+
+    fn withdraw_or_reinstate(&mut self, at: usize) -> Value {
+        let Race {
+            venue,
+            number,
+            withdrawn,
+            ..
+        } = self.races[at];
+        match withdrawn {
+            Some(runner) => {
+                self.races[at].withdrawn = None;
+                let horse = Self::horse(venue, number, runner);
+                self.event(
+                    at,
+                    "runner.reinstated",
+                    json!({ "horse_no": horse, "reason": "sound again" }),
+                )
+            }
+            None => {
+                let runner = self.chance.within(&(1..u64::from(self.runners) + 1));
+                let runner = u16::try_from(runner).expect("few");
+                self.races[at].withdrawn = Some(runner);
+                let horse = Self::horse(venue, number, runner);
+                self.event(
+                    at,
+                    "runner.withdrawn",
+                    json!({ "horse_no": horse, "reason": "lame" }),
+                )
+            }
+        }
+    }
+
+    fn rider(&mut self, at: usize) -> Value {
+        let Race { venue, number, .. } = self.races[at];
+        let jockey = format!("S Ubstitute {}", self.events);
+        self.event(
+            at,
+            "rider.changed",
+            json!({ "horse_no": Self::horse(venue, number, 1), "jockey": jockey, "weight": 120 }),
+        )
+    }
+
+    fn toggle(&mut self, at: usize) -> Value {
+        let next = if self.races[at].status == "open" {
+            "closed"
+        } else {
+            "open"
+        };
+        self.status(at, next)
+    }
+
+    fn status(&mut self, at: usize, status: &'static str) -> Value {
+        self.races[at].status = status;
+        self.event(at, "race.status_changed", json!({ "status": status }))
+    }
+
+    fn result(&mut self, at: usize, status: &str) -> Value {
+        let Race { venue, number, .. } = self.races[at];
+        self.races[at].revision += 1;
+        let revision = self.races[at].revision;
+        let runners: Vec<Value> = (1..=3)
+            .map(|n| json!({
+                "horse_no": Self::horse(venue, number, n), "horse_name": format!("HORSE {number} {n}"), "position": n,
+                "jockey": "J Ockey", "trainer": "T Rainer", "finish_time": format!("1:09.{:02}", 30 + n),
+            }))
+            .collect();
+        self.event(
+            at,
+            "result.declared",
+            json!({ "revision": revision, "status": status, "runners": runners }),
+        )
+    }
+
+    fn void(&mut self, at: usize) -> Value {
+        self.races[at].revision += 1;
+        let revision = self.races[at].revision;
+        self.event(
+            at,
+            "result.voided",
+            json!({ "revision": revision, "reason": "the wrong course" }),
+        )
+    }
+}

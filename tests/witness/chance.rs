@@ -1,0 +1,35 @@
+//! [`Chance`]: the same numbers for the same seed.
+
+use std::ops::Range;
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+#[derive(Debug, Clone)]
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn within(&mut self, range: &Range<u64>) -> u64 {
+        range.start + self.next() % (range.end - range.start).max(1)
+    }
+
+    pub(crate) fn of<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        let at = self.within(&(0..items.len() as u64));
+        &items[usize::try_from(at).expect("an index")]
+    }
+
+    /// True `percent` times of a hundred.
+    pub(crate) fn happens(&mut self, percent: u64) -> bool {
+        self.within(&(0..100)) < percent
+    }
+}

@@ -1,0 +1,413 @@
+//! [`Oracle`]: what the live channel has to say of a log, worked out from its events and the documents alone.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+pub(crate) const KINDS: [&str; 4] = [
+    "odds_update",
+    "status_update",
+    "runner_update",
+    "result_update",
+];
+pub(crate) const ODDS: usize = 0;
+
+/// A message that there must be.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    pub(crate) seq: u64,
+    /// Which of its event's messages it is, from 0.
+    pub(crate) nth: usize,
+    /// An index of [`KINDS`].
+    pub(crate) kind: usize,
+    /// An index of the oracle's races.
+    pub(crate) race: usize,
+    pub(crate) prev_seq: u64,
+    /// What it says, without `event`, `seq`, `prev_seq` and the clock of the log.
+    fields: Map<String, Value>,
+}
+
+/// What is told of a race.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) venue: String,
+    pub(crate) number: u64,
+    pub(crate) horses: HashSet<String>,
+    /// Where the race stood from which event on.
+    statuses: Vec<(u64, String)>,
+    /// Its odds messages.
+    odds: Vec<usize>,
+}
+
+/// Everything that has to be said.
+#[derive(Debug, Default)]
+pub(crate) struct Oracle {
+    pub(crate) races: Vec<Told>,
+    pub(crate) messages: Vec<Expected>,
+    index: HashMap<(usize, usize, u64), usize>,
+}
+
+/// A race as its events so far make it.
+#[derive(Debug, Default)]
+struct Race {
+    ids: HashSet<String>,
+    card: Option<Value>,
+    riders: BTreeMap<String, (Value, Value)>,
+    withdrawn: BTreeMap<String, Value>,
+    status: Option<String>,
+    reason: String,
+    result: Option<Value>,
+    /// By horse; in the order of their numbers only when they are shown.
+    prices: BTreeMap<String, Price>,
+    board_time: Option<jiff::Timestamp>,
+    told: [u64; 4],
+}
+
+#[derive(Debug, Default, Clone)]
+struct Price {
+    win: Value,
+    place: Value,
+    state: Option<Value>,
+    opening: Value,
+    previous: Value,
+}
+
+impl Oracle {
+    /// What has to be said of these events, by their places in the log.
+    pub(crate) fn of(events: &BTreeMap<u64, Value>) -> Self {
+        let mut oracle = Self::default();
+        let mut keys: HashMap<String, usize> = HashMap::new();
+        let mut races: Vec<Race> = Vec::new();
+        for (seq, event) in events {
+            let data = &event["data"];
+            let key = format!("{} {} {}", data["date"], data["venue"], data["race_number"]);
+            let at = *keys.entry(key).or_insert_with(|| {
+                races.push(Race::default());
+                oracle.races.push(Told {
+                    venue: text(&data["venue"]),
+                    number: data["race_number"].as_u64().expect("a number"),
+                    ..Told::default()
+                });
+                races.len() - 1
+            });
+            let race = &mut races[at];
+            let due = race.take(event);
+            let told = &mut oracle.races[at];
+            told.horses.extend(race.horses());
+            let status = race.status();
+            if told.statuses.last().is_none_or(|(_, last)| *last != status) {
+                told.statuses.push((*seq, status));
+            }
+            for (nth, kind) in due.into_iter().enumerate() {
+                let index = oracle.messages.len();
+                oracle.messages.push(Expected {
+                    seq: *seq,
+                    nth,
+                    kind,
+                    race: at,
+                    prev_seq: std::mem::replace(&mut race.told[kind], *seq),
+                    fields: race.fields(kind, event),
+                });
+                oracle.index.insert((at, kind, *seq), index);
+                if kind == ODDS {
+                    told.odds.push(index);
+                }
+            }
+        }
+        oracle
+    }
+
+    /// The race that a message is about.
+    pub(crate) fn race(&self, message: &Value) -> Option<usize> {
+        let venue = message["venue_code"].as_str()?;
+        let number = message["race_number"].as_u64()?;
+        self.races
+            .iter()
+            .position(|race| race.venue == venue && race.number == number)
+    }
+
+    /// The message of this kind about this race, made of the event at this place.
+    pub(crate) fn find(&self, race: usize, kind: usize, seq: u64) -> Option<usize> {
+        self.index.get(&(race, kind, seq)).copied()
+    }
+
+    /// The race's board after everything up to a place, if the race was open then.
+    pub(crate) fn image(&self, race: usize, at: u64) -> Option<usize> {
+        let told = &self.races[race];
+        let behind = told
+            .odds
+            .partition_point(|index| self.messages[*index].seq <= at);
+        let over = ["finished", "result", "abandoned"].contains(&self.status(race, at));
+        (behind > 0 && !over).then(|| told.odds[behind - 1])
+    }
+
+    fn status(&self, race: usize, at: u64) -> &str {
+        let statuses = &self.races[race].statuses;
+        let behind = statuses.partition_point(|(seq, _)| *seq <= at);
+        &statuses[behind.max(1) - 1].1
+    }
+
+    /// Says what of a message is not as it has to be. An image that was made later may tell of a later status: at `made_at`
+    /// it stood as it says, or at any place behind its own if that is not known.
+    pub(crate) fn compare(&self, index: usize, message: &Value, made_at: MadeAt) -> Option<String> {
+        let expected = &self.messages[index];
+        for (name, value) in &expected.fields {
+            if name == "status" && expected.kind == ODDS {
+                continue;
+            }
+            if name == "placed" {
+                let placed = message["runners"].as_array().into_iter().flatten();
+                let placed: Vec<Value> = placed.map(|runner| runner["horse_no"].clone()).collect();
+                if *value != Value::Array(placed) {
+                    return Some(format!("placed are {}, not {value}", message["runners"]));
+                }
+            } else if message[name] != *value {
+                return Some(format!("{name} is {}, not {value}", message[name]));
+            }
+        }
+        if expected.kind != ODDS {
+            return None;
+        }
+        let said = message["status"].as_str().unwrap_or_default();
+        let right = match made_at {
+            MadeAt::Once => self.status(expected.race, expected.seq) == said,
+            MadeAt::Place(at) => self.status(expected.race, at) == said,
+            MadeAt::Later => {
+                let later = self.races[expected.race].statuses.iter();
+                self.status(expected.race, expected.seq) == said
+                    || later
+                        .filter(|(seq, _)| *seq > expected.seq)
+                        .any(|(_, status)| status == said)
+            }
+        };
+        (!right).then(|| format!("the status is {said}, {made_at:?}"))
+    }
+}
+
+/// When an image was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MadeAt {
+    /// With its event.
+    Once,
+    /// When the log was read up to here.
+    Place(u64),
+    /// At some time behind its event.
+    Later,
+}
+
+impl Race {
+    /// Takes in an event, and says which kinds of messages are due, in their order.
+    fn take(&mut self, event: &Value) -> Vec<usize> {
+        const STATUS: usize = 1;
+        const RUNNER: usize = 2;
+        const RESULT: usize = 3;
+        if !self.ids.insert(text(&event["id"])) {
+            return Vec::new();
+        }
+        let (data, before) = (&event["data"], (self.status(), self.reason.clone()));
+        let horse = data["horse_no"].as_str().unwrap_or_default().to_owned();
+        let reason = data.get("reason").cloned().unwrap_or_else(|| json!(""));
+        let mut due = Vec::new();
+        let mut in_image = false;
+        match event["type"].as_str().expect("a type") {
+            "racing.odds.quoted.v1" => {
+                return if self.quote(event) {
+                    vec![ODDS]
+                } else {
+                    Vec::new()
+                };
+            }
+            "racing.race.declared.v1" => {
+                if self.card.as_ref() == Some(data) {
+                    return Vec::new();
+                }
+                self.card = Some(data.clone());
+                self.riders.clear();
+                in_image = true;
+            }
+            "racing.runner.withdrawn.v1" => {
+                if self.withdrawn.insert(horse, reason.clone()) == Some(reason) {
+                    return Vec::new();
+                }
+                due.push(RUNNER);
+                in_image = true;
+            }
+            "racing.runner.reinstated.v1" => {
+                if self.withdrawn.remove(&horse).is_none() {
+                    return Vec::new();
+                }
+                due.push(RUNNER);
+                in_image = true;
+            }
+            "racing.rider.changed.v1" => {
+                let rider = (data["jockey"].clone(), data["weight"].clone());
+                if self.riders.insert(horse, rider.clone()) == Some(rider) {
+                    return Vec::new();
+                }
+                due.push(RUNNER);
+            }
+            "racing.race.status_changed.v1" => {
+                self.status = Some(text(&data["status"]));
+                self.reason = text(&reason);
+            }
+            "racing.result.declared.v1" | "racing.result.voided.v1" => {
+                let revision = |result: &Value| result["revision"].as_u64().expect("a revision");
+                if self
+                    .result
+                    .as_ref()
+                    .is_some_and(|result| revision(data) < revision(result))
+                {
+                    return Vec::new();
+                }
+                self.result = Some(data.clone());
+                due.push(RESULT);
+            }
+            other => panic!("{other} is not among what the oracle knows"),
+        }
+        if before != (self.status(), self.reason.clone()) {
+            due.push(STATUS);
+        }
+        if in_image && !self.prices.is_empty() {
+            due.push(ODDS);
+        }
+        due
+    }
+
+    /// Whether the quote is what the board shows now.
+    fn quote(&mut self, event: &Value) -> bool {
+        let time = event["time"]
+            .as_str()
+            .expect("a time")
+            .parse()
+            .expect("a time");
+        if self.board_time.is_some_and(|shown| time < shown) {
+            return false;
+        }
+        self.board_time = Some(time);
+        for line in event["data"]["runners"].as_array().expect("runners") {
+            let price = self.prices.entry(text(&line["horse_no"])).or_default();
+            if line["win"] != price.win {
+                if !price.win.is_null() {
+                    price.previous = price.win.clone();
+                }
+                price.win = line["win"].clone();
+            }
+            if price.opening.is_null() {
+                price.opening = line["win"].clone();
+            }
+            if !line["place"].is_null() || line["win"].is_null() {
+                price.place = line["place"].clone();
+            }
+            price.state = line.get("state").cloned();
+        }
+        true
+    }
+
+    fn status(&self) -> String {
+        let said = self.status.as_deref();
+        match &self.result {
+            Some(result) if result.get("runners").is_some() => "result",
+            Some(_) => said.unwrap_or("abandoned"),
+            None => said.unwrap_or("scheduled"),
+        }
+        .to_owned()
+    }
+
+    fn horses(&self) -> Vec<String> {
+        let card = self
+            .card
+            .iter()
+            .flat_map(|card| card["runners"].as_array().expect("runners"));
+        card.map(|runner| text(&runner["horse_no"]))
+            .chain(self.prices.keys().cloned())
+            .collect()
+    }
+
+    fn on_card(&self, horse: &str) -> Value {
+        let card = self
+            .card
+            .iter()
+            .flat_map(|card| card["runners"].as_array().expect("runners"));
+        let mut card = card.filter(|runner| runner["horse_no"] == horse);
+        card.next()
+            .cloned()
+            .unwrap_or_else(|| json!({ "horse_name": "", "number": 0, "jockey": "", "weight": 0 }))
+    }
+
+    /// What a message of a kind says right after an event.
+    fn fields(&self, kind: usize, event: &Value) -> Map<String, Value> {
+        let data = &event["data"];
+        let fields = match KINDS[kind] {
+            "odds_update" => json!({ "runners": self.board() }),
+            "status_update" => {
+                json!({ "status": self.status(), "reason": self.reason, "timestamp": event["time"] })
+            }
+            "runner_update" => {
+                let horse = text(&data["horse_no"]);
+                let line = self.on_card(&horse);
+                let rider = self.riders.get(&horse);
+                let change = event["type"]
+                    .as_str()
+                    .expect("a type")
+                    .split('.')
+                    .nth(2)
+                    .expect("a name");
+                json!({
+                    "change": if change == "changed" { "rider_changed" } else { change },
+                    "horse_no": horse, "horse_name": line["horse_name"], "number": line["number"],
+                    "jockey": rider.map_or(&line["jockey"], |rider| &rider.0),
+                    "weight": rider.map_or(&line["weight"], |rider| &rider.1),
+                    "reason": data.get("reason").cloned().unwrap_or_else(|| json!("")), "timestamp": event["time"],
+                })
+            }
+            _ => json!({
+                "placed": data["runners"].as_array().into_iter().flatten().map(|r| r["horse_no"].clone()).collect::<Vec<_>>(),
+                "status": data.get("status").cloned().unwrap_or_else(|| json!("void")), "revision": data["revision"],
+                "reason": data.get("reason").cloned().unwrap_or_else(|| json!("")), "timestamp": event["time"],
+            }),
+        };
+        let mut fields = fields.as_object().expect("an object").clone();
+        for (name, of) in [
+            ("date", "date"),
+            ("venue_code", "venue"),
+            ("race_number", "race_number"),
+        ] {
+            fields.insert(name.to_owned(), data[of].clone());
+        }
+        fields
+    }
+
+    fn board(&self) -> Vec<Value> {
+        let mut lines: Vec<Value> = self
+            .prices
+            .iter()
+            .map(|(horse, price)| self.line(horse, price))
+            .collect();
+        lines.sort_by_key(|line| line["number"].as_u64());
+        lines
+    }
+
+    fn line(&self, horse: &str, price: &Price) -> Value {
+        let card = self.on_card(horse);
+        let scratched = self.withdrawn.contains_key(horse);
+        let mut line = json!({
+            "horse_no": horse, "number": card["number"], "horse_name": card["horse_name"],
+            "win": if scratched { &Value::Null } else { &price.win },
+            "place": if scratched { &Value::Null } else { &price.place },
+            "opening": price.opening, "previous": price.previous,
+        });
+        let state = if scratched {
+            Some(json!("scratched"))
+        } else {
+            price.state.clone()
+        };
+        if let Some(state) = state {
+            line["state"] = state;
+        }
+        line
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
