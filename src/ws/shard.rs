@@ -220,32 +220,31 @@ impl Shard {
         Poll::Pending
     }
 
-    /// Tells what is new to those whom it concerns.
+    /// Tells what is new to those whom it concerns: one batch, so that whatever else there is to do has its turn.
     async fn tell(&self, news: &mut watch::Receiver<Position>) {
-        loop {
-            news.mark_unchanged();
-            let told = self.told.get();
-            let tail = self.shared.feed.tail(told.place, BATCH_MESSAGES_MAX);
-            let Some(tail) = tail.filter(|tail| tail.position.generation == told.generation) else {
-                let position = self.shared.feed.position();
-                self.tell_all_anew(told).await;
-                self.told.set(Told::from(&position));
-                continue;
-            };
-            let batch = Batch::new(told, tail.messages);
-            self.deliver(&batch).await;
-            let all = batch.end() == tail.position.head;
-            self.told.set(Told {
-                generation: told.generation,
-                place: batch.end(),
-                seq: match batch.messages.last() {
-                    Some(last) if !all => last.seq - 1,
-                    _ => tail.position.seq,
-                },
-            });
-            if all {
-                return;
-            }
+        news.mark_unchanged();
+        let told = self.told.get();
+        let tail = self.shared.feed.tail(told.place, BATCH_MESSAGES_MAX);
+        let Some(tail) = tail.filter(|tail| tail.position.generation == told.generation) else {
+            let position = self.shared.feed.position();
+            self.tell_all_anew(told).await;
+            self.told.set(Told::from(&position));
+            news.mark_changed();
+            return;
+        };
+        let batch = Batch::new(told, tail.messages);
+        self.deliver(&batch).await;
+        let all = batch.end() == tail.position.head;
+        self.told.set(Told {
+            generation: told.generation,
+            place: batch.end(),
+            seq: match batch.messages.last() {
+                Some(last) if !all => last.seq - 1,
+                _ => tail.position.seq,
+            },
+        });
+        if !all {
+            news.mark_changed();
         }
     }
 
