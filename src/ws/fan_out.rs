@@ -18,8 +18,9 @@ use crate::metrics::LiveMetrics;
 use crate::projector::Status;
 use crate::shutdown::Shutdown;
 
-/// Threads that write to clients. More than the cores would only take turns.
-const SHARDS_MAX: usize = 16;
+/// Threads that write to clients, each to some of them. A turn of one is so much shorter.
+const SHARDS_PER_CORE: usize = 4;
+const SHARDS_MAX: usize = 64;
 
 /// How long clients may take to hear that the service stops.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,7 +55,7 @@ pub struct FanOut {
 }
 
 impl FanOut {
-    /// Starts a shard for each core. They end when the service does, and their last client has left.
+    /// Starts the shards, of which half as many as there are cores write at a time. They end when the service does, and their last client has left.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -63,16 +64,16 @@ impl FanOut {
         clients_max: usize,
         clients_per_key_max: usize,
     ) -> anyhow::Result<Self> {
-        let count = thread::available_parallelism()
-            .map_or(1, usize::from)
-            .min(SHARDS_MAX);
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let count = (cores * SHARDS_PER_CORE).min(SHARDS_MAX);
+        let turns = Arc::new(Semaphore::new((cores / 2).max(1)));
         let mut shards = Vec::with_capacity(count);
         for n in 0..count {
             // Bounded by the places that there are.
             let (send, arrivals) = mpsc::unbounded_channel();
-            let channel = channel.clone();
+            let (channel, turns) = (channel.clone(), Arc::clone(&turns));
             let run = move || {
-                if let Err(error) = shard::run(channel, arrivals) {
+                if let Err(error) = shard::run(channel, arrivals, turns) {
                     tracing::error!(%error, "a thread of the live channel ended");
                 }
             };

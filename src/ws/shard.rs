@@ -3,6 +3,9 @@
 //! What the feed tells is written to one client after the other, all that is new in one system call each. While that
 //! goes on, more comes in; so the busier it is, the more goes into a call. The clients of a shard share no lock with those of
 //! another, and HTTP has its own threads.
+//!
+//! There are more shards than cores, and they take turns: so a shard's work is short, whatever comes while others work goes
+//! out with its next turn, and half of the machine is left to all else.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -17,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use events::RaceKey;
 use slab::Slab;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
@@ -53,6 +56,7 @@ struct Shard {
     timers: RefCell<BinaryHeap<Reverse<(Instant, usize)>>>,
     health: RefCell<Health>,
     told: Cell<Told>,
+    turns: Arc<Semaphore>,
 }
 
 struct Followers {
@@ -64,7 +68,11 @@ struct Followers {
 ///
 /// # Errors
 /// The system gives no event queue.
-pub(super) fn run(channel: Channel, arrivals: mpsc::UnboundedReceiver<Arrival>) -> io::Result<()> {
+pub(super) fn run(
+    channel: Channel,
+    arrivals: mpsc::UnboundedReceiver<Arrival>,
+    turns: Arc<Semaphore>,
+) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -75,6 +83,7 @@ pub(super) fn run(channel: Channel, arrivals: mpsc::UnboundedReceiver<Arrival>) 
     let shard = Rc::new(Shard {
         health: RefCell::new(Health::new(&channel)),
         told: Cell::new(Told::from(&channel.feed.position())),
+        turns,
         channel,
         shared,
         clients: RefCell::default(),
@@ -98,7 +107,7 @@ impl Shard {
                     Some(arrival) => self.admit(arrival),
                     None => break,
                 },
-                changed = news.changed() => match changed {
+                changed = news.changed(), if !self.clients.borrow().is_empty() => match changed {
                     Ok(()) => self.tell(&mut news).await,
                     Err(_) => break,
                 },
@@ -124,6 +133,9 @@ impl Shard {
 
     fn admit(self: &Rc<Self>, arrival: Arrival) {
         let now = Instant::now();
+        if self.clients.borrow().is_empty() {
+            self.told.set(Told::from(&self.shared.feed.position()));
+        }
         let Arrival {
             stream,
             read_ahead,
@@ -222,6 +234,8 @@ impl Shard {
 
     /// Tells what is new to those whom it concerns: one batch, so that whatever else there is to do has its turn.
     async fn tell(&self, news: &mut watch::Receiver<Position>) {
+        // Nobody closes it; an error would mean that all may work at once.
+        let _turn = self.turns.acquire().await;
         news.mark_unchanged();
         let told = self.told.get();
         let tail = self.shared.feed.tail(told.place, BATCH_MESSAGES_MAX);
