@@ -20,6 +20,9 @@ const MESSAGES_PER_SECOND: f64 = 20.0;
 const BYTES_AT_ONCE: f64 = 256.0 * 1024.0;
 const BYTES_PER_SECOND: f64 = 64.0 * 1024.0;
 
+/// So much of a wrong word is repeated in the answer.
+const REPEATED_CHARS_MAX: usize = 40;
+
 const PROTOCOL_UNSUPPORTED: u16 = 1003;
 const PROTOCOL_POLICY: u16 = 1008;
 
@@ -250,9 +253,12 @@ fn understand(message: Value) -> Result<(Op, Request), Refused> {
                 .to_owned(),
         });
     };
-    let op = Op::parse(name).ok_or_else(|| Refused {
-        error: "unknown_op",
-        message: format!("op is subscribe, unsubscribe, resync or ping, not {name:?}"),
+    let op = Op::parse(name).ok_or_else(|| {
+        let name: String = name.chars().take(REPEATED_CHARS_MAX).collect();
+        Refused {
+            error: "unknown_op",
+            message: format!("op is subscribe, unsubscribe, resync or ping, not {name:?}"),
+        }
     })?;
     let request = serde_json::from_value(message).map_err(|e| Refused::parameter(e.to_string()))?;
     Ok((op, request))
