@@ -10,31 +10,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::support::*;
-use crate::witness::afternoon::Afternoon;
+use crate::witness::afternoon::{Afternoon, RACES};
 use crate::witness::client::{Cut, Follow, Plan, Progress, Stage, What};
 use crate::witness::feeder::Feeder;
 use crate::witness::oracle::ODDS;
 use crate::witness::pack::{Pack, Verdict};
 
-const RACES: [(&str, u16); 8] = [
-    ("ST", 1),
-    ("ST", 2),
-    ("ST", 3),
-    ("ST", 4),
-    ("ST", 5),
-    ("HV", 1),
-    ("HV", 2),
-    ("HV", 3),
-];
 const RUNNERS: u16 = 8;
 const CLIENTS: usize = 100;
-const ALL_CUTS: &[Cut] = &[
-    Cut::Reset,
-    Cut::Drop,
-    Cut::Close,
-    Cut::Deaf,
-    Cut::DeafAndReset,
-];
 
 /// A filter for the `n`th client: all sorts of them.
 fn plan(n: usize) -> Plan {
@@ -129,7 +112,7 @@ async fn clients_that_are_cut_off_at_random_miss_nothing() {
     let mut pack = Pack::new(&[railbird.http], &railbird.key, Stage::Pain);
     for n in 0..CLIENTS {
         pack.join(Plan {
-            cuts: ALL_CUTS,
+            cuts: Cut::ALL,
             ..plan(n)
         });
     }

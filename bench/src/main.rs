@@ -2,7 +2,6 @@
 
 mod fanout;
 mod pain;
-mod rng;
 mod season;
 #[path = "../../tests/witness/mod.rs"]
 mod witness;

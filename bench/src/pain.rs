@@ -17,30 +17,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 
-use crate::witness::afternoon::Afternoon;
+use crate::witness::afternoon::{Afternoon, RACES};
 use crate::witness::client::{Cut, Follow, Plan, Stage, What};
 use crate::witness::feeder::Feeder;
 use crate::witness::oracle::ODDS;
 use crate::witness::pack::{Pack, Verdict};
 
-const RACES: [(&str, u16); 8] = [
-    ("ST", 1),
-    ("ST", 2),
-    ("ST", 3),
-    ("ST", 4),
-    ("ST", 5),
-    ("HV", 1),
-    ("HV", 2),
-    ("HV", 3),
-];
 const RUNNERS: u16 = 12;
-const ALL_CUTS: &[Cut] = &[
-    Cut::Reset,
-    Cut::Drop,
-    Cut::Close,
-    Cut::Deaf,
-    Cut::DeafAndReset,
-];
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What is measured, and with what.
@@ -238,7 +221,7 @@ async fn cuts(pain: &Pain, size: &Size, objections: &mut Vec<String>) -> anyhow:
     let mut pack = scene.pack(Stage::Pain);
     for n in 0..size.cut {
         pack.join(Plan {
-            cuts: ALL_CUTS,
+            cuts: Cut::ALL,
             stay_ms: 100..20_000,
             away_ms: size.away_ms.clone(),
             ..plan(n)

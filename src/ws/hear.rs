@@ -237,8 +237,7 @@ impl Session {
             id,
             seq: self.through(),
             server_time: super::now(),
-            recovered: resumed.map(|resumed| resumed.is_ok()),
-            reason: resumed.and_then(Result::err).map(NotRecovered::as_str),
+            resumed: resumed.into(),
             in_force: wishes.in_force(),
         });
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::filter::{Filter, Follows, Kinds};
-use crate::feed::{Message, Topic};
+use crate::feed::{Message, NotRecovered, Topic};
 
 /// How far apart odds may be asked for.
 pub(super) const CONFLATE_MS: RangeInclusive<u64> = 0..=60_000;
@@ -66,14 +66,19 @@ impl Wishes {
         }
     }
 
+    /// Whether messages of a kind about a race are to be sent.
+    pub(super) fn want(&self, topic: &Topic, kind: LiveKind) -> bool {
+        self.kinds.contains(kind) && self.filter.passes(topic)
+    }
+
     /// Whether a message is to be sent.
-    pub(super) fn want(&self, message: &Message) -> bool {
-        self.kinds.contains(message.kind) && self.filter.passes(&message.topic)
+    pub(super) fn want_message(&self, message: &Message) -> bool {
+        self.want(&message.topic, message.kind)
     }
 
     /// Whether the odds of a race are to be sent.
     pub(super) fn want_odds_of(&self, topic: &Topic) -> bool {
-        self.kinds.contains(LiveKind::Odds) && self.filter.passes(topic)
+        self.want(topic, LiveKind::Odds)
     }
 
     /// Takes in the parts of a request that may be left out.
@@ -224,6 +229,27 @@ impl Op {
 /// Why a resume did not work: the words of [`NotRecovered`](crate::feed::NotRecovered).
 const NOT_RECOVERED: [&str; 3] = ["other_epoch", "too_far_behind", "ahead"];
 
+/// What became of a resume, where one was asked for.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Resumed {
+    /// Whether a resume that was asked for worked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovered: Option<bool>,
+    /// Why it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = NOT_RECOVERED))]
+    reason: Option<&'static str>,
+}
+
+impl From<Option<Result<(), NotRecovered>>> for Resumed {
+    fn from(resumed: Option<Result<(), NotRecovered>>) -> Self {
+        Self {
+            recovered: resumed.map(|resumed| resumed.is_ok()),
+            reason: resumed.and_then(Result::err).map(NotRecovered::as_str),
+        }
+    }
+}
+
 /// What the service says of itself and of the connection.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -237,13 +263,8 @@ pub(super) enum Said<'a> {
         /// RFC 3339, to the microsecond.
         #[schemars(extend("format" = "date-time"))]
         server_time: String,
-        /// Whether a resume that was asked for worked.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        recovered: Option<bool>,
-        /// Why it did not.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(extend("enum" = NOT_RECOVERED))]
-        reason: Option<&'a str>,
+        #[serde(flatten)]
+        resumed: Resumed,
         #[serde(flatten)]
         in_force: InForce<'a>,
     },
@@ -283,13 +304,8 @@ pub(super) enum Said<'a> {
         /// RFC 3339, to the microsecond.
         #[schemars(extend("format" = "date-time"))]
         server_time: String,
-        /// Whether a resume that was asked for worked.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        recovered: Option<bool>,
-        /// Why it did not.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(extend("enum" = NOT_RECOVERED))]
-        reason: Option<&'a str>,
+        #[serde(flatten)]
+        resumed: Resumed,
         #[serde(flatten)]
         in_force: InForce<'a>,
     },

@@ -192,8 +192,7 @@ impl Session {
             seq: position.seq,
             epoch: &position.epoch,
             server_time: super::now(),
-            recovered: resumed.map(|resumed| resumed.is_ok()),
-            reason: resumed.and_then(Result::err).map(NotRecovered::as_str),
+            resumed: resumed.into(),
             in_force: wishes.in_force(),
         });
         if !matches!(resumed, Some(Ok(()))) {
@@ -247,7 +246,10 @@ impl Session {
                 .feed
                 .snapshots(|topic| self.wishes.want_odds_of(topic));
         };
-        let wanted = tail.messages.iter().filter(|message| before.want(message));
+        let wanted = tail
+            .messages
+            .iter()
+            .filter(|message| before.want_message(message));
         self.queue_all(wanted.map(|message| message.frame.clone()).collect());
         self.caught_up(&snapshots.position);
         snapshots

@@ -16,15 +16,7 @@ fn stand_for(messages: &[Value]) -> u64 {
 }
 
 async fn with_races() -> (Nats, Railbird) {
-    let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
-    nats.publish([
-        odds("ST", 1, &second(0), &[2.0]),
-        odds("ST", 2, &second(0), &[2.0]),
-    ])
-    .await;
-    railbird.until_told(2).await;
-    (nats, railbird)
+    super::with_odds(&[("ST", 1), ("ST", 2)]).await
 }
 
 #[tokio::test]

@@ -12,6 +12,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::support::*;
+
+/// A service that has told the first odds of some races.
+async fn with_odds(races: &[(&str, u16)]) -> (Nats, Railbird) {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let quotes = races
+        .iter()
+        .map(|(venue, race)| odds(venue, *race, &second(0), &[2.0]));
+    let seq = nats.publish(quotes).await;
+    railbird.until_told(seq).await;
+    (nats, railbird)
+}
+
 /// Date, venue code and number.
 type Race = (String, String, u64);
 

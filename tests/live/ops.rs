@@ -8,16 +8,7 @@ use crate::support::*;
 const OPENING: &str = "events=odds_update,status_update&conflate_ms=0&heartbeat_ms=60000";
 
 async fn with_races() -> (Nats, Railbird) {
-    let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
-    nats.publish([
-        odds("ST", 1, &second(0), &[2.0]),
-        odds("ST", 2, &second(0), &[2.0]),
-        odds("HV", 1, &second(0), &[2.0]),
-    ])
-    .await;
-    railbird.until_told(3).await;
-    (nats, railbird)
+    super::with_odds(&[("ST", 1), ("ST", 2), ("HV", 1)]).await
 }
 
 #[tokio::test]

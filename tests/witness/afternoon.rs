@@ -4,6 +4,18 @@ use serde_json::{Value, json};
 
 use super::chance::Chance;
 
+/// Five races at one venue, and three at another.
+pub(crate) const RACES: [(&str, u16); 8] = [
+    ("ST", 1),
+    ("ST", 2),
+    ("ST", 3),
+    ("ST", 4),
+    ("ST", 5),
+    ("HV", 1),
+    ("HV", 2),
+    ("HV", 3),
+];
+
 pub(crate) const DATE: &str = "2026-10-03";
 
 /// Where a race is on its way.

@@ -19,13 +19,25 @@ impl Chance {
         z ^ (z >> 31)
     }
 
+    /// From 0 up to, but without, `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
     pub(crate) fn within(&mut self, range: &Range<u64>) -> u64 {
-        range.start + self.next() % (range.end - range.start).max(1)
+        range.start + self.below((range.end - range.start).max(1))
     }
 
     pub(crate) fn of<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         let at = self.within(&(0..items.len() as u64));
         &items[usize::try_from(at).expect("an index")]
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            let other = self.below(at as u64 + 1);
+            items.swap(at, usize::try_from(other).expect("an index"));
+        }
     }
 
     /// True `percent` times of a hundred.

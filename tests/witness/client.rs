@@ -94,6 +94,16 @@ pub(crate) enum Cut {
     DeafAndReset,
 }
 
+impl Cut {
+    pub(crate) const ALL: &'static [Self] = &[
+        Self::Reset,
+        Self::Drop,
+        Self::Close,
+        Self::Deaf,
+        Self::DeafAndReset,
+    ];
+}
+
 /// What a client asks for, and what it suffers.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {

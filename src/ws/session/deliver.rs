@@ -85,7 +85,7 @@ impl Session {
     ) -> io::Result<()> {
         scratch.clear();
         for (at, message) in messages.iter().enumerate() {
-            if self.wishes.want(message) {
+            if self.wishes.want_message(message) {
                 scratch.frames.push(message.frame.clone());
                 scratch.places.push(at);
             }
@@ -121,7 +121,7 @@ impl Session {
         let wanted = batch
             .messages
             .iter()
-            .filter(|message| self.wishes.want(message));
+            .filter(|message| self.wishes.want_message(message));
         let (mut any, mut at_once) = (false, false);
         for message in wanted {
             (any, at_once) = (true, at_once || message.kind != LiveKind::Odds);
@@ -224,7 +224,7 @@ impl Session {
     /// Moves on to the latest images.
     fn conflated(&mut self, by: ConflatedBy, now: Instant) -> io::Result<()> {
         let wishes = &self.wishes;
-        let wants = |topic: &_, kind| wishes.kinds.contains(kind) && wishes.filter.passes(topic);
+        let wants = |topic: &_, kind| wishes.want(topic, kind);
         let Some((frames, position)) = self.shared.feed.conflated(self.place, by, wants) else {
             self.begin_anew(FAR_BEHIND);
             return Ok(());
