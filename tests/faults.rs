@@ -118,7 +118,15 @@ async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_says_so() {
     first.stop().await;
     let views = data.path().join("views");
     let mut set_aside = 0;
-    for damage in [flip_one as fn(&Path), flip_many, cut, replace_by_nonsense] {
+    // One byte may lie where nothing is kept any more, and what is left of a file may be a whole store of earlier: such
+    // a store is not damaged, or only behind.
+    let damages = [
+        (flip_one as fn(&Path), false),
+        (flip_many, true),
+        (cut, false),
+        (replace_by_nonsense, true),
+    ];
+    for (damage, beyond_use) in damages {
         let current = views.join(fs::read_to_string(views.join("CURRENT")).unwrap().trim());
         damage(&current.join("db"));
         let again = Railbird::start_in(&nats, data.path()).await;
@@ -130,7 +138,8 @@ async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_says_so() {
             .to_owned();
         assert!(
             note.contains("a damaged store was set aside as .corrupt-")
-                || note.contains("the store was empty"),
+                || note.contains("the store was empty")
+                || (note.is_empty() && !beyond_use),
             "{note:?}"
         );
         set_aside += u32::from(note.contains(".corrupt-"));
