@@ -25,6 +25,7 @@ use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use super::batch::{Batch, Told};
+use super::fan_out::Seat;
 use super::health::Health;
 use super::session::{Scratch, Session, Shared};
 use super::wire::Wire;
@@ -70,7 +71,7 @@ struct Followers {
 /// The system gives no event queue.
 pub(super) fn run(
     channel: Channel,
-    arrivals: mpsc::UnboundedReceiver<Arrival>,
+    arrivals: mpsc::UnboundedReceiver<(Arrival, Seat)>,
     turns: Arc<Semaphore>,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -95,7 +96,7 @@ pub(super) fn run(
 }
 
 impl Shard {
-    async fn serve(self: Rc<Self>, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
+    async fn serve(self: Rc<Self>, mut arrivals: mpsc::UnboundedReceiver<(Arrival, Seat)>) {
         let mut news = self.channel.feed.watch();
         let mut called_at = Instant::now();
         let mut look_around = interval(LOOK_AROUND_EVERY);
@@ -104,7 +105,7 @@ impl Shard {
         loop {
             tokio::select! {
                 arrival = arrivals.recv() => match arrival {
-                    Some(arrival) => self.admit(arrival),
+                    Some((arrival, seat)) => self.admit(arrival, seat),
                     None => break,
                 },
                 changed = news.changed(), if !self.clients.borrow().is_empty() => match changed {
@@ -131,7 +132,7 @@ impl Shard {
         }
     }
 
-    fn admit(self: &Rc<Self>, arrival: Arrival) {
+    fn admit(self: &Rc<Self>, arrival: Arrival, seat: Seat) {
         let now = Instant::now();
         if self.clients.borrow().is_empty() {
             self.told.set(Told::from(&self.shared.feed.position()));
@@ -173,6 +174,7 @@ impl Shard {
             poll_fn(|context| shard.attend(id, &client, context)).await;
             shard.clients.borrow_mut().remove(id);
             shard.followers.borrow_mut().clear();
+            drop(seat);
         });
     }
 
@@ -397,10 +399,10 @@ impl Shard {
     }
 
     /// Says goodbye to all, also to those who arrive meanwhile, and waits until they have left.
-    async fn close_all(self: &Rc<Self>, arrivals: &mut mpsc::UnboundedReceiver<Arrival>) {
+    async fn close_all(self: &Rc<Self>, arrivals: &mut mpsc::UnboundedReceiver<(Arrival, Seat)>) {
         arrivals.close();
-        while let Ok(arrival) = arrivals.try_recv() {
-            self.admit(arrival);
+        while let Ok((arrival, seat)) = arrivals.try_recv() {
+            self.admit(arrival, seat);
         }
         let now = Instant::now();
         for client in self.everyone() {
