@@ -15,6 +15,7 @@ mod horses_csv;
 mod ids;
 mod join;
 mod json_array;
+mod lines;
 mod names;
 mod placing;
 
