@@ -69,6 +69,27 @@ enum Format {
         #[arg(long, value_parser = parse_date)]
         as_of: Option<RacingDate>,
     },
+    /// Results of the Hong Kong Jockey Club in Chinese, CSV.
+    HkjcZhResults {
+        /// Files and folders.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+        /// Results or cards JSON that says which horse_no and name a brand means; without it the brand is the horse_no.
+        #[arg(long, num_args = 1..)]
+        ids: Vec<PathBuf>,
+    },
+    /// Horse profiles of the Hong Kong Jockey Club in Chinese, CSV.
+    HkjcZhHorses {
+        /// Files and folders.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+        /// Results or cards JSON that says which horse_no and name a brand means; without it the brand is the horse_no.
+        #[arg(long, num_args = 1..)]
+        ids: Vec<PathBuf>,
+        /// The results in Chinese that the log has: the careers in the file include them.
+        #[arg(long, num_args = 1..)]
+        results: Vec<PathBuf>,
+    },
 }
 
 fn parse_date(text: &str) -> Result<RacingDate, events::ParseError> {
@@ -82,6 +103,12 @@ impl Format {
             Self::HkjcCards { paths } => import::hkjc_cards(paths),
             Self::HkjcCsv { paths } => import::hkjc_csv(paths),
             Self::HorsesCsv { paths, ids, as_of } => import::horses_csv(paths, ids, *as_of),
+            Self::HkjcZhResults { paths, ids } => import::hkjc_zh_results(paths, ids),
+            Self::HkjcZhHorses {
+                paths,
+                ids,
+                results,
+            } => import::hkjc_zh_horses(paths, ids, results),
         }
     }
 }
