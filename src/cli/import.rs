@@ -90,6 +90,12 @@ enum Format {
         #[arg(long, num_args = 1..)]
         results: Vec<PathBuf>,
     },
+    /// Results as the tool rpscrape writes them, CSV: British, Irish and other racing.
+    Rpscrape {
+        /// Files and folders. Give all files of a day in one call: the races are numbered in it.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+    },
 }
 
 fn parse_date(text: &str) -> Result<RacingDate, events::ParseError> {
@@ -109,6 +115,7 @@ impl Format {
                 ids,
                 results,
             } => import::hkjc_zh_horses(paths, ids, results),
+            Self::Rpscrape { paths } => import::rpscrape(paths),
         }
     }
 }

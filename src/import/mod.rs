@@ -23,6 +23,7 @@ mod names;
 mod placing;
 mod race_rows;
 mod rows;
+mod rpscrape;
 mod units;
 
 use std::fmt;
@@ -38,6 +39,7 @@ pub use hkjc_zh_horses::hkjc_zh_horses;
 pub use hkjc_zh_results::hkjc_zh_results;
 pub use horses_csv::horses_csv;
 pub use join::hkjc_results;
+pub use rpscrape::rpscrape;
 
 /// What an importer hands out, in the order of the files.
 pub type Items = Box<dyn Iterator<Item = Item> + Send>;
