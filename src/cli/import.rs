@@ -25,7 +25,7 @@ const NOTES_SHOWN: u64 = 20;
 /// What is read, and where it goes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01"
+    after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01\n  railbird import hkjc-zh-horses horse_profiles.csv --ids results/2016-17 --results results_zh\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv"
 )]
 pub(super) struct Import {
     #[command(subcommand)]

@@ -244,3 +244,163 @@ fn name_brand_and_status(text: &str) -> Result<(Text, String), ParseError> {
     let status = text.rfind("(已").or_else(|| text.rfind("（已"));
     name_and_brand(status.map_or(text, |at| text[..at].trim_end()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use events::Career;
+
+    use super::hkjc_zh_horses;
+    use crate::import::testing::Read;
+
+    const HEADER: &str = "\u{feff}horse_no,name,last_race_date,status,profile_last_scraped,出生地,毛色___性別,總獎金,\
+        冠-亞-季-總出賽次數,馬主,出生地___馬齡,總獎金*,冠-亞-季-總出賽次數*,\"最近十個賽馬日\n出賽場數\"\n";
+
+    const IDS: &str = r#"[{"date": "2017-01-01", "racecourse": "ST", "raceNo": 1, "runners": [
+        {"horseId": "HK_2016_A001", "brandNo": "A001", "horseName": "QUIET RIVER"}]}]"#;
+
+    const RESULTS: &str = "date,venue,race_no,race_name,place,horse_no,horse_name,jockey,trainer,finish_time,win_odds\n\
+        2017-02-02,沙田,1,燈籠讓賽,1,4,靜河 (A001),騎師,甲練馬師,1:09.35,9.4\n\
+        2017-02-09,沙田,1,燈籠讓賽,2,4,靜河 (A001),騎師,乙練馬師,1:09.35,9.4\n\
+        2017-02-16,沙田,1,燈籠讓賽,PU,4,靜河 (A001),騎師,丙練馬師,---,9.4\n\
+        2017-02-23,沙田,1,燈籠讓賽,WV,4,靜河 (A001),騎師,丁練馬師,---,---\n";
+
+    fn row(horse: &str, looks: &str, stakes: &str, record: &str) -> String {
+        format!(
+            "A001,{horse},2018-01-01,retired,2026-04-19,澳洲,{looks},\"{stakes}\",{record},馬主甲,,,,\n"
+        )
+    }
+
+    fn read(text: &str, with_results: bool) -> Read {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| -> PathBuf {
+            let path = folder.path().join(name);
+            fs::write(&path, text).expect("a file");
+            path
+        };
+        let horses = write("horses.csv", &format!("{HEADER}{text}"));
+        let (ids, results) = (write("ids.json", IDS), write("results.csv", RESULTS));
+        let results: &[PathBuf] = if with_results { &[results] } else { &[] };
+        Read::all(hkjc_zh_horses(&[horses], &[ids], results))
+    }
+
+    #[test]
+    fn a_row_is_a_horse_with_its_career() {
+        let text = row(
+            "靜河 (A001) (已退役)",
+            "深棗／棕 / 閹",
+            "$493,000",
+            "2-1-1-15",
+        );
+        let Read {
+            horses,
+            refused,
+            notes,
+            ..
+        } = read(&text, false);
+        assert_eq!((refused, notes), (vec![], vec![]));
+        let horse = &horses[0];
+        assert_eq!(
+            (horse.horse_no.as_str(), horse.horse_name.as_str()),
+            ("HK_2016_A001", "QUIET RIVER")
+        );
+        assert_eq!(
+            (
+                horse.country_of_origin.as_str(),
+                horse.colour.as_str(),
+                horse.sex.as_str()
+            ),
+            ("AUS", "Dark Bay / Brown", "Gelding")
+        );
+        assert_eq!(
+            (horse.owner.as_str(), horse.trainer.as_str(), horse.age),
+            ("馬主甲", "", None)
+        );
+        let whole = Career {
+            starts: 15,
+            wins: 2,
+            places: 2,
+            total_stakes: 493_000,
+        };
+        assert_eq!(horse.career, Some(whole));
+        let horses = read(&text, true).horses;
+        let before = Career {
+            starts: 12,
+            wins: 1,
+            places: 1,
+            total_stakes: 493_000,
+        };
+        assert_eq!(
+            horses[0].career,
+            Some(before),
+            "without the races in the log"
+        );
+        assert_eq!(
+            horses[0].trainer.as_str(),
+            "丁練馬師",
+            "that of its last race"
+        );
+    }
+
+    #[test]
+    fn a_horse_in_training_has_its_figures_in_other_columns() {
+        let text = "B001,新星 (B001),2026-04-26,active,2026-05-18,,棗 / 雄,,,,紐西蘭 / 3,\"$1,500\",1-0-0-2,1\n";
+        let Read {
+            horses, refused, ..
+        } = read(text, false);
+        assert_eq!(refused, Vec::<String>::new());
+        let horse = &horses[0];
+        assert_eq!(
+            (horse.horse_no.as_str(), horse.horse_name.as_str()),
+            ("B001", "新星")
+        );
+        assert_eq!(
+            (horse.country_of_origin.as_str(), horse.age),
+            ("NZ", Some(3))
+        );
+        assert_eq!(horse.age_as_of.expect("a day").to_string(), "2026-05-18");
+        assert_eq!(horse.career.expect("a career").total_stakes, 1_500);
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_and_what_is_odd_is_noted() {
+        let text = [
+            row("靜河", "棗 / 閹", "$1", "0-0-0-1"),
+            row("靜河 (A001)", "棗 / 閹", "much", "0-0-0-1"),
+            row("靜河 (A001)", "棗 / 閹", "$1", "0-0-1"),
+            row("靜河 (A001)", "紫 / 龍", "$1", "0-0-0-1"),
+            row("靜河 (A001)", "棗 / 閹", "$1", "5-5-5-20"),
+            row("靜河 (A001)", "棗 / 閹", "$1", "5-5-5-20"),
+        ];
+        let Read {
+            horses,
+            refused,
+            notes,
+            ..
+        } = read(&text.concat(), true);
+        assert_eq!(refused.len(), 3, "{refused:?}");
+        for (said, part) in refused.iter().zip([
+            "3: name: ",
+            "4: 總獎金: ",
+            "5: 冠-亞-季-總出賽次數: a record",
+        ]) {
+            assert!(said.starts_with(part), "{said}");
+        }
+        assert_eq!(
+            notes,
+            [
+                "6: the results tell of more than the record 0-0-0-1: the career is left out",
+                "6: no English word is known for colour 紫, sex 龍",
+                "7: this horse was read before with other words: these stand",
+            ]
+        );
+        assert_eq!(horses.len(), 2, "the same row again changes nothing");
+        assert_eq!(
+            (horses[0].colour.as_str(), horses[0].sex.as_str()),
+            ("紫", "龍")
+        );
+        assert_eq!((horses[0].career, horses[1].career.is_some()), (None, true));
+    }
+}

@@ -24,6 +24,8 @@ mod placing;
 mod race_rows;
 mod rows;
 mod rpscrape;
+#[cfg(test)]
+mod testing;
 mod units;
 
 use std::fmt;

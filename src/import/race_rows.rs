@@ -118,7 +118,7 @@ impl RaceRows {
             reason: None,
             runners: runners.into_iter().map(Runner::result).collect(),
         };
-        let card = (!card.is_empty()).then(|| RaceDeclared {
+        let card = (!card.is_empty()).then_some(RaceDeclared {
             date: key.date,
             venue: key.venue,
             race_number: key.race_number,

@@ -1,6 +1,7 @@
 //! [`Meetings`]: the numbers of races, which the files do not have.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 
 use events::{Moment, ParseError, RaceNumber, RacingDate, VenueCode};
 use jiff::ToSpan;
@@ -24,34 +25,27 @@ pub(super) struct Slot {
     pub(super) race_name: String,
 }
 
-/// When a race went off, as the clock on the page shows it.
+/// When a race went off, in minutes of the day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Off {
-    minute: u16,
-    /// Written so that only a clock of 24 hours can mean it: `14:10`, `02:10`, `0:10`.
-    of_24_hours: bool,
-}
+pub(super) struct Off(u16);
 
 const HOUR: u16 = 60;
 const DAY: u16 = 24 * HOUR;
 const HALF_DAY: u16 = 12 * HOUR;
-/// On a clock of 12 hours, races from `1:00` to `9:59` are run after noon.
-const FIRST_MORNING_HOUR: u16 = 10;
 
 impl Off {
+    /// `14:10`, or `2:10` on a clock of 12 hours: an hour of one digit is after noon.
     pub(super) fn parse(text: &str) -> Result<Self, ParseError> {
         let wrong = || ParseError::new("an off time is H:MM or HH:MM", text);
         let (hour, minute) = text.trim().split_once(':').ok_or_else(wrong)?;
-        let number = |text: &str, digits: std::ops::RangeInclusive<usize>, end: u16| {
+        let number = |text: &str, digits: RangeInclusive<usize>, end: u16| {
             let plain = digits.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
             let number: Option<u16> = text.parse().ok().filter(|n| plain && *n < end);
             number.ok_or_else(wrong)
         };
-        let hours = number(hour, 1..=2, 24)?;
-        Ok(Self {
-            minute: hours * HOUR + number(minute, 2..=2, HOUR)?,
-            of_24_hours: hours > 12 || hour.starts_with('0'),
-        })
+        let after_noon = hour.len() == 1 && hour != "0";
+        let minute = number(hour, 1..=2, 24)? * HOUR + number(minute, 2..=2, HOUR)?;
+        Ok(Self(minute + if after_noon { HALF_DAY } else { 0 }))
     }
 }
 
@@ -98,13 +92,8 @@ impl Meetings {
     /// When a race went off, where the clock is that of a zone.
     pub(super) fn off_time(&self, race: &RaceName, zone: &TimeZone) -> Option<Moment> {
         let meeting = self.by_day.get(&(race.date, race.venue.clone()))?;
-        let of_24_hours = meeting.in_order.iter().any(|slot| slot.off.of_24_hours);
-        let minute_of_day = |off: Off| match off.minute {
-            morning if !of_24_hours && morning < FIRST_MORNING_HOUR * HOUR => morning + HALF_DAY,
-            minute => minute,
-        };
-        let minute = minute_of_day(race.slot.off);
-        let after_midnight = minute < minute_of_day(meeting.in_order.first()?.off);
+        let Off(minute) = race.slot.off;
+        let after_midnight = race.slot.off < meeting.in_order.first()?.off;
         let day = race.date.civil();
         let day = day.checked_add(i64::from(after_midnight).days()).ok()?;
         let (hour, minute) = (minute / HOUR, minute % HOUR);
@@ -114,19 +103,15 @@ impl Meetings {
 }
 
 /// The order in which the races of a meeting are run: that of the clock, beginning behind the longest pause. So a race at
-/// 00:20 comes behind one at 23:50, and on a clock of 12 hours one at 1:05 behind one at 12:30.
+/// 00:20 comes behind one at 23:50.
 fn in_order(mut slots: Vec<Slot>) -> Vec<Slot> {
-    let circle = match slots.iter().any(|slot| slot.off.of_24_hours) {
-        true => DAY,
-        false => HALF_DAY,
-    };
-    slots.sort_by_cached_key(|slot| (slot.off.minute % circle, slot.clone()));
-    let minutes: Vec<u16> = slots.iter().map(|slot| slot.off.minute % circle).collect();
+    slots.sort();
+    let minutes: Vec<u16> = slots.iter().map(|slot| slot.off.0).collect();
     let mut longest = (0, 0);
     for (place, minute) in minutes.iter().enumerate() {
         let pause = match place.checked_sub(1) {
             Some(before) => minute - minutes[before],
-            None => minute + circle - minutes.last().copied().unwrap_or(0),
+            None => minute + DAY - minutes.last().copied().unwrap_or(0),
         };
         if pause > longest.0 {
             longest = (pause, place);
@@ -183,6 +168,7 @@ mod tests {
         check(&["00:50", "01:20", "05:30", "06:10", "07:30"]);
         check(&["16:00", "19:00", "23:00", "00:30"]);
         check(&["2:10"]);
+        check(&["12:30", "13:05", "1:40", "14:10"]);
     }
 
     #[test]
@@ -246,10 +232,9 @@ mod tests {
             pauses in prop::collection::vec(1_u32..60, 1..12),
             rest in any::<prop::sample::Index>(),
         ) {
-            // On a clock of 24 hours, as all of it is shorter than the rest of the day.
+            // All of it is shorter than the rest of the day.
             let minutes = pauses.iter().scan(start, |at, pause| { *at += pause; Some(*at % 1440) });
             let offs: Vec<String> = minutes.map(|m| format!("{:02}:{:02}", m / 60, m % 60)).collect();
-            prop_assume!(offs.iter().any(|off| Off::parse(off).expect("a time").of_24_hours));
             let mut turned = offs.clone();
             turned.rotate_left(rest.index(offs.len()));
             let mut meetings = Meetings::default();

@@ -2,47 +2,21 @@
 
 use std::fs;
 
-use events::{Event, HorseRegistered, RaceDeclared, ResultDeclared, ResultRunner};
+use events::ResultRunner;
 
 use super::rpscrape;
-use crate::import::Item;
+use crate::import::testing::Read;
 
 /// The columns that the tool writes unless it is told otherwise, and those with ids.
 const HEADER: &str = "date,region,course,race_id,off,race_name,type,class,pattern,dist,dist_f,dist_m,going,ran,num,pos,draw,\
     horse_id,horse,age,sex,lbs,time,secs,dec,sp,jockey,trainer,prize,owner,comment\n";
-
-#[derive(Debug, Default)]
-struct Read {
-    results: Vec<ResultDeclared>,
-    cards: Vec<RaceDeclared>,
-    horses: Vec<HorseRegistered>,
-    ids: Vec<String>,
-    refused: Vec<String>,
-    notes: Vec<String>,
-}
 
 fn read(files: &[(&str, String)]) -> Read {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in files {
         fs::write(folder.path().join(name), text).expect("a file");
     }
-    let mut read = Read::default();
-    for item in rpscrape(&[folder.path().to_owned()]) {
-        match item {
-            Item::Event(envelope) => {
-                read.ids.push(envelope.id);
-                match envelope.event {
-                    Event::ResultDeclared(result) => read.results.push(result),
-                    Event::RaceDeclared(card) => read.cards.push(card),
-                    Event::HorseRegistered(horse) => read.horses.push(horse),
-                    other => panic!("{other:?}"),
-                }
-            }
-            Item::Refused(r) => read.refused.push(format!("{}: {}", r.line, r.reason)),
-            Item::Note(r) => read.notes.push(format!("{}: {}", r.line, r.reason)),
-        }
-    }
-    read
+    Read::all(rpscrape(&[folder.path().to_owned()]))
 }
 
 /// A file with a row for each of some changes of one row.
