@@ -25,7 +25,7 @@ const NOTES_SHOWN: u64 = 20;
 /// What is read, and where it goes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01\n  railbird import hkjc-zh-horses horse_profiles.csv --ids results/2016-17 --results results_zh\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv"
+    after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv"
 )]
 pub(super) struct Import {
     #[command(subcommand)]
@@ -70,6 +70,9 @@ enum Format {
         as_of: Option<RacingDate>,
     },
     /// Results of the Hong Kong Jockey Club in Chinese, CSV.
+    #[command(
+        after_help = "Example:\n  railbird import hkjc-zh-results results_zh --ids results/2016-17"
+    )]
     HkjcZhResults {
         /// Files and folders.
         #[arg(required = true)]
@@ -79,6 +82,9 @@ enum Format {
         ids: Vec<PathBuf>,
     },
     /// Horse profiles of the Hong Kong Jockey Club in Chinese, CSV.
+    #[command(
+        after_help = "Example:\n  railbird import hkjc-zh-horses horse_profiles.csv --ids results/2016-17 --results results_zh"
+    )]
     HkjcZhHorses {
         /// Files and folders.
         #[arg(required = true)]
@@ -91,6 +97,9 @@ enum Format {
         results: Vec<PathBuf>,
     },
     /// Results as the tool rpscrape writes them, CSV: British, Irish and other racing.
+    #[command(
+        after_help = "Example:\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv"
+    )]
     Rpscrape {
         /// Files and folders. Give all files of a day in one call: the races are numbered in it.
         #[arg(required = true)]

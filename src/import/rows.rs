@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use super::cells::Cells;
 use super::csv_table::Table;
 use super::{Item, Items, Place, files};
-use crate::import::cells::Cells;
 
 /// What an importer makes of rows.
 pub(super) trait ReadRows: Send + 'static {
