@@ -21,6 +21,8 @@ mod log;
 mod oracle;
 mod pain;
 mod protocol;
+mod rpscrape;
 mod season;
+mod season_zh;
 mod watch;
 mod witness;

@@ -25,7 +25,7 @@ const NOTES_SHOWN: u64 = 20;
 /// What is read, and where it goes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01"
+    after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv"
 )]
 pub(super) struct Import {
     #[command(subcommand)]
@@ -69,6 +69,42 @@ enum Format {
         #[arg(long, value_parser = parse_date)]
         as_of: Option<RacingDate>,
     },
+    /// Results of the Hong Kong Jockey Club in Chinese, CSV.
+    #[command(
+        after_help = "Example:\n  railbird import hkjc-zh-results results_zh --ids results/2016-17"
+    )]
+    HkjcZhResults {
+        /// Files and folders.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+        /// Results or cards JSON that says which horse_no and name a brand means; without it the brand is the horse_no.
+        #[arg(long, num_args = 1..)]
+        ids: Vec<PathBuf>,
+    },
+    /// Horse profiles of the Hong Kong Jockey Club in Chinese, CSV.
+    #[command(
+        after_help = "Example:\n  railbird import hkjc-zh-horses horse_profiles.csv --ids results/2016-17 --results results_zh"
+    )]
+    HkjcZhHorses {
+        /// Files and folders.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+        /// Results or cards JSON that says which horse_no and name a brand means; without it the brand is the horse_no.
+        #[arg(long, num_args = 1..)]
+        ids: Vec<PathBuf>,
+        /// The results in Chinese that the log has: the careers in the file include them.
+        #[arg(long, num_args = 1..)]
+        results: Vec<PathBuf>,
+    },
+    /// Results as the tool rpscrape writes them, CSV: British, Irish and other racing.
+    #[command(
+        after_help = "Example:\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv"
+    )]
+    Rpscrape {
+        /// Files and folders. Give all files of a day in one call: the races are numbered in it.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+    },
 }
 
 fn parse_date(text: &str) -> Result<RacingDate, events::ParseError> {
@@ -82,6 +118,13 @@ impl Format {
             Self::HkjcCards { paths } => import::hkjc_cards(paths),
             Self::HkjcCsv { paths } => import::hkjc_csv(paths),
             Self::HorsesCsv { paths, ids, as_of } => import::horses_csv(paths, ids, *as_of),
+            Self::HkjcZhResults { paths, ids } => import::hkjc_zh_results(paths, ids),
+            Self::HkjcZhHorses {
+                paths,
+                ids,
+                results,
+            } => import::hkjc_zh_horses(paths, ids, results),
+            Self::Rpscrape { paths } => import::rpscrape(paths),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Which files the paths of a call mean, and their bytes.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::{Item, Place};
 
-/// A season of one racing authority is under 10 MiB; a file is held in memory while it is read.
+/// A season of one racing authority is under 10 MiB; JSON is held in memory while it is read.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Folders within folders; a bound, so that a link to a parent ends.
 const FOLDER_DEPTH_MAX: u32 = 8;
@@ -126,4 +126,13 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
         bytes.drain(..UTF8_BOM.len());
     }
     Ok(bytes)
+}
+
+/// Opens a file to be read line by line, behind its byte order mark.
+pub(super) fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
+    let mut file = BufReader::with_capacity(64 * 1024, File::open(path)?);
+    if file.fill_buf()?.starts_with(UTF8_BOM) {
+        file.consume(UTF8_BOM.len());
+    }
+    Ok(Box::new(file))
 }

@@ -11,12 +11,22 @@ mod files;
 mod hkjc_cards;
 mod hkjc_csv;
 mod hkjc_json;
+mod hkjc_zh_horses;
+mod hkjc_zh_results;
+mod hkjc_zh_words;
 mod horses_csv;
 mod ids;
 mod join;
 mod json_array;
+mod lines;
 mod names;
 mod placing;
+mod race_rows;
+mod rows;
+mod rpscrape;
+#[cfg(test)]
+mod testing;
+mod units;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -27,8 +37,11 @@ use jiff::tz::Offset;
 
 pub use hkjc_cards::hkjc_cards;
 pub use hkjc_csv::hkjc_csv;
+pub use hkjc_zh_horses::hkjc_zh_horses;
+pub use hkjc_zh_results::hkjc_zh_results;
 pub use horses_csv::horses_csv;
 pub use join::hkjc_results;
+pub use rpscrape::rpscrape;
 
 /// What an importer hands out, in the order of the files.
 pub type Items = Box<dyn Iterator<Item = Item> + Send>;
