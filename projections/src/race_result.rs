@@ -1,15 +1,15 @@
 //! The result of a race, and every statement that was made of it.
 
-use events::{Envelope, Event, HorseNo, RaceKey, RaceNumber, ResultRunner, ResultStatus, Text};
+use events::{
+    DeclaredRunner, Envelope, Event, Outcome, RaceKey, RaceNumber, ResultRunner, ResultStatus,
+    Text,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::race::Statement;
 use crate::{Race, json};
-
-/// A withdrawn runner that the result does not name stands in it with this outcome.
-const SCRATCHED: &str = "SCR";
 
 /// A race's result, without the meeting's fields, which stand before it in an answer.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -82,22 +82,18 @@ pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
 }
 
 pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
-    let (status, reason) = match race.result.as_ref()? {
-        Statement::Declared(result) => (
-            match result.status {
-                ResultStatus::Provisional => "provisional",
-                ResultStatus::Official => "official",
-            },
-            &result.reason,
+    let (status, revision, reason) = match &race.result {
+        Some(Statement::Declared(result)) => (
+            status_word(result.status),
+            result.revision,
+            result.reason.as_ref(),
         ),
-        Statement::Voided(void) => ("void", &void.reason),
+        Some(Statement::Voided(void)) => ("void", void.revision, void.reason.as_ref()),
+        None => return None,
     };
-    let said = race
-        .declared()
-        .map_or(&[][..], |result| &result.runners[..]);
-    let mut runners = Vec::with_capacity(said.len());
+    let mut runners = Vec::new();
     let mut unplaced = Vec::new();
-    for runner in said {
+    for runner in race.declared().iter().flat_map(|result| &result.runners) {
         match (runner.position, &runner.outcome) {
             (Some(position), _) => runners.push(Placed {
                 position,
@@ -110,7 +106,7 @@ pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
             (None, None) => {}
         }
     }
-    unplaced.extend(scratched(race, said));
+    unplaced.extend(race.scratched().map(|runner| scratched(race, runner)));
     runners.sort_by_key(|placed| placed.position);
     Some(RaceResult {
         race_number: key.race_number.get(),
@@ -119,11 +115,18 @@ pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
         class: race.class(),
         going: race.going(),
         status,
-        revision: race.result.as_ref().map_or(0, Statement::revision),
-        reason: reason.as_ref().map_or("", Text::as_str),
+        revision,
+        reason: reason.map_or("", Text::as_str),
         runners,
         unplaced,
     })
+}
+
+fn status_word(status: ResultStatus) -> &'static str {
+    match status {
+        ResultStatus::Provisional => "provisional",
+        ResultStatus::Official => "official",
+    }
 }
 
 fn row<'a>(race: &'a Race, runner: &'a ResultRunner) -> Runner<'a> {
@@ -147,26 +150,21 @@ fn row<'a>(race: &'a Race, runner: &'a ResultRunner) -> Runner<'a> {
     }
 }
 
-/// The runners that were withdrawn from the card and that a declared result leaves out.
-fn scratched<'a>(race: &'a Race, said: &'a [ResultRunner]) -> impl Iterator<Item = Unplaced<'a>> {
-    let left_out = |horse_no: &HorseNo| {
-        !said.is_empty() && said.iter().all(|runner| runner.horse_no != *horse_no)
-    };
-    let card = race.card.iter().flat_map(|card| &card.runners);
-    card.filter(move |c| race.withdrawn.contains_key(&c.horse_no) && left_out(&c.horse_no))
-        .map(|c| Unplaced {
-            outcome: SCRATCHED,
-            runner: Runner {
-                horse_no: c.horse_no.as_str(),
-                horse_name: c.horse_name.as_str(),
-                number: c.number,
-                jockey: race.rider(c).0.as_str(),
-                trainer: c.trainer.as_str(),
-                finish_time: String::new(),
-                win_odds: number(0),
-                stakes: 0,
-            },
-        })
+/// A withdrawn runner that the result leaves out.
+fn scratched<'a>(race: &'a Race, runner: &'a DeclaredRunner) -> Unplaced<'a> {
+    Unplaced {
+        outcome: Outcome::SCRATCHED,
+        runner: Runner {
+            horse_no: runner.horse_no.as_str(),
+            horse_name: runner.horse_name.as_str(),
+            number: runner.number,
+            jockey: race.rider(runner).0.as_str(),
+            trainer: runner.trainer.as_str(),
+            finish_time: String::new(),
+            win_odds: number(0),
+            stakes: 0,
+        },
+    }
 }
 
 pub(crate) fn finish_time(runner: &ResultRunner) -> String {
@@ -216,19 +214,13 @@ struct RevisionRunner<'a> {
 /// A statement as it stands in the list of revisions.
 pub(crate) fn render_revision(envelope: &Envelope, in_force: bool) -> Vec<u8> {
     let (statement, revision, status, reason, runners) = match &envelope.event {
-        Event::ResultDeclared(result) => {
-            let status = match result.status {
-                ResultStatus::Provisional => "provisional",
-                ResultStatus::Official => "official",
-            };
-            (
-                "declared",
-                result.revision,
-                status,
-                &result.reason,
-                &result.runners[..],
-            )
-        }
+        Event::ResultDeclared(result) => (
+            "declared",
+            result.revision,
+            status_word(result.status),
+            &result.reason,
+            &result.runners[..],
+        ),
         Event::ResultVoided(void) => ("voided", void.revision, "void", &void.reason, &[][..]),
         _ => ("", 0, "", &None, &[][..]),
     };

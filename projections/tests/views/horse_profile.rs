@@ -135,6 +135,13 @@ fn a_race_that_leaves_out_the_name_or_the_trainer_does_not_hide_them() {
 }
 
 #[test]
+fn a_void_part_in_a_race_adds_nothing_not_even_its_stakes() {
+    let paid = |outcome| result(NEW, 1, &[("A", outcome)]).with("/runners/0/stakes", json!(700));
+    assert_eq!(House::given([paid("VOID")]).career("A"), [0, 0, 0, 0]);
+    assert_eq!(House::given([paid("DISQ")]).career("A"), [1, 0, 0, 700]);
+}
+
+#[test]
 fn a_horse_on_a_card_alone_has_a_profile_without_a_start() {
     let house = House::given([card(NEW, &["A"])]);
     assert_eq!(house.profile("A")["horse_name"], "NAME A");
