@@ -1,8 +1,8 @@
 //! The result of a race, and every statement that was made of it.
 
 use events::{
-    DeclaredRunner, Envelope, Event, Outcome, RaceKey, RaceNumber, ResultRunner, ResultStatus,
-    Text,
+    DeclaredRunner, Envelope, Event, Outcome, RaceKey, RaceNumber, RaceStatus, ResultRunner,
+    ResultStatus, Text,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,12 +25,12 @@ pub(crate) struct RaceResult<'a> {
     class: &'a str,
     /// Empty where it is not known.
     going: &'a str,
-    /// How final it is.
-    #[schemars(extend("enum" = ["provisional", "official", "void"]))]
+    /// How final it is; abandoned where the race was, and nobody said a result.
+    #[schemars(extend("enum" = ["provisional", "official", "void", "abandoned"]))]
     status: &'a str,
-    /// A later statement has a higher one.
+    /// A later statement has a higher one; 0 without a statement.
     revision: u32,
-    /// Why it was amended or voided; empty where nobody said it.
+    /// Why it was amended, voided or abandoned; empty where nobody said it.
     reason: &'a str,
     /// Placed runners, in the order of their positions. A dead heat repeats a position.
     runners: Vec<Placed<'a>>,
@@ -75,7 +75,7 @@ struct Runner<'a> {
     stakes: u64,
 }
 
-/// The result of a race, once one was declared or voided.
+/// The result of a race, once one was declared or voided, or the race was abandoned.
 #[must_use]
 pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
     of(key, race).map(|result| json(&result))
@@ -89,6 +89,9 @@ pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
             result.reason.as_ref(),
         ),
         Some(Statement::Voided(void)) => ("void", void.revision, void.reason.as_ref()),
+        None if race.status() == RaceStatus::Abandoned => {
+            ("abandoned", 0, Some(&race.status_reason))
+        }
         None => return None,
     };
     let mut runners = Vec::new();
