@@ -21,6 +21,7 @@ mod log;
 mod oracle;
 mod pain;
 mod protocol;
+mod racing;
 mod season;
 mod watch;
 mod witness;
