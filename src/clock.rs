@@ -28,12 +28,55 @@ impl Clock {
     /// Today.
     #[must_use]
     pub fn today(&self) -> RacingDate {
-        Timestamp::now().to_zoned(self.zone.clone()).date().into()
+        self.day_of(Timestamp::now())
+    }
+
+    fn day_of(&self, time: Timestamp) -> RacingDate {
+        time.to_zoned(self.zone.clone()).date().into()
     }
 
     /// The zone's name.
     #[must_use]
     pub fn zone(&self) -> &str {
         &self.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Clock;
+
+    fn day(zone: &str, time: &str) -> String {
+        let clock = Clock::new(zone).expect(zone);
+        clock.day_of(time.parse().expect(time)).to_string()
+    }
+
+    #[test]
+    fn today_ends_at_midnight_in_the_configured_zone() {
+        for (zone, midnight, ends, begins) in [
+            ("Asia/Hong_Kong", "16:00:00", "2026-11-21", "2026-11-22"),
+            ("Etc/UTC", "00:00:00", "2026-11-20", "2026-11-21"),
+            ("Pacific/Kiritimati", "10:00:00", "2026-11-21", "2026-11-22"),
+            ("Etc/GMT+12", "12:00:00", "2026-11-20", "2026-11-21"),
+        ] {
+            let midnight: jiff::Timestamp =
+                format!("2026-11-21T{midnight}Z").parse().expect("a time");
+            let before = midnight - jiff::SignedDuration::from_nanos(1);
+            assert_eq!(day(zone, &before.to_string()), ends, "{zone}");
+            assert_eq!(day(zone, &midnight.to_string()), begins, "{zone}");
+        }
+    }
+
+    #[test]
+    fn midnight_moves_with_summer_time() {
+        for (time, on) in [
+            ("2026-03-28T23:59:59Z", "2026-03-28"),
+            ("2026-03-29T22:59:59Z", "2026-03-29"),
+            ("2026-03-29T23:00:00Z", "2026-03-30"),
+            ("2026-10-24T23:00:00Z", "2026-10-25"),
+            ("2026-10-25T23:59:59Z", "2026-10-25"),
+        ] {
+            assert_eq!(day("Europe/London", time), on, "{time}");
+        }
     }
 }

@@ -21,6 +21,7 @@ mod log;
 mod oracle;
 mod pain;
 mod protocol;
+mod racing;
 mod rpscrape;
 mod season;
 mod season_zh;

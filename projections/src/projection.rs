@@ -6,7 +6,7 @@ use std::sync::Arc;
 use events::{DecodeError, Event, HorseNo, OddsQuoted, RaceKey, RacingDate, Recorded, VenueCode};
 
 use crate::horse_form::{self, Appearance};
-use crate::horse_profile::{self, Horse};
+use crate::horse_profile::{self, Horse, Seen};
 use crate::live_race::LiveRace;
 use crate::meetings::{self, Meeting};
 use crate::odds_board::{self, Board, Quote, TICKS_PER_CHUNK};
@@ -434,12 +434,11 @@ impl Projection {
 
     fn write_horse(&mut self, horse_no: &HorseNo) -> Result<(), StoreError> {
         let horse = self.horse(horse_no)?.clone();
-        let latest = if horse.registration.is_none() {
-            self.latest_row(horse_no)?
-        } else {
-            None
+        let seen = match horse.registration {
+            Some(_) => None,
+            None => self.seen(horse_no)?,
         };
-        let profile = horse_profile::render(horse_no, &horse, latest.as_deref());
+        let profile = horse_profile::render(horse_no, &horse, seen.as_ref());
         let known = profile.is_some();
         self.writes.insert(keys::profile(horse_no), profile);
         self.writes
@@ -447,26 +446,30 @@ impl Projection {
         Ok(())
     }
 
-    /// The latest form row of a horse by the date of the race, as it will be after this commit.
-    fn latest_row(&self, horse_no: &HorseNo) -> Result<Option<Vec<u8>>, StoreError> {
-        let prefix = keys::form(horse_no);
-        let written = self
-            .writes
-            .range(prefix.clone()..)
-            .take_while(|(key, _)| key.starts_with(&prefix));
-        let written = written
+    /// What the form rows of a horse tell of it, newest first by the date of the race, as they will be after this commit.
+    fn seen(&self, horse_no: &HorseNo) -> Result<Option<Seen>, StoreError> {
+        let (first, end) = (keys::form(horse_no), keys::form_end(horse_no));
+        let written = self.writes.range(first.clone()..end.clone()).rev();
+        let mut written = written
             .filter_map(|(key, row)| Some((key, row.as_ref()?)))
-            .last();
-        for stored in self.store.scan(&prefix).rev() {
+            .peekable();
+        let mut seen: Option<Seen> = None;
+        for stored in self.store.range(&first, &end).rev() {
             let (key, row) = stored?;
-            if written.is_some_and(|(newer, _)| *newer > key) {
-                break;
+            while let Some((_, newer)) = written.next_if(|(newer, _)| **newer > key) {
+                seen.get_or_insert_default().take(newer);
             }
             if !self.writes.contains_key(&key) {
-                return Ok(Some(row.to_vec()));
+                seen.get_or_insert_default().take(&row);
+            }
+            if seen.as_ref().is_some_and(Seen::is_complete) {
+                return Ok(seen);
             }
         }
-        Ok(written.map(|(_, row)| row.clone()))
+        for (_, row) in written {
+            seen.get_or_insert_default().take(row);
+        }
+        Ok(seen)
     }
 }
 
