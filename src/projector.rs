@@ -266,7 +266,7 @@ impl Projector {
                 Ok(state) => return state,
                 Err(error) => {
                     match error {
-                        LogError::TooOld { .. } | LogError::Denied(_) => {
+                        LogError::TooOld { .. } | LogError::Denied { .. } => {
                             tracing::error!(%error, "waiting for the log")
                         }
                         _ => tracing::debug!(%error, "waiting for the log"),
