@@ -21,6 +21,7 @@ mod log;
 mod oracle;
 mod pain;
 mod protocol;
+mod rejections;
 mod season;
 mod watch;
 mod witness;

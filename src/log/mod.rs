@@ -7,6 +7,7 @@ mod append;
 mod denials;
 mod reader;
 mod stored;
+mod tell;
 
 use std::time::Duration;
 
