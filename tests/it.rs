@@ -6,6 +6,8 @@
     reason = "a test says where it failed by panicking"
 )]
 
+#[path = "../events/tests/instances/mod.rs"]
+mod instances;
 mod support;
 
 mod asyncapi;

@@ -119,3 +119,9 @@ fn text(attribute: &Value) -> String {
 pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
     Rejection::<'_>::json_schema(generator)
 }
+
+/// The schema of [`Announcement::json`].
+#[must_use]
+pub fn announcement_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    Told::<'_>::json_schema(generator)
+}

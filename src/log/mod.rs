@@ -4,6 +4,7 @@
 //! acknowledgement; [`Reader`] hands out every message once and in order, through restarts of the server.
 
 mod append;
+mod asyncapi;
 mod denials;
 mod reader;
 mod stored;
@@ -22,6 +23,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use self::denials::{Denials, Said};
+
+pub(crate) use asyncapi::describe;
 
 pub use append::{Appended, Appender, Outgoing};
 pub use reader::{Batch, LogMessage, Place, ReadError, Reader};
