@@ -15,6 +15,7 @@ mod cli;
 mod contract;
 mod examples;
 mod faults;
+mod feeding;
 mod hostile;
 mod house;
 mod limits;
