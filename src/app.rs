@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::announcer::Announcer;
 use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::http;
@@ -79,7 +80,9 @@ impl Service {
         let admin = bind(config.admin).await?;
         let log = Log::connect_in_background(&config.nats, "railbird").await?;
         let feed = Feed::default();
-        let (projector, handle) = Projector::new(log.clone(), Arc::clone(&views), feed.clone());
+        let (announcer, announcing) = Announcer::new(log.clone());
+        let (projector, handle) =
+            Projector::new(log.clone(), Arc::clone(&views), feed.clone(), announcer);
         let channel = Channel {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
@@ -105,6 +108,7 @@ impl Service {
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(projector.run());
+        tasks.spawn(announcing);
         tasks.spawn(follow_keys(
             log.clone(),
             Arc::clone(&app.keys),

@@ -1,6 +1,7 @@
 //! Railbird, an event-sourced horse racing data service: adapters between the world and the pure crates
 //! [`events`] and [`projections`].
 
+pub mod announcer;
 pub mod app;
 pub mod asyncapi;
 pub mod cli;

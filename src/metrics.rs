@@ -49,6 +49,10 @@ fn describe() {
         "Messages refused, by reason."
     );
     describe_counter!(
+        "railbird_rejections_not_announced_total",
+        "Rejections that feeders were not told of, for too many were waiting."
+    );
+    describe_counter!(
         "railbird_http_requests_total",
         "Answers, by class of status."
     );
@@ -86,6 +90,11 @@ pub fn folded(tally: &Tally) {
     for (code, count) in &tally.rejected {
         counter!("railbird_events_rejected_total", "reason" => *code).increment(*count);
     }
+}
+
+/// Counts a rejection that is not announced.
+pub fn not_announced() {
+    counter!("railbird_rejections_not_announced_total").increment(1);
 }
 
 /// Notes how far the views are.

@@ -174,6 +174,102 @@ async fn events_are_published_as_they_are_after_checking_them() {
 }
 
 #[tokio::test]
+async fn who_may_not_publish_is_told_which_user_and_which_subject() {
+    // An operator's own addition, as docs/feeding.md has it: a feeder of odds at one racecourse.
+    let with_tote = |conf: String| {
+        let addition = include_str!("../docs/feeding.md")
+            .split_once("      # A feeder of odds")
+            .and_then(|(_, rest)| rest.split_once("\n\n"))
+            .expect("the documentation shows a user");
+        let addition = addition.0.replace("$TOTE_PASSWORD", "p-tote");
+        let before = "      # A feeder: publishes facts";
+        assert!(conf.contains(before));
+        conf.replace(
+            before,
+            &format!("      # A feeder of odds{addition}\n{before}"),
+        )
+    };
+    let nats = Nats::start_with(with_tote);
+    nats.log().await;
+    let folder = tempfile::tempdir().unwrap();
+    let many = (1..=300).map(|race| odds("HV", race, &second(0), &[3.5]).to_string());
+    let many = write(
+        folder.path(),
+        "many.ndjson",
+        many.collect::<Vec<_>>().join("\n"),
+    );
+    let one = write(
+        folder.path(),
+        "one.ndjson",
+        odds("ST", 1, &second(0), &[3.5]).to_string(),
+    );
+    let races = write(
+        folder.path(),
+        "races.json",
+        Value::from(vec![hkjc_race(1)]).to_string(),
+    );
+    let publish = async |user: &str, file: &str| {
+        let url = nats.url_of(user);
+        crate::support::railbird(["publish", file, "--nats", &url]).await
+    };
+    let taken = publish("tote", &one).await;
+    assert_eq!(taken.code, 0, "{}", taken.all);
+    for user in ["tote", "railbird"] {
+        let refused = publish(user, &many).await;
+        assert_eq!(refused.code, 77, "{}", refused.all);
+        let said = format!("the user \"{user}\" may not publish on racing.odds.{DAY}.HV.1\n");
+        assert!(refused.all.contains(&said), "{}", refused.all);
+        assert!(refused.all.lines().count() < 10, "{}", refused.all);
+    }
+    let url = nats.url_of("railbird");
+    let import = ["import", "hkjc-results", &races, "--nats", &url];
+    let refused = crate::support::railbird(import).await;
+    assert_eq!(refused.code, 77, "{}", refused.all);
+    let said = "the user \"railbird\" may not publish on racing.result.2026-01-03.ST.1";
+    assert!(refused.all.contains(said), "{}", refused.all);
+
+    let stranger = publish("stranger", &one).await;
+    assert_eq!(stranger.code, 77, "{}", stranger.all);
+    assert!(
+        stranger
+            .all
+            .contains("does not let the user \"stranger\" in"),
+        "{}",
+        stranger.all
+    );
+    assert!(!stranger.all.contains("p-stranger"));
+    let keys = ["keys", "issue", "--nats", &nats.url_of("feeder")];
+    let refused = crate::support::railbird(keys).await;
+    assert_eq!(refused.code, 77, "{}", refused.all);
+    assert!(
+        refused
+            .all
+            .contains("the user \"feeder\" may not publish on "),
+        "{}",
+        refused.all
+    );
+}
+
+#[tokio::test]
+async fn a_feeder_that_comes_before_the_service_is_told_what_is_missing() {
+    let nats = Nats::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(
+        folder.path(),
+        "one.ndjson",
+        odds("ST", 1, &second(0), &[3.5]).to_string(),
+    );
+    let url = nats.url_of("feeder");
+    let output = railbird(["publish", &file, "--nats", &url]).await;
+    assert_eq!(output.code, 69, "{}", output.all);
+    assert!(
+        output.all.contains("there is no stream RACING"),
+        "{}",
+        output.all
+    );
+}
+
+#[tokio::test]
 async fn an_issued_key_works_and_is_printed_once_alone_on_standard_output() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;

@@ -6,6 +6,8 @@
     reason = "a test says where it failed by panicking"
 )]
 
+#[path = "../events/tests/instances/mod.rs"]
+mod instances;
 mod support;
 
 mod asyncapi;
@@ -13,6 +15,7 @@ mod cli;
 mod contract;
 mod examples;
 mod faults;
+mod feeding;
 mod hostile;
 mod house;
 mod limits;
@@ -23,6 +26,7 @@ mod pain;
 mod protocol;
 mod racing;
 mod rpscrape;
+mod rejections;
 mod season;
 mod season_zh;
 mod watch;

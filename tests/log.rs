@@ -170,7 +170,7 @@ async fn users_may_do_what_their_part_is() {
     service.append(key).await.unwrap();
     let refused = service.append(event).await;
     assert!(
-        matches!(refused, Err(LogError::Denied(_))),
+        matches!(refused, Err(LogError::Denied { .. })),
         "the service makes up no facts: {refused:?}"
     );
     assert_eq!(service.syncs_always().await, Some(true));

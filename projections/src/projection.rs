@@ -11,10 +11,11 @@ use crate::live_race::LiveRace;
 use crate::meetings::{self, Meeting};
 use crate::odds_board::{self, Board, Quote, TICKS_PER_CHUNK};
 use crate::race::Effect;
+use crate::rejections::{self, Announcement};
 use crate::store::Writes;
 use crate::{
     Checkpoint, Digest, LiveUpdate, LogIdentity, Message, Race, Store, StoreError, json, keys,
-    race_card, race_result, rejections,
+    race_card, race_result,
 };
 
 /// Messages in one step at most: folding them takes some milliseconds, and a step holds them all in memory.
@@ -32,6 +33,8 @@ const HORSES_CACHED_MAX: usize = 10_000;
 pub struct Step {
     /// What each event changed of what is live, in the order of the log.
     pub updates: Vec<LiveUpdate>,
+    /// What feeders are told of the messages that were refused, in the order of the log.
+    pub announcements: Vec<Announcement>,
     /// What became of the messages.
     pub tally: Tally,
 }
@@ -150,7 +153,8 @@ impl Projection {
         let recorded = match message.decode() {
             Ok(recorded) => recorded,
             Err(error) => {
-                self.reject(message, &error);
+                let announcement = self.reject(message, &error);
+                step.announcements.push(announcement);
                 *step.tally.rejected.entry(error.code()).or_default() += 1;
                 return Ok(());
             }
@@ -183,24 +187,12 @@ impl Projection {
         Ok(())
     }
 
-    fn reject(&mut self, message: Message<'_>, error: &DecodeError) {
-        let Message {
-            seq,
-            recorded_at,
-            subject,
-            payload,
-        } = message;
-        self.writes.insert(
-            keys::rejection(seq),
-            Some(rejections::render(
-                seq,
-                recorded_at,
-                subject,
-                payload,
-                error,
-            )),
-        );
+    fn reject(&mut self, message: Message<'_>, error: &DecodeError) -> Announcement {
+        let (rejection, announcement) = rejections::render(message, error);
+        self.writes
+            .insert(keys::rejection(message.seq), Some(rejection));
         self.weight += 1;
+        announcement
     }
 
     fn quote(

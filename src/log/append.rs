@@ -198,17 +198,16 @@ async fn acknowledged(log: &Log, in_flight: InFlight) -> (Outgoing, Result<Appen
     } = in_flight;
     let failure = |error: PublishError| match error.kind() {
         PublishErrorKind::MaxPayloadExceeded => Failure::Final(LogError::TooLarge),
-        _ => match log.jetstream_error(&error) {
-            denied @ LogError::Denied(_) => Failure::Final(denied),
-            error => Failure::Passing(error),
-        },
+        _ => Failure::Passing(log.jetstream_error(&error)),
     };
     let outcome = match sent {
         Err(error) => Err(failure(error)),
         Ok(ack) => tokio::select! {
             biased;
             ack = ack => ack.map(|ack| Appended { seq: ack.sequence, duplicate: ack.duplicate }).map_err(failure),
-            denied = log.denied(&outgoing.subject) => Err(Failure::Final(LogError::Denied(denied))),
+            denied = log.denials.of_subject(|subject| subject == outgoing.subject) => {
+                Err(Failure::Final(denied))
+            }
             () = log.reconnected(epoch) => Err(Failure::Passing(LogError::Unreachable("the connection was lost".to_owned()))),
         },
     };

@@ -4,11 +4,15 @@
 //! acknowledgement; [`Reader`] hands out every message once and in order, through restarts of the server.
 
 mod append;
+mod asyncapi;
+mod denials;
 mod reader;
+mod stored;
+mod tell;
 
 use std::time::Duration;
 
-use async_nats::jetstream::context::GetStreamErrorKind;
+use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::jetstream::{self, ErrorCode, context};
 use async_nats::{ConnectErrorKind, ServerAddr};
@@ -17,6 +21,10 @@ use percent_encoding::percent_decode_str;
 use projections::LogIdentity;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
+
+use self::denials::{Denials, Said};
+
+pub(crate) use asyncapi::describe;
 
 pub use append::{Appended, Appender, Outgoing};
 pub use reader::{Batch, LogMessage, Place, ReadError, Reader};
@@ -77,11 +85,19 @@ pub enum LogError {
         found: String,
     },
     /// There is no such stream.
-    #[error("there is no stream {0}")]
+    #[error("there is no stream {0}; the service creates it when it first starts")]
     NoStream(&'static str),
+    /// The server does not know this user with this password.
+    #[error("NATS does not let {0} in: the user or the password is wrong")]
+    NotLetIn(String),
     /// This user may not do that.
-    #[error("not permitted: {0}")]
-    Denied(String),
+    #[error("{user} may not publish on {subject}")]
+    Denied {
+        /// Who it is.
+        user: String,
+        /// Where it may not.
+        subject: String,
+    },
     /// The message is larger than the server takes.
     #[error("the message is larger than the server takes")]
     TooLarge,
@@ -126,8 +142,7 @@ pub struct Log {
     client: async_nats::Client,
     jetstream: jetstream::Context,
     connection: watch::Receiver<Connection>,
-    /// What the server last said about permissions.
-    denied: watch::Receiver<String>,
+    denials: Denials,
 }
 
 impl Log {
@@ -155,7 +170,10 @@ impl Log {
             changed_at: std::time::Instant::now(),
             epoch: 0,
         });
-        let (said, denied) = watch::channel(String::new());
+        let servers = parse_servers(url).ok_or(LogError::WrongAddress)?;
+        let credentials = servers.iter().find_map(credentials);
+        let user = credentials.as_ref().map(|(user, _)| user.as_str());
+        let (said, denials) = Denials::of(user);
         let mut options = async_nats::ConnectOptions::new()
             .name(name)
             .subscription_capacity(SUBSCRIPTION_CAPACITY)
@@ -168,8 +186,7 @@ impl Log {
         if in_background {
             options = options.retry_on_initial_connect();
         }
-        let servers = parse_servers(url).ok_or(LogError::WrongAddress)?;
-        if let Some((user, password)) = servers.iter().find_map(credentials) {
+        if let Some((user, password)) = credentials {
             options = options.user_and_password(user, password);
         }
         let servers: Option<Vec<ServerAddr>> = servers.iter().map(without_credentials).collect();
@@ -179,7 +196,7 @@ impl Log {
             .await
             .map_err(|error| match error.kind() {
                 ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-                    LogError::Denied(error.to_string())
+                    denials.not_let_in()
                 }
                 _ => LogError::Unreachable(error.to_string()),
             })?;
@@ -191,7 +208,7 @@ impl Log {
             client,
             jetstream,
             connection,
-            denied,
+            denials,
         })
     }
 
@@ -233,11 +250,13 @@ impl Log {
             allow_direct: true,
             ..Config::default()
         };
+        let calls = ["INFO", "CREATE"].map(|call| format!("STREAM.{call}.{}", stream.name));
         let created = self
-            .jetstream
-            .get_or_create_stream(config)
-            .await
-            .map_err(|e| self.jetstream_error(&e))?;
+            .ask(
+                &calls.each_ref().map(String::as_str),
+                self.jetstream.get_or_create_stream(config),
+            )
+            .await?;
         Ok(state(created.cached_info()))
     }
 
@@ -252,11 +271,12 @@ impl Log {
         loop {
             let error = match self.state(stream).await {
                 Ok(state) => return Ok(state),
-                Err(_) => match self.ensure(stream).await {
+                Err(error @ LogError::Denied { .. }) => return Err(error),
+                Err(unseen) => match self.ensure(stream).await {
                     Ok(state) => return Ok(state),
-                    Err(error @ (LogError::Denied(_) | LogError::TooOld { .. })) => {
-                        return Err(error);
-                    }
+                    Err(error @ LogError::TooOld { .. }) => return Err(error),
+                    // The service may create it, and will.
+                    Err(LogError::Denied { .. }) => unseen,
                     Err(error) => error,
                 },
             };
@@ -273,38 +293,18 @@ impl Log {
     /// # Errors
     /// JetStream does not answer, or has no such stream.
     pub async fn state(&self, stream: StreamName) -> Result<LogState, LogError> {
-        let found = self.jetstream.get_stream(stream.name).await;
-        let found = found.map_err(|error| match error.kind() {
-            GetStreamErrorKind::JetStream(error)
-                if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
-            {
-                LogError::NoStream(stream.name)
+        let found = async {
+            let found = self.jetstream.get_stream(stream.name).await;
+            match found {
+                Ok(found) => Ok(Some(found)),
+                Err(error) if is_not_found(&error) => Ok(None),
+                Err(error) => Err(error),
             }
-            _ => self.jetstream_error(&error),
-        })?;
+        };
+        let api = format!("STREAM.INFO.{}", stream.name);
+        let found = self.ask(&[&api], found).await?;
+        let found = found.ok_or(LogError::NoStream(stream.name))?;
         Ok(state(found.cached_info()))
-    }
-
-    /// When the log took a message; `None` if it has none at that place.
-    ///
-    /// # Errors
-    /// JetStream does not answer.
-    pub async fn recorded_at(
-        &self,
-        stream: StreamName,
-        seq: u64,
-    ) -> Result<Option<Moment>, LogError> {
-        use jetstream::stream::DirectGetErrorKind;
-        let stream = self
-            .jetstream
-            .get_stream_no_info(stream.name)
-            .await
-            .map_err(|e| self.jetstream_error(&e))?;
-        match stream.direct_get(seq).await {
-            Ok(message) => Ok(Some(moment(message.time.unix_timestamp_nanos()))),
-            Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
-            Err(error) => Err(self.jetstream_error(&error)),
-        }
     }
 
     /// The id of the last message on a subject; `None` if there is none.
@@ -383,18 +383,20 @@ impl Log {
         }
     }
 
-    /// Resolves when the server says that this user may not publish on a subject.
-    async fn denied(&self, subject: &str) -> String {
-        let quoted = format!("\"{subject}\"");
-        let mut denied = self.denied.clone();
-        let said = denied
-            .wait_for(|said| said.contains(&quoted))
-            .await
-            .ok()
-            .map(|said| said.clone());
-        match said {
-            Some(said) => said,
-            None => std::future::pending().await,
+    /// Asks JetStream, but waits no longer where the server says that this user may not call one of these parts of its API.
+    async fn ask<T, E: std::error::Error>(
+        &self,
+        calls: &[&str],
+        request: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, LogError> {
+        // nats.conf gives feeders some of them under another name, in lower case.
+        let is_one = |subject: &str| {
+            let subject = subject.to_uppercase();
+            calls.iter().any(|call| subject.ends_with(call))
+        };
+        tokio::select! {
+            answer = request => answer.map_err(|error| self.jetstream_error(&error)),
+            denied = self.denials.of_subject(is_one) => Err(denied),
         }
     }
 
@@ -423,6 +425,10 @@ impl Log {
             LogError::Unreachable(text)
         }
     }
+}
+
+fn is_not_found(error: &GetStreamError) -> bool {
+    matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
 
 fn parse_servers(url: &str) -> Option<Vec<ServerAddr>> {
@@ -475,9 +481,10 @@ fn moment_text(nanoseconds: i128) -> String {
     moment(nanoseconds).timestamp().to_string()
 }
 
-fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denied: &watch::Sender<String>) {
+fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denials: &Said) {
     match event {
         async_nats::Event::Connected => {
+            denials.forget();
             up.send_modify(|c| {
                 *c = Connection {
                     up: true,
@@ -497,10 +504,11 @@ fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denied: &watc
         }
         async_nats::Event::ServerError(error) => {
             let text = error.to_string();
-            if text.to_lowercase().contains("permissions violation") {
-                denied.send_replace(text.clone());
+            if denials.note(&text) {
+                tracing::warn!(error = %text, "NATS said");
+            } else {
+                tracing::debug!(error = %text, "NATS said");
             }
-            tracing::warn!(error = %text, "NATS said");
         }
         other => tracing::debug!(event = %other, "NATS"),
     }
