@@ -159,7 +159,10 @@ impl Views {
         point_at(&self.folder, &fresh.name)?;
         let old = self.swap(fresh);
         let note = if damaged {
-            set_aside(&self.folder, &old.name, reason)
+            let note = set_aside(&self.folder, &old.name, reason);
+            // It is written out once more, and the disk may take its time.
+            std::thread::spawn(move || drop(old.store));
+            note
         } else {
             let folder = self.folder.join(&old.name);
             std::thread::spawn(move || retire(old.store, &folder));

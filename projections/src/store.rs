@@ -1,4 +1,8 @@
-//! [`Store`]: where views lie. The only file that names sled.
+//! [`Store`]: where views lie. Only this and its flusher name sled.
+
+mod flusher;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -11,6 +15,7 @@ use events::Moment;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use self::flusher::Flusher;
 use crate::{Digest, keys};
 
 /// The form of keys, state and views. Another form is another folder, folded anew from the log.
@@ -18,9 +23,6 @@ pub const SCHEMA_VERSION: u32 = 3;
 
 /// sled's page cache. Its default of 1 GiB is more than all views of a season.
 const CACHE_BYTES: u64 = 96 * 1024 * 1024;
-
-/// sled writes its tail to disk this often; what a crash takes from it, the log gives back.
-const FLUSH_EVERY_MS: u64 = 500;
 
 const CHECKPOINT: &str = "meta/checkpoint";
 
@@ -39,6 +41,12 @@ pub enum StoreError {
     /// sled panicked while it opened or read a damaged folder.
     #[error("the store is damaged: {0}")]
     Panicked(String),
+    /// A commit broke off before, and sled may wait for the rest of it for ever.
+    #[error("the store is torn: a commit broke off")]
+    Torn,
+    /// The disk does not take what was written.
+    #[error("the store could not be written to disk in time")]
+    Stuck,
     /// Somebody else has the folder open, and it is sound as far as anybody knows.
     #[error("the store is in use by another process")]
     InUse,
@@ -107,6 +115,7 @@ impl AsRef<[u8]> for View {
 #[derive(Debug)]
 pub struct Store {
     tree: sled::Db,
+    flusher: Flusher,
     checkpoint: Mutex<Option<Checkpoint>>,
     seq: AtomicU64,
 }
@@ -120,7 +129,7 @@ impl Store {
         let config = sled::Config::new()
             .path(folder)
             .cache_capacity(CACHE_BYTES)
-            .flush_every_ms(Some(FLUSH_EVERY_MS))
+            .flush_every_ms(None)
             .mode(sled::Mode::HighThroughput);
         let deadline = Instant::now() + LOCK_WAIT;
         let tree = loop {
@@ -132,16 +141,18 @@ impl Store {
                 opened => break opened?,
             }
         };
-        let checkpoint = match tree.get(CHECKPOINT)? {
-            None => None,
-            Some(value) => Some(read_checkpoint(&value)?),
-        };
-        let seq = AtomicU64::new(checkpoint.as_ref().map_or(0, |c| c.seq));
-        Ok(Self {
+        let mut store = Self {
+            flusher: Flusher::start(tree.clone(), folder).map_err(sled::Error::from)?,
             tree,
-            checkpoint: Mutex::new(checkpoint),
-            seq,
-        })
+            checkpoint: Mutex::new(None),
+            seq: AtomicU64::new(0),
+        };
+        if let Some(value) = store.tree.get(CHECKPOINT)? {
+            let checkpoint = read_checkpoint(&value)?;
+            store.seq = AtomicU64::new(checkpoint.seq);
+            store.checkpoint = Mutex::new(Some(checkpoint));
+        }
+        Ok(store)
     }
 
     /// The view under a key.
@@ -201,10 +212,9 @@ impl Store {
     /// Writes everything to disk. A process that ends without it loses half a second, which the log gives back.
     ///
     /// # Errors
-    /// The disk says no.
+    /// The disk says no, or nothing in time.
     pub fn flush(&self) -> Result<(), StoreError> {
-        self.tree.flush()?;
-        Ok(())
+        self.flusher.flush()
     }
 
     /// Commits changes, and the checkpoint that they bring the views to, in one atomic batch. What would change no byte
@@ -242,7 +252,7 @@ impl Store {
                 digest: checkpoint.digest.to_string(),
             }),
         );
-        self.tree.apply_batch(batch)?;
+        self.flusher.write(|| Ok(self.tree.apply_batch(batch)?))?;
         self.seq.store(checkpoint.seq, Ordering::Release);
         *self
             .checkpoint
@@ -265,6 +275,16 @@ impl Store {
             }
         }
         Ok((count, digest))
+    }
+}
+
+/// A store that cannot be written out stays in memory: sled would wait for it here, and hold up all other stores.
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Err(error) = self.flusher.close() {
+            tracing::warn!(%error, "a store could not be closed and stays in memory until the process ends");
+            std::mem::forget(self.tree.clone());
+        }
     }
 }
 
