@@ -4,6 +4,7 @@
 //! acknowledgement; [`Reader`] hands out every message once and in order, through restarts of the server.
 
 mod append;
+mod ids;
 mod reader;
 
 use std::time::Duration;
@@ -85,6 +86,14 @@ pub enum LogError {
     /// The message is larger than the server takes.
     #[error("the message is larger than the server takes")]
     TooLarge,
+    /// More stands on a subject than is read.
+    #[error("the log has more than {max} messages on {subject}")]
+    TooMany {
+        /// The subject.
+        subject: String,
+        /// How many are read.
+        max: usize,
+    },
     /// JetStream says no.
     #[error("JetStream: {0}")]
     JetStream(String),
