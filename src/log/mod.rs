@@ -5,8 +5,12 @@
 
 mod append;
 mod ids;
+mod line;
 mod reader;
 
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::jetstream::context::GetStreamErrorKind;
@@ -129,6 +133,17 @@ pub struct LogState {
     pub last_seq: u64,
 }
 
+/// How a connection comes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// At once or not at all. When it breaks it comes back.
+    Now,
+    /// At once or not at all. When it breaks it stays away.
+    Once,
+    /// Whenever somebody answers. When it breaks it comes back.
+    InBackground,
+}
+
 /// A connection to the log. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Log {
@@ -137,6 +152,22 @@ pub struct Log {
     connection: watch::Receiver<Connection>,
     /// What the server last said about permissions.
     denied: watch::Receiver<String>,
+    address: Arc<Address>,
+    mode: Mode,
+}
+
+/// Where the log is, to connect once more. The URL may hold a password.
+struct Address {
+    url: String,
+    name: String,
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Address")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Log {
@@ -145,7 +176,7 @@ impl Log {
     /// # Errors
     /// Nobody answers, the credentials are wrong, or the server is too old.
     pub async fn connect(url: &str, name: &str) -> Result<Self, LogError> {
-        let log = Self::open(url, name, false).await?;
+        let log = Self::open(url, name, Mode::Now).await?;
         log.check_version()?;
         Ok(log)
     }
@@ -155,26 +186,31 @@ impl Log {
     /// # Errors
     /// The URL is wrong.
     pub async fn connect_in_background(url: &str, name: &str) -> Result<Self, LogError> {
-        Self::open(url, name, true).await
+        Self::open(url, name, Mode::InBackground).await
     }
 
-    async fn open(url: &str, name: &str, in_background: bool) -> Result<Self, LogError> {
+    async fn open(url: &str, name: &str, mode: Mode) -> Result<Self, LogError> {
         let (up, connection) = watch::channel(Connection {
             up: false,
             changed_at: std::time::Instant::now(),
             epoch: 0,
         });
         let (said, denied) = watch::channel(String::new());
+        let connected = Arc::new(AtomicBool::new(false));
+        let again = (mode == Mode::Once).then(|| Arc::clone(&connected));
         let mut options = async_nats::ConnectOptions::new()
             .name(name)
             .subscription_capacity(SUBSCRIPTION_CAPACITY)
             .connection_timeout(REQUEST_TIMEOUT)
-            .reconnect_delay_callback(reconnect_delay)
+            .reconnect_delay_callback(move |attempts| match &again {
+                Some(connected) if connected.load(Ordering::Relaxed) => Duration::MAX,
+                _ => reconnect_delay(attempts),
+            })
             .event_callback(move |event| {
                 note(&event, &up, &said);
                 std::future::ready(())
             });
-        if in_background {
+        if mode == Mode::InBackground {
             options = options.retry_on_initial_connect();
         }
         let servers = parse_servers(url).ok_or(LogError::WrongAddress)?;
@@ -192,6 +228,7 @@ impl Log {
                 }
                 _ => LogError::Unreachable(error.to_string()),
             })?;
+        connected.store(true, Ordering::Relaxed);
         let jetstream = context::ContextBuilder::new()
             .timeout(REQUEST_TIMEOUT)
             .ack_timeout(ACK_TIMEOUT)
@@ -201,6 +238,11 @@ impl Log {
             jetstream,
             connection,
             denied,
+            address: Arc::new(Address {
+                url: url.to_owned(),
+                name: name.to_owned(),
+            }),
+            mode,
         })
     }
 
@@ -404,6 +446,18 @@ impl Log {
         match said {
             Some(said) => said,
             None => std::future::pending().await,
+        }
+    }
+
+    /// Resolves when nothing that was sent on the connection of an epoch will be answered any more.
+    async fn lost(&self, epoch: u64) {
+        match self.mode {
+            Mode::Now | Mode::InBackground => self.reconnected(epoch).await,
+            Mode::Once => {
+                let mut connection = self.connection.clone();
+                // An error says so as well: the connection is not looked after any more.
+                let _ = connection.wait_for(|connection| !connection.up).await;
+            }
         }
     }
 
