@@ -9,6 +9,7 @@
 mod support;
 
 mod asyncapi;
+mod betfair;
 mod cli;
 mod contract;
 mod examples;

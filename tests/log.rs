@@ -217,11 +217,15 @@ async fn users_may_do_what_their_part_is() {
     service.ensure(railbird::log::ACCOUNTS).await.unwrap();
     key.id = uuid::Uuid::now_v7().to_string();
     service.append(key).await.unwrap();
-    let refused = service.append(event).await;
-    assert!(
-        matches!(refused, Err(LogError::Denied(_))),
-        "the service makes up no facts: {refused:?}"
-    );
+    for window in [1, 8] {
+        let mut appender = service.appender(window);
+        appender.append(event.clone()).await.unwrap();
+        let refused = appender.finish().await;
+        assert!(
+            matches!(refused, Err(LogError::Denied(_))),
+            "the service makes up no facts: {refused:?}"
+        );
+    }
     assert_eq!(service.syncs_always().await, Some(true));
     let mut reader = reader(&service, 0).await;
     read_until(&mut reader, 0, 1).await;

@@ -28,7 +28,7 @@ const NOTES_SHOWN: u64 = 20;
 /// What is read, and where it goes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01"
+    after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01\n  railbird import betfair-stream 2017/Jun/14/"
 )]
 pub(super) struct Import {
     #[command(subcommand)]

@@ -19,17 +19,16 @@ pub(super) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// When a message changed which markets, and how.
-    pub(super) fn read(line: &'a [u8]) -> Result<(Moment, Vec<Change<'a>>), String> {
+    /// When a message changed which markets, and how; `None` if it is not about markets.
+    pub(super) fn read(line: &'a [u8]) -> Result<Option<(Moment, Vec<Change<'a>>)>, String> {
         let Self { op, pt, mc } = serde_json::from_slice(line).map_err(|error| short(&error))?;
-        let changes = mc.filter(|_| op == "mcm").unwrap_or_default();
-        if changes.is_empty() {
-            return Ok((Timestamp::UNIX_EPOCH.into(), changes));
+        if op != "mcm" {
+            return Ok(None);
         }
         let pt = pt.ok_or("missing field `pt`")?;
         let time = Timestamp::from_millisecond(pt)
             .map_err(|_| ParseError::new("pt is in milliseconds since 1970", pt).to_string())?;
-        Ok((time.into(), changes))
+        Ok(Some((time.into(), mc.unwrap_or_default())))
     }
 }
 

@@ -84,9 +84,8 @@ fn look_through(path: &Path, survey: &mut Survey) -> Result<(), String> {
         match line {
             Line::Whole(text) | Line::Unended(text, _) => {
                 is_stream.get_or_insert(text.trim_ascii_start().starts_with(b"{"));
-                let changes = Message::read(text).map(|(_, changes)| changes);
-                for change in changes.iter().flatten() {
-                    survey.note(change);
+                if let Ok(Some((_, changes))) = Message::read(text) {
+                    changes.iter().for_each(|change| survey.note(change));
                 }
             }
             Line::Damaged(damage @ Damage::Somewhere { .. }) => return Err(damage.to_string()),
@@ -157,23 +156,23 @@ struct Telling {
 impl Telling {
     fn line(&mut self, number: u64, line: Line<'_>) {
         let place = self.file.at(number);
-        let reason = match line {
-            Line::Whole(text) => match Message::read(text) {
-                Ok(message) => return self.message(message, &place),
-                Err(reason) => reason,
-            },
-            Line::Unended(text, end) => match Message::read(text) {
-                Ok(message) => return self.message(message, &place),
-                Err(_) => format!("the file breaks off in the middle of this line, at byte {end}"),
-            },
-            Line::TooLong => format!("more than {LINE_BYTES_MAX} bytes"),
-            Line::Damaged(damage) => damage.to_string(),
+        let message = match line {
+            Line::Whole(text) => Message::read(text),
+            Line::Unended(text, end) => Message::read(text).map_err(|_| {
+                format!("the file breaks off in the middle of this line, at byte {end}")
+            }),
+            Line::TooLong => Err(format!("more than {LINE_BYTES_MAX} bytes")),
+            Line::Damaged(damage) => Err(damage.to_string()),
         };
-        self.said.push_back(place.refused(reason));
+        match message {
+            Ok(Some((time, changes))) => self.message(time, &changes, &place),
+            Ok(None) => {}
+            Err(reason) => self.said.push_back(place.refused(reason)),
+        }
     }
 
-    fn message(&mut self, (time, changes): (Moment, Vec<Change<'_>>), place: &Place) {
-        for change in &changes {
+    fn message(&mut self, time: Moment, changes: &[Change<'_>], place: &Place) {
+        for change in changes {
             if let Some(market) = self.meet(change, place) {
                 let said = market.tell(change, At { time, place });
                 self.said.extend(said);

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use events::{Event, Moment, RaceNumber, RaceStatus};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -598,5 +601,72 @@ fn what_is_no_stream_file_is_refused_as_a_whole() {
             refused.line == 0 && refused.reason.contains(part),
             "{refused}"
         );
+    }
+}
+
+/// A tick: milliseconds since the one before, runner, price in thousandths.
+type Tick = (i64, u64, u32);
+
+/// A market with ticks, some to a message.
+fn traded(ticks_of: &[Tick], per_message: usize) -> Vec<Value> {
+    let mut after = 0;
+    let mut messages = vec![message(0, [evening("1.1")])];
+    for some in ticks_of.chunks(per_message) {
+        after += some[0].0;
+        let price = |(_, runner, price): &Tick| (*runner, json!(f64::from(*price) / 1000.0));
+        let prices: Vec<_> = some.iter().map(price).collect();
+        messages.push(message(after, [ticks("1.1", &prices)]));
+    }
+    messages
+}
+
+/// The ticks that were told, and the ids under which.
+fn quoted(items: &[Item]) -> (Vec<(u64, u32)>, Vec<&str>) {
+    let (mut ticks, mut ids) = (Vec::new(), Vec::new());
+    for item in items {
+        if let Item::Event(envelope) = item
+            && let Event::OddsQuoted(quote) = &envelope.event
+        {
+            ids.push(envelope.id.as_str());
+            ticks.extend(quote.runners.iter().map(|r| {
+                let runner = r.horse_no.as_str().trim_start_matches("BF_");
+                let win = r.win.expect("a price");
+                (runner.parse().expect("a runner"), win.thousandths())
+            }));
+        }
+    }
+    (ticks, ids)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_is_traded_each_tick_is_told_in_its_order(
+        ticks in vec((0..3_i64, 1..4_u64, 1_000..1_010_u32), 0..80),
+        per_message in 1..5_usize,
+    ) {
+        let items = items(&traded(&ticks, per_message));
+        let (told, mut ids) = quoted(&items);
+        let traded: Vec<(u64, u32)> = ticks.iter().map(|(_, runner, price)| (*runner, *price)).collect();
+        prop_assert_eq!(told, traded);
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        prop_assert_eq!(ids.len(), count, "each under an id of its own");
+    }
+
+    #[test]
+    fn wherever_a_file_is_cut_off_what_comes_before_is_told_as_it_is_of_the_whole(
+        ticks in vec((0..3_i64, 1..4_u64, 1_000..1_010_u32), 1..40),
+        cut in any::<Index>(),
+    ) {
+        let text = lines(&traded(&ticks, 2));
+        let events = |text: &str| -> Vec<String> {
+            let items = items_of(&[text.to_owned()], None);
+            items.iter().map(short).filter(|said| !said.starts_with("refused") && !said.starts_with("note")).collect()
+        };
+        let (whole, part) = (events(&text), events(&text[..cut.index(text.len())]));
+        prop_assert!(whole.starts_with(&part));
     }
 }
