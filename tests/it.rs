@@ -11,6 +11,7 @@ mod instances;
 mod support;
 
 mod asyncapi;
+mod betfair;
 mod cli;
 mod contract;
 mod examples;
@@ -25,8 +26,8 @@ mod oracle;
 mod pain;
 mod protocol;
 mod racing;
-mod rpscrape;
 mod rejections;
+mod rpscrape;
 mod season;
 mod season_zh;
 mod watch;

@@ -143,6 +143,55 @@ async fn an_appender_loses_nothing_when_the_server_is_killed_on_the_way() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_appender_keeps_the_order_while_the_server_is_killed_again_and_again() {
+    let mut nats = Nats::start();
+    let log = nats.log().await;
+    let (end, mut ended) = tokio::sync::oneshot::channel();
+    let appending = tokio::spawn({
+        let log = log.clone();
+        async move {
+            let mut appender = log.appender(64);
+            let mut said = 0;
+            // Few at a time, so that there is room for more while the connection breaks.
+            while ended.try_recv().is_err() {
+                for _ in 0..10 {
+                    let event = outgoing(&odds("ST", 1, &second(said), &[2.0]));
+                    appender.append(event).await.unwrap();
+                    said += 1;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            appender.finish().await.unwrap();
+            said
+        }
+    });
+    for _ in 0..10 {
+        let seen = nats.last_seq().await;
+        eventually("more is said", || async {
+            log.state(RACING)
+                .await
+                .is_ok_and(|s| s.last_seq >= seen + 50)
+        })
+        .await;
+        nats.kill();
+        nats.start_again();
+    }
+    end.send(()).unwrap();
+    let said = appending.await.unwrap();
+    let last = nats.last_seq().await;
+    let mut reader = reader(&log, 0).await;
+    let times = read_until(&mut reader, 0, last).await;
+    let times = times.iter().map(|message| {
+        let event: serde_json::Value = serde_json::from_slice(&message.payload).unwrap();
+        event["time"].as_str().unwrap().to_owned()
+    });
+    assert!(
+        times.eq((0..said).map(second)),
+        "each once, in the order in which it was said"
+    );
+}
+
 #[tokio::test]
 async fn users_may_do_what_their_part_is() {
     let nats = Nats::start();
@@ -168,11 +217,15 @@ async fn users_may_do_what_their_part_is() {
     service.ensure(railbird::log::ACCOUNTS).await.unwrap();
     key.id = uuid::Uuid::now_v7().to_string();
     service.append(key).await.unwrap();
-    let refused = service.append(event).await;
-    assert!(
-        matches!(refused, Err(LogError::Denied { .. })),
-        "the service makes up no facts: {refused:?}"
-    );
+    for window in [1, 8] {
+        let mut appender = service.appender(window);
+        appender.append(event.clone()).await.unwrap();
+        let refused = appender.finish().await;
+        assert!(
+            matches!(refused, Err(LogError::Denied { .. })),
+            "the service makes up no facts: {refused:?}"
+        );
+    }
     assert_eq!(service.syncs_always().await, Some(true));
     let mut reader = reader(&service, 0).await;
     read_until(&mut reader, 0, 1).await;
@@ -266,4 +319,31 @@ async fn what_is_no_event_is_kept_with_its_reason_and_stops_nothing() {
         seq,
         "the fact behind them went in"
     );
+}
+
+#[tokio::test]
+async fn a_feeder_learns_which_ids_stand_on_a_subject_page_by_page_and_no_others() {
+    let nats = Nats::start();
+    let races = (0..2_500).map(|n| odds("ST", 1 + (n % 2) as u16, &second(n), &[2.0]));
+    let events: Vec<_> = races.collect();
+    nats.publish(events.clone()).await;
+    nats.publish_raw(&format!("racing.odds.{DAY}.ST.1"), b"no event")
+        .await;
+    let feeder = Log::connect(&nats.url_of("feeder"), "test").await.unwrap();
+    let nothing = feeder.ids(RACING, "racing.horse.H1", 10).await.unwrap();
+    assert!(nothing.is_empty(), "{nothing:?}");
+    for race in [1, 2] {
+        let subject = format!("racing.odds.{DAY}.ST.{race}");
+        let of_race = events.iter().filter(|e| e["data"]["race_number"] == race);
+        let expected: Vec<uuid::Uuid> = of_race
+            .map(|event| event["id"].as_str().unwrap().parse().unwrap())
+            .collect();
+        let ids = feeder.ids(RACING, &subject, 1_251).await.unwrap();
+        assert_eq!(ids[..expected.len()], expected);
+        let too_many = feeder.ids(RACING, &subject, 1_249).await;
+        assert!(
+            matches!(too_many, Err(LogError::TooMany { .. })),
+            "{too_many:?}"
+        );
+    }
 }

@@ -9,6 +9,7 @@ use events::Envelope;
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
+use super::line::Line;
 use super::{Log, LogError, backoff};
 
 /// How long a message is tried again while the server is away or elects a leader.
@@ -54,6 +55,8 @@ pub struct Appended {
 #[derive(Debug)]
 pub struct Appender {
     log: Log,
+    /// Where messages are sent, if more than one may be under way.
+    line: Option<Line>,
     window: usize,
     in_flight: VecDeque<InFlight>,
     done: Vec<Appended>,
@@ -62,12 +65,19 @@ pub struct Appender {
 #[derive(Debug)]
 struct InFlight {
     outgoing: Outgoing,
-    sent: Result<PublishAckFuture, PublishError>,
-    /// The connection that it was sent on.
+    sent: Result<Sent, Failure>,
+}
+
+/// A message that was sent, and on which connection.
+#[derive(Debug)]
+struct Sent {
+    ack: PublishAckFuture,
+    log: Log,
     epoch: u64,
 }
 
 /// Why a message is not acknowledged.
+#[derive(Debug)]
 enum Failure {
     /// It will never be.
     Final(LogError),
@@ -79,6 +89,7 @@ impl Appender {
     pub(super) fn new(log: Log, window: usize) -> Self {
         Self {
             log,
+            line: None,
             window,
             in_flight: VecDeque::with_capacity(window),
             done: Vec::new(),
@@ -93,8 +104,12 @@ impl Appender {
         if self.in_flight.len() >= self.window {
             self.settle_oldest().await?;
         }
-        let sent = send(&self.log, outgoing).await;
-        self.in_flight.push_back(sent);
+        if self.line.as_ref().is_some_and(Line::is_lost) {
+            // What was sent on it comes first.
+            self.settle().await?;
+        }
+        let sent = self.send(&outgoing).await;
+        self.in_flight.push_back(InFlight { outgoing, sent });
         Ok(())
     }
 
@@ -124,13 +139,13 @@ impl Appender {
     }
 
     async fn settle_oldest(&mut self) -> Result<(), LogError> {
-        let Some(oldest) = self.in_flight.pop_front() else {
+        let Some(InFlight { outgoing, sent }) = self.in_flight.pop_front() else {
             return Ok(());
         };
-        match acknowledged(&self.log, oldest).await {
-            (_, Ok(appended)) => self.done.push(appended),
-            (_, Err(Failure::Final(error))) => return Err(error),
-            (outgoing, Err(Failure::Passing(error))) => self.send_again(outgoing, error).await?,
+        match acknowledged(&outgoing, sent).await {
+            Ok(appended) => self.done.push(appended),
+            Err(Failure::Final(error)) => return Err(error),
+            Err(Failure::Passing(error)) => self.send_again(outgoing, error).await?,
         }
         Ok(())
     }
@@ -138,9 +153,12 @@ impl Appender {
     async fn send_again(&mut self, first: Outgoing, error: LogError) -> Result<(), LogError> {
         tracing::debug!(%error, "sending again what was not acknowledged");
         let mut failed = vec![first];
-        let behind = std::mem::take(&mut self.in_flight)
-            .into_iter()
-            .map(|sent| acknowledged(&self.log, sent));
+        let behind = std::mem::take(&mut self.in_flight).into_iter().map(
+            |InFlight { outgoing, sent }| async move {
+                let outcome = acknowledged(&outgoing, sent).await;
+                (outgoing, outcome)
+            },
+        );
         for (outgoing, outcome) in join_all(behind).await {
             match outcome {
                 Ok(appended) => self.done.push(appended),
@@ -149,67 +167,81 @@ impl Appender {
             }
         }
         for outgoing in failed {
-            let appended = insist(&self.log, outgoing).await?;
+            let appended = self.insist(&outgoing).await?;
             self.done.push(appended);
         }
         Ok(())
     }
-}
 
-/// Sends a message until it is taken, for a bounded time.
-async fn insist(log: &Log, mut outgoing: Outgoing) -> Result<Appended, LogError> {
-    let until = Instant::now() + RETRY_FOR;
-    let mut attempt = 0;
-    loop {
-        let sent = send(log, outgoing).await;
-        match acknowledged(log, sent).await {
-            (_, Ok(appended)) => return Ok(appended),
-            (_, Err(Failure::Final(error))) => return Err(error),
-            (_, Err(Failure::Passing(error))) if Instant::now() >= until => return Err(error),
-            (again, Err(Failure::Passing(_))) => outgoing = again,
-        }
-        sleep(backoff(RETRY_MIN, attempt, RETRY_MAX)).await;
-        attempt += 1;
-    }
-}
-
-async fn send(log: &Log, outgoing: Outgoing) -> InFlight {
-    let mut headers = HeaderMap::new();
-    headers.insert("Nats-Msg-Id", outgoing.id.as_str());
-    let epoch = log.connection.borrow().epoch;
-    let payload = outgoing.payload.clone().into();
-    let sent = log
-        .jetstream
-        .publish_with_headers(outgoing.subject.clone(), headers, payload)
-        .await;
-    InFlight {
-        outgoing,
-        sent,
-        epoch,
-    }
-}
-
-/// Waits for an acknowledgement, and not beyond a reconnect: the old connection took it along.
-async fn acknowledged(log: &Log, in_flight: InFlight) -> (Outgoing, Result<Appended, Failure>) {
-    let InFlight {
-        outgoing,
-        sent,
-        epoch,
-    } = in_flight;
-    let failure = |error: PublishError| match error.kind() {
-        PublishErrorKind::MaxPayloadExceeded => Failure::Final(LogError::TooLarge),
-        _ => Failure::Passing(log.jetstream_error(&error)),
-    };
-    let outcome = match sent {
-        Err(error) => Err(failure(error)),
-        Ok(ack) => tokio::select! {
-            biased;
-            ack = ack => ack.map(|ack| Appended { seq: ack.sequence, duplicate: ack.duplicate }).map_err(failure),
-            denied = log.denials.of_subject(|subject| subject == outgoing.subject) => {
-                Err(Failure::Final(denied))
+    /// Sends a message until it is taken, for a bounded time.
+    async fn insist(&mut self, outgoing: &Outgoing) -> Result<Appended, LogError> {
+        let until = Instant::now() + RETRY_FOR;
+        let mut attempt = 0;
+        loop {
+            let sent = self.send(outgoing).await;
+            match acknowledged(outgoing, sent).await {
+                Ok(appended) => return Ok(appended),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Passing(error)) if Instant::now() >= until => return Err(error),
+                Err(Failure::Passing(_)) => {}
             }
-            () = log.reconnected(epoch) => Err(Failure::Passing(LogError::Unreachable("the connection was lost".to_owned()))),
+            sleep(backoff(RETRY_MIN, attempt, RETRY_MAX)).await;
+            attempt += 1;
+        }
+    }
+
+    async fn send(&mut self, outgoing: &Outgoing) -> Result<Sent, Failure> {
+        let log = self.way().await.map_err(Failure::Passing)?.clone();
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Msg-Id", outgoing.id.as_str());
+        let epoch = log.connection.borrow().epoch;
+        let payload = outgoing.payload.clone().into();
+        let sent = log
+            .jetstream
+            .publish_with_headers(outgoing.subject.clone(), headers, payload)
+            .await;
+        match sent {
+            Ok(ack) => Ok(Sent { ack, log, epoch }),
+            Err(error) => Err(failure(&log, &error)),
+        }
+    }
+
+    /// The connection for the next message. One message at a time needs none of its own: it overtakes nothing.
+    async fn way(&mut self) -> Result<&Log, LogError> {
+        if self.window == 1 {
+            return Ok(&self.log);
+        }
+        if self.line.as_ref().is_none_or(Line::is_lost) {
+            self.line = None;
+        }
+        let line = match self.line.take() {
+            Some(line) => line,
+            None => Line::open(&self.log).await?,
+        };
+        Ok(self.line.insert(line).log())
+    }
+}
+
+/// Waits for an acknowledgement, and not beyond the end of the connection, which took it along.
+async fn acknowledged(
+    outgoing: &Outgoing,
+    sent: Result<Sent, Failure>,
+) -> Result<Appended, Failure> {
+    let Sent { ack, log, epoch } = sent?;
+    tokio::select! {
+        biased;
+        ack = ack => match ack {
+            Ok(ack) => Ok(Appended { seq: ack.sequence, duplicate: ack.duplicate }),
+            Err(error) => Err(failure(&log, &error)),
         },
-    };
-    (outgoing, outcome)
+        denied = log.denials.of_subject(|subject| subject == outgoing.subject) => Err(Failure::Final(denied)),
+        () = log.lost(epoch) => Err(Failure::Passing(LogError::Unreachable("the connection was lost".to_owned()))),
+    }
+}
+
+fn failure(log: &Log, error: &PublishError) -> Failure {
+    match error.kind() {
+        PublishErrorKind::MaxPayloadExceeded => Failure::Final(LogError::TooLarge),
+        _ => Failure::Passing(log.jetstream_error(error)),
+    }
 }

@@ -6,10 +6,15 @@
 mod append;
 mod asyncapi;
 mod denials;
+mod ids;
+mod line;
 mod reader;
 mod stored;
 mod tell;
 
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
@@ -101,6 +106,14 @@ pub enum LogError {
     /// The message is larger than the server takes.
     #[error("the message is larger than the server takes")]
     TooLarge,
+    /// More stands on a subject than is read.
+    #[error("the log has more than {max} messages on {subject}")]
+    TooMany {
+        /// The subject.
+        subject: String,
+        /// How many are read.
+        max: usize,
+    },
     /// JetStream says no.
     #[error("JetStream: {0}")]
     JetStream(String),
@@ -136,6 +149,17 @@ pub struct LogState {
     pub last_seq: u64,
 }
 
+/// How a connection comes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// At once or not at all. When it breaks it comes back.
+    Now,
+    /// At once or not at all. When it breaks it stays away.
+    Once,
+    /// Whenever somebody answers. When it breaks it comes back.
+    InBackground,
+}
+
 /// A connection to the log. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Log {
@@ -143,6 +167,22 @@ pub struct Log {
     jetstream: jetstream::Context,
     connection: watch::Receiver<Connection>,
     denials: Denials,
+    address: Arc<Address>,
+    mode: Mode,
+}
+
+/// Where the log is, to connect once more. The URL may hold a password.
+struct Address {
+    url: String,
+    name: String,
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Address")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Log {
@@ -151,7 +191,7 @@ impl Log {
     /// # Errors
     /// Nobody answers, the credentials are wrong, or the server is too old.
     pub async fn connect(url: &str, name: &str) -> Result<Self, LogError> {
-        let log = Self::open(url, name, false).await?;
+        let log = Self::open(url, name, Mode::Now).await?;
         log.check_version()?;
         Ok(log)
     }
@@ -161,10 +201,10 @@ impl Log {
     /// # Errors
     /// The URL is wrong.
     pub async fn connect_in_background(url: &str, name: &str) -> Result<Self, LogError> {
-        Self::open(url, name, true).await
+        Self::open(url, name, Mode::InBackground).await
     }
 
-    async fn open(url: &str, name: &str, in_background: bool) -> Result<Self, LogError> {
+    async fn open(url: &str, name: &str, mode: Mode) -> Result<Self, LogError> {
         let (up, connection) = watch::channel(Connection {
             up: false,
             changed_at: std::time::Instant::now(),
@@ -174,16 +214,21 @@ impl Log {
         let credentials = servers.iter().find_map(credentials);
         let user = credentials.as_ref().map(|(user, _)| user.as_str());
         let (said, denials) = Denials::of(user);
+        let connected = Arc::new(AtomicBool::new(false));
+        let again = (mode == Mode::Once).then(|| Arc::clone(&connected));
         let mut options = async_nats::ConnectOptions::new()
             .name(name)
             .subscription_capacity(SUBSCRIPTION_CAPACITY)
             .connection_timeout(REQUEST_TIMEOUT)
-            .reconnect_delay_callback(reconnect_delay)
+            .reconnect_delay_callback(move |attempts| match &again {
+                Some(connected) if connected.load(Ordering::Relaxed) => Duration::MAX,
+                _ => reconnect_delay(attempts),
+            })
             .event_callback(move |event| {
                 note(&event, &up, &said);
                 std::future::ready(())
             });
-        if in_background {
+        if mode == Mode::InBackground {
             options = options.retry_on_initial_connect();
         }
         if let Some((user, password)) = credentials {
@@ -200,6 +245,7 @@ impl Log {
                 }
                 _ => LogError::Unreachable(error.to_string()),
             })?;
+        connected.store(true, Ordering::Relaxed);
         let jetstream = context::ContextBuilder::new()
             .timeout(REQUEST_TIMEOUT)
             .ack_timeout(ACK_TIMEOUT)
@@ -209,6 +255,11 @@ impl Log {
             jetstream,
             connection,
             denials,
+            address: Arc::new(Address {
+                url: url.to_owned(),
+                name: name.to_owned(),
+            }),
+            mode,
         })
     }
 
@@ -397,6 +448,18 @@ impl Log {
         tokio::select! {
             answer = request => answer.map_err(|error| self.jetstream_error(&error)),
             denied = self.denials.of_subject(is_one) => Err(denied),
+        }
+    }
+
+    /// Resolves when nothing that was sent on the connection of an epoch will be answered any more.
+    async fn lost(&self, epoch: u64) {
+        match self.mode {
+            Mode::Now | Mode::InBackground => self.reconnected(epoch).await,
+            Mode::Once => {
+                let mut connection = self.connection.clone();
+                // An error says so as well: the connection is not looked after any more.
+                let _ = connection.wait_for(|connection| !connection.up).await;
+            }
         }
     }
 
