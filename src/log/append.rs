@@ -47,10 +47,12 @@ pub struct Appended {
     pub duplicate: bool,
 }
 
-/// Appends messages in order, with a bounded number under way at a time.
+/// Appends messages, with a bounded number under way at a time, and one at a time about each race or horse.
 ///
-/// When one fails, those behind it are awaited, and what failed is sent again in its order, one at a time. A message
-/// whose acknowledgement was lost may stand in the log twice, under one id: a fact said twice is harmless.
+/// While the server is away or elects a leader, a message may be lost and the next one taken. So what is said of a race
+/// waits for what was said of it before: it stands in the log in that order. When a message fails, the others under way
+/// are awaited, and what failed is sent again. A message whose acknowledgement was lost may stand in the log twice, under
+/// one id: a fact said twice is harmless.
 #[derive(Debug)]
 pub struct Appender {
     log: Log,
@@ -85,17 +87,22 @@ impl Appender {
         }
     }
 
-    /// Sends a message, and waits for the oldest one if the window is full.
+    /// Sends a message, and waits for the oldest ones while the window is full or one of them is about the same race.
     ///
     /// # Errors
     /// A message was not taken within a minute, or never will be.
     pub async fn append(&mut self, outgoing: Outgoing) -> Result<(), LogError> {
-        if self.in_flight.len() >= self.window {
+        while self.in_flight.len() >= self.window || self.is_under_way(about(&outgoing.subject)) {
             self.settle_oldest().await?;
         }
         let sent = send(&self.log, outgoing).await;
         self.in_flight.push_back(sent);
         Ok(())
+    }
+
+    fn is_under_way(&self, about: &str) -> bool {
+        let mut subjects = self.in_flight.iter().map(|sent| &sent.outgoing.subject);
+        subjects.any(|subject| self::about(subject) == about)
     }
 
     /// What was acknowledged since the last call, in order.
@@ -154,6 +161,11 @@ impl Appender {
         }
         Ok(())
     }
+}
+
+/// The race or the horse that a subject is about: `2026-11-21.ST.3` in `racing.odds.2026-11-21.ST.3`.
+fn about(subject: &str) -> &str {
+    subject.splitn(3, '.').last().unwrap_or(subject)
 }
 
 /// Sends a message until it is taken, for a bounded time.
