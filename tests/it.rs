@@ -21,6 +21,7 @@ mod log;
 mod oracle;
 mod pain;
 mod protocol;
+mod race_day;
 mod season;
 mod watch;
 mod witness;
