@@ -18,7 +18,7 @@ use crate::simulate::{RaceDay, VENUES, script};
 #[command(
     after_help = "Two meetings on one date, with all that happens on one: runners that are withdrawn, a dead heat, an \
                   amended result, a void race, an abandoned one, and one after midnight.\n\nExamples:\n  railbird \
-                  simulate --races 6 --speed 60 --seed 7\n  railbird simulate --date 2026-11-21 --speed max"
+                  simulate --speed 60 --seed 7 --date 2026-11-28\n  railbird simulate --speed max --date 2026-11-21"
 )]
 pub(super) struct Simulate {
     /// Races of each meeting; from 4 on there is one of everything.
