@@ -25,6 +25,7 @@ mod log;
 mod oracle;
 mod pain;
 mod protocol;
+mod race_day;
 mod racing;
 mod rejections;
 mod rpscrape;

@@ -1,6 +1,6 @@
 //! The log: appended once, read once and in order, through restarts of the server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use railbird::log::{Log, LogError, LogMessage, Place, RACING, Reader};
@@ -108,39 +108,45 @@ async fn messages_come_once_and_in_order_through_restarts() {
 }
 
 #[tokio::test]
-async fn an_appender_loses_nothing_when_the_server_is_killed_on_the_way() {
+async fn an_appender_loses_nothing_and_keeps_the_order_of_a_race_when_the_server_is_killed_on_the_way()
+ {
+    const RACES: u16 = 2;
     let mut nats = Nats::start();
     let log = nats.log().await;
     let mut appender = log.appender(64);
-    for n in 0..600_u64 {
-        if n == 200 || n == 400 {
-            nats.kill();
-            nats.start_again();
+    let appending = tokio::spawn(async move {
+        for n in 0..4_000_u16 {
+            let quote = odds("ST", 1 + n % RACES, &second(n.into()), &[2.0]);
+            appender.append(outgoing(&quote)).await.unwrap();
         }
-        appender
-            .append(outgoing(&odds("ST", 1, &second(n), &[2.0])))
-            .await
-            .unwrap();
+        appender.finish().await.unwrap()
+    });
+    for killed_at in [500, 1_000, 1_500, 2_000, 2_500, 3_000] {
+        nats.until_logged(killed_at).await;
+        nats.kill();
+        nats.start_again();
     }
-    let appended = appender.finish().await.unwrap();
+    let appended = appending.await.unwrap();
     let places: BTreeSet<u64> = appended.iter().map(|a| a.seq).collect();
     assert_eq!(
         (appended.len(), places.len()),
-        (600, 600),
+        (4_000, 4_000),
         "each was acknowledged at a place of its own"
     );
-    let last = log.state(RACING).await.unwrap().last_seq;
-    let mut ids = BTreeSet::new();
-    let mut reader = reader(&log, 0).await;
-    for message in read_until(&mut reader, 0, last).await {
+    let (mut ids, mut times) = (BTreeSet::new(), BTreeMap::<_, Vec<_>>::new());
+    for message in nats.messages().await {
         let event: serde_json::Value = serde_json::from_slice(&message.payload).unwrap();
-        ids.insert(event["id"].as_str().unwrap().to_owned());
+        // One whose acknowledgement was lost may stand in the log twice.
+        if ids.insert(event["id"].as_str().unwrap().to_owned()) {
+            let times = times.entry(message.subject().to_owned()).or_default();
+            times.push(event["time"].as_str().unwrap().to_owned());
+        }
     }
-    assert_eq!(
-        ids.len(),
-        600,
-        "each stands in the log; one whose acknowledgement was lost may stand there twice"
-    );
+    assert_eq!(ids.len(), 4_000);
+    assert_eq!(times.len(), usize::from(RACES));
+    for (subject, times) in times {
+        assert!(times.is_sorted(), "{subject}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

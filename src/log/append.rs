@@ -50,8 +50,11 @@ pub struct Appended {
 
 /// Appends messages in order, with a bounded number under way at a time.
 ///
-/// When one fails, those behind it are awaited, and what failed is sent again in its order, one at a time. A message
+/// When one fails, the others under way are awaited, and what failed is sent again in its order, one at a time. A message
 /// whose acknowledgement was lost may stand in the log twice, under one id: a fact said twice is harmless.
+///
+/// While a cluster elects a leader, a message may be refused and the next one taken. So what is said of a race waits for what
+/// was said of it before. Only quotes are under way together: they have a time that puts them right.
 #[derive(Debug)]
 pub struct Appender {
     log: Log,
@@ -96,12 +99,12 @@ impl Appender {
         }
     }
 
-    /// Sends a message, and waits for the oldest one if the window is full.
+    /// Sends a message, and waits for the oldest ones while the window is full or one of them is about the same race.
     ///
     /// # Errors
     /// A message was not taken within a minute, or never will be.
     pub async fn append(&mut self, outgoing: Outgoing) -> Result<(), LogError> {
-        if self.in_flight.len() >= self.window {
+        while self.in_flight.len() >= self.window || self.has_to_wait(&outgoing.subject) {
             self.settle_oldest().await?;
         }
         if self.line.as_ref().is_some_and(Line::is_lost) {
@@ -111,6 +114,13 @@ impl Appender {
         let sent = self.send(&outgoing).await;
         self.in_flight.push_back(InFlight { outgoing, sent });
         Ok(())
+    }
+
+    fn has_to_wait(&self, subject: &str) -> bool {
+        let is_quote = is_quote(subject);
+        let mut under_way = self.in_flight.iter().map(|sent| &*sent.outgoing.subject);
+        under_way
+            .any(|other| !(is_quote && self::is_quote(other)) && about(other) == about(subject))
     }
 
     /// What was acknowledged since the last call, in order.
@@ -220,6 +230,15 @@ impl Appender {
         };
         Ok(self.line.insert(line).log())
     }
+}
+
+/// The race or the horse that a subject is about: `2026-11-21.ST.3` in `racing.odds.2026-11-21.ST.3`.
+fn about(subject: &str) -> &str {
+    subject.splitn(3, '.').last().unwrap_or(subject)
+}
+
+fn is_quote(subject: &str) -> bool {
+    subject.starts_with("racing.odds.")
 }
 
 /// Waits for an acknowledgement, and not beyond the end of the connection, which took it along.

@@ -21,6 +21,7 @@ use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::jetstream::{self, ErrorCode, context};
 use async_nats::{ConnectErrorKind, ServerAddr};
+use bytes::Bytes;
 use events::Moment;
 use percent_encoding::percent_decode_str;
 use projections::LogIdentity;
@@ -375,6 +376,28 @@ impl Log {
             .map_err(|e| self.jetstream_error(&e))?;
         match stream.direct_get_last_for_subject(subject).await {
             Ok(message) => Ok(message.headers.get("Nats-Msg-Id").map(ToString::to_string)),
+            Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.jetstream_error(&error)),
+        }
+    }
+
+    /// What the first message on a subject says; `None` if there is none.
+    ///
+    /// # Errors
+    /// JetStream does not answer.
+    pub async fn first(
+        &self,
+        stream: StreamName,
+        subject: &str,
+    ) -> Result<Option<Bytes>, LogError> {
+        use jetstream::stream::DirectGetErrorKind;
+        let stream = self
+            .jetstream
+            .get_stream_no_info(stream.name)
+            .await
+            .map_err(|e| self.jetstream_error(&e))?;
+        match stream.direct_get_first_for_subject(subject).await {
+            Ok(message) => Ok(Some(message.payload)),
             Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.jetstream_error(&error)),
         }

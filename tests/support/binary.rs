@@ -130,3 +130,69 @@ impl Drop for Serving {
         let _ = self.child.wait();
     }
 }
+
+/// `railbird dev` on free ports, once it has said where everything is.
+#[derive(Debug)]
+pub(crate) struct Dev {
+    child: Child,
+    /// What it said on standard output, up to the address of the live channel.
+    pub(crate) said: Vec<String>,
+    pub(crate) http: SocketAddr,
+    pub(crate) key: String,
+}
+
+impl Dev {
+    pub(crate) fn start(data: &Path, more: &[&str]) -> Self {
+        let mut command = command();
+        command
+            .args(["dev", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .args(["--nats-port", "0", "--data"])
+            .arg(data)
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said: Vec<String> = lines
+            .map(Result::unwrap)
+            .take_while(|line| !line.starts_with("ws://"))
+            .collect();
+        let curl = said
+            .iter()
+            .find_map(|line| line.strip_prefix("curl -H 'X-API-Key: "));
+        let (key, url) = curl.unwrap().split_once("' http://").unwrap();
+        let (address, _) = url.split_once('/').unwrap();
+        Self {
+            http: address.parse().unwrap(),
+            key: key.to_owned(),
+            child,
+            said,
+        }
+    }
+
+    pub(crate) fn nats(&self) -> &str {
+        let nats = self.said.iter().find_map(|line| line.strip_prefix("NATS "));
+        nats.unwrap().trim()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let headers = [("x-api-key", self.key.as_str())];
+        let reply = request(self.http, "GET", path, &headers).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        reply.json()
+    }
+
+    /// What Ctrl-C does.
+    pub(crate) fn interrupt(mut self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
