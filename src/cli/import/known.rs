@@ -101,3 +101,63 @@ impl Known {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::{IDS_MAX, Ids, Known, SUBJECT};
+    use crate::log::Outgoing;
+
+    fn message(subject: &str, id: u128) -> Outgoing {
+        Outgoing {
+            subject: subject.to_owned(),
+            id: Uuid::from_u128(id).to_string(),
+            payload: Vec::new(),
+        }
+    }
+
+    /// What the log would say of a subject.
+    fn learn(known: &mut Known, subject: &str, count: usize) {
+        let ids = (0..count as u128).map(Uuid::from_u128).collect();
+        let round = known.round;
+        known
+            .subjects
+            .insert(subject.to_owned(), Ids { ids, round });
+        known.make_room();
+    }
+
+    #[test]
+    fn what_the_log_has_and_what_was_published_is_not_new() {
+        let mut known = Known::default();
+        let messages = [message("a", 2), message("a", 3), message("b", 0)];
+        let mut unknown: Vec<String> = known.unknown(&messages).into_iter().collect();
+        unknown.sort();
+        assert_eq!(unknown, ["a", "b"]);
+        learn(&mut known, "a", 3);
+        learn(&mut known, "b", 0);
+        assert!(known.unknown(&messages).is_empty());
+        let new = messages.each_ref().map(|message| known.is_new(message));
+        assert_eq!(new, [false, true, true]);
+        let new = messages.each_ref().map(|message| known.is_new(message));
+        assert_eq!(new, [false, false, false]);
+    }
+
+    #[test]
+    fn subjects_that_were_met_longest_ago_are_forgotten_where_there_is_no_room() {
+        let mut known = Known::default();
+        for subject in ["a", "b", "c"] {
+            known.unknown(&[message(subject, 0)]);
+            learn(&mut known, subject, IDS_MAX / 4);
+        }
+        known.unknown(&[message("a", 0)]);
+        learn(&mut known, "d", IDS_MAX / 4 - 4 * SUBJECT);
+        assert_eq!(known.subjects.len(), 4, "there is just room");
+        known.unknown(&[message("e", 0)]);
+        learn(&mut known, "e", 1);
+        let mut left: Vec<&str> = known.subjects.keys().map(String::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["a", "d", "e"]);
+        assert_eq!(known.unknown(&[message("b", 0)]).len(), 1);
+    }
+}
