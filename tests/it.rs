@@ -13,6 +13,7 @@ mod cli;
 mod contract;
 mod examples;
 mod faults;
+mod feeders;
 mod hostile;
 mod house;
 mod limits;
