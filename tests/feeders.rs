@@ -1,5 +1,8 @@
 //! The feeders of `examples/`, each run as a user `feeder` of the real nats.conf against the real service, and what HTTP says
-//! afterwards of the meeting that they publish.
+//! afterwards of the meeting that they publish; and a feed that is piped into `railbird publish`.
+
+use std::io::Write;
+use std::process::{Child, ChildStdin, Stdio};
 
 use serde_json::{Value, json};
 
@@ -147,6 +150,65 @@ async fn stops_when_the_log_says_no(file: &str) {
     let last = feeder.lines.last().unwrap();
     assert!(last.starts_with("not acknowledged: racing.odds.quoted.v1 on "));
     assert!(last.contains("maximum messages exceeded"), "{last}");
+}
+
+#[tokio::test]
+async fn a_line_of_a_pipe_is_published_while_the_pipe_stays_open() {
+    let nats = Nats::start();
+    let (publishing, mut pipe) = publish_from_a_pipe(&nats.url());
+    let first = odds("ST", 1, &second(0), &[2.0]).to_string();
+    let second = odds("ST", 1, &second(1), &[2.5]).to_string();
+    let (half, rest) = second.split_at(100);
+    pipe.write_all(format!("{first}\n{half}").as_bytes())
+        .unwrap();
+    eventually("the first line is in the log", || async {
+        nats.last_seq().await == 1
+    })
+    .await;
+    pipe.write_all(format!("{rest}\n").as_bytes()).unwrap();
+    drop(pipe);
+    assert_eq!(summary(publishing).await, "2 read, 2 published");
+}
+
+#[tokio::test]
+async fn a_line_of_a_silent_pipe_is_said_again_without_an_acknowledgement() {
+    let mut nats = Nats::start();
+    let _log = nats.log().await;
+    let relay = Relay::start(&nats, "racing.odds.", 1).await;
+    let (publishing, mut pipe) = publish_from_a_pipe(&relay.url_of("feeder"));
+    let line = odds("ST", 1, &second(0), &[2.0]).to_string();
+    pipe.write_all(format!("{line}\n").as_bytes()).unwrap();
+    eventually("the line is in the log", || async {
+        nats.last_seq().await == 1
+    })
+    .await;
+    nats.kill();
+    nats.start_again();
+    let again = async || relay.seen() == 2;
+    eventually("the line is said again", again).await;
+    drop(pipe);
+    let said = summary(publishing).await;
+    assert!(said.starts_with("1 read, "), "{said}");
+}
+
+fn publish_from_a_pipe(nats: &str) -> (Child, ChildStdin) {
+    let mut command = command();
+    command
+        .args(["publish", "-", "--nats", nats])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut publishing = command.spawn().unwrap();
+    let pipe = publishing.stdin.take().unwrap();
+    (publishing, pipe)
+}
+
+/// Waits for the end, on a thread of its own, and returns how the summary begins.
+async fn summary(publishing: Child) -> String {
+    let ended = tokio::task::spawn_blocking(|| publishing.wait_with_output());
+    let output = ended.await.unwrap().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}");
+    said.split(", ").take(2).collect::<Vec<_>>().join(", ")
 }
 
 fn feed(file: &str, nats: &str, retries: &str) -> Example {

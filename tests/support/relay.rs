@@ -14,6 +14,7 @@ use super::Nats;
 /// Stands before a server. From the `n`th message to a subject on, the connection hears nothing any more; later ones do.
 pub(crate) struct Relay {
     port: u16,
+    silence: Arc<Silence>,
     accepting: JoinHandle<()>,
 }
 
@@ -33,15 +34,25 @@ impl Relay {
             messages: n,
             seen: AtomicUsize::new(0),
         });
+        let relayed = Arc::clone(&silence);
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 // While the server is down, the client is hung up on.
                 if let Ok(server) = TcpStream::connect(server).await {
-                    tokio::spawn(relay(client, server, Arc::clone(&silence)));
+                    tokio::spawn(relay(client, server, Arc::clone(&relayed)));
                 }
             }
         });
-        Self { port, accepting }
+        Self {
+            port,
+            silence,
+            accepting,
+        }
+    }
+
+    /// How many messages to the subject have come by.
+    pub(crate) fn seen(&self) -> usize {
+        self.silence.seen.load(Ordering::Relaxed)
     }
 
     pub(crate) fn url_of(&self, user: &str) -> String {
