@@ -16,6 +16,7 @@ mod cli;
 mod contract;
 mod examples;
 mod faults;
+mod feeders;
 mod feeding;
 mod hostile;
 mod house;

@@ -3,12 +3,10 @@
 
 mod client;
 mod frame;
-mod histogram;
 mod load;
 mod nats;
 mod publisher;
 mod tally;
-mod usage;
 
 use std::process;
 use std::time::{Duration, Instant};
@@ -18,6 +16,8 @@ use serde_json::{Map, Value, json};
 
 use client::Server;
 use load::Load;
+
+use crate::usage;
 
 /// Messages go round these races, of which a client may follow one.
 const RACES: usize = 10;

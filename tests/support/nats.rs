@@ -1,9 +1,11 @@
 //! [`Nats`]: a real nats-server on a free port, with a folder of its own, killed by its own id.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use async_nats::jetstream::stream::{Config, DiscardPolicy};
 use railbird::log::{Log, LogMessage, Outgoing, Place, RACING};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -49,6 +51,10 @@ impl Nats {
 
     pub(crate) fn url_of(&self, user: &str) -> String {
         format!("nats://{user}:p-{user}@127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
     /// kill -9.
@@ -99,6 +105,38 @@ impl Nats {
         let client = async_nats::connect(self.url()).await.unwrap();
         let jetstream = async_nats::jetstream::new(client);
         jetstream.delete_stream(RACING.name).await.unwrap();
+    }
+
+    /// Creates the log before the service does, with ids that are forgotten almost at once.
+    pub(crate) async fn create_log_that_forgets_ids(&self) {
+        self.create_log(Config {
+            // The shortest that the server takes.
+            duplicate_window: Duration::from_millis(100),
+            ..Config::default()
+        })
+        .await;
+    }
+
+    /// Creates the log before the service does, with room for so many events.
+    pub(crate) async fn create_log_of(&self, events: i64) {
+        self.create_log(Config {
+            max_messages: events,
+            discard: DiscardPolicy::New,
+            ..Config::default()
+        })
+        .await;
+    }
+
+    async fn create_log(&self, config: Config) {
+        let client = async_nats::connect(self.url()).await.unwrap();
+        let config = Config {
+            name: RACING.name.to_owned(),
+            subjects: vec!["racing.>".to_owned()],
+            allow_direct: true,
+            ..config
+        };
+        let jetstream = async_nats::jetstream::new(client);
+        jetstream.create_stream(config).await.unwrap();
     }
 
     pub(crate) async fn log(&self) -> Log {
