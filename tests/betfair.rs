@@ -327,7 +327,8 @@ async fn the_other_real_files_are_read_whole() {
             (&json!(venue), &json!(status))
         );
     }
-    let card = railbird.get("/api/v1/racecards/2023-03-09/1").await.json();
+    let cards = railbird.get("/api/v1/racecards/2023-03-09").await.json();
+    let card = &cards["races"][0];
     let runner = |r: &Value| (r["number"].clone(), r["horse_name"].clone());
     let last = card["runners"]
         .as_array()

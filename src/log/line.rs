@@ -1,6 +1,7 @@
 //! [`Line`]: a connection that ends when it breaks.
 
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
@@ -15,37 +16,23 @@ use super::{Log, LogError, Mode};
 pub(super) struct Line {
     log: Log,
     /// Where the client library works for this connection. A connection that stays away ends with it.
-    runtime: Option<Runtime>,
+    _works: Works,
 }
 
 impl Line {
     /// Connects once more to where a log is.
     pub(super) async fn open(log: &Log) -> Result<Self, LogError> {
         let unreachable = |error: &dyn Error| LogError::Unreachable(error.to_string());
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("line")
-            .enable_all()
-            .build()
-            .map_err(|error| unreachable(&error))?;
+        let works = Works::begin().map_err(|error| unreachable(&error))?;
         let address = Arc::clone(&log.address);
-        let connecting = runtime.spawn(async move {
+        let connecting = works.spawn(async move {
             let log = Log::open(&address.url, &address.name, Mode::Once).await?;
-            // The word that it stood comes by another way than the connection itself.
-            let _ = log.connection().wait_for(|stood| stood.epoch > 0).await;
+            // The word that it stands comes by another way than the connection itself.
+            let _ = log.connection().wait_for(|connection| connection.up).await;
             Ok(log)
         });
-        let line = connecting.await.map_err(|error| unreachable(&error));
-        match line.flatten() {
-            Ok(log) => Ok(Self {
-                log,
-                runtime: Some(runtime),
-            }),
-            Err(error) => {
-                runtime.shutdown_background();
-                Err(error)
-            }
-        }
+        let log = connecting.await.map_err(|error| unreachable(&error))??;
+        Ok(Self { log, _works: works })
     }
 
     pub(super) fn log(&self) -> &Log {
@@ -57,9 +44,29 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+/// A runtime that may end wherever it is dropped: it waits for nothing.
+#[derive(Debug)]
+struct Works(Option<Runtime>);
+
+impl Works {
+    fn begin() -> io::Result<Self> {
+        let mut builder = Builder::new_multi_thread();
+        let builder = builder.worker_threads(1).thread_name("line").enable_all();
+        builder.build().map(|runtime| Self(Some(runtime)))
+    }
+
+    fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        let runtime = self.0.as_ref().expect("it is taken when it is dropped");
+        runtime.spawn(work)
+    }
+}
+
+impl Drop for Works {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }

@@ -195,9 +195,15 @@ impl Race {
         race
     }
 
-    /// The race in `/api/v1/results/{date}`.
+    /// The race in `/api/v1/results/{date}`. One that was abandoned says so.
     pub(crate) fn result(&self) -> Option<Value> {
-        let statement = &self.in_force()?["data"];
+        let abandoned =
+            json!({ "status": "abandoned", "revision": 0, "reason": self.status_reason });
+        let statement = match self.in_force() {
+            Some(event) => &event["data"],
+            None if self.status == "abandoned" => &abandoned,
+            None => return None,
+        };
         let (mut runners, mut unplaced) = (Vec::new(), Vec::new());
         for said in statement["runners"].as_array().into_iter().flatten() {
             let mut line =
