@@ -58,10 +58,11 @@ pub struct Appended {
 #[derive(Debug)]
 pub struct Appender {
     log: Log,
+    window: usize,
+    /// Let go of before the line: what waits for an acknowledgement leaves word there that nobody waits any more.
+    in_flight: VecDeque<InFlight>,
     /// Where messages are sent, if more than one may be under way.
     line: Option<Line>,
-    window: usize,
-    in_flight: VecDeque<InFlight>,
     done: Vec<Appended>,
 }
 
@@ -92,9 +93,9 @@ impl Appender {
     pub(super) fn new(log: Log, window: usize) -> Self {
         Self {
             log,
-            line: None,
             window,
             in_flight: VecDeque::with_capacity(window),
+            line: None,
             done: Vec::new(),
         }
     }
