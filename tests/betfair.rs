@@ -328,6 +328,10 @@ async fn the_other_real_files_are_read_whole() {
         );
     }
     let card = railbird.get("/api/v1/racecards/2023-03-09/1").await.json();
+    assert_eq!(
+        (&card["race_name"], &card["distance"]),
+        (&json!("1200m 3yo"), &json!(1200))
+    );
     let runner = |r: &Value| (r["number"].clone(), r["horse_name"].clone());
     let last = card["runners"]
         .as_array()
