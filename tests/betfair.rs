@@ -329,6 +329,10 @@ async fn the_other_real_files_are_read_whole() {
     }
     let cards = railbird.get("/api/v1/racecards/2023-03-09").await.json();
     let card = &cards["races"][0];
+    assert_eq!(
+        (&card["race_name"], &card["distance"]),
+        (&json!("1200m 3yo"), &json!(1200))
+    );
     let runner = |r: &Value| (r["number"].clone(), r["horse_name"].clone());
     let last = card["runners"]
         .as_array()

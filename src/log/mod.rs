@@ -226,7 +226,7 @@ impl Log {
                 _ => reconnect_delay(attempts),
             })
             .event_callback(move |event| {
-                note(&event, &up, &said);
+                note(&event, mode, &up, &said);
                 std::future::ready(())
             });
         if mode == Mode::InBackground {
@@ -567,7 +567,9 @@ fn moment_text(nanoseconds: i128) -> String {
     moment(nanoseconds).timestamp().to_string()
 }
 
-fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denials: &Said) {
+fn note(event: &async_nats::Event, mode: Mode, up: &watch::Sender<Connection>, denials: &Said) {
+    // A line comes and goes with a connection that says so.
+    let is_line = mode == Mode::Once;
     match event {
         async_nats::Event::Connected => {
             denials.forget();
@@ -578,7 +580,9 @@ fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denials: &Sai
                     epoch: c.epoch + 1,
                 }
             });
-            tracing::info!("connected to NATS");
+            if !is_line {
+                tracing::info!("connected to NATS");
+            }
         }
         async_nats::Event::Closed => {
             up.send_modify(Connection::lose);
@@ -586,7 +590,9 @@ fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denials: &Sai
         }
         async_nats::Event::Disconnected => {
             up.send_modify(Connection::lose);
-            tracing::warn!("disconnected from NATS");
+            if !is_line {
+                tracing::warn!("disconnected from NATS");
+            }
         }
         async_nats::Event::ServerError(error) => {
             let text = error.to_string();

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::FORMAT;
 use super::message::{Change, Definition, MarketStatus, Runner, RunnerChange, RunnerStatus};
 use super::races::{MarketRace, split_number};
-use crate::import::{Item, Place, sealed};
+use crate::import::{Item, Place, sealed, units};
 
 /// A market of a file.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Market {
             venue,
             race_number,
         } = self.race.key.clone();
-        let name = definition.name.as_deref().unwrap_or_default();
+        let (_, name) = split_number(definition.name.as_deref().unwrap_or_default());
         let shown = definition
             .runners
             .iter()
@@ -102,8 +102,8 @@ impl Market {
             venue,
             race_number,
             venue_name: Some(self.race.venue_name.clone()),
-            race_name: Text::parse(split_number(name).1)?,
-            distance: 0,
+            race_name: Text::parse(name)?,
+            distance: distance(name),
             class: Text::default(),
             going: None,
             off_time: Some(definition.market_time),
@@ -267,6 +267,16 @@ fn number_and_name(text: &str) -> (Option<u16>, &str) {
     }
 }
 
+/// The metres at the beginning of `1200m 3yo` or `1m2f Hcap`; 0 where there are none.
+fn distance(name: &str) -> u32 {
+    let first = name.split(' ').next().unwrap_or_default();
+    match first.strip_suffix('m').map(str::parse) {
+        // Nobody races over a hundred miles, or over less than a hundred metres.
+        Some(Ok(metres @ 100..100_000)) => metres,
+        _ => units::distance(first).unwrap_or(0),
+    }
+}
+
 /// The last traded price; none where the file says that it is not a number.
 fn price(ltp: &RawValue) -> Result<Option<Odds>, ParseError> {
     match ltp.get() {
@@ -308,5 +318,27 @@ impl Definition {
             .iter()
             .filter(|r| r.status == RunnerStatus::Winner);
         winners.filter_map(|r| Some(number_and_name(r.name.as_deref()?).1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distance;
+
+    #[test]
+    fn the_distance_is_read_from_the_name() {
+        for (name, metres) in [
+            ("1200m 3yo", 1_200),
+            ("1m Hcap", 1_609),
+            ("2m4f Hcap Chs", 4_023),
+            ("5f", 1_006),
+            ("99m", 0),
+            ("999999999m", 0),
+            ("m", 0),
+            ("To Be Placed", 0),
+            ("", 0),
+        ] {
+            assert_eq!(distance(name), metres, "{name}");
+        }
     }
 }
