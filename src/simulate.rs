@@ -86,7 +86,7 @@ impl RaceDay {
         })
     }
 
-    /// As in life: the last race is off twenty minutes after the date is over. It begins at `midnight`.
+    /// As in life: the last race is off twenty minutes after the date is over, which begins at `midnight`.
     #[must_use]
     pub fn as_in_life(&self, midnight: Timestamp) -> Pace {
         Pace {
