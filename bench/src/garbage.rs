@@ -8,8 +8,10 @@ use async_nats::jetstream;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// Messages under way at a time: enough to keep the server busy, and the feeder is told of what it takes.
-const WINDOW: usize = 4096;
+/// Messages under way at a time: enough to keep the server busy.
+const WINDOW: usize = 1024;
+/// With every write synced, a slow disk takes its time for so many.
+const ACK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What no feeder should say, in turn.
 fn garbage(bytes: usize) -> Vec<(&'static str, Bytes)> {
@@ -46,7 +48,9 @@ pub(crate) async fn publish(
     count: u64,
 ) -> anyhow::Result<Value> {
     let garbage = garbage(bytes);
-    let jetstream = jetstream::new(async_nats::connect(nats).await?);
+    let jetstream = jetstream::context::ContextBuilder::new()
+        .ack_timeout(ACK_TIMEOUT)
+        .build(async_nats::connect(nats).await?);
     let begun = Instant::now();
     let length = Duration::from_secs_f64(seconds);
     let mut in_flight = VecDeque::with_capacity(WINDOW);
