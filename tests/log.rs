@@ -199,6 +199,19 @@ async fn an_appender_keeps_the_order_while_the_server_is_killed_again_and_again(
 }
 
 #[tokio::test]
+async fn an_appender_may_be_given_up_while_it_connects() {
+    let nats = Nats::start();
+    let log = nats.log().await;
+    let mut appender = log.appender(8);
+    let mut appending = Box::pin(appender.append(outgoing(&registered("H1", "HORSE 1"))));
+    assert!(futures::poll!(&mut appending).is_pending());
+    drop(appending);
+    let event = outgoing(&registered("H2", "HORSE 2"));
+    appender.append(event).await.unwrap();
+    assert_eq!(appender.finish().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn users_may_do_what_their_part_is() {
     let nats = Nats::start();
     nats.log().await;
