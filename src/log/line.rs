@@ -27,8 +27,8 @@ impl Line {
         let address = Arc::clone(&log.address);
         let connecting = works.spawn(async move {
             let log = Log::open(&address.url, &address.name, Mode::Once).await?;
-            // The word that it stands comes by another way than the connection itself.
-            let _ = log.connection().wait_for(|connection| connection.up).await;
+            // The word that it stood comes by another way than the connection itself, and may come after that of its end.
+            let _ = log.connection().wait_for(|stood| stood.epoch > 0).await;
             Ok(log)
         });
         let log = connecting.await.map_err(|error| unreachable(&error))??;
