@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use async_nats::HeaderMap;
+use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
 use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
+use async_nats::{HeaderMap, HeaderValue};
 use events::Envelope;
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use super::{Log, LogError, backoff};
+use super::{Log, LogError, StreamName, backoff};
 
 /// How long a message is tried again while the server is away or elects a leader.
 const RETRY_FOR: Duration = Duration::from_secs(60);
@@ -93,7 +94,7 @@ impl Appender {
         if self.in_flight.len() >= self.window {
             self.settle_oldest().await?;
         }
-        let sent = send(&self.log, outgoing).await;
+        let sent = send(&self.log, outgoing, None).await;
         self.in_flight.push_back(sent);
         Ok(())
     }
@@ -149,19 +150,45 @@ impl Appender {
             }
         }
         for outgoing in failed {
-            let appended = insist(&self.log, outgoing).await?;
+            let appended = insist(&self.log, outgoing, None).await?;
             self.done.push(appended);
         }
         Ok(())
     }
 }
 
+/// Appends a message behind a place on its subject, and nowhere else.
+///
+/// Its acknowledgement may be lost, and the message refused when it is sent again, behind itself.
+pub(super) async fn append_behind(
+    log: &Log,
+    stream: StreamName,
+    outgoing: Outgoing,
+    last_seq: u64,
+) -> Result<Appended, LogError> {
+    let id = outgoing.id.clone();
+    match insist(log, outgoing, Some(last_seq)).await {
+        Err(LogError::Conflict(subject)) => match log.last(stream, &subject).await? {
+            Some(last) if last.id == id => Ok(Appended {
+                seq: last.seq,
+                duplicate: true,
+            }),
+            _ => Err(LogError::Conflict(subject)),
+        },
+        outcome => outcome,
+    }
+}
+
 /// Sends a message until it is taken, for a bounded time.
-async fn insist(log: &Log, mut outgoing: Outgoing) -> Result<Appended, LogError> {
+async fn insist(
+    log: &Log,
+    mut outgoing: Outgoing,
+    behind: Option<u64>,
+) -> Result<Appended, LogError> {
     let until = Instant::now() + RETRY_FOR;
     let mut attempt = 0;
     loop {
-        let sent = send(log, outgoing).await;
+        let sent = send(log, outgoing, behind).await;
         match acknowledged(log, sent).await {
             (_, Ok(appended)) => return Ok(appended),
             (_, Err(Failure::Final(error))) => return Err(error),
@@ -173,9 +200,15 @@ async fn insist(log: &Log, mut outgoing: Outgoing) -> Result<Appended, LogError>
     }
 }
 
-async fn send(log: &Log, outgoing: Outgoing) -> InFlight {
+async fn send(log: &Log, outgoing: Outgoing, behind: Option<u64>) -> InFlight {
     let mut headers = HeaderMap::new();
-    headers.insert("Nats-Msg-Id", outgoing.id.as_str());
+    headers.insert(NATS_MESSAGE_ID, outgoing.id.as_str());
+    if let Some(last_seq) = behind {
+        headers.insert(
+            NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
+            HeaderValue::from(last_seq),
+        );
+    }
     let epoch = log.connection.borrow().epoch;
     let payload = outgoing.payload.clone().into();
     let sent = log
@@ -198,6 +231,9 @@ async fn acknowledged(log: &Log, in_flight: InFlight) -> (Outgoing, Result<Appen
     } = in_flight;
     let failure = |error: PublishError| match error.kind() {
         PublishErrorKind::MaxPayloadExceeded => Failure::Final(LogError::TooLarge),
+        PublishErrorKind::WrongLastSequence => {
+            Failure::Final(LogError::Conflict(outgoing.subject.clone()))
+        }
         _ => match log.jetstream_error(&error) {
             denied @ LogError::Denied(_) => Failure::Final(denied),
             error => Failure::Passing(error),

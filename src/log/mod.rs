@@ -8,6 +8,7 @@ mod reader;
 
 use std::time::Duration;
 
+use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::jetstream::{self, ErrorCode, context};
@@ -85,6 +86,9 @@ pub enum LogError {
     /// The message is larger than the server takes.
     #[error("the message is larger than the server takes")]
     TooLarge,
+    /// Somebody else has written there meanwhile.
+    #[error("somebody else has written to {0} meanwhile")]
+    Conflict(String),
     /// JetStream says no.
     #[error("JetStream: {0}")]
     JetStream(String),
@@ -118,6 +122,13 @@ pub struct LogState {
     pub first_seq: u64,
     /// The sequence of its last message; 0 when it is empty.
     pub last_seq: u64,
+}
+
+/// The last message on a subject.
+struct Last {
+    seq: u64,
+    /// Empty if it has none.
+    id: String,
 }
 
 /// A connection to the log. Clones share it.
@@ -316,6 +327,11 @@ impl Log {
         stream: StreamName,
         subject: &str,
     ) -> Result<Option<String>, LogError> {
+        let last = self.last(stream, subject).await?;
+        Ok(last.map(|last| last.id).filter(|id| !id.is_empty()))
+    }
+
+    async fn last(&self, stream: StreamName, subject: &str) -> Result<Option<Last>, LogError> {
         use jetstream::stream::DirectGetErrorKind;
         let stream = self
             .jetstream
@@ -323,7 +339,14 @@ impl Log {
             .await
             .map_err(|e| self.jetstream_error(&e))?;
         match stream.direct_get_last_for_subject(subject).await {
-            Ok(message) => Ok(message.headers.get("Nats-Msg-Id").map(ToString::to_string)),
+            Ok(message) => Ok(Some(Last {
+                seq: message.sequence,
+                id: message
+                    .headers
+                    .get(NATS_MESSAGE_ID)
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            })),
             Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.jetstream_error(&error)),
         }
@@ -374,6 +397,20 @@ impl Log {
         let mut done = appender.finish().await?;
         done.pop()
             .ok_or_else(|| LogError::JetStream("no acknowledgement".to_owned()))
+    }
+
+    /// Appends one message behind the place `last_seq` on its subject, 0 for the first, and awaits its acknowledgement. Of
+    /// several who do so at the same time one succeeds.
+    ///
+    /// # Errors
+    /// As [`Appender::append`], and [`LogError::Conflict`] if another message stands there.
+    pub async fn append_behind(
+        &self,
+        stream: StreamName,
+        outgoing: Outgoing,
+        last_seq: u64,
+    ) -> Result<Appended, LogError> {
+        append::append_behind(self, stream, outgoing, last_seq).await
     }
 
     /// Sends everything and closes the connection.
