@@ -155,9 +155,7 @@ async fn users_may_do_what_their_part_is() {
         feeder.last_id(RACING, "racing.horse.H1").await.unwrap(),
         Some(event.id.clone())
     );
-    let mut key = railbird::keys::ApiKey::generate("test")
-        .unwrap()
-        .issued("default", jiff::Timestamp::now().into());
+    let mut key = issued(&railbird::accounts::ApiKey::generate("test").unwrap());
     assert!(
         feeder.append(key.clone()).await.is_err(),
         "a feeder issues no keys"

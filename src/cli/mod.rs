@@ -64,7 +64,6 @@ enum Command {
     /// Publish a synthetic meeting.
     Simulate(simulate::Simulate),
     /// Manage API keys.
-    #[command(subcommand)]
     Keys(keys::Keys),
     /// Show what the service refused, with reasons.
     Rejections(rejections::Rejections),

@@ -1,7 +1,7 @@
 //! [`FanOut`]: the shards, and the way in.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use super::tickets::{Ticket, Tickets};
 use super::{Arrival, shard};
+use crate::accounts::{KeyId, KeyRing};
 use crate::feed::Feed;
-use crate::keys::KeyRing;
 use crate::log::Connection;
 use crate::metrics::LiveMetrics;
 use crate::projector::Status;
@@ -34,8 +34,6 @@ pub struct Channel {
     pub metrics: Arc<LiveMetrics>,
     /// The keys that are valid.
     pub keys: Arc<KeyRing>,
-    /// It is known which keys are valid.
-    pub keys_read: Arc<AtomicBool>,
     /// Where the projector stands.
     pub projector: watch::Receiver<Status>,
     /// Whether the log is there.
@@ -99,7 +97,7 @@ impl FanOut {
     }
 
     /// A place for a client, and whether its key may have it; `None` if there is none.
-    pub(super) fn ticket(&self, key_id: &str) -> Option<(Ticket, bool)> {
+    pub(super) fn ticket(&self, key_id: KeyId) -> Option<(Ticket, bool)> {
         self.tickets.take(key_id)
     }
 
