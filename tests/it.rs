@@ -15,6 +15,7 @@ mod examples;
 mod faults;
 mod hostile;
 mod house;
+mod keys;
 mod limits;
 mod live;
 mod log;
