@@ -500,6 +500,13 @@ fn a_plan_is_that_of_all_keys_of_a_holder() {
         revision: 1,
     });
     assert_eq!(changed, [first.key_id(), second.key_id()]);
+    let (key_id, plan) = (first.key_id(), text("another"));
+    let overtaken = PlanChanged {
+        key_id,
+        plan,
+        revision: 1,
+    };
+    assert_eq!(stream.say(overtaken), [], "somebody was first");
     let plan_of = |key: &ApiKey| {
         let holder = &stream.ledger.key(key.key_id()).expect("a key").holder;
         stream
