@@ -3,30 +3,25 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use anyhow::Context;
 use events::VenueCode;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
+use crate::accounts::{self, Ledger};
 use crate::announcer::Announcer;
 use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::http;
-use crate::keys::KeyRing;
-use crate::log::{ACCOUNTS, Log, Place, ReadError};
+use crate::log::Log;
 use crate::metrics::{self, LiveMetrics};
 use crate::projector::Projector;
 use crate::shutdown::Shutdown;
 use crate::state::{App, Origins};
 use crate::views::Views;
 use crate::ws::{Channel, FanOut};
-
-/// How long to wait before the log is asked for the keys again.
-const KEYS_RETRY: Duration = Duration::from_millis(500);
 
 /// Operators are few.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
@@ -87,16 +82,16 @@ impl Service {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
             keys: Arc::default(),
-            keys_read: Arc::default(),
             projector: handle.status.clone(),
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
         let fan_out = FanOut::start(&channel, config.connections_max, config.connections_per_key)?;
+        let (ledger, known) = watch::channel(Ledger::default());
         let app = Arc::new(App {
             views,
             keys: channel.keys,
-            keys_read: channel.keys_read,
+            ledger: known,
             projector: handle,
             connection: log.connection(),
             clock,
@@ -109,11 +104,7 @@ impl Service {
         let mut tasks = JoinSet::new();
         tasks.spawn(projector.run());
         tasks.spawn(announcing);
-        tasks.spawn(follow_keys(
-            log.clone(),
-            Arc::clone(&app.keys),
-            Arc::clone(&app.keys_read),
-        ));
+        tasks.spawn(accounts::follow(log.clone(), Arc::clone(&app.keys), ledger));
         Ok(Self {
             app,
             http,
@@ -191,49 +182,4 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .with_context(|| format!("{address} cannot be listened on"))
-}
-
-/// Reads the keys from the log, from the first event on, and follows them.
-async fn follow_keys(log: Log, keys: Arc<KeyRing>, read: Arc<AtomicBool>) {
-    loop {
-        let state = match log.ensure(ACCOUNTS).await {
-            Ok(state) => state,
-            Err(error) => {
-                tracing::debug!(%error, "waiting for the keys");
-                sleep(KEYS_RETRY).await;
-                continue;
-            }
-        };
-        if state.last_seq == 0 {
-            read.store(true, Ordering::Release);
-        }
-        let mut reader = log.reader(
-            ACCOUNTS,
-            Place {
-                log: state.identity,
-                seq: 0,
-                recorded_at: None,
-            },
-        );
-        loop {
-            match reader.next().await {
-                Ok(batch) => {
-                    for message in &batch.messages {
-                        if let Err(error) = keys.apply(&message.payload) {
-                            tracing::warn!(seq = message.seq, %error, "an account event was skipped");
-                        }
-                    }
-                    if batch.pending == 0 {
-                        read.store(true, Ordering::Release);
-                    }
-                }
-                Err(ReadError::AnotherLog(reason)) => {
-                    tracing::warn!(reason, "the stream of keys is another one; it is read anew");
-                    read.store(false, Ordering::Release);
-                    keys.clear();
-                    break;
-                }
-            }
-        }
-    }
 }

@@ -20,6 +20,7 @@ mod feeders;
 mod feeding;
 mod hostile;
 mod house;
+mod keys;
 mod limits;
 mod live;
 mod log;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use railbird::log::{Log, LogError, LogMessage, Place, RACING, Reader};
+use futures::future::join_all;
+use railbird::log::{ACCOUNTS, Log, LogError, LogMessage, Outgoing, Place, RACING, Reader};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -222,9 +223,7 @@ async fn users_may_do_what_their_part_is() {
         feeder.last_id(RACING, "racing.horse.H1").await.unwrap(),
         Some(event.id.clone())
     );
-    let mut key = railbird::keys::ApiKey::generate("test")
-        .unwrap()
-        .issued("default", jiff::Timestamp::now().into());
+    let mut key = issued(&railbird::accounts::ApiKey::generate("test").unwrap());
     assert!(
         feeder.append(key.clone()).await.is_err(),
         "a feeder issues no keys"
@@ -233,7 +232,7 @@ async fn users_may_do_what_their_part_is() {
     let service = Log::connect(&nats.url_of("railbird"), "test")
         .await
         .unwrap();
-    service.ensure(railbird::log::ACCOUNTS).await.unwrap();
+    service.ensure(ACCOUNTS).await.unwrap();
     key.id = uuid::Uuid::now_v7().to_string();
     service.append(key).await.unwrap();
     for window in [1, 8] {
@@ -365,4 +364,86 @@ async fn a_feeder_learns_which_ids_stand_on_a_subject_page_by_page_and_no_others
             "{too_many:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn of_several_who_write_behind_the_same_place_one_succeeds() {
+    let nats = Nats::start();
+    nats.log().await.ensure(ACCOUNTS).await.unwrap();
+    let subject = "accounts.mail.mail-1";
+    let says = |payload: &str| Outgoing {
+        subject: subject.to_owned(),
+        id: uuid::Uuid::now_v7().to_string(),
+        payload: payload.into(),
+    };
+    let mut last_seq = 0;
+    for round in 0..20 {
+        let racers = (0..8).map(|n| {
+            let (url, claim) = (nats.url_of("railbird"), says(&format!("{round} of {n}")));
+            async move {
+                let log = Log::connect(&url, "test").await.unwrap();
+                log.append_behind(ACCOUNTS, claim, last_seq).await
+            }
+        });
+        let mut won = Vec::new();
+        for outcome in join_all(racers).await {
+            match outcome {
+                Ok(appended) => won.push(appended.seq),
+                Err(LogError::Conflict) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(won.len(), 1, "in round {round}");
+        last_seq = won[0];
+    }
+    assert_eq!(last_seq, 20);
+    // What is said on other subjects is in nobody's way.
+    let log = nats.log().await;
+    let other = Outgoing {
+        subject: "accounts.mail.mail-2".to_owned(),
+        ..says("another")
+    };
+    log.append_behind(ACCOUNTS, other, 0).await.unwrap();
+    let next = says("next");
+    log.append_behind(ACCOUNTS, next, last_seq).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_message_whose_acknowledgement_was_lost_is_not_refused_behind_itself() {
+    let nats = Nats::start();
+    let client = async_nats::connect(nats.url()).await.unwrap();
+    let forgetful = async_nats::jetstream::stream::Config {
+        name: ACCOUNTS.name.to_owned(),
+        subjects: vec!["accounts.>".to_owned()],
+        allow_direct: true,
+        duplicate_window: Duration::from_millis(100),
+        ..Default::default()
+    };
+    let jetstream = async_nats::jetstream::new(client);
+    jetstream.create_stream(forgetful).await.unwrap();
+
+    let log = nats.log().await;
+    let claim = |subject: &str| Outgoing {
+        subject: subject.to_owned(),
+        id: subject.to_owned(),
+        payload: b"mine".to_vec(),
+    };
+    let (mine, witness) = (claim("accounts.mail.mail-1"), claim("accounts.mail.mail-2"));
+    let first = log.append_behind(ACCOUNTS, mine.clone(), 0).await.unwrap();
+    assert!(!first.duplicate);
+    log.append(witness.clone()).await.unwrap();
+    eventually("the server has forgotten which ids it has seen", || async {
+        !log.append(witness.clone()).await.unwrap().duplicate
+    })
+    .await;
+    let again = log.append_behind(ACCOUNTS, mine.clone(), 0).await.unwrap();
+    assert_eq!((again.seq, again.duplicate), (first.seq, true));
+    // Behind it, somebody else has gone on.
+    let mut theirs = mine.clone();
+    theirs.id = "theirs".to_owned();
+    log.append_behind(ACCOUNTS, theirs, first.seq)
+        .await
+        .unwrap();
+    let late = log.append_behind(ACCOUNTS, mine, 0).await;
+    assert!(matches!(late, Err(LogError::Conflict)), "{late:?}");
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use events::Text;
 use tokio::time::sleep;
 
 use super::Outcome;
@@ -16,9 +17,9 @@ use super::nats_server::NatsServer;
 use super::player::Player;
 use super::report::result;
 use super::serve::Answering;
+use crate::accounts::{AccountEvent, ApiKey, KeyIssued};
 use crate::app::Service;
-use crate::keys::ApiKey;
-use crate::log::{ACCOUNTS, Log, RACING};
+use crate::log::{ACCOUNTS, Log, Outgoing, RACING};
 use crate::projector::Phase;
 use crate::shutdown::{shutdown, signalled};
 use crate::state::App;
@@ -111,17 +112,18 @@ fn introduce(http: std::net::SocketAddr, admin: std::net::SocketAddr, nats: &str
 
 /// The key of an earlier run, if the log still knows it, else a new one, written for this user's eyes alone.
 async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
-    while !app.keys_loaded() {
+    while !app.keys.is_complete() {
         sleep(Duration::from_millis(20)).await;
     }
     let path = data.join("dev.key");
     let earlier = fs::read_to_string(&path).unwrap_or_default();
-    if app.keys.check(earlier.trim()).is_some() {
+    if app.keys.check(earlier.trim()).is_ok() {
         return Ok(earlier.trim().to_owned());
     }
     let key = ApiKey::generate("dev")?;
-    log.append(key.issued("dev", jiff::Timestamp::now().into()))
-        .await?;
+    let issued = KeyIssued::new(&key, Text::parse("dev")?, None);
+    let issued = AccountEvent::new(issued, jiff::Timestamp::now().into());
+    log.append(Outgoing::from(&issued)).await?;
     let _ = fs::remove_file(&path);
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -130,7 +132,7 @@ async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
         .open(&path)
         .with_context(|| format!("{} cannot be written", path.display()))?;
     writeln!(file, "{}", key.reveal())?;
-    while app.keys.check(key.reveal()).is_none() {
+    while app.keys.check(key.reveal()).is_err() {
         sleep(Duration::from_millis(20)).await;
     }
     Ok(key.reveal().to_owned())

@@ -66,7 +66,6 @@ enum Command {
     /// Publish a made-up race day.
     Simulate(simulate::Simulate),
     /// Manage API keys.
-    #[command(subcommand)]
     Keys(keys::Keys),
     /// Show what the service refused, with reasons.
     Rejections(rejections::Rejections),

@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use async_nats::HeaderMap;
+use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
 use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
+use async_nats::{HeaderMap, HeaderValue};
 use events::Envelope;
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use super::line::Line;
-use super::{Log, LogError, backoff};
+use super::{Log, LogError, StreamName, backoff};
 
 /// How long a message is tried again while the server is away or elects a leader.
 const RETRY_FOR: Duration = Duration::from_secs(60);
@@ -112,7 +113,7 @@ impl Appender {
             // What was sent on it comes first.
             self.settle().await?;
         }
-        let sent = self.send(&outgoing).await;
+        let sent = self.send(&outgoing, None).await;
         self.in_flight.push_back(InFlight { outgoing, sent });
         Ok(())
     }
@@ -178,18 +179,43 @@ impl Appender {
             }
         }
         for outgoing in failed {
-            let appended = self.insist(&outgoing).await?;
+            let appended = self.insist(&outgoing, None).await?;
             self.done.push(appended);
         }
         Ok(())
     }
 
+    /// Appends a message behind a place on its subject, and nowhere else.
+    ///
+    /// Its acknowledgement may be lost, and the message refused when it is sent again, behind itself.
+    pub(super) async fn append_behind(
+        &mut self,
+        stream: StreamName,
+        outgoing: &Outgoing,
+        last_seq: u64,
+    ) -> Result<Appended, LogError> {
+        match self.insist(outgoing, Some(last_seq)).await {
+            Err(LogError::Conflict) => match self.log.last(stream, &outgoing.subject).await? {
+                Some(last) if last.id == outgoing.id => Ok(Appended {
+                    seq: last.seq,
+                    duplicate: true,
+                }),
+                _ => Err(LogError::Conflict),
+            },
+            outcome => outcome,
+        }
+    }
+
     /// Sends a message until it is taken, for a bounded time.
-    async fn insist(&mut self, outgoing: &Outgoing) -> Result<Appended, LogError> {
+    async fn insist(
+        &mut self,
+        outgoing: &Outgoing,
+        behind: Option<u64>,
+    ) -> Result<Appended, LogError> {
         let until = Instant::now() + RETRY_FOR;
         let mut attempt = 0;
         loop {
-            let sent = self.send(outgoing).await;
+            let sent = self.send(outgoing, behind).await;
             match acknowledged(outgoing, sent).await {
                 Ok(appended) => return Ok(appended),
                 Err(Failure::Final(error)) => return Err(error),
@@ -201,10 +227,16 @@ impl Appender {
         }
     }
 
-    async fn send(&mut self, outgoing: &Outgoing) -> Result<Sent, Failure> {
+    async fn send(&mut self, outgoing: &Outgoing, behind: Option<u64>) -> Result<Sent, Failure> {
         let log = self.way().await.map_err(Failure::Passing)?.clone();
         let mut headers = HeaderMap::new();
-        headers.insert("Nats-Msg-Id", outgoing.id.as_str());
+        headers.insert(NATS_MESSAGE_ID, outgoing.id.as_str());
+        if let Some(last_seq) = behind {
+            headers.insert(
+                NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
+                HeaderValue::from(last_seq),
+            );
+        }
         let epoch = log.connection.borrow().epoch;
         let payload = outgoing.payload.clone().into();
         let sent = log
@@ -262,6 +294,7 @@ async fn acknowledged(
 fn failure(log: &Log, error: &PublishError) -> Failure {
     match error.kind() {
         PublishErrorKind::MaxPayloadExceeded => Failure::Final(LogError::TooLarge),
+        PublishErrorKind::WrongLastSequence => Failure::Final(LogError::Conflict),
         _ => Failure::Passing(log.jetstream_error(error)),
     }
 }

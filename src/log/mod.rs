@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::jetstream::{self, ErrorCode, context};
@@ -115,6 +116,9 @@ pub enum LogError {
         /// How many are read.
         max: usize,
     },
+    /// Somebody else has written there meanwhile.
+    #[error("somebody else has written there meanwhile")]
+    Conflict,
     /// JetStream says no.
     #[error("JetStream: {0}")]
     JetStream(String),
@@ -159,6 +163,13 @@ enum Mode {
     Once,
     /// Whenever somebody answers. When it breaks it comes back.
     InBackground,
+}
+
+/// The last message on a subject.
+struct Last {
+    seq: u64,
+    /// Empty if it has none.
+    id: String,
 }
 
 /// A connection to the log. Clones share it.
@@ -368,6 +379,11 @@ impl Log {
         stream: StreamName,
         subject: &str,
     ) -> Result<Option<String>, LogError> {
+        let last = self.last(stream, subject).await?;
+        Ok(last.map(|last| last.id).filter(|id| !id.is_empty()))
+    }
+
+    async fn last(&self, stream: StreamName, subject: &str) -> Result<Option<Last>, LogError> {
         use jetstream::stream::DirectGetErrorKind;
         let stream = self
             .jetstream
@@ -375,7 +391,14 @@ impl Log {
             .await
             .map_err(|e| self.jetstream_error(&e))?;
         match stream.direct_get_last_for_subject(subject).await {
-            Ok(message) => Ok(message.headers.get("Nats-Msg-Id").map(ToString::to_string)),
+            Ok(message) => Ok(Some(Last {
+                seq: message.sequence,
+                id: message
+                    .headers
+                    .get(NATS_MESSAGE_ID)
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            })),
             Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.jetstream_error(&error)),
         }
@@ -448,6 +471,21 @@ impl Log {
         let mut done = appender.finish().await?;
         done.pop()
             .ok_or_else(|| LogError::JetStream("no acknowledgement".to_owned()))
+    }
+
+    /// Appends one message behind the place `last_seq` on its subject, 0 for the first, and awaits its acknowledgement. Of
+    /// several who do so at the same time one succeeds.
+    ///
+    /// # Errors
+    /// As [`Appender::append`], and [`LogError::Conflict`] if another message stands there.
+    pub async fn append_behind(
+        &self,
+        stream: StreamName,
+        outgoing: Outgoing,
+        last_seq: u64,
+    ) -> Result<Appended, LogError> {
+        let mut appender = self.appender(1);
+        appender.append_behind(stream, &outgoing, last_seq).await
     }
 
     /// Sends everything and closes the connection.
