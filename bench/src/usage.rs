@@ -6,7 +6,22 @@ use anyhow::Context;
 
 /// User and system time.
 pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    cpu_seconds_of(&fs::read_to_string(format!("/proc/{pid}/stat"))?)
+}
+
+/// Those of its threads whose names begin so.
+pub(crate) fn thread_cpu_seconds(pid: u32, name: &str) -> anyhow::Result<f64> {
+    let mut seconds = 0.0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let thread = thread?.path();
+        if fs::read_to_string(thread.join("comm"))?.starts_with(name) {
+            seconds += cpu_seconds_of(&fs::read_to_string(thread.join("stat"))?)?;
+        }
+    }
+    Ok(seconds)
+}
+
+fn cpu_seconds_of(stat: &str) -> anyhow::Result<f64> {
     let (_, fields) = stat.rsplit_once(')').context("a stat has a name")?;
     let ticks = |index| {
         let field = fields.split_ascii_whitespace().nth(index);
