@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use events::VenueCode;
 use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -26,6 +27,9 @@ use crate::ws::{Channel, FanOut};
 
 /// How long to wait before the log is asked for the keys again.
 const KEYS_RETRY: Duration = Duration::from_millis(500);
+
+/// The client library parses what comes on one of them while the other one makes batches of it.
+const READING_THREADS: usize = 2;
 
 /// Operators are few.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
@@ -63,6 +67,38 @@ pub struct Service {
     log: Log,
     shutdown: Shutdown,
     tasks: JoinSet<()>,
+    reading: Reading,
+}
+
+/// Where the log is read and folded: on threads of its own. Those that serve look for requests between two tasks, and a log that
+/// says much would make these long.
+#[derive(Debug)]
+struct Reading(Option<Runtime>);
+
+impl Reading {
+    fn start() -> std::io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(READING_THREADS)
+            .thread_name("log")
+            .enable_all()
+            .build()?;
+        Ok(Self(Some(runtime)))
+    }
+
+    fn handle(&self) -> &Handle {
+        self.0
+            .as_ref()
+            .expect("it lives until it is dropped")
+            .handle()
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Service {
@@ -77,7 +113,10 @@ impl Service {
         let views = Arc::new(tokio::task::spawn_blocking(move || Views::open(&data)).await??);
         let http = bind(config.http).await?;
         let admin = bind(config.admin).await?;
-        let log = Log::connect_in_background(&config.nats, "railbird").await?;
+        let reading = Reading::start()?;
+        let nats = config.nats.clone();
+        let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
+        let log = reading.handle().spawn(connecting).await??;
         let feed = Feed::default();
         let (projector, handle) = Projector::new(log.clone(), Arc::clone(&views), feed.clone());
         let channel = Channel {
@@ -104,12 +143,9 @@ impl Service {
             ws_origins: config.ws_origins,
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(projector.run());
-        tasks.spawn(follow_keys(
-            log.clone(),
-            Arc::clone(&app.keys),
-            Arc::clone(&app.keys_read),
-        ));
+        tasks.spawn_on(projector.run(), reading.handle());
+        let keys = (Arc::clone(&app.keys), Arc::clone(&app.keys_read));
+        tasks.spawn_on(follow_keys(log.clone(), keys.0, keys.1), reading.handle());
         Ok(Self {
             app,
             http,
@@ -118,6 +154,7 @@ impl Service {
             log,
             shutdown,
             tasks,
+            reading,
         })
     }
 
@@ -159,6 +196,7 @@ impl Service {
             log: _,
             shutdown,
             mut tasks,
+            reading: _reading,
         } = self;
         let clients = http::server::serve(
             http,

@@ -23,6 +23,12 @@ pub const BATCH_MESSAGES_MAX: usize = 5_000;
 /// A commit is made once about so many keys are touched: sled holds up every reader while it writes them.
 const KEYS_PER_COMMIT: usize = 500;
 
+/// The same while the views are served that are folded into. Readers wait for a fraction of a millisecond, and then have their turn.
+const KEYS_PER_LIVE_COMMIT: usize = 64;
+
+/// A value counts as one key more for each so many bytes.
+const BYTES_PER_KEY: usize = 1024;
+
 /// Races and horses whose state is kept in memory between steps: a few days of racing.
 const RACES_CACHED_MAX: usize = 1_000;
 const HORSES_CACHED_MAX: usize = 10_000;
@@ -60,6 +66,7 @@ pub struct Projection {
     dirty_horses: HashSet<HorseNo>,
     writes: Writes,
     weight: usize,
+    rest: fn(),
 }
 
 #[derive(Debug, Default)]
@@ -99,7 +106,14 @@ impl Projection {
             dirty_horses: HashSet::new(),
             writes: Writes::new(),
             weight: 0,
+            rest: || {},
         }
+    }
+
+    /// Has something called between two commits of a live step: there the readers of the store have their turn.
+    #[must_use]
+    pub fn with_rest(self, rest: fn()) -> Self {
+        Self { rest, ..self }
     }
 
     /// The store that is folded into.
@@ -125,6 +139,11 @@ impl Projection {
         live: bool,
     ) -> Result<Step, StoreError> {
         let mut step = Step::default();
+        let enough = if live {
+            KEYS_PER_LIVE_COMMIT
+        } else {
+            KEYS_PER_COMMIT
+        };
         for message in messages {
             if message.seq <= self.checkpoint.seq {
                 step.tally.skipped += 1;
@@ -133,8 +152,11 @@ impl Projection {
             self.fold(message, live, &mut step)?;
             self.checkpoint.seq = message.seq;
             self.checkpoint.recorded_at = Some(message.recorded_at);
-            if self.weight >= KEYS_PER_COMMIT {
+            if self.weight >= enough {
                 self.commit()?;
+                if live {
+                    (self.rest)();
+                }
             }
         }
         self.commit()?;
@@ -190,17 +212,9 @@ impl Projection {
             subject,
             payload,
         } = message;
-        self.writes.insert(
-            keys::rejection(seq),
-            Some(rejections::render(
-                seq,
-                recorded_at,
-                subject,
-                payload,
-                error,
-            )),
-        );
-        self.weight += 1;
+        let rejection = rejections::render(seq, recorded_at, subject, payload, error);
+        self.weight += 1 + rejection.len() / BYTES_PER_KEY;
+        self.writes.insert(keys::rejection(seq), Some(rejection));
     }
 
     fn quote(
