@@ -29,6 +29,9 @@ const KEYS_PER_LIVE_COMMIT: usize = 64;
 /// A value counts as one key more for each so many bytes.
 const BYTES_PER_KEY: usize = 1024;
 
+/// Of refused messages, so many of the latest are kept: some 700 MB at the most. The log has all of them.
+const REJECTIONS_KEPT: u64 = 100_000;
+
 /// Races and horses whose state is kept in memory between steps: a few days of racing.
 const RACES_CACHED_MAX: usize = 1_000;
 const HORSES_CACHED_MAX: usize = 10_000;
@@ -66,6 +69,8 @@ pub struct Projection {
     dirty_horses: HashSet<HorseNo>,
     writes: Writes,
     weight: usize,
+    /// Messages that were refused since the last commit.
+    refused: u64,
     rest: fn(),
 }
 
@@ -106,6 +111,7 @@ impl Projection {
             dirty_horses: HashSet::new(),
             writes: Writes::new(),
             weight: 0,
+            refused: 0,
             rest: || {},
         }
     }
@@ -213,7 +219,8 @@ impl Projection {
             payload,
         } = message;
         let rejection = rejections::render(seq, recorded_at, subject, payload, error);
-        self.weight += 1 + rejection.len() / BYTES_PER_KEY;
+        self.weight += 2 + rejection.len() / BYTES_PER_KEY;
+        self.refused += 1;
         self.writes.insert(keys::rejection(seq), Some(rejection));
     }
 
@@ -399,6 +406,24 @@ impl Projection {
         }
         for horse_no in std::mem::take(&mut self.dirty_horses) {
             self.write_horse(&horse_no)?;
+        }
+        self.forget_rejections()
+    }
+
+    /// Makes room for those that are written now.
+    fn forget_rejections(&mut self) -> Result<(), StoreError> {
+        let newly = std::mem::take(&mut self.refused);
+        if newly == 0 {
+            return Ok(());
+        }
+        let before: u64 = self.store.read(keys::REFUSED)?.unwrap_or_default();
+        let refused = before + newly;
+        self.writes
+            .insert(keys::REFUSED.to_owned(), Some(json(&refused)));
+        let forgotten = |refused: u64| refused.saturating_sub(REJECTIONS_KEPT);
+        let oldest = self.store.scan(keys::REJECTIONS);
+        for (_, entry) in (forgotten(before)..forgotten(refused)).zip(oldest) {
+            self.writes.insert(entry?.0, None);
         }
         Ok(())
     }
