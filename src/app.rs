@@ -3,30 +3,26 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use anyhow::Context;
 use events::VenueCode;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
+use crate::accounts::{self, Ledger};
+use crate::announcer::Announcer;
 use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::http;
-use crate::keys::KeyRing;
-use crate::log::{ACCOUNTS, Log, Place, ReadError};
+use crate::log::Log;
 use crate::metrics::{self, LiveMetrics};
 use crate::projector::Projector;
 use crate::shutdown::Shutdown;
 use crate::state::{App, Origins};
 use crate::views::Views;
 use crate::ws::{Channel, FanOut};
-
-/// How long to wait before the log is asked for the keys again.
-const KEYS_RETRY: Duration = Duration::from_millis(500);
 
 /// The client library parses what comes on one of them while the other one makes batches of it.
 const READING_THREADS: usize = 2;
@@ -118,21 +114,23 @@ impl Service {
         let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
         let log = reading.handle().spawn(connecting).await??;
         let feed = Feed::default();
-        let (projector, handle) = Projector::new(log.clone(), Arc::clone(&views), feed.clone());
+        let (announcer, announcing) = Announcer::new(log.clone());
+        let (projector, handle) =
+            Projector::new(log.clone(), Arc::clone(&views), feed.clone(), announcer);
         let channel = Channel {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
             keys: Arc::default(),
-            keys_read: Arc::default(),
             projector: handle.status.clone(),
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
         let fan_out = FanOut::start(&channel, config.connections_max, config.connections_per_key)?;
+        let (ledger, known) = watch::channel(Ledger::default());
         let app = Arc::new(App {
             views,
             keys: channel.keys,
-            keys_read: channel.keys_read,
+            ledger: known,
             projector: handle,
             connection: log.connection(),
             clock,
@@ -144,8 +142,9 @@ impl Service {
         });
         let mut tasks = JoinSet::new();
         tasks.spawn_on(projector.run(), reading.handle());
-        let keys = (Arc::clone(&app.keys), Arc::clone(&app.keys_read));
-        tasks.spawn_on(follow_keys(log.clone(), keys.0, keys.1), reading.handle());
+        tasks.spawn_on(announcing, reading.handle());
+        let keys = accounts::follow(log.clone(), Arc::clone(&app.keys), ledger);
+        tasks.spawn_on(keys, reading.handle());
         Ok(Self {
             app,
             http,
@@ -225,49 +224,4 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .with_context(|| format!("{address} cannot be listened on"))
-}
-
-/// Reads the keys from the log, from the first event on, and follows them.
-async fn follow_keys(log: Log, keys: Arc<KeyRing>, read: Arc<AtomicBool>) {
-    loop {
-        let state = match log.ensure(ACCOUNTS).await {
-            Ok(state) => state,
-            Err(error) => {
-                tracing::debug!(%error, "waiting for the keys");
-                sleep(KEYS_RETRY).await;
-                continue;
-            }
-        };
-        if state.last_seq == 0 {
-            read.store(true, Ordering::Release);
-        }
-        let mut reader = log.reader(
-            ACCOUNTS,
-            Place {
-                log: state.identity,
-                seq: 0,
-                recorded_at: None,
-            },
-        );
-        loop {
-            match reader.next().await {
-                Ok(batch) => {
-                    for message in &batch.messages {
-                        if let Err(error) = keys.apply(&message.payload) {
-                            tracing::warn!(seq = message.seq, %error, "an account event was skipped");
-                        }
-                    }
-                    if batch.pending == 0 {
-                        read.store(true, Ordering::Release);
-                    }
-                }
-                Err(ReadError::AnotherLog(reason)) => {
-                    tracing::warn!(reason, "the stream of keys is another one; it is read anew");
-                    read.store(false, Ordering::Release);
-                    keys.clear();
-                    break;
-                }
-            }
-        }
-    }
 }

@@ -1,9 +1,11 @@
 //! `/asyncapi.json`: the channels of the service, each described where it is made, from the types of its messages.
 
-use schemars::Schema;
+use schemars::generate::{Contract, SchemaSettings};
+use schemars::transform::RecursiveTransform;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::ws;
+use crate::{log, ws};
 
 const DESCRIPTION: &str = "Horse racing data, folded from an event log. What is sent or received over channels is described \
     here, from the service's point of view: it sends what the action `send` has, and receives what the action `receive` has. \
@@ -20,11 +22,27 @@ pub(crate) struct Document {
     security: Map<String, Value>,
 }
 
+/// Some messages of a channel.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Of<'a> {
+    pub(crate) channel: &'a str,
+    pub(crate) messages: &'a [String],
+}
+
+impl Of<'_> {
+    fn references(&self) -> (Value, Value) {
+        let path = format!("channels/{}/messages", self.channel);
+        let messages = self.messages.iter().map(|name| reference(&path, name));
+        (reference("channels", self.channel), messages.collect())
+    }
+}
+
 /// AsyncAPI 3.0.
 #[must_use]
 pub fn document() -> Value {
     let mut document = Document::default();
     ws::describe(&mut document);
+    log::describe(&mut document);
     document.finish()
 }
 
@@ -48,22 +66,15 @@ impl Document {
     pub(crate) fn operation(
         &mut self,
         name: &str,
-        channel: &str,
-        messages: &[String],
-        replies: &[String],
+        messages: Of<'_>,
+        replies: Option<Of<'_>>,
         mut operation: Value,
     ) {
-        let of_channel = |messages: &[String]| {
-            let path = format!("channels/{channel}/messages");
-            let to_message = |name: &String| reference(&path, name);
-            messages.iter().map(to_message).collect::<Value>()
-        };
-        let channel = reference("channels", channel);
-        if !replies.is_empty() {
-            operation["reply"] = json!({ "channel": channel, "messages": of_channel(replies) });
+        if let Some(replies) = replies {
+            let (channel, messages) = replies.references();
+            operation["reply"] = json!({ "channel": channel, "messages": messages });
         }
-        operation["messages"] = of_channel(messages);
-        operation["channel"] = channel;
+        (operation["channel"], operation["messages"]) = messages.references();
         add(&mut self.operations, name, operation);
     }
 
@@ -115,6 +126,40 @@ impl Document {
 
 pub(crate) fn reference(path: &str, name: &str) -> Value {
     json!({ "$ref": format!("#/{path}/{name}") })
+}
+
+/// Schemas in the dialect of AsyncAPI, which is draft 7.
+pub(crate) fn generator(contract: Contract, transform: fn(&mut Schema)) -> SchemaGenerator {
+    let settings = SchemaSettings::draft07().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.contract = contract;
+        settings.meta_schema = None;
+    });
+    settings
+        .with_transform(RecursiveTransform(transform))
+        .into_generator()
+}
+
+pub(crate) fn transformed(mut schema: Schema, generator: &mut SchemaGenerator) -> Schema {
+    for transform in generator.transforms_mut() {
+        transform.transform(&mut schema);
+    }
+    schema
+}
+
+/// `uint64` and the like are no formats of JSON Schema; the bounds say it all. Nor is a default of null worth a word, or where a
+/// comment's line ends.
+pub(crate) fn without_rust_traces(schema: &mut Schema) {
+    let format = schema.get("format").and_then(Value::as_str);
+    if format.is_some_and(|format| format.starts_with("uint") || format == "double") {
+        schema.remove("format");
+    }
+    if schema.get("default") == Some(&Value::Null) {
+        schema.remove("default");
+    }
+    if let Some(Value::String(description)) = schema.get_mut("description") {
+        *description = description.replace('\n', " ");
+    }
 }
 
 /// Parts may say the same thing twice, but not two things under one name.

@@ -1,8 +1,14 @@
 //! [`Clock`]: which day it is for racing.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use events::RacingDate;
 use jiff::{Timestamp, tz::TimeZone};
+use tokio::time::sleep;
+
+/// A machine that was asleep, or whose clock was set, is noticed within this time.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 /// The racing day in the configured zone.
 #[derive(Debug, Clone)]
@@ -28,12 +34,73 @@ impl Clock {
     /// Today.
     #[must_use]
     pub fn today(&self) -> RacingDate {
-        Timestamp::now().to_zoned(self.zone.clone()).date().into()
+        self.day_of(Timestamp::now())
+    }
+
+    fn day_of(&self, time: Timestamp) -> RacingDate {
+        time.to_zoned(self.zone.clone()).date().into()
+    }
+
+    /// When a date begins.
+    #[must_use]
+    pub fn midnight(&self, date: RacingDate) -> Timestamp {
+        let midnight = date.civil().to_zoned(self.zone.clone());
+        midnight.map_or(Timestamp::MAX, |zoned| zoned.timestamp())
     }
 
     /// The zone's name.
     #[must_use]
     pub fn zone(&self) -> &str {
         &self.name
+    }
+}
+
+/// Waits for a time of day, not for a length of time.
+pub async fn sleep_until(time: Timestamp) {
+    loop {
+        let left = Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default();
+        if left.is_zero() {
+            return;
+        }
+        sleep(left.min(SLEEP_MAX)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Clock;
+
+    fn day(zone: &str, time: &str) -> String {
+        let clock = Clock::new(zone).expect(zone);
+        clock.day_of(time.parse().expect(time)).to_string()
+    }
+
+    #[test]
+    fn today_ends_at_midnight_in_the_configured_zone() {
+        for (zone, midnight, ends, begins) in [
+            ("Asia/Hong_Kong", "16:00:00", "2026-11-21", "2026-11-22"),
+            ("Etc/UTC", "00:00:00", "2026-11-20", "2026-11-21"),
+            ("Pacific/Kiritimati", "10:00:00", "2026-11-21", "2026-11-22"),
+            ("Etc/GMT+12", "12:00:00", "2026-11-20", "2026-11-21"),
+        ] {
+            let midnight: jiff::Timestamp =
+                format!("2026-11-21T{midnight}Z").parse().expect("a time");
+            let before = midnight - jiff::SignedDuration::from_nanos(1);
+            assert_eq!(day(zone, &before.to_string()), ends, "{zone}");
+            assert_eq!(day(zone, &midnight.to_string()), begins, "{zone}");
+        }
+    }
+
+    #[test]
+    fn midnight_moves_with_summer_time() {
+        for (time, on) in [
+            ("2026-03-28T23:59:59Z", "2026-03-28"),
+            ("2026-03-29T22:59:59Z", "2026-03-29"),
+            ("2026-03-29T23:00:00Z", "2026-03-30"),
+            ("2026-10-24T23:00:00Z", "2026-10-25"),
+            ("2026-10-25T23:59:59Z", "2026-10-25"),
+        ] {
+            assert_eq!(day("Europe/London", time), on, "{time}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The projector: follows the log, folds it into the views, and tells the feed what changed.
+//! The projector: follows the log, folds it into the views, and tells the feed what changed and feeders what was refused.
 //!
 //! Reading and folding run side by side: while one batch is folded on a blocking thread, the next is read.
 
@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use crate::announcer::Announcer;
 use crate::feed::{Feed, Recalled};
 use crate::log::{Batch, Log, LogError, LogMessage, LogState, Place, RACING, ReadError};
 use crate::metrics;
@@ -116,6 +117,7 @@ pub struct Projector {
     log: Log,
     views: Arc<Views>,
     feed: Feed,
+    announcer: Announcer,
     status: watch::Sender<Status>,
     rebuilds: mpsc::Receiver<()>,
 }
@@ -171,7 +173,12 @@ impl Batches {
 impl Projector {
     /// A projector of a log into views.
     #[must_use]
-    pub fn new(log: Log, views: Arc<Views>, feed: Feed) -> (Self, ProjectorHandle) {
+    pub fn new(
+        log: Log,
+        views: Arc<Views>,
+        feed: Feed,
+        announcer: Announcer,
+    ) -> (Self, ProjectorHandle) {
         let (status, watched) = watch::channel(Status::new(&views.current()));
         let (ask, rebuilds) = mpsc::channel(1);
         (
@@ -179,6 +186,7 @@ impl Projector {
                 log,
                 views,
                 feed,
+                announcer,
                 status,
                 rebuilds,
             },
@@ -269,7 +277,7 @@ impl Projector {
                 Ok(state) => return state,
                 Err(error) => {
                     match error {
-                        LogError::TooOld { .. } | LogError::Denied(_) => {
+                        LogError::TooOld { .. } | LogError::Denied { .. } => {
                             tracing::error!(%error, "waiting for the log")
                         }
                         _ => tracing::debug!(%error, "waiting for the log"),
@@ -317,13 +325,15 @@ impl Projector {
     }
 
     /// Folds a batch into the live views.
-    async fn fold(&self, projection: Projection, batch: Batch) -> Result<Projection, Restart> {
+    async fn fold(&mut self, projection: Projection, batch: Batch) -> Result<Projection, Restart> {
         let live = self.status.borrow().phase == Phase::Live;
         let pending = batch.pending;
         let moved = !batch.messages.is_empty();
         let (projection, step) = step(projection, batch, live).await?;
         metrics::folded(&step.tally);
         self.feed.publish(step.updates, projection.checkpoint().seq);
+        self.announcer
+            .announce(&projection.checkpoint().log, step.announcements, live);
         self.status.send_modify(|status| {
             status.seq = projection.checkpoint().seq;
             status.pending = pending;

@@ -1,4 +1,5 @@
-//! `/asyncapi.json`: right by its specification, like the documentation, and what the service says and hears.
+//! `/asyncapi.json`: right by its specification, like the documentation, and what the service says and hears, on its own channel
+//! and on the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,33 +11,47 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
+use crate::instances::{Oracle, changed, edges};
 use crate::support::*;
 
 /// The published schema of the specification, see asyncapi/README.md.
 const SPECIFICATION: &str = include_str!("asyncapi/3.0.0.json");
-const DOCUMENTATION: &str = include_str!("../docs/live-odds.md");
+const LIVE_ODDS: &str = include_str!("../docs/live-odds.md");
+const FEEDING: &str = include_str!("../docs/feeding.md");
+
+/// What the messages begin with that feeders publish. They may say more than what is described.
+const FACTS: &str = "racing.";
 
 fn document() -> Value {
     railbird::asyncapi::document()
 }
 
-/// The messages of the document, held to their schemas strictly: nothing may be missing, and nothing may be there that is
-/// not described, though a client has to expect it.
+/// The messages of the document, held to their schemas strictly, but for facts: nothing may be missing, and nothing may be there
+/// that is not described, though a client has to expect it.
 struct Messages(BTreeMap<String, Validator>);
 
 impl Messages {
     fn of(document: &Value) -> Self {
-        let mut schemas = document["components"]["schemas"].clone();
-        allow_nothing_else(&mut schemas);
         let messages = document["components"]["messages"].as_object().unwrap();
-        let strict = messages.iter().map(|(name, message)| {
+        let held = messages.iter().map(|(name, message)| {
+            let mut schemas = document["components"]["schemas"].clone();
+            if !name.starts_with(FACTS) {
+                let needed = reachable(document, &message["payload"]);
+                let is_needed =
+                    |name: &str| needed.contains(&format!("#/components/schemas/{name}"));
+                schemas
+                    .as_object_mut()
+                    .unwrap()
+                    .retain(|name, _| is_needed(name));
+                allow_nothing_else(&mut schemas);
+            }
             let schema = json!({
                 "allOf": [message["payload"]],
                 "components": { "schemas": schemas },
             });
             (name.clone(), validator(&schema))
         });
-        Self(strict.collect())
+        Self(held.collect())
     }
 
     fn check(&self, name: &str, message: &Value) {
@@ -55,6 +70,34 @@ impl Messages {
         self.0
             .get(&format!("{op}_request"))
             .is_some_and(|validator| validator.is_valid(message))
+    }
+}
+
+/// All that a part of the document refers to, and what that refers to.
+fn reachable(document: &Value, part: &Value) -> BTreeSet<String> {
+    let (mut found, mut parts) = (BTreeSet::new(), vec![part]);
+    while let Some(part) = parts.pop() {
+        let mut references = BTreeSet::new();
+        references_of(part, &mut references);
+        for reference in references {
+            if found.insert(reference.to_owned()) {
+                parts.extend(document.pointer(&reference[1..]));
+            }
+        }
+    }
+    found
+}
+
+fn references_of<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+    match value {
+        Value::Object(fields) => {
+            found.extend(fields.get("$ref").and_then(Value::as_str));
+            fields
+                .values()
+                .for_each(|value| references_of(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| references_of(value, found)),
+        _ => {}
     }
 }
 
@@ -166,19 +209,9 @@ fn the_document_is_asyncapi() {
 
 #[test]
 fn what_is_referred_to_is_there() {
-    fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
-        match value {
-            Value::Object(fields) => {
-                found.extend(fields.get("$ref").and_then(Value::as_str));
-                fields.values().for_each(|value| references(value, found));
-            }
-            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
-            _ => {}
-        }
-    }
     let document = document();
     let mut found = BTreeSet::new();
-    references(&document, &mut found);
+    references_of(&document, &mut found);
     for reference in &found {
         assert!(
             document.pointer(&reference[1..]).is_some(),
@@ -220,11 +253,11 @@ fn every_message_and_field_of_the_service_is_described() {
     }
 }
 
-/// The examples of messages in the documentation, and whether something is left out.
-fn documented() -> Vec<(Value, bool)> {
+/// The examples of messages in a page of the documentation, and whether something is left out.
+fn documented(page: &str) -> Vec<(Value, bool)> {
     let mut blocks: Vec<String> = Vec::new();
     let mut inside = false;
-    for line in DOCUMENTATION.lines() {
+    for line in page.lines() {
         let Some(line) = line.strip_prefix("    ") else {
             inside = false;
             continue;
@@ -236,7 +269,9 @@ fn documented() -> Vec<(Value, bool)> {
         }
         inside = true;
     }
-    let messages = blocks.into_iter().filter(|block| block.starts_with('{'));
+    let messages = blocks
+        .into_iter()
+        .filter(|block| block.starts_with("{\"") || block.starts_with("{  \""));
     messages
         .map(|block| {
             let whole = block.replace(", ...", "");
@@ -293,10 +328,11 @@ fn the_examples_are_those_of_the_documentation_and_fit() {
         "what is missing is noticed"
     );
     let mut seen = BTreeSet::new();
-    for (message, is_part) in documented() {
-        let name = match message["event"].as_str() {
-            Some(event) => event.to_owned(),
-            None => format!("{}_request", message["op"].as_str().unwrap()),
+    for (message, is_part) in [LIVE_ODDS, FEEDING].into_iter().flat_map(documented) {
+        let name = match [&message["event"], &message["type"], &message["op"]].map(Value::as_str) {
+            [Some(name), _, _] | [_, Some(name), _] => name.to_owned(),
+            [_, _, Some(op)] => format!("{op}_request"),
+            _ => "rejection".to_owned(),
         };
         if is_part {
             let mut whole = example(&name);
@@ -311,7 +347,13 @@ fn the_examples_are_those_of_the_documentation_and_fit() {
         .keys()
         .filter(|name| !seen.contains(*name))
         .collect();
-    let in_words = ["ping_request", "resync_request", "unsubscribe_request"];
+    let in_words = [
+        "acknowledgement",
+        "not_stored",
+        "ping_request",
+        "resync_request",
+        "unsubscribe_request",
+    ];
     assert_eq!(
         unseen, in_words,
         "the documentation shows every other message"
@@ -527,6 +569,110 @@ async fn whatever_the_service_says_is_as_described() {
     assert_eq!(
         seen(runners, "state"),
         words(["scratched", "suspended", "no_market"])
+    );
+}
+
+#[test]
+fn facts_are_described_as_their_schemas_have_them() {
+    let document = document();
+    let messages = Messages::of(&document);
+    let oracle = Oracle::new();
+    for (name, schema) in oracle.schemas() {
+        let of_the_file = jsonschema::options()
+            .should_validate_formats(true)
+            .build(schema)
+            .unwrap();
+        for changes in edges(schema) {
+            let event = changed(schema, &changes);
+            assert_eq!(
+                messages.0[name].is_valid(&event),
+                of_the_file.is_valid(&event),
+                "{event}"
+            );
+        }
+    }
+}
+
+/// The channel that a subject belongs to, by its address in the document.
+fn channel<'a>(document: &'a Value, subject: &str) -> (&'a str, &'a Value) {
+    let mut of_the_log = document["channels"].as_object().unwrap().iter();
+    let is_it = |channel: &Value| {
+        let address = channel["address"].as_str().unwrap_or_default();
+        let is_parameter = |token: &str| token.starts_with('{');
+        let same = |(wanted, token): (&str, &str)| wanted == token || is_parameter(wanted);
+        match address.strip_suffix("{subject}") {
+            Some(prefix) => subject.starts_with(prefix),
+            None => {
+                address.split('.').count() == subject.split('.').count()
+                    && address.split('.').zip(subject.split('.')).all(same)
+            }
+        }
+    };
+    let found = of_the_log.find(|(_, channel)| is_it(channel));
+    let (name, channel) = found.unwrap_or_else(|| panic!("no channel has {subject}"));
+    (name, channel)
+}
+
+#[tokio::test]
+async fn what_goes_over_the_log_is_as_described() {
+    let nats = Nats::start();
+    let url = nats.url_of("railbird");
+    let railbird = Railbird::start_with(&nats, |config| config.nats = url).await;
+    let document = railbird.get_open("/asyncapi.json").await.json();
+    let messages = Messages::of(&document);
+    let feeder = async_nats::connect(nats.url_of("feeder")).await.unwrap();
+    let mut rejections = feeder.subscribe("rejected.>").await.unwrap();
+    let ask = async |subject: &str, header: (&str, &str), payload: &str| -> Value {
+        let mut headers = async_nats::HeaderMap::new();
+        headers.insert(header.0, header.1);
+        let payload = payload.to_owned().into();
+        let asked = feeder.request_with_headers(subject.to_owned(), headers, payload);
+        serde_json::from_slice(&asked.await.unwrap().payload).unwrap()
+    };
+    let described = document["components"]["messages"].as_object().unwrap();
+    for (name, message) in described.iter().filter(|(name, _)| name.starts_with(FACTS)) {
+        let event = &message["examples"][0]["payload"];
+        messages.check(name, event);
+        let sent = outgoing(event);
+        let (channel, described) = channel(&document, &sent.subject);
+        assert!(
+            described["messages"][name].is_object(),
+            "{name} is not on {channel}"
+        );
+        let mut subject = described["address"].as_str().unwrap().to_owned();
+        for (parameter, described) in described["parameters"].as_object().unwrap() {
+            let location = described["location"].as_str().unwrap();
+            let pointer = location.strip_prefix("$message.payload#").unwrap();
+            let value = event.pointer(pointer).unwrap();
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            subject = subject.replace(&format!("{{{parameter}}}"), &text);
+        }
+        assert_eq!(subject, sent.subject);
+        for duplicate in [false, true] {
+            let ack = ask(&sent.subject, ("Nats-Msg-Id", &sent.id), &event.to_string()).await;
+            messages.check("acknowledgement", &ack);
+            assert_eq!(ack["duplicate"] == true, duplicate);
+        }
+        let expected = ("Nats-Expected-Last-Sequence", "100000");
+        let error = ask(&sent.subject, expected, &event.to_string()).await;
+        messages.check("not_stored", &error);
+
+        let ack = ask(&sent.subject, ("A", "b"), "garbage").await;
+        let rejection = timeout(PATIENCE, rejections.next()).await.unwrap().unwrap();
+        let told: Value = serde_json::from_slice(&rejection.payload).unwrap();
+        messages.check("rejection", &told);
+        assert_eq!(told["seq"], ack["seq"]);
+        assert_eq!(self::channel(&document, &rejection.subject).0, "rejected");
+        assert!(rejection.headers.unwrap().get("Nats-Msg-Id").is_some());
+    }
+    assert_eq!(
+        railbird.get_admin("/rejections").await.json()["rejections"]
+            .as_array()
+            .unwrap()
+            .len(),
+        10
     );
 }
 

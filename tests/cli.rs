@@ -174,6 +174,102 @@ async fn events_are_published_as_they_are_after_checking_them() {
 }
 
 #[tokio::test]
+async fn who_may_not_publish_is_told_which_user_and_which_subject() {
+    // An operator's own addition, as docs/feeding.md has it: a feeder of odds at one racecourse.
+    let with_tote = |conf: String| {
+        let addition = include_str!("../docs/feeding.md")
+            .split_once("      # A feeder of odds")
+            .and_then(|(_, rest)| rest.split_once("\n\n"))
+            .expect("the documentation shows a user");
+        let addition = addition.0.replace("$TOTE_PASSWORD", "p-tote");
+        let before = "      # A feeder: publishes facts";
+        assert!(conf.contains(before));
+        conf.replace(
+            before,
+            &format!("      # A feeder of odds{addition}\n{before}"),
+        )
+    };
+    let nats = Nats::start_with(with_tote);
+    nats.log().await;
+    let folder = tempfile::tempdir().unwrap();
+    let many = (1..=300).map(|race| odds("HV", race, &second(0), &[3.5]).to_string());
+    let many = write(
+        folder.path(),
+        "many.ndjson",
+        many.collect::<Vec<_>>().join("\n"),
+    );
+    let one = write(
+        folder.path(),
+        "one.ndjson",
+        odds("ST", 1, &second(0), &[3.5]).to_string(),
+    );
+    let races = write(
+        folder.path(),
+        "races.json",
+        Value::from(vec![hkjc_race(1)]).to_string(),
+    );
+    let publish = async |user: &str, file: &str| {
+        let url = nats.url_of(user);
+        crate::support::railbird(["publish", file, "--nats", &url]).await
+    };
+    let taken = publish("tote", &one).await;
+    assert_eq!(taken.code, 0, "{}", taken.all);
+    for user in ["tote", "railbird"] {
+        let refused = publish(user, &many).await;
+        assert_eq!(refused.code, 77, "{}", refused.all);
+        let said = format!("the user \"{user}\" may not publish on racing.odds.{DAY}.HV.1\n");
+        assert!(refused.all.contains(&said), "{}", refused.all);
+        assert!(refused.all.lines().count() < 10, "{}", refused.all);
+    }
+    let url = nats.url_of("railbird");
+    let import = ["import", "hkjc-results", &races, "--nats", &url];
+    let refused = crate::support::railbird(import).await;
+    assert_eq!(refused.code, 77, "{}", refused.all);
+    let said = "the user \"railbird\" may not publish on racing.result.2026-01-03.ST.1";
+    assert!(refused.all.contains(said), "{}", refused.all);
+
+    let stranger = publish("stranger", &one).await;
+    assert_eq!(stranger.code, 77, "{}", stranger.all);
+    assert!(
+        stranger
+            .all
+            .contains("does not let the user \"stranger\" in"),
+        "{}",
+        stranger.all
+    );
+    assert!(!stranger.all.contains("p-stranger"));
+    let keys = ["keys", "issue", "--nats", &nats.url_of("feeder")];
+    let refused = crate::support::railbird(keys).await;
+    assert_eq!(refused.code, 77, "{}", refused.all);
+    assert!(
+        refused
+            .all
+            .contains("the user \"feeder\" may not publish on "),
+        "{}",
+        refused.all
+    );
+}
+
+#[tokio::test]
+async fn a_feeder_that_comes_before_the_service_is_told_what_is_missing() {
+    let nats = Nats::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(
+        folder.path(),
+        "one.ndjson",
+        odds("ST", 1, &second(0), &[3.5]).to_string(),
+    );
+    let url = nats.url_of("feeder");
+    let output = railbird(["publish", &file, "--nats", &url]).await;
+    assert_eq!(output.code, 69, "{}", output.all);
+    assert!(
+        output.all.contains("there is no stream RACING"),
+        "{}",
+        output.all
+    );
+}
+
+#[tokio::test]
 async fn an_issued_key_works_and_is_printed_once_alone_on_standard_output() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
@@ -306,80 +402,28 @@ async fn forge(nats: &Nats, store: &Path) {
 #[tokio::test]
 async fn dev_starts_everything_says_three_lines_to_copy_and_leaves_nothing_running() {
     let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().display().to_string();
-    let args = [
-        "dev",
-        "--data",
-        &data,
-        "--http",
-        "127.0.0.1:0",
-        "--admin",
-        "127.0.0.1:0",
-        "--nats-port",
-        "0",
-    ];
     let mut keys = Vec::new();
     for _ in 0..2 {
-        let mut child = command()
-            .args(args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap())
-            .lines()
-            .map(Result::unwrap);
-        let said: Vec<String> = lines
-            .by_ref()
-            .take_while(|line| !line.starts_with("ws://"))
-            .collect();
-        let curl = said.iter().find(|line| line.starts_with("curl ")).unwrap();
-        let (key, url) = curl
-            .strip_prefix("curl -H 'X-API-Key: ")
-            .unwrap()
-            .split_once("' http://")
-            .unwrap();
-        let (address, path) = url.split_once('/').unwrap();
-        let reply = request(
-            address.parse().unwrap(),
-            "GET",
-            &format!("/{path}"),
-            &[("x-api-key", key)],
-        )
-        .await;
-        assert_eq!(
-            (reply.status, reply.json()["venue"].as_str()),
-            (200, Some("Railbird Park")),
-            "{}",
-            reply.text()
-        );
-        assert_eq!(
-            std::fs::read_to_string(folder.path().join("dev.key"))
-                .unwrap()
-                .trim(),
-            key
-        );
-        assert!(
-            said.iter().any(|line| line.starts_with("NATS "))
-                && said.iter().any(|line| line == &format!("API key  {key}"))
-        );
-        keys.push(key.to_owned());
+        let dev = Dev::start(folder.path(), &[]);
+        let card = dev.get("/api/v1/racecards/today").await;
+        assert_eq!(card["venue"], "Railbird Park");
+        let key = std::fs::read_to_string(folder.path().join("dev.key")).unwrap();
+        assert_eq!(key.trim(), dev.key);
+        let said = |start: &str| dev.said.iter().any(|line| line.starts_with(start));
+        assert!(said("HTTP ") && said("NATS ") && said(&format!("API key  {}", dev.key)));
+        keys.push(dev.key.clone());
 
-        let mut socket = Socket::open(address.parse().unwrap(), key).await;
+        let mut socket = Socket::open(dev.http, &dev.key).await;
         socket.until("snapshot_complete").await;
-        assert_eq!(
-            socket.next().await.unwrap()["event"],
-            "odds_update",
-            "the odds move"
-        );
+        // The odds move.
+        socket.until("odds_update").await;
 
         let nats: u32 = std::fs::read_to_string(folder.path().join("nats/nats-server.pid"))
             .unwrap()
             .trim()
             .parse()
             .unwrap();
-        interrupt(child.id());
-        assert!(child.wait().unwrap().success());
+        dev.interrupt();
         assert!(
             !PathBuf::from(format!("/proc/{nats}")).exists(),
             "its nats-server has ended, too"
@@ -508,11 +552,6 @@ async fn a_service_that_is_told_to_terminate_ends_in_order_and_logs_no_secret() 
         let found = said.iter().find(|line| line.contains(secret));
         assert!(found.is_none(), "a secret is in the log: {found:?}");
     }
-}
-
-/// What Ctrl-C sends.
-fn interrupt(process: u32) {
-    signal(process, "-INT");
 }
 
 fn signal(process: u32, signal: &str) {

@@ -450,18 +450,35 @@ impl Race {
         })
     }
 
+    /// Who was withdrawn has no position, and stands beside the form.
     fn form(self, n: usize) -> Value {
-        let row = |position| {
-            json!({
-                "date": DAY, "venue": "Sha Tin", "venue_code": "ST", "race_number": self.0,
-                "race_name": format!("HANDICAP {}", self.0), "distance": 1200, "going": "GOOD", "position": position,
-                "finish_time": Self::finish_time(n), "win_odds": Self::win(n, 0), "jockey": "A. Quill",
-                "horse_name": self.names()[n - 1], "trainer": "T. Marlowe", "stakes": Self::stakes(position),
-            })
+        let mut row = json!({
+            "date": DAY, "venue": "Sha Tin", "venue_code": "ST", "race_number": self.0,
+            "race_name": format!("HANDICAP {}", self.0), "distance": 1200, "going": "GOOD", "jockey": "A. Quill",
+            "horse_name": self.names()[n - 1], "trainer": "T. Marlowe",
+        });
+        let mut set = |fields: Value| {
+            let fields = fields.as_object().unwrap().clone();
+            row.as_object_mut().unwrap().extend(fields);
         };
-        json!({
-            "horse_no": self.horse_no(n), "horse_name": self.names()[n - 1],
-            "form": self.position(n).map(row).into_iter().collect::<Value>(), "unplaced": [],
-        })
+        let mut form = json!({
+            "horse_no": self.horse_no(n), "horse_name": self.names()[n - 1], "form": [], "unplaced": [],
+        });
+        let list = match self.position(n) {
+            Some(position) => {
+                let (time, win) = (Self::finish_time(n), Self::win(n, 0));
+                let stakes = Self::stakes(position);
+                set(
+                    json!({ "position": position, "finish_time": time, "win_odds": win, "stakes": stakes }),
+                );
+                "form"
+            }
+            None => {
+                set(json!({ "outcome": "SCR", "finish_time": "", "win_odds": 0, "stakes": 0 }));
+                "unplaced"
+            }
+        };
+        form[list] = json!([row]);
+        form
     }
 }

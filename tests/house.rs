@@ -1,4 +1,5 @@
-//! The house: which file may name which technology, and the files that are made from the code.
+//! The house: which file may name which technology, which tests the documents name, and the files that are made from the
+//! code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,30 @@ fn each_technology_is_named_in_one_place() {
     assert_eq!(elsewhere("async_nats", &["src/log/"]), [""; 0]);
     assert_eq!(elsewhere("tokio_tungstenite", &["src/cli/watch/"]), [""; 0]);
     assert_eq!(elsewhere("axum", &["src/http/", "src/ws/"]), [""; 0]);
+}
+
+#[test]
+fn the_tests_that_documents_name_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for folder in ["src", "events", "projections", "tests"] {
+        sources(&root.join(folder), &mut files);
+    }
+    let read = |file: &Path| fs::read_to_string(file).unwrap();
+    let code: String = files.iter().map(|file| read(file)).collect();
+    let is_name = |word: &&str| {
+        let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        word.matches('_').count() > 2 && word.chars().all(letters)
+    };
+    for document in ["ARCHITECTURE.md", "tests/racing.rs"] {
+        let text = read(&root.join(document));
+        let names: Vec<&str> = text.split('`').filter(is_name).collect();
+        assert!(names.len() > 10, "{document} names tests");
+        for name in names {
+            let there = code.contains(&format!("fn {name}("));
+            assert!(there, "{document} names {name}, and there is none");
+        }
+    }
 }
 
 #[tokio::test]

@@ -6,22 +6,32 @@
     reason = "a test says where it failed by panicking"
 )]
 
+#[path = "../events/tests/instances/mod.rs"]
+mod instances;
 mod support;
 
 mod asyncapi;
+mod betfair;
 mod cli;
 mod contract;
 mod examples;
 mod faults;
 mod feeders;
+mod feeding;
 mod hostile;
 mod house;
+mod keys;
 mod limits;
 mod live;
 mod log;
 mod oracle;
 mod pain;
 mod protocol;
+mod race_day;
+mod racing;
+mod rejections;
+mod rpscrape;
 mod season;
+mod season_zh;
 mod watch;
 mod witness;

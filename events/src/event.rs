@@ -58,10 +58,15 @@ macro_rules! events {
                 }
             }
 
+            /// Each type with the schema of its data, and with an example of an event as the wire has it.
             pub(crate) fn data_schemas(
                 settings: &schemars::generate::SchemaSettings,
-            ) -> Vec<(&'static str, schemars::Schema)> {
-                vec![$(($type, settings.clone().into_generator().into_root_schema_for::<$payload>())),*]
+            ) -> Vec<(&'static str, schemars::Schema, &'static str)> {
+                vec![$((
+                    $type,
+                    settings.clone().into_generator().into_root_schema_for::<$payload>(),
+                    include_str!(concat!("../tests/golden/", $type, ".json")),
+                )),*]
             }
         }
     };

@@ -8,6 +8,10 @@ use crate::ParseError;
 ///
 /// The codes are those of the Hong Kong Jockey Club's "special incidents index"; any other code of 1 to 8
 /// of `A-Z 0-9 -` that begins with a letter is kept as it is and counts as a start.
+///
+/// A horse that came under starter's orders has started, unless the starter or the stewards withdrew it (British Rules
+/// of Racing (B)36.6). The Club counts alike: the totals of its horses include PU, UR and FE, and leave out WV and WV-A.
+/// In its results TNP (took no part) has a draw and a price as those have that ran; who was withdrawn has neither.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -17,10 +21,20 @@ pub struct Outcome(String);
 impl Outcome {
     /// Withdrawn before the start, or never a runner.
     const WITHDRAWN: [&'static str; 9] = [
-        "WV", "WV-A", "WX", "WX-A", "WXNR", "WX-NR", "WR", "SCR", "NR",
+        "WV",
+        "WV-A",
+        "WX",
+        "WX-A",
+        "WXNR",
+        "WX-NR",
+        "WR",
+        Self::SCRATCHED,
+        "NR",
     ];
     /// The race, or this runner's part in it, counts for nobody.
     const VOID: &'static str = "VOID";
+    /// A runner that was withdrawn from the card, and that the result does not name.
+    pub const SCRATCHED: &'static str = "SCR";
 
     /// Parses a code.
     ///
@@ -47,7 +61,19 @@ impl Outcome {
     /// Whether the runner took part: not withdrawn, and not in a void race.
     #[must_use]
     pub fn is_start(&self) -> bool {
-        self.0 != Self::VOID && !Self::WITHDRAWN.contains(&self.as_str())
+        !self.is_void() && !Self::WITHDRAWN.contains(&self.as_str())
+    }
+
+    /// Whether this part in a race counts for nothing, not even its stakes.
+    #[must_use]
+    pub fn is_void(&self) -> bool {
+        self.0 == Self::VOID
+    }
+
+    /// [`Outcome::SCRATCHED`].
+    #[must_use]
+    pub fn scratched() -> Self {
+        Self(Self::SCRATCHED.to_owned())
     }
 }
 

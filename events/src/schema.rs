@@ -24,23 +24,25 @@ pub fn schemas() -> Vec<SchemaFile> {
         SchemaSettings::draft2020_12().with_transform(RecursiveTransform(without_rust_formats));
     Event::data_schemas(&settings)
         .into_iter()
-        .map(|(type_name, data)| of_type(type_name, data.to_value()))
+        .map(|(type_name, data, example)| of_type(type_name, data.to_value(), example))
         .collect()
 }
 
-fn of_type(type_name: &str, mut data: Value) -> SchemaFile {
+fn of_type(type_name: &str, mut data: Value, example: &str) -> SchemaFile {
+    let example: Value = serde_json::from_str(example).expect("a golden file is JSON");
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": type_name,
         "type": "object",
         "required": ["specversion", "id", "source", "type", "time", "data"],
         "properties": {
-            "specversion": { "const": "1.0" },
+            "specversion": { "const": "1.0", "description": "The version of CloudEvents." },
             "id": attribute("The event's identity, and the Nats-Msg-Id."),
             "source": attribute("The feeder."),
-            "type": { "const": type_name },
+            "type": { "const": type_name, "description": "What kind of fact it is." },
             "time": Moment::json_schema(&mut SchemaGenerator::default()),
         },
+        "examples": [example],
     });
     schema["properties"]["time"]["description"] =
         "When it happened, RFC 3339 with an offset.".into();

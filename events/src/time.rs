@@ -1,6 +1,7 @@
 //! [`Moment`]: a point in time on the wire.
 
 use std::fmt;
+use std::ops::Range;
 
 use jiff::Timestamp;
 
@@ -19,14 +20,15 @@ impl Moment {
     /// Parses RFC 3339, such as `2026-11-21T14:32:00+08:00`.
     ///
     /// # Errors
-    /// Any other form.
+    /// Any other form, or a year in UTC outside 1..=9998.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let time = if is_rfc_3339(text.as_bytes()) {
             text.parse::<Timestamp>().ok()
         } else {
             None
         };
-        time.filter(|time| *time >= YEAR_1)
+        time.filter(|time| YEARS.contains(time))
+            .filter(|time| !has_leap_second(text) || is_end_of_day(*time))
             .map(Self::from)
             .ok_or_else(|| ParseError::new("a time is RFC 3339 with an offset", text))
     }
@@ -44,8 +46,19 @@ impl From<Timestamp> for Moment {
     }
 }
 
-/// What is earlier has a year that RFC 3339 cannot write in UTC.
-const YEAR_1: Timestamp = Timestamp::constant(-62_135_596_800, 0);
+/// The years that RFC 3339 can write in UTC, but for the last: it ends within what a timestamp can hold.
+const YEARS: Range<Timestamp> =
+    Timestamp::constant(-62_135_596_800, 0)..Timestamp::constant(253_370_764_800, 0);
+
+/// Whether a text in the form of RFC 3339 has a second 60.
+fn has_leap_second(text: &str) -> bool {
+    text.get(17..19) == Some("60")
+}
+
+/// Leap seconds are the last ones of a day in UTC; jiff reads them as the second before.
+fn is_end_of_day(time: Timestamp) -> bool {
+    time.as_second().rem_euclid(86_400) == 86_399
+}
 
 /// Whether a text has the form of RFC 3339, `YYYY-MM-DDThh:mm:ss[.f](Z|+hh:mm)`. jiff reads much besides, which neither
 /// the schema nor other validators know.
@@ -102,7 +115,7 @@ impl schemars::JsonSchema for Moment {
         schemars::json_schema!({
             "type": "string",
             "format": "date-time",
-            "pattern": r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]+)?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$",
+            "pattern": r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$",
             "description": "RFC 3339 with an offset.",
             "examples": ["2026-11-21T14:32:00+08:00"],
         })
@@ -126,6 +139,9 @@ mod tests {
             ),
             ("1969-12-31T23:59:59.5Z", "1969-12-31T23:59:59.5Z"),
             ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+            ("9998-12-31T23:59:59-00:00", "9998-12-31T23:59:59Z"),
+            ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"),
+            ("2017-01-01T07:59:60+08:00", "2016-12-31T23:59:59Z"),
         ] {
             let moment = Moment::parse(text).expect(text);
             assert_eq!(moment.to_string(), utc, "{text}");
@@ -160,7 +176,11 @@ mod tests {
             "2026-11-21T14:32:00Z ",
             "0000-01-01T00:00:00Z",
             "0001-01-01T00:00:00+08:00",
+            "9998-12-31T23:59:59-00:01",
             "9999-12-31T23:59:59-12:00",
+            "2026-11-21T14:32:60Z",
+            "2016-12-31T23:59:60+08:00",
+            "2026-11-21T14:32:00.1234567890Z",
             "１",
         ] {
             assert!(Moment::parse(text).is_err(), "{text:?}");

@@ -1,11 +1,14 @@
 //! The JSON Schemas: kept in the repository, and in step with what is taken.
 
 mod common;
+mod instances;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use common::{changed, check_file};
 use events::{EVENT_TYPES, Envelope, schemas};
+use instances::{Oracle, RULES, combined, edges};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
@@ -352,4 +355,53 @@ fn whatever_is_put_into_any_field_the_schema_allows_what_is_taken() {
         taken > 500 && refused > 500,
         "{taken} taken, {refused} refused"
     );
+}
+
+/// Combinations of edges that are tried for each type.
+const COMBINED: usize = 2_000;
+
+#[test]
+fn what_a_schema_and_the_rules_allow_is_taken_and_all_else_is_refused_with_the_right_code() {
+    let oracle = Oracle::new();
+    let mut alone = BTreeSet::new();
+    for (type_name, schema) in oracle.schemas() {
+        let edges = edges(schema);
+        let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let combined = combined(&edges, COMBINED);
+        for changes in edges.iter().chain(&combined) {
+            let event = instances::changed(schema, changes);
+            let refusal = oracle.refusal(&event);
+            let code = refusal.as_ref().map_or("taken", |refusal| refusal.code);
+            let decoded = Envelope::from_json(event.to_string().as_bytes());
+            let said = decoded
+                .as_ref()
+                .map_or_else(|error| error.code(), |_| "taken");
+            assert_eq!(said, code, "{type_name} with {changes:?}: {decoded:?}");
+            alone.extend(refusal.and_then(|refusal| refusal.rule));
+            if let [change] = &changes[..] {
+                let places = change
+                    .at
+                    .match_indices('/')
+                    .map(|(end, _)| &change.at[..end]);
+                for place in places.chain([change.at.as_str()]) {
+                    seen.entry(place).or_default().insert(code);
+                }
+            }
+        }
+        for (place, codes) in seen {
+            let is_open = place.ends_with("/hereafter");
+            let tried = codes.contains("taken") && (codes.len() > 1 || is_open);
+            assert!(tried, "{type_name}{place} was only {codes:?}");
+        }
+    }
+    let rules: BTreeSet<&str> = RULES.iter().map(|rule| rule.says).collect();
+    assert_eq!(alone, rules, "each rule is the only reason at some time");
+}
+
+#[test]
+fn the_rules_that_no_schema_can_say_are_in_the_documentation() {
+    let documentation = include_str!("../../docs/feeding.md");
+    for rule in &RULES {
+        assert!(documentation.contains(rule.says), "{}", rule.says);
+    }
 }

@@ -14,10 +14,12 @@ pub struct Birth {
     pub southern: bool,
 }
 
-/// Country codes of the southern hemisphere, as studbooks and racing authorities write them.
-const SOUTHERN: [&str; 16] = [
-    "ARG", "AUS", "BOL", "BRA", "BRZ", "CHI", "MAU", "NZ", "NZL", "PAR", "PER", "RSA", "SAF",
-    "URU", "ZAF", "ZIM",
+/// Country codes of the southern hemisphere: those of studbooks and racing authorities, and those of ISO 3166.
+#[rustfmt::skip]
+const SOUTHERN: [&str; 32] = [
+    "ARG", "AUS", "BOL", "BRZ", "CHI", "MAU", "NZ", "PAR", "PER", "RSA", "SAF", "URU", "ZIM",
+    "BRA", "CHL", "MUS", "NZL", "PRY", "URY", "ZAF", "ZWE",
+    "AR", "AU", "BO", "BR", "CL", "MU", "PE", "PY", "UY", "ZA", "ZW",
 ];
 
 const AUGUST: i8 = 8;
@@ -92,6 +94,19 @@ mod tests {
             age("NZ", r#","foaled":"2014-03-01""#, "2019-07-31"),
             Some(5)
         );
+    }
+
+    #[test]
+    fn a_country_is_southern_under_each_of_its_codes() {
+        let foaled = r#","foaled":"2014-09-03""#;
+        for southern in [
+            "AUS", "AU", "NZL", "NZ", "SAF", "ZA", "BRZ", "BR", "CHI", "CL",
+        ] {
+            assert_eq!(age(southern, foaled, "2019-07-31"), Some(4), "{southern}");
+        }
+        for northern in ["AUT", "GB", "IRE", "USA", "JPN", "CHN", ""] {
+            assert_eq!(age(northern, foaled, "2019-07-31"), Some(5), "{northern}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use events::{Career, HorseNo, RaceKey, ResultRunner, Text};
+use events::{Career, DeclaredRunner, HorseNo, Outcome, RaceKey, ResultRunner, Text};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -96,7 +96,27 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
     for runner in race.declared().iter().flat_map(|result| &result.runners) {
         horses.insert(runner.horse_no.clone(), ran(key, race, runner));
     }
+    for runner in race.scratched() {
+        let line = scratched(runner);
+        horses.insert(line.horse_no.clone(), ran(key, race, &line));
+    }
     horses
+}
+
+/// The line that a result leaves out of a withdrawn runner; the card has the rest of it.
+fn scratched(runner: &DeclaredRunner) -> ResultRunner {
+    ResultRunner {
+        horse_no: runner.horse_no.clone(),
+        horse_name: runner.horse_name.clone(),
+        number: None,
+        position: None,
+        outcome: Some(Outcome::scratched()),
+        jockey: Text::default(),
+        trainer: Text::default(),
+        finish_time: None,
+        win_odds: None,
+        stakes: None,
+    }
 }
 
 fn ran(key: &RaceKey, race: &Race, runner: &ResultRunner) -> Appearance {
@@ -139,8 +159,12 @@ fn tagged(kind: Kind, row: &[u8]) -> Vec<u8> {
     value
 }
 
-/// What a line of a result adds to a career. A withdrawn runner has not started; second and third are places.
+/// What a line of a result adds to a career. A withdrawn runner has not started; second and third are places; what is
+/// void adds nothing.
 fn contribution(runner: &ResultRunner) -> Career {
+    if runner.outcome.as_ref().is_some_and(Outcome::is_void) {
+        return Career::default();
+    }
     let started = runner
         .outcome
         .as_ref()

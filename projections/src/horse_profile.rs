@@ -70,8 +70,8 @@ struct HorseProfile<'a> {
     registered: bool,
 }
 
-/// The profile of a horse, if anything is known of it. `latest` is its latest form row.
-pub(crate) fn render(horse_no: &HorseNo, horse: &Horse, latest: Option<&[u8]>) -> Option<Vec<u8>> {
+/// The profile of a horse, if anything is known of it. `seen` is what its form rows tell, where nobody registered it.
+pub(crate) fn render(horse_no: &HorseNo, horse: &Horse, seen: Option<&Seen>) -> Option<Vec<u8>> {
     let career = horse.career;
     if let Some(said) = &horse.registration {
         let earlier = said.career.unwrap_or_default();
@@ -92,7 +92,7 @@ pub(crate) fn render(horse_no: &HorseNo, horse: &Horse, latest: Option<&[u8]>) -
         };
         return Some(with_birth(Birth::of(said), &profile));
     }
-    let seen = Seen::of(latest?);
+    let seen = seen?;
     let profile = HorseProfile {
         horse_no: horse_no.as_str(),
         horse_name: &seen.horse_name,
@@ -111,18 +111,32 @@ pub(crate) fn render(horse_no: &HorseNo, horse: &Horse, latest: Option<&[u8]>) -
     Some(with_birth(None, &profile))
 }
 
-/// What a form row tells of the horse itself.
-#[derive(Default, Deserialize)]
-struct Seen {
+/// What form rows tell of the horse itself: of each the latest word, as a row may leave it out.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Seen {
     horse_name: String,
     trainer: String,
 }
 
 impl Seen {
-    fn of(row: &[u8]) -> Self {
-        Kind::split(row)
+    /// Takes in a row that is older than those before.
+    pub(crate) fn take(&mut self, row: &[u8]) {
+        let older: Self = Kind::split(row)
             .and_then(|(_, json)| serde_json::from_slice(json).ok())
-            .unwrap_or_default()
+            .unwrap_or_default();
+        for (word, older) in [
+            (&mut self.horse_name, older.horse_name),
+            (&mut self.trainer, older.trainer),
+        ] {
+            if word.is_empty() {
+                *word = older;
+            }
+        }
+    }
+
+    /// Whether no older row can add to it.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.horse_name.is_empty() && !self.trainer.is_empty()
     }
 }
 

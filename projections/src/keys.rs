@@ -38,6 +38,12 @@ pub fn form(horse_no: &HorseNo) -> String {
     format!("form/{horse_no}/")
 }
 
+/// The key behind all form rows of a horse.
+#[must_use]
+pub fn form_end(horse_no: &HorseNo) -> String {
+    format!("form/{horse_no}/~")
+}
+
 /// A horse's form row for one race.
 #[must_use]
 pub fn form_row(horse_no: &HorseNo, key: &RaceKey) -> String {

@@ -33,6 +33,7 @@ pub use live_message::live_schemas;
 pub use message::Message;
 pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
 pub use race::Race;
+pub use rejections::Announcement;
 pub use store::{Checkpoint, LogIdentity, SCHEMA_VERSION, Store, StoreError, View};
 pub use venue::venue_name;
 

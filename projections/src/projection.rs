@@ -6,15 +6,16 @@ use std::sync::Arc;
 use events::{DecodeError, Event, HorseNo, OddsQuoted, RaceKey, RacingDate, Recorded, VenueCode};
 
 use crate::horse_form::{self, Appearance};
-use crate::horse_profile::{self, Horse};
+use crate::horse_profile::{self, Horse, Seen};
 use crate::live_race::LiveRace;
 use crate::meetings::{self, Meeting};
 use crate::odds_board::{self, Board, Quote, TICKS_PER_CHUNK};
 use crate::race::Effect;
+use crate::rejections::{self, Announcement};
 use crate::store::Writes;
 use crate::{
     Checkpoint, Digest, LiveUpdate, LogIdentity, Message, Race, Store, StoreError, json, keys,
-    race_card, race_result, rejections,
+    race_card, race_result,
 };
 
 /// Messages in one step at most: folding them takes some milliseconds, and a step holds them all in memory.
@@ -41,6 +42,8 @@ const HORSES_CACHED_MAX: usize = 10_000;
 pub struct Step {
     /// What each event changed of what is live, in the order of the log.
     pub updates: Vec<LiveUpdate>,
+    /// What feeders are told of the messages that were refused, in the order of the log.
+    pub announcements: Vec<Announcement>,
     /// What became of the messages.
     pub tally: Tally,
 }
@@ -178,7 +181,8 @@ impl Projection {
         let recorded = match message.decode() {
             Ok(recorded) => recorded,
             Err(error) => {
-                self.reject(message, &error);
+                let announcement = self.reject(message, &error);
+                step.announcements.push(announcement);
                 *step.tally.rejected.entry(error.code()).or_default() += 1;
                 return Ok(());
             }
@@ -211,17 +215,13 @@ impl Projection {
         Ok(())
     }
 
-    fn reject(&mut self, message: Message<'_>, error: &DecodeError) {
-        let Message {
-            seq,
-            recorded_at,
-            subject,
-            payload,
-        } = message;
-        let rejection = rejections::render(seq, recorded_at, subject, payload, error);
+    fn reject(&mut self, message: Message<'_>, error: &DecodeError) -> Announcement {
+        let (rejection, announcement) = rejections::render(message, error);
         self.weight += 2 + rejection.len() / BYTES_PER_KEY;
         self.refused += 1;
-        self.writes.insert(keys::rejection(seq), Some(rejection));
+        self.writes
+            .insert(keys::rejection(message.seq), Some(rejection));
+        announcement
     }
 
     fn quote(
@@ -473,12 +473,11 @@ impl Projection {
 
     fn write_horse(&mut self, horse_no: &HorseNo) -> Result<(), StoreError> {
         let horse = self.horse(horse_no)?.clone();
-        let latest = if horse.registration.is_none() {
-            self.latest_row(horse_no)?
-        } else {
-            None
+        let seen = match horse.registration {
+            Some(_) => None,
+            None => self.seen(horse_no)?,
         };
-        let profile = horse_profile::render(horse_no, &horse, latest.as_deref());
+        let profile = horse_profile::render(horse_no, &horse, seen.as_ref());
         let known = profile.is_some();
         self.writes.insert(keys::profile(horse_no), profile);
         self.writes
@@ -486,26 +485,30 @@ impl Projection {
         Ok(())
     }
 
-    /// The latest form row of a horse by the date of the race, as it will be after this commit.
-    fn latest_row(&self, horse_no: &HorseNo) -> Result<Option<Vec<u8>>, StoreError> {
-        let prefix = keys::form(horse_no);
-        let written = self
-            .writes
-            .range(prefix.clone()..)
-            .take_while(|(key, _)| key.starts_with(&prefix));
-        let written = written
+    /// What the form rows of a horse tell of it, newest first by the date of the race, as they will be after this commit.
+    fn seen(&self, horse_no: &HorseNo) -> Result<Option<Seen>, StoreError> {
+        let (first, end) = (keys::form(horse_no), keys::form_end(horse_no));
+        let written = self.writes.range(first.clone()..end.clone()).rev();
+        let mut written = written
             .filter_map(|(key, row)| Some((key, row.as_ref()?)))
-            .last();
-        for stored in self.store.scan(&prefix).rev() {
+            .peekable();
+        let mut seen: Option<Seen> = None;
+        for stored in self.store.range(&first, &end).rev() {
             let (key, row) = stored?;
-            if written.is_some_and(|(newer, _)| *newer > key) {
-                break;
+            while let Some((_, newer)) = written.next_if(|(newer, _)| **newer > key) {
+                seen.get_or_insert_default().take(newer);
             }
             if !self.writes.contains_key(&key) {
-                return Ok(Some(row.to_vec()));
+                seen.get_or_insert_default().take(&row);
+            }
+            if seen.as_ref().is_some_and(Seen::is_complete) {
+                return Ok(seen);
             }
         }
-        Ok(written.map(|(_, row)| row.clone()))
+        for (_, row) in written {
+            seen.get_or_insert_default().take(row);
+        }
+        Ok(seen)
     }
 }
 

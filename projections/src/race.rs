@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use events::{
     DeclaredRunner, Event, HorseNo, RUNNERS_MAX, RaceDeclared, RaceKey, RaceStatus, ResultDeclared,
-    ResultVoided, Text,
+    ResultRunner, ResultVoided, Text,
 };
 use serde::{Deserialize, Serialize};
 
@@ -230,6 +230,17 @@ impl Race {
             .runners
             .iter()
             .find(|runner| runner.horse_no == *horse_no)
+    }
+
+    /// The runners that were withdrawn from the card and that the declared result leaves out; none without a result.
+    pub(crate) fn scratched(&self) -> impl Iterator<Item = &DeclaredRunner> {
+        let said = self.declared().map(|result| &result.runners);
+        let card = self.card.iter().flat_map(|card| &card.runners);
+        card.filter(move |on_card| {
+            let is = |runner: &ResultRunner| runner.horse_no == on_card.horse_no;
+            self.withdrawn.contains_key(&on_card.horse_no)
+                && said.is_some_and(|said| !said.iter().any(is))
+        })
     }
 
     /// Who rides a runner of the card now, and with what weight.

@@ -1,15 +1,15 @@
 //! The result of a race, and every statement that was made of it.
 
-use events::{Envelope, Event, HorseNo, RaceKey, RaceNumber, ResultRunner, ResultStatus, Text};
+use events::{
+    DeclaredRunner, Envelope, Event, Outcome, RaceKey, RaceNumber, RaceStatus, ResultRunner,
+    ResultStatus, Text,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::race::Statement;
 use crate::{Race, json};
-
-/// A withdrawn runner that the result does not name stands in it with this outcome.
-const SCRATCHED: &str = "SCR";
 
 /// A race's result, without the meeting's fields, which stand before it in an answer.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -25,12 +25,12 @@ pub(crate) struct RaceResult<'a> {
     class: &'a str,
     /// Empty where it is not known.
     going: &'a str,
-    /// How final it is.
-    #[schemars(extend("enum" = ["provisional", "official", "void"]))]
+    /// How final it is; abandoned where the race was, and nobody said a result.
+    #[schemars(extend("enum" = ["provisional", "official", "void", "abandoned"]))]
     status: &'a str,
-    /// A later statement has a higher one.
+    /// A later statement has a higher one; 0 without a statement.
     revision: u32,
-    /// Why it was amended or voided; empty where nobody said it.
+    /// Why it was amended, voided or abandoned; empty where nobody said it.
     reason: &'a str,
     /// Placed runners, in the order of their positions. A dead heat repeats a position.
     runners: Vec<Placed<'a>>,
@@ -75,29 +75,28 @@ struct Runner<'a> {
     stakes: u64,
 }
 
-/// The result of a race, once one was declared or voided.
+/// The result of a race, once one was declared or voided, or the race was abandoned.
 #[must_use]
 pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
     of(key, race).map(|result| json(&result))
 }
 
 pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
-    let (status, reason) = match race.result.as_ref()? {
-        Statement::Declared(result) => (
-            match result.status {
-                ResultStatus::Provisional => "provisional",
-                ResultStatus::Official => "official",
-            },
-            &result.reason,
+    let (status, revision, reason) = match &race.result {
+        Some(Statement::Declared(result)) => (
+            status_word(result.status),
+            result.revision,
+            result.reason.as_ref(),
         ),
-        Statement::Voided(void) => ("void", &void.reason),
+        Some(Statement::Voided(void)) => ("void", void.revision, void.reason.as_ref()),
+        None if race.status() == RaceStatus::Abandoned => {
+            ("abandoned", 0, Some(&race.status_reason))
+        }
+        None => return None,
     };
-    let said = race
-        .declared()
-        .map_or(&[][..], |result| &result.runners[..]);
-    let mut runners = Vec::with_capacity(said.len());
+    let mut runners = Vec::new();
     let mut unplaced = Vec::new();
-    for runner in said {
+    for runner in race.declared().iter().flat_map(|result| &result.runners) {
         match (runner.position, &runner.outcome) {
             (Some(position), _) => runners.push(Placed {
                 position,
@@ -110,7 +109,7 @@ pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
             (None, None) => {}
         }
     }
-    unplaced.extend(scratched(race, said));
+    unplaced.extend(race.scratched().map(|runner| scratched(race, runner)));
     runners.sort_by_key(|placed| placed.position);
     Some(RaceResult {
         race_number: key.race_number.get(),
@@ -119,11 +118,18 @@ pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
         class: race.class(),
         going: race.going(),
         status,
-        revision: race.result.as_ref().map_or(0, Statement::revision),
-        reason: reason.as_ref().map_or("", Text::as_str),
+        revision,
+        reason: reason.map_or("", Text::as_str),
         runners,
         unplaced,
     })
+}
+
+fn status_word(status: ResultStatus) -> &'static str {
+    match status {
+        ResultStatus::Provisional => "provisional",
+        ResultStatus::Official => "official",
+    }
 }
 
 fn row<'a>(race: &'a Race, runner: &'a ResultRunner) -> Runner<'a> {
@@ -147,26 +153,21 @@ fn row<'a>(race: &'a Race, runner: &'a ResultRunner) -> Runner<'a> {
     }
 }
 
-/// The runners that were withdrawn from the card and that a declared result leaves out.
-fn scratched<'a>(race: &'a Race, said: &'a [ResultRunner]) -> impl Iterator<Item = Unplaced<'a>> {
-    let left_out = |horse_no: &HorseNo| {
-        !said.is_empty() && said.iter().all(|runner| runner.horse_no != *horse_no)
-    };
-    let card = race.card.iter().flat_map(|card| &card.runners);
-    card.filter(move |c| race.withdrawn.contains_key(&c.horse_no) && left_out(&c.horse_no))
-        .map(|c| Unplaced {
-            outcome: SCRATCHED,
-            runner: Runner {
-                horse_no: c.horse_no.as_str(),
-                horse_name: c.horse_name.as_str(),
-                number: c.number,
-                jockey: race.rider(c).0.as_str(),
-                trainer: c.trainer.as_str(),
-                finish_time: String::new(),
-                win_odds: number(0),
-                stakes: 0,
-            },
-        })
+/// A withdrawn runner that the result leaves out.
+fn scratched<'a>(race: &'a Race, runner: &'a DeclaredRunner) -> Unplaced<'a> {
+    Unplaced {
+        outcome: Outcome::SCRATCHED,
+        runner: Runner {
+            horse_no: runner.horse_no.as_str(),
+            horse_name: runner.horse_name.as_str(),
+            number: runner.number,
+            jockey: race.rider(runner).0.as_str(),
+            trainer: runner.trainer.as_str(),
+            finish_time: String::new(),
+            win_odds: number(0),
+            stakes: 0,
+        },
+    }
 }
 
 pub(crate) fn finish_time(runner: &ResultRunner) -> String {
@@ -216,19 +217,13 @@ struct RevisionRunner<'a> {
 /// A statement as it stands in the list of revisions.
 pub(crate) fn render_revision(envelope: &Envelope, in_force: bool) -> Vec<u8> {
     let (statement, revision, status, reason, runners) = match &envelope.event {
-        Event::ResultDeclared(result) => {
-            let status = match result.status {
-                ResultStatus::Provisional => "provisional",
-                ResultStatus::Official => "official",
-            };
-            (
-                "declared",
-                result.revision,
-                status,
-                &result.reason,
-                &result.runners[..],
-            )
-        }
+        Event::ResultDeclared(result) => (
+            "declared",
+            result.revision,
+            status_word(result.status),
+            &result.reason,
+            &result.runners[..],
+        ),
         Event::ResultVoided(void) => ("voided", void.revision, "void", &void.reason, &[][..]),
         _ => ("", 0, "", &None, &[][..]),
     };

@@ -1,10 +1,12 @@
 //! The command line: one command a file.
 
 mod admin;
+mod demo;
 mod dev;
 mod import;
 mod keys;
 mod nats_server;
+mod player;
 mod publish;
 mod rebuild;
 mod rejections;
@@ -53,7 +55,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run everything on this machine, with a simulated meeting of today.
+    /// Run everything on this machine, with simulated racing.
     Dev(dev::Dev),
     /// Run the service against an existing NATS.
     Serve(serve::Serve),
@@ -61,10 +63,9 @@ enum Command {
     Import(import::Import),
     /// Publish events as they are, after checking them.
     Publish(publish::Publish),
-    /// Publish a synthetic meeting.
+    /// Publish a made-up race day.
     Simulate(simulate::Simulate),
     /// Manage API keys.
-    #[command(subcommand)]
     Keys(keys::Keys),
     /// Show what the service refused, with reasons.
     Rejections(rejections::Rejections),
@@ -114,6 +115,8 @@ struct WrongConfiguration(String);
 const EXIT_REFUSED: u8 = 1;
 /// `EX_UNAVAILABLE` of sysexits.h.
 const EXIT_AWAY: u8 = 69;
+/// `EX_NOPERM` of sysexits.h.
+const EXIT_NOT_PERMITTED: u8 = 77;
 /// `EX_CONFIG` of sysexits.h.
 const EXIT_CONFIGURATION: u8 = 78;
 
@@ -136,19 +139,23 @@ pub fn main() -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
-    if matches!(error.downcast_ref(), Some(LogError::Unreachable(_)))
-        || matches!(
-            error.downcast_ref(),
-            Some(FollowError::Away { .. } | FollowError::NotReady { .. })
+    let of_log = error.downcast_ref().map(|error| match error {
+        LogError::Unreachable(_) | LogError::NoStream(_) => EXIT_AWAY,
+        LogError::NotLetIn(_) | LogError::Denied { .. } => EXIT_NOT_PERMITTED,
+        LogError::TooOld { .. } | LogError::WrongAddress => EXIT_CONFIGURATION,
+        _ => EXIT_REFUSED,
+    });
+    let is_away = |error: &FollowError| {
+        matches!(
+            error,
+            FollowError::Away { .. } | FollowError::NotReady { .. }
         )
-    {
+    };
+    if let Some(code) = of_log {
+        code
+    } else if error.downcast_ref().is_some_and(is_away) {
         EXIT_AWAY
-    } else if error.is::<WrongConfiguration>()
-        || matches!(
-            error.downcast_ref(),
-            Some(LogError::TooOld { .. } | LogError::WrongAddress)
-        )
-    {
+    } else if error.is::<WrongConfiguration>() {
         EXIT_CONFIGURATION
     } else {
         EXIT_REFUSED

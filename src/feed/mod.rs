@@ -436,7 +436,7 @@ impl State {
 }
 
 /// A name of a log that is the same on every replica.
-fn epoch(log: &LogIdentity) -> Arc<str> {
+pub(crate) fn epoch(log: &LogIdentity) -> Arc<str> {
     let hash = blake3::hash(format!("{}\n{}", log.name, log.created).as_bytes());
     let hex = hash.to_hex();
     Arc::from(hex.get(..16).unwrap_or_default())

@@ -10,18 +10,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures::stream;
-use projections::keys;
 use serde_json::{Value, json};
 
-use super::call::Args;
 use super::error::ApiError;
-use super::meetings::append_rows;
 use super::ops::readiness;
+use super::rejections::rejections;
 use crate::metrics;
 use crate::state::App;
-
-/// Rejections in one answer at most; `after` pages on.
-const REJECTIONS_MAX: usize = 1000;
 
 /// Views in one chunk of the listing.
 const VIEWS_PER_CHUNK: usize = 1000;
@@ -52,25 +47,6 @@ async fn render_metrics(State(app): State<Arc<App>>) -> Response {
 
 async fn status(State(app): State<Arc<App>>) -> Json<Value> {
     Json(readiness(&app).1)
-}
-
-/// What was refused, after a place in the log.
-async fn rejections(State(app): State<Arc<App>>, args: Args) -> Result<Response, ApiError> {
-    let after = match args.get("after") {
-        None => 0,
-        Some(text) => text
-            .parse()
-            .map_err(|_| ApiError::InvalidParameter("after is a sequence number".to_owned()))?,
-    };
-    let store = app.views.current();
-    let rows = store.range(
-        &keys::rejection(u64::saturating_add(after, 1)),
-        &format!("{}~", keys::REJECTIONS),
-    );
-    let mut body = b"{\"rejections\":[".to_vec();
-    append_rows(&mut body, rows.take(REJECTIONS_MAX))?;
-    body.extend_from_slice(b"]}");
-    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
 async fn rebuild(State(app): State<Arc<App>>) -> Response {

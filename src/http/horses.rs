@@ -58,7 +58,7 @@ async fn form(
 
     let all = keys::form(&horse_no);
     let end = before.map_or_else(
-        || format!("{all}~"),
+        || keys::form_end(&horse_no),
         |date| keys::form_from(&horse_no, date),
     );
     let (mut placed, mut unplaced) = (Vec::new(), Vec::new());

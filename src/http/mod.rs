@@ -9,6 +9,7 @@ mod odds;
 mod openapi;
 mod ops;
 mod racecards;
+mod rejections;
 mod results;
 pub mod server;
 

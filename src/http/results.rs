@@ -58,8 +58,9 @@ async fn revisions(
     args: Args,
 ) -> Result<Response, ApiError> {
     let (chosen, key) = choose_race(&call, &app, &params, &args)?;
-    let mut rows = call.store.scan(&keys::revisions(&key)).peekable();
-    if rows.peek().is_none() {
+    let rows = call.store.scan(&keys::revisions(&key));
+    // An abandoned race has a result of which nothing was stated.
+    if call.store.get(&keys::result(&key))?.is_none() {
         return Err(no_race(&chosen, key.race_number));
     }
     let opening = format!("\"race_number\":{},\"revisions\":[", key.race_number);

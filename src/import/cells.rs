@@ -9,7 +9,7 @@ use events::{ParseError, Text};
 
 use super::fields::NOT_KNOWN;
 
-/// A row. A cell that is empty, `---`, or in no column of the file is not known.
+/// A row. A cell that is empty, a dash or `---`, or in no column of the file, is not known.
 #[derive(Debug)]
 pub(super) struct Cells {
     pub(super) columns: Arc<HashMap<String, usize>>,
@@ -26,7 +26,7 @@ impl Cells {
     pub(super) fn parsed<T>(
         &self,
         column: &str,
-        parse: impl Fn(&str) -> Result<T, ParseError>,
+        parse: impl FnOnce(&str) -> Result<T, ParseError>,
     ) -> Result<T, String> {
         parse(self.get(column)).map_err(|error| format!("{column}: {error}"))
     }
@@ -34,10 +34,10 @@ impl Cells {
     pub(super) fn optional<T>(
         &self,
         column: &str,
-        parse: impl Fn(&str) -> Result<T, ParseError>,
+        parse: impl FnOnce(&str) -> Result<T, ParseError>,
     ) -> Result<Option<T>, String> {
         match self.get(column) {
-            "" | NOT_KNOWN => Ok(None),
+            "" | "-" | "–" | NOT_KNOWN => Ok(None),
             _ => self.parsed(column, parse).map(Some),
         }
     }

@@ -1,77 +1,90 @@
 //! [`Table`]: the rows of a CSV file one by one, each with its line, whatever stands between them.
 
 use std::collections::HashMap;
+use std::io::BufRead;
 use std::sync::Arc;
 
 use csv::{ByteRecord, ReaderBuilder, StringRecord};
 
 use super::cells::Cells;
+use super::lines::{Line, Lines};
 
 /// Lines that one record may span where a quoted field holds line breaks. A bound, so that a quote that is never
 /// closed costs its own row and not the rest of the file.
 const RECORD_LINES_MAX: usize = 8;
 
 /// The rows behind a header.
-#[derive(Debug)]
 pub(super) struct Table {
     lines: Lines,
     header: Vec<String>,
     columns: Arc<HashMap<String, usize>>,
+    a_line_each: bool,
 }
 
 /// The line on which a row begins, and the row or what is wrong with it.
 pub(super) type Row = (u64, Result<Cells, String>);
 
 impl Table {
-    /// Reads the header and finds the wanted columns in it.
+    /// Reads the header and finds the wanted columns in it. `off|time` is wanted under either name.
     ///
     /// # Errors
     /// The reason: no header, or a column is missing.
-    pub(super) fn open(bytes: Vec<u8>, wanted: &[&str]) -> Result<Self, String> {
-        let mut lines = Lines {
-            bytes,
-            at: 0,
-            line: 0,
-        };
-        let line = lines.next_filled().ok_or("the file is empty")?;
-        let (record, _) = parse(lines.text(line)).ok_or("the header is empty")?;
+    pub(super) fn open(file: Box<dyn BufRead + Send>, wanted: &[&str]) -> Result<Self, String> {
+        let mut lines = Lines::new(file);
+        let first = lines.next_filled().ok_or("the file is empty")?;
+        if let Some(fault) = first.fault {
+            return Err(fault);
+        }
+        let record = spanning(&mut lines, &first, None)
+            .or_else(|| parse(&first.text))
+            .ok_or("the header is empty")?;
         let header: Vec<String> = record
             .iter()
             .map(|c| String::from_utf8_lossy(c).trim().to_lowercase())
             .collect();
-        let missing: Vec<&str> = wanted
-            .iter()
-            .copied()
-            .filter(|w| !header.iter().any(|c| c == w))
-            .collect();
-        if missing.is_empty() {
-            let columns = header.iter().cloned().zip(0..).collect();
-            Ok(Self {
-                lines,
-                header,
-                columns: Arc::new(columns),
-            })
-        } else {
-            Err(format!(
+        let has = |names: &str| {
+            names
+                .split('|')
+                .any(|name| header.iter().any(|c| c == name))
+        };
+        let missing: Vec<&str> = wanted.iter().copied().filter(|names| !has(names)).collect();
+        if !missing.is_empty() {
+            return Err(format!(
                 "the header lacks the columns: {}",
                 missing.join(", ")
-            ))
+            ));
         }
+        Ok(Self {
+            lines,
+            columns: Arc::new(header.iter().cloned().zip(0..).collect()),
+            header,
+            a_line_each: false,
+        })
     }
 
-    fn record(&mut self, first: Line) -> Result<StringRecord, String> {
-        let record = match self.spanning(first) {
-            Some(record) => record,
-            None => parse(self.lines.text(first))
-                .map(|(record, _)| record)
-                .unwrap_or_default(),
+    /// Takes a quote for a character like any other, where the commas of a line make a whole row; and never a line break
+    /// for a part of a cell.
+    pub(super) fn a_line_each(mut self) -> Self {
+        self.a_line_each = true;
+        self
+    }
+
+    pub(super) fn has(&self, column: &str) -> bool {
+        self.columns.contains_key(column)
+    }
+
+    fn record(&mut self, line: Line) -> Result<StringRecord, String> {
+        if let Some(fault) = line.fault {
+            return Err(fault);
+        }
+        let width = self.header.len();
+        let record = match self.a_line_each {
+            true => Some(split(&line.text)).filter(|record| record.len() == width),
+            false => spanning(&mut self.lines, &line, Some(width)),
         };
-        if record.len() != self.header.len() {
-            return Err(format!(
-                "{} columns, the header has {}",
-                record.len(),
-                self.header.len()
-            ));
+        let record = record.or_else(|| parse(&line.text)).unwrap_or_default();
+        if record.len() != width {
+            return Err(format!("{} columns, the header has {width}", record.len()));
         }
         StringRecord::from_byte_record(record).map_err(|error| {
             let column = error.utf8_error().field();
@@ -81,29 +94,6 @@ impl Table {
             )
         })
     }
-
-    /// A record that goes on over the end of its first line, where that makes a row of the right width.
-    fn spanning(&mut self, first: Line) -> Option<ByteRecord> {
-        if !has_open_quote(self.lines.text(first)) {
-            return None;
-        }
-        let back = (self.lines.at, self.lines.line);
-        for _ in 1..RECORD_LINES_MAX {
-            let Some(next) = self.lines.next_line() else {
-                break;
-            };
-            let text = &self.lines.bytes[first.start..next.end];
-            if !has_open_quote(text)
-                && let Some((record, bytes)) = parse(text)
-                && bytes >= text.len()
-                && record.len() == self.header.len()
-            {
-                return Some(record);
-            }
-        }
-        (self.lines.at, self.lines.line) = back;
-        None
-    }
 }
 
 impl Iterator for Table {
@@ -111,18 +101,49 @@ impl Iterator for Table {
 
     fn next(&mut self) -> Option<Row> {
         let line = self.lines.next_filled()?;
+        let (number, columns) = (line.number, Arc::clone(&self.columns));
         let record = self.record(line);
-        let columns = Arc::clone(&self.columns);
-        Some((line.number, record.map(|record| Cells { columns, record })))
+        Some((number, record.map(|record| Cells { columns, record })))
     }
 }
 
-/// The first record of a text, and how many bytes it took.
-fn parse(text: &[u8]) -> Option<(ByteRecord, usize)> {
+/// A record that goes on over the end of its first line, where that makes a row of the right width.
+fn spanning(lines: &mut Lines, first: &Line, width: Option<usize>) -> Option<ByteRecord> {
+    if !has_open_quote(&first.text) {
+        return None;
+    }
+    let (mut text, mut read) = (first.text.clone(), Vec::new());
+    while read.len() + 1 < RECORD_LINES_MAX {
+        let Some(next) = lines.next() else {
+            break;
+        };
+        text.push(b'\n');
+        text.extend_from_slice(&next.text);
+        let whole = next.fault.is_none() && !has_open_quote(&text);
+        read.push(next);
+        if whole
+            && let Some((record, bytes)) = parse_quoted(&text)
+            && bytes >= text.len()
+            && width.is_none_or(|width| record.len() == width)
+        {
+            return Some(record);
+        }
+    }
+    lines.unread(read);
+    None
+}
+
+/// The first record of a text.
+fn parse(text: &[u8]) -> Option<ByteRecord> {
     if !text.contains(&b'"') {
         // Most rows have no quotes, and need none of what a reader sets up.
-        return Some((text.split(|&b| b == b',').collect(), text.len()));
+        return Some(text.split(|&b| b == b',').collect());
     }
+    parse_quoted(text).map(|(record, _)| record)
+}
+
+/// The first record of a text, and how many bytes it took.
+fn parse_quoted(text: &[u8]) -> Option<(ByteRecord, usize)> {
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
@@ -134,68 +155,34 @@ fn parse(text: &[u8]) -> Option<(ByteRecord, usize)> {
     found.then_some((record, bytes))
 }
 
+/// What stands between the commas, without quotes around it.
+fn split(text: &[u8]) -> ByteRecord {
+    let cells = text.split(|&b| b == b',').map(|cell| match cell {
+        [b'"', inner @ .., b'"'] => inner,
+        cell => cell,
+    });
+    cells.collect()
+}
+
 fn has_open_quote(text: &[u8]) -> bool {
     text.iter().filter(|&&b| b == b'"').count() % 2 == 1
 }
 
-/// A line without its end.
-#[derive(Debug, Clone, Copy)]
-struct Line {
-    number: u64,
-    start: usize,
-    end: usize,
-}
-
-/// The lines of a file, ended by LF, CR LF or CR.
-#[derive(Debug)]
-struct Lines {
-    bytes: Vec<u8>,
-    at: usize,
-    line: u64,
-}
-
-impl Lines {
-    fn next_line(&mut self) -> Option<Line> {
-        let start = self.at;
-        let rest = self.bytes.get(start..).filter(|rest| !rest.is_empty())?;
-        let length = rest
-            .iter()
-            .position(|&b| b == b'\n' || b == b'\r')
-            .unwrap_or(rest.len());
-        let end_bytes = if rest[length..].starts_with(b"\r\n") {
-            2
-        } else {
-            1
-        };
-        self.at = start + length + end_bytes;
-        self.line += 1;
-        Some(Line {
-            number: self.line,
-            start,
-            end: start + length,
-        })
-    }
-
-    fn next_filled(&mut self) -> Option<Line> {
-        loop {
-            let line = self.next_line()?;
-            if !self.text(line).trim_ascii().is_empty() {
-                return Some(line);
-            }
-        }
-    }
-
-    fn text(&self, line: Line) -> &[u8] {
-        &self.bytes[line.start..line.end]
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
     use super::Table;
 
+    fn open(text: &[u8], wanted: &[&str]) -> Result<Table, String> {
+        Table::open(Box::new(Cursor::new(text.to_vec())), wanted)
+    }
+
     fn rows(text: &[u8]) -> Vec<(u64, Result<Vec<String>, String>)> {
-        let table = Table::open(text.to_vec(), &["a", "b"]).expect("a header");
+        shown(open(text, &["a", "b"]).expect("a header"))
+    }
+
+    fn shown(table: Table) -> Vec<(u64, Result<Vec<String>, String>)> {
         table
             .map(|(line, row)| {
                 (
@@ -253,8 +240,34 @@ mod tests {
 
     #[test]
     fn a_header_has_the_wanted_columns() {
-        assert!(Table::open(Vec::new(), &["a"]).is_err());
-        let error = Table::open(b"a,c\n1,2".to_vec(), &["a", "b", "d"]).expect_err("no b");
-        assert_eq!(error, "the header lacks the columns: b, d");
+        let error = |text: &[u8], wanted: &[&str]| open(text, wanted).map(|_| ()).expect_err("no");
+        assert_eq!(error(b"", &["a"]), "the file is empty");
+        assert_eq!(
+            error(b"a,c\n1,2", &["a", "b|d", "d"]),
+            "the header lacks the columns: b|d, d"
+        );
+        let table = open(b"a,c\n1,2", &["b|c"]).expect("c is there");
+        assert!(table.has("c") && !table.has("b"));
+    }
+
+    #[test]
+    fn a_header_may_span_lines() {
+        let table = open(b"a,\"b\nand more\",c\n1,2,3\n", &["a", "c"]).expect("a header");
+        assert_eq!(shown(table).len(), 1);
+    }
+
+    #[test]
+    fn a_line_may_be_a_row_whatever_its_quotes() {
+        let text = b"a,b\n1,\"never closed\n2,\"closed\"\n\"3,4\",5\n6,also open\"\n";
+        let table = open(text, &["a", "b"]).expect("a header").a_line_each();
+        assert_eq!(
+            shown(table),
+            [
+                (2, row("1", "\"never closed")),
+                (3, row("2", "closed")),
+                (4, row("3,4", "5")),
+                (5, row("6", "also open\""))
+            ]
+        );
     }
 }

@@ -54,8 +54,8 @@ pub(super) fn read(paths: &[PathBuf]) -> (Races, Vec<Item>) {
 
 fn read_file(path: &Path, races: &mut Races, said: &mut Vec<Item>) {
     let file = Place::whole(path);
-    let table = match files::read(path) {
-        Ok(bytes) => Table::open(bytes, &WANTED),
+    let table = match files::open(path) {
+        Ok(file) => Table::open(file, &WANTED),
         Err(error) => return said.push(file.refused(error)),
     };
     let table = match table {

@@ -53,8 +53,8 @@ const WANTED: [&str; 6] = ["horse", "country", "trainer", "colour", "sex", "owne
 impl Registry {
     fn read(&mut self, path: &Path) -> Vec<Item> {
         let file = Place::whole(path);
-        let table = match files::read(path) {
-            Ok(bytes) => Table::open(bytes, &WANTED),
+        let table = match files::open(path) {
+            Ok(file) => Table::open(file, &WANTED),
             Err(error) => return vec![file.refused(error)],
         };
         let table = match table {

@@ -3,6 +3,7 @@
 //! Reading alone: nothing here publishes. An importer never stops at bad input: it hands out [`Item::Refused`] and
 //! goes on. The same files give the same events under the same ids, so importing twice changes nothing.
 
+mod betfair;
 mod cells;
 mod csv_races;
 mod csv_table;
@@ -11,12 +12,22 @@ mod files;
 mod hkjc_cards;
 mod hkjc_csv;
 mod hkjc_json;
+mod hkjc_zh_horses;
+mod hkjc_zh_results;
+mod hkjc_zh_words;
 mod horses_csv;
 mod ids;
 mod join;
 mod json_array;
+mod lines;
 mod names;
 mod placing;
+mod race_rows;
+mod rows;
+mod rpscrape;
+#[cfg(test)]
+mod testing;
+mod units;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,10 +36,14 @@ use std::sync::Arc;
 use events::{Envelope, Event, Moment, ParseError, RacingDate};
 use jiff::tz::Offset;
 
+pub use betfair::BetfairStream;
 pub use hkjc_cards::hkjc_cards;
 pub use hkjc_csv::hkjc_csv;
+pub use hkjc_zh_horses::hkjc_zh_horses;
+pub use hkjc_zh_results::hkjc_zh_results;
 pub use horses_csv::horses_csv;
 pub use join::hkjc_results;
+pub use rpscrape::rpscrape;
 
 /// What an importer hands out, in the order of the files.
 pub type Items = Box<dyn Iterator<Item = Item> + Send>;

@@ -42,6 +42,11 @@ impl Placing {
         }
     }
 
+    /// Whether the runner took part.
+    pub(super) fn is_start(&self) -> bool {
+        self.outcome().is_none_or(Outcome::is_start)
+    }
+
     pub(super) fn outcome(&self) -> Option<&Outcome> {
         match self {
             Self::At { .. } => None,

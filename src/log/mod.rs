@@ -4,19 +4,34 @@
 //! acknowledgement; [`Reader`] hands out every message once and in order, through restarts of the server.
 
 mod append;
+mod asyncapi;
+mod denials;
+mod ids;
+mod line;
 mod reader;
+mod stored;
+mod tell;
 
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_nats::jetstream::context::GetStreamErrorKind;
+use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::jetstream::{self, ErrorCode, context};
 use async_nats::{ConnectErrorKind, ServerAddr};
+use bytes::Bytes;
 use events::Moment;
 use percent_encoding::percent_decode_str;
 use projections::LogIdentity;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
+
+use self::denials::{Denials, Said};
+
+pub(crate) use asyncapi::describe;
 
 pub use append::{Appended, Appender, Outgoing};
 pub use reader::{Batch, LogMessage, Place, ReadError, Reader};
@@ -77,14 +92,33 @@ pub enum LogError {
         found: String,
     },
     /// There is no such stream.
-    #[error("there is no stream {0}")]
+    #[error("there is no stream {0}; the service creates it when it first starts")]
     NoStream(&'static str),
+    /// The server does not know this user with this password.
+    #[error("NATS does not let {0} in: the user or the password is wrong")]
+    NotLetIn(String),
     /// This user may not do that.
-    #[error("not permitted: {0}")]
-    Denied(String),
+    #[error("{user} may not publish on {subject}")]
+    Denied {
+        /// Who it is.
+        user: String,
+        /// Where it may not.
+        subject: String,
+    },
     /// The message is larger than the server takes.
     #[error("the message is larger than the server takes")]
     TooLarge,
+    /// More stands on a subject than is read.
+    #[error("the log has more than {max} messages on {subject}")]
+    TooMany {
+        /// The subject.
+        subject: String,
+        /// How many are read.
+        max: usize,
+    },
+    /// Somebody else has written there meanwhile.
+    #[error("somebody else has written there meanwhile")]
+    Conflict,
     /// JetStream says no.
     #[error("JetStream: {0}")]
     JetStream(String),
@@ -120,14 +154,47 @@ pub struct LogState {
     pub last_seq: u64,
 }
 
+/// How a connection comes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// At once or not at all. When it breaks it comes back.
+    Now,
+    /// At once or not at all. When it breaks it stays away.
+    Once,
+    /// Whenever somebody answers. When it breaks it comes back.
+    InBackground,
+}
+
+/// The last message on a subject.
+struct Last {
+    seq: u64,
+    /// Empty if it has none.
+    id: String,
+}
+
 /// A connection to the log. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Log {
     client: async_nats::Client,
     jetstream: jetstream::Context,
     connection: watch::Receiver<Connection>,
-    /// What the server last said about permissions.
-    denied: watch::Receiver<String>,
+    denials: Denials,
+    address: Arc<Address>,
+    mode: Mode,
+}
+
+/// Where the log is, to connect once more. The URL may hold a password.
+struct Address {
+    url: String,
+    name: String,
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Address")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Log {
@@ -136,7 +203,7 @@ impl Log {
     /// # Errors
     /// Nobody answers, the credentials are wrong, or the server is too old.
     pub async fn connect(url: &str, name: &str) -> Result<Self, LogError> {
-        let log = Self::open(url, name, false).await?;
+        let log = Self::open(url, name, Mode::Now).await?;
         log.check_version()?;
         Ok(log)
     }
@@ -146,30 +213,37 @@ impl Log {
     /// # Errors
     /// The URL is wrong.
     pub async fn connect_in_background(url: &str, name: &str) -> Result<Self, LogError> {
-        Self::open(url, name, true).await
+        Self::open(url, name, Mode::InBackground).await
     }
 
-    async fn open(url: &str, name: &str, in_background: bool) -> Result<Self, LogError> {
+    async fn open(url: &str, name: &str, mode: Mode) -> Result<Self, LogError> {
         let (up, connection) = watch::channel(Connection {
             up: false,
             changed_at: std::time::Instant::now(),
             epoch: 0,
         });
-        let (said, denied) = watch::channel(String::new());
+        let servers = parse_servers(url).ok_or(LogError::WrongAddress)?;
+        let credentials = servers.iter().find_map(credentials);
+        let user = credentials.as_ref().map(|(user, _)| user.as_str());
+        let (said, denials) = Denials::of(user);
+        let connected = Arc::new(AtomicBool::new(false));
+        let again = (mode == Mode::Once).then(|| Arc::clone(&connected));
         let mut options = async_nats::ConnectOptions::new()
             .name(name)
             .subscription_capacity(SUBSCRIPTION_CAPACITY)
             .connection_timeout(REQUEST_TIMEOUT)
-            .reconnect_delay_callback(reconnect_delay)
+            .reconnect_delay_callback(move |attempts| match &again {
+                Some(connected) if connected.load(Ordering::Relaxed) => Duration::MAX,
+                _ => reconnect_delay(attempts),
+            })
             .event_callback(move |event| {
-                note(&event, &up, &said);
+                note(&event, mode, &up, &said);
                 std::future::ready(())
             });
-        if in_background {
+        if mode == Mode::InBackground {
             options = options.retry_on_initial_connect();
         }
-        let servers = parse_servers(url).ok_or(LogError::WrongAddress)?;
-        if let Some((user, password)) = servers.iter().find_map(credentials) {
+        if let Some((user, password)) = credentials {
             options = options.user_and_password(user, password);
         }
         let servers: Option<Vec<ServerAddr>> = servers.iter().map(without_credentials).collect();
@@ -179,10 +253,11 @@ impl Log {
             .await
             .map_err(|error| match error.kind() {
                 ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-                    LogError::Denied(error.to_string())
+                    denials.not_let_in()
                 }
                 _ => LogError::Unreachable(error.to_string()),
             })?;
+        connected.store(true, Ordering::Relaxed);
         let jetstream = context::ContextBuilder::new()
             .timeout(REQUEST_TIMEOUT)
             .ack_timeout(ACK_TIMEOUT)
@@ -191,7 +266,12 @@ impl Log {
             client,
             jetstream,
             connection,
-            denied,
+            denials,
+            address: Arc::new(Address {
+                url: url.to_owned(),
+                name: name.to_owned(),
+            }),
+            mode,
         })
     }
 
@@ -233,11 +313,13 @@ impl Log {
             allow_direct: true,
             ..Config::default()
         };
+        let calls = ["INFO", "CREATE"].map(|call| format!("STREAM.{call}.{}", stream.name));
         let created = self
-            .jetstream
-            .get_or_create_stream(config)
-            .await
-            .map_err(|e| self.jetstream_error(&e))?;
+            .ask(
+                &calls.each_ref().map(String::as_str),
+                self.jetstream.get_or_create_stream(config),
+            )
+            .await?;
         Ok(state(created.cached_info()))
     }
 
@@ -252,11 +334,12 @@ impl Log {
         loop {
             let error = match self.state(stream).await {
                 Ok(state) => return Ok(state),
-                Err(_) => match self.ensure(stream).await {
+                Err(error @ LogError::Denied { .. }) => return Err(error),
+                Err(unseen) => match self.ensure(stream).await {
                     Ok(state) => return Ok(state),
-                    Err(error @ (LogError::Denied(_) | LogError::TooOld { .. })) => {
-                        return Err(error);
-                    }
+                    Err(error @ LogError::TooOld { .. }) => return Err(error),
+                    // The service may create it, and will.
+                    Err(LogError::Denied { .. }) => unseen,
                     Err(error) => error,
                 },
             };
@@ -273,38 +356,18 @@ impl Log {
     /// # Errors
     /// JetStream does not answer, or has no such stream.
     pub async fn state(&self, stream: StreamName) -> Result<LogState, LogError> {
-        let found = self.jetstream.get_stream(stream.name).await;
-        let found = found.map_err(|error| match error.kind() {
-            GetStreamErrorKind::JetStream(error)
-                if error.error_code() == ErrorCode::STREAM_NOT_FOUND =>
-            {
-                LogError::NoStream(stream.name)
+        let found = async {
+            let found = self.jetstream.get_stream(stream.name).await;
+            match found {
+                Ok(found) => Ok(Some(found)),
+                Err(error) if is_not_found(&error) => Ok(None),
+                Err(error) => Err(error),
             }
-            _ => self.jetstream_error(&error),
-        })?;
+        };
+        let api = format!("STREAM.INFO.{}", stream.name);
+        let found = self.ask(&[&api], found).await?;
+        let found = found.ok_or(LogError::NoStream(stream.name))?;
         Ok(state(found.cached_info()))
-    }
-
-    /// When the log took a message; `None` if it has none at that place.
-    ///
-    /// # Errors
-    /// JetStream does not answer.
-    pub async fn recorded_at(
-        &self,
-        stream: StreamName,
-        seq: u64,
-    ) -> Result<Option<Moment>, LogError> {
-        use jetstream::stream::DirectGetErrorKind;
-        let stream = self
-            .jetstream
-            .get_stream_no_info(stream.name)
-            .await
-            .map_err(|e| self.jetstream_error(&e))?;
-        match stream.direct_get(seq).await {
-            Ok(message) => Ok(Some(moment(message.time.unix_timestamp_nanos()))),
-            Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
-            Err(error) => Err(self.jetstream_error(&error)),
-        }
     }
 
     /// The id of the last message on a subject; `None` if there is none.
@@ -316,6 +379,11 @@ impl Log {
         stream: StreamName,
         subject: &str,
     ) -> Result<Option<String>, LogError> {
+        let last = self.last(stream, subject).await?;
+        Ok(last.map(|last| last.id).filter(|id| !id.is_empty()))
+    }
+
+    async fn last(&self, stream: StreamName, subject: &str) -> Result<Option<Last>, LogError> {
         use jetstream::stream::DirectGetErrorKind;
         let stream = self
             .jetstream
@@ -323,7 +391,36 @@ impl Log {
             .await
             .map_err(|e| self.jetstream_error(&e))?;
         match stream.direct_get_last_for_subject(subject).await {
-            Ok(message) => Ok(message.headers.get("Nats-Msg-Id").map(ToString::to_string)),
+            Ok(message) => Ok(Some(Last {
+                seq: message.sequence,
+                id: message
+                    .headers
+                    .get(NATS_MESSAGE_ID)
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            })),
+            Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.jetstream_error(&error)),
+        }
+    }
+
+    /// What the first message on a subject says; `None` if there is none.
+    ///
+    /// # Errors
+    /// JetStream does not answer.
+    pub async fn first(
+        &self,
+        stream: StreamName,
+        subject: &str,
+    ) -> Result<Option<Bytes>, LogError> {
+        use jetstream::stream::DirectGetErrorKind;
+        let stream = self
+            .jetstream
+            .get_stream_no_info(stream.name)
+            .await
+            .map_err(|e| self.jetstream_error(&e))?;
+        match stream.direct_get_first_for_subject(subject).await {
+            Ok(message) => Ok(Some(message.payload)),
             Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.jetstream_error(&error)),
         }
@@ -376,6 +473,21 @@ impl Log {
             .ok_or_else(|| LogError::JetStream("no acknowledgement".to_owned()))
     }
 
+    /// Appends one message behind the place `last_seq` on its subject, 0 for the first, and awaits its acknowledgement. Of
+    /// several who do so at the same time one succeeds.
+    ///
+    /// # Errors
+    /// As [`Appender::append`], and [`LogError::Conflict`] if another message stands there.
+    pub async fn append_behind(
+        &self,
+        stream: StreamName,
+        outgoing: Outgoing,
+        last_seq: u64,
+    ) -> Result<Appended, LogError> {
+        let mut appender = self.appender(1);
+        appender.append_behind(stream, &outgoing, last_seq).await
+    }
+
     /// Sends everything and closes the connection.
     pub async fn close(&self) {
         if let Err(error) = self.client.drain().await {
@@ -383,18 +495,32 @@ impl Log {
         }
     }
 
-    /// Resolves when the server says that this user may not publish on a subject.
-    async fn denied(&self, subject: &str) -> String {
-        let quoted = format!("\"{subject}\"");
-        let mut denied = self.denied.clone();
-        let said = denied
-            .wait_for(|said| said.contains(&quoted))
-            .await
-            .ok()
-            .map(|said| said.clone());
-        match said {
-            Some(said) => said,
-            None => std::future::pending().await,
+    /// Asks JetStream, but waits no longer where the server says that this user may not call one of these parts of its API.
+    async fn ask<T, E: std::error::Error>(
+        &self,
+        calls: &[&str],
+        request: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, LogError> {
+        // nats.conf gives feeders some of them under another name, in lower case.
+        let is_one = |subject: &str| {
+            let subject = subject.to_uppercase();
+            calls.iter().any(|call| subject.ends_with(call))
+        };
+        tokio::select! {
+            answer = request => answer.map_err(|error| self.jetstream_error(&error)),
+            denied = self.denials.of_subject(is_one) => Err(denied),
+        }
+    }
+
+    /// Resolves when nothing that was sent on the connection of an epoch will be answered any more.
+    async fn lost(&self, epoch: u64) {
+        match self.mode {
+            Mode::Now | Mode::InBackground => self.reconnected(epoch).await,
+            Mode::Once => {
+                let mut connection = self.connection.clone();
+                // An error says so as well: the connection is not looked after any more.
+                let _ = connection.wait_for(|connection| !connection.up).await;
+            }
         }
     }
 
@@ -423,6 +549,10 @@ impl Log {
             LogError::Unreachable(text)
         }
     }
+}
+
+fn is_not_found(error: &GetStreamError) -> bool {
+    matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
 
 fn parse_servers(url: &str) -> Option<Vec<ServerAddr>> {
@@ -475,9 +605,12 @@ fn moment_text(nanoseconds: i128) -> String {
     moment(nanoseconds).timestamp().to_string()
 }
 
-fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denied: &watch::Sender<String>) {
+fn note(event: &async_nats::Event, mode: Mode, up: &watch::Sender<Connection>, denials: &Said) {
+    // A line comes and goes with a connection that says so.
+    let is_line = mode == Mode::Once;
     match event {
         async_nats::Event::Connected => {
+            denials.forget();
             up.send_modify(|c| {
                 *c = Connection {
                     up: true,
@@ -485,7 +618,9 @@ fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denied: &watc
                     epoch: c.epoch + 1,
                 }
             });
-            tracing::info!("connected to NATS");
+            if !is_line {
+                tracing::info!("connected to NATS");
+            }
         }
         async_nats::Event::Closed => {
             up.send_modify(Connection::lose);
@@ -493,14 +628,17 @@ fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denied: &watc
         }
         async_nats::Event::Disconnected => {
             up.send_modify(Connection::lose);
-            tracing::warn!("disconnected from NATS");
+            if !is_line {
+                tracing::warn!("disconnected from NATS");
+            }
         }
         async_nats::Event::ServerError(error) => {
             let text = error.to_string();
-            if text.to_lowercase().contains("permissions violation") {
-                denied.send_replace(text.clone());
+            if denials.note(&text) {
+                tracing::warn!(error = %text, "NATS said");
+            } else {
+                tracing::debug!(error = %text, "NATS said");
             }
-            tracing::warn!(error = %text, "NATS said");
         }
         other => tracing::debug!(event = %other, "NATS"),
     }

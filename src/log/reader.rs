@@ -3,13 +3,17 @@
 //! The client library's ordered consumers begin at the first message again when the server restarts before they
 //! have seen one, so this loop is our own: an ephemeral pull consumer from the next sequence, made anew at once when the
 //! connection comes back, and on a missed heartbeat, an error, a gap, or a lack of progress.
+//!
+//! A connection that is lost may have been lost over the next message, see [`Log::stored`]. So the first messages behind such a
+//! place are asked for one by one.
 
+use std::future::ready;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use bytes::Bytes;
 use events::Moment;
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use projections::{BATCH_MESSAGES_MAX, LogIdentity, Message};
 use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
@@ -28,6 +32,10 @@ const WATCHDOG: Duration = Duration::from_secs(10);
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// A stream that is not found so many times in a row is gone; a server that was just started may not have it yet.
 const GONE_AFTER_FAILURES: u32 = 6;
+/// Messages that are asked for one by one where the connection was lost, and so many at a time. Where one ends a connection,
+/// others may.
+const ONE_BY_ONE: u64 = 32;
+const AT_A_TIME: usize = 8;
 /// The first wait after a failure; it doubles up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(5);
@@ -39,7 +47,7 @@ pub struct LogMessage {
     pub seq: u64,
     /// When the log took it.
     pub recorded_at: Moment,
-    subject: async_nats::Subject,
+    pub(super) subject: async_nats::Subject,
     /// What it says.
     pub payload: Bytes,
 }
@@ -99,6 +107,8 @@ pub struct Reader {
     subjects: Vec<String>,
     place: Place,
     pull: Option<Pull>,
+    /// The connection was lost behind the last message.
+    lost: bool,
     failures: u32,
 }
 
@@ -106,6 +116,8 @@ struct Pull {
     messages: pull::Stream,
     consumer_seq: u64,
     epoch: u64,
+    /// How many the log held when it was made.
+    pending: u64,
 }
 
 impl std::fmt::Debug for Pull {
@@ -133,6 +145,7 @@ impl Reader {
             subjects,
             place,
             pull: None,
+            lost: false,
             failures: 0,
         }
     }
@@ -144,13 +157,20 @@ impl Reader {
     pub async fn next(&mut self) -> Result<Batch, ReadError> {
         loop {
             if self.pull.is_none() {
-                self.connect().await?;
+                let messages = self.connect().await?;
+                let pending = self.pull.as_ref().map_or(0, |pull| pull.pending);
+                if let Some(batch) = self.advance(Batch { messages, pending }) {
+                    return Ok(batch);
+                }
             }
             let Some(pull) = &mut self.pull else { continue };
             let first = tokio::select! {
+                // What came before the connection was lost is not asked for again.
+                biased;
                 first = timeout(WATCHDOG, pull.messages.next()) => first,
                 () = self.log.reconnected(pull.epoch) => {
                     self.pull = None;
+                    self.lost = true;
                     continue;
                 }
             };
@@ -166,13 +186,20 @@ impl Reader {
                 }
             };
             let batch = self.collect(first);
-            if let Some(last) = batch.messages.last() {
-                self.place.seq = last.seq;
-                self.place.recorded_at = Some(last.recorded_at);
-                self.failures = 0;
+            if let Some(batch) = self.advance(batch) {
                 return Ok(batch);
             }
         }
+    }
+
+    /// Moves on behind a batch; `None` if it is empty.
+    fn advance(&mut self, batch: Batch) -> Option<Batch> {
+        let last = batch.messages.last()?;
+        self.place.seq = last.seq;
+        self.place.recorded_at = Some(last.recorded_at);
+        self.lost = false;
+        self.failures = 0;
+        Some(batch)
     }
 
     /// Takes what has already arrived behind the first message.
@@ -201,6 +228,7 @@ impl Reader {
                         "the consumer is made anew"
                     );
                     self.pull = None;
+                    self.lost = true;
                     break;
                 }
             }
@@ -215,8 +243,8 @@ impl Reader {
         batch
     }
 
-    /// Makes a consumer from the next message on, of the same log, for as long as it takes.
-    async fn connect(&mut self) -> Result<(), ReadError> {
+    /// Makes a consumer from the next message on, of the same log, for as long as it takes. Returns what was read before it.
+    async fn connect(&mut self) -> Result<Vec<LogMessage>, ReadError> {
         loop {
             if self.failures > 0 {
                 let pause = backoff(RETRY_MIN, self.failures - 1, RETRY_MAX);
@@ -226,32 +254,43 @@ impl Reader {
                     () = self.log.reconnected(epoch) => self.failures = 1,
                 }
             }
-            let epoch = self.log.connection.borrow().epoch;
-            match self.try_connect(epoch).await? {
-                Ok(pull) => {
-                    self.pull = Some(pull);
-                    return Ok(());
+            match self.check_identity().await {
+                Ok(None) => {}
+                Ok(Some(reason)) => return Err(ReadError::AnotherLog(reason)),
+                Err(error @ LogError::NoStream(_)) if self.failures >= GONE_AFTER_FAILURES => {
+                    return Err(ReadError::AnotherLog(error.to_string()));
                 }
                 Err(error) => {
-                    self.failures += 1;
-                    tracing::debug!(%error, stream = self.stream.name, failures = self.failures, "the log cannot be read");
+                    self.failed(&error);
+                    continue;
                 }
+            }
+            match self.try_connect().await {
+                Ok((messages, pull)) => {
+                    self.pull = Some(pull);
+                    return Ok(messages);
+                }
+                Err(error) => self.failed(&error),
             }
         }
     }
 
-    async fn try_connect(&self, epoch: u64) -> Result<Result<Pull, LogError>, ReadError> {
-        match self.check_identity().await {
-            Ok(None) => {}
-            Ok(Some(reason)) => return Err(ReadError::AnotherLog(reason)),
-            Err(error @ LogError::NoStream(_)) if self.failures >= GONE_AFTER_FAILURES => {
-                return Err(ReadError::AnotherLog(error.to_string()));
-            }
-            Err(error) => return Ok(Err(error)),
-        }
+    fn failed(&mut self, error: &LogError) {
+        self.failures += 1;
+        tracing::debug!(%error, stream = self.stream.name, failures = self.failures, "the log cannot be read");
+    }
+
+    async fn try_connect(&self) -> Result<(Vec<LogMessage>, Pull), LogError> {
+        let epoch = self.log.connection.borrow().epoch;
+        let messages = if self.lost {
+            self.one_by_one().await?
+        } else {
+            Vec::new()
+        };
+        let last_seq = messages.last().map_or(self.place.seq, |last| last.seq);
         let config = pull::Config {
             deliver_policy: DeliverPolicy::ByStartSequence {
-                start_sequence: self.place.seq + 1,
+                start_sequence: last_seq + 1,
             },
             filter_subjects: self.subjects.clone(),
             ack_policy: AckPolicy::None,
@@ -260,29 +299,46 @@ impl Reader {
             num_replicas: 1,
             ..pull::Config::default()
         };
-        let consumer = match self
+        let consumer = self
             .log
             .jetstream
             .create_consumer_on_stream(config, self.stream.name)
             .await
-        {
-            Ok(consumer) => consumer,
-            Err(error) => return Ok(Err(self.log.jetstream_error(&error))),
-        };
-        let messages = consumer
+            .map_err(|error| self.log.jetstream_error(&error))?;
+        let pending = consumer.cached_info().num_pending;
+        let arriving = consumer
             .stream()
             .max_messages_per_batch(BATCH_MESSAGES_MAX)
             .heartbeat(HEARTBEAT)
             .expires(PULL_EXPIRES)
             .messages()
-            .await;
-        Ok(messages
-            .map(|messages| Pull {
-                messages,
-                consumer_seq: 0,
-                epoch,
-            })
-            .map_err(|e| self.log.jetstream_error(&e)))
+            .await
+            .map_err(|error| self.log.jetstream_error(&error))?;
+        let pull = Pull {
+            messages: arriving,
+            consumer_seq: 0,
+            epoch,
+            pending,
+        };
+        Ok((messages, pull))
+    }
+
+    /// The first messages behind the place, without a consumer.
+    async fn one_by_one(&self) -> Result<Vec<LogMessage>, LogError> {
+        let places = self.place.seq + 1..=self.place.seq + ONE_BY_ONE;
+        let messages = stream::iter(places)
+            .map(|seq| self.log.stored(self.stream, seq))
+            .buffered(AT_A_TIME)
+            .try_take_while(|message| ready(Ok(message.is_some())));
+        let mut messages: Vec<LogMessage> = messages
+            .try_filter_map(|m| ready(Ok(m)))
+            .try_collect()
+            .await?;
+        messages.retain(|message| {
+            let subjects = &self.subjects;
+            subjects.is_empty() || subjects.iter().any(|s| matches(s, message.subject()))
+        });
+        Ok(messages)
     }
 
     /// Says why the log is not the one that was read so far, if it is not.
@@ -301,8 +357,8 @@ impl Reader {
             )));
         }
         if let Some(expected) = self.place.recorded_at {
-            let found = self.log.recorded_at(self.stream, self.place.seq).await?;
-            if found != Some(expected) {
+            let found = self.log.stored(self.stream, self.place.seq).await?;
+            if found.is_none_or(|found| found.recorded_at != expected) {
                 return Ok(Some(format!("message {} is another one", self.place.seq)));
             }
         }
@@ -335,6 +391,13 @@ impl Reader {
             }
         }
     }
+}
+
+/// Whether a subject is one of those that a filter stands for. A filter of a reader has no `>`.
+fn matches(filter: &str, subject: &str) -> bool {
+    let mut tokens = filter.split('.').zip(subject.split('.'));
+    filter.split('.').count() == subject.split('.').count()
+        && tokens.all(|(wanted, token)| wanted == "*" || wanted == token)
 }
 
 fn take(

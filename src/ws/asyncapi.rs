@@ -1,12 +1,11 @@
 //! The live channel in `/asyncapi.json`, described from the types of its messages.
 
-use schemars::generate::{Contract, SchemaSettings};
-use schemars::transform::RecursiveTransform;
+use schemars::generate::Contract;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::message::{CONFLATE_MS, HEARTBEAT_MS, Op, Request, Said};
-use crate::asyncapi::{Document, reference};
+use crate::asyncapi::{Document, Of, generator, reference, transformed, without_rust_traces};
 
 /// A message of each name, as docs/live-odds.md shows it.
 const EXAMPLES: &str = include_str!("examples.json");
@@ -46,18 +45,18 @@ pub(crate) fn describe(document: &mut Document) {
         ("liveOdds", "LiveOdds"),
         ("liveOddsOfRace", "LiveOddsOfRace"),
     ] {
+        let messages = |messages| Of { channel, messages };
         let sends =
             json!({ "action": "send", "summary": "The service tells a client what happens." });
-        document.operation(&format!("send{of}"), channel, &news, &[], sends);
+        document.operation(&format!("send{of}"), messages(&news), None, sends);
         let receives = json!({
             "action": "receive",
             "summary": "A client says what it wants; `ack` or `error` is the answer, before anything that it causes.",
         });
         document.operation(
             &format!("receive{of}Request"),
-            channel,
-            &asked,
-            &answers,
+            messages(&asked),
+            Some(messages(&answers)),
             receives,
         );
     }
@@ -183,44 +182,10 @@ fn correlated() -> Value {
     } })
 }
 
-/// Schemas in the dialect of AsyncAPI, which is draft 7.
-fn generator(contract: Contract, transform: fn(&mut Schema)) -> SchemaGenerator {
-    let settings = SchemaSettings::draft07().with(|settings| {
-        settings.definitions_path = "/components/schemas".into();
-        settings.contract = contract;
-        settings.meta_schema = None;
-    });
-    settings
-        .with_transform(RecursiveTransform(transform))
-        .into_generator()
-}
-
-fn transformed(mut schema: Schema, generator: &mut SchemaGenerator) -> Schema {
-    for transform in generator.transforms_mut() {
-        transform.transform(&mut schema);
-    }
-    schema
-}
-
 /// What the schemas of the messages share.
 fn definitions(document: &mut Document, generator: &mut SchemaGenerator) {
     for (name, schema) in generator.take_definitions(true) {
         document.schema(&name, schema);
-    }
-}
-
-/// `uint64` and the like are no formats of JSON Schema; the bounds say it all. Nor is a default of null worth a word, or where a
-/// comment's line ends.
-fn without_rust_traces(schema: &mut Schema) {
-    let format = schema.get("format").and_then(Value::as_str);
-    if format.is_some_and(|format| format.starts_with("uint") || format == "double") {
-        schema.remove("format");
-    }
-    if schema.get("default") == Some(&Value::Null) {
-        schema.remove("default");
-    }
-    if let Some(Value::String(description)) = schema.get_mut("description") {
-        *description = description.replace('\n', " ");
     }
 }
 

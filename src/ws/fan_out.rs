@@ -1,7 +1,6 @@
 //! [`FanOut`]: the shards, and the way in.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -11,8 +10,8 @@ use tokio::time::timeout;
 
 use super::tickets::{Ticket, Tickets};
 use super::{Arrival, shard};
+use crate::accounts::{KeyId, KeyRing};
 use crate::feed::Feed;
-use crate::keys::KeyRing;
 use crate::log::Connection;
 use crate::metrics::LiveMetrics;
 use crate::projector::Status;
@@ -21,6 +20,8 @@ use crate::shutdown::Shutdown;
 /// Threads that write to clients, each to some of them. A turn of one is so much shorter.
 const SHARDS_PER_CORE: usize = 4;
 const SHARDS_MAX: usize = 64;
+/// Up to so many clients stay together: to wake one more thread for a few of them costs more than to write to them.
+const CLIENTS_TOGETHER: usize = 256;
 
 /// How long clients may take to hear that the service stops.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,8 +35,6 @@ pub struct Channel {
     pub metrics: Arc<LiveMetrics>,
     /// The keys that are valid.
     pub keys: Arc<KeyRing>,
-    /// It is known which keys are valid.
-    pub keys_read: Arc<AtomicBool>,
     /// Where the projector stands.
     pub projector: watch::Receiver<Status>,
     /// Whether the log is there.
@@ -47,11 +46,25 @@ pub struct Channel {
 /// Takes clients in and gives each to a shard.
 #[derive(Debug)]
 pub struct FanOut {
-    shards: Vec<mpsc::UnboundedSender<Arrival>>,
-    next: AtomicUsize,
+    shards: Vec<ShardHandle>,
     tickets: Tickets,
     places: Arc<Semaphore>,
     clients_max: usize,
+}
+
+#[derive(Debug)]
+struct ShardHandle {
+    arrivals: mpsc::UnboundedSender<(Arrival, Seat)>,
+    seat: Seat,
+}
+
+/// Of every client one is kept, so that the copies tell how many clients a shard has.
+pub(super) type Seat = Arc<()>;
+
+impl ShardHandle {
+    fn clients(&self) -> usize {
+        Arc::strong_count(&self.seat) - 1
+    }
 }
 
 impl FanOut {
@@ -81,7 +94,10 @@ impl FanOut {
             thread
                 .spawn(run)
                 .context("a thread of the live channel cannot be started")?;
-            shards.push(send);
+            shards.push(ShardHandle {
+                arrivals: send,
+                seat: Seat::default(),
+            });
         }
         let places = Arc::new(Semaphore::new(clients_max));
         let tickets = Tickets::new(
@@ -91,7 +107,6 @@ impl FanOut {
         );
         Ok(Self {
             shards,
-            next: AtomicUsize::new(0),
             tickets,
             places,
             clients_max,
@@ -99,17 +114,22 @@ impl FanOut {
     }
 
     /// A place for a client, and whether its key may have it; `None` if there is none.
-    pub(super) fn ticket(&self, key_id: &str) -> Option<(Ticket, bool)> {
+    pub(super) fn ticket(&self, key_id: KeyId) -> Option<(Ticket, bool)> {
         self.tickets.take(key_id)
     }
 
     pub(super) fn admit(&self, arrival: Arrival) {
-        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.shards.len().max(1);
-        if self
+        let has_room = |shard: &&ShardHandle| shard.clients() < CLIENTS_TOGETHER;
+        let shard = self
             .shards
-            .get(next)
-            .is_none_or(|shard| shard.send(arrival).is_err())
-        {
+            .iter()
+            .find(has_room)
+            .or_else(|| self.shards.iter().min_by_key(|shard| shard.clients()));
+        let admitted = |shard: &ShardHandle| {
+            let arrival = (arrival, Arc::clone(&shard.seat));
+            shard.arrivals.send(arrival).is_ok()
+        };
+        if !shard.is_some_and(admitted) {
             tracing::debug!("a client came when the service was stopping");
         }
     }

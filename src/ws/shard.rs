@@ -14,7 +14,6 @@ use std::future::{pending, poll_fn};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -25,6 +24,7 @@ use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use super::batch::{Batch, Told};
+use super::fan_out::Seat;
 use super::health::Health;
 use super::session::{Scratch, Session, Shared};
 use super::wire::Wire;
@@ -44,6 +44,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// How often it is looked at whether keys are still valid and the feed is well.
 const LOOK_AROUND_EVERY: Duration = Duration::from_millis(500);
 
+const KEY_NOT_VALID: (u16, &str) = (4401, "the key is no longer valid");
+
 type Client = Rc<RefCell<Session>>;
 
 struct Shard {
@@ -55,6 +57,8 @@ struct Shard {
     /// When which client wants to be called. An entry may be out of date.
     timers: RefCell<BinaryHeap<Reverse<(Instant, usize)>>>,
     health: RefCell<Health>,
+    /// The losses of the ring of keys, as of the last look at every client.
+    key_losses: Cell<u64>,
     told: Cell<Told>,
     turns: Arc<Semaphore>,
 }
@@ -70,7 +74,7 @@ struct Followers {
 /// The system gives no event queue.
 pub(super) fn run(
     channel: Channel,
-    arrivals: mpsc::UnboundedReceiver<Arrival>,
+    arrivals: mpsc::UnboundedReceiver<(Arrival, Seat)>,
     turns: Arc<Semaphore>,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -82,6 +86,7 @@ pub(super) fn run(
     };
     let shard = Rc::new(Shard {
         health: RefCell::new(Health::new(&channel)),
+        key_losses: Cell::new(channel.keys.losses()),
         told: Cell::new(Told::from(&channel.feed.position())),
         turns,
         channel,
@@ -95,7 +100,7 @@ pub(super) fn run(
 }
 
 impl Shard {
-    async fn serve(self: Rc<Self>, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
+    async fn serve(self: Rc<Self>, mut arrivals: mpsc::UnboundedReceiver<(Arrival, Seat)>) {
         let mut news = self.channel.feed.watch();
         let mut called_at = Instant::now();
         let mut look_around = interval(LOOK_AROUND_EVERY);
@@ -104,7 +109,7 @@ impl Shard {
         loop {
             tokio::select! {
                 arrival = arrivals.recv() => match arrival {
-                    Some(arrival) => self.admit(arrival),
+                    Some((arrival, seat)) => self.admit(arrival, seat),
                     None => break,
                 },
                 changed = news.changed(), if !self.clients.borrow().is_empty() => match changed {
@@ -131,7 +136,7 @@ impl Shard {
         }
     }
 
-    fn admit(self: &Rc<Self>, arrival: Arrival) {
+    fn admit(self: &Rc<Self>, arrival: Arrival, seat: Seat) {
         let now = Instant::now();
         if self.clients.borrow().is_empty() {
             self.told.set(Told::from(&self.shared.feed.position()));
@@ -151,6 +156,9 @@ impl Shard {
                 return;
             }
         };
+        // The key may have been lost on the way here, when this client was not yet among those that are looked at.
+        let lost = self.channel.keys.has_lost(ticket.key_id);
+        let refused = refused.or(lost.then_some(KEY_NOT_VALID));
         let mut session = Session::new(
             wire,
             wishes,
@@ -173,6 +181,7 @@ impl Shard {
             poll_fn(|context| shard.attend(id, &client, context)).await;
             shard.clients.borrow_mut().remove(id);
             shard.followers.borrow_mut().clear();
+            drop(seat);
         });
     }
 
@@ -375,12 +384,15 @@ impl Shard {
     /// Closes clients whose key is no longer valid, and tells everyone when the feed is better or worse.
     fn look_around(&self) {
         let now = Instant::now();
-        let channel = &self.channel;
-        if channel.keys_read.load(Ordering::Acquire) {
+        let keys = &self.channel.keys;
+        let losses = keys.losses();
+        if losses != self.key_losses.get() && keys.is_complete() {
+            self.key_losses.set(losses);
             for client in self.everyone() {
                 let mut session = client.borrow_mut();
-                if session.is_open() && !channel.keys.holds(session.key_id()) {
-                    session.close(4401, "the key is no longer valid", now);
+                if session.is_open() && keys.has_lost(session.key_id()) {
+                    let (code, reason) = KEY_NOT_VALID;
+                    session.close(code, reason, now);
                 }
             }
         }
@@ -397,10 +409,10 @@ impl Shard {
     }
 
     /// Says goodbye to all, also to those who arrive meanwhile, and waits until they have left.
-    async fn close_all(self: &Rc<Self>, arrivals: &mut mpsc::UnboundedReceiver<Arrival>) {
+    async fn close_all(self: &Rc<Self>, arrivals: &mut mpsc::UnboundedReceiver<(Arrival, Seat)>) {
         arrivals.close();
-        while let Ok(arrival) = arrivals.try_recv() {
-            self.admit(arrival);
+        while let Ok((arrival, seat)) = arrivals.try_recv() {
+            self.admit(arrival, seat);
         }
         let now = Instant::now();
         for client in self.everyone() {

@@ -118,7 +118,7 @@ fn message(line: &str) -> Option<Value> {
 }
 
 /// The program that a variable names, else the one on PATH, if it can do what the examples need.
-fn tool(variable: &str, otherwise: &str, check: [&str; 2]) -> String {
+pub(crate) fn tool(variable: &str, otherwise: &str, check: [&str; 2]) -> String {
     let program = std::env::var(variable).unwrap_or_else(|_| otherwise.to_owned());
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let checked = Command::new(&program)

@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
-use railbird::log::{Log, Outgoing, RACING};
+use railbird::log::{Log, LogMessage, Outgoing, Place, RACING};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::PATIENCE;
+use super::{PATIENCE, eventually};
 
 pub(crate) struct Nats {
     folder: TempDir,
@@ -148,6 +148,31 @@ impl Nats {
     /// The sequence of the last event of the log.
     pub(crate) async fn last_seq(&self) -> u64 {
         self.log().await.state(RACING).await.unwrap().last_seq
+    }
+
+    /// Waits until the log has so many messages.
+    pub(crate) async fn until_logged(&self, count: u64) {
+        eventually(&format!("the log has {count} messages"), || async {
+            self.last_seq().await >= count
+        })
+        .await;
+    }
+
+    /// Every message of the log.
+    pub(crate) async fn messages(&self) -> Vec<LogMessage> {
+        let log = self.log().await;
+        let state = log.state(RACING).await.unwrap();
+        let start = Place {
+            log: state.identity,
+            seq: 0,
+            recorded_at: None,
+        };
+        let (mut reader, mut messages) = (log.reader(RACING, start), Vec::new());
+        while messages.last().map_or(0, |last: &LogMessage| last.seq) < state.last_seq {
+            messages.extend(reader.next().await.unwrap().messages);
+        }
+        messages.retain(|message| message.seq <= state.last_seq);
+        messages
     }
 
     /// Publishes events and returns the sequence of the last one.

@@ -147,6 +147,7 @@ impl JsonSchema for Foaled {
         schemars::json_schema!({
             "type": "string",
             "pattern": "^(1[7-9]|2[0-9])[0-9]{2}(-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01]))?$",
+            "anyOf": [{ "maxLength": 4 }, { "format": "date" }],
             "description": "The foaling year, YYYY, or day, YYYY-MM-DD.",
             "examples": ["2014", "2014-09-03"],
         })

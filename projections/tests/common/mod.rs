@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
+pub(crate) mod history;
+
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;

@@ -2,7 +2,9 @@ use projections::horse_form::Kind;
 use projections::keys;
 use serde_json::{Value, json};
 
-use crate::common::{House, Race, card, day, going, horse, result, void};
+use crate::common::{
+    House, Race, card, day, going, horse, pick, reinstated, result, rider, void, withdrawn,
+};
 
 const FIRST: Race = ("2026-11-14", "HV", 2);
 const SECOND: Race = ("2026-11-21", "ST", 3);
@@ -71,6 +73,34 @@ fn a_row_is_placed_unplaced_or_on_a_card_only() {
     );
     house.when(void(SECOND, 3));
     assert_eq!(kinds(&house, "B"), [(Kind::Declared, Value::Null)]);
+}
+
+#[test]
+fn a_withdrawn_runner_that_a_result_leaves_out_has_a_row_beside_the_form() {
+    let mut house = House::given([
+        card(SECOND, &["A", "B"]),
+        rider(SECOND, "A", "Other"),
+        withdrawn(SECOND, "A"),
+    ]);
+    assert_eq!(kinds(&house, "A"), [(Kind::Declared, Value::Null)]);
+    house.when(result(SECOND, 1, &[("B", "1")]));
+    let (kind, row) = house.form("A").remove(0);
+    assert_eq!(kind, Kind::Unplaced);
+    assert_eq!(
+        pick(&json!([row]), &["outcome", "jockey", "trainer", "stakes"]),
+        json!([["SCR", "Other", "Trainer A", 0]])
+    );
+    assert_eq!(house.career("A"), [0, 0, 0, 0]);
+    house.when(reinstated(SECOND, "A"));
+    assert_eq!(kinds(&house, "A"), [(Kind::Declared, Value::Null)]);
+    house.when(withdrawn(SECOND, "A"));
+    assert_eq!(
+        house.form("A")[0].0,
+        Kind::Unplaced,
+        "also behind the result"
+    );
+    house.when(void(SECOND, 2));
+    assert_eq!(kinds(&house, "A"), [(Kind::Declared, Value::Null)]);
 }
 
 #[test]

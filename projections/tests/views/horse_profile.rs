@@ -110,6 +110,38 @@ fn the_name_falls_back_when_the_latest_race_is_taken_back() {
 }
 
 #[test]
+fn a_race_that_leaves_out_the_name_or_the_trainer_does_not_hide_them() {
+    let between: Race = ("2026-11-01", "S1", 2);
+    let blank = |fact: Fact, field: &str| fact.with(&format!("/runners/0/{field}"), json!(""));
+    let races = [
+        card(OLD, &["A"]).with("/runners/0/horse_name", json!("OLD NAME")),
+        blank(result(between, 1, &[("A", "1")]), "trainer")
+            .with("/runners/0/horse_name", json!("NEW NAME")),
+        blank(
+            blank(result(NEW, 1, &[("A", "WV-A")]), "horse_name"),
+            "trainer",
+        ),
+    ];
+    let words = |house: &House| {
+        let profile = house.profile("A");
+        [profile["horse_name"].clone(), profile["trainer"].clone()]
+    };
+    let mut house = House::given(races.clone());
+    assert_eq!(words(&house), ["NEW NAME", "Trainer A"]);
+    let backwards = House::given(races.into_iter().rev());
+    assert_eq!(words(&backwards), ["NEW NAME", "Trainer A"]);
+    house.when(void(between, 2));
+    assert_eq!(words(&house), ["OLD NAME", "Trainer A"]);
+}
+
+#[test]
+fn a_void_part_in_a_race_adds_nothing_not_even_its_stakes() {
+    let paid = |outcome| result(NEW, 1, &[("A", outcome)]).with("/runners/0/stakes", json!(700));
+    assert_eq!(House::given([paid("VOID")]).career("A"), [0, 0, 0, 0]);
+    assert_eq!(House::given([paid("DISQ")]).career("A"), [1, 0, 0, 700]);
+}
+
+#[test]
 fn a_horse_on_a_card_alone_has_a_profile_without_a_start() {
     let house = House::given([card(NEW, &["A"])]);
     assert_eq!(house.profile("A")["horse_name"], "NAME A");

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::common::{House, Race, card, pick, result, rider, void, withdrawn};
+use crate::common::{House, Race, card, pick, result, rider, status, void, withdrawn};
 
 const RACE: Race = ("2026-11-21", "ST", 3);
 
@@ -193,6 +193,26 @@ fn a_void_without_a_result_is_a_statement_too() {
     let step = house.when(result(RACE, 1, &[("A", "1")]));
     assert_eq!(step.tally.stale, 1);
     assert_eq!(house.profile("A"), Value::Null);
+}
+
+#[test]
+fn an_abandoned_race_has_a_result_that_says_so_until_there_is_a_statement() {
+    let fog = || status(RACE, "abandoned").with("/reason", json!("Fog"));
+    let mut house = House::given([card(RACE, &["A"]), withdrawn(RACE, "A"), fog()]);
+    let abandoned = json!({
+        "race_number": 3, "race_name": "THE PLATE", "distance": 1200, "class": "Class 4", "going": "GOOD", "status": "abandoned",
+        "revision": 0, "reason": "Fog", "runners": [], "unplaced": [],
+    });
+    assert_eq!(house.result(RACE), abandoned);
+    assert_eq!(house.meeting("2026-11-21", "ST")["result_count"], 0);
+    house.when(status(RACE, "open"));
+    assert_eq!(house.result(RACE), Value::Null, "it is run after all");
+    house.when(fog());
+    house.when(result(RACE, 0, &[("A", "1")]));
+    assert_eq!(house.result(RACE)["status"], "official");
+    house.when(void(RACE, 1));
+    assert_eq!(house.result(RACE)["status"], "void");
+    assert_eq!(house.result(RACE)["reason"], "In error");
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn what_is_refused_is_kept_with_its_reason_and_stops_nothing() {
     assert_eq!(
         house.rejections(),
         [json!({
-            "seq": 2, "recorded_at": "2026-11-21T09:00:02.123456Z", "subject": "racing.race.2026-11-21.ST.3", "source": "",
+            "seq": 2, "recorded_at": "2026-11-21T09:00:02.123456Z", "subject": "racing.race.2026-11-21.ST.3", "source": "", "id": "",
             "code": "not_cloud_event", "payload_bytes": 7, "payload": "no JSON",
             "reason": "not a CloudEvents 1.0 JSON object: expected ident at line 1 column 2",
         })]
@@ -51,10 +51,39 @@ fn every_kind_of_error_has_its_code_and_names_the_feeder_where_it_can() {
 }
 
 #[test]
+fn what_a_feeder_is_told_is_what_is_kept_but_for_the_message_itself() {
+    let mut house = House::given([]);
+    let mut told: Vec<Value> = Vec::new();
+    for payload in [
+        b"no JSON".as_slice(),
+        b"{\"source\":7,\"id\":\"feed-1\"}",
+        b"{\"source\":\"tote\",\"id\":null}",
+    ] {
+        let step = house.raw("racing.horse.A", payload.to_vec());
+        let [announcement] = &step.announcements[..] else {
+            panic!("one for each: {:?}", step.announcements)
+        };
+        assert_eq!(announcement.subject, "racing.horse.A");
+        let json: Value = serde_json::from_slice(&announcement.json).expect("JSON");
+        assert_eq!(json["seq"], announcement.seq);
+        told.push(json);
+    }
+    let named: Vec<[&Value; 2]> = told.iter().map(|t| [&t["source"], &t["id"]]).collect();
+    assert_eq!(named, [["", ""], ["", "feed-1"], ["tote", ""]]);
+    let mut kept = house.rejections();
+    for rejection in &mut kept {
+        let fields = rejection.as_object_mut().expect("an object");
+        fields.remove("payload").expect("the message");
+    }
+    assert_eq!(told, kept);
+}
+
+#[test]
 fn what_is_kept_of_a_refused_message_is_bounded() {
     let mut house = House::given([]);
     let subject = format!("racing.{}", "é".repeat(3_000));
-    house.raw(&subject, [b"\xff\xfe".as_slice(), &[0; 1_000_000]].concat());
+    let step = house.raw(&subject, [b"\xff\xfe".as_slice(), &[0; 1_000_000]].concat());
+    assert!(step.announcements[0].json.len() < 4_000);
     house.raw(&subject, format!("\"{}\"", "x".repeat(60_000)).into_bytes());
     house.raw(&subject, card(RACE, &["A"]).payload(3));
     for entry in house.projection.store().scan(projections::keys::REJECTIONS) {

@@ -1,0 +1,183 @@
+//! Logs made up at random: facts about a few horses and races, with some repeated and some broken.
+
+use projections::Projection;
+use proptest::prelude::*;
+use proptest::sample::subsequence;
+use serde_json::{Value, json};
+
+use super::{
+    Fact, Race, Said, card, going, odds, open, registered, reinstated, result, rider, status, void,
+    withdrawn,
+};
+
+pub(crate) const HORSES: [&str; 6] = ["A", "B", "C", "D", "E", "F"];
+
+/// Two days, two venues, and two races that share all but the number.
+pub(crate) const RACES: [Race; 5] = [
+    ("2026-11-20", "HV", 1),
+    ("2026-11-21", "ST", 1),
+    ("2026-11-21", "ST", 2),
+    ("2026-11-21", "S1", 1),
+    ("2026-11-22", "ST", 1),
+];
+
+pub(crate) const GARBAGE: &str = "racing.garbage";
+
+const OUTCOMES: [&str; 14] = [
+    "PU", "UR", "FE", "DNF", "TNP", "DISQ", "WV", "WV-A", "WX", "WX-A", "WXNR", "SCR", "VOID",
+    "XYZ",
+];
+
+/// What comes to a message on its way: nothing, or it is damaged, or it is one that was said before.
+#[derive(Debug, Clone)]
+enum Entry {
+    Fact(Fact),
+    Garbage,
+    Again(prop::sample::Index),
+}
+
+fn race() -> impl Strategy<Value = Race> {
+    prop::sample::select(&RACES[..])
+}
+
+fn horse() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&HORSES[..])
+}
+
+fn some_horses() -> impl Strategy<Value = Vec<&'static str>> {
+    subsequence(HORSES.to_vec(), 1..=HORSES.len()).prop_shuffle()
+}
+
+/// Horses in the order of their finish: some share a position with the one before, some have none.
+fn placings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
+    let fate = prop_oneof![6 => Just(None), 1 => Just(Some("dead heat")), 2 => prop::sample::select(&OUTCOMES[..]).prop_map(Some)];
+    (some_horses(), prop::collection::vec(fate, HORSES.len())).prop_map(|(horses, fates)| {
+        let (mut placed, mut position) = (0, 0);
+        let place = |(horse, fate): (&'static str, Option<&str>)| match fate {
+            None | Some("dead heat") => {
+                placed += 1;
+                position = if fate.is_some() && position > 0 {
+                    position
+                } else {
+                    placed
+                };
+                (horse, position.to_string())
+            }
+            Some(outcome) => (horse, outcome.to_owned()),
+        };
+        horses.into_iter().zip(fates).map(place).collect()
+    })
+}
+
+fn registration() -> impl Strategy<Value = Fact> {
+    (horse(), prop::option::of(0..20_u32), 0..3_u32).prop_map(|(horse, starts, name)| {
+        let career = starts.map(
+            |n| json!({ "starts": n, "wins": n / 5, "places": n / 4, "total_stakes": n * 100 }),
+        );
+        registered(horse)
+            .with("/horse_name", json!(format!("NAME {name}")))
+            .with("/career", career.unwrap_or(Value::Null))
+    })
+}
+
+fn quote() -> impl Strategy<Value = Fact> {
+    let price = prop_oneof![1 => Just(Value::Null), 5 => (1_000..50_000_u32).prop_map(|n| json!(f64::from(n) / 1000.0))];
+    (
+        race(),
+        some_horses(),
+        prop::collection::vec(price, HORSES.len()),
+        0..20_u32,
+    )
+        .prop_map(|(race, horses, prices, second)| {
+            let prices: Vec<_> = horses.into_iter().zip(prices).collect();
+            odds(race, &prices).at(&format!("06:00:{second:02}.{second}5000019"))
+        })
+}
+
+fn statement() -> impl Strategy<Value = Fact> {
+    let declared =
+        (race(), 0..4_u32, placings(), 0..5_u32).prop_map(|(race, revision, placings, variant)| {
+            let placings: Vec<_> = placings
+                .iter()
+                .map(|(horse, placing)| (*horse, placing.as_str()))
+                .collect();
+            let said = result(race, revision, &placings);
+            match variant {
+                0 => said,
+                1 => said
+                    .with("/venue_name", json!("Elsewhere Park"))
+                    .with("/runners/0/jockey", json!("")),
+                2 => said
+                    .with("/runners/0/horse_name", json!("OTHER NAME"))
+                    .with("/going", json!("SOFT")),
+                3 => said
+                    .with("/runners/0/horse_name", json!(""))
+                    .with("/runners/0/trainer", json!("")),
+                _ => said
+                    .with("/runners/0/stakes", json!(777))
+                    .with("/race_name", json!("THE CUP"))
+                    .with("/distance", json!(0)),
+            }
+        });
+    prop_oneof![4 => declared, 1 => (race(), 0..4_u32).prop_map(|(race, revision)| void(race, revision))]
+}
+
+fn before_the_race() -> impl Strategy<Value = Fact> {
+    const WORDS: [&str; 5] = ["open", "closed", "off", "finished", "abandoned"];
+    prop_oneof![
+        3 => (race(), some_horses()).prop_map(|(race, horses)| card(race, &horses)),
+        1 => (race(), some_horses()).prop_map(|(race, horses)| card(race, &horses).with("/runners/0/horse_name", json!(""))),
+        2 => (race(), horse()).prop_map(|(race, horse)| withdrawn(race, horse)),
+        1 => (race(), horse()).prop_map(|(race, horse)| reinstated(race, horse)),
+        1 => (race(), horse(), 0..3_u32).prop_map(|(race, horse, n)| rider(race, horse, &format!("Rider {n}"))),
+        1 => (race(), 0..3_u32).prop_map(|(race, n)| going(race, &format!("GOING {n}"))),
+        3 => (race(), prop::sample::select(&WORDS[..]), prop::option::of(0..2_u32)).prop_map(|(race, word, why)| {
+            status(race, word).with("/reason", why.map_or(Value::Null, |n| json!(format!("Reason {n}"))))
+        }),
+    ]
+}
+
+/// A log: facts, with some repeated and some broken.
+pub(crate) fn history() -> impl Strategy<Value = Vec<Said>> {
+    let entry = prop_oneof![
+        3 => registration().prop_map(Entry::Fact),
+        8 => before_the_race().prop_map(Entry::Fact),
+        8 => statement().prop_map(Entry::Fact),
+        8 => quote().prop_map(Entry::Fact),
+        1 => Just(Entry::Garbage),
+        3 => any::<prop::sample::Index>().prop_map(Entry::Again),
+    ];
+    prop::collection::vec(entry, 1..100).prop_map(|entries| {
+        let mut log: Vec<Said> = Vec::new();
+        for (entry, seq) in entries.into_iter().zip(1..) {
+            let (subject, payload) = match entry {
+                Entry::Fact(fact) => (fact.subject(), fact.payload(seq)),
+                Entry::Again(index) if !log.is_empty() => {
+                    let said = index.get(&log);
+                    (said.subject.clone(), said.payload.clone())
+                }
+                Entry::Garbage | Entry::Again(_) => (GARBAGE.to_owned(), b"{}".to_vec()),
+            };
+            log.push(Said {
+                seq,
+                subject,
+                payload,
+            });
+        }
+        log
+    })
+}
+
+/// Folds a log in one step.
+pub(crate) fn fold(log: &[Said]) -> (tempfile::TempDir, Projection) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut projection = open(folder.path());
+    step(&mut projection, log);
+    (folder, projection)
+}
+
+pub(crate) fn step(projection: &mut Projection, log: &[Said]) -> projections::Step {
+    projection
+        .step(log.iter().map(Said::message), true)
+        .expect("a healthy store")
+}

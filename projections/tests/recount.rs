@@ -1,0 +1,418 @@
+//! Whatever was said, in whatever order: results, form and profiles are what anybody can count over the final statements.
+//!
+//! The count is made from the raw JSON, by the rules in docs/feeding.md and docs/api.md, and by nothing of the code: each
+//! race is looked at once, at the end.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::history::{HORSES, RACES, fold, history, step};
+use common::{Race, Said};
+use projections::horse_form::Kind;
+use projections::{Store, horse_profile, keys};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// What was said of one thing, each event once, in the order of the log: the type and the data.
+type Story = Vec<(String, Value)>;
+
+/// The stories of all races and horses, by what is behind the kind in their subjects: `2026-11-21.ST.3`, `A`.
+fn stories(log: &[Said]) -> BTreeMap<String, Story> {
+    let (mut stories, mut ids) = (BTreeMap::<String, Story>::new(), BTreeSet::new());
+    for said in log {
+        let Some((_, about)) = said.subject["racing.".len()..].split_once('.') else {
+            continue;
+        };
+        let event: Value = serde_json::from_slice(&said.payload).expect("JSON");
+        if ids.insert((about.to_owned(), event["id"].to_string())) {
+            let kind = event["type"].as_str().expect("a type").to_owned();
+            let story = stories.entry(about.to_owned()).or_default();
+            story.push((kind, event["data"].clone()));
+        }
+    }
+    stories
+}
+
+/// Of each horse the last fact of some types.
+fn last_of_each(story: &[(String, Value)], kinds: &[&str]) -> BTreeMap<String, (String, Value)> {
+    let facts = story
+        .iter()
+        .filter(|(kind, _)| kinds.contains(&kind.as_str()));
+    facts
+        .map(|(kind, data)| (text(&data["horse_no"]), (kind.clone(), data.clone())))
+        .collect()
+}
+
+/// How one race ended, and who was on its card at the end.
+#[derive(Default)]
+struct Ending {
+    /// provisional, official, void or abandoned; empty where there is no result.
+    status: String,
+    revision: u64,
+    reason: String,
+    name: String,
+    distance: u64,
+    going: String,
+    venue: String,
+    /// In the order of the statement, then of the card: who ran or was to run.
+    lines: Vec<Line>,
+}
+
+/// A horse in a race. One that stands on the card alone has neither position nor outcome.
+#[derive(Clone)]
+struct Line {
+    horse: String,
+    name: String,
+    jockey: String,
+    trainer: String,
+    position: Option<u64>,
+    outcome: Option<String>,
+    stakes: u64,
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The first that is not empty.
+fn first_known(words: [String; 2]) -> String {
+    let [said, otherwise] = words;
+    if said.is_empty() { otherwise } else { said }
+}
+
+fn ending((_, venue, _): Race, story: &Story) -> Ending {
+    let is = |wanted: &'static str| move |(kind, _): &&(String, Value)| kind == wanted;
+    let statements = story
+        .iter()
+        .filter(|(kind, _)| kind.starts_with("racing.result."));
+    // Of equals, this is the last.
+    let statement = statements.max_by_key(|(_, data)| data["revision"].as_u64());
+    let declared = statement
+        .filter(is("racing.result.declared.v1"))
+        .map(|(_, data)| data);
+    // A card that says what the one before said is no other card.
+    let cards: Vec<usize> = (0..story.len())
+        .filter(|n| story[*n].0 == "racing.race.declared.v1")
+        .collect();
+    let new = |n: &usize| {
+        cards
+            .iter()
+            .rev()
+            .find(|m| *m < n)
+            .is_none_or(|m| story[*m].1 != story[*n].1)
+    };
+    let last_card = cards.iter().rev().find(|n| new(n)).copied();
+    let since_card = &story[last_card.unwrap_or(0)..];
+    let card = last_card.map_or(Value::Null, |n| story[n].1.clone());
+    let status = story
+        .iter()
+        .rfind(is("racing.race.status_changed.v1"))
+        .map(|(_, data)| data);
+    let going = since_card
+        .iter()
+        .rfind(is("racing.going.changed.v1"))
+        .map(|(_, data)| text(&data["going"]));
+
+    let known = |field: &str| declared.map_or_else(String::new, |data| text(&data[field]));
+    let mut ending = Ending {
+        name: first_known([known("race_name"), text(&card["race_name"])]),
+        going: first_known([
+            known("going"),
+            going.unwrap_or_else(|| text(&card["going"])),
+        ]),
+        distance: declared
+            .and_then(|data| data["distance"].as_u64())
+            .filter(|n| *n > 0)
+            .or(card["distance"].as_u64())
+            .unwrap_or(0),
+        venue: first_known([
+            known("venue_name"),
+            match venue {
+                "ST" => "Sha Tin",
+                "HV" => "Happy Valley",
+                code => code,
+            }
+            .to_owned(),
+        ]),
+        lines: lines(story, since_card, declared, &card),
+        ..Ending::default()
+    };
+    match (statement, status) {
+        (Some((_, said)), _) => {
+            ending.status =
+                declared.map_or_else(|| "void".to_owned(), |data| text(&data["status"]));
+            ending.revision = said["revision"].as_u64().expect("a revision");
+            ending.reason = text(&said["reason"]);
+        }
+        (None, Some(status)) if status["status"] == "abandoned" => {
+            ending.status = "abandoned".to_owned();
+            ending.reason = text(&status["reason"]);
+        }
+        (None, _) => {}
+    }
+    ending
+}
+
+/// Who ran, then who was withdrawn and left out, then who only stands on the card.
+fn lines(
+    story: &Story,
+    since_card: &[(String, Value)],
+    declared: Option<&Value>,
+    card: &Value,
+) -> Vec<Line> {
+    let riders = last_of_each(since_card, &["racing.rider.changed.v1"]);
+    let moves = last_of_each(
+        story,
+        &["racing.runner.withdrawn.v1", "racing.runner.reinstated.v1"],
+    );
+    let on_card: Vec<Line> = card["runners"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|runner| {
+            let horse = text(&runner["horse_no"]);
+            let rider = riders
+                .get(&horse)
+                .map_or(&runner["jockey"], |(_, data)| &data["jockey"]);
+            let scratched = moves
+                .get(&horse)
+                .is_some_and(|(kind, _)| kind.contains("withdrawn"));
+            Line {
+                name: text(&runner["horse_name"]),
+                jockey: text(rider),
+                trainer: text(&runner["trainer"]),
+                position: None,
+                outcome: (scratched && declared.is_some()).then(|| "SCR".to_owned()),
+                stakes: 0,
+                horse,
+            }
+        })
+        .collect();
+    let card_of = |horse: &str| on_card.iter().find(|line| line.horse == horse);
+    let mut lines: Vec<Line> = Vec::new();
+    for runner in declared
+        .and_then(|data| data["runners"].as_array())
+        .into_iter()
+        .flatten()
+    {
+        let horse = text(&runner["horse_no"]);
+        let from = |field: &str, on_card: fn(&Line) -> &String| {
+            first_known([
+                text(&runner[field]),
+                card_of(&horse).map(on_card).cloned().unwrap_or_default(),
+            ])
+        };
+        lines.push(Line {
+            name: from("horse_name", |line| &line.name),
+            jockey: from("jockey", |line| &line.jockey),
+            trainer: from("trainer", |line| &line.trainer),
+            position: runner["position"].as_u64(),
+            outcome: runner["outcome"].as_str().map(str::to_owned),
+            stakes: runner["stakes"].as_u64().unwrap_or(0),
+            horse,
+        });
+    }
+    let ran: BTreeSet<String> = lines.iter().map(|line| line.horse.clone()).collect();
+    lines.extend(
+        on_card
+            .into_iter()
+            .filter(|line| !ran.contains(&line.horse)),
+    );
+    lines
+}
+
+/// Placed runners by position, then the others, each as `A 1` or `B PU`.
+fn placings(ending: &Ending) -> Vec<String> {
+    let placed = (1..=HORSES.len() as u64).flat_map(|n| {
+        ending
+            .lines
+            .iter()
+            .filter(move |line| line.position == Some(n))
+    });
+    let placed = placed.map(|line| format!("{} {}", line.horse, line.position.unwrap_or(0)));
+    let unplaced = ending
+        .lines
+        .iter()
+        .filter_map(|line| Some(format!("{} {}", line.horse, line.outcome.as_ref()?)));
+    placed.chain(unplaced).collect()
+}
+
+fn result_is_as_counted(store: &Store, race: Race, ending: &Ending) -> Result<(), TestCaseError> {
+    let view = store
+        .get(&keys::result(&common::key(race)))
+        .expect("a healthy store");
+    let Some(view) = view else {
+        prop_assert_eq!(&ending.status, "", "{:?}", race);
+        return Ok(());
+    };
+    let view: Value = serde_json::from_slice(&view).expect("JSON");
+    let row = |row: &Value| match (&row["position"], &row["outcome"]) {
+        (Value::Null, outcome) => format!("{} {}", text(&row["horse_no"]), text(outcome)),
+        (position, _) => format!("{} {position}", text(&row["horse_no"])),
+    };
+    let rows =
+        ["runners", "unplaced"].map(|list| view[list].as_array().expect("a list").iter().map(row));
+    prop_assert_eq!(
+        rows.into_iter().flatten().collect::<Vec<_>>(),
+        placings(ending),
+        "{:?}",
+        race
+    );
+    let head = ["status", "reason", "race_name", "going"].map(|field| text(&view[field]));
+    prop_assert_eq!(
+        head,
+        [&ending.status, &ending.reason, &ending.name, &ending.going].map(Clone::clone)
+    );
+    prop_assert_eq!(
+        [&view["revision"], &view["distance"]],
+        [&json!(ending.revision), &json!(ending.distance)]
+    );
+    Ok(())
+}
+
+/// A horse's races, newest first, and its line in each.
+type Races<'a> = Vec<(Race, &'a Ending, &'a Line)>;
+
+fn races_of<'a>(horse: &str, endings: &'a BTreeMap<Race, Ending>) -> Races<'a> {
+    let races = endings.iter().rev();
+    races
+        .filter_map(|(race, ending)| {
+            Some((
+                *race,
+                ending,
+                ending.lines.iter().find(|line| line.horse == horse)?,
+            ))
+        })
+        .collect()
+}
+
+/// A row of the form: `P` or `U`, and what it says.
+fn row((race, ending, line): &(Race, &Ending, &Line)) -> Option<(Kind, Value)> {
+    let mut row = json!({
+        "date": race.0, "venue_code": race.1, "race_number": race.2, "venue": ending.venue, "race_name": ending.name,
+        "distance": ending.distance, "going": ending.going, "jockey": line.jockey, "horse_name": line.name,
+        "trainer": line.trainer, "stakes": line.stakes, "finish_time": "", "win_odds": 0,
+    });
+    if let Some(position) = line.position {
+        row["position"] = json!(position);
+        return Some((Kind::Placed, row));
+    }
+    row["outcome"] = json!(line.outcome.as_ref()?);
+    Some((Kind::Unplaced, row))
+}
+
+fn form_is_as_counted(store: &Store, horse: &str, races: &Races<'_>) -> Result<(), TestCaseError> {
+    let rows = store.scan(&keys::form(&common::horse(horse))).rev();
+    let rows = rows.map(|entry| {
+        let (_, row) = entry.expect("a healthy store");
+        let (kind, row) = Kind::split(&row).expect("a form row");
+        (kind, serde_json::from_slice(row).expect("JSON"))
+    });
+    let served: Vec<(Kind, Value)> = rows.filter(|(kind, _)| *kind != Kind::Declared).collect();
+    let expected: Vec<_> = races.iter().filter_map(row).collect();
+    prop_assert_eq!(served, expected, "{}", horse);
+    Ok(())
+}
+
+/// Starts, wins, places and stakes.
+fn career(registration: Option<&Value>, races: &Races<'_>) -> [u64; 4] {
+    let before = registration.map_or(&Value::Null, |data| &data["career"]);
+    let mut career = ["starts", "wins", "places", "total_stakes"]
+        .map(|field| before[field].as_u64().unwrap_or(0));
+    let [starts, wins, places, stakes] = &mut career;
+    for (_, _, line) in races {
+        let outcome = line.outcome.as_deref();
+        if outcome == Some("VOID") {
+            continue;
+        }
+        *stakes += line.stakes;
+        let withdrawn = ["WV", "WV-A", "WX", "WX-A", "WXNR", "SCR"];
+        *starts += u64::from(
+            line.position.is_some() || outcome.is_some_and(|code| !withdrawn.contains(&code)),
+        );
+        *wins += u64::from(line.position == Some(1));
+        *places += u64::from(line.position == Some(2) || line.position == Some(3));
+    }
+    career
+}
+
+fn profile_is_as_counted(
+    store: &Store,
+    horse: &str,
+    registration: Option<&Value>,
+    races: &Races<'_>,
+) -> Result<(), TestCaseError> {
+    let view = store
+        .get(&keys::profile(&common::horse(horse)))
+        .expect("a healthy store");
+    prop_assert_eq!(
+        view.is_some(),
+        registration.is_some() || !races.is_empty(),
+        "{}",
+        horse
+    );
+    let Some(view) = view else { return Ok(()) };
+    let body = horse_profile::serve(&view, common::day("2026-11-22")).expect("a profile");
+    let served: Value = serde_json::from_slice(&body).expect("JSON");
+    let counted = ["starts", "wins", "places", "total_stakes"]
+        .map(|field| served[field].as_u64().expect("a count"));
+    prop_assert_eq!(counted, career(registration, races), "{}", horse);
+    let latest = |word: fn(&Line) -> &String| {
+        races
+            .iter()
+            .map(|(.., line)| word(line).clone())
+            .find(|word| !word.is_empty())
+    };
+    let said = |field: &str, in_races: Option<String>| {
+        registration.map_or(in_races.unwrap_or_default(), |data| text(&data[field]))
+    };
+    let expected = [
+        said("horse_name", latest(|line| &line.name)),
+        said("trainer", latest(|line| &line.trainer)),
+        said("owner", None),
+        said("sex", None),
+        said("colour", None),
+        said("country_of_origin", None),
+    ];
+    let fields = [
+        "horse_name",
+        "trainer",
+        "owner",
+        "sex",
+        "colour",
+        "country_of_origin",
+    ];
+    prop_assert_eq!(
+        fields.map(|field| text(&served[field])),
+        expected,
+        "{}",
+        horse
+    );
+    prop_assert_eq!(&served["registered"], &json!(registration.is_some()));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn results_forms_and_careers_are_what_anybody_can_count(log in history(), batch in 1..40_usize) {
+        let (_folder, mut projection) = fold(&[]);
+        for batch in log.chunks(batch) {
+            step(&mut projection, batch);
+        }
+        let (store, stories) = (projection.store(), stories(&log));
+        let story = |(date, venue, number): Race| stories.get(&format!("{date}.{venue}.{number}"));
+        let endings: BTreeMap<Race, Ending> = RACES.iter().filter_map(|race| Some((*race, ending(*race, story(*race)?)))).collect();
+        for (race, ending) in &endings {
+            result_is_as_counted(store, *race, ending)?;
+        }
+        for horse in HORSES {
+            let registration = stories.get(horse).and_then(|story| story.last()).map(|(_, data)| data);
+            let races = races_of(horse, &endings);
+            form_is_as_counted(store, horse, &races)?;
+            profile_is_as_counted(store, horse, registration, &races)?;
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Identities that are made of names, where the files have no other.
+
+use events::{HorseNo, ParseError, VenueCode};
+
+/// Splits `Quiet River (IRE)` into the name and the country, empty where there is none.
+pub(super) fn split_country(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let bracket = text.strip_suffix(')').and_then(|t| t.rsplit_once('('));
+    let is_country =
+        |text: &str| (2..=3).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_uppercase());
+    match bracket {
+        Some((name, country)) if is_country(country) => (name.trim_end(), country),
+        _ => (text, ""),
+    }
+}
+
+/// A horse's number: `RP_` and its id where the file has one, else its name and country in capitals: `QUIET-RIVER_IRE`.
+///
+/// A name that does not fit, or has other letters than those of English, is cut, with a checksum of the whole behind it.
+pub(super) fn horse_no(horse_id: &str, name: &str, country: &str) -> Result<HorseNo, ParseError> {
+    const LEN_MAX: usize = 32;
+    const CHECKSUM_HEX: usize = 8;
+    if !horse_id.is_empty() {
+        let plain = horse_id.bytes().all(|b| b.is_ascii_digit());
+        return match plain {
+            true => HorseNo::parse(&format!("RP_{horse_id}")),
+            false => Err(ParseError::new("a horse's id is a number", horse_id)),
+        };
+    }
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric() && c != '\'' && c != '’');
+    let words: Vec<String> = words
+        .map(|word| word.replace(['\'', '’'], "").to_ascii_uppercase())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let behind = match country {
+        "" => String::new(),
+        country => format!("_{country}"),
+    };
+    let mut made = words.join("-");
+    if made.is_empty() || !name.is_ascii() || made.len() + behind.len() > LEN_MAX {
+        made.truncate(LEN_MAX - behind.len() - 1 - CHECKSUM_HEX);
+        let checksum = blake3::hash(name.to_uppercase().as_bytes()).to_hex();
+        made = format!("{made}-{}", &checksum[..CHECKSUM_HEX]);
+    }
+    HorseNo::parse(&format!("{made}{behind}"))
+}
+
+/// A racecourse's code: its letters and digits in capitals, `YORK`; of more than eight the first five, with a checksum of
+/// all of them behind.
+pub(super) fn venue_code(course: &str) -> Result<VenueCode, ParseError> {
+    const LEN_MAX: usize = 8;
+    const LETTERS: usize = 5;
+    const DIGITS: [u8; 36] = *b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let all: String = course.chars().filter(|c| c.is_alphanumeric()).collect();
+    let all = all.to_uppercase();
+    if all.is_ascii() && all.len() <= LEN_MAX {
+        return VenueCode::parse(&all);
+    }
+    let mut code: String = all.chars().filter(char::is_ascii).take(LETTERS).collect();
+    let checksum = blake3::hash(all.as_bytes());
+    let digits = checksum.as_bytes().iter().take(LEN_MAX - LETTERS);
+    code.extend(digits.map(|b| char::from(DIGITS[usize::from(*b) % DIGITS.len()])));
+    VenueCode::parse(&code)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{horse_no, split_country, venue_code};
+
+    #[test]
+    fn a_country_stands_behind_the_name() {
+        for (text, expected) in [
+            ("Quiet River (IRE)", ("Quiet River", "IRE")),
+            ("Quiet River(GB)", ("Quiet River", "GB")),
+            ("Quiet River", ("Quiet River", "")),
+            ("Quiet (The) River", ("Quiet (The) River", "")),
+            ("Quiet River (II) (FR)", ("Quiet River (II)", "FR")),
+            ("(IRE)", ("", "IRE")),
+        ] {
+            assert_eq!(split_country(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_horse_without_an_id_is_known_by_its_name() {
+        let made = |name: &str, country: &str| horse_no("", name, country).expect(name).to_string();
+        assert_eq!(
+            horse_no("1234567", "Any", "GB").expect("an id").as_str(),
+            "RP_1234567"
+        );
+        assert!(horse_no("12a", "Any", "GB").is_err());
+        assert_eq!(made("Quiet River", "IRE"), "QUIET-RIVER_IRE");
+        assert_eq!(made("Quiet River", ""), "QUIET-RIVER");
+        assert_eq!(made("L'Eau d'Or", "FR"), "LEAU-DOR_FR");
+        assert_eq!(made("No. 1 (Again)", "USA"), "NO-1-AGAIN_USA");
+        for (name, other) in [
+            ("Étoile", "toile"),
+            (
+                "A Name That Is Longer Than Any Horse May Have",
+                "A Name That Is Longer Than All",
+            ),
+        ] {
+            assert_ne!(made(name, "FR"), made(other, "FR"));
+        }
+        assert_eq!(
+            made("Étoile", "FR"),
+            made("ÉTOILE", "FR"),
+            "whatever its case"
+        );
+    }
+
+    #[test]
+    fn a_course_has_a_code_of_its_own() {
+        let code = |course: &str| venue_code(course).expect(course).to_string();
+        assert_eq!(code("York"), "YORK");
+        assert_eq!(code("Down Royal").len(), 8);
+        assert_eq!(code("Kempton (AW)"), code("kempton-aw"));
+        for (course, other) in [
+            ("Newcastle", "Newcastle (AW)"),
+            ("Newmarket", "Newmarket (July)"),
+            ("Lingfield", "Lingfield (AW)"),
+        ] {
+            assert_ne!(code(course), code(other));
+        }
+        assert!(venue_code("").is_err() && venue_code("()").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_names_they_make_valid_numbers_and_codes(name in "\\PC{1,60}", country in "(|[A-Z]{2,3})") {
+            prop_assert!(horse_no("", &name, &country).is_ok());
+            if name.chars().any(char::is_alphanumeric) {
+                prop_assert!(venue_code(&name).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! docs/feeding.md: what it shows works, and what it says of the schemas holds for the whole service.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use events::EVENT_TYPES;
+use railbird::log::{Appender, Outgoing};
+use serde_json::{Value, json};
+
+use crate::instances::{Oracle, changed, combined, edges};
+use crate::support::*;
+
+const DOCUMENTATION: &str = include_str!("../docs/feeding.md");
+
+/// The indented blocks of the documentation, without their indentation. An empty line ends none.
+fn blocks() -> Vec<String> {
+    let mut blocks = vec![String::new()];
+    for line in DOCUMENTATION.lines() {
+        match (line.strip_prefix("    "), blocks.last_mut()) {
+            (Some(line), Some(block)) => block.push_str(&format!("{line}\n")),
+            (None, Some(block)) if line.is_empty() && !block.is_empty() => block.push('\n'),
+            _ => blocks.push(String::new()),
+        }
+    }
+    blocks
+}
+
+#[tokio::test]
+async fn every_example_in_the_documentation_is_taken_and_shown() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let events: Vec<Value> = blocks()
+        .iter()
+        .filter(|block| block.contains("\"specversion\""))
+        .map(|block| serde_json::from_str(block).unwrap())
+        .collect();
+    let types: Vec<&str> = events
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(types, EVENT_TYPES);
+    // Each is seen where it is in force: the result before it is voided, the odds at the end.
+    let seen: [(&str, &str, Value); 10] = [
+        (
+            "/api/v1/horses/HK_2023_K417",
+            "/horse_name",
+            json!("PAPER LANTERN"),
+        ),
+        (
+            "/api/v1/racecards/2026-11-21",
+            "/races/0/runners/1/horse_no",
+            json!("HK_2022_J058"),
+        ),
+        (
+            "/api/v1/racecards/2026-11-21",
+            "/races/0/withdrawn/0/horse_no",
+            json!("HK_2022_J058"),
+        ),
+        (
+            "/api/v1/racecards/2026-11-21",
+            "/races/0/withdrawn",
+            json!([]),
+        ),
+        (
+            "/api/v1/racecards/2026-11-21",
+            "/races/0/runners/0/jockey",
+            json!("C. Finch"),
+        ),
+        (
+            "/api/v1/racecards/2026-11-21",
+            "/races/0/going",
+            json!("GOOD TO YIELDING"),
+        ),
+        (
+            "/api/v1/racecards/2026-11-21",
+            "/races/0/status",
+            json!("off"),
+        ),
+        (
+            "/api/v1/results/2026-11-21/3",
+            "/runners/1/win_odds",
+            json!(12.345),
+        ),
+        ("/api/v1/results/2026-11-21/3", "/runners", json!([])),
+        ("/api/v1/odds/2026-11-21/3", "/runners/1/win", json!(3.5)),
+    ];
+    for (event, (path, pointer, expected)) in events.into_iter().zip(seen) {
+        let seq = nats.publish([event.clone()]).await;
+        railbird.until_seq(seq).await;
+        let answer = railbird.get(path).await.json();
+        assert_eq!(
+            answer.pointer(pointer),
+            Some(&expected),
+            "{event}: {answer}"
+        );
+    }
+    let rejections = railbird.get_admin("/rejections").await.json();
+    assert_eq!(rejections["rejections"], json!([]));
+}
+
+#[tokio::test]
+async fn the_listener_in_the_documentation_hears_what_is_refused_and_says_it_once() {
+    let nats = Nats::start();
+    let (one, other) = (Railbird::start(&nats).await, Railbird::start(&nats).await);
+    let listener = blocks()
+        .into_iter()
+        .find(|block| block.starts_with("import asyncio"));
+    let python = std::env::var("RAILBIRD_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let mut child = Command::new(python)
+        .args(["-c", &listener.unwrap()])
+        .env("RAILBIRD_NATS", nats.url_of("feeder"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let said = tokio::task::spawn_blocking(move || lines.take(10).map(Result::unwrap).collect());
+    // It is not known when it begins to listen.
+    let mut last = 0;
+    while !said.is_finished() {
+        last = nats.publish_raw("racing.odds.x", b"garbage").await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let said: Vec<String> = said.await.unwrap();
+    assert_eq!(
+        said.len(),
+        10,
+        "script/test finds or makes a python with nats-py"
+    );
+    let mut seqs: BTreeSet<u64> = BTreeSet::new();
+    for line in &said {
+        let (seq, reason) = line.split_once(' ').unwrap();
+        assert!(seqs.insert(seq.parse().unwrap()), "{line} came again");
+        let expected = "not_cloud_event not a CloudEvents 1.0 JSON object: ";
+        assert!(reason.starts_with(expected), "{line}");
+    }
+    assert!(seqs.range(..=last).count() == 10);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop((one, other));
+}
+
+/// The subject that the data of a good event asks for.
+fn subject(event: &Value) -> String {
+    let data = &event["data"];
+    let text = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
+    let race = || format!("{}.{}.{}", text("date"), text("venue"), data["race_number"]);
+    match event["type"]
+        .as_str()
+        .and_then(|name| name.split('.').nth(1))
+    {
+        Some("horse") => format!("racing.horse.{}", text("horse_no")),
+        Some(kind @ ("odds" | "result")) => format!("racing.{kind}.{}", race()),
+        _ => format!("racing.race.{}", race()),
+    }
+}
+
+/// Publishes an event on a subject, under an id of its own for NATS.
+async fn publish(appender: &mut Appender, subject: String, event: &Value) {
+    let outgoing = Outgoing {
+        subject,
+        id: uuid::Uuid::now_v7().to_string(),
+        payload: event.to_string().into_bytes(),
+    };
+    appender.append(outgoing).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_service_takes_what_the_schemas_allow_and_refuses_what_they_forbid_with_the_right_code()
+{
+    /// Of the edges of each type, every so many; the test of the schemas tries all of them.
+    const EVERY: usize = 17;
+    const COMBINED: usize = 60;
+    let nats = Nats::start();
+    let folder = tempfile::tempdir().unwrap();
+    let service = Serving::start(&nats, folder.path());
+    let log = nats.log().await;
+    let mut appender = log.appender(256);
+    let oracle = Oracle::new();
+    let (mut refused, mut seq, mut by_rule) = (BTreeMap::new(), 0, 0);
+    for (_, schema) in oracle.schemas() {
+        let edges = edges(schema);
+        let combined = combined(&edges, COMBINED);
+        for changes in edges.iter().step_by(EVERY).chain(&combined) {
+            let event = changed(schema, changes);
+            let refusal = oracle.refusal(&event);
+            seq += 1;
+            let where_it_belongs = if let Some(refusal) = &refusal {
+                refused.insert(seq, refusal.code);
+                by_rule += u32::from(refusal.rule.is_some());
+                "racing.x".to_owned()
+            } else {
+                subject(&event)
+            };
+            publish(&mut appender, where_it_belongs, &event).await;
+            if refusal.is_none() && seq % 10 == 0 {
+                seq += 1;
+                refused.insert(seq, "subject_mismatch");
+                publish(&mut appender, format!("racing.odds.{DAY}.ZZ.9"), &event).await;
+            }
+        }
+    }
+    appender.finish().await.unwrap();
+    eventually("all of it is folded", || async {
+        service.metric("railbird_log_seq").await == seq
+    })
+    .await;
+
+    let (mut found, mut after, mut more) = (BTreeMap::new(), 0, true);
+    while more {
+        let page = request(
+            service.admin,
+            "GET",
+            &format!("/rejections?after={after}"),
+            &[],
+        )
+        .await
+        .json();
+        for rejection in page["rejections"].as_array().unwrap() {
+            let code = rejection["code"].as_str().unwrap().to_owned();
+            found.insert(rejection["seq"].as_u64().unwrap(), code);
+        }
+        (after, more) = (page["next"].as_u64().unwrap(), page["more"] == true);
+    }
+    let wrong =
+        (1..=seq).find(|seq| found.get(seq).map(String::as_str) != refused.get(seq).copied());
+    let at = |seq: u64| (seq, found.get(&seq), refused.get(&seq));
+    assert_eq!(wrong.map(at), None, "what was found, and what should be");
+    let taken = seq - found.len() as u64;
+    assert_eq!(service.metric("railbird_events_folded_total").await, taken);
+    assert!(
+        taken > 300 && found.len() > 600 && by_rule > 10,
+        "{taken} taken, {} refused, {by_rule} by a rule",
+        found.len()
+    );
+}

@@ -1,0 +1,218 @@
+//! Feeds that share a clock, and feeds that repeat themselves.
+
+use serde_json::{Value, json};
+
+use super::year::{Change, Race, Year};
+use crate::support::*;
+
+#[tokio::test]
+async fn of_two_feeders_with_one_clock_the_order_of_the_log_decides() {
+    let year = Year::new();
+    let race = year.race("11-21", "ST", 3);
+    let at = |second: u8| format!("{}T06:00:{second:02}Z", race.date());
+    let said_by =
+        |fact: Value, source: &str, time: &str| fact.under("source", source).under("time", time);
+    // Each is said by two feeders with one time; what stands is what the log has last.
+    year.say([
+        said_by(year.registered("A").with("/owner", json!("X")), "x", &at(0)),
+        said_by(year.registered("A").with("/owner", json!("Y")), "y", &at(0)),
+        said_by(race.card("A B"), "x", &at(0)),
+        said_by(race.card("A B C"), "y", &at(0)),
+        said_by(race.status("closed"), "x", &at(0)),
+        said_by(race.status("open"), "y", &at(0)),
+        said_by(race.odds("A 2.0, B 3.0"), "y", &at(1)),
+        said_by(race.odds("A 2.5"), "x", &at(1)),
+    ])
+    .await;
+    assert_eq!(year.profile("A").await["owner"], "Y");
+    let card = race.on_card().await;
+    assert_eq!(
+        (card["runners"].as_array().unwrap().len(), &card["status"]),
+        (3, &json!("open"))
+    );
+    assert_eq!(race.prices().await, "A 2.5, B 3.0");
+
+    // A result is never put in order by its time, not even by one that is earlier.
+    year.say([
+        said_by(race.result(1, "A 1, B 2"), "x", &at(5)),
+        said_by(race.result(1, "B 1, A 2"), "y", &at(5)),
+    ])
+    .await;
+    assert_eq!(race.placings().await, "B 1, A 2");
+    year.say([said_by(race.result(1, "A 1, B 1"), "x", &at(3))])
+        .await;
+    assert_eq!(race.placings().await, "A 1, B 1");
+    assert_eq!(
+        race.revisions().await,
+        ["1 official", "1 official", "1 official"]
+    );
+
+    // Prices alone are stale by their time: the history has them where the log has them.
+    year.say([said_by(race.odds("A 9.0"), "z", &at(0))]).await;
+    assert_eq!(race.prices().await, "A 2.5, B 3.0");
+    let history = year.json(&race.path("odds/history")).await;
+    let quotes: Vec<_> = history["history"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|quote| {
+            (
+                quote["source"].as_str().unwrap(),
+                quote["stale"].as_bool().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(quotes, [("y", false), ("x", false), ("z", true)]);
+}
+
+/// A race from its card to an amendment.
+fn whole_race(race: &Race) -> Vec<Value> {
+    vec![
+        race.card("A B C D"),
+        race.odds("A 2.0, B 3.0, C 4.0, D 5.0"),
+        race.withdrawn("D"),
+        race.status("closed"),
+        race.result(1, "A 1, B 2, C PU"),
+        race.result(2, "B 1, A 2, C PU"),
+    ]
+}
+
+/// What is served of a race and of its horses.
+async fn everything(year: &Year, race: &Race) -> Vec<(String, Value)> {
+    let date = race.date();
+    let mut paths = vec![
+        format!("results/{date}"),
+        format!("racecards/{date}"),
+        race.path("results/revisions"),
+    ];
+    paths.extend([
+        race.path("odds/history"),
+        format!("meetings?from={date}&to={date}"),
+    ]);
+    for horse in ["A", "B", "C", "D"].map(|horse| year.horse_no(horse)) {
+        paths.extend([format!("horses/{horse}"), format!("horses/{horse}/form")]);
+    }
+    let mut served = Vec::new();
+    for path in paths {
+        let answer = year.json(&path).await;
+        served.push((path, answer));
+    }
+    served
+}
+
+#[tokio::test]
+async fn a_feed_that_repeats_itself_changes_nothing() {
+    let year = Year::new();
+    let race = year.race("11-21", "ST", 3);
+    let mut facts = vec![year.registered("A")];
+    facts.extend(whole_race(&race));
+    year.say(facts.clone()).await;
+    let before = everything(&year, &race).await;
+    // Long after NATS has forgotten the ids, in the same order and in the other one.
+    for again in [facts.clone(), facts.iter().rev().cloned().collect()] {
+        let mut last = 0;
+        for fact in again {
+            let subject = outgoing(&fact).subject;
+            last = year
+                .nats()
+                .publish_raw(&subject, fact.to_string().as_bytes())
+                .await;
+        }
+        year.railbird().until_seq(last).await;
+        assert_eq!(everything(&year, &race).await, before);
+    }
+    // The same facts under other ids, as a feeder says them that makes a new id each time: all but the quotes.
+    let renewed = facts
+        .into_iter()
+        .filter(|fact| fact["type"] != "racing.odds.quoted.v1");
+    let renewed = renewed.map(|fact| fact.under("id", &uuid::Uuid::now_v7().to_string()));
+    year.say(renewed).await;
+    let revisions = race.revisions().await;
+    assert_eq!(
+        revisions,
+        ["1 official", "2 official", "1 official stale"],
+        "one that was amended is stale"
+    );
+    let but_revisions = |served: Vec<(String, Value)>| -> Vec<(String, Value)> {
+        served
+            .into_iter()
+            .filter(|(path, _)| !path.contains("/revisions"))
+            .collect()
+    };
+    assert_eq!(
+        but_revisions(everything(&year, &race).await),
+        but_revisions(before)
+    );
+}
+
+/// A made-up race as the Hong Kong files have it, with a dead heat for second.
+fn race_of_a_file(date: &str, number: u16) -> Value {
+    let runner = |placing: u16, horse: u16| {
+        json!({
+            "placing": placing, "horseNo": horse, "horseId": format!("HK_{}_K{horse:03}", &date[..4]), "brandNo": format!("K{horse:03}"),
+            "horseName": format!("MADE UP {horse}"), "jockey": "A Rider", "trainer": "B Trainer",
+            "finishSeconds": 69.0 + f64::from(placing) / 10.0, "winOdds": 3.5,
+        })
+    };
+    json!({
+        "date": date, "racecourse": "ST", "raceNo": number, "distance": null, "raceClass": null, "going": "GOOD",
+        "runners": [runner(1, 1), runner(2, 2), runner(2, 3), runner(4, 4)],
+    })
+}
+
+#[tokio::test]
+async fn importing_twice_changes_nothing_nor_do_files_that_repeat_themselves() {
+    let year = Year::new();
+    let date = year.date("11-21");
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = [race_of_a_file(&date, 1), race_of_a_file(&date, 2)];
+    // A race that stands twice in one file, one that stands in two, and a row that stands twice.
+    let files = [
+        ("a.json", json!([first, second, first]).to_string()),
+        ("b.json", json!([second]).to_string()),
+        ("c.csv", {
+            let row = format!(
+                "PU,5,MADE UP 5(K005),A Rider,B Trainer,---,99,{date},1,1200,GOOD,MADE UP PLATE,Sha Tin\n"
+            );
+            let header = "plc,horseno,horse,jockey,trainer,finishtime,winodds,date,raceno,distance,going,handicap,venue\n";
+            format!("{header}{row}{row}")
+        }),
+    ];
+    for (name, content) in &files {
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    let [folder, url] = [folder.path().display().to_string(), year.nats().url()];
+    let mut served = Vec::new();
+    for published in [", 2 published, ", ", 0 published, "] {
+        let output = railbird(["import", "hkjc-results", &folder, "--nats", &url]).await;
+        assert_eq!(output.code, 0, "{}", output.all);
+        assert!(output.summary.contains(published), "{}", output.all);
+        year.railbird()
+            .until_seq(year.nats().last_seq().await)
+            .await;
+        let horse = format!("horses/HK_{}_K002", &date[..4]);
+        served.push([
+            year.json(&format!("results/{date}")).await,
+            year.json(&format!("results/{date}/1/revisions")).await,
+            year.json(&horse).await,
+            year.json(&format!("{horse}/form")).await,
+        ]);
+    }
+    assert_eq!(served[0], served[1]);
+    let [results, revisions, horse, _] = &served[0];
+    let positions: Vec<_> = results["races"][0]["runners"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["position"])
+        .collect();
+    assert_eq!(positions, [1, 2, 2, 4]);
+    assert_eq!(results["races"][0]["unplaced"].as_array().unwrap().len(), 1);
+    assert_eq!(results["races"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        revisions["revisions"].as_array().unwrap().len(),
+        1,
+        "said once"
+    );
+    assert_eq!([&horse["starts"], &horse["places"]], [&json!(2), &json!(2)]);
+}

@@ -1,0 +1,545 @@
+//! `railbird import rpscrape`: from files of invented racing to the answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+async fn import(nats: &Nats, folder: &Path) -> Output {
+    let folder = folder.display().to_string();
+    railbird(["import", "rpscrape", &folder, "--nats", &nats.url()]).await
+}
+
+fn pick(answer: &Value, fields: &[&str]) -> Value {
+    fields.iter().map(|field| answer[*field].clone()).collect()
+}
+
+fn rows(answer: &Value, list: &str, fields: &[&str]) -> Value {
+    let rows = answer[list].as_array().unwrap().iter();
+    rows.map(|row| pick(row, fields)).collect()
+}
+
+/// What the file in `rpscrape/newest.csv` means, worked out by hand.
+#[tokio::test]
+async fn two_venues_on_a_day_are_served_as_they_were_run() {
+    let nats = Nats::start();
+    let service = Railbird::start(&nats).await;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rpscrape");
+    let output = import(&nats, &folder).await;
+    assert_eq!(output.code, 0, "{}", output.all);
+    assert!(
+        output
+            .summary
+            .starts_with("16 read, 16 published, 0 duplicates, 0 refused, 0 notes"),
+        "{}",
+        output.all
+    );
+    service.until_seq(nats.last_seq().await).await;
+    let get = async |path: &str| service.get(path).await.json();
+
+    let harbour = get("/api/v1/results/2024-05-11?venue=Harbour%20Park").await;
+    assert_eq!(harbour["venue"], "Harbour Park");
+    let [chase, handicap] = &harbour["races"].as_array().unwrap()[..] else {
+        panic!("two races: {harbour}")
+    };
+    let race = ["race_number", "race_name", "distance", "class", "going"];
+    assert_eq!(
+        pick(chase, &race),
+        json!([1, "Anchor Novices Chase", 4124, "Class 3, Grade 2", "Good"])
+    );
+    assert_eq!(
+        pick(handicap, &race),
+        json!([2, "Lantern Handicap", 1609, "Class 4", "Good To Firm"])
+    );
+    assert_eq!(
+        rows(
+            handicap,
+            "runners",
+            &[
+                "position",
+                "horse_no",
+                "horse_name",
+                "jockey",
+                "finish_time",
+                "win_odds",
+                "stakes",
+                "number"
+            ]
+        ),
+        json!([
+            [
+                1,
+                "RP_9000001",
+                "Quiet River",
+                "A Quill",
+                "1:40.15",
+                5.5,
+                5234,
+                3
+            ],
+            [
+                2,
+                "RP_9000002",
+                "Slow Tide",
+                "B Rook",
+                "1:40.27",
+                2.4,
+                2457,
+                1
+            ],
+            [
+                2,
+                "RP_9000003",
+                "L'Étoile Filante",
+                "C Finch",
+                "1:40.27",
+                2.0,
+                2457,
+                2
+            ],
+            [
+                4,
+                "RP_9000004",
+                "Paper Lantern",
+                "D Wren",
+                "2:00.00",
+                34.0,
+                0,
+                4
+            ],
+        ])
+    );
+    let unplaced = ["outcome", "horse_no", "finish_time", "win_odds"];
+    assert_eq!(
+        rows(handicap, "unplaced", &unplaced),
+        json!([["DISQ", "RP_9000005", "1:41.15", 13.0]])
+    );
+    assert_eq!(
+        rows(chase, "unplaced", &unplaced),
+        json!([["FE", "RP_9000007", "", 4.333], ["UR", "RP_9000008", "", 0]])
+    );
+    assert_eq!(chase["runners"][0]["win_odds"], json!(1.615));
+
+    let milltown = get("/api/v1/results/2024-05-11/1?venue=Milltown").await;
+    assert_eq!(
+        pick(&milltown, &["venue", "distance", "class"]),
+        json!(["Milltown", 3319, ""])
+    );
+    assert_eq!(
+        rows(&milltown, "unplaced", &unplaced),
+        json!([["PU", "RP_9000010", "", 2.75]])
+    );
+
+    let cards = get("/api/v1/racecards/2024-05-11?venue=Harbour%20Park").await;
+    let card = &cards["races"][1];
+    assert_eq!(
+        rows(card, "runners", &["number", "draw", "weight", "trainer"]),
+        json!([
+            [3, 7, 131, "T Marlowe"],
+            [1, 2, 133, "S Penhaligon"],
+            [2, 1, 133, "T Marlowe"],
+            [4, 3, 126, "S Penhaligon"],
+            [5, 4, 120, "S Penhaligon"]
+        ])
+    );
+    assert_eq!(card["off_time"], "2024-05-11T13:10:00Z");
+
+    let profile = [
+        "horse_name",
+        "country_of_origin",
+        "sex",
+        "trainer",
+        "owner",
+        "starts",
+        "wins",
+        "places",
+        "total_stakes",
+        "stakes_currency",
+    ];
+    assert_eq!(
+        pick(&get("/api/v1/horses/RP_9000002").await, &profile),
+        json!([
+            "Slow Tide",
+            "GB",
+            "Filly",
+            "S Penhaligon",
+            "Low Water Racing",
+            1,
+            0,
+            1,
+            2457,
+            "GBP"
+        ])
+    );
+    assert_eq!(
+        pick(&get("/api/v1/horses/RP_9000009").await, &profile),
+        json!([
+            "Peat Smoke",
+            "IRE",
+            "Gelding",
+            "P Curragh",
+            "Bog Road Partnership",
+            1,
+            1,
+            0,
+            5900,
+            "EUR"
+        ])
+    );
+    assert_eq!(
+        pick(
+            &get("/api/v1/horses/RP_9000010").await,
+            &["starts", "wins", "total_stakes"]
+        ),
+        json!([1, 0, 0])
+    );
+}
+
+/// A made-up season: what is true of it, and files that say so.
+#[derive(Default)]
+struct Season {
+    races: Vec<Race>,
+    horses: BTreeMap<String, Totals>,
+}
+
+struct Race {
+    date: String,
+    course: &'static str,
+    number: u64,
+    minute: u64,
+    /// As it is written, and in metres.
+    distance: (String, u64),
+    runners: Vec<Runner>,
+}
+
+struct Runner {
+    name: String,
+    /// As it is written, and what it means.
+    place: (String, Value),
+    hundredths: Option<u64>,
+    odds: (String, Value),
+    pence: u64,
+    weight: u64,
+    draw: u64,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Totals {
+    starts: u64,
+    wins: u64,
+    places: u64,
+    stakes: u64,
+}
+
+/// A sequence that looks like chance and is the same every time.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[usize::try_from(self.below(all.len() as u64)).unwrap()]
+    }
+}
+
+impl Season {
+    /// Makes it, with each race in one of two files of different forms: those of a meeting stand in both.
+    fn make(folder: &Path) -> Self {
+        let (mut season, mut chance) = (Self::default(), Chance(11));
+        let (mut newest, mut older) = (NEWEST.to_owned(), OLDER.to_owned());
+        for day in 1..=6 {
+            for course in ["Harbour Park", "Milltown", "Ford"] {
+                let mut minute = 12 * 60 + 5 + chance.below(60);
+                for number in 1..=4 + chance.below(5) {
+                    let race = Race {
+                        date: format!("2023-11-{day:02}"),
+                        course,
+                        number,
+                        minute,
+                        distance: distance(&mut chance),
+                        runners: runners(&mut chance, course, number),
+                    };
+                    match chance.below(2) {
+                        0 => newest += &race.in_the_newest_form(),
+                        _ => older += &race.in_an_older_form(),
+                    }
+                    season.count(&race);
+                    season.races.push(race);
+                    minute += 25 + chance.below(20);
+                }
+            }
+        }
+        std::fs::write(folder.join("newest.csv"), newest).unwrap();
+        std::fs::write(folder.join("older.csv"), older).unwrap();
+        season
+    }
+
+    fn count(&mut self, race: &Race) {
+        for runner in &race.runners {
+            let totals = self.horses.entry(runner.horse_no()).or_default();
+            let place = &runner.place.1;
+            totals.starts += 1;
+            totals.wins += u64::from(*place == json!(1));
+            totals.places += u64::from(*place == json!(2) || *place == json!(3));
+            totals.stakes += runner.stakes();
+        }
+    }
+}
+
+fn distance(chance: &mut Chance) -> (String, u64) {
+    let (miles, furlongs) = (1 + chance.below(3), 1 + chance.below(7));
+    let (half, yards) = (chance.below(2), chance.below(3) * 55);
+    let metres = miles as f64 * 1609.344
+        + (furlongs as f64 + half as f64 / 2.0) * 201.168
+        + yards as f64 * 0.9144;
+    let half = ["", "½"][half as usize];
+    let yards = if yards == 0 {
+        String::new()
+    } else {
+        format!("{yards}y")
+    };
+    (
+        format!("{miles}m{furlongs}{half}f{yards}"),
+        metres.round() as u64,
+    )
+}
+
+/// A field with a dead heat now and then, whose last one may not have finished. Some of its horses run every day.
+fn runners(chance: &mut Chance, course: &str, number: u64) -> Vec<Runner> {
+    let field = 2 + chance.below(9);
+    let dead_heat = (chance.below(6) == 0).then(|| 2 + chance.below(field - 1));
+    let first = chance.below(20);
+    let runner = |at: u64| {
+        let position = if dead_heat == Some(at) { at - 1 } else { at };
+        let finished = at < field || chance.below(3) > 0;
+        let codes = [
+            ("PU", "PU"),
+            ("F", "FE"),
+            ("UR", "UR"),
+            ("BD", "BD"),
+            ("RO", "RO"),
+        ];
+        let (written, meant) = chance.one_of(&codes);
+        let (gain, stake) = (
+            1 + chance.below(40),
+            chance.one_of(&[1, 2, 4, 5, 8, 11, 30]),
+        );
+        let thousandths = ((gain as f64 / stake as f64 + 1.0) * 1000.0).round();
+        let (sign, favourite) = (
+            chance.one_of(&["/", "-"]),
+            chance.one_of(&["", "F", "J", "C"]),
+        );
+        Runner {
+            name: format!("{course} No {} {number}", (first + at) % 20),
+            place: match finished {
+                true => (position.to_string(), json!(position)),
+                false => (written.to_owned(), json!(meant)),
+            },
+            hundredths: finished.then_some(9_000 + number * 700 + at * 37),
+            odds: (
+                format!("{gain}{sign}{stake}{favourite}"),
+                json!(thousandths / 1000.0),
+            ),
+            pence: if finished && position <= 3 {
+                100_000 / position + 50
+            } else {
+                0
+            },
+            weight: 110 + chance.below(60),
+            draw: chance.below(field) + 1,
+        }
+    };
+    (1..=field).map(runner).collect()
+}
+
+impl Runner {
+    fn horse_no(&self) -> String {
+        format!("{}_IRE", self.name.to_uppercase().replace(' ', "-"))
+    }
+
+    fn stakes(&self) -> u64 {
+        (self.pence as f64 / 100.0).round() as u64
+    }
+
+    fn prize(&self) -> String {
+        if self.pence == 0 {
+            String::new()
+        } else {
+            format!("{}.{:02}", self.pence / 100, self.pence % 100)
+        }
+    }
+
+    fn time(&self) -> String {
+        let padded = |h: u64| format!("{}:{:02}.{:02}", h / 6000, h / 100 % 60, h % 100);
+        self.hundredths.map(padded).unwrap_or_default()
+    }
+
+    fn unpadded_time(&self) -> String {
+        let unpadded = |h: u64| format!("{}:{}.{:02}", h / 6000, h / 100 % 60, h % 100);
+        self.hundredths.map_or("-".to_owned(), unpadded)
+    }
+}
+
+const NEWEST: &str = "date,region,course,off,race_name,class,dist,going,num,pos,draw,horse,age,sex,lbs,time,sp,dec,jockey,trainer,prize,owner,comment\n";
+const OLDER: &str = "Date,Course,Off,Name,Class,Dist,Dist_M,Going,Num,Pos,Draw,Horse,SP,Dec,Age,Sex,Wgt,Time,Jockey,Trainer,Prize,Owner,Comment\n";
+
+impl Race {
+    fn in_the_newest_form(&self) -> String {
+        let Self {
+            date,
+            course,
+            number,
+            minute,
+            distance: (dist, _),
+            runners,
+        } = self;
+        let rows = (1..).zip(runners).map(|(line, r)| {
+            format!(
+                "{date},GB,{course},{:02}:{:02},Race {number},Class {number},{dist},Good,{line},{},{},{} (IRE),4,G,{},{},{},9.99,\
+                A Rider,A Trainer,{},An Owner,\"Slow - away\n",
+                minute / 60, minute % 60, r.place.0, r.draw, r.name, r.weight, r.time(), r.odds.0, r.prize()
+            )
+        });
+        rows.collect()
+    }
+
+    fn in_an_older_form(&self) -> String {
+        let Self {
+            date,
+            course,
+            number,
+            minute,
+            distance: (dist, _),
+            runners,
+        } = self;
+        let hour = if *minute >= 13 * 60 {
+            minute / 60 - 12
+        } else {
+            minute / 60
+        };
+        let rows = (1..).zip(runners).map(|(line, r)| {
+            format!(
+                "{date},{course},{hour}:{:02},Race {number},Class {number},{dist},,Good,{line},{},{},{} (IRE),{},9.99,4,G,{}-{},{},\
+                A Rider,A Trainer,{},An Owner,\n",
+                minute % 60, r.place.0, r.draw, r.name, r.odds.0, r.weight / 14, r.weight % 14, r.unpadded_time(), r.prize()
+            )
+        });
+        rows.collect()
+    }
+
+    /// Holds a race against the answers.
+    async fn check(&self, service: &Railbird) {
+        let venue = self.course.replace(' ', "%20");
+        let at = format!("{}/{}?venue={venue}", self.date, self.number);
+        let result = service.get(&format!("/api/v1/results/{at}")).await.json();
+        let name = format!("Race {}", self.number);
+        assert_eq!(
+            pick(&result, &["race_name", "distance"]),
+            json!([name, self.distance.1]),
+            "{at}"
+        );
+        let mut served = BTreeSet::new();
+        for (list, place) in [("runners", "position"), ("unplaced", "outcome")] {
+            for row in result[list].as_array().unwrap() {
+                let row = pick(
+                    row,
+                    &["horse_no", place, "finish_time", "win_odds", "stakes"],
+                );
+                served.insert(row.to_string());
+            }
+        }
+        let expected = self.runners.iter();
+        let expected = expected
+            .map(|r| json!([r.horse_no(), r.place.1, r.time(), r.odds.1, r.stakes()]).to_string());
+        assert_eq!(served, expected.collect(), "{at}");
+        let cards = service
+            .get(&format!("/api/v1/racecards/{}?venue={venue}", self.date))
+            .await
+            .json();
+        let mut cards = cards["races"].as_array().unwrap().iter();
+        let card = cards
+            .find(|card| card["race_number"] == self.number)
+            .unwrap();
+        let expected: Value = self
+            .runners
+            .iter()
+            .map(|r| json!([r.horse_no(), r.weight, r.draw]))
+            .collect();
+        assert_eq!(
+            rows(card, "runners", &["horse_no", "weight", "draw"]),
+            expected,
+            "{at}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_season_in_two_forms_of_file_is_served_as_it_was_made_and_importing_it_again_changes_no_byte()
+ {
+    let folder = tempfile::tempdir().unwrap();
+    let season = Season::make(folder.path());
+    let nats = Nats::start();
+    let service = Railbird::start(&nats).await;
+    let output = import(&nats, folder.path()).await;
+    let events = 2 * season.races.len() + season.horses.len();
+    let summary = |published: usize, duplicates: usize| {
+        format!("{events} read, {published} published, {duplicates} duplicates, 0 refused, 0 notes")
+    };
+    assert!(
+        output.summary.starts_with(&summary(events, 0)),
+        "{}",
+        output.all
+    );
+    let last = nats.last_seq().await;
+    service.until_seq(last).await;
+    for race in &season.races {
+        race.check(&service).await;
+    }
+    for (horse_no, totals) in &season.horses {
+        let profile = service
+            .get(&format!("/api/v1/horses/{horse_no}"))
+            .await
+            .json();
+        assert_eq!(
+            pick(
+                &profile,
+                &[
+                    "starts",
+                    "wins",
+                    "places",
+                    "total_stakes",
+                    "stakes_currency",
+                    "sex",
+                    "owner"
+                ]
+            ),
+            json!([
+                totals.starts,
+                totals.wins,
+                totals.places,
+                totals.stakes,
+                "GBP",
+                "Gelding",
+                "An Owner"
+            ]),
+            "{horse_no}"
+        );
+    }
+    let digest = service.digest();
+    let output = import(&nats, folder.path()).await;
+    assert!(
+        output.summary.starts_with(&summary(0, events)),
+        "{}",
+        output.all
+    );
+    assert_eq!(nats.last_seq().await, last);
+    assert_eq!(service.digest(), digest);
+}
