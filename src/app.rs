@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use events::VenueCode;
 use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -22,6 +23,9 @@ use crate::shutdown::Shutdown;
 use crate::state::{App, Origins};
 use crate::views::Views;
 use crate::ws::{Channel, FanOut};
+
+/// The client library parses what comes on one of them while the other one makes batches of it.
+const READING_THREADS: usize = 2;
 
 /// Operators are few.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
@@ -59,6 +63,38 @@ pub struct Service {
     log: Log,
     shutdown: Shutdown,
     tasks: JoinSet<()>,
+    reading: Reading,
+}
+
+/// Where the log is read and folded: on threads of its own. Those that serve look for requests between two tasks, and a log that
+/// says much would make these long.
+#[derive(Debug)]
+struct Reading(Option<Runtime>);
+
+impl Reading {
+    fn start() -> std::io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(READING_THREADS)
+            .thread_name("log")
+            .enable_all()
+            .build()?;
+        Ok(Self(Some(runtime)))
+    }
+
+    fn handle(&self) -> &Handle {
+        self.0
+            .as_ref()
+            .expect("it lives until it is dropped")
+            .handle()
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Service {
@@ -73,7 +109,10 @@ impl Service {
         let views = Arc::new(tokio::task::spawn_blocking(move || Views::open(&data)).await??);
         let http = bind(config.http).await?;
         let admin = bind(config.admin).await?;
-        let log = Log::connect_in_background(&config.nats, "railbird").await?;
+        let reading = Reading::start()?;
+        let nats = config.nats.clone();
+        let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
+        let log = reading.handle().spawn(connecting).await??;
         let feed = Feed::default();
         let (announcer, announcing) = Announcer::new(log.clone());
         let (projector, handle) =
@@ -102,9 +141,10 @@ impl Service {
             ws_origins: config.ws_origins,
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(projector.run());
-        tasks.spawn(announcing);
-        tasks.spawn(accounts::follow(log.clone(), Arc::clone(&app.keys), ledger));
+        tasks.spawn_on(projector.run(), reading.handle());
+        tasks.spawn_on(announcing, reading.handle());
+        let keys = accounts::follow(log.clone(), Arc::clone(&app.keys), ledger);
+        tasks.spawn_on(keys, reading.handle());
         Ok(Self {
             app,
             http,
@@ -113,6 +153,7 @@ impl Service {
             log,
             shutdown,
             tasks,
+            reading,
         })
     }
 
@@ -154,6 +195,7 @@ impl Service {
             log: _,
             shutdown,
             mut tasks,
+            reading: _reading,
         } = self;
         let clients = http::server::serve(
             http,
