@@ -117,10 +117,10 @@ def run_json(command):
 JETSTREAM = 'jetstream { sync_interval: "2m" }'
 
 
-def start_nats(bench, server, name="nats", options=JETSTREAM):
-    """A server of its own. Returns the process, and its addresses by protocol."""
+def start_nats(bench, server, name="nats", options=JETSTREAM, port=-1):
+    """A server of its own, with the log that one of that name left. Returns the process, and its addresses by protocol."""
     config = bench.folder / f"{name}.conf"
-    config.write_text(f'listen: "127.0.0.1:-1"\nmax_payload: 1MB\n{options}\n')
+    config.write_text(f'listen: "127.0.0.1:{port}"\nmax_payload: 1MB\n{options}\n')
     ports = bench.folder / f"{name}-ports"
     ports.mkdir(exist_ok=True)
     nats = bench.start(name, [server, "-c", config, "-sd", bench.folder / f"{name}-log", "--ports_file_dir", ports])
@@ -147,6 +147,12 @@ def get(port, path, headers=None):
         return response.status, response.getheaders(), response.read()
     finally:
         connection.close()
+
+
+def metric(admin, name):
+    """0 while there is none."""
+    found = re.search(rf"^{name} (\S+)$", get(admin, "/metrics")[2].decode(), re.MULTILINE)
+    return float(found.group(1)) if found else 0.0
 
 
 def start_railbird(bench, railbird, url, data, options=()):

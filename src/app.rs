@@ -3,21 +3,20 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use anyhow::Context;
 use events::VenueCode;
 use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
+use crate::accounts::{self, Ledger};
 use crate::announcer::Announcer;
 use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::http;
-use crate::keys::KeyRing;
-use crate::log::{ACCOUNTS, Log, Place, ReadError};
+use crate::log::Log;
 use crate::metrics::{self, LiveMetrics};
 use crate::projector::Projector;
 use crate::shutdown::Shutdown;
@@ -25,8 +24,8 @@ use crate::state::{App, Origins};
 use crate::views::Views;
 use crate::ws::{Channel, FanOut};
 
-/// How long to wait before the log is asked for the keys again.
-const KEYS_RETRY: Duration = Duration::from_millis(500);
+/// The client library parses what comes on one of them while the other one makes batches of it.
+const READING_THREADS: usize = 2;
 
 /// Operators are few.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
@@ -64,6 +63,38 @@ pub struct Service {
     log: Log,
     shutdown: Shutdown,
     tasks: JoinSet<()>,
+    reading: Reading,
+}
+
+/// Where the log is read and folded: on threads of its own. Those that serve look for requests between two tasks, and a log that
+/// says much would make these long.
+#[derive(Debug)]
+struct Reading(Option<Runtime>);
+
+impl Reading {
+    fn start() -> std::io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(READING_THREADS)
+            .thread_name("log")
+            .enable_all()
+            .build()?;
+        Ok(Self(Some(runtime)))
+    }
+
+    fn handle(&self) -> &Handle {
+        self.0
+            .as_ref()
+            .expect("it lives until it is dropped")
+            .handle()
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Service {
@@ -78,7 +109,10 @@ impl Service {
         let views = Arc::new(tokio::task::spawn_blocking(move || Views::open(&data)).await??);
         let http = bind(config.http).await?;
         let admin = bind(config.admin).await?;
-        let log = Log::connect_in_background(&config.nats, "railbird").await?;
+        let reading = Reading::start()?;
+        let nats = config.nats.clone();
+        let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
+        let log = reading.handle().spawn(connecting).await??;
         let feed = Feed::default();
         let (announcer, announcing) = Announcer::new(log.clone());
         let (projector, handle) =
@@ -87,16 +121,16 @@ impl Service {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
             keys: Arc::default(),
-            keys_read: Arc::default(),
             projector: handle.status.clone(),
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
         let fan_out = FanOut::start(&channel, config.connections_max, config.connections_per_key)?;
+        let (ledger, known) = watch::channel(Ledger::default());
         let app = Arc::new(App {
             views,
             keys: channel.keys,
-            keys_read: channel.keys_read,
+            ledger: known,
             projector: handle,
             connection: log.connection(),
             clock,
@@ -107,13 +141,10 @@ impl Service {
             ws_origins: config.ws_origins,
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(projector.run());
-        tasks.spawn(announcing);
-        tasks.spawn(follow_keys(
-            log.clone(),
-            Arc::clone(&app.keys),
-            Arc::clone(&app.keys_read),
-        ));
+        tasks.spawn_on(projector.run(), reading.handle());
+        tasks.spawn_on(announcing, reading.handle());
+        let keys = accounts::follow(log.clone(), Arc::clone(&app.keys), ledger);
+        tasks.spawn_on(keys, reading.handle());
         Ok(Self {
             app,
             http,
@@ -122,6 +153,7 @@ impl Service {
             log,
             shutdown,
             tasks,
+            reading,
         })
     }
 
@@ -163,6 +195,7 @@ impl Service {
             log: _,
             shutdown,
             mut tasks,
+            reading: _reading,
         } = self;
         let clients = http::server::serve(
             http,
@@ -191,49 +224,4 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .with_context(|| format!("{address} cannot be listened on"))
-}
-
-/// Reads the keys from the log, from the first event on, and follows them.
-async fn follow_keys(log: Log, keys: Arc<KeyRing>, read: Arc<AtomicBool>) {
-    loop {
-        let state = match log.ensure(ACCOUNTS).await {
-            Ok(state) => state,
-            Err(error) => {
-                tracing::debug!(%error, "waiting for the keys");
-                sleep(KEYS_RETRY).await;
-                continue;
-            }
-        };
-        if state.last_seq == 0 {
-            read.store(true, Ordering::Release);
-        }
-        let mut reader = log.reader(
-            ACCOUNTS,
-            Place {
-                log: state.identity,
-                seq: 0,
-                recorded_at: None,
-            },
-        );
-        loop {
-            match reader.next().await {
-                Ok(batch) => {
-                    for message in &batch.messages {
-                        if let Err(error) = keys.apply(&message.payload) {
-                            tracing::warn!(seq = message.seq, %error, "an account event was skipped");
-                        }
-                    }
-                    if batch.pending == 0 {
-                        read.store(true, Ordering::Release);
-                    }
-                }
-                Err(ReadError::AnotherLog(reason)) => {
-                    tracing::warn!(reason, "the stream of keys is another one; it is read anew");
-                    read.store(false, Ordering::Release);
-                    keys.clear();
-                    break;
-                }
-            }
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Railbird, an event-sourced horse racing data service: adapters between the world and the pure crates
 //! [`events`] and [`projections`].
 
+pub mod accounts;
 pub mod announcer;
 pub mod app;
 pub mod asyncapi;
@@ -9,7 +10,6 @@ pub mod clock;
 pub mod feed;
 pub mod http;
 pub mod import;
-pub mod keys;
 pub mod log;
 pub mod metrics;
 pub mod projector;

@@ -80,6 +80,14 @@ fn describe() {
     );
     describe_gauge!("railbird_store_bytes", "Size of the store on disk.");
     describe_gauge!("railbird_keys", "Valid API keys.");
+    describe_counter!(
+        "railbird_unauthorized_total",
+        "Requests without a valid key, by reason."
+    );
+    describe_counter!(
+        "railbird_account_events_skipped_total",
+        "Events about keys and subscriptions that this version does not understand."
+    );
 }
 
 /// Counts what became of a batch.
@@ -117,6 +125,11 @@ pub fn sizes(store_bytes: u64, keys: usize) {
     gauge!("railbird_keys").set(keys as f64);
 }
 
+/// Counts an event of the stream of accounts that is not understood.
+pub fn account_event_skipped() {
+    counter!("railbird_account_events_skipped_total").increment(1);
+}
+
 /// The metrics of the hot paths, looked up once.
 #[derive(Debug)]
 pub struct HttpMetrics {
@@ -125,12 +138,20 @@ pub struct HttpMetrics {
     pub connections: Gauge,
     /// Connections closed at once.
     pub refused: Counter,
+    /// Requests without a key.
+    pub key_missing: Counter,
+    /// Requests with what is no key.
+    pub key_malformed: Counter,
+    /// Requests with a key that was never issued, or is no longer valid.
+    pub key_not_valid: Counter,
 }
 
 impl Default for HttpMetrics {
     fn default() -> Self {
         let class =
             |class: &'static str| counter!("railbird_http_requests_total", "class" => class);
+        let unauthorized =
+            |reason: &'static str| counter!("railbird_unauthorized_total", "reason" => reason);
         Self {
             answers: [
                 class("1xx"),
@@ -141,6 +162,9 @@ impl Default for HttpMetrics {
             ],
             connections: gauge!("railbird_http_connections"),
             refused: counter!("railbird_http_connections_refused_total"),
+            key_missing: unauthorized("missing"),
+            key_malformed: unauthorized("malformed"),
+            key_not_valid: unauthorized("not_valid"),
         }
     }
 }

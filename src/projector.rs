@@ -27,6 +27,9 @@ const STALLED_AFTER: Duration = Duration::from_secs(10);
 /// How long to wait before the log, or the disk, is asked again.
 const RETRY: Duration = Duration::from_millis(500);
 
+/// Long enough for a thread to wake up on a busy machine. Only a log that touches much in little time is slowed by it.
+const REST: Duration = Duration::from_millis(1);
+
 /// What was told before is told again from the log, but clients do not wait longer for it than this.
 const RECALL_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -314,7 +317,7 @@ impl Projector {
                 }
             }
         });
-        let projection = Projection::new(store, state.identity.clone());
+        let projection = Projection::new(store, state.identity.clone()).with_rest(rest);
         Ok(Following {
             projection,
             batches: Batches { receiver, task },
@@ -430,6 +433,11 @@ async fn step(
         Ok((projection, step))
     })
     .await
+}
+
+/// Between two commits: requests that wait for the store get it, which they do not where the next commit is quicker.
+fn rest() {
+    std::thread::sleep(REST);
 }
 
 /// Works with the store on a blocking thread. sled may panic on a damaged store: that is a damaged store, too.

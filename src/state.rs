@@ -1,14 +1,13 @@
 //! [`App`]: what every request may look at.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use events::VenueCode;
 use tokio::sync::watch;
 
+use crate::accounts::{KeyRing, Ledger};
 use crate::clock::Clock;
 use crate::feed::Feed;
-use crate::keys::KeyRing;
 use crate::log::Connection;
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
@@ -20,10 +19,10 @@ use crate::ws::FanOut;
 pub struct App {
     /// The views.
     pub views: Arc<Views>,
-    /// The keys.
+    /// The keys that are valid.
     pub keys: Arc<KeyRing>,
-    /// It is known which keys are valid.
-    pub keys_read: Arc<AtomicBool>,
+    /// All that is known of keys, subscriptions and mails.
+    pub ledger: watch::Receiver<Ledger>,
     /// Where the projector stands.
     pub projector: ProjectorHandle,
     /// Whether the log is there.
@@ -71,11 +70,5 @@ impl App {
             .iter()
             .position(|venue| venue.as_str() == code)
             .unwrap_or(order.len())
-    }
-
-    /// Whether it is known which keys are valid.
-    #[must_use]
-    pub fn keys_loaded(&self) -> bool {
-        self.keys_read.load(Ordering::Acquire)
     }
 }

@@ -402,80 +402,28 @@ async fn forge(nats: &Nats, store: &Path) {
 #[tokio::test]
 async fn dev_starts_everything_says_three_lines_to_copy_and_leaves_nothing_running() {
     let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().display().to_string();
-    let args = [
-        "dev",
-        "--data",
-        &data,
-        "--http",
-        "127.0.0.1:0",
-        "--admin",
-        "127.0.0.1:0",
-        "--nats-port",
-        "0",
-    ];
     let mut keys = Vec::new();
     for _ in 0..2 {
-        let mut child = command()
-            .args(args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap())
-            .lines()
-            .map(Result::unwrap);
-        let said: Vec<String> = lines
-            .by_ref()
-            .take_while(|line| !line.starts_with("ws://"))
-            .collect();
-        let curl = said.iter().find(|line| line.starts_with("curl ")).unwrap();
-        let (key, url) = curl
-            .strip_prefix("curl -H 'X-API-Key: ")
-            .unwrap()
-            .split_once("' http://")
-            .unwrap();
-        let (address, path) = url.split_once('/').unwrap();
-        let reply = request(
-            address.parse().unwrap(),
-            "GET",
-            &format!("/{path}"),
-            &[("x-api-key", key)],
-        )
-        .await;
-        assert_eq!(
-            (reply.status, reply.json()["venue"].as_str()),
-            (200, Some("Railbird Park")),
-            "{}",
-            reply.text()
-        );
-        assert_eq!(
-            std::fs::read_to_string(folder.path().join("dev.key"))
-                .unwrap()
-                .trim(),
-            key
-        );
-        assert!(
-            said.iter().any(|line| line.starts_with("NATS "))
-                && said.iter().any(|line| line == &format!("API key  {key}"))
-        );
-        keys.push(key.to_owned());
+        let dev = Dev::start(folder.path(), &[]);
+        let card = dev.get("/api/v1/racecards/today").await;
+        assert_eq!(card["venue"], "Railbird Park");
+        let key = std::fs::read_to_string(folder.path().join("dev.key")).unwrap();
+        assert_eq!(key.trim(), dev.key);
+        let said = |start: &str| dev.said.iter().any(|line| line.starts_with(start));
+        assert!(said("HTTP ") && said("NATS ") && said(&format!("API key  {}", dev.key)));
+        keys.push(dev.key.clone());
 
-        let mut socket = Socket::open(address.parse().unwrap(), key).await;
+        let mut socket = Socket::open(dev.http, &dev.key).await;
         socket.until("snapshot_complete").await;
-        assert_eq!(
-            socket.next().await.unwrap()["event"],
-            "odds_update",
-            "the odds move"
-        );
+        // The odds move.
+        socket.until("odds_update").await;
 
         let nats: u32 = std::fs::read_to_string(folder.path().join("nats/nats-server.pid"))
             .unwrap()
             .trim()
             .parse()
             .unwrap();
-        interrupt(child.id());
-        assert!(child.wait().unwrap().success());
+        dev.interrupt();
         assert!(
             !PathBuf::from(format!("/proc/{nats}")).exists(),
             "its nats-server has ended, too"
@@ -604,11 +552,6 @@ async fn a_service_that_is_told_to_terminate_ends_in_order_and_logs_no_secret() 
         let found = said.iter().find(|line| line.contains(secret));
         assert!(found.is_none(), "a secret is in the log: {found:?}");
     }
-}
-
-/// What Ctrl-C sends.
-fn interrupt(process: u32) {
-    signal(process, "-INT");
 }
 
 fn signal(process: u32, signal: &str) {

@@ -249,7 +249,7 @@ async fn without_a_valid_key_every_path_says_the_same_401() {
     let (_nats, railbird) = meeting().await;
     let (head, tail) = railbird.key.split_at(railbird.key.len() - 1);
     let typo = format!("{head}{}", if tail == "0" { '1' } else { '0' });
-    let never_issued = railbird::keys::ApiKey::generate("test").unwrap();
+    let never_issued = railbird::accounts::ApiKey::generate("test").unwrap();
     for path in [
         "/api/v1/horses/H1",
         "/api/v1/horses/!!",

@@ -65,7 +65,7 @@ async fn a_service_is_up_and_says_so_while_nats_is_away() {
         (reply.status, reply.json()["reason"].as_str()),
         (503, Some("the log cannot be reached"))
     );
-    railbird.key = railbird::keys::ApiKey::generate("test")
+    railbird.key = railbird::accounts::ApiKey::generate("test")
         .unwrap()
         .reveal()
         .to_owned();

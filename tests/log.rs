@@ -1,9 +1,10 @@
 //! The log: appended once, read once and in order, through restarts of the server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use railbird::log::{Log, LogError, LogMessage, Place, RACING, Reader};
+use futures::future::join_all;
+use railbird::log::{ACCOUNTS, Log, LogError, LogMessage, Outgoing, Place, RACING, Reader};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -108,39 +109,107 @@ async fn messages_come_once_and_in_order_through_restarts() {
 }
 
 #[tokio::test]
-async fn an_appender_loses_nothing_when_the_server_is_killed_on_the_way() {
+async fn an_appender_loses_nothing_and_keeps_the_order_of_a_race_when_the_server_is_killed_on_the_way()
+ {
+    const RACES: u16 = 2;
     let mut nats = Nats::start();
     let log = nats.log().await;
     let mut appender = log.appender(64);
-    for n in 0..600_u64 {
-        if n == 200 || n == 400 {
-            nats.kill();
-            nats.start_again();
+    let appending = tokio::spawn(async move {
+        for n in 0..4_000_u16 {
+            let quote = odds("ST", 1 + n % RACES, &second(n.into()), &[2.0]);
+            appender.append(outgoing(&quote)).await.unwrap();
         }
-        appender
-            .append(outgoing(&odds("ST", 1, &second(n), &[2.0])))
-            .await
-            .unwrap();
+        appender.finish().await.unwrap()
+    });
+    for killed_at in [500, 1_000, 1_500, 2_000, 2_500, 3_000] {
+        nats.until_logged(killed_at).await;
+        nats.kill();
+        nats.start_again();
     }
-    let appended = appender.finish().await.unwrap();
+    let appended = appending.await.unwrap();
     let places: BTreeSet<u64> = appended.iter().map(|a| a.seq).collect();
     assert_eq!(
         (appended.len(), places.len()),
-        (600, 600),
+        (4_000, 4_000),
         "each was acknowledged at a place of its own"
     );
-    let last = log.state(RACING).await.unwrap().last_seq;
-    let mut ids = BTreeSet::new();
-    let mut reader = reader(&log, 0).await;
-    for message in read_until(&mut reader, 0, last).await {
+    let (mut ids, mut times) = (BTreeSet::new(), BTreeMap::<_, Vec<_>>::new());
+    for message in nats.messages().await {
         let event: serde_json::Value = serde_json::from_slice(&message.payload).unwrap();
-        ids.insert(event["id"].as_str().unwrap().to_owned());
+        // One whose acknowledgement was lost may stand in the log twice.
+        if ids.insert(event["id"].as_str().unwrap().to_owned()) {
+            let times = times.entry(message.subject().to_owned()).or_default();
+            times.push(event["time"].as_str().unwrap().to_owned());
+        }
     }
-    assert_eq!(
-        ids.len(),
-        600,
-        "each stands in the log; one whose acknowledgement was lost may stand there twice"
+    assert_eq!(ids.len(), 4_000);
+    assert_eq!(times.len(), usize::from(RACES));
+    for (subject, times) in times {
+        assert!(times.is_sorted(), "{subject}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_appender_keeps_the_order_while_the_server_is_killed_again_and_again() {
+    let mut nats = Nats::start();
+    let log = nats.log().await;
+    let (end, mut ended) = tokio::sync::oneshot::channel();
+    let appending = tokio::spawn({
+        let log = log.clone();
+        async move {
+            let mut appender = log.appender(64);
+            let mut said = 0;
+            // Few at a time, so that there is room for more while the connection breaks.
+            while ended.try_recv().is_err() {
+                for _ in 0..10 {
+                    let event = outgoing(&odds("ST", 1, &second(said), &[2.0]));
+                    appender.append(event).await.unwrap();
+                    said += 1;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            appender.finish().await.unwrap();
+            said
+        }
+    });
+    for _ in 0..10 {
+        let seen = nats.last_seq().await;
+        eventually("more is said", || async {
+            log.state(RACING)
+                .await
+                .is_ok_and(|s| s.last_seq >= seen + 50)
+        })
+        .await;
+        nats.kill();
+        nats.start_again();
+    }
+    end.send(()).unwrap();
+    let said = appending.await.unwrap();
+    let last = nats.last_seq().await;
+    let mut reader = reader(&log, 0).await;
+    let times = read_until(&mut reader, 0, last).await;
+    let times = times.iter().map(|message| {
+        let event: serde_json::Value = serde_json::from_slice(&message.payload).unwrap();
+        event["time"].as_str().unwrap().to_owned()
+    });
+    assert!(
+        times.eq((0..said).map(second)),
+        "each once, in the order in which it was said"
     );
+}
+
+#[tokio::test]
+async fn an_appender_may_be_given_up_while_it_connects() {
+    let nats = Nats::start();
+    let log = nats.log().await;
+    let mut appender = log.appender(8);
+    let mut appending = Box::pin(appender.append(outgoing(&registered("H1", "HORSE 1"))));
+    assert!(futures::poll!(&mut appending).is_pending());
+    drop(appending);
+    let event = outgoing(&registered("H2", "HORSE 2"));
+    appender.append(event).await.unwrap();
+    assert_eq!(appender.finish().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -154,9 +223,7 @@ async fn users_may_do_what_their_part_is() {
         feeder.last_id(RACING, "racing.horse.H1").await.unwrap(),
         Some(event.id.clone())
     );
-    let mut key = railbird::keys::ApiKey::generate("test")
-        .unwrap()
-        .issued("default", jiff::Timestamp::now().into());
+    let mut key = issued(&railbird::accounts::ApiKey::generate("test").unwrap());
     assert!(
         feeder.append(key.clone()).await.is_err(),
         "a feeder issues no keys"
@@ -165,14 +232,18 @@ async fn users_may_do_what_their_part_is() {
     let service = Log::connect(&nats.url_of("railbird"), "test")
         .await
         .unwrap();
-    service.ensure(railbird::log::ACCOUNTS).await.unwrap();
+    service.ensure(ACCOUNTS).await.unwrap();
     key.id = uuid::Uuid::now_v7().to_string();
     service.append(key).await.unwrap();
-    let refused = service.append(event).await;
-    assert!(
-        matches!(refused, Err(LogError::Denied { .. })),
-        "the service makes up no facts: {refused:?}"
-    );
+    for window in [1, 8] {
+        let mut appender = service.appender(window);
+        appender.append(event.clone()).await.unwrap();
+        let refused = appender.finish().await;
+        assert!(
+            matches!(refused, Err(LogError::Denied { .. })),
+            "the service makes up no facts: {refused:?}"
+        );
+    }
     assert_eq!(service.syncs_always().await, Some(true));
     let mut reader = reader(&service, 0).await;
     read_until(&mut reader, 0, 1).await;
@@ -266,4 +337,113 @@ async fn what_is_no_event_is_kept_with_its_reason_and_stops_nothing() {
         seq,
         "the fact behind them went in"
     );
+}
+
+#[tokio::test]
+async fn a_feeder_learns_which_ids_stand_on_a_subject_page_by_page_and_no_others() {
+    let nats = Nats::start();
+    let races = (0..2_500).map(|n| odds("ST", 1 + (n % 2) as u16, &second(n), &[2.0]));
+    let events: Vec<_> = races.collect();
+    nats.publish(events.clone()).await;
+    nats.publish_raw(&format!("racing.odds.{DAY}.ST.1"), b"no event")
+        .await;
+    let feeder = Log::connect(&nats.url_of("feeder"), "test").await.unwrap();
+    let nothing = feeder.ids(RACING, "racing.horse.H1", 10).await.unwrap();
+    assert!(nothing.is_empty(), "{nothing:?}");
+    for race in [1, 2] {
+        let subject = format!("racing.odds.{DAY}.ST.{race}");
+        let of_race = events.iter().filter(|e| e["data"]["race_number"] == race);
+        let expected: Vec<uuid::Uuid> = of_race
+            .map(|event| event["id"].as_str().unwrap().parse().unwrap())
+            .collect();
+        let ids = feeder.ids(RACING, &subject, 1_251).await.unwrap();
+        assert_eq!(ids[..expected.len()], expected);
+        let too_many = feeder.ids(RACING, &subject, 1_249).await;
+        assert!(
+            matches!(too_many, Err(LogError::TooMany { .. })),
+            "{too_many:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn of_several_who_write_behind_the_same_place_one_succeeds() {
+    let nats = Nats::start();
+    nats.log().await.ensure(ACCOUNTS).await.unwrap();
+    let subject = "accounts.mail.mail-1";
+    let says = |payload: &str| Outgoing {
+        subject: subject.to_owned(),
+        id: uuid::Uuid::now_v7().to_string(),
+        payload: payload.into(),
+    };
+    let mut last_seq = 0;
+    for round in 0..20 {
+        let racers = (0..8).map(|n| {
+            let (url, claim) = (nats.url_of("railbird"), says(&format!("{round} of {n}")));
+            async move {
+                let log = Log::connect(&url, "test").await.unwrap();
+                log.append_behind(ACCOUNTS, claim, last_seq).await
+            }
+        });
+        let mut won = Vec::new();
+        for outcome in join_all(racers).await {
+            match outcome {
+                Ok(appended) => won.push(appended.seq),
+                Err(LogError::Conflict) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(won.len(), 1, "in round {round}");
+        last_seq = won[0];
+    }
+    assert_eq!(last_seq, 20);
+    // What is said on other subjects is in nobody's way.
+    let log = nats.log().await;
+    let other = Outgoing {
+        subject: "accounts.mail.mail-2".to_owned(),
+        ..says("another")
+    };
+    log.append_behind(ACCOUNTS, other, 0).await.unwrap();
+    let next = says("next");
+    log.append_behind(ACCOUNTS, next, last_seq).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_message_whose_acknowledgement_was_lost_is_not_refused_behind_itself() {
+    let nats = Nats::start();
+    let client = async_nats::connect(nats.url()).await.unwrap();
+    let forgetful = async_nats::jetstream::stream::Config {
+        name: ACCOUNTS.name.to_owned(),
+        subjects: vec!["accounts.>".to_owned()],
+        allow_direct: true,
+        duplicate_window: Duration::from_millis(100),
+        ..Default::default()
+    };
+    let jetstream = async_nats::jetstream::new(client);
+    jetstream.create_stream(forgetful).await.unwrap();
+
+    let log = nats.log().await;
+    let claim = |subject: &str| Outgoing {
+        subject: subject.to_owned(),
+        id: subject.to_owned(),
+        payload: b"mine".to_vec(),
+    };
+    let (mine, witness) = (claim("accounts.mail.mail-1"), claim("accounts.mail.mail-2"));
+    let first = log.append_behind(ACCOUNTS, mine.clone(), 0).await.unwrap();
+    assert!(!first.duplicate);
+    log.append(witness.clone()).await.unwrap();
+    eventually("the server has forgotten which ids it has seen", || async {
+        !log.append(witness.clone()).await.unwrap().duplicate
+    })
+    .await;
+    let again = log.append_behind(ACCOUNTS, mine.clone(), 0).await.unwrap();
+    assert_eq!((again.seq, again.duplicate), (first.seq, true));
+    // Behind it, somebody else has gone on.
+    let mut theirs = mine.clone();
+    theirs.id = "theirs".to_owned();
+    log.append_behind(ACCOUNTS, theirs, first.seq)
+        .await
+        .unwrap();
+    let late = log.append_behind(ACCOUNTS, mine, 0).await;
+    assert!(matches!(late, Err(LogError::Conflict)), "{late:?}");
 }

@@ -197,34 +197,14 @@ async fn a_whole_season_is_served_as_it_was_run_and_importing_it_again_changes_n
 
 /// Appends every message of the log to it once more.
 async fn double(nats: &Nats) -> u64 {
-    let log = nats.log().await;
-    let state = log.state(railbird::log::RACING).await.unwrap();
-    let mut reader = log.reader(
-        railbird::log::RACING,
-        railbird::log::Place {
-            log: state.identity,
-            seq: 0,
-            recorded_at: None,
-        },
-    );
-    let (mut appender, mut read) = (log.appender(256), 0);
-    while read < state.last_seq {
-        for message in reader
-            .next()
-            .await
-            .unwrap()
-            .messages
-            .iter()
-            .take_while(|m| m.seq <= state.last_seq)
-        {
-            let again = railbird::log::Outgoing {
-                subject: message.subject().to_owned(),
-                id: uuid::Uuid::now_v7().to_string(),
-                payload: message.payload.to_vec(),
-            };
-            appender.append(again).await.unwrap();
-            read = message.seq;
-        }
+    let mut appender = nats.log().await.appender(256);
+    for message in nats.messages().await {
+        let again = railbird::log::Outgoing {
+            subject: message.subject().to_owned(),
+            id: uuid::Uuid::now_v7().to_string(),
+            payload: message.payload.to_vec(),
+        };
+        appender.append(again).await.unwrap();
     }
     appender.finish().await.unwrap().last().unwrap().seq
 }

@@ -3,12 +3,10 @@
 
 mod client;
 mod frame;
-mod histogram;
 mod load;
 mod nats;
 mod publisher;
 mod tally;
-mod usage;
 
 use std::process;
 use std::time::{Duration, Instant};
@@ -19,10 +17,14 @@ use serde_json::{Map, Value, json};
 use client::Server;
 use load::Load;
 
+use crate::usage;
+
 /// Messages go round these races, of which a client may follow one.
 const RACES: usize = 10;
 /// How long messages flow before anything is measured.
 const WARM_UP: Duration = Duration::from_secs(2);
+/// The threads of railbird that hand frames to clients, and nothing else.
+const FAN_OUT: &str = "fan-out-";
 
 /// What a client asks for.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +86,7 @@ struct Mark {
     at: Instant,
     deliveries: u64,
     cpu_seconds: Vec<f64>,
+    fan_out_cpu_seconds: f64,
     own_cpu_seconds: f64,
     machine_cpu_seconds: f64,
 }
@@ -159,6 +162,7 @@ impl Fanout {
                 .iter()
                 .map(cpu_seconds)
                 .collect::<Result<_, _>>()?,
+            fan_out_cpu_seconds: usage::thread_cpu_seconds(self.process[0].1, FAN_OUT)?,
             own_cpu_seconds: usage::cpu_seconds(process::id())?,
             machine_cpu_seconds: usage::machine_cpu_seconds()?,
         })
@@ -172,15 +176,16 @@ impl Fanout {
         let mut others_cpu = now.machine_cpu_seconds - begun.machine_cpu_seconds - load_cpu;
         let mut figures = Map::new();
         let used = now.cpu_seconds.iter().zip(&begun.cpu_seconds);
-        for ((name, _), (now, begun)) in self.process.iter().zip(used) {
-            let cpu_s_per_million = (now - begun) / deliveries * 1e6;
-            figures.insert(
-                format!("{name}_cpu_s_per_million"),
-                json!(cpu_s_per_million),
-            );
+        let per_million = |now: f64, begun: f64| json!((now - begun) / deliveries * 1e6);
+        for ((name, _), (&now, &begun)) in self.process.iter().zip(used) {
+            figures.insert(format!("{name}_cpu_s_per_million"), per_million(now, begun));
             others_cpu -= now - begun;
         }
         figures.extend([
+            (
+                "fan_out_threads".to_owned(),
+                per_million(now.fan_out_cpu_seconds, begun.fan_out_cpu_seconds),
+            ),
             (
                 "deliveries_per_second".to_owned(),
                 json!(deliveries / seconds),

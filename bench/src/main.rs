@@ -1,8 +1,13 @@
-//! Load for `bench/run`, and the peer that a fold is held against: the bare pull of the same log.
+//! Load for `bench/run`, and the peers that railbird is held against: the bare pull of a log, and the bare publish into it.
 
+mod asking;
 mod fanout;
+mod feed;
+mod garbage;
+mod histogram;
 mod pain;
 mod season;
+mod usage;
 #[path = "../../tests/witness/mod.rs"]
 mod witness;
 
@@ -54,6 +59,44 @@ enum Command {
         #[arg(long)]
         data: PathBuf,
     },
+    /// Write quotes as a file, a line each.
+    Quotes {
+        /// How many.
+        #[arg(long)]
+        count: u64,
+        /// Where to.
+        #[arg(long)]
+        file: PathBuf,
+    },
+    /// Publish the lines of a file with the client library alone.
+    Raw {
+        /// What `quotes` wrote.
+        #[arg(long)]
+        file: PathBuf,
+        /// Messages under way at a time.
+        #[arg(long)]
+        window: usize,
+    },
+    /// Count what of a file stands in the log.
+    Distinct {
+        /// What `quotes` wrote.
+        #[arg(long)]
+        file: PathBuf,
+    },
+    /// Publish garbage at full speed.
+    Garbage {
+        /// Bytes of noise in each message.
+        #[arg(long)]
+        bytes: usize,
+        /// For so long at most.
+        #[arg(long, default_value_t = 3600.0)]
+        seconds: f64,
+        /// So many at most.
+        #[arg(long, default_value_t = u64::MAX)]
+        count: u64,
+    },
+    /// Ask for answers over HTTP at a fixed rate.
+    Asking(asking::Asking),
     /// Publish to many WebSocket clients, and measure what the server does for them.
     Fanout(fanout::Fanout),
     /// Cut off clients, let some be slow, restart what they hang on, and judge what each of them heard.
@@ -70,6 +113,17 @@ async fn main() -> anyhow::Result<()> {
         Command::Season { events } => publish(&connect.await?, season::season(events)).await?,
         Command::Pull => pull(&connect.await?).await?,
         Command::Stages { data } => stages(&connect.await?, &data).await?,
+        Command::Quotes { count, file } => feed::write(&file, count)?,
+        Command::Raw { file, window } => {
+            feed::raw(&connect.await?, &cli.nats, &file, window).await?
+        }
+        Command::Distinct { file } => feed::distinct(&connect.await?, &file).await?,
+        Command::Garbage {
+            bytes,
+            seconds,
+            count,
+        } => garbage::publish(&cli.nats, bytes, seconds, count).await?,
+        Command::Asking(asking) => asking.run().await?,
         Command::Fanout(fanout) => fanout.run(&cli.nats)?,
         Command::Pain(pain) => pain::run(&pain).await?,
     };

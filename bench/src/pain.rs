@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use railbird::keys::ApiKey;
-use railbird::log::{ACCOUNTS, Log, RACING};
+use events::Text;
+use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
+use railbird::log::{ACCOUNTS, Log, Outgoing, RACING};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -127,8 +128,9 @@ impl Scene {
         log.ensure(RACING).await?;
         log.ensure(ACCOUNTS).await?;
         let key = ApiKey::generate("bench")?;
-        log.append(key.issued("default", jiff::Timestamp::now().into()))
-            .await?;
+        let issued = KeyIssued::new(&key, Text::parse("default")?, None);
+        let issued = AccountEvent::new(issued, jiff::Timestamp::now().into());
+        log.append(Outgoing::from(&issued)).await?;
         let mut service = Command::new(&pain.railbird);
         service.args([
             "serve",

@@ -53,7 +53,7 @@ struct Wire<'a> {
     type_name: Cow<'a, str>,
     time: Moment,
     #[serde(borrow)]
-    data: Cow<'a, RawValue>,
+    data: &'a RawValue,
 }
 
 impl Envelope {
@@ -142,7 +142,7 @@ impl Envelope {
             source: self.source.as_str().into(),
             type_name: self.event.type_name().into(),
             time: self.time,
-            data: Cow::Owned(data),
+            data: &data,
         };
         serde_json::to_vec(&wire).expect("strings and raw JSON always serialise")
     }

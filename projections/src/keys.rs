@@ -152,6 +152,9 @@ pub fn rejection(seq: u64) -> String {
     format!("{REJECTIONS}{seq:020}")
 }
 
+/// How many messages were refused.
+pub(crate) const REFUSED: &str = "state/refused";
+
 pub(crate) fn race_state(key: &RaceKey) -> String {
     race("state/race", key)
 }

@@ -24,6 +24,15 @@ pub const BATCH_MESSAGES_MAX: usize = 5_000;
 /// A commit is made once about so many keys are touched: sled holds up every reader while it writes them.
 const KEYS_PER_COMMIT: usize = 500;
 
+/// The same while the views are served that are folded into. Readers wait for a fraction of a millisecond, and then have their turn.
+const KEYS_PER_LIVE_COMMIT: usize = 64;
+
+/// A value counts as one key more for each so many bytes.
+const BYTES_PER_KEY: usize = 1024;
+
+/// Of refused messages, so many of the latest are kept: some 700 MB at the most. The log has all of them.
+const REJECTIONS_KEPT: u64 = 100_000;
+
 /// Races and horses whose state is kept in memory between steps: a few days of racing.
 const RACES_CACHED_MAX: usize = 1_000;
 const HORSES_CACHED_MAX: usize = 10_000;
@@ -63,6 +72,9 @@ pub struct Projection {
     dirty_horses: HashSet<HorseNo>,
     writes: Writes,
     weight: usize,
+    /// Messages that were refused since the last commit.
+    refused: u64,
+    rest: fn(),
 }
 
 #[derive(Debug, Default)]
@@ -102,7 +114,15 @@ impl Projection {
             dirty_horses: HashSet::new(),
             writes: Writes::new(),
             weight: 0,
+            refused: 0,
+            rest: || {},
         }
+    }
+
+    /// Has something called between two commits of a live step: there the readers of the store have their turn.
+    #[must_use]
+    pub fn with_rest(self, rest: fn()) -> Self {
+        Self { rest, ..self }
     }
 
     /// The store that is folded into.
@@ -128,6 +148,11 @@ impl Projection {
         live: bool,
     ) -> Result<Step, StoreError> {
         let mut step = Step::default();
+        let enough = if live {
+            KEYS_PER_LIVE_COMMIT
+        } else {
+            KEYS_PER_COMMIT
+        };
         for message in messages {
             if message.seq <= self.checkpoint.seq {
                 step.tally.skipped += 1;
@@ -136,8 +161,11 @@ impl Projection {
             self.fold(message, live, &mut step)?;
             self.checkpoint.seq = message.seq;
             self.checkpoint.recorded_at = Some(message.recorded_at);
-            if self.weight >= KEYS_PER_COMMIT {
+            if self.weight >= enough {
                 self.commit()?;
+                if live {
+                    (self.rest)();
+                }
             }
         }
         self.commit()?;
@@ -189,9 +217,10 @@ impl Projection {
 
     fn reject(&mut self, message: Message<'_>, error: &DecodeError) -> Announcement {
         let (rejection, announcement) = rejections::render(message, error);
+        self.weight += 2 + rejection.len() / BYTES_PER_KEY;
+        self.refused += 1;
         self.writes
             .insert(keys::rejection(message.seq), Some(rejection));
-        self.weight += 1;
         announcement
     }
 
@@ -377,6 +406,24 @@ impl Projection {
         }
         for horse_no in std::mem::take(&mut self.dirty_horses) {
             self.write_horse(&horse_no)?;
+        }
+        self.forget_rejections()
+    }
+
+    /// Makes room for those that are written now.
+    fn forget_rejections(&mut self) -> Result<(), StoreError> {
+        let newly = std::mem::take(&mut self.refused);
+        if newly == 0 {
+            return Ok(());
+        }
+        let before: u64 = self.store.read(keys::REFUSED)?.unwrap_or_default();
+        let refused = before + newly;
+        self.writes
+            .insert(keys::REFUSED.to_owned(), Some(json(&refused)));
+        let forgotten = |refused: u64| refused.saturating_sub(REJECTIONS_KEPT);
+        let oldest = self.store.scan(keys::REJECTIONS);
+        for (_, entry) in (forgotten(before)..forgotten(refused)).zip(oldest) {
+            self.writes.insert(entry?.0, None);
         }
         Ok(())
     }

@@ -8,25 +8,21 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use events::Text;
 use tokio::time::sleep;
 
 use super::Outcome;
+use super::demo::Demo;
 use super::nats_server::NatsServer;
+use super::player::Player;
 use super::report::result;
 use super::serve::Answering;
-use super::simulate::Player;
+use crate::accounts::{AccountEvent, ApiKey, KeyIssued};
 use crate::app::Service;
-use crate::keys::ApiKey;
-use crate::log::{ACCOUNTS, Log, RACING};
+use crate::log::{ACCOUNTS, Log, Outgoing, RACING};
 use crate::projector::Phase;
-use crate::shutdown::{Shutdown, shutdown, signalled};
-use crate::simulate::VENUES;
+use crate::shutdown::{shutdown, signalled};
 use crate::state::App;
-
-/// The meeting that is played runs so much faster than a real one.
-const DEMO_SPEED: f64 = 10.0;
-/// How often it is looked whether a new day has begun.
-const NEW_DAY_POLL: Duration = Duration::from_secs(60);
 
 /// Where everything lies.
 #[derive(Debug, Args)]
@@ -38,7 +34,7 @@ pub(super) struct Dev {
     /// Where NATS listens; 0 takes a free port.
     #[arg(long, env = "RAILBIRD_NATS_PORT", default_value_t = 4222)]
     nats_port: u16,
-    /// Play no meeting.
+    /// Play no races.
     #[arg(long, env = "RAILBIRD_NO_DEMO")]
     no_demo: bool,
     #[command(flatten)]
@@ -63,7 +59,6 @@ impl Dev {
         log.ensure(RACING).await?;
         log.ensure(ACCOUNTS).await?;
         let (trigger, ending) = shutdown();
-        let zone = self.answering.timezone.clone();
         let service = Service::start(
             self.answering.config(nats.to_owned(), self.data.clone())?,
             ending.clone(),
@@ -74,7 +69,10 @@ impl Dev {
         let serving = tokio::spawn(service.run());
         let demo = async {
             if !self.no_demo {
-                play(&log, &app, &zone, &ending).await?;
+                until_live(&app).await;
+                let player = Player::new(&log, &ending);
+                let demo = Demo { player, app: &app };
+                demo.run().await?;
             }
             std::future::pending::<anyhow::Result<()>>().await
         };
@@ -114,17 +112,18 @@ fn introduce(http: std::net::SocketAddr, admin: std::net::SocketAddr, nats: &str
 
 /// The key of an earlier run, if the log still knows it, else a new one, written for this user's eyes alone.
 async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
-    while !app.keys_loaded() {
+    while !app.keys.is_complete() {
         sleep(Duration::from_millis(20)).await;
     }
     let path = data.join("dev.key");
     let earlier = fs::read_to_string(&path).unwrap_or_default();
-    if app.keys.check(earlier.trim()).is_some() {
+    if app.keys.check(earlier.trim()).is_ok() {
         return Ok(earlier.trim().to_owned());
     }
     let key = ApiKey::generate("dev")?;
-    log.append(key.issued("dev", jiff::Timestamp::now().into()))
-        .await?;
+    let issued = KeyIssued::new(&key, Text::parse("dev")?, None);
+    let issued = AccountEvent::new(issued, jiff::Timestamp::now().into());
+    log.append(Outgoing::from(&issued)).await?;
     let _ = fs::remove_file(&path);
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -133,7 +132,7 @@ async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
         .open(&path)
         .with_context(|| format!("{} cannot be written", path.display()))?;
     writeln!(file, "{}", key.reveal())?;
-    while app.keys.check(key.reveal()).is_none() {
+    while app.keys.check(key.reveal()).is_err() {
         sleep(Duration::from_millis(20)).await;
     }
     Ok(key.reveal().to_owned())
@@ -151,22 +150,6 @@ async fn until_meeting_today(app: &App) {
         let today = projections::keys::meetings_of(app.clock.today());
         if app.views.current().scan(&today).next().is_some() || status.changed().await.is_err() {
             return;
-        }
-    }
-}
-
-/// Plays a meeting of today at one venue after the other, and begins again on the next day.
-async fn play(log: &Log, app: &App, zone: &str, ending: &Shutdown) -> anyhow::Result<()> {
-    loop {
-        let today = app.clock.today();
-        for (code, name) in VENUES {
-            tracing::info!(date = %today, zone, venue = name, "a simulated meeting");
-            Player::new(log, today, code, name)?
-                .resume(DEMO_SPEED, ending)
-                .await?;
-        }
-        while app.clock.today() == today {
-            sleep(NEW_DAY_POLL).await;
         }
     }
 }

@@ -1,31 +1,34 @@
 //! `railbird import`.
 
-use std::collections::HashMap;
+mod known;
+mod pace;
+
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
-use events::{Envelope, RacingDate};
-use futures::{StreamExt, TryStreamExt, stream};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Subcommand};
+use events::{Envelope, ParseError, RaceNumber, RacingDate};
+use tokio::time::{Instant, sleep_until};
 
+use self::known::Known;
+use self::pace::{Pace, Speed};
 use super::report::{Progress, Summary};
-use super::{Nats, Outcome};
-use crate::import::{self, Item, Items};
+use super::{Cli, Nats, Outcome};
+use crate::import::{self, BetfairStream, Item, Items};
 use crate::log::{Appender, Log, Outgoing, RACING};
 
 /// Events that are looked up in the log and published together.
 const CHUNK: usize = 512;
 /// Messages under way at a time.
 const WINDOW: usize = 256;
-/// Look-ups under way at a time.
-const LOOKUPS: usize = 64;
 /// Notes that are said; the rest are counted.
 const NOTES_SHOWN: u64 = 20;
 
 /// What is read, and where it goes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv"
+    after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv\n  railbird import betfair-stream 2017/Jun/14/"
 )]
 pub(super) struct Import {
     #[command(subcommand)]
@@ -105,10 +108,29 @@ enum Format {
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
+    /// Odds of the Betfair exchange: stream files, as they are or packed by bzip2 or gzip.
+    #[command(
+        after_help = "Example:\n  railbird import betfair-stream 2017/Jun/14/\n  railbird import betfair-stream 1.132153978.bz2 --race-number 5 --speed 10"
+    )]
+    BetfairStream {
+        /// Files and folders.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+        /// Play the file with its own times, or ten times as fast. That is for one file.
+        #[arg(long, default_value = "max")]
+        speed: Speed,
+        /// The number of the race, if there is but one and the name of the market does not say it.
+        #[arg(long, value_parser = parse_race_number)]
+        race_number: Option<RaceNumber>,
+    },
 }
 
-fn parse_date(text: &str) -> Result<RacingDate, events::ParseError> {
+fn parse_date(text: &str) -> Result<RacingDate, ParseError> {
     RacingDate::parse(text)
+}
+
+fn parse_race_number(text: &str) -> Result<RaceNumber, ParseError> {
+    RaceNumber::parse(text)
 }
 
 impl Format {
@@ -125,12 +147,35 @@ impl Format {
                 results,
             } => import::hkjc_zh_horses(paths, ids, results),
             Self::Rpscrape { paths } => import::rpscrape(paths),
+            Self::BetfairStream {
+                paths, race_number, ..
+            } => BetfairStream::find(paths).items(*race_number),
         }
+    }
+
+    /// Ends the process if what was asked for does not go together.
+    fn check(&self) {
+        if let Self::BetfairStream { paths, speed, .. } = self
+            && *speed != Speed::Max
+            && BetfairStream::find(paths).count() > 1
+        {
+            let reason = "--speed 1 and 10 play one file: start an import for each to play them side by side";
+            let error = Cli::command().error(ErrorKind::ArgumentConflict, reason);
+            error.exit();
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::new(match self {
+            Self::BetfairStream { speed, .. } => *speed,
+            _ => Speed::Max,
+        })
     }
 }
 
 impl Import {
     pub(super) async fn run(self) -> anyhow::Result<Outcome> {
+        self.format.check();
         let publishing = match self.dry_run {
             true => None,
             false => {
@@ -139,29 +184,31 @@ impl Import {
                 Some(log)
             }
         };
-        let mut target = Target {
-            appender: publishing.as_ref().map(|log| log.appender(WINDOW)),
-            log: publishing,
-            last_ids: HashMap::new(),
-        };
+        let mut target = publishing.map(|log| Target {
+            appender: log.appender(WINDOW),
+            log,
+            known: Known::default(),
+            pace: self.format.pace(),
+        });
         let (mut summary, mut progress) = (Summary::new(), Progress::new("importing", 0));
         let mut items = self.format.items();
         loop {
-            let chunk: Vec<Item> = items.by_ref().take(CHUNK).collect();
+            let timed = target.as_ref().is_some_and(|target| target.pace.is_timed());
+            let size = if timed { 1 } else { CHUNK };
+            let chunk: Vec<Item> = items.by_ref().take(size).collect();
             if chunk.is_empty() {
                 break;
             }
             let events = sort_out(chunk, &mut summary, &progress);
-            target
-                .publish(events, &mut summary)
-                .await
-                .context("the import stopped; say it again to go on")?;
+            if let Some(target) = &mut target {
+                let published = target.publish(events, &mut summary).await;
+                published.context(STOPPED)?;
+            }
             progress.set(summary.read);
         }
-        target
-            .finish(&mut summary)
-            .await
-            .context("the import stopped; say it again to go on")?;
+        if let Some(target) = target {
+            target.finish(&mut summary).await.context(STOPPED)?;
+        }
         drop(progress);
         summary.say();
         Ok(if summary.refused() > 0 {
@@ -171,6 +218,8 @@ impl Import {
         })
     }
 }
+
+const STOPPED: &str = "the import stopped; say it again to go on";
 
 /// Counts what is no event, and hands back the events.
 fn sort_out(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> Vec<Envelope> {
@@ -195,62 +244,50 @@ fn sort_out(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> Vec
     events
 }
 
-/// The log that is published to, or none in a dry run.
+/// The log that is published to.
 struct Target {
-    log: Option<Log>,
-    appender: Option<Appender>,
-    /// The id of the last message on each subject that was looked up or published to.
-    last_ids: HashMap<String, Option<String>>,
+    log: Log,
+    appender: Appender,
+    known: Known,
+    pace: Pace,
 }
 
 impl Target {
-    /// Publishes what the log does not have as the last word on its subject.
+    /// Publishes what the log does not have.
     async fn publish(
         &mut self,
         events: Vec<Envelope>,
         summary: &mut Summary,
     ) -> anyhow::Result<()> {
-        let (Some(log), Some(appender)) = (&self.log, &mut self.appender) else {
-            return Ok(());
-        };
         let outgoing: Vec<Outgoing> = events.iter().map(Outgoing::from).collect();
-        let unknown = outgoing
-            .iter()
-            .map(|o| &o.subject)
-            .filter(|subject| !self.last_ids.contains_key(*subject));
-        let looked_up: Vec<_> =
-            stream::iter(unknown.cloned().collect::<Vec<_>>())
-                .map(|subject| async move {
-                    log.last_id(RACING, &subject).await.map(|id| (subject, id))
-                })
-                .buffered(LOOKUPS)
-                .try_collect()
-                .await?;
-        self.last_ids.extend(looked_up);
-        for message in outgoing {
-            let last = self.last_ids.entry(message.subject.clone()).or_default();
-            if last.as_deref() == Some(message.id.as_str()) {
+        let unknown = self.known.unknown(&outgoing);
+        if !unknown.is_empty() {
+            // What is under way to a subject that was forgotten has to be there when it is asked for again.
+            self.appender.settle().await?;
+            self.known.ask(&self.log, unknown).await?;
+        }
+        for (event, message) in events.iter().zip(outgoing) {
+            if !self.known.is_new(&message) {
                 summary.duplicates += 1;
                 continue;
             }
-            *last = Some(message.id.clone());
-            appender.append(message).await?;
+            if let Some(due) = self.pace.due(event.time, Instant::now()) {
+                self.appender.settle().await?;
+                sleep_until(due).await;
+            }
+            self.appender.append(message).await?;
         }
-        for appended in appender.take_done() {
+        for appended in self.appender.take_done() {
             summary.count(appended);
         }
         Ok(())
     }
 
     async fn finish(self, summary: &mut Summary) -> anyhow::Result<()> {
-        if let Some(appender) = self.appender {
-            for appended in appender.finish().await? {
-                summary.count(appended);
-            }
+        for appended in self.appender.finish().await? {
+            summary.count(appended);
         }
-        if let Some(log) = self.log {
-            log.close().await;
-        }
+        self.log.close().await;
         Ok(())
     }
 }

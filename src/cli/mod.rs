@@ -1,10 +1,12 @@
 //! The command line: one command a file.
 
 mod admin;
+mod demo;
 mod dev;
 mod import;
 mod keys;
 mod nats_server;
+mod player;
 mod publish;
 mod rebuild;
 mod rejections;
@@ -53,7 +55,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run everything on this machine, with a simulated meeting of today.
+    /// Run everything on this machine, with simulated racing.
     Dev(dev::Dev),
     /// Run the service against an existing NATS.
     Serve(serve::Serve),
@@ -61,10 +63,9 @@ enum Command {
     Import(import::Import),
     /// Publish events as they are, after checking them.
     Publish(publish::Publish),
-    /// Publish a synthetic meeting.
+    /// Publish a made-up race day.
     Simulate(simulate::Simulate),
     /// Manage API keys.
-    #[command(subcommand)]
     Keys(keys::Keys),
     /// Show what the service refused, with reasons.
     Rejections(rejections::Rejections),

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::WrongConfiguration;
 use super::report::line;
-use crate::keys::random_letters;
+use crate::accounts::random_secret;
 
 /// The one NATS configuration, see there.
 const NATS_CONF: &str = include_str!("../../nats.conf");
@@ -76,7 +76,7 @@ impl NatsServer {
             "RAILBIRD_NATS_FEEDER_PASSWORD",
             "RAILBIRD_NATS_ADMIN_PASSWORD",
         ] {
-            command.env(user, format!("p{}", random_letters(32)?));
+            command.env(user, format!("p{}", random_secret()?));
         }
         let mut child = command.spawn().map_err(|error| {
             let program = program.to_string_lossy();

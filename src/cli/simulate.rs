@@ -1,37 +1,37 @@
 //! `railbird simulate`.
 
-use std::collections::{BTreeSet, HashSet};
-use std::time::Duration;
+use std::str::FromStr;
 
 use clap::Args;
-use events::{Envelope, ParseError, RacingDate, Text, VenueCode};
-use jiff::{SignedDuration, Timestamp};
-use tokio::time::{Instant, sleep_until};
+use events::{ParseError, RacingDate};
 
-use super::report::{Progress, Summary};
+use super::player::{Begun, Player, When, from_now};
+use super::report::Progress;
 use super::{Nats, Outcome, WrongConfiguration};
 use crate::clock::Clock;
-use crate::log::{Log, Outgoing, RACING};
-use crate::shutdown::{Shutdown, shutdown, signalled};
-use crate::simulate::{Meeting, VENUES, script};
+use crate::log::RACING;
+use crate::shutdown::{shutdown, signalled};
+use crate::simulate::{RaceDay, VENUES, script};
 
-/// Messages under way at a time.
-const WINDOW: usize = 256;
-
-/// The meeting that is played.
+/// The race day that is played.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  railbird simulate --races 6 --speed 60 --seed 7")]
+#[command(
+    after_help = "Two meetings on one date, with all that happens on one: runners that are withdrawn, a dead heat, an \
+                  amended result, a void race, an abandoned one, and one after midnight.\n\nExamples:\n  railbird \
+                  simulate --speed 60 --seed 7 --date 2026-11-28\n  railbird simulate --speed max --date 2026-11-21"
+)]
 pub(super) struct Simulate {
-    /// Races of the meeting.
+    /// Races of each meeting; from 4 on there is one of everything.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=20))]
     races: u16,
-    /// How much faster than a real meeting it runs.
-    #[arg(long, default_value_t = 10.0, value_parser = parse_speed)]
-    speed: f64,
-    /// The same seed gives the same meeting.
+    /// How much faster than in life it goes, 0.1 to 1000000: it begins now, and all times are those at which it is
+    /// played. With max it is published at once, with the times that it has in life.
+    #[arg(long, default_value = "10")]
+    speed: Speed,
+    /// The same seed gives the same races.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The meeting's date; today in the zone where it is left out.
+    /// The date of both meetings; today in the zone where it is left out.
     #[arg(long, value_parser = parse_date)]
     date: Option<RacingDate>,
     /// The zone of the racing day.
@@ -41,10 +41,21 @@ pub(super) struct Simulate {
     nats: Nats,
 }
 
-fn parse_speed(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(speed) if (0.1..=1_000_000.0).contains(&speed) => Ok(speed),
-        _ => Err("a speed is 0.1 to 1000000".to_owned()),
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Speed {
+    Times(f64),
+    Max,
+}
+
+impl FromStr for Speed {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            _ if text == "max" => Ok(Self::Max),
+            Ok(times) if (0.1..=1_000_000.0).contains(&times) => Ok(Self::Times(times)),
+            _ => Err("a speed is 0.1 to 1000000, or max"),
+        }
     }
 }
 
@@ -54,22 +65,30 @@ fn parse_date(text: &str) -> Result<RacingDate, ParseError> {
 
 impl Simulate {
     pub(super) async fn run(self) -> anyhow::Result<Outcome> {
-        let date = match self.date {
-            Some(date) => date,
-            None => Clock::new(&self.timezone)
-                .map_err(|error| WrongConfiguration(format!("{error:#}")))?
-                .today(),
-        };
+        let clock =
+            Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
+        let date = self.date.unwrap_or_else(|| clock.today());
+        let day = RaceDay::new(date, self.races, self.seed);
         let log = self.nats.connect().await?;
         log.state_or_create(RACING).await?;
-        let (code, name) = VENUES[0];
-        let mut player = Player::new(&log, date, code, name)?;
-        player.meeting.races = self.races;
-        player.meeting.seed = self.seed;
         let (trigger, ending) = shutdown();
-        let events = script(&player.meeting, Timestamp::now(), self.speed);
+        let player = Player::new(&log, &ending);
+        let (fresh, when) = match self.speed {
+            Speed::Max => (day.as_in_life(clock.midnight(date)), When::AtOnce),
+            Speed::Times(speed) => (from_now(speed), When::AtItsTime),
+        };
+        let pace = match player.begun(&day, &[fresh.speed]).await? {
+            Begun::No => fresh,
+            Begun::At(earlier) => earlier,
+            Begun::Otherwise => anyhow::bail!(
+                "there are other races of {date} at {} in the log already (another seed, speed or number of races): \
+                 choose another --date",
+                VENUES[0].0
+            ),
+        };
+        let events = script(&day, &pace);
         let progress = Progress::new("simulating", events.len() as u64);
-        let mut playing = std::pin::pin!(player.play(events, Some(progress), &ending));
+        let mut playing = std::pin::pin!(player.play(events, when, Some(progress)));
         let summary = tokio::select! {
             summary = &mut playing => summary?,
             signalled = signalled() => {
@@ -81,90 +100,5 @@ impl Simulate {
         log.close().await;
         summary.say();
         Ok(Outcome::Done)
-    }
-}
-
-/// Publishes a made-up meeting as its clock runs.
-pub(super) struct Player<'a> {
-    log: &'a Log,
-    meeting: Meeting,
-}
-
-impl<'a> Player<'a> {
-    pub(super) fn new(
-        log: &'a Log,
-        date: RacingDate,
-        code: &str,
-        name: &str,
-    ) -> Result<Self, ParseError> {
-        let meeting = Meeting {
-            date,
-            venue: VenueCode::parse(code)?,
-            venue_name: Text::parse(name)?,
-            races: 8,
-            seed: 1,
-        };
-        Ok(Self { log, meeting })
-    }
-
-    /// Goes on where an earlier run stopped, as if no time had passed since.
-    pub(super) async fn resume(&self, speed: f64, ending: &Shutdown) -> anyhow::Result<()> {
-        let events = script(&self.meeting, Timestamp::UNIX_EPOCH, speed);
-        let subjects: BTreeSet<String> = events
-            .iter()
-            .map(|(_, e)| e.event.subject().to_string())
-            .collect();
-        let mut said = HashSet::new();
-        for subject in subjects {
-            said.extend(self.log.last_id(RACING, &subject).await?);
-        }
-        let next = events
-            .iter()
-            .rposition(|(_, e)| said.contains(&e.id))
-            .map_or(0, |last| last + 1);
-        let Some((offset, _)) = events.get(next) else {
-            return Ok(());
-        };
-        let start = Timestamp::now() - SignedDuration::try_from(*offset)?;
-        let rest = script(&self.meeting, start, speed).split_off(next);
-        self.play(rest, None, ending).await?;
-        Ok(())
-    }
-
-    async fn play(
-        &self,
-        events: Vec<(Duration, Envelope)>,
-        mut progress: Option<Progress>,
-        ending: &Shutdown,
-    ) -> anyhow::Result<Summary> {
-        let (mut summary, mut ending) = (Summary::new(), ending.clone());
-        let mut appender = self.log.appender(WINDOW);
-        let first = events
-            .first()
-            .map(|(offset, _)| *offset)
-            .unwrap_or_default();
-        let began = Instant::now();
-        for (offset, envelope) in events {
-            let due = began + offset.saturating_sub(first);
-            if due > Instant::now() {
-                appender.settle().await?;
-                tokio::select! {
-                    () = sleep_until(due) => {}
-                    () = ending.begun() => break,
-                }
-            }
-            appender.append(Outgoing::from(&envelope)).await?;
-            summary.read += 1;
-            for appended in appender.take_done() {
-                summary.count(appended);
-            }
-            if let Some(progress) = &mut progress {
-                progress.set(summary.read);
-            }
-        }
-        for appended in appender.finish().await? {
-            summary.count(appended);
-        }
-        Ok(summary)
     }
 }

@@ -15,6 +15,7 @@ use events::{HorseNo, RaceNumber, RacingDate};
 use projections::Store;
 
 use super::error::ApiError;
+use crate::accounts::{KeyEntry, Refusal};
 use crate::projector::Phase;
 use crate::state::App;
 
@@ -257,18 +258,25 @@ impl Args {
 }
 
 impl App {
-    /// The id of a valid key.
+    /// What is known of a valid key.
     ///
     /// # Errors
     /// The key is missing or not valid, or it is not known yet which keys are.
-    pub fn authorize<'a>(&self, key: Option<&'a str>) -> Result<&'a str, ApiError> {
-        match key.and_then(|key| self.keys.check(key)) {
-            Some(key_id) => Ok(key_id),
-            None if key.is_some() && !self.keys_loaded() => Err(ApiError::NotReady(
-                "The keys have not been read from the log yet",
-            )),
-            None => Err(ApiError::Unauthorized),
-        }
+    pub fn authorize(&self, key: Option<&str>) -> Result<Arc<KeyEntry>, ApiError> {
+        let metrics = &self.metrics;
+        let count = match key.map(|key| self.keys.check(key)) {
+            Some(Ok(entry)) => return Ok(entry),
+            Some(Err(Refusal::NotKnownYet)) => {
+                return Err(ApiError::NotReady(
+                    "The keys have not been read from the log yet",
+                ));
+            }
+            Some(Err(Refusal::NotValid)) => &metrics.key_not_valid,
+            Some(Err(Refusal::Malformed)) => &metrics.key_malformed,
+            None => &metrics.key_missing,
+        };
+        count.increment(1);
+        Err(ApiError::Unauthorized)
     }
 
     /// The views, once they reflect the log.

@@ -19,7 +19,7 @@ const RETRY_AFTER_SECONDS: u32 = 2;
 /// Why a request is not answered with what it asked for.
 #[derive(Debug)]
 pub enum ApiError {
-    /// The key is missing, unknown or malformed.
+    /// The key is missing or not valid.
     Unauthorized,
     /// A date in the path or the query is none.
     InvalidDate(ParseError),

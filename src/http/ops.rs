@@ -51,7 +51,7 @@ pub(super) fn readiness(app: &App) -> (bool, Value) {
         _ if !connected => "the log cannot be reached",
         Phase::WaitingForLog => "the log has not answered yet",
         Phase::CatchingUp => "the views are catching up with the log",
-        Phase::Live if !app.keys_loaded() => "the keys have not been read from the log yet",
+        Phase::Live if !app.keys.is_complete() => "the keys have not been read from the log yet",
         Phase::Live if stalled => "the log has more, and nothing comes of it",
         Phase::Live => "",
     };

@@ -17,15 +17,19 @@ const UTF8_BOM: &[u8] = b"\xEF\xBB\xBF";
 pub(super) enum Kind {
     Csv,
     Json,
+    Other,
 }
 
 impl Kind {
-    fn of(path: &Path) -> Option<Self> {
-        let extension = path.extension()?.to_str()?;
-        match extension.to_ascii_lowercase().as_str() {
-            "csv" => Some(Self::Csv),
-            "json" => Some(Self::Json),
-            _ => None,
+    /// Whatever a file is called.
+    pub(super) const ANY: &[Self] = &[Self::Csv, Self::Json, Self::Other];
+
+    fn of(path: &Path) -> Self {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("csv") => Self::Csv,
+            Some("json") => Self::Json,
+            _ => Self::Other,
         }
     }
 }
@@ -52,13 +56,14 @@ pub(super) fn find(paths: &[PathBuf], kinds: &[Kind]) -> Found {
             let before = found.files.len();
             walk(path, kinds, FOLDER_DEPTH_MAX, &mut found);
             if found.files.len() == before {
-                let reason = format!("there is no {} file in this folder", extensions(kinds));
+                let reason = format!("there is no {}file in this folder", extensions(kinds));
                 found.said.push(Place::whole(path).refused(reason));
             }
         } else {
-            match Kind::of(path).filter(|kind| kinds.contains(kind)) {
-                Some(kind) => found.files.push((path.clone(), kind)),
-                None => found.said.push(Place::whole(path).refused(unread(kinds))),
+            let kind = Kind::of(path);
+            match kinds.contains(&kind) {
+                true => found.files.push((path.clone(), kind)),
+                false => found.said.push(Place::whole(path).refused(unread(kinds))),
             }
         }
     }
@@ -92,24 +97,29 @@ fn walk(folder: &Path, kinds: &[Kind], depth: u32, found: &mut Found) {
             }
             continue;
         }
-        match Kind::of(&path).filter(|kind| kinds.contains(kind)) {
-            Some(kind) => found.files.push((path, kind)),
+        let kind = Kind::of(&path);
+        match kinds.contains(&kind) {
+            true => found.files.push((path, kind)),
             // Nobody asked for this very file, so it is no refusal.
-            None => found.said.push(Place::whole(&path).note(unread(kinds))),
+            false => found.said.push(Place::whole(&path).note(unread(kinds))),
         }
     }
 }
 
 fn unread(kinds: &[Kind]) -> String {
-    format!("not read: this importer reads {} files", extensions(kinds))
+    format!("not read: this importer reads {}files", extensions(kinds))
 }
 
+/// The extensions with a blank behind them; nothing, where any will do.
 fn extensions(kinds: &[Kind]) -> String {
+    if kinds == Kind::ANY {
+        return String::new();
+    }
     let names: Vec<&str> = kinds
         .iter()
         .map(|k| if *k == Kind::Csv { ".csv" } else { ".json" })
         .collect();
-    names.join(" and ")
+    format!("{} ", names.join(" and "))
 }
 
 /// Reads a file, without its byte order mark.

@@ -3,6 +3,7 @@
 //! Reading alone: nothing here publishes. An importer never stops at bad input: it hands out [`Item::Refused`] and
 //! goes on. The same files give the same events under the same ids, so importing twice changes nothing.
 
+mod betfair;
 mod cells;
 mod csv_races;
 mod csv_table;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use events::{Envelope, Event, Moment, ParseError, RacingDate};
 use jiff::tz::Offset;
 
+pub use betfair::BetfairStream;
 pub use hkjc_cards::hkjc_cards;
 pub use hkjc_csv::hkjc_csv;
 pub use hkjc_zh_horses::hkjc_zh_horses;

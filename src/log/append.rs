@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use async_nats::HeaderMap;
+use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
 use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
+use async_nats::{HeaderMap, HeaderValue};
 use events::Envelope;
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use super::{Log, LogError, backoff};
+use super::line::Line;
+use super::{Log, LogError, StreamName, backoff};
 
 /// How long a message is tried again while the server is away or elects a leader.
 const RETRY_FOR: Duration = Duration::from_secs(60);
@@ -49,25 +51,38 @@ pub struct Appended {
 
 /// Appends messages in order, with a bounded number under way at a time.
 ///
-/// When one fails, those behind it are awaited, and what failed is sent again in its order, one at a time. A message
+/// When one fails, the others under way are awaited, and what failed is sent again in its order, one at a time. A message
 /// whose acknowledgement was lost may stand in the log twice, under one id: a fact said twice is harmless.
+///
+/// While a cluster elects a leader, a message may be refused and the next one taken. So what is said of a race waits for what
+/// was said of it before. Only quotes are under way together: they have a time that puts them right.
 #[derive(Debug)]
 pub struct Appender {
     log: Log,
     window: usize,
+    /// Dropped before the line, which answers what is under way.
     in_flight: VecDeque<InFlight>,
+    /// Where messages are sent, if more than one may be under way.
+    line: Option<Line>,
     done: Vec<Appended>,
 }
 
 #[derive(Debug)]
 struct InFlight {
     outgoing: Outgoing,
-    sent: Result<PublishAckFuture, PublishError>,
-    /// The connection that it was sent on.
+    sent: Result<Sent, Failure>,
+}
+
+/// A message that was sent, and on which connection.
+#[derive(Debug)]
+struct Sent {
+    ack: PublishAckFuture,
+    log: Log,
     epoch: u64,
 }
 
 /// Why a message is not acknowledged.
+#[derive(Debug)]
 enum Failure {
     /// It will never be.
     Final(LogError),
@@ -81,21 +96,33 @@ impl Appender {
             log,
             window,
             in_flight: VecDeque::with_capacity(window),
+            line: None,
             done: Vec::new(),
         }
     }
 
-    /// Sends a message, and waits for the oldest one if the window is full.
+    /// Sends a message, and waits for the oldest ones while the window is full or one of them is about the same race.
     ///
     /// # Errors
     /// A message was not taken within a minute, or never will be.
     pub async fn append(&mut self, outgoing: Outgoing) -> Result<(), LogError> {
-        if self.in_flight.len() >= self.window {
+        while self.in_flight.len() >= self.window || self.has_to_wait(&outgoing.subject) {
             self.settle_oldest().await?;
         }
-        let sent = send(&self.log, outgoing).await;
-        self.in_flight.push_back(sent);
+        if self.line.as_ref().is_some_and(Line::is_lost) {
+            // What was sent on it comes first.
+            self.settle().await?;
+        }
+        let sent = self.send(&outgoing, None).await;
+        self.in_flight.push_back(InFlight { outgoing, sent });
         Ok(())
+    }
+
+    fn has_to_wait(&self, subject: &str) -> bool {
+        let is_quote = is_quote(subject);
+        let mut under_way = self.in_flight.iter().map(|sent| &*sent.outgoing.subject);
+        under_way
+            .any(|other| !(is_quote && self::is_quote(other)) && about(other) == about(subject))
     }
 
     /// What was acknowledged since the last call, in order.
@@ -124,13 +151,13 @@ impl Appender {
     }
 
     async fn settle_oldest(&mut self) -> Result<(), LogError> {
-        let Some(oldest) = self.in_flight.pop_front() else {
+        let Some(InFlight { outgoing, sent }) = self.in_flight.pop_front() else {
             return Ok(());
         };
-        match acknowledged(&self.log, oldest).await {
-            (_, Ok(appended)) => self.done.push(appended),
-            (_, Err(Failure::Final(error))) => return Err(error),
-            (outgoing, Err(Failure::Passing(error))) => self.send_again(outgoing, error).await?,
+        match acknowledged(&outgoing, sent).await {
+            Ok(appended) => self.done.push(appended),
+            Err(Failure::Final(error)) => return Err(error),
+            Err(Failure::Passing(error)) => self.send_again(outgoing, error).await?,
         }
         Ok(())
     }
@@ -138,9 +165,12 @@ impl Appender {
     async fn send_again(&mut self, first: Outgoing, error: LogError) -> Result<(), LogError> {
         tracing::debug!(%error, "sending again what was not acknowledged");
         let mut failed = vec![first];
-        let behind = std::mem::take(&mut self.in_flight)
-            .into_iter()
-            .map(|sent| acknowledged(&self.log, sent));
+        let behind = std::mem::take(&mut self.in_flight).into_iter().map(
+            |InFlight { outgoing, sent }| async move {
+                let outcome = acknowledged(&outgoing, sent).await;
+                (outgoing, outcome)
+            },
+        );
         for (outgoing, outcome) in join_all(behind).await {
             match outcome {
                 Ok(appended) => self.done.push(appended),
@@ -149,67 +179,122 @@ impl Appender {
             }
         }
         for outgoing in failed {
-            let appended = insist(&self.log, outgoing).await?;
+            let appended = self.insist(&outgoing, None).await?;
             self.done.push(appended);
         }
         Ok(())
     }
-}
 
-/// Sends a message until it is taken, for a bounded time.
-async fn insist(log: &Log, mut outgoing: Outgoing) -> Result<Appended, LogError> {
-    let until = Instant::now() + RETRY_FOR;
-    let mut attempt = 0;
-    loop {
-        let sent = send(log, outgoing).await;
-        match acknowledged(log, sent).await {
-            (_, Ok(appended)) => return Ok(appended),
-            (_, Err(Failure::Final(error))) => return Err(error),
-            (_, Err(Failure::Passing(error))) if Instant::now() >= until => return Err(error),
-            (again, Err(Failure::Passing(_))) => outgoing = again,
+    /// Appends a message behind a place on its subject, and nowhere else.
+    ///
+    /// Its acknowledgement may be lost, and the message refused when it is sent again, behind itself.
+    pub(super) async fn append_behind(
+        &mut self,
+        stream: StreamName,
+        outgoing: &Outgoing,
+        last_seq: u64,
+    ) -> Result<Appended, LogError> {
+        match self.insist(outgoing, Some(last_seq)).await {
+            Err(LogError::Conflict) => match self.log.last(stream, &outgoing.subject).await? {
+                Some(last) if last.id == outgoing.id => Ok(Appended {
+                    seq: last.seq,
+                    duplicate: true,
+                }),
+                _ => Err(LogError::Conflict),
+            },
+            outcome => outcome,
         }
-        sleep(backoff(RETRY_MIN, attempt, RETRY_MAX)).await;
-        attempt += 1;
     }
-}
 
-async fn send(log: &Log, outgoing: Outgoing) -> InFlight {
-    let mut headers = HeaderMap::new();
-    headers.insert("Nats-Msg-Id", outgoing.id.as_str());
-    let epoch = log.connection.borrow().epoch;
-    let payload = outgoing.payload.clone().into();
-    let sent = log
-        .jetstream
-        .publish_with_headers(outgoing.subject.clone(), headers, payload)
-        .await;
-    InFlight {
-        outgoing,
-        sent,
-        epoch,
-    }
-}
-
-/// Waits for an acknowledgement, and not beyond a reconnect: the old connection took it along.
-async fn acknowledged(log: &Log, in_flight: InFlight) -> (Outgoing, Result<Appended, Failure>) {
-    let InFlight {
-        outgoing,
-        sent,
-        epoch,
-    } = in_flight;
-    let failure = |error: PublishError| match error.kind() {
-        PublishErrorKind::MaxPayloadExceeded => Failure::Final(LogError::TooLarge),
-        _ => Failure::Passing(log.jetstream_error(&error)),
-    };
-    let outcome = match sent {
-        Err(error) => Err(failure(error)),
-        Ok(ack) => tokio::select! {
-            biased;
-            ack = ack => ack.map(|ack| Appended { seq: ack.sequence, duplicate: ack.duplicate }).map_err(failure),
-            denied = log.denials.of_subject(|subject| subject == outgoing.subject) => {
-                Err(Failure::Final(denied))
+    /// Sends a message until it is taken, for a bounded time.
+    async fn insist(
+        &mut self,
+        outgoing: &Outgoing,
+        behind: Option<u64>,
+    ) -> Result<Appended, LogError> {
+        let until = Instant::now() + RETRY_FOR;
+        let mut attempt = 0;
+        loop {
+            let sent = self.send(outgoing, behind).await;
+            match acknowledged(outgoing, sent).await {
+                Ok(appended) => return Ok(appended),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Passing(error)) if Instant::now() >= until => return Err(error),
+                Err(Failure::Passing(_)) => {}
             }
-            () = log.reconnected(epoch) => Err(Failure::Passing(LogError::Unreachable("the connection was lost".to_owned()))),
+            sleep(backoff(RETRY_MIN, attempt, RETRY_MAX)).await;
+            attempt += 1;
+        }
+    }
+
+    async fn send(&mut self, outgoing: &Outgoing, behind: Option<u64>) -> Result<Sent, Failure> {
+        let log = self.way().await.map_err(Failure::Passing)?.clone();
+        let mut headers = HeaderMap::new();
+        headers.insert(NATS_MESSAGE_ID, outgoing.id.as_str());
+        if let Some(last_seq) = behind {
+            headers.insert(
+                NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
+                HeaderValue::from(last_seq),
+            );
+        }
+        let epoch = log.connection.borrow().epoch;
+        let payload = outgoing.payload.clone().into();
+        let sent = log
+            .jetstream
+            .publish_with_headers(outgoing.subject.clone(), headers, payload)
+            .await;
+        match sent {
+            Ok(ack) => Ok(Sent { ack, log, epoch }),
+            Err(error) => Err(failure(&log, &error)),
+        }
+    }
+
+    /// The connection for the next message. One message at a time needs none of its own: it overtakes nothing.
+    async fn way(&mut self) -> Result<&Log, LogError> {
+        if self.window == 1 {
+            return Ok(&self.log);
+        }
+        if self.line.as_ref().is_none_or(Line::is_lost) {
+            self.line = None;
+        }
+        let line = match self.line.take() {
+            Some(line) => line,
+            None => Line::open(&self.log).await?,
+        };
+        Ok(self.line.insert(line).log())
+    }
+}
+
+/// The race or the horse that a subject is about: `2026-11-21.ST.3` in `racing.odds.2026-11-21.ST.3`.
+fn about(subject: &str) -> &str {
+    subject.splitn(3, '.').last().unwrap_or(subject)
+}
+
+fn is_quote(subject: &str) -> bool {
+    subject.starts_with("racing.odds.")
+}
+
+/// Waits for an acknowledgement, and not beyond the end of the connection, which took it along.
+async fn acknowledged(
+    outgoing: &Outgoing,
+    sent: Result<Sent, Failure>,
+) -> Result<Appended, Failure> {
+    let Sent { ack, log, epoch } = sent?;
+    tokio::select! {
+        biased;
+        ack = ack => match ack {
+            Ok(ack) => Ok(Appended { seq: ack.sequence, duplicate: ack.duplicate }),
+            Err(error) => Err(failure(&log, &error)),
         },
-    };
-    (outgoing, outcome)
+        denied = log.denials.of_subject(|subject| subject == outgoing.subject) => Err(Failure::Final(denied)),
+        () = log.lost(epoch) => Err(Failure::Passing(LogError::Unreachable("the connection was lost".to_owned()))),
+    }
+}
+
+fn failure(log: &Log, error: &PublishError) -> Failure {
+    match error.kind() {
+        PublishErrorKind::MaxPayloadExceeded => Failure::Final(LogError::TooLarge),
+        PublishErrorKind::WrongLastSequence => Failure::Final(LogError::Conflict),
+        _ => Failure::Passing(log.jetstream_error(error)),
+    }
 }

@@ -6,16 +6,23 @@
 mod append;
 mod asyncapi;
 mod denials;
+mod ids;
+mod line;
 mod reader;
 mod stored;
 mod tell;
 
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::jetstream::{self, ErrorCode, context};
 use async_nats::{ConnectErrorKind, ServerAddr};
+use bytes::Bytes;
 use events::Moment;
 use percent_encoding::percent_decode_str;
 use projections::LogIdentity;
@@ -101,6 +108,17 @@ pub enum LogError {
     /// The message is larger than the server takes.
     #[error("the message is larger than the server takes")]
     TooLarge,
+    /// More stands on a subject than is read.
+    #[error("the log has more than {max} messages on {subject}")]
+    TooMany {
+        /// The subject.
+        subject: String,
+        /// How many are read.
+        max: usize,
+    },
+    /// Somebody else has written there meanwhile.
+    #[error("somebody else has written there meanwhile")]
+    Conflict,
     /// JetStream says no.
     #[error("JetStream: {0}")]
     JetStream(String),
@@ -136,6 +154,24 @@ pub struct LogState {
     pub last_seq: u64,
 }
 
+/// How a connection comes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// At once or not at all. When it breaks it comes back.
+    Now,
+    /// At once or not at all. When it breaks it stays away.
+    Once,
+    /// Whenever somebody answers. When it breaks it comes back.
+    InBackground,
+}
+
+/// The last message on a subject.
+struct Last {
+    seq: u64,
+    /// Empty if it has none.
+    id: String,
+}
+
 /// A connection to the log. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Log {
@@ -143,6 +179,22 @@ pub struct Log {
     jetstream: jetstream::Context,
     connection: watch::Receiver<Connection>,
     denials: Denials,
+    address: Arc<Address>,
+    mode: Mode,
+}
+
+/// Where the log is, to connect once more. The URL may hold a password.
+struct Address {
+    url: String,
+    name: String,
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Address")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Log {
@@ -151,7 +203,7 @@ impl Log {
     /// # Errors
     /// Nobody answers, the credentials are wrong, or the server is too old.
     pub async fn connect(url: &str, name: &str) -> Result<Self, LogError> {
-        let log = Self::open(url, name, false).await?;
+        let log = Self::open(url, name, Mode::Now).await?;
         log.check_version()?;
         Ok(log)
     }
@@ -161,10 +213,10 @@ impl Log {
     /// # Errors
     /// The URL is wrong.
     pub async fn connect_in_background(url: &str, name: &str) -> Result<Self, LogError> {
-        Self::open(url, name, true).await
+        Self::open(url, name, Mode::InBackground).await
     }
 
-    async fn open(url: &str, name: &str, in_background: bool) -> Result<Self, LogError> {
+    async fn open(url: &str, name: &str, mode: Mode) -> Result<Self, LogError> {
         let (up, connection) = watch::channel(Connection {
             up: false,
             changed_at: std::time::Instant::now(),
@@ -174,16 +226,21 @@ impl Log {
         let credentials = servers.iter().find_map(credentials);
         let user = credentials.as_ref().map(|(user, _)| user.as_str());
         let (said, denials) = Denials::of(user);
+        let connected = Arc::new(AtomicBool::new(false));
+        let again = (mode == Mode::Once).then(|| Arc::clone(&connected));
         let mut options = async_nats::ConnectOptions::new()
             .name(name)
             .subscription_capacity(SUBSCRIPTION_CAPACITY)
             .connection_timeout(REQUEST_TIMEOUT)
-            .reconnect_delay_callback(reconnect_delay)
+            .reconnect_delay_callback(move |attempts| match &again {
+                Some(connected) if connected.load(Ordering::Relaxed) => Duration::MAX,
+                _ => reconnect_delay(attempts),
+            })
             .event_callback(move |event| {
-                note(&event, &up, &said);
+                note(&event, mode, &up, &said);
                 std::future::ready(())
             });
-        if in_background {
+        if mode == Mode::InBackground {
             options = options.retry_on_initial_connect();
         }
         if let Some((user, password)) = credentials {
@@ -200,6 +257,7 @@ impl Log {
                 }
                 _ => LogError::Unreachable(error.to_string()),
             })?;
+        connected.store(true, Ordering::Relaxed);
         let jetstream = context::ContextBuilder::new()
             .timeout(REQUEST_TIMEOUT)
             .ack_timeout(ACK_TIMEOUT)
@@ -209,6 +267,11 @@ impl Log {
             jetstream,
             connection,
             denials,
+            address: Arc::new(Address {
+                url: url.to_owned(),
+                name: name.to_owned(),
+            }),
+            mode,
         })
     }
 
@@ -316,6 +379,11 @@ impl Log {
         stream: StreamName,
         subject: &str,
     ) -> Result<Option<String>, LogError> {
+        let last = self.last(stream, subject).await?;
+        Ok(last.map(|last| last.id).filter(|id| !id.is_empty()))
+    }
+
+    async fn last(&self, stream: StreamName, subject: &str) -> Result<Option<Last>, LogError> {
         use jetstream::stream::DirectGetErrorKind;
         let stream = self
             .jetstream
@@ -323,7 +391,36 @@ impl Log {
             .await
             .map_err(|e| self.jetstream_error(&e))?;
         match stream.direct_get_last_for_subject(subject).await {
-            Ok(message) => Ok(message.headers.get("Nats-Msg-Id").map(ToString::to_string)),
+            Ok(message) => Ok(Some(Last {
+                seq: message.sequence,
+                id: message
+                    .headers
+                    .get(NATS_MESSAGE_ID)
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            })),
+            Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.jetstream_error(&error)),
+        }
+    }
+
+    /// What the first message on a subject says; `None` if there is none.
+    ///
+    /// # Errors
+    /// JetStream does not answer.
+    pub async fn first(
+        &self,
+        stream: StreamName,
+        subject: &str,
+    ) -> Result<Option<Bytes>, LogError> {
+        use jetstream::stream::DirectGetErrorKind;
+        let stream = self
+            .jetstream
+            .get_stream_no_info(stream.name)
+            .await
+            .map_err(|e| self.jetstream_error(&e))?;
+        match stream.direct_get_first_for_subject(subject).await {
+            Ok(message) => Ok(Some(message.payload)),
             Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.jetstream_error(&error)),
         }
@@ -376,6 +473,21 @@ impl Log {
             .ok_or_else(|| LogError::JetStream("no acknowledgement".to_owned()))
     }
 
+    /// Appends one message behind the place `last_seq` on its subject, 0 for the first, and awaits its acknowledgement. Of
+    /// several who do so at the same time one succeeds.
+    ///
+    /// # Errors
+    /// As [`Appender::append`], and [`LogError::Conflict`] if another message stands there.
+    pub async fn append_behind(
+        &self,
+        stream: StreamName,
+        outgoing: Outgoing,
+        last_seq: u64,
+    ) -> Result<Appended, LogError> {
+        let mut appender = self.appender(1);
+        appender.append_behind(stream, &outgoing, last_seq).await
+    }
+
     /// Sends everything and closes the connection.
     pub async fn close(&self) {
         if let Err(error) = self.client.drain().await {
@@ -397,6 +509,18 @@ impl Log {
         tokio::select! {
             answer = request => answer.map_err(|error| self.jetstream_error(&error)),
             denied = self.denials.of_subject(is_one) => Err(denied),
+        }
+    }
+
+    /// Resolves when nothing that was sent on the connection of an epoch will be answered any more.
+    async fn lost(&self, epoch: u64) {
+        match self.mode {
+            Mode::Now | Mode::InBackground => self.reconnected(epoch).await,
+            Mode::Once => {
+                let mut connection = self.connection.clone();
+                // An error says so as well: the connection is not looked after any more.
+                let _ = connection.wait_for(|connection| !connection.up).await;
+            }
         }
     }
 
@@ -481,7 +605,9 @@ fn moment_text(nanoseconds: i128) -> String {
     moment(nanoseconds).timestamp().to_string()
 }
 
-fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denials: &Said) {
+fn note(event: &async_nats::Event, mode: Mode, up: &watch::Sender<Connection>, denials: &Said) {
+    // A line comes and goes with a connection that says so.
+    let is_line = mode == Mode::Once;
     match event {
         async_nats::Event::Connected => {
             denials.forget();
@@ -492,7 +618,9 @@ fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denials: &Sai
                     epoch: c.epoch + 1,
                 }
             });
-            tracing::info!("connected to NATS");
+            if !is_line {
+                tracing::info!("connected to NATS");
+            }
         }
         async_nats::Event::Closed => {
             up.send_modify(Connection::lose);
@@ -500,7 +628,9 @@ fn note(event: &async_nats::Event, up: &watch::Sender<Connection>, denials: &Sai
         }
         async_nats::Event::Disconnected => {
             up.send_modify(Connection::lose);
-            tracing::warn!("disconnected from NATS");
+            if !is_line {
+                tracing::warn!("disconnected from NATS");
+            }
         }
         async_nats::Event::ServerError(error) => {
             let text = error.to_string();

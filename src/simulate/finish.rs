@@ -2,7 +2,10 @@
 
 use super::card::Race;
 use super::rng::Rng;
-use super::told::Twists;
+use super::twists::Twists;
+
+/// So many come home at least: enough for every place and a dead heat.
+const HOME_MIN: usize = 4;
 
 /// Who came in when.
 #[derive(Clone)]
@@ -23,37 +26,33 @@ pub(super) struct Group {
 
 impl Finish {
     pub(super) fn of(race: &Race, twists: &Twists, rng: &mut Rng) -> Self {
-        let mut finish = Self {
-            placed: Vec::new(),
-            unplaced: Vec::new(),
-        };
         let mut left: Vec<usize> = (0..race.chances.len())
             .filter(|index| Some(*index) != twists.withdrawn)
             .collect();
-        // First, second or third place is shared.
-        let shared = twists.dead_heat.then(|| rng.index(3));
+        let mut unplaced = Vec::new();
+        for outcome in twists.mishaps {
+            unplaced.push((left.remove(rng.index(left.len())), *outcome, None));
+        }
+        let mut placed: Vec<Group> = Vec::new();
         let mut time = winning_time(race.card.distance, rng);
         while !left.is_empty() {
             let next = left.remove(rng.weighted(left.len(), |index| race.chances[left[index]]));
-            // Enough of them come home for every place and a dead heat.
-            if left.len() > 4 && rng.below(60) == 0 {
-                finish.unplaced.push((next, rng.pick(&["PU", "UR"]), None));
+            if left.len() >= HOME_MIN && rng.below(60) == 0 {
+                unplaced.push((next, rng.pick(&["PU", "UR"]), None));
                 continue;
             }
-            let shares = shared.is_some_and(|place| finish.placed.len() == place + 1);
-            match finish.placed.last_mut() {
+            let shares = twists.shared.is_some_and(|place| placed.len() == place + 1);
+            match placed.last_mut() {
                 Some(last) if shares && last.runners.len() == 1 => last.runners.push(next),
-                _ => finish.placed.push(Group {
+                _ => placed.push(Group {
                     runners: vec![next],
                     time,
                 }),
             }
             time += u32::try_from(rng.between(2..=38)).unwrap_or(2);
         }
-        finish
-            .unplaced
-            .extend(twists.withdrawn.map(|runner| (runner, "WV", None)));
-        finish
+        unplaced.extend(twists.withdrawn.map(|runner| (runner, "WV", None)));
+        Self { placed, unplaced }
     }
 
     pub(super) fn last_home_ms(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! [`Pool`]: money that flows in, and the prices that it makes.
 
-use events::Odds;
+use events::{Odds, PriceState};
 
 use super::SECOND_MS;
 use super::card::Race;
@@ -10,18 +10,22 @@ use super::rng::Rng;
 const KEPT_THOUSANDTHS: u64 = 825;
 /// Half of the money comes in the last two minutes: with `s` seconds to go, 300² / (300 + s)² of it is there.
 const FLOW_SECONDS: u64 = 300;
+/// The price of a runner on which next to nobody has bet.
+const PRICE_MAX: u64 = 999_000;
 
-/// The money on each runner, in cents.
+/// The money on a runner, in cents.
 #[derive(Clone, Copy)]
 struct Bets {
     win: u64,
     place: u64,
+    /// Why there is no price, and nobody bets on it.
+    closed: Option<PriceState>,
 }
 
 /// The win and place pools of a race.
 pub(super) struct Pool {
-    /// In the order of the card; `None` for a runner that is withdrawn, whose money was given back.
-    bets: Vec<Option<Bets>>,
+    /// In the order of the card.
+    bets: Vec<Bets>,
     /// What the win pool comes to at the off; the place pool to half of that.
     turnover: u64,
 }
@@ -30,10 +34,6 @@ impl Pool {
     /// The first money follows the form, roughly.
     pub(super) fn open(race: &Race, rng: &mut Rng) -> Self {
         let turnover = rng.between(200_000_000..=900_000_000);
-        let mut pool = Self {
-            bets: vec![Some(Bets { win: 1, place: 1 }); race.chances.len()],
-            turnover,
-        };
         let there = flowed(turnover, (race.off_ms - race.open_ms) / SECOND_MS);
         let opinions: Vec<u64> = race
             .chances
@@ -42,69 +42,97 @@ impl Pool {
             .collect();
         let total: u64 = opinions.iter().sum();
         let flat: u64 = opinions.iter().map(|o| o.isqrt()).sum();
-        for (bets, opinion) in pool.bets.iter_mut().flatten().zip(&opinions) {
-            *bets = Bets {
-                win: 1 + there * opinion / total,
-                place: 1 + there / 2 * opinion.isqrt() / flat,
-            };
+        let bets = opinions.iter().map(|opinion| Bets {
+            win: 1 + there * opinion / total,
+            place: 1 + there / 2 * opinion.isqrt() / flat,
+            closed: None,
+        });
+        Self {
+            bets: bets.collect(),
+            turnover,
         }
-        pool
     }
 
-    /// Takes what has flowed in since: a few bets, on better horses more often, each time on others.
+    /// Takes what has flowed in since: some bets, on better horses more often, each time on others.
     pub(super) fn take_bets(&mut self, seconds_to_off: u64, chances: &[u64], rng: &mut Rng) {
         let arrived =
             flowed(self.turnover, seconds_to_off).saturating_sub(self.total(|bets| bets.win));
-        let punters = rng.between(2..=5);
+        let punters = rng.between(6..=12);
         for _ in 0..punters {
-            let chance = |index: usize| {
-                if self.is_running(index) {
-                    chances[index]
-                } else {
-                    0
-                }
+            let chance = |index: usize| match self.bets[index].closed {
+                None => chances[index],
+                Some(_) => 0,
             };
             let win = rng.weighted(chances.len(), chance);
             let place = rng.weighted(chances.len(), |index| chance(index).isqrt());
-            if let Some(bets) = &mut self.bets[win] {
-                bets.win += arrived / punters;
-            }
-            if let Some(bets) = &mut self.bets[place] {
-                bets.place += arrived / 2 / punters;
+            self.bets[win].win += arrived / punters;
+            self.bets[place].place += arrived / 2 / punters;
+        }
+    }
+
+    /// Nobody can bet on a runner for a while.
+    pub(super) fn suspend(&mut self, runner: usize) {
+        self.bets[runner].closed = Some(PriceState::Suspended);
+    }
+
+    /// What was bet on a runner is given back.
+    pub(super) fn refund(&mut self, runner: usize) {
+        let before = self.total(|bets| bets.win);
+        self.bets[runner] = Bets {
+            win: 0,
+            place: 0,
+            closed: Some(PriceState::Scratched),
+        };
+        self.turnover = self.turnover * self.total(|bets| bets.win) / before;
+    }
+
+    /// A runner whose money was given back runs after all, and is bet on as its chance is worth.
+    pub(super) fn reinstate(&mut self, runner: usize, chances: &[u64]) {
+        let running = |index: &usize| self.bets[*index].closed.is_none();
+        let others: u64 = (0..chances.len()).filter(running).map(|i| chances[i]).sum();
+        let before = self.total(|bets| bets.win);
+        let worth = |total: u64| 1 + total * chances[runner] / others;
+        self.bets[runner] = Bets {
+            win: worth(before),
+            place: worth(self.total(|bets| bets.place)),
+            closed: None,
+        };
+        self.turnover = self.turnover * self.total(|bets| bets.win) / before;
+    }
+
+    /// Nobody can bet on any runner.
+    pub(super) fn close(&mut self, state: PriceState) {
+        for bets in &mut self.bets {
+            if bets.closed != Some(PriceState::Scratched) {
+                bets.closed = Some(state);
             }
         }
     }
 
-    pub(super) fn refund(&mut self, runner: usize) {
-        let before = self.total(|bets| bets.win);
-        self.bets[runner] = None;
-        self.turnover = self.turnover / 1000 * (self.total(|bets| bets.win) * 1000 / before);
-    }
-
     fn total(&self, of: impl Fn(&Bets) -> u64) -> u64 {
-        self.bets.iter().flatten().map(of).sum()
+        self.bets.iter().map(of).sum()
     }
 
-    /// Whether a runner is still in the race.
-    pub(super) fn is_running(&self, runner: usize) -> bool {
-        self.bets[runner].is_some()
+    /// Why a runner has no price.
+    pub(super) fn closed(&self, runner: usize) -> Option<PriceState> {
+        self.bets[runner].closed
     }
 
     /// What a win pays, stake included.
     pub(super) fn win(&self, runner: usize) -> Option<Odds> {
-        let bets = self.bets[runner]?;
-        Some(dividend(
-            self.total(|b| b.win) * KEPT_THOUSANDTHS / bets.win,
-        ))
+        let bets = self.bets[runner];
+        let price = self.total(|b| b.win) * KEPT_THOUSANDTHS;
+        bets.closed.is_none().then(|| dividend(price / bets.win))
     }
 
     /// What a place pays at least, stake included; never more than a win.
     pub(super) fn place(&self, runner: usize) -> Option<Odds> {
-        let bets = self.bets[runner]?;
-        let running = self.bets.iter().flatten().count();
+        let refunded = Some(PriceState::Scratched);
+        let running = self.bets.iter().filter(|b| b.closed != refunded).count();
         let places = if running < 7 { 2 } else { 3 };
-        let price = dividend(self.total(|b| b.place) * KEPT_THOUSANDTHS / places / bets.place);
-        Some(price.min(self.win(runner)?))
+        let price = self.total(|b| b.place) * KEPT_THOUSANDTHS / places;
+        let win = self.win(runner)?;
+        Some(dividend(price / self.bets[runner].place).min(win))
     }
 }
 
@@ -116,7 +144,7 @@ fn flowed(turnover: u64, seconds_to_off: u64) -> u64 {
 /// Rounded down, to tenths under 10 and to whole numbers above, between 1.0 and 999.
 fn dividend(thousandths: u64) -> Odds {
     let step = if thousandths < 10_000 { 100 } else { 1_000 };
-    let rounded = (thousandths / step * step).clamp(1_000, 999_000);
+    let rounded = (thousandths / step * step).clamp(1_000, PRICE_MAX);
     u32::try_from(rounded)
         .ok()
         .and_then(|t| Odds::from_thousandths(t).ok())

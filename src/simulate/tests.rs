@@ -1,326 +1,242 @@
-use std::collections::{HashMap, HashSet};
+mod prices;
+mod races;
 
-use events::{
-    HorseNo, Odds, OddsQuoted, PriceState, RaceDeclared, RaceNumber, RaceStatus, ResultDeclared,
-};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::words::text;
+use events::{HorseNo, HorseRegistered, PriceState, RaceKey, RaceStatus, Subject};
+use proptest::prelude::*;
+
 use super::*;
 
-fn meeting(races: u16, seed: u64) -> Meeting {
-    let (code, name) = VENUES[0];
-    Meeting {
-        date: RacingDate::parse("2026-11-21").expect("a date"),
-        venue: VenueCode::parse(code).expect("a code"),
-        venue_name: text(name),
+/// Midnight in Hong Kong.
+const MIDNIGHT: &str = "2026-11-20T16:00:00Z";
+
+fn midnight() -> Timestamp {
+    MIDNIGHT.parse().expect("a time")
+}
+
+fn day(races: u16, seed: u64) -> RaceDay {
+    RaceDay::new(
+        RacingDate::parse("2026-11-21").expect("a date"),
         races,
         seed,
-    }
+    )
 }
 
-fn played(races: u16, seed: u64) -> Vec<Envelope> {
-    script(&meeting(races, seed), Timestamp::UNIX_EPOCH, 1.0)
-        .into_iter()
-        .map(|(_, envelope)| envelope)
-        .collect()
+fn in_life(day: &RaceDay) -> Vec<Envelope> {
+    script(day, &day.as_in_life(midnight()))
 }
 
-fn result(envelope: &Envelope) -> Option<&ResultDeclared> {
-    if let Event::ResultDeclared(fact) = &envelope.event {
-        Some(fact)
-    } else {
-        None
-    }
-}
-
-fn card(envelope: &Envelope) -> Option<(RaceNumber, &RaceDeclared)> {
-    if let Event::RaceDeclared(fact) = &envelope.event {
-        Some((fact.race_number, fact))
-    } else {
-        None
-    }
-}
-
-fn quote(envelope: &Envelope) -> Option<&OddsQuoted> {
-    if let Event::OddsQuoted(fact) = &envelope.event {
-        Some(fact)
-    } else {
-        None
-    }
-}
-
-#[test]
-fn one_seed_is_one_meeting_whenever_and_however_fast() {
-    let slow = script(&meeting(4, 7), Timestamp::UNIX_EPOCH, 1.0);
-    let start: Timestamp = "2026-11-21T05:00:00.123456Z".parse().expect("a time");
-    let fast = script(&meeting(4, 7), start, 60.0);
-    assert_eq!(slow.len(), fast.len());
-    for ((late, one), (soon, other)) in slow.iter().zip(&fast) {
-        let same_time = Envelope {
-            time: one.time,
-            ..other.clone()
-        };
-        assert_eq!(one.encode(), same_time.encode());
-        assert!(
-            soon.as_millis().abs_diff(late.as_millis() / 60) <= 1,
-            "{soon:?} {late:?}"
-        );
-        let since = other.time.timestamp().as_millisecond() - start.as_millisecond();
-        assert_eq!(u128::from(since.unsigned_abs()), soon.as_millis());
-    }
-    assert_ne!(
-        slow[0].1.id,
-        script(&meeting(4, 8), Timestamp::UNIX_EPOCH, 1.0)[0].1.id
-    );
-}
-
-#[test]
-fn offsets_never_go_back_and_ids_never_repeat() {
-    let events = script(&meeting(6, 1), Timestamp::UNIX_EPOCH, 30.0);
-    assert!(events.is_sorted_by_key(|(offset, _)| *offset));
-    assert!(events.is_sorted_by_key(|(_, envelope)| envelope.time));
-    let ids: HashSet<&str> = events
-        .iter()
-        .map(|(_, envelope)| envelope.id.as_str())
-        .collect();
-    assert_eq!(ids.len(), events.len());
-}
-
-#[test]
-fn any_speed_and_number_of_races_is_taken() {
-    for speed in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
-        assert!(
-            !script(&meeting(1, 1), Timestamp::MAX, speed).is_empty(),
-            "{speed}"
-        );
-    }
-    assert_eq!(played(0, 1), played(1, 1));
-}
-
-#[test]
-fn every_event_is_one_that_the_service_takes() {
-    for (races, seed) in [(1, 1), (3, 2), (11, 3)] {
-        for envelope in played(races, seed) {
-            let subject = envelope.event.subject().to_string();
-            assert_eq!(
-                Envelope::decode(&subject, &envelope.encode()).as_ref(),
-                Ok(&envelope)
-            );
+/// Any day that has everything.
+fn full_days() -> impl Strategy<Value = RaceDay> {
+    let more = |(races, seed, more): (u16, u64, bool)| {
+        let day = day(races, seed);
+        if more {
+            day.more().expect("there are numbers")
+        } else {
+            day
         }
-    }
-}
-
-#[test]
-fn every_meeting_has_all_that_goes_wrong() {
-    for (races, seed) in [1, 2, 3, 5]
-        .into_iter()
-        .flat_map(|races| (0..8).map(move |seed| (races, seed)))
-    {
-        let events = played(races, seed);
-        let count = |of: fn(&Event) -> bool| events.iter().filter(|e| of(&e.event)).count();
-        assert_eq!(count(|e| matches!(e, Event::RunnerWithdrawn(_))), 1);
-        assert_eq!(count(|e| matches!(e, Event::RiderChanged(_))), 1);
-        let amended: Vec<_> = events
-            .iter()
-            .filter_map(result)
-            .filter(|r| r.revision == 3)
-            .collect();
-        assert_eq!(amended.len(), 1);
-        assert!(
-            amended[0]
-                .runners
-                .iter()
-                .any(|r| r.outcome.as_ref().is_some_and(|o| o.as_str() == "DISQ"))
-        );
-        let official = |r: &&ResultDeclared| r.revision == 2;
-        let heats = events
-            .iter()
-            .filter_map(result)
-            .filter(official)
-            .filter(|r| {
-                r.runners
-                    .windows(2)
-                    .any(|pair| pair[0].position.is_some() && pair[0].position == pair[1].position)
-            });
-        assert_eq!(heats.count(), 1, "{races} races, seed {seed}");
-    }
-}
-
-#[test]
-fn positions_times_and_runners_of_a_result_agree() {
-    for seed in 0..20 {
-        let events = played(3, seed);
-        let cards: HashMap<_, _> = events.iter().filter_map(card).collect();
-        for result in events.iter().filter_map(result) {
-            let placed: Vec<_> = result
-                .runners
-                .iter()
-                .filter(|r| r.position.is_some())
-                .collect();
-            for (index, runner) in placed.iter().enumerate() {
-                let faster = placed
-                    .iter()
-                    .filter(|other| other.finish_time < runner.finish_time)
-                    .count();
-                assert_eq!(
-                    runner.position.map(usize::from),
-                    Some(faster + 1),
-                    "seed {seed}, row {index}"
-                );
-            }
-            assert!(placed.len() >= 4);
-            let ran: HashSet<_> = result.runners.iter().map(|r| &r.horse_no).collect();
-            let declared: HashSet<_> = cards[&result.race_number]
-                .runners
-                .iter()
-                .map(|r| &r.horse_no)
-                .collect();
-            assert_eq!(ran, declared);
-        }
-    }
-}
-
-#[test]
-fn a_horse_runs_once_and_is_registered_before() {
-    let events = played(11, 5);
-    let mut registered = HashSet::new();
-    let mut ran = HashSet::new();
-    for envelope in &events {
-        match &envelope.event {
-            Event::HorseRegistered(horse) => assert!(registered.insert(horse.horse_no.clone())),
-            Event::RaceDeclared(card) => {
-                assert!((8..=14).contains(&card.runners.len()));
-                for runner in &card.runners {
-                    assert!(registered.contains(&runner.horse_no));
-                    assert!(ran.insert(runner.horse_no.clone()));
-                }
-            }
-            _ => {}
-        }
-    }
-    assert_eq!(registered, ran);
-}
-
-#[test]
-fn a_horse_is_the_same_on_another_day() {
-    let other_day = Meeting {
-        date: RacingDate::parse("2026-11-22").expect("a date"),
-        ..meeting(8, 5)
     };
-    let horses = |meeting: &Meeting| -> HashMap<HorseNo, HorseRegistered> {
-        draw_up(meeting)
+    (RaceDay::FULL_RACES..=RACES_MAX, any::<u64>(), any::<bool>()).prop_map(more)
+}
+
+/// A full day takes a moment to be made up.
+fn some() -> ProptestConfig {
+    ProptestConfig::with_cases(12)
+}
+
+/// What is said of each race, its card first.
+fn by_race(events: &[Envelope]) -> BTreeMap<RaceKey, Vec<&Envelope>> {
+    let mut races: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for envelope in events {
+        match envelope.event.subject() {
+            Subject::Horse(_) => {}
+            Subject::Race(key) | Subject::Result(key) | Subject::Odds(key) => {
+                races.entry(key).or_default().push(envelope);
+            }
+        }
+    }
+    races
+}
+
+#[test]
+fn the_same_day_at_the_same_pace_is_the_same_to_the_byte() {
+    let bytes =
+        |day: &RaceDay| -> Vec<Vec<u8>> { in_life(day).iter().map(Envelope::encode).collect() };
+    assert_eq!(bytes(&day(8, 7)), bytes(&day(8, 7)));
+    let ids = |day: &RaceDay| -> HashSet<String> {
+        in_life(day)
             .into_iter()
-            .flat_map(|race| race.horses)
-            .map(|h| (h.horse_no.clone(), h))
+            .map(|envelope| envelope.id)
             .collect()
     };
-    let (one, other) = (horses(&meeting(8, 5)), horses(&other_day));
-    let both: Vec<_> = one
-        .iter()
-        .filter(|(horse_no, _)| other.contains_key(horse_no))
-        .collect();
-    assert!(both.len() > 30);
-    assert!(
-        both.into_iter()
-            .all(|(horse_no, horse)| other[horse_no] == *horse)
+    let more = day(8, 7).more().expect("there are numbers");
+    for other in [day(8, 8), day(7, 7), more] {
+        assert!(ids(&other).is_disjoint(&ids(&day(8, 7))));
+    }
+}
+
+/// What an earlier version began, this one goes on with: whoever changes the day means to.
+#[test]
+fn a_day_is_what_it_has_always_been() {
+    let mut digest = blake3::Hasher::new();
+    let events = in_life(&day(8, 1));
+    for envelope in &events {
+        digest.update(&envelope.encode());
+        digest.update(b"\n");
+    }
+    assert_eq!(
+        (events.len(), digest.finalize().to_hex().as_str()),
+        (
+            2577,
+            "c331485e57c4d61f6f4223fd1d839fa9b32e655a7f7792125818c5f23150ae50"
+        )
     );
 }
 
 #[test]
-fn prices_are_those_of_a_pool() {
-    for seed in 0..20 {
-        for quote in played(1, seed).iter().filter_map(quote) {
-            let win: Vec<u32> = quote
-                .runners
-                .iter()
-                .filter_map(|r| r.win)
-                .map(Odds::thousandths)
-                .collect();
-            assert!(
-                win.iter()
-                    .all(|w| w % if *w < 10_000 { 100 } else { 1_000 } == 0),
-                "{win:?}"
-            );
-            // Rounding down and the bounds add to the takeout.
-            let book: f64 = win.iter().map(|w| 1000.0 / f64::from(*w)).sum();
-            assert!((1.2..1.4).contains(&book), "a book of {book}: {win:?}");
-            assert!(
-                quote
-                    .runners
-                    .iter()
-                    .all(|r| r.place <= r.win && r.place.is_some() == r.win.is_some())
-            );
+fn another_pace_changes_nothing_but_the_times() {
+    let begins: Timestamp = "2026-11-21T05:00:00.123456Z".parse().expect("a time");
+    let fast = Pace {
+        begins,
+        speed: 60.0,
+    };
+    let life = day(4, 7).as_in_life(midnight());
+    let (slow, fast) = (script(&day(4, 7), &life), script(&day(4, 7), &fast));
+    assert_eq!(slow.len(), fast.len());
+    let since = |time: Moment, begins| time.timestamp().duration_since(begins).as_secs_f64();
+    for (one, mut other) in slow.into_iter().zip(fast) {
+        let (late, soon) = (since(one.time, life.begins), since(other.time, begins));
+        assert!((late / 60.0 - soon).abs() < 0.001, "{late} {soon}");
+        other.time = one.time;
+        if let (Event::RaceDeclared(one), Event::RaceDeclared(other)) =
+            (&one.event, &mut other.event)
+        {
+            other.off_time = one.off_time;
         }
+        assert_eq!(one, other);
     }
 }
 
 #[test]
-fn prices_move_and_the_last_is_the_dividend() {
-    let events = played(3, 9);
-    let quotes: Vec<_> = events
-        .iter()
-        .filter_map(quote)
-        .filter(|q| q.race_number.get() == 3)
-        .collect();
-    // 70 minutes, about every 10 seconds.
-    assert!((380..480).contains(&quotes.len()), "{}", quotes.len());
-    let moved = quotes.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    assert!(moved * 2 > quotes.len(), "{moved} of {}", quotes.len());
-    let last = quotes[quotes.len() - 1];
-    let result = events
-        .iter()
-        .filter_map(result)
-        .find(|r| r.race_number.get() == 3)
-        .expect("a result");
-    for runner in &result.runners {
-        let quoted = last
-            .runners
-            .iter()
-            .find(|q| q.horse_no == runner.horse_no)
-            .expect("all are quoted");
-        assert_eq!(quoted.win, runner.win_odds);
+fn any_pace_and_number_of_races_is_taken() {
+    for speed in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
+        let begins = Timestamp::MAX;
+        assert!(!script(&day(1, 1), &Pace { begins, speed }).is_empty());
     }
+    assert_eq!(day(0, 1), day(1, 1));
+    assert_eq!(day(u16::MAX, 1), day(RACES_MAX, 1));
 }
 
 #[test]
-fn a_withdrawn_runner_has_no_price_from_then_on() {
-    let mut withdrawn = None;
-    for envelope in played(2, 4) {
-        match envelope.event {
-            Event::RunnerWithdrawn(fact) => withdrawn = Some(fact),
-            Event::OddsQuoted(quote) => {
-                for runner in &quote.runners {
-                    let out = withdrawn.as_ref().is_some_and(|w| {
-                        w.race_number == quote.race_number && w.horse_no == runner.horse_no
-                    });
-                    assert_eq!(runner.win.is_none(), out);
-                    assert_eq!(runner.state, out.then_some(PriceState::Scratched));
+fn more_of_a_day_is_other_races_and_other_horses_until_the_numbers_are_used_up() {
+    let days: Vec<_> = std::iter::successors(Some(day(20, 3)), |day| day.more()).collect();
+    assert_eq!(days.len(), 49);
+    let (mut races, mut horses) = (HashSet::new(), HashSet::new());
+    for day in days {
+        for envelope in in_life(&day) {
+            match envelope.event {
+                Event::RaceDeclared(card) => {
+                    assert!(races.insert((card.venue, card.race_number)));
                 }
+                Event::HorseRegistered(horse) => assert!(horses.insert(horse.horse_no)),
+                _ => {}
             }
-            _ => {}
         }
     }
-    assert!(withdrawn.is_some());
+    assert_eq!(races.len(), 2 * 980);
 }
 
 #[test]
-fn three_races_are_open_at_a_time_and_each_goes_its_way() {
-    let mut now: HashMap<u16, RaceStatus> = HashMap::new();
-    let mut open_most = 0;
-    for envelope in played(8, 2) {
-        match envelope.event {
-            Event::RaceStatusChanged(fact) => {
-                let before = now
-                    .insert(fact.race_number.get(), fact.status)
-                    .unwrap_or_default();
-                assert_eq!(before as u8 + 1, fact.status as u8);
-                open_most = open_most.max(now.values().filter(|s| **s == RaceStatus::Open).count());
-            }
-            Event::OddsQuoted(fact) => assert_eq!(now[&fact.race_number.get()], RaceStatus::Open),
-            Event::ResultDeclared(fact) => assert!(now[&fact.race_number.get()].is_over()),
-            _ => {}
+fn a_horse_is_the_same_on_another_day_and_ages_with_the_years() {
+    let horses = |date: &str| -> HashMap<HorseNo, HorseRegistered> {
+        let date = RacingDate::parse(date).expect("a date");
+        let horse = |envelope: Envelope| match envelope.event {
+            Event::HorseRegistered(horse) => Some((horse.horse_no.clone(), horse)),
+            _ => None,
+        };
+        let events = in_life(&RaceDay::new(date, 8, 5));
+        events.into_iter().filter_map(horse).collect()
+    };
+    let of_both = |date: &str, other: &str| -> Vec<bool> {
+        let (horses, others) = (horses(date), horses(other));
+        let same = |(no, horse): (&HorseNo, &HorseRegistered)| Some(others.get(no)? == horse);
+        horses.iter().filter_map(same).collect()
+    };
+    let next_day = of_both("2026-11-21", "2026-11-22");
+    assert!(next_day.len() > 60 && next_day.iter().all(|same| *same));
+    let next_year = of_both("2026-12-31", "2027-01-01");
+    let same = next_year.iter().filter(|same| **same).count();
+    assert!(
+        same * 4 > next_year.len() * 3,
+        "{same} of {}",
+        next_year.len()
+    );
+}
+
+proptest! {
+    #![proptest_config(some())]
+
+    #[test]
+    fn every_event_is_one_that_the_service_takes(day in full_days()) {
+        let events = in_life(&day);
+        for envelope in &events {
+            let subject = envelope.event.subject().to_string();
+            let taken = Envelope::decode(&subject, &envelope.encode());
+            prop_assert_eq!(taken.as_ref(), Ok(envelope));
         }
+        let ids: HashSet<&str> = events.iter().map(|e| e.id.as_str()).collect();
+        prop_assert_eq!(ids.len(), events.len());
+        prop_assert!(events.is_sorted_by_key(|envelope| envelope.time));
     }
-    assert_eq!(open_most, 3);
-    assert!(now.len() == 8 && now.values().all(|s| *s == RaceStatus::Result));
+
+    #[test]
+    fn everything_happens_on_a_full_day(day in full_days()) {
+        let events = in_life(&day);
+        let mut missing: HashSet<&str> = events::EVENT_TYPES.iter().copied().collect();
+        missing.extend([
+            "scheduled", "open", "closed", "off", "finished", "result", "abandoned", "suspended", "scratched", "no_market",
+            "provisional", "official", "amended", "dead heat for 1", "dead heat for 3", "PU", "UR", "FE", "WV", "DISQ",
+        ]);
+        for envelope in &events {
+            missing.remove(envelope.event.type_name());
+            for what in happened(&envelope.event) {
+                missing.remove(what.as_str());
+            }
+        }
+        prop_assert!(missing.is_empty(), "{:?}", missing);
+    }
+}
+
+/// What of all that a day should have is in an event.
+fn happened(event: &Event) -> Vec<String> {
+    match event {
+        Event::RaceStatusChanged(fact) => vec![fact.status.as_str().to_owned()],
+        Event::OddsQuoted(quote) => {
+            let state = |state| match state {
+                PriceState::Scratched => "scratched",
+                PriceState::Suspended => "suspended",
+                PriceState::NoMarket => "no_market",
+            };
+            let states = quote.runners.iter().filter_map(|r| r.state);
+            states.map(|s| state(s).to_owned()).collect()
+        }
+        Event::ResultDeclared(result) => {
+            let status = match (result.status, result.revision) {
+                (events::ResultStatus::Provisional, _) => "provisional",
+                (_, 3..) => "amended",
+                _ => "official",
+            };
+            let outcomes = result.runners.iter().filter_map(|r| r.outcome.as_ref());
+            let ties = result.runners.windows(2).filter_map(|pair| {
+                let shared = pair[0]
+                    .position
+                    .filter(|_| pair[0].position == pair[1].position);
+                shared.map(|position| format!("dead heat for {position}"))
+            });
+            let outcomes = outcomes.map(|outcome| outcome.as_str().to_owned());
+            ties.chain(outcomes).chain([status.to_owned()]).collect()
+        }
+        _ => Vec::new(),
+    }
 }

@@ -1,286 +1,272 @@
 //! [`Told`]: one race as it is told, fact by fact.
 
-use std::ops::RangeInclusive;
-
 use events::{
-    Event, FinishTime, OddsQuoted, Outcome, PriceState, QuotedRunner, RaceDeclared, RaceStatus,
-    RaceStatusChanged, ResultDeclared, ResultRunner, ResultStatus, RiderChanged, RunnerWithdrawn,
-    Text,
+    Event, FinishTime, GoingChanged, OddsQuoted, Outcome, QuotedRunner, RaceKey, RaceStatus,
+    RaceStatusChanged, ResultDeclared, ResultRunner, ResultStatus, ResultVoided, RiderChanged,
+    RunnerReinstated, RunnerWithdrawn, Text,
 };
 
 use super::card::Race;
 use super::finish::Finish;
 use super::pool::Pool;
 use super::rng::Rng;
+use super::twists::{Ending, Twists};
 use super::words::{JOCKEYS, text};
 use super::{MINUTE_MS, SECOND_MS};
 
-const WITHDRAWN_BEFORE_MS: u64 = 5 * MINUTE_MS;
-const RIDER_CHANGED_BEFORE_MS: u64 = 8 * MINUTE_MS;
-const QUOTE_EVERY_MS: RangeInclusive<u64> = 8_500..=11_500;
 /// After the last horse is home.
 const PROVISIONAL_AFTER_MS: u64 = 45 * SECOND_MS;
 const OFFICIAL_AFTER_MS: u64 = 4 * MINUTE_MS;
-const AMENDED_AFTER_MS: u64 = 20 * MINUTE_MS;
+/// After the official result.
+const AMENDED_AFTER_MS: u64 = 10 * MINUTE_MS;
 /// Of a race's stakes, in thousandths, first to fifth.
 const STAKES_SPLIT: [u64; 5] = [560, 220, 115, 60, 45];
 
-/// What goes otherwise than on the card. A runner is its index on the card.
-#[derive(Default)]
-pub(super) struct Twists {
-    pub(super) withdrawn: Option<usize>,
-    rider_changed: Option<usize>,
-    pub(super) dead_heat: bool,
-    amended: bool,
-}
-
-impl Twists {
-    /// In the first race the result is amended, in the second a runner is withdrawn, the third ends in a dead
-    /// heat, in the last a jockey is replaced; a meeting of fewer races has it all in what it has.
-    pub(super) fn of(race: &Race, races: u64, rng: &mut Rng) -> Self {
-        let number = u64::from(race.card.race_number.get());
-        let runners = race.horses.len();
-        let withdrawn = rng.index(runners);
-        Self {
-            withdrawn: (number == races.min(2)).then_some(withdrawn),
-            rider_changed: (number == races).then_some((withdrawn + 1) % runners),
-            dead_heat: number == races.min(3),
-            amended: number == 1,
-        }
-    }
-}
-
 /// A race as it is told, fact by fact.
 pub(super) struct Told<'a> {
-    race: &'a Race,
+    pub(super) race: &'a Race,
+    pub(super) twists: &'a Twists,
+    /// Who rides now, in the order of the card.
     riders: Vec<Text>,
-    facts: &'a mut Vec<(u64, Event)>,
+    facts: Vec<(u64, Event)>,
 }
 
 impl<'a> Told<'a> {
-    pub(super) fn new(race: &'a Race, facts: &'a mut Vec<(u64, Event)>) -> Self {
+    pub(super) fn new(race: &'a Race, twists: &'a Twists) -> Self {
+        let riders = race.card.runners.iter().map(|r| r.jockey.clone());
         Self {
             race,
-            riders: race.riders(),
-            facts,
+            twists,
+            riders: riders.collect(),
+            facts: Vec::new(),
         }
     }
 
-    pub(super) fn bet_and_run(&mut self, twists: &Twists, rng: &mut Rng) {
+    /// All that is said of the race behind its card, each with its milliseconds after midnight.
+    pub(super) fn all(mut self, rng: &mut Rng) -> Vec<(u64, Event)> {
+        if let Some((at_ms, going)) = &self.race.rain {
+            self.going(*at_ms, going.clone());
+        }
+        self.status(self.race.open_ms, RaceStatus::Open, None);
+        let pool = self.bet(rng);
+        if self.twists.ending == Ending::Abandoned {
+            self.abandon(pool);
+        } else {
+            self.run(&pool, rng);
+        }
+        self.facts
+    }
+
+    fn run(&mut self, pool: &Pool, rng: &mut Rng) {
         let race = self.race;
-        self.status(race.open_ms, RaceStatus::Open);
-        let pool = self.bet(twists, rng);
-        self.status(race.close_ms(), RaceStatus::Closed);
-        self.status(race.off_ms, RaceStatus::Off);
-        let finish = Finish::of(race, twists, rng);
+        let finish = Finish::of(race, self.twists, rng);
         let home_ms = race.off_ms + finish.last_home_ms();
-        self.status(home_ms, RaceStatus::Finished);
-        self.result(
-            home_ms + PROVISIONAL_AFTER_MS,
-            1,
-            ResultStatus::Provisional,
-            None,
-            &finish,
-            &pool,
-        );
         let official_ms = home_ms + OFFICIAL_AFTER_MS;
-        self.result(official_ms, 2, ResultStatus::Official, None, &finish, &pool);
-        self.status(official_ms, RaceStatus::Result);
-        if twists.amended {
+        // What is quoted last is what is paid.
+        self.quote(race.close_ms(), pool);
+        self.status(race.close_ms(), RaceStatus::Closed, None);
+        self.status(race.off_ms, RaceStatus::Off, None);
+        self.status(home_ms, RaceStatus::Finished, None);
+        let provisional = self.result(1, ResultStatus::Provisional, &finish, pool);
+        self.say(
+            home_ms + PROVISIONAL_AFTER_MS,
+            Event::ResultDeclared(provisional),
+        );
+        if self.twists.ending == Ending::Voided {
+            self.void(official_ms, 2, "Void: the starter had recalled the field");
+            return;
+        }
+        let official = self.result(2, ResultStatus::Official, &finish, pool);
+        self.say(official_ms, Event::ResultDeclared(official));
+        self.status(official_ms, RaceStatus::Result, None);
+        if self.twists.ending == Ending::Amended {
             let (finish, winner) = finish.without_its_winner();
-            let reason = text(&format!(
+            let mut amended = self.result(3, ResultStatus::Official, &finish, pool);
+            amended.reason = Some(text(&format!(
                 "{} is disqualified for careless riding",
-                self.name(winner)
-            ));
-            self.result(
+                race.card.runners[winner].horse_name
+            )));
+            self.say(
                 official_ms + AMENDED_AFTER_MS,
-                3,
-                ResultStatus::Official,
-                Some(reason),
-                &finish,
-                &pool,
+                Event::ResultDeclared(amended),
             );
         }
     }
 
-    /// Quotes from the opening to the close, with what is announced in between.
-    fn bet(&mut self, twists: &Twists, rng: &mut Rng) -> Pool {
-        let race = self.race;
-        let mut pool = Pool::open(race, rng);
-        let before_off = |before_ms| race.off_ms.saturating_sub(before_ms).max(race.open_ms);
-        let mut withdrawn = twists
-            .withdrawn
-            .map(|runner| (before_off(WITHDRAWN_BEFORE_MS), runner));
-        if let Some(runner) = twists.rider_changed {
-            self.change_rider(before_off(RIDER_CHANGED_BEFORE_MS), runner, rng);
-        }
-        let mut now_ms = race.open_ms;
-        while now_ms < race.close_ms() {
-            self.quote(now_ms, &pool);
-            now_ms = (now_ms + rng.between(QUOTE_EVERY_MS)).min(race.close_ms());
-            if let Some((at_ms, runner)) = withdrawn.take_if(|(at_ms, _)| *at_ms <= now_ms) {
-                self.withdraw(at_ms, runner);
-                pool.refund(runner);
-                self.quote(at_ms, &pool);
-            }
-            pool.take_bets((race.off_ms - now_ms) / SECOND_MS, &race.chances, rng);
-        }
-        self.quote(race.close_ms(), &pool);
-        pool
-    }
-
-    fn status(&mut self, at_ms: u64, status: RaceStatus) {
-        let RaceDeclared {
-            date,
-            venue,
-            race_number,
-            ..
-        } = &self.race.card;
+    pub(super) fn status(&mut self, at_ms: u64, status: RaceStatus, reason: Option<&str>) {
+        let key = self.key();
         let fact = RaceStatusChanged {
-            date: *date,
-            venue: venue.clone(),
-            race_number: *race_number,
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
             status,
-            reason: None,
+            reason: reason.map(text),
         };
-        self.facts.push((at_ms, Event::RaceStatusChanged(fact)));
+        self.say(at_ms, Event::RaceStatusChanged(fact));
     }
 
-    fn withdraw(&mut self, at_ms: u64, runner: usize) {
-        let RaceDeclared {
-            date,
-            venue,
-            race_number,
-            runners,
-            ..
-        } = &self.race.card;
+    fn going(&mut self, at_ms: u64, going: Text) {
+        let key = self.key();
+        let fact = GoingChanged {
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
+            going,
+        };
+        self.say(at_ms, Event::GoingChanged(fact));
+    }
+
+    pub(super) fn withdraw(&mut self, at_ms: u64, runner: usize, reason: &str) {
+        let key = self.key();
         let fact = RunnerWithdrawn {
-            date: *date,
-            venue: venue.clone(),
-            race_number: *race_number,
-            horse_no: runners[runner].horse_no.clone(),
-            reason: Some(text("Lame behind the gates, on veterinary advice")),
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
+            horse_no: self.race.card.runners[runner].horse_no.clone(),
+            reason: Some(text(reason)),
         };
-        self.facts.push((at_ms, Event::RunnerWithdrawn(fact)));
+        self.say(at_ms, Event::RunnerWithdrawn(fact));
     }
 
-    fn change_rider(&mut self, at_ms: u64, runner: usize, rng: &mut Rng) {
-        let RaceDeclared {
-            date,
-            venue,
-            race_number,
-            runners,
-            ..
-        } = &self.race.card;
+    pub(super) fn reinstate(&mut self, at_ms: u64, runner: usize, reason: &str) {
+        let key = self.key();
+        let fact = RunnerReinstated {
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
+            horse_no: self.race.card.runners[runner].horse_no.clone(),
+            reason: Some(text(reason)),
+        };
+        self.say(at_ms, Event::RunnerReinstated(fact));
+    }
+
+    /// A jockey who has no ride in the race takes over, and may be a pound or two over the weight.
+    pub(super) fn change_rider(&mut self, at_ms: u64, runner: usize, rng: &mut Rng) {
         let free: Vec<&str> = JOCKEYS
             .into_iter()
             .filter(|name| self.riders.iter().all(|r| r.as_str() != *name))
             .collect();
         self.riders[runner] = text(rng.pick(&free));
+        let over = u16::try_from(rng.below(3)).unwrap_or(0);
+        let declared = &self.race.card.runners[runner];
+        let key = self.key();
         let fact = RiderChanged {
-            date: *date,
-            venue: venue.clone(),
-            race_number: *race_number,
-            horse_no: runners[runner].horse_no.clone(),
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
+            horse_no: declared.horse_no.clone(),
             jockey: self.riders[runner].clone(),
-            weight: None,
+            weight: (over > 0).then_some(declared.weight + over),
         };
-        self.facts.push((at_ms, Event::RiderChanged(fact)));
+        self.say(at_ms, Event::RiderChanged(fact));
     }
 
-    fn quote(&mut self, at_ms: u64, pool: &Pool) {
-        let RaceDeclared {
-            date,
-            venue,
-            race_number,
-            runners,
-            ..
-        } = &self.race.card;
-        let quoted = runners
-            .iter()
-            .enumerate()
-            .map(|(index, runner)| QuotedRunner {
-                horse_no: runner.horse_no.clone(),
-                horse_name: None,
-                number: Some(runner.number),
-                win: pool.win(index),
-                place: pool.place(index),
-                state: (!pool.is_running(index)).then_some(PriceState::Scratched),
-            });
+    pub(super) fn quote(&mut self, at_ms: u64, pool: &Pool) {
+        let key = self.key();
+        let runners = self.race.card.runners.iter().enumerate();
+        let quoted = runners.map(|(index, runner)| QuotedRunner {
+            horse_no: runner.horse_no.clone(),
+            horse_name: None,
+            number: Some(runner.number),
+            win: pool.win(index),
+            place: pool.place(index),
+            state: pool.closed(index),
+        });
         let fact = OddsQuoted {
-            date: *date,
-            venue: venue.clone(),
-            race_number: *race_number,
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
             runners: quoted.collect(),
         };
-        self.facts.push((at_ms, Event::OddsQuoted(fact)));
+        self.say(at_ms, Event::OddsQuoted(fact));
+    }
+
+    fn void(&mut self, at_ms: u64, revision: u32, reason: &str) {
+        let key = self.key();
+        let fact = ResultVoided {
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
+            revision,
+            reason: Some(text(reason)),
+        };
+        self.say(at_ms, Event::ResultVoided(fact));
     }
 
     fn result(
-        &mut self,
-        at_ms: u64,
+        &self,
         revision: u32,
         status: ResultStatus,
-        reason: Option<Text>,
         finish: &Finish,
         pool: &Pool,
-    ) {
+    ) -> ResultDeclared {
         let card = &self.race.card;
-        let runner = |index: usize,
-                      position: Option<u16>,
-                      outcome: Option<&str>,
-                      time: Option<u32>,
-                      stakes: u64| {
-            let declared = &card.runners[index];
-            ResultRunner {
-                horse_no: declared.horse_no.clone(),
-                horse_name: declared.horse_name.clone(),
-                number: Some(declared.number),
-                position,
-                outcome: outcome
-                    .map(|code| Outcome::parse(code).expect("our own codes are well formed")),
-                jockey: self.riders[index].clone(),
-                trainer: declared.trainer.clone(),
-                finish_time: time.and_then(|t| FinishTime::from_hundredths(t).ok()),
-                win_odds: pool.win(index),
-                stakes: Some(stakes),
-            }
-        };
-        let mut runners = Vec::with_capacity(card.runners.len());
-        for group in &finish.placed {
-            let before = runners.len();
-            let stakes = shared_stakes(self.race.stakes, before, group.runners.len());
-            let position = u16::try_from(before + 1).ok();
-            runners.extend(
-                group
-                    .runners
-                    .iter()
-                    .map(|&index| runner(index, position, None, Some(group.time), stakes)),
-            );
-        }
-        let unplaced = finish
-            .unplaced
-            .iter()
-            .map(|&(index, outcome, time)| runner(index, None, Some(outcome), time, 0));
-        runners.extend(unplaced);
-        let fact = ResultDeclared {
+        let going = self.race.rain.as_ref().map(|(_, going)| going.clone());
+        ResultDeclared {
             date: card.date,
             venue: card.venue.clone(),
             race_number: card.race_number,
             venue_name: card.venue_name.clone(),
             race_name: Some(card.race_name.clone()),
             distance: Some(card.distance),
-            going: card.going.clone(),
+            going: going.or_else(|| card.going.clone()),
             revision,
             status,
-            reason,
-            runners,
-        };
-        self.facts.push((at_ms, Event::ResultDeclared(fact)));
+            reason: None,
+            runners: self.lines(finish, pool),
+        }
     }
 
-    fn name(&self, runner: usize) -> &Text {
-        &self.race.card.runners[runner].horse_name
+    /// The placed runners in their order, then the others.
+    fn lines(&self, finish: &Finish, pool: &Pool) -> Vec<ResultRunner> {
+        let mut lines = Vec::with_capacity(self.race.card.runners.len());
+        for group in &finish.placed {
+            let before = lines.len();
+            let stakes = shared_stakes(self.race.stakes, before, group.runners.len());
+            lines.extend(group.runners.iter().map(|&runner| ResultRunner {
+                position: u16::try_from(before + 1).ok(),
+                finish_time: FinishTime::from_hundredths(group.time).ok(),
+                stakes: Some(stakes),
+                ..self.line(runner, pool)
+            }));
+        }
+        let unplaced = finish.unplaced.iter();
+        lines.extend(unplaced.map(|&(runner, outcome, time)| ResultRunner {
+            outcome: Some(Outcome::parse(outcome).expect("our own codes are well formed")),
+            finish_time: time.and_then(|time| FinishTime::from_hundredths(time).ok()),
+            ..self.line(runner, pool)
+        }));
+        lines
+    }
+
+    /// What is said of a runner however it ran.
+    fn line(&self, runner: usize, pool: &Pool) -> ResultRunner {
+        let declared = &self.race.card.runners[runner];
+        ResultRunner {
+            horse_no: declared.horse_no.clone(),
+            horse_name: declared.horse_name.clone(),
+            number: Some(declared.number),
+            position: None,
+            outcome: None,
+            jockey: self.riders[runner].clone(),
+            trainer: declared.trainer.clone(),
+            finish_time: None,
+            win_odds: pool.win(runner),
+            stakes: Some(0),
+        }
+    }
+
+    fn key(&self) -> RaceKey {
+        let card = &self.race.card;
+        RaceKey {
+            date: card.date,
+            venue: card.venue.clone(),
+            race_number: card.race_number,
+        }
+    }
+
+    fn say(&mut self, at_ms: u64, event: Event) {
+        self.facts.push((at_ms, event));
     }
 }
 

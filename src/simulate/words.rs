@@ -9,7 +9,14 @@ pub(super) fn text(words: &str) -> Text {
 pub(super) const COLOURS: [&str; 6] = ["Bay", "Brown", "Chestnut", "Grey", "Dark Bay", "Black"];
 pub(super) const SEXES: [&str; 4] = ["Gelding", "Horse", "Mare", "Rig"];
 pub(super) const COUNTRIES: [&str; 7] = ["AUS", "NZ", "IRE", "GB", "USA", "FR", "JPN"];
-pub(super) const GOINGS: [&str; 4] = ["GOOD", "GOOD TO FIRM", "GOOD TO YIELDING", "YIELDING"];
+/// From firm to soft: rain makes each the next one.
+pub(super) const GOINGS: [&str; 5] = [
+    "GOOD TO FIRM",
+    "GOOD",
+    "GOOD TO YIELDING",
+    "YIELDING",
+    "YIELDING TO SOFT",
+];
 pub(super) const DISTANCES_METRES: [u32; 8] = [1000, 1200, 1400, 1600, 1650, 1800, 2000, 2400];
 pub(super) const RACE_KINDS: [&str; 5] = ["HANDICAP", "PLATE", "CUP", "STAKES", "TROPHY"];
 

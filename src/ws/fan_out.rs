@@ -1,7 +1,6 @@
 //! [`FanOut`]: the shards, and the way in.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
@@ -11,8 +10,8 @@ use tokio::time::timeout;
 
 use super::tickets::{Ticket, Tickets};
 use super::{Arrival, shard};
+use crate::accounts::{KeyId, KeyRing};
 use crate::feed::Feed;
-use crate::keys::KeyRing;
 use crate::log::Connection;
 use crate::metrics::LiveMetrics;
 use crate::projector::Status;
@@ -36,8 +35,6 @@ pub struct Channel {
     pub metrics: Arc<LiveMetrics>,
     /// The keys that are valid.
     pub keys: Arc<KeyRing>,
-    /// It is known which keys are valid.
-    pub keys_read: Arc<AtomicBool>,
     /// Where the projector stands.
     pub projector: watch::Receiver<Status>,
     /// Whether the log is there.
@@ -117,7 +114,7 @@ impl FanOut {
     }
 
     /// A place for a client, and whether its key may have it; `None` if there is none.
-    pub(super) fn ticket(&self, key_id: &str) -> Option<(Ticket, bool)> {
+    pub(super) fn ticket(&self, key_id: KeyId) -> Option<(Ticket, bool)> {
         self.tickets.take(key_id)
     }
 

@@ -29,6 +29,7 @@ use tungstenite::handshake::server::create_response_with_body;
 pub(crate) use asyncapi::describe;
 pub use fan_out::{Channel, FanOut};
 
+use crate::accounts::KeyEntry;
 use crate::http::{ApiError, Args, Params, api_key, race_of_today, take_stream};
 use crate::state::App;
 use filter::{Filter, Kinds};
@@ -72,9 +73,9 @@ pub(crate) async fn live_odds(
     args: Args,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let key_id = authorize(&app, &args, request.headers())?;
+    let key = authorize(&app, &args, request.headers())?;
     let wishes = wishes(&args, Filter::from_query(&args)?)?;
-    upgrade(&app, &key_id, &args, wishes, request).await
+    upgrade(&app, &key, &args, wishes, request).await
 }
 
 /// One race of today.
@@ -84,21 +85,21 @@ pub(crate) async fn live_odds_of_race(
     args: Args,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let key_id = authorize(&app, &args, request.headers())?;
+    let key = authorize(&app, &args, request.headers())?;
     let race = race_of_today(&app, params.race_number()?, &args)?;
     let wishes = wishes(&args, Filter::of_race(&race))?;
-    upgrade(&app, &key_id, &args, wishes, request).await
+    upgrade(&app, &key, &args, wishes, request).await
 }
 
-/// The id of the key, if the request may go on.
-fn authorize(app: &App, args: &Args, headers: &HeaderMap) -> Result<Box<str>, ApiError> {
-    let key_id = app.authorize(args.get("api_key").or_else(|| api_key(headers)))?;
+/// What is known of the key, if the request may go on.
+fn authorize(app: &App, args: &Args, headers: &HeaderMap) -> Result<Arc<KeyEntry>, ApiError> {
+    let key = app.authorize(args.get("api_key").or_else(|| api_key(headers)))?;
     let origin = headers.get(ORIGIN);
     if origin.is_some_and(|origin| !app.ws_origins.allow(origin.as_bytes())) {
         return Err(ApiError::OriginNotAllowed);
     }
     app.ready_store()?;
-    Ok(key_id.into())
+    Ok(key)
 }
 
 fn wishes(args: &Args, filter: Filter) -> Result<Wishes, ApiError> {
@@ -120,7 +121,7 @@ fn wishes(args: &Args, filter: Filter) -> Result<Wishes, ApiError> {
 /// Answers the handshake, and hands the connection over.
 async fn upgrade(
     app: &Arc<App>,
-    key_id: &str,
+    key: &KeyEntry,
     args: &Args,
     wishes: Wishes,
     mut request: Request,
@@ -132,7 +133,7 @@ async fn upgrade(
     let response = create_response_with_body(&request, Body::empty);
     let response =
         response.map_err(|why| ApiError::UpgradeRequired(format!("This is a WebSocket: {why}")))?;
-    let ticket = app.fan_out.ticket(key_id);
+    let ticket = app.fan_out.ticket(key.key_id);
     let (ticket, allowed) = ticket.ok_or(ApiError::NotReady(
         "There are too many WebSocket connections",
     ))?;

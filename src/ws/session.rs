@@ -21,6 +21,7 @@ use super::hear::Allowance;
 use super::message::{Said, Wishes};
 use super::tickets::Ticket;
 use super::wire::Wire;
+use crate::accounts::KeyId;
 use crate::feed::{Feed, NotRecovered, Position, Snapshots, frame};
 use crate::metrics::LiveMetrics;
 
@@ -131,8 +132,8 @@ impl Session {
         session
     }
 
-    pub(super) fn key_id(&self) -> &str {
-        &self.ticket.key_id
+    pub(super) fn key_id(&self) -> KeyId {
+        self.ticket.key_id
     }
 
     pub(super) fn is_open(&self) -> bool {

@@ -14,7 +14,6 @@ use std::future::{pending, poll_fn};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -45,6 +44,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// How often it is looked at whether keys are still valid and the feed is well.
 const LOOK_AROUND_EVERY: Duration = Duration::from_millis(500);
 
+const KEY_NOT_VALID: (u16, &str) = (4401, "the key is no longer valid");
+
 type Client = Rc<RefCell<Session>>;
 
 struct Shard {
@@ -56,6 +57,8 @@ struct Shard {
     /// When which client wants to be called. An entry may be out of date.
     timers: RefCell<BinaryHeap<Reverse<(Instant, usize)>>>,
     health: RefCell<Health>,
+    /// The losses of the ring of keys, as of the last look at every client.
+    key_losses: Cell<u64>,
     told: Cell<Told>,
     turns: Arc<Semaphore>,
 }
@@ -83,6 +86,7 @@ pub(super) fn run(
     };
     let shard = Rc::new(Shard {
         health: RefCell::new(Health::new(&channel)),
+        key_losses: Cell::new(channel.keys.losses()),
         told: Cell::new(Told::from(&channel.feed.position())),
         turns,
         channel,
@@ -152,6 +156,9 @@ impl Shard {
                 return;
             }
         };
+        // The key may have been lost on the way here, when this client was not yet among those that are looked at.
+        let lost = self.channel.keys.has_lost(ticket.key_id);
+        let refused = refused.or(lost.then_some(KEY_NOT_VALID));
         let mut session = Session::new(
             wire,
             wishes,
@@ -377,12 +384,15 @@ impl Shard {
     /// Closes clients whose key is no longer valid, and tells everyone when the feed is better or worse.
     fn look_around(&self) {
         let now = Instant::now();
-        let channel = &self.channel;
-        if channel.keys_read.load(Ordering::Acquire) {
+        let keys = &self.channel.keys;
+        let losses = keys.losses();
+        if losses != self.key_losses.get() && keys.is_complete() {
+            self.key_losses.set(losses);
             for client in self.everyone() {
                 let mut session = client.borrow_mut();
-                if session.is_open() && !channel.keys.holds(session.key_id()) {
-                    session.close(4401, "the key is no longer valid", now);
+                if session.is_open() && keys.has_lost(session.key_id()) {
+                    let (code, reason) = KEY_NOT_VALID;
+                    session.close(code, reason, now);
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::accounts::KeyId;
 use crate::metrics::{Held, LiveMetrics};
 
 #[derive(Debug)]
@@ -15,13 +16,13 @@ pub(super) struct Tickets {
     metrics: Arc<LiveMetrics>,
 }
 
-type PerKey = Mutex<HashMap<Box<str>, usize>>;
+type PerKey = Mutex<HashMap<KeyId, usize>>;
 
 /// A place for a client, given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Ticket {
     /// Of which key it is.
-    pub(super) key_id: Box<str>,
+    pub(super) key_id: KeyId,
     per_key: Arc<PerKey>,
     _held: (Held, OwnedSemaphorePermit),
 }
@@ -53,14 +54,14 @@ impl Tickets {
     }
 
     /// A place, and whether the key may have it; `None` if there is none.
-    pub(super) fn take(&self, key_id: &str) -> Option<(Ticket, bool)> {
+    pub(super) fn take(&self, key_id: KeyId) -> Option<(Ticket, bool)> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let mut per_key = lock(&self.per_key);
-        let count = per_key.entry(key_id.into()).or_default();
+        let count = per_key.entry(key_id).or_default();
         *count += 1;
         let allowed = *count <= self.per_key_max;
         let ticket = Ticket {
-            key_id: key_id.into(),
+            key_id,
             per_key: Arc::clone(&self.per_key),
             _held: (Held::new(&self.metrics.sockets), place),
         };
@@ -68,6 +69,6 @@ impl Tickets {
     }
 }
 
-fn lock(per_key: &PerKey) -> MutexGuard<'_, HashMap<Box<str>, usize>> {
+fn lock(per_key: &PerKey) -> MutexGuard<'_, HashMap<KeyId, usize>> {
     per_key.lock().unwrap_or_else(PoisonError::into_inner)
 }

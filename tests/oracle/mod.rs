@@ -2,6 +2,8 @@
 //!
 //! Everything is read whole and looked up the simple way; it panics on what it does not expect, as the data is known.
 
+pub(crate) mod race_day;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 use serde_json::Value;
 
@@ -60,6 +61,8 @@ pub(crate) struct Serving {
     child: Child,
     pub(crate) http: SocketAddr,
     pub(crate) admin: SocketAddr,
+    /// What it logs, read on so that it never waits for a full pipe.
+    log: Option<JoinHandle<Vec<String>>>,
 }
 
 impl Serving {
@@ -69,35 +72,51 @@ impl Serving {
 
     /// The same, where clients of one that has ended come back to.
     pub(crate) fn start_at(http: SocketAddr, nats: &Nats, data: &Path) -> Self {
+        let http = http.to_string();
+        Self::start_with(&["--http", &http, "--nats", &nats.url()], data)
+    }
+
+    /// The same, with these flags.
+    pub(crate) fn start_with(flags: &[&str], data: &Path) -> Self {
         let mut command = command();
         command
-            .args(["serve", "--nats", &nats.url(), "--log-json"])
-            .args(["--http", &http.to_string(), "--admin", "127.0.0.1:0"])
-            .arg("--data")
+            .args(["serve", "--log-json", "--admin", "127.0.0.1:0", "--data"])
             .arg(data)
+            .args(flags)
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let addresses = lines
-            .by_ref()
-            .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
-            .find_map(|entry| {
-                let address = |name| entry["fields"][name].as_str()?.parse().ok();
-                Some((address("http")?, address("admin")?))
-            });
-        // Read on, so that the process never waits for a full pipe.
-        std::thread::spawn(move || lines.count());
+        let mut lines = BufReader::new(child.stderr.take().unwrap())
+            .lines()
+            .map(Result::unwrap);
+        let mut said = Vec::new();
+        let addresses = lines.by_ref().find_map(|line| {
+            let entry: Value = serde_json::from_str(&line).unwrap();
+            said.push(line);
+            let address = |name| entry["fields"][name].as_str()?.parse().ok();
+            Some((address("http")?, address("admin")?))
+        });
+        let log = std::thread::spawn(move || said.into_iter().chain(lines).collect());
         let (http, admin) = addresses.expect("the log says where it serves");
-        Self { child, http, admin }
+        Self {
+            child,
+            http,
+            admin,
+            log: Some(log),
+        }
     }
 
-    /// Asks it to end, and waits until it has.
-    pub(crate) async fn stop(mut self) {
+    /// Asks it to end, waits until it has, and returns what it logged.
+    pub(crate) async fn stop(mut self) -> Vec<String> {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
-        let status = tokio::task::spawn_blocking(move || self.child.wait());
-        assert!(status.await.unwrap().unwrap().success());
+        let ended = tokio::task::spawn_blocking(move || {
+            let log = self.log.take().unwrap().join().unwrap();
+            (self.child.wait().unwrap(), log)
+        });
+        let (status, log) = ended.await.unwrap();
+        assert!(status.success());
+        log
     }
 
     /// The most memory that the process has held so far.
@@ -125,6 +144,72 @@ impl Serving {
 }
 
 impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `railbird dev` on free ports, once it has said where everything is.
+#[derive(Debug)]
+pub(crate) struct Dev {
+    child: Child,
+    /// What it said on standard output, up to the address of the live channel.
+    pub(crate) said: Vec<String>,
+    pub(crate) http: SocketAddr,
+    pub(crate) key: String,
+}
+
+impl Dev {
+    pub(crate) fn start(data: &Path, more: &[&str]) -> Self {
+        let mut command = command();
+        command
+            .args(["dev", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .args(["--nats-port", "0", "--data"])
+            .arg(data)
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said: Vec<String> = lines
+            .map(Result::unwrap)
+            .take_while(|line| !line.starts_with("ws://"))
+            .collect();
+        let curl = said
+            .iter()
+            .find_map(|line| line.strip_prefix("curl -H 'X-API-Key: "));
+        let (key, url) = curl.unwrap().split_once("' http://").unwrap();
+        let (address, _) = url.split_once('/').unwrap();
+        Self {
+            http: address.parse().unwrap(),
+            key: key.to_owned(),
+            child,
+            said,
+        }
+    }
+
+    pub(crate) fn nats(&self) -> &str {
+        let nats = self.said.iter().find_map(|line| line.strip_prefix("NATS "));
+        nats.unwrap().trim()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let headers = [("x-api-key", self.key.as_str())];
+        let reply = request(self.http, "GET", path, &headers).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        reply.json()
+    }
+
+    /// What Ctrl-C does.
+    pub(crate) fn interrupt(mut self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Dev {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

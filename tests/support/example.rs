@@ -18,12 +18,29 @@ pub(crate) struct Example {
 }
 
 impl Example {
-    /// Runs a file of `examples/`.
+    /// Runs a client of the live channel of `examples/`.
     pub(crate) fn start(file: &str, url: &str, key: &str) -> Self {
+        Self::run(
+            file,
+            &[],
+            &[("RAILBIRD_URL", url), ("RAILBIRD_API_KEY", key)],
+        )
+    }
+
+    /// Runs a file of `examples/`.
+    pub(crate) fn run(file: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let program = if file.ends_with(".py") {
-            tool("RAILBIRD_PYTHON", "python3", ["-c", "import websockets"])
+            tool(
+                "RAILBIRD_PYTHON",
+                "python3",
+                ["-c", "import websockets, nats"],
+            )
         } else {
-            tool("RAILBIRD_NODE", "node", ["--eval", "WebSocket"])
+            tool(
+                "RAILBIRD_NODE",
+                "node",
+                ["--eval", "WebSocket, require('@nats-io/jetstream')"],
+            )
         };
         let (reader, writer) = std::io::pipe().unwrap();
         let child = Command::new(program)
@@ -32,7 +49,8 @@ impl Example {
                     .join("examples")
                     .join(file),
             )
-            .envs([("RAILBIRD_URL", url), ("RAILBIRD_API_KEY", key)])
+            .args(args)
+            .envs(variables.iter().copied())
             .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
             .stdin(Stdio::null())
             .stdout(writer.try_clone().unwrap())
@@ -100,9 +118,13 @@ fn message(line: &str) -> Option<Value> {
 }
 
 /// The program that a variable names, else the one on PATH, if it can do what the examples need.
-fn tool(variable: &str, otherwise: &str, check: [&str; 2]) -> String {
+pub(crate) fn tool(variable: &str, otherwise: &str, check: [&str; 2]) -> String {
     let program = std::env::var(variable).unwrap_or_else(|_| otherwise.to_owned());
-    let checked = Command::new(&program).args(check).output();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let checked = Command::new(&program)
+        .args(check)
+        .current_dir(examples)
+        .output();
     assert!(
         checked.is_ok_and(|output| output.status.success()),
         "{program} is not there or fails at `{}`; script/test finds or installs one that does not",

@@ -83,13 +83,16 @@ impl Socket {
     }
 
     pub(crate) async fn connect(address: SocketAddr, path: &str) -> Self {
-        let (stream, _) = connect_async(format!("ws://{address}{path}"))
-            .await
-            .unwrap_or_else(|error| panic!("{path}: {error}"));
-        Self {
+        let connected = Self::try_connect(address, path).await;
+        connected.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    pub(crate) async fn try_connect(address: SocketAddr, path: &str) -> Result<Self, Error> {
+        let (stream, _) = connect_async(format!("ws://{address}{path}")).await?;
+        Ok(Self {
             stream,
             closed: None,
-        }
+        })
     }
 
     /// The answer to a handshake, that is refused or 101.

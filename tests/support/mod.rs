@@ -6,6 +6,7 @@ mod facts;
 mod http;
 mod nats;
 mod raw;
+mod relay;
 mod service;
 
 pub(crate) use binary::*;
@@ -14,6 +15,7 @@ pub(crate) use facts::*;
 pub(crate) use http::*;
 pub(crate) use nats::*;
 pub(crate) use raw::*;
+pub(crate) use relay::*;
 pub(crate) use service::*;
 
 use std::future::Future;

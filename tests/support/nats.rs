@@ -1,14 +1,16 @@
 //! [`Nats`]: a real nats-server on a free port, with a folder of its own, killed by its own id.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use railbird::log::{Log, Outgoing, RACING};
+use async_nats::jetstream::stream::{Config, DiscardPolicy};
+use railbird::log::{Log, LogMessage, Outgoing, Place, RACING};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::PATIENCE;
+use super::{PATIENCE, eventually};
 
 pub(crate) struct Nats {
     folder: TempDir,
@@ -49,6 +51,10 @@ impl Nats {
 
     pub(crate) fn url_of(&self, user: &str) -> String {
         format!("nats://{user}:p-{user}@127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
     /// kill -9.
@@ -101,6 +107,38 @@ impl Nats {
         jetstream.delete_stream(RACING.name).await.unwrap();
     }
 
+    /// Creates the log before the service does, with ids that are forgotten almost at once.
+    pub(crate) async fn create_log_that_forgets_ids(&self) {
+        self.create_log(Config {
+            // The shortest that the server takes.
+            duplicate_window: Duration::from_millis(100),
+            ..Config::default()
+        })
+        .await;
+    }
+
+    /// Creates the log before the service does, with room for so many events.
+    pub(crate) async fn create_log_of(&self, events: i64) {
+        self.create_log(Config {
+            max_messages: events,
+            discard: DiscardPolicy::New,
+            ..Config::default()
+        })
+        .await;
+    }
+
+    async fn create_log(&self, config: Config) {
+        let client = async_nats::connect(self.url()).await.unwrap();
+        let config = Config {
+            name: RACING.name.to_owned(),
+            subjects: vec!["racing.>".to_owned()],
+            allow_direct: true,
+            ..config
+        };
+        let jetstream = async_nats::jetstream::new(client);
+        jetstream.create_stream(config).await.unwrap();
+    }
+
     pub(crate) async fn log(&self) -> Log {
         let log = Log::connect(&self.url(), "test").await.unwrap();
         log.state_or_create(RACING).await.unwrap();
@@ -110,6 +148,31 @@ impl Nats {
     /// The sequence of the last event of the log.
     pub(crate) async fn last_seq(&self) -> u64 {
         self.log().await.state(RACING).await.unwrap().last_seq
+    }
+
+    /// Waits until the log has so many messages.
+    pub(crate) async fn until_logged(&self, count: u64) {
+        eventually(&format!("the log has {count} messages"), || async {
+            self.last_seq().await >= count
+        })
+        .await;
+    }
+
+    /// Every message of the log.
+    pub(crate) async fn messages(&self) -> Vec<LogMessage> {
+        let log = self.log().await;
+        let state = log.state(RACING).await.unwrap();
+        let start = Place {
+            log: state.identity,
+            seq: 0,
+            recorded_at: None,
+        };
+        let (mut reader, mut messages) = (log.reader(RACING, start), Vec::new());
+        while messages.last().map_or(0, |last: &LogMessage| last.seq) < state.last_seq {
+            messages.extend(reader.next().await.unwrap().messages);
+        }
+        messages.retain(|message| message.seq <= state.last_seq);
+        messages
     }
 
     /// Publishes events and returns the sequence of the last one.

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use events::VenueCode;
+use events::{Text, VenueCode};
+use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
 use railbird::app::{Config, Service};
-use railbird::keys::ApiKey;
-use railbird::log::ACCOUNTS;
+use railbird::log::{ACCOUNTS, Outgoing};
 use railbird::shutdown::{Trigger, shutdown};
 use railbird::state::{App, Origins};
 use serde_json::Value;
@@ -153,7 +153,7 @@ impl Railbird {
     pub(crate) async fn issue_key(&self, nats: &Nats) -> String {
         let key = issue_key(nats).await;
         eventually("the key is valid", || async {
-            self.app.keys.check(&key).is_some()
+            self.app.keys.check(&key).is_ok()
         })
         .await;
         key
@@ -194,13 +194,18 @@ fn config(nats: &str, data: &Path) -> Config {
     }
 }
 
+/// The event that makes a key valid.
+pub(crate) fn issued(key: &ApiKey) -> Outgoing {
+    let plan = Text::parse("default").unwrap();
+    let issued = KeyIssued::new(key, plan, None);
+    Outgoing::from(&AccountEvent::new(issued, jiff::Timestamp::now().into()))
+}
+
 /// A key that is in the log, and so is or will be known to every service.
 pub(crate) async fn issue_key(nats: &Nats) -> String {
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
     let key = ApiKey::generate("test").unwrap();
-    log.append(key.issued("default", jiff::Timestamp::now().into()))
-        .await
-        .unwrap();
+    log.append(issued(&key)).await.unwrap();
     key.reveal().to_owned()
 }

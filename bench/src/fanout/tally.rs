@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::histogram::Histogram;
+use crate::histogram::Histogram;
 
 /// Messages are numbered from 1, in the order of publishing. Number n is about race (n - 1) % [`super::RACES`].
 #[derive(Debug)]

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use projections::{Digest, Projection, Store, StoreError, keys};
 use serde_json::json;
 
@@ -141,4 +143,68 @@ fn the_key_of_a_races_view_names_the_race() {
     ] {
         assert_eq!(keys::parse_race(other), None, "{other}");
     }
+}
+
+static RESTS: AtomicUsize = AtomicUsize::new(0);
+
+/// How often readers have their turn in a step of 200 messages.
+fn rests(live: bool, message: impl Fn(u64) -> (String, Vec<u8>)) -> usize {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut projection = open(folder.path()).with_rest(|| {
+        RESTS.fetch_add(1, Ordering::Relaxed);
+    });
+    let said: Vec<Said> = (1..=200)
+        .map(|seq| {
+            let (subject, payload) = message(seq);
+            Said {
+                seq,
+                subject,
+                payload,
+            }
+        })
+        .collect();
+    RESTS.store(0, Ordering::Relaxed);
+    let step = projection.step(said.iter().map(Said::message), live);
+    step.expect("a healthy store");
+    RESTS.load(Ordering::Relaxed)
+}
+
+#[test]
+fn readers_have_their_turn_in_a_live_step_that_touches_much() {
+    let garbage = |bytes| move |_| ("racing.x".to_owned(), vec![b'x'; bytes]);
+    assert_eq!(rests(true, garbage(100)), 200 / (64 / 2));
+    // What is long counts as much as several that are short.
+    assert_eq!(rests(true, garbage(10_000)), 200 / (64_usize.div_ceil(6)));
+    // Nobody is served from views that are folded anew.
+    assert_eq!(rests(false, garbage(100)), 0);
+    // However often a race is quoted, its board is written once.
+    let quote = |seq| {
+        let quote = odds(RACE, &[("A", json!(3))]);
+        (quote.subject(), quote.payload(seq))
+    };
+    assert_eq!(rests(true, quote), 0);
+}
+
+#[test]
+fn of_what_was_refused_the_latest_are_kept() {
+    const KEPT: u64 = 100_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut projection = open(folder.path());
+    let mut refuse = |seqs: std::ops::RangeInclusive<u64>| {
+        let garbage = |seq| Said {
+            seq,
+            subject: "racing.x".to_owned(),
+            payload: Vec::new(),
+        };
+        let said: Vec<Said> = seqs.map(garbage).collect();
+        let step = projection.step(said.iter().map(Said::message), false);
+        step.expect("a healthy store");
+        let kept = projection.store().scan(keys::REJECTIONS);
+        kept.map(|entry| entry.expect("a healthy store").0)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(refuse(1..=KEPT).len() as u64, KEPT);
+    let kept = refuse(KEPT + 1..=KEPT + 700);
+    assert_eq!(kept.len() as u64, KEPT);
+    assert_eq!(kept[0], keys::rejection(701));
 }

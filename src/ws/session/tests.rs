@@ -15,6 +15,7 @@ use super::super::message::{FeedHealth, Wishes};
 use super::super::tickets::Tickets;
 use super::super::wire::Wire;
 use super::{Session, Shared};
+use crate::accounts::KeyId;
 use crate::feed::{Feed, frame};
 
 const HEALTHY: FeedHealth = FeedHealth {
@@ -37,7 +38,8 @@ async fn session(now: Instant) -> (Session, WebSocket<TcpStream>) {
         metrics: Arc::default(),
     };
     let tickets = Tickets::new(Arc::new(Semaphore::new(1)), 1, Arc::clone(&shared.metrics));
-    let (ticket, _) = tickets.take("key").expect("a place");
+    let key_id = KeyId::parse("00000000").expect("an id");
+    let (ticket, _) = tickets.take(key_id).expect("a place");
     let wire = Wire::open(stream, Vec::new()).expect("a connection");
     let mut session = Session::new(wire, Wishes::default(), None, ticket, shared, now);
     unblocked(&mut session, now).await;

@@ -5,8 +5,23 @@ use std::fs;
 use anyhow::Context;
 
 /// User and system time.
-pub(super) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
+    cpu_seconds_of(&fs::read_to_string(format!("/proc/{pid}/stat"))?)
+}
+
+/// Those of its threads whose names begin so.
+pub(crate) fn thread_cpu_seconds(pid: u32, name: &str) -> anyhow::Result<f64> {
+    let mut seconds = 0.0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let thread = thread?.path();
+        if fs::read_to_string(thread.join("comm"))?.starts_with(name) {
+            seconds += cpu_seconds_of(&fs::read_to_string(thread.join("stat"))?)?;
+        }
+    }
+    Ok(seconds)
+}
+
+fn cpu_seconds_of(stat: &str) -> anyhow::Result<f64> {
     let (_, fields) = stat.rsplit_once(')').context("a stat has a name")?;
     let ticks = |index| {
         let field = fields.split_ascii_whitespace().nth(index);
@@ -19,7 +34,7 @@ pub(super) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
 }
 
 /// What all processes of the machine have used, this one and those of the servers among them.
-pub(super) fn machine_cpu_seconds() -> anyhow::Result<f64> {
+pub(crate) fn machine_cpu_seconds() -> anyhow::Result<f64> {
     let stat = fs::read_to_string("/proc/stat")?;
     let fields = stat.lines().next().context("a machine has CPUs")?;
     // user nice system idle iowait irq softirq steal; the guests behind them are in user.
@@ -35,7 +50,7 @@ pub(super) fn machine_cpu_seconds() -> anyhow::Result<f64> {
 }
 
 /// Memory that is in use now.
-pub(super) fn resident_kib(pid: u32) -> anyhow::Result<f64> {
+pub(crate) fn resident_kib(pid: u32) -> anyhow::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_ascii_whitespace().next());

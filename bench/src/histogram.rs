@@ -7,7 +7,7 @@ const SHIFT: u32 = BUCKETS_PER_DOUBLING.trailing_zeros();
 const BUCKETS: usize = BUCKETS_PER_DOUBLING * 28;
 
 #[derive(Debug)]
-pub(super) struct Histogram(Vec<u64>);
+pub(crate) struct Histogram(Vec<u64>);
 
 impl Default for Histogram {
     fn default() -> Self {
@@ -16,14 +16,14 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    pub(super) fn add(&mut self, value: u64) {
+    pub(crate) fn add(&mut self, value: u64) {
         let shift = (u64::BITS - value.leading_zeros()).saturating_sub(SHIFT + 1);
         let bucket = ((shift as usize) << SHIFT) + (value >> shift) as usize;
         self.0[bucket.min(BUCKETS - 1)] += 1;
     }
 
     /// The value that this share of all does not exceed.
-    pub(super) fn quantile(&self, share: f64) -> u64 {
+    pub(crate) fn quantile(&self, share: f64) -> u64 {
         let total: u64 = self.0.iter().sum();
         let rank = (total as f64 * share).ceil() as u64;
         let mut seen = 0;

@@ -1,0 +1,109 @@
+"""How long HTTP answers take while a feeder publishes garbage at full speed, and what the garbage costs on disk."""
+
+import json
+import shutil
+import subprocess
+import time
+
+from common import JETSTREAM, POLL, Failed, Figures, issue_key, metric, nats_server, programs, run_json, say, start_nats
+from common import start_railbird, stop, version
+
+FULL = {"seconds": 10, "events": 100_000}
+SMALL = {"seconds": 2, "events": 10_000}
+
+RATE = 500
+# A message as an event is, and one of which only a part is kept.
+NOISE = {"small": 100, "large": 8_000}
+# nats-server's own default, under which garbage is fastest, and what nats.conf says.
+SYNC = {"": JETSTREAM, "synced_": "jetstream { sync_interval: always }"}
+PATHS = [
+    "/api/v1/horses/HK_2021_000005",
+    "/api/v1/horses/HK_2021_000005/form",
+    "/api/v1/racecards/2025-09-03",
+    "/api/v1/results/2025-09-03",
+    "/api/v1/odds/2025-09-03/3",
+]
+
+
+class Scene:
+    """A service with a season behind it, its server, and another server that nobody reads."""
+
+    def __init__(self, bench, size, folder, sync):
+        self.bench, self.seconds = bench, size["seconds"]
+        server = nats_server()
+        railbird, self.load = programs(folder)
+        self.nats, addresses = start_nats(bench, server, options=sync)
+        self.other, others = start_nats(bench, server, "other", sync)
+        self.url, self.other_url = addresses["nats"], others["nats"]
+        run_json([self.load, "--nats", self.url, "season", "--events", size["events"]])
+        run_json([self.load, "--nats", self.other_url, "horses", "--count", 1])
+        self.key = issue_key(railbird, self.url)
+        self.service, self.port, self.admin, _ = start_railbird(bench, railbird, self.url, bench.folder / "data")
+
+    def close(self):
+        for process in (self.service, self.nats, self.other):
+            stop(process)
+        for name in ("data", "nats-log", "other-log"):
+            shutil.rmtree(self.bench.folder / name, ignore_errors=True)
+
+    def ask(self):
+        paths = [part for path in PATHS for part in ("--path", path)]
+        address = ["--http", f"127.0.0.1:{self.port}", "--key", self.key]
+        return run_json([self.load, "asking", *address, "--rate", RATE, "--seconds", self.seconds, *paths])
+
+    def ask_while_fed(self, url, noise):
+        """Garbage flows before the first question and behind the last one."""
+        command = [self.load, "--nats", url, "garbage", "--bytes", noise, "--seconds", self.seconds + 2]
+        feeding = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, text=True)
+        self.bench.stack.callback(stop, feeding)
+        time.sleep(1)
+        asked = self.ask()
+        out = feeding.stdout.read()
+        if feeding.wait():
+            raise Failed("garbage was not taken")
+        fed = json.loads(out)
+        return asked, fed["events"], fed["events"] / fed["seconds"]
+
+    def seq(self):
+        return metric(self.admin, "railbird_log_seq")
+
+    def until_idle(self, seq):
+        while self.seq() < seq:
+            time.sleep(POLL)
+
+
+def measure_one(figures, scene, name, noise, runs):
+    for run in range(runs):
+        alone = scene.ask()
+        beside, _, _ = scene.ask_while_fed(scene.other_url, noise)
+        before, bytes_before = scene.seq(), metric(scene.admin, "railbird_store_bytes")
+        fed, events, rate = scene.ask_while_fed(scene.url, noise)
+        folded = scene.seq() - before
+        scene.until_idle(before + events)
+        time.sleep(1)
+        kept = (metric(scene.admin, "railbird_store_bytes") - bytes_before) / events
+        for who, asked in (("alone", alone), ("beside", beside), ("fed", fed)):
+            for figure in ("p50_ms", "p99_ms", "p999_ms"):
+                figures.add(f"{name}_{who}_{figure}", asked[figure])
+        figures.add(f"{name}_garbage_per_second", rate)
+        figures.add(f"{name}_folded_meanwhile", folded / events)
+        figures.add(f"{name}_store_bytes_each", kept)
+        say(
+            f"run {run + 1}: {name}: p99 alone {alone['p99_ms']:.2f} ms, beside {beside['p99_ms']:.2f} ms, fed {fed['p99_ms']:.2f} ms; "
+            f"{rate:,.0f} messages/s, {folded / events:.0%} folded meanwhile, {kept:,.0f} bytes of store each"
+        )
+    figures.ratio(f"{name}_p99", f"{name}_fed_p99_ms", f"{name}_alone_p99_ms")
+    figures.ratio(f"{name}_p99_of_beside", f"{name}_fed_p99_ms", f"{name}_beside_p99_ms")
+
+
+def measure(bench, size, runs, folder):
+    figures = Figures()
+    for prefix, sync in SYNC.items():
+        for kind, noise in NOISE.items():
+            scene = Scene(bench, size, folder, sync)
+            try:
+                measure_one(figures, scene, f"{prefix}{kind}", noise, runs)
+            finally:
+                scene.close()
+    figures.facts = {"requests_per_second": RATE, "nats_server": version([nats_server(), "--version"])}
+    return figures

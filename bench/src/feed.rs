@@ -1,0 +1,120 @@
+//! A million quotes as a file, their raw publish by the same client library, and what of them stands in the log.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+use std::process;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use async_nats::HeaderMap;
+use async_nats::jetstream;
+use bytes::Bytes;
+use events::{Envelope, Event};
+use railbird::log::{Log, Outgoing, Place, RACING};
+use serde_json::{Value, json};
+
+use crate::season::season;
+use crate::usage;
+
+/// A season has this many events for each 100 quotes in it.
+const EVENTS_PER_100_QUOTES: u64 = 102;
+
+/// Writes the quotes of a season, a line each, in the order in which they are quoted.
+pub(crate) fn write(file: &Path, count: u64) -> anyhow::Result<Value> {
+    let mut out = BufWriter::new(File::create(file)?);
+    let (mut written, mut bytes) = (0, 0);
+    let quotes = season(count * EVENTS_PER_100_QUOTES / 100 + 10_000)
+        .filter(|envelope| matches!(envelope.event, Event::OddsQuoted(_)));
+    for envelope in quotes.take(count as usize) {
+        let line = envelope.encode();
+        bytes += line.len();
+        written += 1;
+        out.write_all(&line)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    ensure!(written == count, "the season has {written} quotes only");
+    Ok(json!({ "events": written, "bytes": bytes }))
+}
+
+fn lines(file: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Outgoing>>> {
+    let lines = BufReader::new(File::open(file)?).split(b'\n');
+    Ok(lines.map(|line| {
+        let payload = line?;
+        let envelope = Envelope::from_json(&payload)?;
+        Ok(Outgoing {
+            subject: envelope.event.subject().to_string(),
+            id: envelope.id,
+            payload,
+        })
+    }))
+}
+
+/// Publishes the lines of a file and does nothing else: they lie in memory, ready to be sent, before the clock starts, and no
+/// failure is mended.
+pub(crate) async fn raw(
+    log: &Log,
+    nats: &str,
+    file: &Path,
+    window: usize,
+) -> anyhow::Result<Value> {
+    log.ensure(RACING).await?;
+    let messages: Vec<(String, String, Bytes)> = lines(file)?
+        .map(|line| line.map(|line| (line.subject, line.id, line.payload.into())))
+        .collect::<Result<_, _>>()?;
+    let jetstream = jetstream::new(async_nats::connect(nats).await?);
+    let events = messages.len();
+    let cpu_seconds = usage::cpu_seconds(process::id())?;
+    let begun = Instant::now();
+    let mut in_flight = VecDeque::with_capacity(window);
+    for (subject, id, payload) in messages {
+        if in_flight.len() == window {
+            in_flight.pop_front().context("it is full")?.await?;
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Msg-Id", id);
+        let sent = jetstream.publish_with_headers(subject, headers, payload);
+        in_flight.push_back(sent.await?);
+    }
+    for ack in in_flight {
+        ack.await?;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let cpu_seconds = usage::cpu_seconds(process::id())? - cpu_seconds;
+    Ok(json!({ "events": events, "seconds": seconds, "cpu_seconds": cpu_seconds }))
+}
+
+/// Counts what of a file stands in the log, by the ids of its events.
+pub(crate) async fn distinct(log: &Log, file: &Path) -> anyhow::Result<Value> {
+    let mut times: HashMap<String, u64> = lines(file)?
+        .map(|line| line.map(|line| (line.id, 0)))
+        .collect::<Result<_, _>>()?;
+    let state = log.state(RACING).await?;
+    let last_seq = state.last_seq;
+    let from = Place {
+        log: state.identity,
+        seq: 0,
+        recorded_at: None,
+    };
+    let mut reader = log.reader(RACING, from);
+    let (mut seq, mut messages, mut strangers) = (0, 0_u64, 0_u64);
+    while seq < last_seq {
+        for message in reader.next().await?.messages {
+            seq = message.seq;
+            messages += 1;
+            let envelope = Envelope::decode(message.subject(), &message.payload)?;
+            match times.get_mut(&envelope.id) {
+                Some(times) => *times += 1,
+                None => strangers += 1,
+            }
+        }
+    }
+    Ok(json!({
+        "messages": messages,
+        "distinct": times.values().filter(|times| **times > 0).count(),
+        "missing": times.values().filter(|times| **times == 0).count(),
+        "strangers": strangers,
+    }))
+}

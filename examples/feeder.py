@@ -1,0 +1,83 @@
+"""Publishes a whole meeting: horses, cards, odds that move, withdrawals, results, amendments.
+What is not acknowledged is said again under the same id. Ends with 1 if anything was refused or never acknowledged."""
+import asyncio, hashlib, json, os, random, sys, time
+from datetime import datetime, timedelta
+import nats, nats.errors, nats.js.errors
+
+URL = os.environ.get("RAILBIRD_NATS", "nats://127.0.0.1:4222")
+RETRIES = int(os.environ.get("RAILBIRD_RETRIES", 15))  # 15 take a minute: a leader is elected, or NATS restarted.
+WINDOW = 16  # Quotes under way at a time: railbird knows a quote again among the latest 16 of its race.
+DATE = sys.argv[1] if len(sys.argv) > 1 else time.strftime("%Y-%m-%d")
+FIELDS = [["PAPER LANTERN", "SLOW TIDE", "NIGHT FERRY"], ["LONG DIVISION", "PLAIN SONG", "SUNDIAL", "TIN BOX"]]
+
+async def publish(js, events):
+    """Publishes events, so many at a time, and again, in their order, those that were not acknowledged."""
+    failures = 0
+    while events:
+        sent, events = events[:WINDOW], events[WINDOW:]
+        answers = await asyncio.gather(return_exceptions=True, *(
+            js.publish(subject, json.dumps(event).encode(), 5, headers={"Nats-Msg-Id": event["id"]})
+            for subject, event in sent))
+        missing = []
+        for (subject, event), answer in zip(sent, answers):
+            if not isinstance(answer, Exception):
+                print(answer.seq, subject, event["type"], "known" if answer.duplicate else "new", flush=True)
+            elif isinstance(answer, nats.js.errors.APIError) or failures == RETRIES:
+                sys.exit(f"not acknowledged: {event['type']} on {subject}: {answer}")
+            else: missing.append((subject, event))
+        if missing:
+            print(f"to be said again: {len(missing)}", flush=True)
+            await asyncio.sleep(random.uniform(0.5, 1) * min(0.1 * 2**failures, 5))
+        events, failures = missing + events, failures + 1 if missing else 0
+
+def happenings(number, names):
+    """All that is said of a race. Quotes have a time, and may go together; of other facts the last one said stands."""
+    off = datetime.fromisoformat(f"{DATE}T12:30:00+08:00") + timedelta(minutes=30 * number)
+    race, key = f"{DATE}.ST.{number}", {"date": DATE, "venue": "ST", "race_number": number}
+    horses = [{"horse_no": f"EX_{number}{n}", "horse_name": name} for n, name in enumerate(names, 1)]
+    people = {"jockey": "A. Quill", "trainer": "T. Marlowe"}
+    def event(subject, kind, seconds, data):
+        said = {"specversion": "1.0", "source": "feeder.py", "type": f"racing.{kind}.v1", "data": data,
+                "time": (off + timedelta(seconds=seconds)).isoformat()}
+        # The id is made of what is said: who runs this again says nothing new.
+        return f"racing.{subject}", {**said, "id": hashlib.sha256(json.dumps(said).encode()).hexdigest()}
+    def quote(tick):
+        prices = [{"horse_no": h["horse_no"], "win": (20 * n + tick * n % 9) / 10} for n, h in enumerate(horses, 1)]
+        return event(f"odds.{race}", "odds.quoted", 5 * tick - 1000, {**key, "runners": prices})
+
+    for horse in horses:
+        yield [event(f"horse.{horse['horse_no']}", "horse.registered", -86400, {
+            **horse, "country_of_origin": "NZ", "colour": "Bay", "sex": "Gelding", "foaled": "2020-10-02",
+            "trainer": "T. Marlowe", "owner": "The Example Syndicate"})]
+    runners = [{**horse, **people, "number": n, "draw": n, "weight": 134 - n} for n, horse in enumerate(horses, 1)]
+    yield [event(f"race.{race}", "race.declared", -86400, {
+        **key, "race_name": f"HANDICAP {number}", "distance": 1200, "class": "4", "going": "GOOD", "runners": runners})]
+    yield [event(f"race.{race}", "race.status_changed", -1100, {**key, "status": "open"})]
+    yield [quote(tick) for tick in range(100)]
+    out = horses.pop()["horse_no"]
+    yield [event(f"race.{race}", "runner.withdrawn", -500, {**key, "horse_no": out, "reason": "Lame"})]
+    yield [quote(tick) for tick in range(100, 200)]
+    yield [event(f"race.{race}", "race.status_changed", 0, {**key, "status": "off"})]
+    ran = [{**horse, **people, "finish_time": f"1:09.{n}0", "win_odds": 2 * n} for n, horse in enumerate(horses, 1)]
+    for revision, reason in enumerate(["", "Placings amended after an inquiry"], 1):
+        placed = [{**runner, "position": n, "stakes": 9000 // n} for n, runner in enumerate(ran, 1)]
+        data = {**key, "revision": revision, "status": "official", "reason": reason, "runners": placed}
+        yield [event(f"result.{race}", "result.declared", 600 * revision, data)]
+        ran[:2] = ran[1::-1]
+
+async def complain(error):
+    """What NATS says unasked. Who may not publish hears nothing else, however often they try."""
+    denied = "violation" in str(error).lower()
+    print(f"{'not permitted' if denied else 'NATS'}: {error}", flush=True)
+    if denied: os._exit(1)  # sys.exit would end the client's reader first, which says so at length.
+
+async def main():
+    # Nothing is kept back while there is no connection: it would come beside what is said again.
+    nc = await nats.connect(URL, error_cb=complain, pending_size=0, max_reconnect_attempts=60,
+                            reconnect_time_wait=random.uniform(0.5, 1.5))
+    for number, names in enumerate(FIELDS, 1):
+        for events in happenings(number, names): await publish(nc.jetstream(), events)
+    await nc.close()
+
+try: asyncio.run(main())
+except nats.errors.NoServersError as error: sys.exit(f"no connection: {error}")

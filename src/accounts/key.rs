@@ -1,0 +1,290 @@
+//! [`ApiKey`]: the form of a key, and what is kept of one.
+//!
+//! `rb_<env>_<key id>_<secret><checksum>`: a prefix that scanners recognise, 160 bits of secret, and a CRC-32 that turns a typo
+//! away without a look-up. Only the SHA-256 of a key is kept.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// Crockford's base 32, lower case: no letter that reads as another.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// Which bytes are letters of it: every request asks.
+const IS_LETTER: [bool; 256] = {
+    let mut letters = [false; 256];
+    let mut i = 0;
+    while i < ALPHABET.len() {
+        letters[ALPHABET[i] as usize] = true;
+        i += 1;
+    }
+    letters
+};
+const KEY_ID_LEN: usize = 8;
+/// 160 bits at 5 bits a letter.
+const SECRET_LEN: usize = 32;
+/// 32 bits at 5 bits a letter.
+const CHECKSUM_LEN: usize = 7;
+/// Longer than any key: nothing beyond it is even looked at.
+const KEY_LEN_MAX: usize = 80;
+
+/// A key as it is handed out, once. It shows itself only when asked.
+pub struct ApiKey {
+    key_id: KeyId,
+    text: String,
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiKey")
+            .field("key_id", &self.key_id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ApiKey {
+    /// Makes a key for an environment, such as `live` or `dev`.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn generate(env: &str) -> Result<Self, getrandom::Error> {
+        let (key_id, secret) = (KeyId(random()?), random::<SECRET_LEN>()?);
+        let mut text = format!("rb_{env}_{key_id}_{}", letters(&secret));
+        let checksum = checksum(&text);
+        text.push_str(letters(&checksum));
+        Ok(Self { key_id, text })
+    }
+
+    /// The key itself, to be shown to the one who asked for it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.text
+    }
+
+    /// The public part.
+    #[must_use]
+    pub fn key_id(&self) -> KeyId {
+        self.key_id
+    }
+
+    /// What is kept of it.
+    #[must_use]
+    pub fn hash(&self) -> SecretHash {
+        SecretHash::of(&self.text)
+    }
+}
+
+/// The public part of a key: its name in events, lists and commands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct KeyId([u8; KEY_ID_LEN]);
+
+impl KeyId {
+    /// Reads a key id; `None` if it is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes().try_into().ok()?;
+        let id = Self(bytes);
+        let plain = id.0.iter().all(|byte| IS_LETTER[usize::from(*byte)]);
+        plain.then_some(id)
+    }
+
+    /// The id of a key, if it has the form of one and its checksum is right.
+    #[must_use]
+    pub fn of_key(key: &str) -> Option<Self> {
+        if key.len() > KEY_LEN_MAX || !key.is_ascii() {
+            return None;
+        }
+        let mut parts = key.strip_prefix("rb_")?.split('_');
+        let (_env, key_id, secret) = (parts.next()?, parts.next()?, parts.next()?);
+        if parts.next().is_some() || secret.len() != SECRET_LEN + CHECKSUM_LEN {
+            return None;
+        }
+        let (text, said) = key.split_at(key.len() - CHECKSUM_LEN);
+        let right = checksum(text) == said.as_bytes();
+        right.then(|| Self::parse(key_id)).flatten()
+    }
+
+    /// Its letters.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        letters(&self.0)
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyId({self})")
+    }
+}
+
+impl TryFrom<String> for KeyId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("a key id is 8 of 0-9 and a-z without i, l, o and u")
+    }
+}
+
+impl From<KeyId> for String {
+    fn from(key_id: KeyId) -> Self {
+        key_id.as_str().to_owned()
+    }
+}
+
+/// The SHA-256 of a secret: all that is kept of it. Two are compared in constant time.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SecretHash([u8; 32]);
+
+impl SecretHash {
+    /// The hash of a secret.
+    #[must_use]
+    pub fn of(secret: &str) -> Self {
+        Self(Sha256::digest(secret.as_bytes()).into())
+    }
+}
+
+impl PartialEq for SecretHash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for SecretHash {}
+
+impl fmt::Debug for SecretHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecretHash").finish_non_exhaustive()
+    }
+}
+
+impl TryFrom<String> for SecretHash {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        const EXPECTED: &str = "a SHA-256 is 64 hexadecimal digits";
+        let mut hash = [0; 32];
+        if text.len() != 2 * hash.len() || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(EXPECTED);
+        }
+        for (i, byte) in hash.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| EXPECTED)?;
+        }
+        Ok(Self(hash))
+    }
+}
+
+impl From<SecretHash> for String {
+    fn from(hash: SecretHash) -> Self {
+        hash.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// A secret of the alphabet's letters, 5 random bits each.
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn random_secret() -> Result<String, getrandom::Error> {
+    Ok(letters(&random::<SECRET_LEN>()?).to_owned())
+}
+
+fn random<const LEN: usize>() -> Result<[u8; LEN], getrandom::Error> {
+    let mut bytes = [0; LEN];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.map(|byte| ALPHABET[usize::from(byte % 32)]))
+}
+
+fn checksum(text: &str) -> [u8; CHECKSUM_LEN] {
+    let crc = crc32fast::hash(text.as_bytes());
+    let mut rest = crc;
+    let mut checksum = [0; CHECKSUM_LEN];
+    for letter in checksum.iter_mut().rev() {
+        *letter = ALPHABET[(rest % 32) as usize];
+        rest /= 32;
+    }
+    checksum
+}
+
+fn letters(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("the alphabet is ASCII")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ApiKey, KeyId, SecretHash};
+
+    #[test]
+    fn a_key_says_its_id_and_has_the_form_that_scanners_know() {
+        let key = ApiKey::generate("live").expect("random");
+        let parts: Vec<&str> = key.reveal().split('_').collect();
+        let id = key.key_id();
+        assert_eq!(parts[..3], ["rb", "live", id.as_str()]);
+        assert_eq!((parts.len(), parts[3].len()), (4, 32 + 7));
+        assert_eq!(KeyId::of_key(key.reveal()), Some(id));
+    }
+
+    /// Keys of this form are in the hands of people: what is read of one must never change.
+    #[test]
+    fn a_key_of_long_ago_is_read_as_ever() {
+        let key = "rb_live_7k2m9x4q_0123456789abcdefghjkmnpqrstvwxyz22svd9k";
+        assert_eq!(KeyId::of_key(key), KeyId::parse("7k2m9x4q"));
+        assert_eq!(
+            String::from(SecretHash::of(key)),
+            "bdf341916750a9e6ad75bf7c34ac08121a62fbfe1c58ddae75574aaf1221c2b3"
+        );
+    }
+
+    #[test]
+    fn a_typo_is_found_by_the_checksum() {
+        let key = ApiKey::generate("dev").expect("random");
+        for at in 0..key.reveal().len() {
+            let mut typo = key.reveal().as_bytes().to_vec();
+            typo[at] = if typo[at] == b'x' { b'y' } else { b'x' };
+            let typo = String::from_utf8(typo).expect("ASCII");
+            assert_eq!(KeyId::of_key(&typo), None, "at {at}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_no_key() {
+        let long = "a".repeat(10_000);
+        for text in [
+            "",
+            "rb",
+            "rb_",
+            "rb_dev_",
+            "rb_dev_12345678_",
+            &long,
+            "rb_dev_ä",
+        ] {
+            assert_eq!(KeyId::of_key(text), None, "{text:.20}");
+        }
+    }
+
+    #[test]
+    fn a_hash_comes_back_from_its_digits_and_from_no_others() {
+        let hash = SecretHash::of("a secret");
+        let digits = String::from(hash);
+        assert_eq!(SecretHash::try_from(digits.clone()), Ok(hash));
+        assert_eq!(SecretHash::try_from(digits.to_uppercase()), Ok(hash));
+        for wrong in [&digits[1..], &format!("+{}", &digits[1..]), ""] {
+            assert!(SecretHash::try_from(wrong.to_owned()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_neither_a_key_nor_its_hash() {
+        let key = ApiKey::generate("dev").expect("random");
+        let shown = format!("{key:?} {:?}", key.hash());
+        let secret = key.reveal().rsplit('_').next().expect("a secret");
+        assert!(!shown.contains(secret) && !shown.contains(&String::from(key.hash())));
+    }
+}

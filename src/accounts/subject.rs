@@ -1,0 +1,80 @@
+//! [`Subject`]: what an event is about, and where it stands in the stream.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::KeyId;
+
+/// What an event is about. All that is said of one thing stands on one subject, so that writers can see whether another one
+/// was first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A key.
+    Key(KeyId),
+    /// A subscription.
+    Subscription(SubscriptionId),
+    /// A mail.
+    Mail(MailId),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(id) => write!(f, "accounts.key.{id}"),
+            Self::Subscription(id) => write!(f, "accounts.subscription.{id}"),
+            Self::Mail(id) => write!(f, "accounts.mail.{id}"),
+        }
+    }
+}
+
+/// Ids are tokens of a subject.
+const ID_LEN_MAX: usize = 64;
+const ID_FORM: &str = "an id is 1 to 64 of A-Z a-z 0-9 _ -";
+
+macro_rules! ids {
+    ($($(#[doc = $doc:literal])* $name:ident;)*) => {
+        $(
+            $(#[doc = $doc])*
+            #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+            #[serde(try_from = "String")]
+            pub struct $name(Arc<str>);
+
+            impl $name {
+                /// Reads an id.
+                ///
+                /// # Errors
+                /// It is not 1 to 64 of `A-Z a-z 0-9 _ -`.
+                pub fn parse(text: &str) -> Result<Self, &'static str> {
+                    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+                    if text.is_empty() || text.len() > ID_LEN_MAX || !text.bytes().all(plain) {
+                        return Err(ID_FORM);
+                    }
+                    Ok(Self(text.into()))
+                }
+            }
+
+            impl fmt::Display for $name {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.pad(&self.0)
+                }
+            }
+
+            impl TryFrom<String> for $name {
+                type Error = &'static str;
+
+                fn try_from(text: String) -> Result<Self, Self::Error> {
+                    Self::parse(&text)
+                }
+            }
+        )*
+    };
+}
+
+ids! {
+    /// A subscription's id.
+    SubscriptionId;
+    /// A mail's id.
+    MailId;
+}

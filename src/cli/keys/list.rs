@@ -1,0 +1,144 @@
+//! `railbird keys list` and `railbird keys subscriptions`.
+
+use clap::Args;
+use events::Moment;
+use serde_json::{Value, json};
+
+use super::super::report::result;
+use super::now;
+use crate::accounts::{Holder, Key, KeyId, Ledger, Subscription, SubscriptionId};
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Print each key as JSON, a line a key.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Subscriptions {
+    /// Show the e-mail addresses in full.
+    #[arg(long)]
+    emails: bool,
+    /// Print each subscription as JSON, a line a subscription.
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    /// All keys, those that were made first first.
+    pub(super) fn print(&self, ledger: &Ledger) {
+        let mut keys: Vec<(KeyId, &Key)> = ledger.keys().collect();
+        keys.sort_by_key(|(_, key)| key.issued_at);
+        let rows = keys
+            .into_iter()
+            .map(|(id, key)| row_of_key(ledger, id, key));
+        print(
+            rows,
+            self.json,
+            &[
+                "key_id",
+                "state",
+                "plan",
+                "issued_at",
+                "valid_until",
+                "subscription_id",
+            ],
+        );
+    }
+}
+
+impl Subscriptions {
+    /// All subscriptions, those that were asked for first first.
+    pub(super) fn print(&self, ledger: &Ledger) {
+        let mut all: Vec<(&SubscriptionId, &Subscription)> = ledger.subscriptions().collect();
+        all.sort_by_key(|(_, subscription)| subscription.requested_at);
+        let rows = all
+            .into_iter()
+            .map(|(id, subscription)| self.row(ledger, id, subscription));
+        print(
+            rows,
+            self.json,
+            &[
+                "subscription_id",
+                "state",
+                "plan",
+                "requested_at",
+                "valid_keys",
+                "email",
+            ],
+        );
+    }
+
+    fn row(&self, ledger: &Ledger, id: &SubscriptionId, subscription: &Subscription) -> Value {
+        let account = ledger.account(&Holder::Subscription(id.clone()));
+        let keys = account.map_or(&[][..], |account| &account.keys);
+        let is_valid = |id: &&KeyId| ledger.key(**id).is_some_and(|key| key.is_valid(now()));
+        let email = if self.emails {
+            subscription.email.reveal().to_owned()
+        } else {
+            subscription.email.to_string()
+        };
+        json!({
+            "subscription_id": id,
+            "state": if subscription.approved_at.is_some() { "approved" } else { "requested" },
+            "plan": account.map(|account| &account.plan),
+            "requested_at": time(subscription.requested_at),
+            "approved_at": subscription.approved_at.map(time),
+            "valid_keys": keys.iter().filter(is_valid).count(),
+            "email": email,
+        })
+    }
+}
+
+fn row_of_key(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
+    let subscription_id = match &key.holder {
+        Holder::Subscription(id) => Some(id),
+        Holder::Key(_) => None,
+    };
+    let revoked = key.revoked.as_ref();
+    json!({
+        "key_id": key_id,
+        "state": key.state(now()).as_str(),
+        "plan": ledger.account(&key.holder).map(|account| &account.plan),
+        "issued_at": time(key.issued_at),
+        "valid_until": key.valid_until().map(time),
+        "rotated_to": key.rotated.map(|rotation| rotation.to),
+        "revoked_at": revoked.map(|revoked| time(revoked.at)),
+        "reason": revoked.map(|revoked| &revoked.reason).filter(|reason| !reason.is_empty()),
+        "subscription_id": subscription_id,
+    })
+}
+
+/// A time to the second.
+pub(super) fn time(moment: Moment) -> String {
+    moment.timestamp().strftime("%FT%TZ").to_string()
+}
+
+/// Rows as JSON, or some of their columns in line.
+fn print(rows: impl Iterator<Item = Value>, as_json: bool, columns: &[&str]) {
+    if as_json {
+        rows.for_each(|row| result(format_args!("{row}")));
+        return;
+    }
+    let head = columns.iter().map(|name| name.to_uppercase()).collect();
+    let cells = rows.map(|row| columns.iter().map(|name| cell(&row[name])).collect());
+    let lines: Vec<Vec<String>> = std::iter::once(head).chain(cells).collect();
+    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max();
+    let widths: Vec<usize> = (0..columns.len()).filter_map(width).collect();
+    for line in &lines {
+        let padded = line.iter().zip(&widths);
+        let padded: Vec<String> = padded
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        result(format_args!("{}", padded.join("  ").trim_end()));
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,543 @@
+//! `railbird import betfair-stream`: from the files to what clients are told, and what becomes of damage and interruptions.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use bzip2::write::BzEncoder;
+use railbird::log::{Log, Place, RACING};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+const HAMILTON: &str = "odds_betfair/BASIC-1.132153978";
+const BOARD: &str = "/api/v1/odds/2017-06-14/1";
+const SUBJECTS: [&str; 2] = [
+    "racing.race.2017-06-14.GBHAMILT.1",
+    "racing.odds.2017-06-14.GBHAMILT.1",
+];
+
+async fn import(nats: &str, args: &[&str]) -> Output {
+    let args = ["import", "betfair-stream"].iter().chain(args);
+    railbird(args.chain(&["--nats", nats])).await
+}
+
+/// What other code makes of a file.
+fn oracle(file: &Path) -> Value {
+    let program = tool("RAILBIRD_PYTHON", "python3", ["-c", "import bz2"]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/betfair.py");
+    let mut command = std::process::Command::new(program);
+    let output = command.arg(script).arg(file).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A price in thousandths, as the oracle has them; null where there is none.
+fn thousandths(price: &Value) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "a price is small")]
+    price
+        .as_f64()
+        .map_or(Value::Null, |price| json!((price * 1000.0).round() as i64))
+}
+
+/// Horses and their win prices.
+fn wins(board: &Value) -> Value {
+    let runners = board["runners"].as_array().unwrap().iter();
+    let price = |r: &Value| {
+        (
+            r["horse_no"].as_str().unwrap().to_owned(),
+            thousandths(&r["win"]),
+        )
+    };
+    runners.map(price).collect::<serde_json::Map<_, _>>().into()
+}
+
+#[tokio::test]
+async fn a_real_market_is_told_tick_by_tick_and_ends_with_the_board_that_other_code_makes() {
+    let Some(data) = real_data() else { return };
+    let file = data.join(HAMILTON);
+    let expected = oracle(&file);
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let (mut socket, _) = railbird.live("conflate_ms=0").await;
+
+    let (url, path) = (nats.url(), file.display().to_string());
+    let importing = tokio::spawn(async move { import(&url, &[&path]).await });
+    let mut asked = Vec::new();
+    let watching = async {
+        while !importing.is_finished() {
+            asked.push(railbird.get(BOARD).await);
+        }
+        importing.await.unwrap()
+    };
+    let is_over = |m: &Value| m["event"] == "status_update" && m["status"] == "finished";
+    let (output, told) = tokio::join!(watching, socket.until_one(is_over));
+    assert_eq!(output.code, 0, "{}", output.all);
+    assert!(
+        output
+            .summary
+            .starts_with("482 read, 482 published, 0 duplicates, 0 refused, 1 notes"),
+        "{}",
+        output.all
+    );
+
+    let history = railbird
+        .get(&format!("{BOARD}/history?venue=Hamilton"))
+        .await
+        .json();
+    let history = history["history"].as_array().unwrap();
+    check_ticks(history, &expected);
+    let quotes: Vec<&Value> = history.iter().map(|tick| &tick["seq"]).collect();
+    check_told(&told, &quotes, &expected);
+    let boards: BTreeMap<u64, &Value> = told
+        .iter()
+        .filter(|m| m["event"] == "odds_update")
+        .map(|m| (m["seq"].as_u64().unwrap(), &m["runners"]))
+        .collect();
+    for reply in asked.iter().filter(|reply| reply.status == 200) {
+        let board = reply.json();
+        assert_eq!(&board["runners"], boards[&board["seq"].as_u64().unwrap()]);
+    }
+    check_final(&railbird.get(BOARD).await.json(), &expected);
+}
+
+/// Every tick of the file is in the history, in its order and at its time.
+fn check_ticks(history: &[Value], expected: &Value) {
+    let mut ticks = Vec::new();
+    for quote in history {
+        assert_eq!(quote["stale"], false, "{quote}");
+        let time: jiff::Timestamp = quote["time"].as_str().unwrap().parse().unwrap();
+        for runner in quote["runners"].as_array().unwrap() {
+            let win = thousandths(&runner["win"]);
+            ticks.push(json!([time.as_millisecond(), runner["horse_no"], win]));
+        }
+    }
+    assert_eq!(ticks.len(), 1208);
+    assert_eq!(&Value::from(ticks), &expected["ticks"]);
+}
+
+/// A socket is told the board behind every message of the file, the withdrawals, and where the race stands.
+fn check_told(told: &[Value], quotes: &[&Value], expected: &Value) {
+    let of = |event: &str| {
+        told.iter()
+            .filter(|m| m["event"] == event)
+            .collect::<Vec<_>>()
+    };
+    assert!(told.iter().all(|m| m.get("conflated").is_none()));
+    let boards: Vec<Value> = of("odds_update")
+        .into_iter()
+        .filter(|m| quotes.contains(&&m["seq"]))
+        .map(wins)
+        .collect();
+    assert_eq!(boards.len(), 476);
+    assert_eq!(&Value::from(boards), &expected["boards"]);
+    let withdrawn: Vec<Value> = of("runner_update")
+        .iter()
+        .map(|m| m["horse_no"].clone())
+        .collect();
+    assert_eq!(withdrawn.len(), 2);
+    assert_eq!(&Value::from(withdrawn), &expected["removed"]);
+    let statuses: Vec<&Value> = of("status_update").iter().map(|m| &m["status"]).collect();
+    assert_eq!(statuses, ["open", "off", "finished"]);
+}
+
+fn check_final(board: &Value, expected: &Value) {
+    let race =
+        ["date", "venue", "venue_code", "status"].map(|field| board[field].as_str().unwrap());
+    assert_eq!(race, ["2017-06-14", "Hamilton", "GBHAMILT", "finished"]);
+    let mut runners = serde_json::Map::new();
+    for runner in board["runners"].as_array().unwrap() {
+        let mut line = json!({ "horse_name": runner["horse_name"] });
+        for price in ["win", "opening", "previous"] {
+            line[price] = thousandths(&runner[price]);
+        }
+        if let Some(state) = runner.get("state") {
+            line["state"] = state.clone();
+        }
+        runners.insert(runner["horse_no"].as_str().unwrap().to_owned(), line);
+    }
+    assert_eq!(&Value::from(runners), &expected["final"]);
+}
+
+/// The ids on the subjects of the race, in the log's order.
+async fn ids(log: &Log, subjects: [&str; 2]) -> Vec<Vec<uuid::Uuid>> {
+    let mut ids = Vec::new();
+    for subject in subjects {
+        ids.push(log.ids(RACING, subject, 1_000_000).await.unwrap());
+    }
+    ids
+}
+
+fn bzip2(text: &[u8]) -> Vec<u8> {
+    let mut encoder = BzEncoder::new(Vec::new(), bzip2::Compression::new(1));
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A damaged file, with what is said about it, and how many events come before the damage.
+struct Damaged {
+    name: &'static str,
+    bytes: Vec<u8>,
+    said: [String; 2],
+    events: Option<usize>,
+}
+
+fn damaged(text: &[u8]) -> [Damaged; 4] {
+    let packed = bzip2(text);
+    // The text is two blocks of 100,000 bytes at most.
+    let flip = |place: usize| {
+        let mut packed = packed.clone();
+        packed[place] ^= 0x20;
+        packed
+    };
+    let late = packed.len() - 100;
+    let cut = text.len() / 2;
+    let line = text[..cut].iter().filter(|byte| **byte == b'\n').count() + 1;
+    [
+        Damaged {
+            name: "cut.json",
+            bytes: text[..cut].to_vec(),
+            said: [
+                format!("cut.json:{line}: "),
+                format!("breaks off in the middle of this line, at byte {cut}"),
+            ],
+            events: None,
+        },
+        Damaged {
+            name: "cut.bz2",
+            bytes: packed[..late].to_vec(),
+            said: ["cut.bz2:".to_owned(), format!("breaks off at byte {late}")],
+            events: None,
+        },
+        Damaged {
+            name: "early.bz2",
+            bytes: flip(2000),
+            said: [
+                "early.bz2:1: ".to_owned(),
+                "damaged between byte 0 and byte ".to_owned(),
+            ],
+            events: Some(0),
+        },
+        Damaged {
+            name: "late.bz2",
+            bytes: flip(late),
+            said: ["late.bz2:".to_owned(), "damaged between byte ".to_owned()],
+            events: None,
+        },
+    ]
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_refused_with_the_place_and_what_comes_before_is_kept() {
+    let Some(data) = real_data() else { return };
+    let sound = data.join(HAMILTON);
+    let folder = tempfile::tempdir().unwrap();
+    let reference = Nats::start();
+    let reference_log = reference.log().await;
+    import(&reference.url(), &[&sound.display().to_string()]).await;
+    let all = ids(&reference_log, SUBJECTS).await;
+    assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [6, 476]);
+
+    for Damaged {
+        name,
+        bytes,
+        said,
+        events,
+    } in damaged(&std::fs::read(&sound).unwrap())
+    {
+        let nats = Nats::start();
+        let log = nats.log().await;
+        let file = folder.path().join(name);
+        std::fs::write(&file, bytes).unwrap();
+        let output = import(&nats.url(), &[&file.display().to_string()]).await;
+        assert_eq!(output.code, 1, "{name}: {}", output.all);
+        assert!(
+            output.all.contains(" 1 refused, "),
+            "{name}: {}",
+            output.all
+        );
+        let refused = output
+            .all
+            .lines()
+            .find(|line| line.starts_with("refused: "))
+            .unwrap();
+        assert!(
+            said.iter().all(|part| refused.contains(part)),
+            "{refused}: {said:?}"
+        );
+
+        let kept = ids(&log, SUBJECTS).await;
+        for (kept, all) in kept.iter().zip(&all) {
+            assert!(
+                all.starts_with(kept),
+                "{name}: what comes before is what is in the whole file"
+            );
+        }
+        let kept: usize = kept.iter().map(Vec::len).sum();
+        match events {
+            Some(events) => assert_eq!(kept, events, "{name}"),
+            None => assert!((100..482).contains(&kept), "{name}: {kept}"),
+        }
+        let output = import(&nats.url(), &[&sound.display().to_string()]).await;
+        let summary = format!(
+            "482 read, {} published, {kept} duplicates, 0 refused",
+            482 - kept
+        );
+        assert!(
+            output.summary.starts_with(&summary),
+            "{name}: {}",
+            output.all
+        );
+        assert_eq!(ids(&log, SUBJECTS).await, all, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_other_real_files_are_read_whole() {
+    let Some(data) = real_data() else { return };
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let output = import(
+        &nats.url(),
+        &[&data.join("odds_betfair").display().to_string()],
+    )
+    .await;
+    assert_eq!(output.code, 0, "{}", output.all);
+    assert!(
+        output
+            .all
+            .contains("market 1.164917629 is still open where the file ends"),
+        "it is cut off between two lines: {}",
+        output.all
+    );
+    railbird.until_seq(nats.last_seq().await).await;
+    for (race, venue, status) in [
+        ("2023-03-09/1", "Pakenham", "finished"),
+        ("2019-11-11/1", "Kempton", "open"),
+        ("2017-06-14/1", "Hamilton", "finished"),
+    ] {
+        let board = railbird.get(&format!("/api/v1/odds/{race}")).await.json();
+        assert_eq!(
+            (&board["venue"], &board["status"]),
+            (&json!(venue), &json!(status))
+        );
+    }
+    let cards = railbird.get("/api/v1/racecards/2023-03-09").await.json();
+    let card = &cards["races"][0];
+    assert_eq!(
+        (&card["race_name"], &card["distance"]),
+        (&json!("1200m 3yo"), &json!(1200))
+    );
+    let runner = |r: &Value| (r["number"].clone(), r["horse_name"].clone());
+    let last = card["runners"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(runner)
+        .next_back();
+    assert_eq!(last, Some((json!(13), json!("Tottenham Hotspur"))));
+}
+
+/// A line of a stream file about market 1.1, so many milliseconds after its start.
+fn line(after: u64, change: &Value) -> String {
+    let mut change = change.clone();
+    change["id"] = json!("1.1");
+    format!(
+        "{}\n",
+        json!({ "op": "mcm", "pt": 1_781_456_100_000 + after, "mc": [change] })
+    )
+}
+
+fn definition() -> Value {
+    json!({ "marketDefinition": {
+        "eventTypeId": "7", "marketType": "WIN", "marketTime": "2026-06-14T18:55:00.000Z", "timezone": "Europe/London",
+        "venue": "Riverside", "countryCode": "GB", "name": "R1 1200m 3yo", "status": "OPEN",
+        "runners": [{ "id": 11, "status": "ACTIVE", "name": "1. Paper Lantern" }],
+    } })
+}
+
+fn tick(price: u64) -> Value {
+    #[expect(clippy::cast_precision_loss, reason = "small")]
+    let ltp = price as f64 / 1_000.0;
+    json!({ "rc": [{ "id": 11, "ltp": ltp }] })
+}
+
+/// Ticks of a made-up market: more than an import has said before anybody can interrupt it.
+const TICKS: u64 = 12_000;
+
+/// A market in which the price of one runner rises by a thousandth at each tick, of which some share a millisecond.
+fn made_up(folder: &Path) -> PathBuf {
+    let ticks = (0..TICKS).map(|n| line(n / 3, &tick(1_000 + n)));
+    let text: String = [line(0, &definition())].into_iter().chain(ticks).collect();
+    let path = folder.join("1.1.bz2");
+    std::fs::write(&path, bzip2(text.as_bytes())).unwrap();
+    path
+}
+
+/// The prices on the subject of the odds, in the log's order.
+async fn prices(log: &Log) -> Vec<u64> {
+    let state = log.state(RACING).await.unwrap();
+    let place = Place {
+        log: state.identity,
+        seq: 0,
+        recorded_at: None,
+    };
+    let mut reader = log.reader_of(
+        RACING,
+        place,
+        vec!["racing.odds.2026-06-14.GBRIVERS.1".to_owned()],
+    );
+    let mut prices = Vec::new();
+    loop {
+        let batch = reader.next().await.unwrap();
+        for message in batch.messages {
+            let event: Value = serde_json::from_slice(&message.payload).unwrap();
+            let win = thousandths(&event["data"]["runners"][0]["win"]);
+            prices.push(win.as_u64().unwrap());
+            if message.seq == state.last_seq {
+                return prices;
+            }
+        }
+    }
+}
+
+fn start_import(nats: &Nats, user: &str, file: &Path) -> Child {
+    let mut command = command();
+    command
+        .args(["import", "betfair-stream", "--nats", &nats.url_of(user)])
+        .arg(file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+async fn until_last_seq(log: &Log, seq: u64) {
+    eventually(&format!("the log has {seq}"), || async {
+        log.state(RACING)
+            .await
+            .is_ok_and(|state| state.last_seq >= seq)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn interrupted_again_and_again_an_import_puts_each_event_into_the_log_once_and_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = made_up(folder.path());
+    let mut nats = Nats::start();
+    let log = nats.log().await;
+    for killed_at in [1_000, 3_000, 5_000] {
+        let mut importing = start_import(&nats, "feeder", &file);
+        until_last_seq(&log, killed_at).await;
+        importing.kill().unwrap();
+        importing.wait().unwrap();
+    }
+    let mut importing = start_import(&nats, "feeder", &file);
+    for killed_at in [7_000, 9_000, 11_000] {
+        until_last_seq(&log, killed_at).await;
+        nats.kill();
+        nats.start_again();
+    }
+    let status = tokio::task::spawn_blocking(move || importing.wait()).await;
+    assert!(status.unwrap().unwrap().success());
+    let expected: Vec<u64> = (1_000..1_000 + TICKS).collect();
+    assert!(
+        prices(&log).await == expected,
+        "each tick once, in the order of the file"
+    );
+
+    let last = log.state(RACING).await.unwrap().last_seq;
+    assert_eq!(last, TICKS + 2, "the card, the status and the ticks");
+    let again = import(&nats.url_of("feeder"), &[&file.display().to_string()]).await;
+    assert!(
+        again
+            .summary
+            .starts_with("12002 read, 0 published, 12002 duplicates, 0 refused"),
+        "{}",
+        again.all
+    );
+    assert!(
+        again
+            .summary
+            .ends_with("nothing changed: the log had all of it"),
+        "{}",
+        again.all
+    );
+    assert_eq!(log.state(RACING).await.unwrap().last_seq, last);
+}
+
+#[tokio::test]
+async fn a_file_may_be_played_with_its_own_times_but_not_several() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str| {
+        let path = folder.path().join(name);
+        let text = line(0, &definition()) + &line(500, &tick(2_000)) + &line(1_000, &tick(2_500));
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (one, other) = (write("1.1"), write("1.2"));
+    let nats = Nats::start();
+    let log = nats.log().await;
+    let output = import(&nats.url(), &[&one, "--speed", "10", "--race-number", "7"]).await;
+    assert!(
+        output.summary.starts_with("4 read, 4 published"),
+        "{}",
+        output.all
+    );
+    let odds = log.ids(RACING, "racing.odds.2026-06-14.GBRIVERS.7", 10);
+    assert_eq!(odds.await.unwrap().len(), 2);
+
+    let output = import(&nats.url(), &[&one, &other, "--speed", "1"]).await;
+    assert_eq!(output.code, 2, "{}", output.all);
+    assert!(
+        output.all.contains("--speed 1 and 10 play one file"),
+        "{}",
+        output.all
+    );
+}
+
+/// The most memory that a process held until it ended.
+async fn peak_bytes(mut child: Child) -> u64 {
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    eventually("the process has ended", || {
+        // Of a process that has ended and was not waited for, nothing is said of its memory.
+        let said = std::fs::read_to_string(&status).unwrap_or_default();
+        let kib = said.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = kib.and_then(|kib| kib.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        peak = peak.max(kib.unwrap_or(0) * 1024);
+        std::future::ready(child.try_wait().unwrap().is_some())
+    })
+    .await;
+    peak
+}
+
+#[tokio::test]
+async fn memory_does_not_grow_with_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let peak_of = async |megabytes: usize| {
+        // What other people would pay is passed over, as most of a real file is.
+        let ladder: Vec<Value> = (0..200).map(|n| json!([1_000 + n, 2.0])).collect();
+        let other = line(1, &json!({ "rc": [{ "id": 11, "atb": ladder }] }));
+        let text = line(0, &definition()) + &other.repeat(megabytes * 1024 * 1024 / other.len());
+        let path = folder.path().join(format!("{megabytes}.bz2"));
+        std::fs::write(&path, bzip2(text.as_bytes())).unwrap();
+        let mut command = command();
+        command
+            .args(["import", "betfair-stream", "--dry-run"])
+            .arg(path);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        peak_bytes(command.spawn().unwrap()).await
+    };
+    let (small, large) = (peak_of(1).await, peak_of(48).await);
+    assert!(small > 1024 * 1024, "{small} bytes");
+    assert!(
+        large < small + 8 * 1024 * 1024,
+        "{small} bytes for 1 MB, {large} for 48"
+    );
+}

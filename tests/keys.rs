@@ -1,0 +1,554 @@
+//! The life of a key, by the commands that people use, on two replicas that log all they can.
+
+use std::path::Path;
+
+use futures::future::{join_all, try_join_all};
+use railbird::accounts::{
+    AccountEvent, ApiKey, Email, Fact, KeyRevoked, MailAttempted, MailId, MailWished, SecretHash,
+    SubscriptionId, SubscriptionRequested,
+};
+use railbird::http::UNAUTHORIZED_BODY;
+use railbird::log::{ACCOUNTS, Outgoing};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::*;
+
+const ASKED: &str = "/api/v1/meetings";
+
+/// What `railbird keys` said.
+struct Said {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Said {
+    /// The key on standard output.
+    fn key(&self) -> Key {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        let key = self.stdout.trim().to_owned();
+        assert!(key.starts_with("rb_live_"), "and nothing else: {key}");
+        let id = key.split('_').nth(2).unwrap().to_owned();
+        Key { id, key }
+    }
+
+    fn done(self) -> Self {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        self
+    }
+
+    /// The rows of a list.
+    fn rows(&self) -> Vec<Value> {
+        let lines = self.stdout.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Key {
+    id: String,
+    key: String,
+}
+
+/// Two replicas that follow one log.
+struct Replicas {
+    nats: Nats,
+    folders: [TempDir; 2],
+    services: Vec<Serving>,
+    /// All that was logged by those that were stopped, and by commands.
+    logs: Vec<String>,
+    secrets: Vec<String>,
+}
+
+fn serve(nats: &Nats, data: &Path) -> Serving {
+    let url = nats.url_of("railbird");
+    let flags = ["--http", "127.0.0.1:0", "--nats", &url, "--log", "trace"];
+    Serving::start_with(&flags, data)
+}
+
+impl Replicas {
+    async fn start() -> Self {
+        let nats = Nats::start();
+        nats.log().await;
+        let mut replicas = Self {
+            nats,
+            folders: [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()],
+            services: Vec::new(),
+            logs: Vec::new(),
+            secrets: Vec::new(),
+        };
+        replicas.serve().await;
+        replicas
+    }
+
+    async fn serve(&mut self) {
+        for folder in &self.folders {
+            self.services.push(serve(&self.nats, folder.path()));
+        }
+        for service in &self.services {
+            let http = service.http;
+            eventually("the service is ready", || async move {
+                request(http, "GET", "/readyz", &[]).await.status == 200
+            })
+            .await;
+        }
+    }
+
+    async fn stop(&mut self) {
+        for service in self.services.drain(..) {
+            self.logs.extend(service.stop().await);
+        }
+    }
+
+    /// `railbird keys`, which logs all that it can.
+    async fn keys(&mut self, args: &[&str]) -> Said {
+        let mut command = command();
+        let url = self.nats.url_of("railbird");
+        command
+            .args(["keys", "--nats", &url, "--log", "trace"])
+            .args(args);
+        let output = tokio::task::spawn_blocking(move || command.output());
+        let output = output.await.unwrap().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let said = Said {
+            code: output.status.code().unwrap(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        };
+        let made = said.stdout.lines().filter(|line| line.starts_with("rb_"));
+        self.secrets.extend(made.map(ToOwned::to_owned));
+        self.logs.extend(said.stderr.lines().map(ToOwned::to_owned));
+        said
+    }
+
+    /// The row of a key in the list.
+    async fn row(&mut self, key: &Key) -> Value {
+        let rows = self.keys(&["list", "--json"]).await.done().rows();
+        let row = rows.into_iter().find(|row| row["key_id"] == *key.id);
+        row.expect("it is listed")
+    }
+
+    /// Waits until every replica takes a key.
+    async fn until_taken(&self, key: &Key) {
+        for service in &self.services {
+            let what = format!("{} takes {}", service.http, key.id);
+            eventually(&what, || async { asked(service, key).await.status == 200 }).await;
+        }
+    }
+
+    /// Waits until every replica refuses a key, and holds it to how.
+    async fn until_refused(&self, key: &Key) {
+        for service in &self.services {
+            let what = format!("{} refuses {}", service.http, key.id);
+            eventually(&what, || async { asked(service, key).await.status != 200 }).await;
+            let path = format!("/ws/live/odds?api_key={}", key.key);
+            let handshake = Socket::refused(service.http, &path).await;
+            for reply in [asked(service, key).await, handshake] {
+                let (status, body) = (reply.status, reply.text());
+                assert_eq!((status, body.as_str()), (401, UNAUTHORIZED_BODY));
+            }
+        }
+    }
+
+    async fn sockets(&self, key: &Key) -> Vec<Socket> {
+        join_all(self.services.iter().map(|service| async {
+            let mut socket = Socket::open(service.http, &key.key).await;
+            socket.until("snapshot_complete").await;
+            socket
+        }))
+        .await
+    }
+
+    /// Stops all, and holds what was logged to be without any key. Nothing else was written.
+    async fn end(mut self) {
+        self.stop().await;
+        let finest = |line: &String| line.contains("DEBUG");
+        assert!(self.logs.iter().any(finest), "all is logged");
+        for key in &self.secrets {
+            let (_, secret) = key.rsplit_once('_').unwrap();
+            let found = self.logs.iter().find(|line| line.contains(secret));
+            assert!(found.is_none(), "a key is in the log: {found:?}");
+        }
+        let password = self.logs.iter().find(|line| line.contains("p-railbird"));
+        assert!(password.is_none(), "{password:?}");
+    }
+}
+
+/// The answer to a request with a key.
+async fn asked(service: &Serving, key: &Key) -> Reply {
+    request(service.http, "GET", ASKED, &[("x-api-key", &key.key)]).await
+}
+
+/// Holds sockets to be closed for their key.
+async fn sent_away(sockets: Vec<Socket>) {
+    for mut socket in sockets {
+        let (messages, code) = socket.until_closed().await;
+        let closing = messages.last().expect("it says why");
+        assert_eq!((&closing["event"], code), (&json!("closing"), Some(4401)));
+        assert_eq!(closing["retry_after_ms"], 0, "coming back is of no use");
+    }
+}
+
+async fn still_open(sockets: &mut [Socket]) {
+    for socket in sockets {
+        socket.ask(&json!({ "op": "ping" })).await;
+    }
+}
+
+/// Appends what has no command.
+async fn say(nats: &Nats, fact: impl Into<Fact>) {
+    let event = AccountEvent::new(fact, jiff::Timestamp::now().into());
+    let log = nats.log().await;
+    log.append(Outgoing::from(&event)).await.unwrap();
+}
+
+fn text(text: &str) -> events::Text {
+    events::Text::parse(text).unwrap()
+}
+
+#[tokio::test]
+async fn a_key_that_was_rotated_works_beside_the_new_one_and_then_no_more() {
+    let mut replicas = Replicas::start().await;
+    let first = replicas.keys(&["issue", "--plan", "basic"]).await.key();
+    replicas.until_taken(&first).await;
+    let mut of_first = replicas.sockets(&first).await;
+
+    let second = replicas.keys(&["rotate", &first.id]).await.key();
+    replicas.until_taken(&second).await;
+    replicas.until_taken(&first).await;
+    still_open(&mut of_first).await;
+    let row = replicas.row(&first).await;
+    assert_eq!(
+        (&row["state"], &row["rotated_to"]),
+        (&json!("overlapping"), &json!(second.id))
+    );
+    let row = replicas.row(&second).await;
+    assert_eq!(
+        (&row["state"], &row["plan"]),
+        (&json!("valid"), &json!("basic"))
+    );
+
+    let again = replicas.keys(&["rotate", &first.id]).await;
+    assert_eq!((again.code, again.stdout.as_str()), (1, ""));
+    assert!(again.stderr.contains(&second.id), "{}", again.stderr);
+
+    let mut of_second = replicas.sockets(&second).await;
+    // Named by the whole key, as it may have been found somewhere.
+    let third = replicas
+        .keys(&["rotate", &second.key, "--overlap", "1s"])
+        .await
+        .key();
+    replicas.until_taken(&third).await;
+    sent_away(std::mem::take(&mut of_second)).await;
+    replicas.until_refused(&second).await;
+    assert_eq!(replicas.row(&second).await["state"], "rotated");
+    still_open(&mut of_first).await;
+    still_open(&mut replicas.sockets(&third).await).await;
+    replicas.end().await;
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_refused_everywhere_and_its_sockets_are_closed() {
+    let mut replicas = Replicas::start().await;
+    let (goes, stays) = (
+        replicas.keys(&["issue"]).await.key(),
+        replicas.keys(&["issue"]).await.key(),
+    );
+    for key in [&goes, &stays] {
+        replicas.until_taken(key).await;
+    }
+    let (going, mut staying) = (
+        replicas.sockets(&goes).await,
+        replicas.sockets(&stays).await,
+    );
+    let revoke = ["revoke", &goes.id, "--reason", "seen in a repository"];
+    replicas.keys(&revoke).await.done();
+    sent_away(going).await;
+    replicas.until_refused(&goes).await;
+    still_open(&mut staying).await;
+    replicas.until_taken(&stays).await;
+    let row = replicas.row(&goes).await;
+    assert_eq!(
+        (&row["state"], &row["reason"]),
+        (&json!("revoked"), &json!("seen in a repository"))
+    );
+    replicas.keys(&["revoke", &goes.id]).await.done();
+    assert_eq!(replicas.row(&goes).await, row, "what was said first stands");
+    for args in [["rotate", &goes.id].as_slice(), &["plan", &goes.id, "pro"]] {
+        let refused = replicas.keys(args).await;
+        assert_eq!(refused.code, 1, "{args:?}");
+        assert!(refused.stderr.contains("is revoked"), "{}", refused.stderr);
+    }
+    for service in &replicas.services {
+        assert_eq!(service.metric("railbird_keys").await, 1);
+        let metrics = request(service.admin, "GET", "/metrics", &[]).await.text();
+        let counted = "railbird_unauthorized_total{reason=\"not_valid\"} ";
+        let counted = metrics.lines().find_map(|line| line.strip_prefix(counted));
+        assert!(counted.unwrap().parse::<u64>().unwrap() >= 2, "{metrics}");
+    }
+    replicas.end().await;
+}
+
+#[tokio::test]
+async fn a_key_expires_without_a_word() {
+    let mut replicas = Replicas::start().await;
+    // However slow this machine is, one lasts until it has been used.
+    let mut seconds = 2;
+    let (expires, going) = loop {
+        let lasts = format!("{seconds}s");
+        let expires = replicas.keys(&["issue", "--expires", &lasts]).await.key();
+        // Who knows this one knows the one before.
+        let next = replicas.keys(&["issue", "--expires", "30d"]).await.key();
+        replicas.until_taken(&next).await;
+        let path = format!("/ws/live/odds?api_key={}", expires.key);
+        let open = replicas.services.iter();
+        let open = open.map(|service| Socket::try_connect(service.http, &path));
+        if let Ok(sockets) = try_join_all(open).await {
+            break (expires, sockets);
+        }
+        seconds *= 2;
+    };
+    sent_away(going).await;
+    replicas.until_refused(&expires).await;
+    assert_eq!(replicas.row(&expires).await["state"], "expired");
+    let refused = replicas.keys(&["rotate", &expires.id]).await;
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+
+    // What takes the place of a key expires when that would have.
+    let lasting = replicas
+        .keys(&["issue", "--expires", "2999-12-31"])
+        .await
+        .key();
+    let next = replicas.keys(&["rotate", &lasting.id]).await.key();
+    let row = replicas.row(&next).await;
+    assert_eq!(row["valid_until"], "3000-01-01T00:00:00Z");
+    replicas.end().await;
+}
+
+#[tokio::test]
+async fn a_service_that_starts_again_knows_the_same() {
+    let mut replicas = Replicas::start().await;
+    let valid = replicas.keys(&["issue"]).await.key();
+    let revoked = replicas.keys(&["issue"]).await.key();
+    let rotated = replicas.keys(&["issue"]).await.key();
+    let overlapping = replicas.keys(&["issue"]).await.key();
+    replicas.keys(&["revoke", &revoked.id]).await.done();
+    let next = replicas
+        .keys(&["rotate", &rotated.id, "--overlap", "0s"])
+        .await
+        .key();
+    let other = replicas.keys(&["rotate", &overlapping.id]).await.key();
+    replicas.keys(&["plan", &valid.id, "pro"]).await.done();
+    for _ in 0..2 {
+        for key in [&valid, &next, &overlapping, &other] {
+            replicas.until_taken(key).await;
+        }
+        for key in [&revoked, &rotated] {
+            replicas.until_refused(key).await;
+        }
+        assert_eq!(replicas.row(&valid).await["plan"], "pro");
+        replicas.stop().await;
+        replicas.serve().await;
+    }
+    replicas.end().await;
+}
+
+#[tokio::test]
+async fn a_service_that_has_not_read_all_lets_no_revoked_key_in() {
+    let nats = Nats::start();
+    let log = nats.log().await;
+    log.ensure(ACCOUNTS).await.unwrap();
+    let revoked = ApiKey::generate("test").unwrap();
+    log.append(issued(&revoked)).await.unwrap();
+    // So many that they do not come all at once.
+    let mut appender = log.appender(256);
+    for _ in 0..12_000 {
+        let other = ApiKey::generate("test").unwrap();
+        appender.append(issued(&other)).await.unwrap();
+    }
+    appender.finish().await.unwrap();
+    let (key_id, reason) = (revoked.key_id(), text("compromised"));
+    say(&nats, KeyRevoked { key_id, reason }).await;
+
+    let data = tempfile::tempdir().unwrap();
+    let mut railbird = Railbird::start_unready(&nats.url(), data.path()).await;
+    railbird.key = revoked.reveal().to_owned();
+    let mut answers = Vec::new();
+    while answers.last() != Some(&401) {
+        answers.push(railbird.get(ASKED).await.status);
+        assert!([401, 503].contains(&answers[answers.len() - 1]));
+    }
+    assert_eq!(railbird.app.keys.len(), 12_000);
+}
+
+#[tokio::test]
+async fn of_two_attempts_to_send_a_mail_the_later_one_leaves_a_key() {
+    let mut replicas = Replicas::start().await;
+    let subscription_id = SubscriptionId::parse("sub-1").unwrap();
+    let mail_id = MailId::parse("mail-1").unwrap();
+    let requested = SubscriptionRequested {
+        subscription_id: subscription_id.clone(),
+        email: Email::parse("subscriber@racing.example").unwrap(),
+        plan: text("basic"),
+    };
+    say(&replicas.nats, requested).await;
+    let rows = replicas
+        .keys(&["subscriptions", "--json"])
+        .await
+        .done()
+        .rows();
+    assert_eq!(rows.len(), 1);
+    let shown = |row: &Value| {
+        [
+            &row["subscription_id"],
+            &row["state"],
+            &row["plan"],
+            &row["email"],
+        ]
+        .map(|v| v.as_str().unwrap().to_owned())
+    };
+    assert_eq!(
+        shown(&rows[0]),
+        ["sub-1", "requested", "basic", "s...@racing.example"]
+    );
+    replicas.keys(&["approve", "sub-1"]).await.done();
+    let approved = replicas.keys(&["approve", "sub-1"]).await.done();
+    assert!(approved.stderr.contains("is approved"), "twice is harmless");
+
+    let purpose = text("welcome");
+    let wished = MailWished {
+        mail_id: mail_id.clone(),
+        subscription_id,
+        purpose,
+    };
+    say(&replicas.nats, wished).await;
+    let attempt = |attempt: u32| {
+        let key = ApiKey::generate("live").unwrap();
+        let attempted = MailAttempted {
+            mail_id: mail_id.clone(),
+            attempt,
+            key_id: key.key_id(),
+            sha256: key.hash(),
+            manage_sha256: SecretHash::of("token"),
+        };
+        let (id, key) = (key.key_id().to_string(), key.reveal().to_owned());
+        (attempted, Key { id, key })
+    };
+    let (first, first_key) = attempt(1);
+    say(&replicas.nats, first).await;
+    replicas.until_taken(&first_key).await;
+    let sockets = replicas.sockets(&first_key).await;
+    let (second, second_key) = attempt(2);
+    say(&replicas.nats, second).await;
+    replicas.until_taken(&second_key).await;
+    sent_away(sockets).await;
+    replicas.until_refused(&first_key).await;
+    let row = replicas.row(&second_key).await;
+    assert_eq!(
+        (&row["plan"], &row["subscription_id"]),
+        (&json!("basic"), &json!("sub-1"))
+    );
+
+    let list = replicas
+        .keys(&["subscriptions", "--emails"])
+        .await
+        .done()
+        .stdout;
+    let lines: Vec<Vec<&str>> = list
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(lines[0][..3], ["SUBSCRIPTION_ID", "STATE", "PLAN"]);
+    assert_eq!(
+        (lines[1][1], lines[1][4..].to_vec()),
+        ("approved", vec!["1", "subscriber@racing.example"])
+    );
+    replicas.secrets.extend([first_key.key, second_key.key]);
+    replicas.end().await;
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_skipped_and_counted() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let later = json!({
+        "specversion": "1.0", "id": "1", "source": "later", "type": "accounts.key.lent.v9", "time": "2026-11-21T06:32:00Z", "data": {},
+    });
+    let before = skipped(&railbird).await;
+    let log = nats.log().await;
+    for payload in [later.to_string(), "nonsense".to_owned()] {
+        let outgoing = Outgoing {
+            subject: "accounts.key.00000000".to_owned(),
+            id: payload.clone(),
+            payload: payload.into_bytes(),
+        };
+        log.append(outgoing).await.unwrap();
+    }
+    railbird.issue_key(&nats).await;
+    assert!(skipped(&railbird).await >= before + 2);
+    assert_eq!(railbird.get(ASKED).await.status, 200);
+}
+
+/// Of all services of this process: there is one recorder.
+async fn skipped(railbird: &Railbird) -> u64 {
+    let metrics = railbird.get_admin("/metrics").await.text();
+    let name = "railbird_account_events_skipped_total ";
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name));
+    value.map_or(0, |value| value.parse().unwrap())
+}
+
+#[tokio::test]
+async fn commands_say_what_is_wrong_and_change_nothing() {
+    let mut replicas = Replicas::start().await;
+    let nothing = replicas.keys(&["list"]).await.done();
+    assert_eq!(nothing.stdout.lines().count(), 1, "a head and no rows");
+    let key = replicas.keys(&["issue"]).await.key();
+    let before = replicas.keys(&["list", "--json"]).await.done().stdout;
+    let typo = format!("{}x", key.key);
+    for (args, code, said) in [
+        (
+            ["rotate", "00000000"].as_slice(),
+            1,
+            "there is no key 00000000",
+        ),
+        (&["revoke", "00000000"], 1, "railbird keys list"),
+        (&["revoke", "nonsense!"], 1, "a key id is"),
+        (&["revoke", &typo], 1, "a key id is"),
+        (&["plan", "00000000", "pro"], 1, "there is no key"),
+        (&["approve", "sub-1"], 1, "there is no subscription sub-1"),
+        (&["approve", "sub.1"], 2, "an id is"),
+        (&["issue", "--expires", "soon"], 2, "an end is a date"),
+        (&["issue", "--expires", "2020-01-01"], 2, "that is over"),
+        (&["issue", "--env", "LIVE"], 2, "1 to 8 of a-z"),
+        (&["rotate", &key.id, "--overlap", "24"], 2, "a duration is"),
+        (&["plan", &key.id], 2, "PLAN"),
+    ] {
+        let refused = replicas.keys(args).await;
+        assert_eq!(refused.code, code, "{args:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains(said),
+            "{args:?}: {}",
+            refused.stderr
+        );
+        assert_eq!(refused.stdout, "", "{args:?}");
+    }
+    let after = replicas.keys(&["list", "--json"]).await.done().stdout;
+    assert_eq!(after, before);
+    // Two at the same time: one of them is told.
+    let (one, other) = (
+        replicas.nats.url_of("railbird"),
+        replicas.nats.url_of("admin"),
+    );
+    let rotate = |url: String| {
+        let args = ["keys", "rotate", &key.id, "--nats", &url].map(ToOwned::to_owned);
+        async move { railbird(args).await }
+    };
+    let (one, other) = tokio::join!(rotate(one), rotate(other));
+    let mut codes = [one.code, other.code];
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 1], "{} {}", one.all, other.all);
+    replicas.end().await;
+}

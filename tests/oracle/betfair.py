@@ -1,0 +1,51 @@
+"""An independent reading of one Betfair stream file, for comparison: it shares no code with the importer or the folds.
+
+Prints JSON, prices in thousandths: every tick and every removal in the order of the file, the board of last prices behind
+each message that has one, and the whole last board."""
+
+import bz2
+import json
+import sys
+from decimal import Decimal
+
+
+def lines(path):
+    packed = open(path, "rb").read()
+    text = bz2.decompress(packed) if packed.startswith(b"BZh") else packed
+    return [json.loads(line, parse_float=Decimal) for line in text.splitlines() if line.strip()]
+
+
+def thousandths(price):
+    exact = Decimal(price) * 1000
+    assert exact == int(exact), price
+    return int(exact)
+
+
+ticks, removed, boards, names, prices = [], [], [], {}, {}
+
+
+def tick(runner, win):
+    price = prices.setdefault(runner, {"opening": win, "previous": None, "win": win})
+    if price["win"] != win:
+        price["previous"], price["win"] = price["win"], win
+
+
+for message in lines(sys.argv[1]):
+    for change in message["mc"]:
+        for runner in change.get("marketDefinition", {}).get("runners", []):
+            names[runner["id"]] = runner["name"]
+            if runner["status"] == "REMOVED" and runner["id"] not in removed:
+                removed.append(runner["id"])
+        moved = [(runner["id"], thousandths(runner["ltp"])) for runner in change.get("rc", []) if "ltp" in runner]
+        for runner, win in moved:
+            ticks.append([message["pt"], f"BF_{runner}", win])
+            tick(runner, win)
+        if moved:
+            boards.append({f"BF_{runner}": None if runner in removed else price["win"] for runner, price in prices.items()})
+
+final = {
+    f"BF_{runner}": price | {"horse_name": names[runner]} | ({"win": None, "state": "scratched"} if runner in removed else {})
+    for runner, price in prices.items()
+}
+removed = [f"BF_{runner}" for runner in removed]
+json.dump({"ticks": ticks, "removed": removed, "boards": boards, "final": final}, sys.stdout)

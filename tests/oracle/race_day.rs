@@ -1,0 +1,311 @@
+//! An independent fold of a log of simulated racing: plain JSON in, the answers of the API out. It shares no code with the
+//! service, keeps everything, and looks things up the simple way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+/// Date, venue and number.
+pub(crate) type Key = (String, String, u64);
+
+const NO_STARTS: [&str; 1] = ["WV"];
+
+/// All that a log says.
+#[derive(Debug, Default)]
+pub(crate) struct RaceDay {
+    pub(crate) races: BTreeMap<Key, Race>,
+    /// The registration in force, by horse number.
+    pub(crate) horses: BTreeMap<String, Value>,
+    seen: BTreeSet<String>,
+}
+
+/// All that a log says of a race.
+#[derive(Debug, Default)]
+pub(crate) struct Race {
+    card: Value,
+    riders: BTreeMap<String, Value>,
+    going: Value,
+    withdrawn: BTreeMap<String, Value>,
+    status: Value,
+    status_reason: Value,
+    /// Every statement of the result, as the whole event.
+    statements: Vec<Value>,
+    /// Every quote with its place in the log.
+    quotes: Vec<(u64, Value)>,
+}
+
+impl RaceDay {
+    /// Takes in a message; one that stands in the log twice counts once.
+    pub(crate) fn take(&mut self, seq: u64, message: &[u8]) {
+        let event: Value = serde_json::from_slice(message).unwrap();
+        if !self.seen.insert(text(&event["id"])) {
+            return;
+        }
+        let data = event["data"].clone();
+        let kind = text(&event["type"]);
+        if kind == "racing.horse.registered.v1" {
+            self.horses.insert(text(&data["horse_no"]), data);
+            return;
+        }
+        let number = data["race_number"].as_u64().unwrap();
+        let key = (text(&data["date"]), text(&data["venue"]), number);
+        let race = self.races.entry(key).or_default();
+        let horse = data["horse_no"].as_str().unwrap_or_default().to_owned();
+        match kind.as_str() {
+            "racing.race.declared.v1" => {
+                race.card = data;
+                race.status = json!("scheduled");
+            }
+            "racing.runner.withdrawn.v1" => {
+                race.withdrawn.insert(horse, data["reason"].clone());
+            }
+            "racing.runner.reinstated.v1" => {
+                race.withdrawn.remove(&horse);
+            }
+            "racing.rider.changed.v1" => {
+                race.riders.insert(horse, data);
+            }
+            "racing.going.changed.v1" => race.going = data["going"].clone(),
+            "racing.race.status_changed.v1" => {
+                race.status = data["status"].clone();
+                race.status_reason = data["reason"].clone();
+            }
+            "racing.result.declared.v1" | "racing.result.voided.v1" => race.statements.push(event),
+            "racing.odds.quoted.v1" => race.quotes.push((seq, event)),
+            other => panic!("an unknown type {other}"),
+        }
+    }
+
+    /// What `/api/v1/horses/{horse_no}` should say, without the age, which depends on the day.
+    pub(crate) fn profile(&self, horse_no: &str) -> Value {
+        let said = &self.horses[horse_no];
+        let mut profile = json!({ "horse_no": horse_no, "registered": true });
+        for same in
+            "horse_name country_of_origin colour sex trainer owner stakes_currency".split(' ')
+        {
+            profile[same] = said[same].clone();
+        }
+        let (form, unplaced) = self.form(horse_no);
+        let rows = || form.iter().chain(&unplaced);
+        let count = |name: &str, counts: fn(&Value) -> bool| {
+            said["career"][name].as_u64().unwrap() + rows().filter(|row| counts(row)).count() as u64
+        };
+        profile["starts"] = json!(count("starts", |row| {
+            !row["outcome"]
+                .as_str()
+                .is_some_and(|code| NO_STARTS.contains(&code))
+        }));
+        profile["wins"] = json!(count("wins", |row| row["position"] == 1));
+        profile["places"] =
+            json!(count("places", |row| row["position"] == 2 || row["position"] == 3));
+        let won: u64 = rows().map(|row| row["stakes"].as_u64().unwrap()).sum();
+        let before = said["career"]["total_stakes"].as_u64().unwrap();
+        profile["total_stakes"] = json!(before + won);
+        profile
+    }
+
+    /// The rows of `form` and of `unplaced`, newest first.
+    pub(crate) fn form(&self, horse_no: &str) -> (Vec<Value>, Vec<Value>) {
+        let mut rows = Vec::new();
+        for ((date, venue, number), race) in self.races.iter().rev() {
+            let Some(result) = race.result() else {
+                continue;
+            };
+            let lists = [&result["runners"], &result["unplaced"]];
+            let lines = lists.into_iter().flat_map(|list| list.as_array().unwrap());
+            for line in lines.filter(|line| line["horse_no"] == *horse_no) {
+                let mut row = line.clone();
+                let fields = row.as_object_mut().unwrap();
+                fields.remove("horse_no");
+                fields.remove("number");
+                let card = &race.card;
+                row["date"] = json!(date);
+                row["venue"] = card["venue_name"].clone();
+                row["venue_code"] = json!(venue);
+                row["race_number"] = json!(number);
+                row["race_name"] = card["race_name"].clone();
+                row["distance"] = card["distance"].clone();
+                row["going"] = result["going"].clone();
+                rows.push(row);
+            }
+        }
+        rows.into_iter().partition(|row| row["position"].is_u64())
+    }
+}
+
+impl Race {
+    /// The statement in force: the highest revision, of equals the later one.
+    fn in_force(&self) -> Option<&Value> {
+        let revision = |event: &&Value| event["data"]["revision"].as_u64().unwrap();
+        self.statements.iter().max_by_key(revision)
+    }
+
+    fn declared(&self) -> Option<&Value> {
+        let declared = |event: &&Value| event["data"]["runners"].is_array();
+        self.in_force().filter(declared).map(|event| &event["data"])
+    }
+
+    fn going(&self) -> Value {
+        let said = self.declared().map(|result| result["going"].clone());
+        let changed = Some(self.going.clone()).filter(Value::is_string);
+        said.or(changed)
+            .unwrap_or_else(|| self.card["going"].clone())
+    }
+
+    fn on_card(&self) -> &[Value] {
+        self.card["runners"].as_array().unwrap()
+    }
+
+    fn line_on_card(&self, horse_no: &Value) -> &Value {
+        let mut lines = self.on_card().iter();
+        lines.find(|line| line["horse_no"] == *horse_no).unwrap()
+    }
+
+    /// The race in `/api/v1/racecards/{date}`.
+    pub(crate) fn card(&self) -> Value {
+        let (mut runners, mut withdrawn) = (Vec::new(), Vec::new());
+        for line in self.on_card() {
+            let (mut line, horse_no) = (line.clone(), text(&line["horse_no"]));
+            if let Some(rider) = self.riders.get(&horse_no) {
+                line["jockey"] = rider["jockey"].clone();
+                if rider["weight"].is_u64() {
+                    line["weight"] = rider["weight"].clone();
+                }
+            }
+            match self.withdrawn.get(&horse_no) {
+                None => runners.push(line),
+                Some(reason) => {
+                    line["reason"] = reason.clone();
+                    withdrawn.push(line);
+                }
+            }
+        }
+        let status = if self.declared().is_some() {
+            json!("result")
+        } else {
+            self.status.clone()
+        };
+        let mut race = json!({
+            "status": status, "status_reason": self.status_reason.as_str().unwrap_or_default(), "going": self.going(),
+            "runners": runners, "withdrawn": withdrawn,
+        });
+        for same in ["race_number", "race_name", "distance", "class", "off_time"] {
+            race[same] = self.card[same].clone();
+        }
+        race
+    }
+
+    /// The race in `/api/v1/results/{date}`. One that was abandoned says so.
+    pub(crate) fn result(&self) -> Option<Value> {
+        let abandoned =
+            json!({ "status": "abandoned", "revision": 0, "reason": self.status_reason });
+        let statement = match self.in_force() {
+            Some(event) => &event["data"],
+            None if self.status == "abandoned" => &abandoned,
+            None => return None,
+        };
+        let (mut runners, mut unplaced) = (Vec::new(), Vec::new());
+        for said in statement["runners"].as_array().into_iter().flatten() {
+            let mut line =
+                json!({ "finish_time": said["finish_time"].as_str().unwrap_or_default() });
+            for same in [
+                "horse_no",
+                "horse_name",
+                "number",
+                "jockey",
+                "trainer",
+                "stakes",
+            ] {
+                line[same] = said[same].clone();
+            }
+            line["win_odds"] = if said["win_odds"].is_null() {
+                json!(0)
+            } else {
+                said["win_odds"].clone()
+            };
+            if said["position"].is_u64() {
+                line["position"] = said["position"].clone();
+                runners.push(line);
+            } else {
+                line["outcome"] = said["outcome"].clone();
+                unplaced.push(line);
+            }
+        }
+        let mut race = json!({
+            "status": statement["status"].as_str().unwrap_or("void"), "revision": statement["revision"],
+            "reason": statement["reason"].as_str().unwrap_or_default(), "going": self.going(),
+            "runners": runners, "unplaced": unplaced,
+        });
+        for same in ["race_number", "race_name", "distance", "class"] {
+            race[same] = self.card[same].clone();
+        }
+        Some(race)
+    }
+
+    /// Revision, status, reason, time and id of every statement, as in `/api/v1/results/{date}/{race_number}/revisions`.
+    pub(crate) fn revisions(&self) -> Vec<Value> {
+        let row = |event: &Value| {
+            let data = &event["data"];
+            json!([
+                data["revision"],
+                data["status"].as_str().unwrap_or("void"),
+                data["reason"].as_str().unwrap_or_default(),
+                event["time"],
+                event["id"],
+                false
+            ])
+        };
+        self.statements.iter().map(row).collect()
+    }
+
+    /// The runners of `/api/v1/odds/{date}/{race_number}`.
+    pub(crate) fn board(&self) -> Vec<Value> {
+        let mut lines: BTreeMap<u64, Value> = BTreeMap::new();
+        for quoted in self
+            .quotes
+            .iter()
+            .flat_map(|(_, event)| event["data"]["runners"].as_array().unwrap())
+        {
+            let line = lines
+                .entry(quoted["number"].as_u64().unwrap())
+                .or_insert_with(|| {
+                    json!({
+                        "horse_no": quoted["horse_no"], "number": quoted["number"],
+                        "horse_name": self.line_on_card(&quoted["horse_no"])["horse_name"],
+                        "win": null, "place": null, "opening": null, "previous": null,
+                    })
+                });
+            let before = line["win"].clone();
+            if !before.is_null() && before != quoted["win"] {
+                line["previous"] = before;
+            }
+            if line["opening"].is_null() {
+                line["opening"] = quoted["win"].clone();
+            }
+            line["win"] = quoted["win"].clone();
+            line["place"] = quoted["place"].clone();
+            line.as_object_mut().unwrap().remove("state");
+            if quoted["state"].is_string() {
+                line["state"] = quoted["state"].clone();
+            }
+        }
+        lines.into_values().collect()
+    }
+
+    /// Place, time and win prices of every quote, as in the history of the board.
+    pub(crate) fn history(&self) -> Vec<Value> {
+        let row = |(seq, event): &(u64, Value)| {
+            let runners = event["data"]["runners"].as_array().unwrap();
+            let prices: Vec<_> = runners
+                .iter()
+                .map(|r| json!([r["horse_no"], r["win"], r["place"], r["state"]]))
+                .collect();
+            json!([seq, event["time"], false, prices])
+        };
+        self.quotes.iter().map(row).collect()
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}

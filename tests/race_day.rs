@@ -1,0 +1,290 @@
+//! Whole simulated race days, through everything that can break, beside an oracle that folds the log in other code.
+
+use std::collections::{BTreeMap, HashSet};
+use std::process::Stdio;
+
+use jiff::{Timestamp, ToSpan};
+use railbird::log::{Log, Outgoing};
+use railbird::simulate::{Pace, RaceDay, script};
+use serde_json::{Value, json};
+
+use crate::oracle::race_day::RaceDay as Oracle;
+use crate::support::*;
+
+const DATE: &str = "2026-11-21";
+/// Midnight of that date in the zone of the services.
+const MIDNIGHT: &str = "2026-11-20T16:00:00Z";
+
+fn simulate(nats: &Nats, more: &[&str]) -> Vec<String> {
+    let args = ["simulate", "--date", DATE, "--speed", "max", "--nats"];
+    let args = args.into_iter().map(str::to_owned).chain([nats.url()]);
+    args.chain(more.iter().map(|arg| (*arg).to_owned()))
+        .collect()
+}
+
+/// The messages of a log that has nothing but this day.
+fn as_in_life(races: u16, seed: u64) -> Vec<Vec<u8>> {
+    let date = events::RacingDate::parse(DATE).unwrap();
+    let day = RaceDay::new(date, races, seed);
+    let events = script(&day, &day.as_in_life(MIDNIGHT.parse().unwrap()));
+    events.iter().map(events::Envelope::encode).collect()
+}
+
+async fn payloads(nats: &Nats) -> Vec<Vec<u8>> {
+    let messages = nats.messages().await;
+    messages
+        .iter()
+        .map(|message| message.payload.to_vec())
+        .collect()
+}
+
+#[tokio::test]
+async fn the_same_seed_is_the_same_log_and_another_one_does_not_mix_with_it() {
+    let nats = Nats::start();
+    let output = railbird(simulate(&nats, &["--races", "2", "--seed", "9"])).await;
+    assert_eq!(output.code, 0, "{}", output.all);
+    assert_eq!(payloads(&nats).await, as_in_life(2, 9));
+    let again = railbird(simulate(&nats, &["--races", "2", "--seed", "9"])).await;
+    assert!(
+        again
+            .summary
+            .ends_with("nothing changed: the log had all of it"),
+        "{}",
+        again.all
+    );
+    for other in [
+        ["--seed", "10", "--races", "2"],
+        ["--seed", "9", "--races", "3"],
+    ] {
+        let other = railbird(simulate(&nats, &other)).await;
+        assert_eq!(other.code, 1);
+        assert!(other.all.contains("choose another --date"), "{}", other.all);
+    }
+    assert_eq!(payloads(&nats).await, as_in_life(2, 9));
+}
+
+#[tokio::test]
+async fn a_day_that_was_cut_off_goes_on_where_it_was() {
+    let nats = Nats::start();
+    for killed_at in [300, 900] {
+        let mut command = command();
+        command.args(simulate(&nats, &[])).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        nats.until_logged(killed_at).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let output = railbird(simulate(&nats, &[])).await;
+    assert_eq!(output.code, 0, "{}", output.all);
+    assert_eq!(payloads(&nats).await, as_in_life(8, 1));
+}
+
+#[tokio::test]
+async fn a_whole_day_through_killed_services_and_a_killed_log_is_served_as_an_oracle_folds_it() {
+    let mut nats = Nats::start();
+    let key = issue_key(&nats).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut service = Serving::start(&nats, folder.path());
+    nats.log().await;
+    let playing = tokio::spawn(railbird(simulate(&nats, &["--races", "12"])));
+    for (seq, service_too) in [(400, true), (1_200, false), (2_000, true), (3_000, true)] {
+        nats.until_logged(seq).await;
+        nats.kill();
+        if service_too {
+            service.kill();
+            service = Serving::start(&nats, folder.path());
+        }
+        nats.start_again();
+    }
+    let output = playing.await.unwrap();
+    assert_eq!(output.code, 0, "{}", output.all);
+
+    let (mut oracle, mut said, mut ids) = (Oracle::default(), Vec::new(), HashSet::new());
+    let messages = nats.messages().await;
+    for message in &messages {
+        oracle.take(message.seq, &message.payload);
+        let event: Value = serde_json::from_slice(&message.payload).unwrap();
+        if ids.insert(event["id"].to_string()) {
+            said.push(message.payload.to_vec());
+        }
+    }
+    assert_eq!(by_race(&said), by_race(&as_in_life(12, 1)));
+    let last = messages.last().unwrap().seq;
+    eventually("the views reflect it all", || async {
+        let ready = request(service.http, "GET", "/readyz", &[]).await.status == 200;
+        let digest = request(service.admin, "GET", "/digest", &[]).await;
+        ready && digest.status == 200 && digest.json()["seq"] == last
+    })
+    .await;
+    let served = Served { service, key };
+    served.check_races(&oracle).await;
+    served.check_horses(&oracle).await;
+    let admin = served.service.admin.to_string();
+    let verified = railbird(["verify", "--admin", &admin, "--nats", &nats.url()]).await;
+    assert_eq!(verified.code, 0, "{}", verified.all);
+}
+
+#[tokio::test]
+async fn dev_tells_what_was_begun_to_its_end_and_then_goes_on_with_other_races() {
+    let folder = tempfile::tempdir().unwrap();
+    let zone = where_yesterday_is_over();
+    let clock = railbird::clock::Clock::new(zone).unwrap();
+    let date = |days: i64| events::RacingDate::from(clock.today().civil() - days.days());
+    let (today, earlier) = (RaceDay::new(date(0), 8, 1), RaceDay::new(date(3), 8, 1));
+    let over = Pace {
+        begins: Timestamp::from_second(Timestamp::now().as_second() - 3_600).unwrap(),
+        speed: 10.0,
+    };
+    let dev = Dev::start(folder.path(), &["--no-demo", "--timezone", zone]);
+    let log = Log::connect(dev.nats(), "test").await.unwrap();
+    let mut appender = log.appender(256);
+    let in_life = earlier.as_in_life(clock.midnight(date(3)));
+    let (begun, told) = (script(&earlier, &in_life), script(&today, &over));
+    for envelope in begun.iter().take(500).chain(told.iter().take(1_000)) {
+        appender.append(Outgoing::from(envelope)).await.unwrap();
+    }
+    appender.finish().await.unwrap();
+    dev.interrupt();
+
+    let dev = Dev::start(folder.path(), &["--timezone", zone]);
+    eventually("what was begun is over, and more is open", || async {
+        let card = dev.get("/api/v1/racecards/today").await;
+        let status = |race: &Value| race["status"].as_str().unwrap().to_owned();
+        let statuses: Vec<String> = card["races"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(status)
+            .collect();
+        statuses.get(..7) == Some(&["result"; 7].map(str::to_owned))
+            && statuses.get(7..11)
+                == Some(&["abandoned", "open", "open", "scheduled"].map(str::to_owned))
+    })
+    .await;
+    let meetings = dev.get("/api/v1/meetings").await;
+    let of = |line: &Value| {
+        json!([
+            line["date"],
+            line["venue_code"],
+            line["race_count"],
+            line["status"]
+        ])
+    };
+    let expected = [(3, 8, "finished"), (1, 8, "finished"), (0, 16, "scheduled")];
+    let expected = expected.into_iter().flat_map(|(days, races, status)| {
+        ["RB", "SM"].map(|venue| json!([date(days).to_string(), venue, races, status]))
+    });
+    assert_eq!(
+        rows(&meetings["meetings"], of),
+        expected.collect::<Vec<_>>()
+    );
+    dev.interrupt();
+}
+
+/// A zone in which it is neither night nor soon midnight: yesterday's last race is run after midnight, and its result is
+/// amended later.
+fn where_yesterday_is_over() -> &'static str {
+    match Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).hour() {
+        4..20 => "Etc/UTC",
+        _ => "Etc/GMT+12",
+    }
+}
+
+/// What is said of each race, in order. Between two races the order of a log may be another when its server was away.
+fn by_race(events: &[Vec<u8>]) -> BTreeMap<String, Vec<&[u8]>> {
+    let mut races: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    for event in events {
+        let data = &serde_json::from_slice::<Value>(event).unwrap()["data"];
+        let of_race = [&data["venue"], &data["race_number"]];
+        races
+            .entry(json!(of_race).to_string())
+            .or_default()
+            .push(event.as_slice());
+    }
+    // The horses are in no order among themselves.
+    races.get_mut("[null,null]").unwrap().sort_unstable();
+    races
+}
+
+/// What a service answers.
+struct Served {
+    service: Serving,
+    key: String,
+}
+
+impl Served {
+    async fn get(&self, path: &str) -> Value {
+        let headers = [("x-api-key", self.key.as_str())];
+        let reply = request(self.service.http, "GET", path, &headers).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        reply.json()
+    }
+
+    async fn check_races(&self, oracle: &Oracle) {
+        for venue in ["RB", "SM"] {
+            let races = || oracle.races.iter().filter(|((_, at, _), _)| at == venue);
+            let cards: Vec<Value> = races().map(|(_, race)| race.card()).collect();
+            let results: Vec<Value> = races().filter_map(|(_, race)| race.result()).collect();
+            assert_eq!(cards.len(), 12);
+            let card = self
+                .get(&format!("/api/v1/racecards/{DATE}?venue={venue}"))
+                .await;
+            assert_eq!(card["races"], json!(cards));
+            assert_eq!(card["meeting_status"], "finished");
+            let result = self
+                .get(&format!("/api/v1/results/{DATE}?venue={venue}"))
+                .await;
+            assert_eq!(result["races"], json!(results));
+            for ((_, _, number), race) in races() {
+                let of_race = format!("{DATE}/{number}");
+                let path = format!("/api/v1/odds/{of_race}/history?venue={venue}");
+                let odds = self.get(&path).await;
+                assert_eq!(odds["runners"], json!(race.board()), "{path}");
+                assert_eq!(rows(&odds["history"], tick), race.history(), "{path}");
+                if race.result().is_some() {
+                    let path = format!("/api/v1/results/{of_race}/revisions?venue={venue}");
+                    let revisions = self.get(&path).await;
+                    assert_eq!(rows(&revisions["revisions"], revision), race.revisions());
+                }
+            }
+        }
+    }
+
+    async fn check_horses(&self, oracle: &Oracle) {
+        for horse_no in oracle.horses.keys() {
+            let mut profile = self.get(&format!("/api/v1/horses/{horse_no}")).await;
+            profile.as_object_mut().unwrap().remove("age");
+            assert_eq!(profile, oracle.profile(horse_no));
+            let form = self.get(&format!("/api/v1/horses/{horse_no}/form")).await;
+            let (placed, unplaced) = oracle.form(horse_no);
+            assert_eq!(
+                (&form["form"], &form["unplaced"]),
+                (&json!(placed), &json!(unplaced))
+            );
+        }
+    }
+}
+
+fn rows(list: &Value, row: fn(&Value) -> Value) -> Vec<Value> {
+    list.as_array().unwrap().iter().map(row).collect()
+}
+
+fn tick(tick: &Value) -> Value {
+    let runners = tick["runners"].as_array().unwrap();
+    let prices: Vec<_> = runners
+        .iter()
+        .map(|r| json!([r["horse_no"], r["win"], r["place"], r["state"]]))
+        .collect();
+    json!([tick["seq"], tick["time"], tick["stale"], prices])
+}
+
+fn revision(r: &Value) -> Value {
+    json!([
+        r["revision"],
+        r["status"],
+        r["reason"],
+        r["time"],
+        r["event_id"],
+        r["stale"]
+    ])
+}
