@@ -8,7 +8,7 @@ use anyhow::Context;
 use events::VenueCode;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::accounts::{self, Ledger};
 use crate::announcer::Announcer;
@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::http;
 use crate::log::Log;
+use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, LiveMetrics};
 use crate::plans::Plans;
 use crate::projector::Projector;
@@ -50,6 +51,8 @@ pub struct Config {
     pub connections_per_key: usize,
     /// Which web pages may connect to the live channel.
     pub ws_origins: Origins,
+    /// How keys are mailed; without it mails wait.
+    pub mailing: Option<Mailing>,
 }
 
 /// A service that is bound and folds, and serves when it is [run](Service::run).
@@ -62,6 +65,8 @@ pub struct Service {
     log: Log,
     shutdown: Shutdown,
     tasks: JoinSet<()>,
+    /// Ends by itself, when what is on its way has arrived.
+    outbox: Option<JoinHandle<()>>,
 }
 
 impl Service {
@@ -104,11 +109,20 @@ impl Service {
             metrics: Arc::default(),
             fan_out,
             ws_origins: config.ws_origins,
+            can_mail: config.mailing.is_some(),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(projector.run());
         tasks.spawn(announcing);
         tasks.spawn(accounts::follow(log.clone(), Arc::clone(&app.keys), ledger));
+        let listening = http.local_addr()?;
+        let outbox = config.mailing.map(|mailing| {
+            let url = mailing.public_url.clone();
+            let url = url.unwrap_or_else(|| PublicUrl::of(listening));
+            let keys = Arc::clone(&app.keys);
+            let outbox = Outbox::new(log.clone(), app.ledger.clone(), keys, mailing, url);
+            tokio::spawn(outbox.run(shutdown.clone()))
+        });
         Ok(Self {
             app,
             http,
@@ -117,6 +131,7 @@ impl Service {
             log,
             shutdown,
             tasks,
+            outbox,
         })
     }
 
@@ -158,6 +173,7 @@ impl Service {
             log: _,
             shutdown,
             mut tasks,
+            outbox,
         } = self;
         let clients = http::server::serve(
             http,
@@ -175,6 +191,10 @@ impl Service {
         );
         tokio::join!(clients, operators);
         app.fan_out.left().await;
+        if let Some(outbox) = outbox {
+            // An error means that it panicked, which is logged.
+            let _ = outbox.await;
+        }
         tasks.shutdown().await;
         if let Err(error) = app.views.current().flush() {
             tracing::warn!(%error, "the store could not be written to disk; the log gives back what is lost");

@@ -11,6 +11,7 @@ pub mod feed;
 pub mod http;
 pub mod import;
 pub mod log;
+pub mod mail;
 pub mod metrics;
 pub mod plans;
 pub mod projector;

@@ -42,6 +42,8 @@ pub struct App {
     pub fan_out: FanOut,
     /// Which web pages may connect to the live channel.
     pub ws_origins: Origins,
+    /// Whether keys can be mailed. Where they cannot, sign-up is closed.
+    pub can_mail: bool,
 }
 
 /// Which web pages may connect, by the origin that browsers say (RFC 6454).

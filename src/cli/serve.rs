@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 use events::{ParseError, VenueCode};
 
+use super::mailing::MailFlags;
 use super::{Nats, Outcome, WrongConfiguration};
 use crate::app::{Config, Service};
 use crate::clock::Clock;
 use crate::log::Log;
+use crate::mail::Mailing;
 use crate::plans::Plans;
 use crate::shutdown::{shutdown, signalled};
 use crate::state::Origins;
@@ -46,6 +48,8 @@ pub(super) struct Answering {
         default_value = "*"
     )]
     pub(super) ws_origins: Vec<String>,
+    #[command(flatten)]
+    pub(super) mail: MailFlags,
 }
 
 fn parse_venue(text: &str) -> Result<VenueCode, ParseError> {
@@ -53,7 +57,12 @@ fn parse_venue(text: &str) -> Result<VenueCode, ParseError> {
 }
 
 impl Answering {
-    pub(super) fn config(self, nats: String, data: PathBuf) -> Result<Config, WrongConfiguration> {
+    pub(super) fn config(
+        self,
+        nats: String,
+        data: PathBuf,
+        mailing: Option<Mailing>,
+    ) -> Result<Config, WrongConfiguration> {
         Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
         let plans = self.plans.as_deref().map(Plans::read).transpose();
         let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
@@ -68,6 +77,7 @@ impl Answering {
             connections_max: self.connections_max as usize,
             connections_per_key: self.connections_per_key as usize,
             ws_origins: Origins::new(self.ws_origins),
+            mailing,
         })
     }
 }
@@ -92,7 +102,12 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<Outcome> {
-        let config = self.answering.config(self.nats.url, self.data)?;
+        let mailing = self.answering.mail.clone().serve()?;
+        if mailing.is_none() {
+            tracing::warn!("there is no --smtp-url: sign-up is closed, and mails with keys wait");
+        }
+        let answering = self.answering;
+        let config = answering.config(self.nats.url, self.data, mailing)?;
         let (trigger, signal) = shutdown();
         let service = Service::start(config, signal).await?;
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");

@@ -193,6 +193,7 @@ fn config(nats: &str, data: &Path) -> Config {
         connections_max: 256,
         connections_per_key: 256,
         ws_origins: Origins::default(),
+        mailing: None,
     }
 }
 
