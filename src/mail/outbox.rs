@@ -249,19 +249,18 @@ impl Desk {
             self.give_up_at_once(due).await;
             return None;
         };
-        let mut way = match self.mailing.carrier.open(self.mailing.from.domain()).await {
+        let way = match self.mailing.carrier.open(self.mailing.from.domain()).await {
             Ok(way) => way,
             Err(failure) => {
                 metrics::mail_failed(failure.reason.as_str());
                 return Some(Err(failure));
             }
         };
-        self.attempt(&due, to, &mut way).await;
-        way.leave().await;
+        self.attempt(&due, to, way).await;
         Some(Ok(()))
     }
 
-    async fn attempt(&self, due: &Due, to: Address, way: &mut Way) {
+    async fn attempt(&self, due: &Due, to: Address, mut way: Way) {
         let secrets =
             ApiKey::generate(self.mailing.key_env).and_then(|key| Ok((key, random_secret()?)));
         let (key, token) = match secrets {
@@ -278,7 +277,7 @@ impl Desk {
         };
         // Of several replicas one comes further than this.
         let Ok(seq) = self.say(claim, due.last_seq).await else {
-            return;
+            return way.leave().await;
         };
         let letter = Letter::new(&key, due.plan.clone(), &self.url, &token);
         let message = letter.message(&self.mailing.from, to, &mail_id, attempt);
@@ -286,7 +285,10 @@ impl Desk {
             .hand_over(&message, &format!("{mail_id}-{attempt}.eml"))
             .await
         {
-            Ok(()) => self.delivered(due, attempt, seq).await,
+            Ok(()) => {
+                self.delivered(due, attempt, seq).await;
+                way.leave().await;
+            }
             Err(failure) => self.failed(due, attempt, seq, &failure).await,
         }
     }
@@ -300,7 +302,7 @@ impl Desk {
     }
 
     async fn failed(&self, due: &Due, attempt: u32, seq: u64, failure: &Failure) {
-        let is_final = failure.is_final() || schedule::is_over(due.begun_at, Timestamp::now());
+        let is_final = failure.is_final || schedule::is_over(due.begun_at, Timestamp::now());
         metrics::mail_failed(failure.reason.as_str());
         let failed = MailFailed {
             mail_id: due.mail_id.clone(),
