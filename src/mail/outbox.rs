@@ -71,7 +71,6 @@ enum Errand {
 #[derive(Debug)]
 struct Due {
     mail_id: MailId,
-    at: Timestamp,
     last_seq: u64,
     attempts: u32,
     begun_at: Option<Moment>,
@@ -156,19 +155,23 @@ impl Outbox {
         let is_free = |id: &MailId| !in_hand.values().any(|other| other == id);
         let ledger = self.desk.ledger.borrow();
         let wishes = ledger.unanswered().map(|(id, _)| Errand::Wish(id.clone()));
-        let wishes = wishes.filter(|wish| is_free(&wish.mail_id()));
+        let wishes = wishes.filter(|wish| {
+            let mail_id = wish.mail_id();
+            // What a later version has said there is none of ours.
+            is_free(&mail_id) && ledger.last_seq(&Subject::Mail(mail_id)) == 0
+        });
 
         let (now, timeout) = (Timestamp::now(), self.desk.mailing.carrier.timeout());
         let mails = ledger.open_mails().filter(|(id, _)| is_free(id));
-        let due = mails.filter_map(|(id, mail)| Due::of(&ledger, id, mail, timeout));
-        let mut due: Vec<Due> = due.filter(|due| due.at <= now).collect();
-        due.sort_by_key(|due| due.at);
-        let sends = due.into_iter().map(Errand::Send);
-        let sends = sends.take(server_takes.saturating_sub(in_hand.len()));
-        wishes
-            .chain(sends)
-            .take(ERRANDS_MAX - in_hand.len())
-            .collect()
+        let mails = mails.map(|(id, mail)| (schedule::due(mail, timeout), id, mail));
+        let mut due: Vec<_> = mails.filter(|(at, ..)| *at <= now).collect();
+        due.sort_by_key(|(at, ..)| *at);
+        let sends = due
+            .into_iter()
+            .take(server_takes.saturating_sub(in_hand.len()));
+        let sends = sends.filter_map(|(_, id, mail)| Due::of(&ledger, id, mail));
+        let errands = wishes.chain(sends.map(Errand::Send));
+        errands.take(ERRANDS_MAX - in_hand.len()).collect()
     }
 }
 
@@ -183,11 +186,10 @@ impl Errand {
 }
 
 impl Due {
-    fn of(ledger: &Ledger, mail_id: &MailId, mail: &Mail, timeout: Duration) -> Option<Self> {
+    fn of(ledger: &Ledger, mail_id: &MailId, mail: &Mail) -> Option<Self> {
         let holder = Holder::Subscription(mail.subscription_id.clone());
         Some(Self {
             mail_id: mail_id.clone(),
-            at: schedule::due(mail, timeout),
             last_seq: ledger.last_seq(&Subject::Mail(mail_id.clone())),
             attempts: mail.attempts(),
             begun_at: mail.begun_at,
