@@ -535,23 +535,26 @@ async fn an_address_that_is_none_is_given_up() {
 
 #[tokio::test]
 async fn of_two_replicas_one_sends() {
-    let post = Post::start().await;
+    let mut post = Post::start().await;
+    let names = ["anna", "bob", "carl", "dora"];
+    // Both are let go at the same moment, when both are about to say that they send.
+    post.server.at("connect", "hold", 2 * names.len()).await;
     let other = tempfile::tempdir().unwrap();
     let services = [post.serve().await, post.serve_in(other.path()).await];
-    let names: Vec<String> = (0..12).map(|n| format!("subscriber-{n}")).collect();
-    for name in &names {
+    for name in names {
         post.subscribe(name).await;
     }
-    for name in &names {
-        post.until_delivered(name).await;
+    post.server.until_at("connect", 2 * names.len()).await;
+    post.server.go("connect").await;
+    for name in names {
+        let mail = post.until_delivered(name).await;
+        assert_eq!(mail.attempts(), 1, "{name}");
     }
     let mails = post.server.mails();
     let mut to: Vec<_> = mails.iter().map(|mail| mail.to().to_owned()).collect();
-    let mut expected: Vec<_> = names.iter().map(|name| address(name)).collect();
     to.sort();
-    expected.sort();
-    assert_eq!(to, expected, "each once");
-    assert_eq!(post.keys().await, (12, 12));
+    assert_eq!(to, names.map(address), "each once");
+    assert_eq!(post.keys().await, (names.len(), names.len()));
     for service in &services {
         for mail in &mails {
             assert_eq!(status_of(service, &mail.key()).await, 200);
