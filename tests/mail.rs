@@ -323,6 +323,12 @@ async fn a_server_that_is_down_costs_no_attempt_and_loses_no_mail() {
         assert_eq!(status_of(&service, &mail.key()).await, 200);
     }
     assert_eq!((post.server.mails().len(), post.keys().await), (3, (3, 3)));
+    // Nor does one that sends everybody away.
+    post.server.at("connect", "421 too many", 1).await;
+    post.subscribe("dora").await;
+    let sent_away = "railbird_mails_failed_total{reason=\"deferred\"}";
+    until_metric(&service, sent_away, 1.0).await;
+    assert_eq!(post.until_delivered("dora").await.attempts(), 1);
 }
 
 #[tokio::test]
