@@ -7,9 +7,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use events::VenueCode;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::accounts::{self, Ledger};
 use crate::announcer::Announcer;
@@ -17,15 +16,15 @@ use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::http;
 use crate::log::Log;
+use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, LiveMetrics};
+use crate::plans::Plans;
 use crate::projector::Projector;
+use crate::reading::Reading;
 use crate::shutdown::Shutdown;
 use crate::state::{App, Origins};
 use crate::views::Views;
 use crate::ws::{Channel, FanOut};
-
-/// The client library parses what comes on one of them while the other one makes batches of it.
-const READING_THREADS: usize = 2;
 
 /// Operators are few.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
@@ -45,12 +44,16 @@ pub struct Config {
     pub timezone: String,
     /// Which venue is the primary one of a day with two, first to last.
     pub venue_order: Vec<VenueCode>,
+    /// What those who hold keys may do.
+    pub plans: Plans,
     /// Connections at a time, WebSockets included.
     pub connections_max: usize,
     /// WebSockets of one key at a time.
     pub connections_per_key: usize,
     /// Which web pages may connect to the live channel.
     pub ws_origins: Origins,
+    /// How keys are mailed; without it mails wait.
+    pub mailing: Option<Mailing>,
 }
 
 /// A service that is bound and folds, and serves when it is [run](Service::run).
@@ -64,37 +67,8 @@ pub struct Service {
     shutdown: Shutdown,
     tasks: JoinSet<()>,
     reading: Reading,
-}
-
-/// Where the log is read and folded: on threads of its own. Those that serve look for requests between two tasks, and a log that
-/// says much would make these long.
-#[derive(Debug)]
-struct Reading(Option<Runtime>);
-
-impl Reading {
-    fn start() -> std::io::Result<Self> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(READING_THREADS)
-            .thread_name("log")
-            .enable_all()
-            .build()?;
-        Ok(Self(Some(runtime)))
-    }
-
-    fn handle(&self) -> &Handle {
-        self.0
-            .as_ref()
-            .expect("it lives until it is dropped")
-            .handle()
-    }
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
+    /// Ends by itself, when what is on its way has arrived.
+    outbox: Option<JoinHandle<()>>,
 }
 
 impl Service {
@@ -131,6 +105,7 @@ impl Service {
             views,
             keys: channel.keys,
             ledger: known,
+            plans: config.plans,
             projector: handle,
             connection: log.connection(),
             clock,
@@ -139,12 +114,21 @@ impl Service {
             metrics: Arc::default(),
             fan_out,
             ws_origins: config.ws_origins,
+            can_mail: config.mailing.is_some(),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn_on(projector.run(), reading.handle());
         tasks.spawn_on(announcing, reading.handle());
         let keys = accounts::follow(log.clone(), Arc::clone(&app.keys), ledger);
         tasks.spawn_on(keys, reading.handle());
+        let listening = http.local_addr()?;
+        let outbox = config.mailing.map(|mailing| {
+            let url = mailing.public_url.clone();
+            let url = url.unwrap_or_else(|| PublicUrl::of(listening));
+            let keys = Arc::clone(&app.keys);
+            let outbox = Outbox::new(log.clone(), app.ledger.clone(), keys, mailing, url);
+            tokio::spawn(outbox.run(shutdown.clone()))
+        });
         Ok(Self {
             app,
             http,
@@ -154,6 +138,7 @@ impl Service {
             shutdown,
             tasks,
             reading,
+            outbox,
         })
     }
 
@@ -196,6 +181,7 @@ impl Service {
             shutdown,
             mut tasks,
             reading: _reading,
+            outbox,
         } = self;
         let clients = http::server::serve(
             http,
@@ -213,6 +199,10 @@ impl Service {
         );
         tokio::join!(clients, operators);
         app.fan_out.left().await;
+        if let Some(outbox) = outbox {
+            // An error means that it panicked, which is logged.
+            let _ = outbox.await;
+        }
         tasks.shutdown().await;
         if let Err(error) = app.views.current().flush() {
             tracing::warn!(%error, "the store could not be written to disk; the log gives back what is lost");

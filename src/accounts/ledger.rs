@@ -4,8 +4,10 @@
 //! that nobody wished) changes nothing, and so does one that is said again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use events::{Moment, Text};
+use jiff::Timestamp;
 use projections::Message;
 
 use super::event::{
@@ -24,6 +26,8 @@ pub struct Ledger {
     keys: BTreeMap<KeyId, Key>,
     accounts: HashMap<Holder, Account>,
     subscriptions: BTreeMap<SubscriptionId, Subscription>,
+    /// Those that are approved of, and of which no mail was wished yet.
+    unanswered: BTreeSet<SubscriptionId>,
     mails: BTreeMap<MailId, Mail>,
     /// Those that are neither delivered nor given up.
     open_mails: BTreeSet<MailId>,
@@ -161,8 +165,10 @@ pub struct Subscription {
     pub email: Email,
     /// When it was asked for.
     pub requested_at: Moment,
-    /// When an operator approved of it.
+    /// When it was approved of: at once, or by an operator.
     pub approved_at: Option<Moment>,
+    /// The latest mail with a key.
+    pub mail: Option<MailId>,
 }
 
 /// A mail with a key.
@@ -172,6 +178,10 @@ pub struct Mail {
     pub subscription_id: SubscriptionId,
     /// What for.
     pub purpose: Text,
+    /// When it was wished.
+    pub wished_at: Moment,
+    /// When it was first tried to send it.
+    pub begun_at: Option<Moment>,
     /// Where it stands.
     pub state: MailState,
     /// Since when.
@@ -204,6 +214,29 @@ pub enum MailState {
     Delivered,
     /// There will be no other attempt.
     GivenUp(Text),
+}
+
+impl MailState {
+    /// As lists say it.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Wished => "wished",
+            Self::UnderWay => "under_way",
+            Self::Failed(_) => "failed",
+            Self::Delivered => "delivered",
+            Self::GivenUp(_) => "given_up",
+        }
+    }
+
+    /// Why it was not taken.
+    #[must_use]
+    pub fn reason(&self) -> Option<&Text> {
+        match self {
+            Self::Failed(reason) | Self::GivenUp(reason) => Some(reason),
+            Self::Wished | Self::UnderWay | Self::Delivered => None,
+        }
+    }
 }
 
 /// What stands in the stream at one place, and when the stream took it.
@@ -312,29 +345,46 @@ impl Ledger {
         let holder = Holder::Subscription(fact.subscription_id.clone());
         let account = self.accounts.entry(holder);
         account.or_insert(Account::on(fact.plan));
-        let subscription = self.subscriptions.entry(fact.subscription_id);
-        subscription.or_insert(Subscription {
+        let id = fact.subscription_id;
+        if self.subscriptions.contains_key(&id) {
+            return Vec::new();
+        }
+        let subscription = Subscription {
             email: fact.email,
             requested_at: said.time,
             approved_at: None,
-        });
+            mail: None,
+        };
+        self.subscriptions.insert(id.clone(), subscription);
+        if fact.approved {
+            self.approve(said, &id);
+        }
         Vec::new()
     }
 
     fn approve(&mut self, said: &Said, id: &SubscriptionId) -> Vec<KeyId> {
         if let Some(subscription) = self.subscriptions.get_mut(id) {
             subscription.approved_at.get_or_insert(said.time);
+            if subscription.mail.is_none() {
+                self.unanswered.insert(id.clone());
+            }
         }
         Vec::new()
     }
 
     fn wish(&mut self, said: &Said, fact: MailWished) -> Vec<KeyId> {
-        let known = self.subscriptions.contains_key(&fact.subscription_id);
-        if known && !self.mails.contains_key(&fact.mail_id) {
+        if self.mails.contains_key(&fact.mail_id) {
+            return Vec::new();
+        }
+        if let Some(subscription) = self.subscriptions.get_mut(&fact.subscription_id) {
+            subscription.mail = Some(fact.mail_id.clone());
+            self.unanswered.remove(&fact.subscription_id);
             self.open_mails.insert(fact.mail_id.clone());
             let mail = Mail {
                 subscription_id: fact.subscription_id,
                 purpose: fact.purpose,
+                wished_at: said.time,
+                begun_at: None,
                 state: MailState::Wished,
                 since: said.time,
                 attempt: None,
@@ -353,6 +403,7 @@ impl Ledger {
             return Vec::new();
         }
         mail.stands(MailState::UnderWay, said);
+        mail.begun_at.get_or_insert(said.time);
         let before = mail.attempt.replace(Attempt {
             number: fact.attempt,
             key_id: fact.key_id,
@@ -484,10 +535,30 @@ impl Ledger {
         self.subscriptions.iter()
     }
 
+    /// The subscriptions that are approved of, and of which no mail was wished yet, by id.
+    pub fn unanswered(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
+        self.unanswered
+            .iter()
+            .filter_map(|id| self.subscriptions.get_key_value(id))
+    }
+
     /// A mail.
     #[must_use]
     pub fn mail(&self, id: &MailId) -> Option<&Mail> {
         self.mails.get(id)
+    }
+
+    /// How many mails wait, those that nobody has wished yet included, and how long the oldest has.
+    #[must_use]
+    pub fn waiting_mails(&self, now: Timestamp) -> (usize, Duration) {
+        let wished = self.open_mails().map(|(_, mail)| mail.wished_at);
+        let approved = self.unanswered().filter_map(|(_, sub)| sub.approved_at);
+        let since = wished.chain(approved).min();
+        let age = since.map(|since| now.duration_since(since.timestamp()));
+        // Another one's clock may be ahead.
+        let age = age.and_then(|age| Duration::try_from(age).ok());
+        let count = self.open_mails.len() + self.unanswered.len();
+        (count, age.unwrap_or_default())
     }
 
     /// The mails that are neither delivered nor given up, by id.

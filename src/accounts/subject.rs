@@ -78,3 +78,11 @@ ids! {
     /// A mail's id.
     MailId;
 }
+
+impl MailId {
+    /// The first mail to a subscriber: whoever wishes for it says the same.
+    #[must_use]
+    pub fn first_to(id: &SubscriptionId) -> Self {
+        Self(Arc::clone(&id.0))
+    }
+}

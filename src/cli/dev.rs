@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use super::serve::Answering;
 use crate::accounts::{AccountEvent, ApiKey, KeyIssued};
 use crate::app::Service;
 use crate::log::{ACCOUNTS, Log, Outgoing, RACING};
+use crate::mail::Carrier;
 use crate::projector::Phase;
 use crate::shutdown::{shutdown, signalled};
 use crate::state::App;
@@ -59,11 +61,11 @@ impl Dev {
         log.ensure(RACING).await?;
         log.ensure(ACCOUNTS).await?;
         let (trigger, ending) = shutdown();
-        let service = Service::start(
-            self.answering.config(nats.to_owned(), self.data.clone())?,
-            ending.clone(),
-        )
-        .await?;
+        let mailing = self.answering.mail.dev(&self.data.join("mail"))?;
+        let carrier = mailing.carrier.clone();
+        let (nats_url, data) = (nats.to_owned(), self.data.clone());
+        let config = self.answering.config(nats_url, data, Some(mailing))?;
+        let service = Service::start(config, ending.clone()).await?;
         let (http, admin) = (service.http_addr()?, service.admin_addr()?);
         let app = std::sync::Arc::clone(service.app());
         let serving = tokio::spawn(service.run());
@@ -82,7 +84,7 @@ impl Dev {
             if !self.no_demo {
                 until_meeting_today(&app).await;
             }
-            introduce(http, admin, nats, &key);
+            introduce(http, admin, nats, &carrier, &key);
             std::future::pending::<anyhow::Result<()>>().await
         };
         let ended = tokio::select! {
@@ -97,11 +99,12 @@ impl Dev {
     }
 }
 
-fn introduce(http: std::net::SocketAddr, admin: std::net::SocketAddr, nats: &str, key: &str) {
+fn introduce(http: SocketAddr, admin: SocketAddr, nats: &str, mails: &Carrier, key: &str) {
     result(format_args!(
         "HTTP     http://{http}  (operators: http://{admin})"
     ));
     result(format_args!("NATS     {nats}"));
+    result(format_args!("Mail     {mails}"));
     result(format_args!("API key  {key}"));
     result(format_args!(""));
     result(format_args!(
@@ -121,7 +124,7 @@ async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
         return Ok(earlier.trim().to_owned());
     }
     let key = ApiKey::generate("dev")?;
-    let issued = KeyIssued::new(&key, Text::parse("dev")?, None);
+    let issued = KeyIssued::new(&key, Text::parse("default")?, None);
     let issued = AccountEvent::new(issued, jiff::Timestamp::now().into());
     log.append(Outgoing::from(&issued)).await?;
     let _ = fs::remove_file(&path);
