@@ -1,0 +1,181 @@
+//! [`Desk`]: what subscribers ask for, said into the stream.
+
+use events::{Moment, Text};
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+
+use super::{
+    AccountEvent, ApiKey, Email, Fact, Holder, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger, Mail,
+    MailId, MailState, MailWished, Subject, SubscriptionApproved, SubscriptionId,
+    SubscriptionRequested,
+};
+use crate::log::{ACCOUNTS, Log, LogError, Outgoing};
+
+/// Who asks again within this time is not sent another mail: the first is on its way.
+const ANOTHER_MAIL_AFTER: SignedDuration = SignedDuration::from_mins(10);
+const SENT_AGAIN: &str = "asked again";
+const REVOKED_BY_LINK: &str = "the subscriber, by the link in the mail";
+
+/// Where subscribers ask. What became of it is read from the ledger, and not from what was said: somebody else may have said
+/// something at the same moment, here or at another replica.
+#[derive(Debug, Clone)]
+pub struct Desk {
+    log: Log,
+    ledger: watch::Receiver<Ledger>,
+}
+
+impl Desk {
+    /// A desk that writes to this log and hears of it by this ledger.
+    #[must_use]
+    pub fn new(log: Log, ledger: watch::Receiver<Ledger>) -> Self {
+        Self { log, ledger }
+    }
+
+    /// Subscribes an address to a plan. Where it is subscribed already, it is sent another key of the same subscription, but not
+    /// soon after the last one.
+    ///
+    /// `is_free` says of a plan that nobody has to approve of it. One that was approved of once, and has no valid key any more,
+    /// was ended by somebody: asking again does not bring it back.
+    ///
+    /// # Errors
+    /// The log does not take it.
+    pub async fn subscribe(
+        &self,
+        email: Email,
+        plan: Text,
+        is_free: impl Fn(&Text) -> bool,
+    ) -> Result<(), LogError> {
+        let (fact, last_seq) = {
+            let ledger = self.ledger.borrow();
+            let Some(fact) = answer(&ledger, email, plan, is_free) else {
+                return Ok(());
+            };
+            let last_seq = ledger.last_seq(&fact.subject());
+            (fact, last_seq)
+        };
+        self.say(fact, last_seq).await
+    }
+
+    /// Lets a key take the place of another, and says whether it has. Said twice, of one key and the same other one, it has once.
+    ///
+    /// # Errors
+    /// The log does not take it.
+    pub async fn rotate(
+        &self,
+        key_id: KeyId,
+        new: &ApiKey,
+        overlap: SignedDuration,
+    ) -> Result<bool, LogError> {
+        let now = Timestamp::now();
+        let valid_until = now.saturating_add(overlap).unwrap_or(Timestamp::MAX).into();
+        let last_seq = {
+            let ledger = self.ledger.borrow();
+            let key = ledger.key(key_id);
+            let rotatable = key.is_some_and(|key| key.state(now.into()) == KeyState::Valid);
+            rotatable.then(|| ledger.last_seq(&Subject::Key(key_id)))
+        };
+        if let Some(last_seq) = last_seq {
+            let rotated = KeyRotated {
+                key_id,
+                valid_until,
+                new_key_id: new.key_id(),
+                new_sha256: new.hash(),
+            };
+            self.say(rotated, last_seq).await?;
+        }
+        let ledger = self.ledger.borrow();
+        let made = ledger.key(new.key_id());
+        Ok(made.is_some_and(|key| key.hash == new.hash() && key.is_valid(self::now())))
+    }
+
+    /// Takes a key back.
+    ///
+    /// # Errors
+    /// The log does not take it.
+    pub async fn revoke(&self, key_id: KeyId) -> Result<(), LogError> {
+        loop {
+            let last_seq = {
+                let ledger = self.ledger.borrow();
+                let valid = ledger.key(key_id).filter(|key| key.revoked.is_none());
+                valid.map(|_| ledger.last_seq(&Subject::Key(key_id)))
+            };
+            let Some(last_seq) = last_seq else {
+                return Ok(());
+            };
+            let reason = Text::parse(REVOKED_BY_LINK).unwrap_or_default();
+            self.say(KeyRevoked { key_id, reason }, last_seq).await?;
+        }
+    }
+
+    /// Says something behind a place on its subject, unless somebody else has said something there, and waits until the ledger
+    /// has what stands there now.
+    async fn say(&self, fact: impl Into<Fact>, last_seq: u64) -> Result<(), LogError> {
+        let event = AccountEvent::new(fact, now());
+        let subject = event.fact.subject();
+        let outgoing = Outgoing::from(&event);
+        match self.log.append_behind(ACCOUNTS, outgoing, last_seq).await {
+            Ok(_) | Err(LogError::Conflict) => {}
+            Err(error) => return Err(error),
+        }
+        let mut ledger = self.ledger.clone();
+        // An error means that the service is ending.
+        let _ = ledger
+            .wait_for(|ledger| ledger.last_seq(&subject) > last_seq)
+            .await;
+        Ok(())
+    }
+}
+
+/// What is said when an address asks for a plan, if anything is.
+fn answer(
+    ledger: &Ledger,
+    email: Email,
+    plan: Text,
+    is_free: impl Fn(&Text) -> bool,
+) -> Option<Fact> {
+    let subscription_id = SubscriptionId::of(&email, &plan);
+    let holder = Holder::Subscription(subscription_id.clone());
+    let (Some(known), Some(account)) = (
+        ledger.subscription(&subscription_id),
+        ledger.account(&holder),
+    ) else {
+        let approved = is_free(&plan);
+        return Some(Fact::from(SubscriptionRequested {
+            subscription_id,
+            email,
+            plan,
+            approved,
+        }));
+    };
+    let is_free = is_free(&account.plan);
+    if known.approved_at.is_none() {
+        // Plans may have changed since it was asked for.
+        return is_free.then(|| Fact::from(SubscriptionApproved { subscription_id }));
+    }
+    let last = known.mail.as_ref()?;
+    let mut keys = account.keys.iter().filter_map(|id| ledger.key(*id));
+    let is_alive = is_free || keys.any(|key| key.is_valid(now()));
+    let may_be_sent = is_alive && !ledger.mail(last).is_some_and(is_on_its_way);
+    may_be_sent.then(|| {
+        Fact::from(MailWished {
+            mail_id: MailId::after(last),
+            subscription_id,
+            purpose: Text::parse(SENT_AGAIN).unwrap_or_default(),
+        })
+    })
+}
+
+fn is_on_its_way(mail: &Mail) -> bool {
+    match mail.state {
+        MailState::Wished | MailState::UnderWay | MailState::Failed(_) => true,
+        MailState::Delivered => {
+            let age = Timestamp::now().duration_since(mail.since.timestamp());
+            age < ANOTHER_MAIL_AFTER
+        }
+        MailState::GivenUp(_) => false,
+    }
+}
+
+fn now() -> Moment {
+    Timestamp::now().into()
+}
