@@ -17,6 +17,7 @@ use crate::feed::Feed;
 use crate::http;
 use crate::log::Log;
 use crate::metrics::{self, LiveMetrics};
+use crate::plans::Plans;
 use crate::projector::Projector;
 use crate::shutdown::Shutdown;
 use crate::state::{App, Origins};
@@ -41,6 +42,8 @@ pub struct Config {
     pub timezone: String,
     /// Which venue is the primary one of a day with two, first to last.
     pub venue_order: Vec<VenueCode>,
+    /// What those who hold keys may do.
+    pub plans: Plans,
     /// Connections at a time, WebSockets included.
     pub connections_max: usize,
     /// WebSockets of one key at a time.
@@ -92,6 +95,7 @@ impl Service {
             views,
             keys: channel.keys,
             ledger: known,
+            plans: config.plans,
             projector: handle,
             connection: log.connection(),
             clock,

@@ -12,6 +12,7 @@ pub mod http;
 pub mod import;
 pub mod log;
 pub mod metrics;
+pub mod plans;
 pub mod projector;
 pub mod recall;
 pub mod shutdown;

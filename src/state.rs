@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::log::Connection;
 use crate::metrics::HttpMetrics;
+use crate::plans::Plans;
 use crate::projector::ProjectorHandle;
 use crate::views::Views;
 use crate::ws::FanOut;
@@ -23,6 +24,8 @@ pub struct App {
     pub keys: Arc<KeyRing>,
     /// All that is known of keys, subscriptions and mails.
     pub ledger: watch::Receiver<Ledger>,
+    /// What those who hold keys may do.
+    pub plans: Plans,
     /// Where the projector stands.
     pub projector: ProjectorHandle,
     /// Whether the log is there.

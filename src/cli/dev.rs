@@ -121,7 +121,7 @@ async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
         return Ok(earlier.trim().to_owned());
     }
     let key = ApiKey::generate("dev")?;
-    let issued = KeyIssued::new(&key, Text::parse("dev")?, None);
+    let issued = KeyIssued::new(&key, Text::parse("default")?, None);
     let issued = AccountEvent::new(issued, jiff::Timestamp::now().into());
     log.append(Outgoing::from(&issued)).await?;
     let _ = fs::remove_file(&path);

@@ -10,6 +10,7 @@ use super::{Nats, Outcome, WrongConfiguration};
 use crate::app::{Config, Service};
 use crate::clock::Clock;
 use crate::log::Log;
+use crate::plans::Plans;
 use crate::shutdown::{shutdown, signalled};
 use crate::state::Origins;
 
@@ -28,6 +29,9 @@ pub(super) struct Answering {
     /// Which venue is the primary one of a day with several meetings, first to last.
     #[arg(long, env = "RAILBIRD_VENUE_ORDER", value_delimiter = ',', default_value = "ST,HV", value_parser = parse_venue)]
     pub(super) venue_order: Vec<VenueCode>,
+    /// A TOML file of the plans that keys may be on, and that the pricing page shows; without it those of plans.toml, which are built in.
+    #[arg(long, env = "RAILBIRD_PLANS", value_name = "FILE")]
+    pub(super) plans: Option<PathBuf>,
     /// Connections at a time, and WebSockets at a time.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
     pub(super) connections_max: u32,
@@ -51,6 +55,8 @@ fn parse_venue(text: &str) -> Result<VenueCode, ParseError> {
 impl Answering {
     pub(super) fn config(self, nats: String, data: PathBuf) -> Result<Config, WrongConfiguration> {
         Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
+        let plans = self.plans.as_deref().map(Plans::read).transpose();
+        let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
         Ok(Config {
             nats,
             data,
@@ -58,6 +64,7 @@ impl Answering {
             admin: self.admin,
             timezone: self.timezone,
             venue_order: self.venue_order,
+            plans: plans.unwrap_or_default(),
             connections_max: self.connections_max as usize,
             connections_per_key: self.connections_per_key as usize,
             ws_origins: Origins::new(self.ws_origins),

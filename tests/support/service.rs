@@ -8,6 +8,7 @@ use events::{Text, VenueCode};
 use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
 use railbird::app::{Config, Service};
 use railbird::log::{ACCOUNTS, Outgoing};
+use railbird::plans::Plans;
 use railbird::shutdown::{Trigger, shutdown};
 use railbird::state::{App, Origins};
 use serde_json::Value;
@@ -188,6 +189,7 @@ fn config(nats: &str, data: &Path) -> Config {
         venue_order: ["ST", "HV"]
             .map(|code| VenueCode::parse(code).unwrap())
             .to_vec(),
+        plans: Plans::default(),
         connections_max: 256,
         connections_per_key: 256,
         ws_origins: Origins::default(),
