@@ -393,6 +393,7 @@ async fn of_two_attempts_to_send_a_mail_the_later_one_leaves_a_key() {
         subscription_id: subscription_id.clone(),
         email: Email::parse("subscriber@racing.example").unwrap(),
         plan: text("basic"),
+        approved: false,
     };
     say(&replicas.nats, requested).await;
     let rows = replicas

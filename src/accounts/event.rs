@@ -206,6 +206,9 @@ pub struct SubscriptionRequested {
     pub email: Email,
     /// The plan.
     pub plan: Text,
+    /// It waits for nobody: the plan needs no approval. With the request, so that no crash comes between the two.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approved: bool,
 }
 
 /// An operator approved of a subscription.
@@ -391,6 +394,11 @@ mod tests {
                 "accounts.subscription.sub-1",
                 "accounts.subscription.requested.v1",
                 json!({ "subscription_id": "sub-1", "email": "a@racing.example", "plan": "basic" }),
+            ),
+            (
+                "accounts.subscription.sub-1",
+                "accounts.subscription.requested.v1",
+                json!({ "subscription_id": "sub-1", "email": "a@racing.example", "plan": "basic", "approved": true }),
             ),
             (
                 "accounts.subscription.sub-1",

@@ -3,6 +3,7 @@
 //! A fold: pure, synchronous and total. An event that says what cannot be (a rotation of a revoked key, an attempt of a mail
 //! that nobody wished) changes nothing, and so does one that is said again.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use events::{Moment, Text};
@@ -24,6 +25,8 @@ pub struct Ledger {
     keys: BTreeMap<KeyId, Key>,
     accounts: HashMap<Holder, Account>,
     subscriptions: BTreeMap<SubscriptionId, Subscription>,
+    /// Those that are approved of, and of which no mail was wished yet.
+    unanswered: BTreeSet<SubscriptionId>,
     mails: BTreeMap<MailId, Mail>,
     /// Those that are neither delivered nor given up.
     open_mails: BTreeSet<MailId>,
@@ -163,8 +166,10 @@ pub struct Subscription {
     pub email: Email,
     /// When it was asked for.
     pub requested_at: Moment,
-    /// When an operator approved of it.
+    /// When it was approved of: at once, or by an operator.
     pub approved_at: Option<Moment>,
+    /// The latest mail with a key.
+    pub mail: Option<MailId>,
 }
 
 /// A mail with a key.
@@ -174,6 +179,10 @@ pub struct Mail {
     pub subscription_id: SubscriptionId,
     /// What for.
     pub purpose: Text,
+    /// When it was wished.
+    pub wished_at: Moment,
+    /// When it was first tried to send it.
+    pub begun_at: Option<Moment>,
     /// Where it stands.
     pub state: MailState,
     /// Since when.
@@ -314,29 +323,44 @@ impl Ledger {
         let holder = Holder::Subscription(fact.subscription_id.clone());
         let account = self.accounts.entry(holder);
         account.or_insert(Account::on(fact.plan));
-        let subscription = self.subscriptions.entry(fact.subscription_id);
-        subscription.or_insert(Subscription {
-            email: fact.email,
-            requested_at: said.time,
-            approved_at: None,
-        });
+        let id = fact.subscription_id;
+        if let Entry::Vacant(unknown) = self.subscriptions.entry(id.clone()) {
+            unknown.insert(Subscription {
+                email: fact.email,
+                requested_at: said.time,
+                approved_at: None,
+                mail: None,
+            });
+            if fact.approved {
+                self.approve(said, &id);
+            }
+        }
         Vec::new()
     }
 
     fn approve(&mut self, said: &Said, id: &SubscriptionId) -> Vec<KeyId> {
         if let Some(subscription) = self.subscriptions.get_mut(id) {
             subscription.approved_at.get_or_insert(said.time);
+            if subscription.mail.is_none() {
+                self.unanswered.insert(id.clone());
+            }
         }
         Vec::new()
     }
 
     fn wish(&mut self, said: &Said, fact: MailWished) -> Vec<KeyId> {
-        let known = self.subscriptions.contains_key(&fact.subscription_id);
-        if known && !self.mails.contains_key(&fact.mail_id) {
+        if self.mails.contains_key(&fact.mail_id) {
+            return Vec::new();
+        }
+        if let Some(subscription) = self.subscriptions.get_mut(&fact.subscription_id) {
+            subscription.mail = Some(fact.mail_id.clone());
+            self.unanswered.remove(&fact.subscription_id);
             self.open_mails.insert(fact.mail_id.clone());
             let mail = Mail {
                 subscription_id: fact.subscription_id,
                 purpose: fact.purpose,
+                wished_at: said.time,
+                begun_at: None,
                 state: MailState::Wished,
                 since: said.time,
                 attempt: None,
@@ -355,6 +379,7 @@ impl Ledger {
             return Vec::new();
         }
         mail.stands(MailState::UnderWay, said);
+        mail.begun_at.get_or_insert(said.time);
         let before = mail.attempt.replace(Attempt {
             number: fact.attempt,
             key_id: fact.key_id,
@@ -488,6 +513,13 @@ impl Ledger {
     /// All subscriptions, by id.
     pub fn subscriptions(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
         self.subscriptions.iter()
+    }
+
+    /// The subscriptions that are approved of, and of which no mail was wished yet, by id.
+    pub fn unanswered(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
+        self.unanswered
+            .iter()
+            .filter_map(|id| self.subscriptions.get_key_value(id))
     }
 
     /// A mail.

@@ -69,7 +69,7 @@ enum Step {
     Rotate { key: Index, overlap: i64 },
     Revoke { key: Index },
     ChangePlan { key: Index, revision: u32 },
-    Subscribe,
+    Subscribe { approved: bool },
     Approve { subscription: Index },
     Wish { subscription: Index },
     Attempt { mail: Index, ahead: u32 },
@@ -85,7 +85,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (pick(), 0..30_i64).prop_map(|(key, overlap)| Step::Rotate { key, overlap }),
         1 => pick().prop_map(|key| Step::Revoke { key }),
         1 => (pick(), 1..4_u32).prop_map(|(key, revision)| Step::ChangePlan { key, revision }),
-        1 => Just(Step::Subscribe),
+        1 => any::<bool>().prop_map(|approved| Step::Subscribe { approved }),
         1 => pick().prop_map(|subscription| Step::Approve { subscription }),
         2 => pick().prop_map(|subscription| Step::Wish { subscription }),
         5 => (pick(), 0..3_u32).prop_map(|(mail, ahead)| Step::Attempt { mail, ahead }),
@@ -144,7 +144,7 @@ fn fact(step: &Step, at: i64, made: &mut Made) -> Option<Fact> {
             revision: *revision,
         }
         .into(),
-        Step::Subscribe => {
+        Step::Subscribe { approved } => {
             let id = format!("sub-{}", made.subscriptions.len());
             let subscription_id = SubscriptionId::parse(&id).expect("an id");
             made.subscriptions.push(subscription_id.clone());
@@ -152,6 +152,7 @@ fn fact(step: &Step, at: i64, made: &mut Made) -> Option<Fact> {
                 subscription_id,
                 email: Email::parse("a@racing.example").expect("an address"),
                 plan: text("basic"),
+                approved: *approved,
             }
             .into()
         }
@@ -248,7 +249,8 @@ fn meaning(ledger: &Ledger) -> String {
     let keys: Vec<_> = ledger.keys().collect();
     let subscriptions: Vec<_> = ledger.subscriptions().collect();
     let open: Vec<_> = ledger.open_mails().collect();
-    format!("{keys:?} {accounts:?} {subscriptions:?} {open:?}")
+    let unanswered: Vec<_> = ledger.unanswered().collect();
+    format!("{keys:?} {accounts:?} {subscriptions:?} {open:?} {unanswered:?}")
 }
 
 fn told(history: &[AccountEvent]) -> Stream {
@@ -359,6 +361,22 @@ proptest! {
     }
 
     #[test]
+    fn a_subscription_that_is_approved_of_is_unanswered_until_a_mail_is_wished(history in history()) {
+        let ledger = told(&history).ledger;
+        let of = |fact: &Fact| match fact {
+            Fact::SubscriptionRequested(fact) if fact.approved => Some((fact.subscription_id.clone(), true)),
+            Fact::SubscriptionApproved(fact) => Some((fact.subscription_id.clone(), true)),
+            Fact::MailWished(fact) => Some((fact.subscription_id.clone(), false)),
+            _ => None,
+        };
+        let said: Vec<_> = history.iter().filter_map(|event| of(&event.fact)).collect();
+        let wished: BTreeSet<_> = said.iter().filter(|(_, approved)| !approved).map(|(id, _)| id).collect();
+        let approved: BTreeSet<_> = said.iter().filter(|(_, approved)| *approved).map(|(id, _)| id).collect();
+        let unanswered: BTreeSet<_> = ledger.unanswered().map(|(id, _)| id).collect();
+        prop_assert_eq!(unanswered, &approved - &wished);
+    }
+
+    #[test]
     fn a_ring_that_follows_is_the_ring_that_is_filled_at_the_end(history in history()) {
         let (mut stream, following) = (Stream::default(), KeyRing::default());
         following.fill(&stream.ledger, second(0));
@@ -393,6 +411,7 @@ impl Outbox {
             subscription_id: subscription_id.clone(),
             email: Email::parse("a@racing.example").expect("an address"),
             plan: text("basic"),
+            approved: true,
         });
         stream.say(MailWished {
             mail_id: mail_id.clone(),
