@@ -1,31 +1,37 @@
 //! The composition root: the one place where all is wired.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use events::VenueCode;
+use jiff::SignedDuration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::accounts::{self, Ledger};
+use crate::accounts::{self, Desk, Ledger};
 use crate::announcer::Announcer;
 use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::http;
+use crate::limits::Cells;
 use crate::log::Log;
 use crate::metrics::{self, LiveMetrics};
 use crate::plans::Plans;
 use crate::projector::Projector;
 use crate::shutdown::Shutdown;
-use crate::state::{App, Origins};
+use crate::state::{App, Origins, Pages};
 use crate::views::Views;
 use crate::ws::{Channel, FanOut};
 
 /// Operators are few.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What the service is told.
 #[derive(Debug, Clone)]
@@ -50,6 +56,21 @@ pub struct Config {
     pub connections_per_key: usize,
     /// Which web pages may connect to the live channel.
     pub ws_origins: Origins,
+    /// Whether mail can be sent.
+    pub sends_mail: bool,
+    /// How people subscribe.
+    pub sign_up: SignUp,
+}
+
+/// How people subscribe, and look after their keys.
+#[derive(Debug, Clone)]
+pub struct SignUp {
+    /// What may be asked for in an hour from one network.
+    pub per_network: NonZeroU32,
+    /// What may be asked for in a day with one e-mail address.
+    pub per_email: NonZeroU32,
+    /// For how long a key that was replaced stays valid.
+    pub overlap: SignedDuration,
 }
 
 /// A service that is bound and folds, and serves when it is [run](Service::run).
@@ -91,6 +112,7 @@ impl Service {
         };
         let fan_out = FanOut::start(&channel, config.connections_max, config.connections_per_key)?;
         let (ledger, known) = watch::channel(Ledger::default());
+        let desk = Desk::new(log.clone(), known.clone());
         let app = Arc::new(App {
             views,
             keys: channel.keys,
@@ -104,6 +126,14 @@ impl Service {
             metrics: Arc::default(),
             fan_out,
             ws_origins: config.ws_origins,
+            pages: Pages {
+                desk,
+                sends_mail: config.sends_mail,
+                key_env: "live",
+                overlap: config.sign_up.overlap,
+                per_network: Cells::new(config.sign_up.per_network, HOUR),
+                per_email: Cells::new(config.sign_up.per_email, DAY),
+            },
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(projector.run());

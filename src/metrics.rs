@@ -85,6 +85,10 @@ fn describe() {
         "Requests without a valid key, by reason."
     );
     describe_counter!(
+        "railbird_sign_ups_total",
+        "Forms that were sent on the pricing page, by outcome."
+    );
+    describe_counter!(
         "railbird_account_events_skipped_total",
         "Events about keys and subscriptions that this version does not understand."
     );
@@ -128,6 +132,11 @@ pub fn sizes(store_bytes: u64, keys: usize) {
 /// Counts an event of the stream of accounts that is not understood.
 pub fn account_event_skipped() {
     counter!("railbird_account_events_skipped_total").increment(1);
+}
+
+/// Counts what became of a form on the pricing page.
+pub fn sign_up(outcome: &'static str) {
+    counter!("railbird_sign_ups_total", "outcome" => outcome).increment(1);
 }
 
 /// The metrics of the hot paths, looked up once.

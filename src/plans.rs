@@ -101,9 +101,8 @@ impl Plans {
     /// # Errors
     /// What it says is wrong.
     pub fn parse(text: &str) -> Result<Self, Wrong> {
-        let file: File = toml::from_str(text).map_err(|error| {
-            Wrong::at(text, error.span().unwrap_or_default(), error.message())
-        })?;
+        let file: File = toml::from_str(text)
+            .map_err(|error| Wrong::at(text, error.span().unwrap_or_default(), error.message()))?;
         let (mut names, mut all) = (HashSet::new(), Vec::new());
         for table in file.plan {
             let plan = table.check(text)?;
@@ -168,21 +167,36 @@ impl Table {
         let wrong = |span, what| Err(Wrong::at(text, span, what));
         let name = self.name.get_ref();
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if name.is_empty() || name.as_str().len() > NAME_LEN_MAX || !name.as_str().bytes().all(plain) {
+        if name.is_empty()
+            || name.as_str().len() > NAME_LEN_MAX
+            || !name.as_str().bytes().all(plain)
+        {
             return wrong(self.name.span(), "a name is 1 to 32 of a-z 0-9 -");
         }
         match (self.live_odds.get_ref(), &self.connections) {
             (true, None) => {
-                return wrong(self.live_odds.span(), "with live odds, connections are needed");
+                return wrong(
+                    self.live_odds.span(),
+                    "with live odds, connections are needed",
+                );
             }
             (false, Some(connections)) => {
-                return wrong(connections.span(), "without live odds there are no connections");
+                return wrong(
+                    connections.span(),
+                    "without live odds there are no connections",
+                );
             }
             _ => {}
         }
-        let approval = self.approval.as_ref().filter(|approval| *approval.get_ref());
+        let approval = self
+            .approval
+            .as_ref()
+            .filter(|approval| *approval.get_ref());
         if let Some(approval) = approval.filter(|_| !self.sign_up) {
-            return wrong(approval.span(), "nobody can subscribe to this plan: sign_up is false");
+            return wrong(
+                approval.span(),
+                "nobody can subscribe to this plan: sign_up is false",
+            );
         }
         Ok(Plan {
             name: name.clone(),
@@ -190,7 +204,10 @@ impl Table {
             description: self.description.clone(),
             requests_per_minute: self.requests_per_minute,
             requests_per_day: self.requests_per_day,
-            connections: self.connections.as_ref().map(|connections| *connections.get_ref()),
+            connections: self
+                .connections
+                .as_ref()
+                .map(|connections| *connections.get_ref()),
             sign_up: self.sign_up,
             approval: approval.is_some(),
         })
@@ -203,7 +220,9 @@ impl Wrong {
         let before = text.get(..span.start).unwrap_or(text);
         let begin = before.rfind('\n').map_or(0, |end| end + 1);
         let line = text[begin..].lines().next().unwrap_or_default();
-        let field = line.split_once('=').map(|(field, _)| field.trim().to_owned());
+        let field = line
+            .split_once('=')
+            .map(|(field, _)| field.trim().to_owned());
         Self {
             line: before.matches('\n').count() + 1,
             field,
@@ -244,7 +263,10 @@ mod tests {
     fn what_is_left_out_is_without_a_limit() {
         let plans = Plans::parse(DEFAULT).expect("right");
         let plan = plans.default_plan();
-        assert_eq!((plan.requests_per_minute, plan.requests_per_day), (None, None));
+        assert_eq!(
+            (plan.requests_per_minute, plan.requests_per_day),
+            (None, None)
+        );
     }
 
     #[test]
@@ -259,7 +281,10 @@ mod tests {
                 "line 7, requests_per_day: invalid value: integer `0`, expected a nonzero u32",
             ),
             (
-                with("sign_up = false", "sign_up = false\nrequests_per_minute = -1"),
+                with(
+                    "sign_up = false",
+                    "sign_up = false\nrequests_per_minute = -1",
+                ),
                 "line 7, requests_per_minute: invalid value: integer `-1`, expected a nonzero u32",
             ),
             (
@@ -267,7 +292,10 @@ mod tests {
                 "line 6, signup: unknown field `signup`, expected one of `name`, `price`, `description`, `requests_per_minute`, \
                  `requests_per_day`, `live_odds`, `connections`, `sign_up`, `approval`",
             ),
-            (with("price = \"Free\"\n", ""), "line 1: missing field `price`"),
+            (
+                with("price = \"Free\"\n", ""),
+                "line 1: missing field `price`",
+            ),
             (
                 with("\"default\"", "\"The Default\""),
                 "line 2, name: a name is 1 to 32 of a-z 0-9 -",
@@ -292,7 +320,10 @@ mod tests {
                 with("\"default\"", "\"basic\""),
                 "line 7: a plan named \"default\" is needed, for keys that are on no other",
             ),
-            (String::new(), "line 1: a plan named \"default\" is needed, for keys that are on no other"),
+            (
+                String::new(),
+                "line 1: a plan named \"default\" is needed, for keys that are on no other",
+            ),
         ] {
             assert_eq!(wrong(&text), expected);
         }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use events::VenueCode;
+use jiff::SignedDuration;
 use tokio::sync::watch;
 
-use crate::accounts::{KeyRing, Ledger};
+use crate::accounts::{Desk, KeyRing, Ledger};
 use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::log::Connection;
+use crate::limits::Cells;
 use crate::metrics::HttpMetrics;
 use crate::plans::Plans;
 use crate::projector::ProjectorHandle;
@@ -42,6 +44,25 @@ pub struct App {
     pub fan_out: FanOut,
     /// Which web pages may connect to the live channel.
     pub ws_origins: Origins,
+    /// What the pages for subscribers need.
+    pub pages: Pages,
+}
+
+/// What the pages for subscribers need.
+#[derive(Debug)]
+pub struct Pages {
+    /// Where it is said what they ask for.
+    pub desk: Desk,
+    /// Whether mail can be sent: nobody can subscribe without.
+    pub sends_mail: bool,
+    /// The environment that stands in keys.
+    pub key_env: &'static str,
+    /// For how long a key that was replaced by its link stays valid.
+    pub overlap: SignedDuration,
+    /// What may be asked for from one network.
+    pub per_network: Cells,
+    /// What may be asked for with one e-mail address.
+    pub per_email: Cells,
 }
 
 /// Which web pages may connect, by the origin that browsers say (RFC 6454).

@@ -224,6 +224,12 @@ pub fn random_secret() -> Result<String, getrandom::Error> {
     Ok(letters(&random::<SECRET_LEN>()?).to_owned())
 }
 
+/// Whether something has the form of a secret that [`random_secret`] makes.
+#[must_use]
+pub fn is_secret(text: &str) -> bool {
+    text.len() == SECRET_LEN && text.bytes().all(|byte| IS_LETTER[usize::from(byte)])
+}
+
 fn random<const LEN: usize>() -> Result<[u8; LEN], getrandom::Error> {
     let mut bytes = [0; LEN];
     getrandom::fill(&mut bytes)?;

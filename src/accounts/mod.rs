@@ -22,7 +22,7 @@ pub use event::{
     SubscriptionRequested,
 };
 pub use follow::{follow, read};
-pub use key::{ApiKey, KeyId, SecretHash, random_secret};
+pub use key::{ApiKey, KeyId, SecretHash, is_secret, random_secret};
 pub use ledger::{
     Account, Attempt, Holder, Key, KeyState, Ledger, Mail, MailState, Revocation, Rotation,
     Subscription,

@@ -9,6 +9,7 @@ use events::{Moment, ParseError, Text};
 use jiff::{SignedDuration, Timestamp};
 
 use self::list::List;
+pub(super) use self::when::parse_duration;
 use super::report::{line, result};
 use super::{Nats, Outcome};
 use crate::accounts::{
@@ -70,7 +71,7 @@ struct Rotate {
     /// The key's id, or the key.
     key_id: String,
     /// For how long the old key stays valid; 0s ends it at once.
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = when::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
     overlap: SignedDuration,
     #[command(flatten)]
     env: Env,

@@ -1,13 +1,16 @@
 //! `railbird serve`.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
 use events::{ParseError, VenueCode};
+use jiff::SignedDuration;
 
+use super::keys::parse_duration;
 use super::{Nats, Outcome, WrongConfiguration};
-use crate::app::{Config, Service};
+use crate::app::{Config, Service, SignUp};
 use crate::clock::Clock;
 use crate::log::Log;
 use crate::plans::Plans;
@@ -46,6 +49,15 @@ pub(super) struct Answering {
         default_value = "*"
     )]
     pub(super) ws_origins: Vec<String>,
+    /// What may be asked for on the page /pricing in an hour from one network address; a rotation by the link in a mail counts, too.
+    #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_NETWORK", default_value = "30")]
+    pub(super) sign_ups_per_network: NonZeroU32,
+    /// What may be asked for on the page /pricing in a day with one e-mail address.
+    #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_EMAIL", default_value = "5")]
+    pub(super) sign_ups_per_email: NonZeroU32,
+    /// For how long a key stays valid that was replaced by the link in a mail.
+    #[arg(long, env = "RAILBIRD_ROTATION_OVERLAP", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
+    pub(super) rotation_overlap: SignedDuration,
 }
 
 fn parse_venue(text: &str) -> Result<VenueCode, ParseError> {
@@ -68,6 +80,12 @@ impl Answering {
             connections_max: self.connections_max as usize,
             connections_per_key: self.connections_per_key as usize,
             ws_origins: Origins::new(self.ws_origins),
+            sends_mail: false,
+            sign_up: SignUp {
+                per_network: self.sign_ups_per_network,
+                per_email: self.sign_ups_per_email,
+                overlap: self.rotation_overlap,
+            },
         })
     }
 }

@@ -8,6 +8,7 @@ mod meetings;
 mod odds;
 mod openapi;
 mod ops;
+mod pages;
 mod racecards;
 mod rejections;
 mod results;
@@ -69,6 +70,7 @@ pub fn router(
             routing::get(ws::live_odds_of_race),
         )
         .merge(ops::router())
+        .merge(pages::router())
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(no_such_path)
         .with_state(Arc::clone(&app));

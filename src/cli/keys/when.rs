@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, ToSpan};
 
 /// A duration such as `24h`, `90m`, `30d` or `1w`. A day has 24 hours.
-pub(super) fn parse_duration(text: &str) -> Result<SignedDuration, &'static str> {
+pub(in crate::cli) fn parse_duration(text: &str) -> Result<SignedDuration, &'static str> {
     let span = text.parse::<Span>().ok();
     let duration = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
     duration

@@ -17,7 +17,8 @@ use jiff::fmt::friendly::{Designator, Spacing, SpanPrinter};
 use super::form::Form;
 use super::{Client, Keep, Problem, page, said};
 use crate::accounts::{ApiKey, Key, KeyId, KeyState, is_secret, random_secret};
-use crate::http::call::Args;
+use crate::http::Args;
+use crate::limits::Network;
 use crate::state::App;
 
 /// Keys that are shown: those that were replaced long ago are of no interest.

@@ -11,11 +11,14 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::response::Response;
+use events::Text;
 use tokio::time::sleep;
 
 use super::form::Form;
-use super::{Keep, Problem, page};
+use super::{Client, Keep, Problem, page, said};
 use crate::accounts::Email;
+use crate::limits::Network;
+use crate::metrics;
 use crate::plans::{Plan, Plans};
 use crate::state::App;
 
@@ -118,7 +121,7 @@ fn counted(n: u32, what: &str, behind: &str) -> String {
 
 /// Why nobody can subscribe, if so.
 fn closed(app: &App) -> Option<&'static str> {
-    if !app.sends_mail {
+    if !app.pages.sends_mail {
         Some("This service has no way to send mail, and so cannot send you a key. Ask who runs it for one.")
     } else if !app.plans.iter().any(|plan| plan.sign_up) {
         Some("None of the plans is open to sign-up. Ask who runs this service for a key.")
