@@ -18,7 +18,7 @@ use super::player::Player;
 use super::report::result;
 use super::serve::Answering;
 use crate::accounts::{AccountEvent, ApiKey, KeyIssued};
-use crate::app::Service;
+use crate::app::{Config, Service};
 use crate::log::{ACCOUNTS, Log, Outgoing, RACING};
 use crate::projector::Phase;
 use crate::shutdown::{shutdown, signalled};
@@ -59,11 +59,12 @@ impl Dev {
         log.ensure(RACING).await?;
         log.ensure(ACCOUNTS).await?;
         let (trigger, ending) = shutdown();
-        let service = Service::start(
-            self.answering.config(nats.to_owned(), self.data.clone())?,
-            ending.clone(),
-        )
-        .await?;
+        let config = self.answering.config(nats.to_owned(), self.data.clone())?;
+        let config = Config {
+            sends_mail: true,
+            ..config
+        };
+        let service = Service::start(config, ending.clone()).await?;
         let (http, admin) = (service.http_addr()?, service.admin_addr()?);
         let app = std::sync::Arc::clone(service.app());
         let serving = tokio::spawn(service.run());

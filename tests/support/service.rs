@@ -1,12 +1,14 @@
 //! [`Railbird`]: a service under test, in this process.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
 use events::{Text, VenueCode};
+use jiff::SignedDuration;
 use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
-use railbird::app::{Config, Service};
+use railbird::app::{Config, Service, SignUp};
 use railbird::log::{ACCOUNTS, Outgoing};
 use railbird::plans::Plans;
 use railbird::shutdown::{Trigger, shutdown};
@@ -193,6 +195,12 @@ fn config(nats: &str, data: &Path) -> Config {
         connections_max: 256,
         connections_per_key: 256,
         ws_origins: Origins::default(),
+        sends_mail: true,
+        sign_up: SignUp {
+            per_network: NonZeroU32::new(1_000).unwrap(),
+            per_email: NonZeroU32::new(5).unwrap(),
+            overlap: SignedDuration::from_hours(24),
+        },
     }
 }
 

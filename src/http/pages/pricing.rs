@@ -182,19 +182,20 @@ pub(super) async fn subscribe(
         Ok(form) => form,
         Err(problem) => return problem.page("pricing"),
     };
-    let again = |status, problems| {
+    let again = |outcome, status, problems| {
+        metrics::sign_up(outcome);
         let (plan, email) = (form.get("plan"), form.get("email"));
         pricing(&app, status, plan, email, problems)
     };
     if closed(&app).is_some() {
-        return again(StatusCode::FORBIDDEN, Vec::new());
+        return again("closed", StatusCode::FORBIDDEN, Vec::new());
     }
     let wish = match Wish::read(&form, &app.plans) {
         Ok(wish) => wish,
-        Err(problems) => return again(StatusCode::UNPROCESSABLE_ENTITY, problems),
+        Err(problems) => return again("invalid", StatusCode::UNPROCESSABLE_ENTITY, problems),
     };
     if let Err((seconds, problem)) = count(&app, network, &wish.email) {
-        let mut response = again(StatusCode::TOO_MANY_REQUESTS, vec![problem]);
+        let mut response = again("limited", StatusCode::TOO_MANY_REQUESTS, vec![problem]);
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
         return response;
     }
@@ -206,10 +207,11 @@ pub(super) async fn subscribe(
             at: None,
             text: problem.parts().2,
         }];
-        let mut response = again(problem.parts().0, problems);
+        let mut response = again("failed", problem.parts().0, problems);
         problem.mark(&mut response);
         return response;
     }
+    metrics::sign_up(if is_person { "taken" } else { "bot" });
     let sent = Sent {
         plan: title(wish.plan.name.as_str()),
         approval: wish.plan.approval,
@@ -236,7 +238,6 @@ async fn write_down(app: &Arc<App>, wish: &Wish<'_>, is_person: bool) -> Result<
         return Err(Problem::NotReady);
     }
     if !is_person {
-        metrics::sign_up("bot");
         return Ok(());
     }
     let (email, plan) = (wish.email.clone(), wish.plan.name.clone());
