@@ -198,7 +198,7 @@ fn config(nats: &str, data: &Path) -> Config {
         sends_mail: true,
         sign_up: SignUp {
             per_network: NonZeroU32::new(1_000).unwrap(),
-            per_email: NonZeroU32::new(5).unwrap(),
+            per_email: NonZeroU32::new(1_000).unwrap(),
             overlap: SignedDuration::from_hours(24),
         },
     }
