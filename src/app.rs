@@ -11,7 +11,7 @@ use events::VenueCode;
 use jiff::SignedDuration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::accounts::{self, Desk, Ledger};
 use crate::announcer::Announcer;
@@ -20,6 +20,7 @@ use crate::feed::Feed;
 use crate::http;
 use crate::limits::Cells;
 use crate::log::Log;
+use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, LiveMetrics};
 use crate::plans::Plans;
 use crate::projector::Projector;
@@ -56,8 +57,8 @@ pub struct Config {
     pub connections_per_key: usize,
     /// Which web pages may connect to the live channel.
     pub ws_origins: Origins,
-    /// Whether mail can be sent.
-    pub sends_mail: bool,
+    /// How keys are mailed; without it mails wait.
+    pub mailing: Option<Mailing>,
     /// How people subscribe.
     pub sign_up: SignUp,
 }
@@ -83,6 +84,8 @@ pub struct Service {
     log: Log,
     shutdown: Shutdown,
     tasks: JoinSet<()>,
+    /// Ends by itself, when what is on its way has arrived.
+    outbox: Option<JoinHandle<()>>,
 }
 
 impl Service {
@@ -128,17 +131,25 @@ impl Service {
             ws_origins: config.ws_origins,
             pages: Pages {
                 desk,
-                sends_mail: config.sends_mail,
-                key_env: "live",
+                key_env: config.mailing.as_ref().map_or("live", |mailing| mailing.key_env),
                 overlap: config.sign_up.overlap,
                 per_network: Cells::new(config.sign_up.per_network, HOUR),
                 per_email: Cells::new(config.sign_up.per_email, DAY),
             },
+            can_mail: config.mailing.is_some(),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(projector.run());
         tasks.spawn(announcing);
         tasks.spawn(accounts::follow(log.clone(), Arc::clone(&app.keys), ledger));
+        let listening = http.local_addr()?;
+        let outbox = config.mailing.map(|mailing| {
+            let url = mailing.public_url.clone();
+            let url = url.unwrap_or_else(|| PublicUrl::of(listening));
+            let keys = Arc::clone(&app.keys);
+            let outbox = Outbox::new(log.clone(), app.ledger.clone(), keys, mailing, url);
+            tokio::spawn(outbox.run(shutdown.clone()))
+        });
         Ok(Self {
             app,
             http,
@@ -147,6 +158,7 @@ impl Service {
             log,
             shutdown,
             tasks,
+            outbox,
         })
     }
 
@@ -188,6 +200,7 @@ impl Service {
             log: _,
             shutdown,
             mut tasks,
+            outbox,
         } = self;
         let clients = http::server::serve(
             http,
@@ -205,6 +218,10 @@ impl Service {
         );
         tokio::join!(clients, operators);
         app.fan_out.left().await;
+        if let Some(outbox) = outbox {
+            // An error means that it panicked, which is logged.
+            let _ = outbox.await;
+        }
         tasks.shutdown().await;
         if let Err(error) = app.views.current().flush() {
             tracing::warn!(%error, "the store could not be written to disk; the log gives back what is lost");

@@ -12,6 +12,7 @@ pub mod http;
 pub mod import;
 pub mod limits;
 pub mod log;
+pub mod mail;
 pub mod metrics;
 pub mod plans;
 pub mod projector;

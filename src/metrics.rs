@@ -1,6 +1,7 @@
 //! Metrics in the Prometheus text format: lag, rates, rejections, sockets, store size.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -92,6 +93,30 @@ fn describe() {
         "railbird_account_events_skipped_total",
         "Events about keys and subscriptions that this version does not understand."
     );
+    describe_counter!(
+        "railbird_mails_wished_total",
+        "Mails with keys that are to be sent."
+    );
+    describe_counter!(
+        "railbird_mails_delivered_total",
+        "Mails with keys that a mail server took."
+    );
+    describe_counter!(
+        "railbird_mails_failed_total",
+        "Tries to send a mail with a key that failed, by reason."
+    );
+    describe_counter!(
+        "railbird_mails_given_up_total",
+        "Mails with keys that will not be tried again."
+    );
+    describe_gauge!(
+        "railbird_mails_waiting",
+        "Mails with keys that are neither sent nor given up."
+    );
+    describe_gauge!(
+        "railbird_mails_oldest_seconds",
+        "How long the oldest of them has waited; 0 if none does."
+    );
 }
 
 /// Counts what became of a batch.
@@ -137,6 +162,36 @@ pub fn account_event_skipped() {
 /// Counts what became of a form on the pricing page.
 pub fn sign_up(outcome: &'static str) {
     counter!("railbird_sign_ups_total", "outcome" => outcome).increment(1);
+}
+
+/// Notes the mails that wait, and since when the oldest does.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a gauge is a double; exact up to 2^53 mails"
+)]
+pub fn mails_waiting(count: usize, oldest: Duration) {
+    gauge!("railbird_mails_waiting").set(count as f64);
+    gauge!("railbird_mails_oldest_seconds").set(oldest.as_secs_f64());
+}
+
+/// Counts a mail that is to be sent.
+pub fn mail_wished() {
+    counter!("railbird_mails_wished_total").increment(1);
+}
+
+/// Counts a mail that was sent.
+pub fn mail_delivered() {
+    counter!("railbird_mails_delivered_total").increment(1);
+}
+
+/// Counts a try to send a mail that failed.
+pub fn mail_failed(reason: &'static str) {
+    counter!("railbird_mails_failed_total", "reason" => reason).increment(1);
+}
+
+/// Counts a mail that will not be tried again.
+pub fn mail_given_up() {
+    counter!("railbird_mails_given_up_total").increment(1);
 }
 
 /// The metrics of the hot paths, looked up once.

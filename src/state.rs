@@ -44,6 +44,8 @@ pub struct App {
     pub fan_out: FanOut,
     /// Which web pages may connect to the live channel.
     pub ws_origins: Origins,
+    /// Whether keys can be mailed. Where they cannot, sign-up is closed.
+    pub can_mail: bool,
     /// What the pages for subscribers need.
     pub pages: Pages,
 }
@@ -53,8 +55,6 @@ pub struct App {
 pub struct Pages {
     /// Where it is said what they ask for.
     pub desk: Desk,
-    /// Whether mail can be sent: nobody can subscribe without.
-    pub sends_mail: bool,
     /// The environment that stands in keys.
     pub key_env: &'static str,
     /// For how long a key that was replaced by its link stays valid.

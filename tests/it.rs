@@ -24,6 +24,7 @@ mod keys;
 mod limits;
 mod live;
 mod log;
+mod mail;
 mod oracle;
 mod pain;
 mod pricing;

@@ -3,10 +3,10 @@
 mod manage;
 mod subscribe;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use railbird::accounts::{
     self, AccountEvent, ApiKey, Email, Fact, Ledger, MailAttempted, MailDelivered, MailId,
-    MailWished, SecretHash, SubscriptionApproved, SubscriptionId, random_secret,
+    MailWished, SecretHash, SubscriptionId, random_secret,
 };
 use railbird::log::{ACCOUNTS, Outgoing};
 
@@ -17,9 +17,9 @@ async fn ledger(nats: &Nats) -> Ledger {
     accounts::read(&nats.log().await).await.unwrap()
 }
 
-/// Says something that happened so long ago.
-async fn say(nats: &Nats, fact: impl Into<Fact>, ago: SignedDuration) {
-    let event = AccountEvent::new(fact, (Timestamp::now() - ago).into());
+/// Says something.
+async fn say(nats: &Nats, fact: impl Into<Fact>) {
+    let event = AccountEvent::new(fact, Timestamp::now().into());
     let log = nats.log().await;
     log.append(Outgoing::from(&event)).await.unwrap();
 }
@@ -35,19 +35,15 @@ async fn until_heard(railbird: &Railbird, nats: &Nats) {
 
 /// A mail that was delivered, and what stood in it.
 struct Mailed {
-    mail_id: MailId,
     key: ApiKey,
     token: String,
 }
 
 impl Mailed {
-    /// The first mail to a subscription, as of so long ago.
-    async fn to(nats: &Nats, subscription_id: SubscriptionId, ago: SignedDuration) -> Self {
-        let mail_id = MailId::parse(&subscription_id.to_string()).unwrap();
+    /// The first mail to a subscription.
+    async fn to(nats: &Nats, subscription_id: SubscriptionId) -> Self {
+        let mail_id = MailId::first_to(&subscription_id);
         let (key, token) = (ApiKey::generate("test").unwrap(), random_secret().unwrap());
-        let approved = SubscriptionApproved {
-            subscription_id: subscription_id.clone(),
-        };
         let wished = MailWished {
             mail_id: mail_id.clone(),
             subscription_id,
@@ -64,15 +60,10 @@ impl Mailed {
             mail_id: mail_id.clone(),
             attempt: 1,
         };
-        say(nats, approved, ago).await;
-        say(nats, wished, ago).await;
-        say(nats, attempted, ago).await;
-        say(nats, delivered, ago).await;
-        Self {
-            mail_id,
-            key,
-            token,
-        }
+        say(nats, wished).await;
+        say(nats, attempted).await;
+        say(nats, delivered).await;
+        Self { key, token }
     }
 }
 

@@ -179,3 +179,151 @@ fn is_on_its_way(mail: &Mail) -> bool {
 fn now() -> Moment {
     Timestamp::now().into()
 }
+
+#[cfg(test)]
+mod tests {
+    use events::Text;
+    use jiff::SignedDuration;
+
+    use super::{KeyRevoked, Ledger, MailId, MailWished, SubscriptionId, answer, now};
+    use crate::accounts::tests::Stream;
+    use crate::accounts::{
+        ApiKey, Email, Fact, MailAttempted, MailDelivered, MailFailed, SecretHash,
+    };
+
+    const FREE: &str = "free";
+
+    fn text(text: &str) -> Text {
+        Text::parse(text).expect("text")
+    }
+
+    /// What is said when somebody asks for a plan.
+    fn asked(ledger: &Ledger, plan: &str) -> Option<Fact> {
+        let email = Email::parse("a@racing.example").expect("an address");
+        answer(ledger, email, text(plan), |plan| plan.as_str() == FREE)
+    }
+
+    /// A subscription with a mail that was delivered so long ago, and the key in it.
+    fn subscribed(stream: &mut Stream, plan: &str, ago: SignedDuration) -> (MailId, ApiKey) {
+        let Some(Fact::SubscriptionRequested(mut requested)) = asked(&stream.ledger, plan) else {
+            panic!("it is not known yet");
+        };
+        assert_eq!(requested.approved, plan == FREE);
+        requested.approved = true;
+        let subscription_id = requested.subscription_id.clone();
+        let mail_id = MailId::first_to(&subscription_id);
+        let key = ApiKey::generate("test").expect("random");
+        stream.say(requested);
+        assert_eq!(asked(&stream.ledger, plan), None, "a mail comes by itself");
+        stream.say(wish(&mail_id, subscription_id));
+        stream.say(MailAttempted {
+            mail_id: mail_id.clone(),
+            attempt: 1,
+            key_id: key.key_id(),
+            sha256: key.hash(),
+            manage_sha256: SecretHash::of("token"),
+        });
+        let delivered = MailDelivered {
+            mail_id: mail_id.clone(),
+            attempt: 1,
+        };
+        assert_eq!(asked(&stream.ledger, plan), None, "one is on its way");
+        stream.say_at(delivered, (now().timestamp() - ago).into());
+        (mail_id, key)
+    }
+
+    fn wish(mail_id: &MailId, subscription_id: SubscriptionId) -> MailWished {
+        MailWished {
+            mail_id: mail_id.clone(),
+            subscription_id,
+            purpose: text("subscription"),
+        }
+    }
+
+    /// The mail that is wished for when somebody asks again.
+    fn next(stream: &Stream, plan: &str) -> Option<MailWished> {
+        match asked(&stream.ledger, plan) {
+            Some(Fact::MailWished(wished)) => Some(wished),
+            None => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn revoke(stream: &mut Stream, key: &ApiKey) {
+        stream.say(KeyRevoked {
+            key_id: key.key_id(),
+            reason: text("not paid"),
+        });
+    }
+
+    #[test]
+    fn who_asks_again_is_sent_another_key_but_not_soon() {
+        for plan in [FREE, "paid"] {
+            let mut stream = Stream::default();
+            subscribed(&mut stream, plan, SignedDuration::from_mins(9));
+            assert_eq!(next(&stream, plan), None);
+
+            let mut stream = Stream::default();
+            let (first, _) = subscribed(&mut stream, plan, SignedDuration::from_mins(11));
+            let wished = next(&stream, plan).expect("another mail");
+            assert_ne!(wished.mail_id, first);
+            assert_eq!(next(&stream, plan), Some(wished.clone()), "whoever wishes says the same");
+            let second = wished.mail_id.clone();
+            stream.say(wished);
+            assert_eq!(next(&stream, plan), None, "it is on its way");
+
+            let reason = text("no such mailbox");
+            stream.say(MailFailed {
+                mail_id: second.clone(),
+                attempt: 0,
+                reason,
+                is_final: true,
+            });
+            let third = next(&stream, plan).expect("the second never comes");
+            assert!(third.mail_id != first && third.mail_id != second);
+        }
+    }
+
+    #[test]
+    fn what_had_to_be_approved_of_and_was_ended_does_not_come_back() {
+        for plan in [FREE, "paid"] {
+            let mut stream = Stream::default();
+            let (_, key) = subscribed(&mut stream, plan, SignedDuration::from_hours(1));
+            assert!(next(&stream, plan).is_some());
+            revoke(&mut stream, &key);
+            assert_eq!(next(&stream, plan).is_some(), plan == FREE);
+        }
+    }
+
+    #[test]
+    fn who_was_put_on_another_plan_is_held_to_that_one() {
+        let mut stream = Stream::default();
+        let (_, key) = subscribed(&mut stream, FREE, SignedDuration::from_hours(1));
+        stream.say(crate::accounts::PlanChanged {
+            key_id: key.key_id(),
+            plan: text("paid"),
+            revision: 1,
+        });
+        assert!(next(&stream, FREE).is_some());
+        revoke(&mut stream, &key);
+        assert_eq!(next(&stream, FREE), None);
+    }
+
+    #[test]
+    fn what_waits_for_approval_waits_unless_the_plan_needs_none_any_more() {
+        let mut stream = Stream::default();
+        let Some(Fact::SubscriptionRequested(mut requested)) = asked(&stream.ledger, FREE) else {
+            panic!("it is not known yet");
+        };
+        requested.approved = false;
+        stream.say(requested);
+        let approved = asked(&stream.ledger, FREE).expect("it is free now");
+        assert!(matches!(approved, Fact::SubscriptionApproved(_)));
+        stream.say(approved);
+        assert_eq!(asked(&stream.ledger, FREE), None, "a mail comes by itself");
+
+        let paid = asked(&stream.ledger, "paid").expect("it is not known yet");
+        stream.say(paid);
+        assert_eq!(asked(&stream.ledger, "paid"), None);
+    }
+}

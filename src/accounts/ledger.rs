@@ -3,10 +3,11 @@
 //! A fold: pure, synchronous and total. An event that says what cannot be (a rotation of a revoked key, an attempt of a mail
 //! that nobody wished) changes nothing, and so does one that is said again.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use events::{Moment, Text};
+use jiff::Timestamp;
 use projections::Message;
 
 use super::event::{
@@ -217,6 +218,29 @@ pub enum MailState {
     GivenUp(Text),
 }
 
+impl MailState {
+    /// As lists say it.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Wished => "wished",
+            Self::UnderWay => "under_way",
+            Self::Failed(_) => "failed",
+            Self::Delivered => "delivered",
+            Self::GivenUp(_) => "given_up",
+        }
+    }
+
+    /// Why it was not taken.
+    #[must_use]
+    pub fn reason(&self) -> Option<&Text> {
+        match self {
+            Self::Failed(reason) | Self::GivenUp(reason) => Some(reason),
+            Self::Wished | Self::UnderWay | Self::Delivered => None,
+        }
+    }
+}
+
 /// What stands in the stream at one place, and when the stream took it.
 struct Said {
     time: Moment,
@@ -324,16 +348,18 @@ impl Ledger {
         let account = self.accounts.entry(holder);
         account.or_insert(Account::on(fact.plan));
         let id = fact.subscription_id;
-        if let Entry::Vacant(unknown) = self.subscriptions.entry(id.clone()) {
-            unknown.insert(Subscription {
-                email: fact.email,
-                requested_at: said.time,
-                approved_at: None,
-                mail: None,
-            });
-            if fact.approved {
-                self.approve(said, &id);
-            }
+        if self.subscriptions.contains_key(&id) {
+            return Vec::new();
+        }
+        let subscription = Subscription {
+            email: fact.email,
+            requested_at: said.time,
+            approved_at: None,
+            mail: None,
+        };
+        self.subscriptions.insert(id.clone(), subscription);
+        if fact.approved {
+            self.approve(said, &id);
         }
         Vec::new()
     }
@@ -542,6 +568,19 @@ impl Ledger {
         std::iter::successors(first.and_then(entry), move |(_, key)| {
             entry(key.rotated?.to)
         })
+    }
+
+    /// How many mails wait, those that nobody has wished yet included, and how long the oldest has.
+    #[must_use]
+    pub fn waiting_mails(&self, now: Timestamp) -> (usize, Duration) {
+        let wished = self.open_mails().map(|(_, mail)| mail.wished_at);
+        let approved = self.unanswered().filter_map(|(_, sub)| sub.approved_at);
+        let since = wished.chain(approved).min();
+        let age = since.map(|since| now.duration_since(since.timestamp()));
+        // Another one's clock may be ahead.
+        let age = age.and_then(|age| Duration::try_from(age).ok());
+        let count = self.open_mails.len() + self.unanswered.len();
+        (count, age.unwrap_or_default())
     }
 
     /// The mails that are neither delivered nor given up, by id.

@@ -91,6 +91,12 @@ impl SubscriptionId {
 }
 
 impl MailId {
+    /// The first mail to a subscriber: whoever wishes for it says the same.
+    #[must_use]
+    pub fn first_to(id: &SubscriptionId) -> Self {
+        Self(Arc::clone(&id.0))
+    }
+
     /// The mail behind another one to the same subscriber: whoever wishes for it says the same.
     #[must_use]
     pub fn after(last: &Self) -> Self {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,8 +19,9 @@ use super::player::Player;
 use super::report::result;
 use super::serve::Answering;
 use crate::accounts::{AccountEvent, ApiKey, KeyIssued};
-use crate::app::{Config, Service};
+use crate::app::Service;
 use crate::log::{ACCOUNTS, Log, Outgoing, RACING};
+use crate::mail::Carrier;
 use crate::projector::Phase;
 use crate::shutdown::{shutdown, signalled};
 use crate::state::App;
@@ -59,11 +61,10 @@ impl Dev {
         log.ensure(RACING).await?;
         log.ensure(ACCOUNTS).await?;
         let (trigger, ending) = shutdown();
-        let config = self.answering.config(nats.to_owned(), self.data.clone())?;
-        let config = Config {
-            sends_mail: true,
-            ..config
-        };
+        let mailing = self.answering.mail.clone().dev(&self.data.join("mail"))?;
+        let carrier = mailing.carrier.clone();
+        let (nats_url, data) = (nats.to_owned(), self.data.clone());
+        let config = self.answering.config(nats_url, data, Some(mailing))?;
         let service = Service::start(config, ending.clone()).await?;
         let (http, admin) = (service.http_addr()?, service.admin_addr()?);
         let app = std::sync::Arc::clone(service.app());
@@ -83,7 +84,7 @@ impl Dev {
             if !self.no_demo {
                 until_meeting_today(&app).await;
             }
-            introduce(http, admin, nats, &key);
+            introduce(http, admin, nats, &carrier, &key);
             std::future::pending::<anyhow::Result<()>>().await
         };
         let ended = tokio::select! {
@@ -98,11 +99,12 @@ impl Dev {
     }
 }
 
-fn introduce(http: std::net::SocketAddr, admin: std::net::SocketAddr, nats: &str, key: &str) {
+fn introduce(http: SocketAddr, admin: SocketAddr, nats: &str, mails: &Carrier, key: &str) {
     result(format_args!(
         "HTTP     http://{http}  (operators: http://{admin})"
     ));
     result(format_args!("NATS     {nats}"));
+    result(format_args!("Mail     {mails}"));
     result(format_args!("API key  {key}"));
     result(format_args!(""));
     result(format_args!(

@@ -5,6 +5,7 @@ mod demo;
 mod dev;
 mod import;
 mod keys;
+mod mailing;
 mod nats_server;
 mod player;
 mod publish;

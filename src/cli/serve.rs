@@ -9,10 +9,12 @@ use events::{ParseError, VenueCode};
 use jiff::SignedDuration;
 
 use super::keys::parse_duration;
+use super::mailing::MailFlags;
 use super::{Nats, Outcome, WrongConfiguration};
 use crate::app::{Config, Service, SignUp};
 use crate::clock::Clock;
 use crate::log::Log;
+use crate::mail::Mailing;
 use crate::plans::Plans;
 use crate::shutdown::{shutdown, signalled};
 use crate::state::Origins;
@@ -58,6 +60,8 @@ pub(super) struct Answering {
     /// For how long a key stays valid that was replaced by the link in a mail.
     #[arg(long, env = "RAILBIRD_ROTATION_OVERLAP", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
     pub(super) rotation_overlap: SignedDuration,
+    #[command(flatten)]
+    pub(super) mail: MailFlags,
 }
 
 fn parse_venue(text: &str) -> Result<VenueCode, ParseError> {
@@ -65,7 +69,12 @@ fn parse_venue(text: &str) -> Result<VenueCode, ParseError> {
 }
 
 impl Answering {
-    pub(super) fn config(self, nats: String, data: PathBuf) -> Result<Config, WrongConfiguration> {
+    pub(super) fn config(
+        self,
+        nats: String,
+        data: PathBuf,
+        mailing: Option<Mailing>,
+    ) -> Result<Config, WrongConfiguration> {
         Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
         let plans = self.plans.as_deref().map(Plans::read).transpose();
         let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
@@ -80,12 +89,12 @@ impl Answering {
             connections_max: self.connections_max as usize,
             connections_per_key: self.connections_per_key as usize,
             ws_origins: Origins::new(self.ws_origins),
-            sends_mail: false,
             sign_up: SignUp {
                 per_network: self.sign_ups_per_network,
                 per_email: self.sign_ups_per_email,
                 overlap: self.rotation_overlap,
             },
+            mailing,
         })
     }
 }
@@ -110,7 +119,12 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<Outcome> {
-        let config = self.answering.config(self.nats.url, self.data)?;
+        let mailing = self.answering.mail.clone().serve()?;
+        if mailing.is_none() {
+            tracing::warn!("there is no --smtp-url: sign-up is closed, and mails with keys wait");
+        }
+        let answering = self.answering;
+        let config = answering.config(self.nats.url, self.data, mailing)?;
         let (trigger, signal) = shutdown();
         let service = Service::start(config, signal).await?;
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");

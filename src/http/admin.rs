@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures::stream;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::error::ApiError;
@@ -38,6 +39,8 @@ async fn render_metrics(State(app): State<Arc<App>>) -> Response {
         app.views.current().size_on_disk().unwrap_or(0),
         app.keys.len(),
     );
+    let (waiting, oldest) = app.ledger.borrow().waiting_mails(Timestamp::now());
+    metrics::mails_waiting(waiting, oldest);
     (
         [(CONTENT_TYPE, "text/plain; version=0.0.4")],
         metrics::render(),

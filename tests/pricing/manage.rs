@@ -28,8 +28,8 @@ impl Subscriber {
             plan,
             approved: true,
         };
-        say(&nats, requested, SignedDuration::ZERO).await;
-        let mailed = Mailed::to(&nats, subscription_id, SignedDuration::ZERO).await;
+        say(&nats, requested).await;
+        let mailed = Mailed::to(&nats, subscription_id).await;
         for service in &services {
             until_heard(service, &nats).await;
         }
@@ -213,7 +213,7 @@ async fn the_link_of_an_attempt_that_failed_opens_nothing() {
         subscription_id: subscription_id.clone(),
         purpose: text("asked again"),
     };
-    say(&subscriber.nats, wished, SignedDuration::ZERO).await;
+    say(&subscriber.nats, wished).await;
     let mut tokens = Vec::new();
     for attempt in 1..=2 {
         let (key, token) = (ApiKey::generate("test").unwrap(), random_secret().unwrap());
@@ -224,7 +224,7 @@ async fn the_link_of_an_attempt_that_failed_opens_nothing() {
             sha256: key.hash(),
             manage_sha256: SecretHash::of(&token),
         };
-        say(&subscriber.nats, attempted, SignedDuration::ZERO).await;
+        say(&subscriber.nats, attempted).await;
         tokens.push(token);
     }
     until_heard(railbird, &subscriber.nats).await;

@@ -5,12 +5,27 @@ use std::num::NonZeroU32;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use futures::future::join_all;
-use railbird::accounts::{KeyRevoked, MailFailed};
+use railbird::mail::{Carrier, Folder, Mailing, Sender};
 use sha2::{Digest, Sha256};
+use tempfile::TempDir;
 
 use super::*;
 
 const EMAIL: &str = "rail.bird+odds@racing.example";
+
+/// A service that puts its mails into a folder.
+async fn start(nats: &Nats, mails: &TempDir) -> Railbird {
+    Railbird::start_with(nats, |config| config.mailing = Some(mailing(mails))).await
+}
+
+fn mailing(mails: &TempDir) -> Mailing {
+    Mailing {
+        carrier: Carrier::Folder(Folder::new(mails.path().join("mail"))),
+        from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
+        public_url: None,
+        key_env: "test",
+    }
+}
 
 async fn ask(railbird: &Railbird, email: &str, plan: &str) -> Reply {
     post(railbird.http, "/pricing", &[("email", email), ("plan", plan), ("website", "")]).await
@@ -23,7 +38,8 @@ fn id(email: &str, plan: &str) -> SubscriptionId {
 #[tokio::test]
 async fn the_plans_are_shown_to_everybody_on_a_page_that_may_do_nothing() {
     let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
+    let mails = tempfile::tempdir().unwrap();
+    let railbird = start(&nats, &mails).await;
     let reply = railbird.get_open("/pricing").await;
     let page = is_page(&reply, 200);
     for shown in [
@@ -59,7 +75,8 @@ async fn the_plans_are_shown_to_everybody_on_a_page_that_may_do_nothing() {
 #[tokio::test]
 async fn who_subscribes_is_in_the_log_once_at_however_many_replicas_the_form_is_sent() {
     let nats = Nats::start();
-    let replicas = [Railbird::start(&nats).await, Railbird::start(&nats).await];
+    let mails = tempfile::tempdir().unwrap();
+    let replicas = [start(&nats, &mails).await, start(&nats, &mails).await];
     let pressed = (0..4).map(|n| ask(&replicas[n % 2], EMAIL, "free"));
     for reply in join_all(pressed).await {
         is_page(&reply, 200);
@@ -81,7 +98,8 @@ async fn who_subscribes_is_in_the_log_once_at_however_many_replicas_the_form_is_
 #[tokio::test]
 async fn nobody_sees_whether_an_address_is_known() {
     let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
+    let mails = tempfile::tempdir().unwrap();
+    let railbird = start(&nats, &mails).await;
     for plan in ["free", "standard"] {
         let first = ask(&railbird, EMAIL, plan).await;
         let again = ask(&railbird, EMAIL, plan).await;
@@ -101,7 +119,8 @@ async fn nobody_sees_whether_an_address_is_known() {
 #[tokio::test]
 async fn what_was_typed_wrong_is_told_beside_the_field_and_kept() {
     let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
+    let mails = tempfile::tempdir().unwrap();
+    let railbird = start(&nats, &mails).await;
     let page = is_page(&ask(&railbird, "rail bird@racing.example", "standard").await, 422);
     assert!(page.contains("<title>Error: "), "{page}");
     assert!(page.contains("role=\"alert\""), "{page}");
@@ -127,7 +146,8 @@ async fn what_was_typed_wrong_is_told_beside_the_field_and_kept() {
 #[tokio::test]
 async fn nothing_that_is_typed_becomes_a_header_or_a_tag() {
     let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
+    let mails = tempfile::tempdir().unwrap();
+    let railbird = start(&nats, &mails).await;
     for email in [
         "a@racing.example\r\nBcc: b@racing.example",
         "a@racing.example\nBcc: b@racing.example",
@@ -163,7 +183,8 @@ async fn nothing_that_is_typed_becomes_a_header_or_a_tag() {
 #[tokio::test]
 async fn what_is_no_form_or_too_long_is_refused_with_a_page() {
     let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
+    let mails = tempfile::tempdir().unwrap();
+    let railbird = start(&nats, &mails).await;
     for path in ["/pricing", "/keys/manage"] {
         for kind in ["application/json", "multipart/form-data; boundary=x", "text/plain", ""] {
             let headers = [("content-type", kind)];
@@ -182,7 +203,8 @@ async fn what_is_no_form_or_too_long_is_refused_with_a_page() {
 #[tokio::test]
 async fn a_program_that_fills_in_every_field_is_told_the_same_and_gets_nothing() {
     let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
+    let mails = tempfile::tempdir().unwrap();
+    let railbird = start(&nats, &mails).await;
     let fields = [("email", EMAIL), ("plan", "free"), ("website", "https://spam.example")];
     let program = is_page(&post(railbird.http, "/pricing", &fields).await, 200);
     assert_eq!(ledger(&nats).await.subscriptions().count(), 0);
@@ -193,7 +215,9 @@ async fn a_program_that_fills_in_every_field_is_told_the_same_and_gets_nothing()
 #[tokio::test]
 async fn an_address_and_a_network_have_limits_of_their_own() {
     let nats = Nats::start();
+    let mails = tempfile::tempdir().unwrap();
     let railbird = Railbird::start_with(&nats, |config| {
+        config.mailing = Some(mailing(&mails));
         config.sign_up.per_email = NonZeroU32::new(2).unwrap();
         config.sign_up.per_network = NonZeroU32::new(4).unwrap();
     })
@@ -222,7 +246,8 @@ async fn an_address_and_a_network_have_limits_of_their_own() {
 #[tokio::test]
 async fn a_plan_that_needs_approval_waits_for_it() {
     let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
+    let mails = tempfile::tempdir().unwrap();
+    let railbird = start(&nats, &mails).await;
     let page = is_page(&ask(&railbird, EMAIL, "standard").await, 200);
     assert!(page.contains("confirms"), "{page}");
     let id = id(EMAIL, "standard");
@@ -242,7 +267,7 @@ async fn a_plan_that_needs_approval_waits_for_it() {
 #[tokio::test]
 async fn without_mail_the_plans_are_shown_and_sign_up_is_closed() {
     let nats = Nats::start();
-    let railbird = Railbird::start_with(&nats, |config| config.sends_mail = false).await;
+    let railbird = Railbird::start(&nats).await;
     let page = is_page(&railbird.get_open("/pricing").await, 200);
     assert!(page.contains("Sign-up is closed"), "{page}");
     assert!(page.contains("US$ 149 a month") && page.contains("By arrangement"), "{page}");
@@ -250,60 +275,4 @@ async fn without_mail_the_plans_are_shown_and_sign_up_is_closed() {
     let page = is_page(&ask(&railbird, EMAIL, "free").await, 403);
     assert!(page.contains("Sign-up is closed"), "{page}");
     assert_eq!(ledger(&nats).await.subscriptions().count(), 0);
-}
-
-/// Two plans, of which one needs approval; what was mailed long ago; what comes of asking again.
-#[tokio::test]
-async fn who_asks_again_is_sent_another_key_but_not_soon_and_not_of_what_was_ended() {
-    let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
-    for plan in ["free", "standard"] {
-        let id = id(EMAIL, plan);
-        let again = async || {
-            until_heard(&railbird, &nats).await;
-            is_page(&ask(&railbird, EMAIL, plan).await, 200);
-            let ledger = ledger(&nats).await;
-            ledger.subscription(&id).unwrap().mail.clone()
-        };
-        let give_up = async |mail_id: &MailId| {
-            let failed = MailFailed {
-                mail_id: mail_id.clone(),
-                attempt: 0,
-                reason: text("refused"),
-                is_final: true,
-            };
-            say(&nats, failed, SignedDuration::ZERO).await;
-        };
-        is_page(&ask(&railbird, EMAIL, plan).await, 200);
-        let mailed = Mailed::to(&nats, id.clone(), SignedDuration::from_mins(11)).await;
-
-        let second = again().await.unwrap();
-        assert_ne!(second, mailed.mail_id, "the first was long ago");
-        assert_eq!(again().await.unwrap(), second, "it is on its way");
-        give_up(&second).await;
-        let third = again().await.unwrap();
-        assert_ne!(third, second, "it will never come");
-        give_up(&third).await;
-
-        let revoked = KeyRevoked {
-            key_id: mailed.key.key_id(),
-            reason: text("not paid"),
-        };
-        say(&nats, revoked, SignedDuration::ZERO).await;
-        let comes_back = again().await.unwrap() != third;
-        assert_eq!(comes_back, plan == "free", "what had to be approved of was ended");
-    }
-}
-
-#[tokio::test]
-async fn soon_after_a_mail_there_is_no_other() {
-    let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
-    is_page(&ask(&railbird, EMAIL, "free").await, 200);
-    let first = Mailed::to(&nats, id(EMAIL, "free"), SignedDuration::from_mins(5)).await;
-    until_heard(&railbird, &nats).await;
-    is_page(&ask(&railbird, EMAIL, "free").await, 200);
-    let ledger = ledger(&nats).await;
-    let known = ledger.subscription(&id(EMAIL, "free")).unwrap();
-    assert_eq!(known.mail.as_ref(), Some(&first.mail_id));
 }

@@ -61,7 +61,7 @@ pub(crate) struct Serving {
     child: Child,
     pub(crate) http: SocketAddr,
     pub(crate) admin: SocketAddr,
-    /// What it logs, read on so that it never waits for a full pipe.
+    /// All that it writes, read on so that it never waits for a full pipe.
     log: Option<JoinHandle<Vec<String>>>,
 }
 
@@ -78,17 +78,22 @@ impl Serving {
 
     /// The same, with these flags.
     pub(crate) fn start_with(flags: &[&str], data: &Path) -> Self {
-        let mut command = command();
+        Self::start_as(command(), flags, data)
+    }
+
+    /// The same, as a command that has variables of its own.
+    pub(crate) fn start_as(mut command: Command, flags: &[&str], data: &Path) -> Self {
+        let (reader, writer) = std::io::pipe().unwrap();
         command
             .args(["serve", "--log-json", "--admin", "127.0.0.1:0", "--data"])
             .arg(data)
             .args(flags)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap())
-            .lines()
-            .map(Result::unwrap);
+            .stdout(writer.try_clone().unwrap())
+            .stderr(writer);
+        let child = command.spawn().unwrap();
+        // With the last of those who may write ends what can be read.
+        drop(command);
+        let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
         let mut said = Vec::new();
         let addresses = lines.by_ref().find_map(|line| {
             let entry: Value = serde_json::from_str(&line).unwrap();

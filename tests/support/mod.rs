@@ -8,6 +8,7 @@ mod nats;
 mod raw;
 mod relay;
 mod service;
+mod smtp;
 
 pub(crate) use binary::*;
 pub(crate) use example::*;
@@ -17,6 +18,7 @@ pub(crate) use nats::*;
 pub(crate) use raw::*;
 pub(crate) use relay::*;
 pub(crate) use service::*;
+pub(crate) use smtp::*;
 
 use std::future::Future;
 use std::path::PathBuf;

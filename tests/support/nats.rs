@@ -57,6 +57,11 @@ impl Nats {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
+    /// Where its configuration, its log and its streams lie.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// kill -9.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -195,12 +195,12 @@ fn config(nats: &str, data: &Path) -> Config {
         connections_max: 256,
         connections_per_key: 256,
         ws_origins: Origins::default(),
-        sends_mail: true,
         sign_up: SignUp {
             per_network: NonZeroU32::new(1_000).unwrap(),
             per_email: NonZeroU32::new(1_000).unwrap(),
             overlap: SignedDuration::from_hours(24),
         },
+        mailing: None,
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::report::result;
 use super::now;
-use crate::accounts::{Holder, Key, KeyId, Ledger, Subscription, SubscriptionId};
+use crate::accounts::{Holder, Key, KeyId, Ledger, Mail, Subscription, SubscriptionId};
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -64,6 +64,7 @@ impl Subscriptions {
                 "state",
                 "plan",
                 "requested_at",
+                "mail",
                 "valid_keys",
                 "email",
             ],
@@ -74,6 +75,7 @@ impl Subscriptions {
         let account = ledger.account(&Holder::Subscription(id.clone()));
         let keys = account.map_or(&[][..], |account| &account.keys);
         let is_valid = |id: &&KeyId| ledger.key(**id).is_some_and(|key| key.is_valid(now()));
+        let mail = subscription.mail.as_ref().and_then(|id| ledger.mail(id));
         let email = if self.emails {
             subscription.email.reveal().to_owned()
         } else {
@@ -85,6 +87,10 @@ impl Subscriptions {
             "plan": account.map(|account| &account.plan),
             "requested_at": time(subscription.requested_at),
             "approved_at": subscription.approved_at.map(time),
+            "mail": mail.map(|mail| mail.state.as_str()),
+            "mail_since": mail.map(|mail| time(mail.since)),
+            "mail_attempts": mail.map(Mail::attempts),
+            "mail_reason": mail.and_then(|mail| mail.state.reason()),
             "valid_keys": keys.iter().filter(is_valid).count(),
             "email": email,
         })

@@ -121,7 +121,7 @@ fn counted(n: u32, what: &str, behind: &str) -> String {
 
 /// Why nobody can subscribe, if so.
 fn closed(app: &App) -> Option<&'static str> {
-    if !app.pages.sends_mail {
+    if !app.can_mail {
         Some("This service has no way to send mail, and so cannot send you a key. Ask who runs it for one.")
     } else if !app.plans.iter().any(|plan| plan.sign_up) {
         Some("None of the plans is open to sign-up. Ask who runs this service for a key.")

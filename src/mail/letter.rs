@@ -1,0 +1,90 @@
+//! [`Letter`]: what stands in a mail.
+
+use std::fmt;
+
+use askama::Template;
+use events::Text;
+use lettre::message::header::{HeaderName, HeaderValue};
+use lettre::message::{Mailbox, MultiPart};
+use lettre::{Address, Message};
+
+use super::settings::{PublicUrl, Sender};
+use crate::accounts::{ApiKey, Email, KeyId, MailId};
+
+const SUBJECT: &str = "Your Railbird API key";
+
+/// A mail with a key. It shows itself in no log.
+pub(super) struct Letter {
+    key: String,
+    key_id: KeyId,
+    plan: Text,
+    url: String,
+    live_url: String,
+    manage_url: String,
+}
+
+#[derive(Template)]
+#[template(path = "mail/welcome.txt")]
+struct Plain<'a> {
+    letter: &'a Letter,
+}
+
+#[derive(Template)]
+#[template(path = "mail/welcome.html")]
+struct Html<'a> {
+    letter: &'a Letter,
+}
+
+impl fmt::Debug for Letter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Letter");
+        shown.field("key_id", &self.key_id).finish_non_exhaustive()
+    }
+}
+
+impl Letter {
+    pub(super) fn new(key: &ApiKey, plan: Text, url: &PublicUrl, token: &str) -> Self {
+        Self {
+            key: key.reveal().to_owned(),
+            key_id: key.key_id(),
+            plan,
+            url: url.to_string(),
+            live_url: url.live(),
+            manage_url: url.manage(token),
+        }
+    }
+
+    /// As it goes out. The same attempt of the same mail has the same id.
+    pub(super) fn message(
+        &self,
+        from: &Sender,
+        to: Address,
+        mail: &MailId,
+        attempt: u32,
+    ) -> Message {
+        let plain = Plain { letter: self }.render();
+        let html = Html { letter: self }.render();
+        let (plain, html) = plain
+            .and_then(|plain| Ok((plain, html?)))
+            .expect("a string takes all that is written to it");
+        Message::builder()
+            .from(from.0.clone())
+            .to(Mailbox::new(None, to))
+            .subject(SUBJECT)
+            .message_id(Some(format!("<{mail}.{attempt}@{}>", from.domain())))
+            .date_now()
+            // RFC 3834: no vacation answers it.
+            .raw_header(header("Auto-Submitted", "auto-generated"))
+            .multipart(MultiPart::alternative_plain_html(plain, html))
+            .expect("it has a sender and a recipient")
+    }
+}
+
+fn header(name: &'static str, value: &str) -> HeaderValue {
+    HeaderValue::new(HeaderName::new_from_ascii_str(name), value.to_owned())
+}
+
+/// The address as mail knows it; `None` if it is none there.
+pub(super) fn recipient(email: &Email) -> Option<Address> {
+    email.reveal().parse().ok()
+}
