@@ -26,6 +26,7 @@ mod live;
 mod log;
 mod oracle;
 mod pain;
+mod plans;
 mod protocol;
 mod race_day;
 mod racing;
