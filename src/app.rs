@@ -13,12 +13,12 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::accounts::{self, Desk, Ledger};
+use crate::accounts::{self, Desk, KeyRing, Ledger};
 use crate::announcer::Announcer;
 use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::http;
-use crate::limits::Cells;
+use crate::limits::{Cells, Proxies};
 use crate::log::Log;
 use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, LiveMetrics};
@@ -33,6 +33,8 @@ use crate::ws::{Channel, FanOut};
 const ADMIN_CONNECTIONS_MAX: usize = 32;
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// A program whose key has ended may try for a while before somebody looks. Guessing needs more.
+const UNAUTHORIZED_PER_MINUTE: NonZeroU32 = NonZeroU32::new(120).expect("some");
 
 /// What the service is told.
 #[derive(Debug, Clone)]
@@ -53,8 +55,8 @@ pub struct Config {
     pub plans: Plans,
     /// Connections at a time, WebSockets included.
     pub connections_max: usize,
-    /// WebSockets of one key at a time.
-    pub connections_per_key: usize,
+    /// Whose word counts on where a request comes from.
+    pub proxies: Proxies,
     /// Which web pages may connect to the live channel.
     pub ws_origins: Origins,
     /// How keys are mailed; without it mails wait.
@@ -108,12 +110,12 @@ impl Service {
         let channel = Channel {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
-            keys: Arc::default(),
+            keys: Arc::new(KeyRing::new(config.plans.clone())),
             projector: handle.status.clone(),
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
-        let fan_out = FanOut::start(&channel, config.connections_max, config.connections_per_key)?;
+        let fan_out = FanOut::start(&channel, config.connections_max)?;
         let (ledger, known) = watch::channel(Ledger::default());
         let desk = Desk::new(log.clone(), known.clone());
         let app = Arc::new(App {
@@ -121,6 +123,8 @@ impl Service {
             keys: channel.keys,
             ledger: known,
             plans: config.plans,
+            strangers: strangers(),
+            proxies: config.proxies,
             projector: handle,
             connection: log.connection(),
             clock,
@@ -202,16 +206,18 @@ impl Service {
             mut tasks,
             outbox,
         } = self;
+        let router = http::router(Arc::clone(&app));
         let clients = http::server::serve(
             http,
-            http::router(Arc::clone(&app)),
+            |peer| http::service(Arc::clone(&app), router.clone(), peer),
             connections_max,
             Arc::clone(&app.metrics),
             shutdown.clone(),
         );
+        let admin_router = http::admin_router(Arc::clone(&app));
         let operators = http::server::serve(
             admin,
-            http::admin_router(Arc::clone(&app)),
+            |_| admin_router.clone(),
             ADMIN_CONNECTIONS_MAX,
             Arc::clone(&app.metrics),
             shutdown,
@@ -227,6 +233,11 @@ impl Service {
             tracing::warn!(%error, "the store could not be written to disk; the log gives back what is lost");
         }
     }
+}
+
+/// Requests without a valid key that are answered as such, from each network address.
+fn strangers() -> Cells {
+    Cells::new(UNAUTHORIZED_PER_MINUTE, Duration::from_secs(60))
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

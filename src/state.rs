@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use crate::accounts::{Desk, KeyRing, Ledger};
 use crate::clock::Clock;
 use crate::feed::Feed;
+use crate::limits::{Cells, Proxies};
 use crate::log::Connection;
-use crate::limits::Cells;
 use crate::metrics::HttpMetrics;
 use crate::plans::Plans;
 use crate::projector::ProjectorHandle;
@@ -28,6 +28,10 @@ pub struct App {
     pub ledger: watch::Receiver<Ledger>,
     /// What those who hold keys may do.
     pub plans: Plans,
+    /// How often who has no valid key is answered.
+    pub strangers: Cells,
+    /// Whose word counts on where a request comes from.
+    pub proxies: Proxies,
     /// Where the projector stands.
     pub projector: ProjectorHandle,
     /// Whether the log is there.

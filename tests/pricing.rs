@@ -1,5 +1,6 @@
 //! The pages for subscribers: how a key is asked for, and how it is looked after.
 
+mod browser;
 mod manage;
 mod subscribe;
 

@@ -13,9 +13,6 @@ use governor::state::{InMemoryState, NotKeyed, StateStore};
 use super::{quota, seconds};
 use crate::plans::Plan;
 
-const MINUTE: Duration = Duration::from_secs(60);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// What somebody has asked for, held against the plan.
 #[derive(Debug)]
 pub struct Meter<C: Clock = DefaultClock> {
@@ -35,13 +32,40 @@ pub struct Allowance {
     pub reset: u32,
 }
 
+/// What a limit is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Period {
+    /// A minute.
+    Minute,
+    /// A day.
+    Day,
+}
+
+impl Period {
+    /// As people say it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Day => "day",
+        }
+    }
+
+    fn duration(self) -> Duration {
+        match self {
+            Self::Minute => Duration::from_secs(60),
+            Self::Day => Duration::from_secs(24 * 60 * 60),
+        }
+    }
+}
+
 /// Too much was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exceeded {
     /// What is left: nothing.
     pub allowance: Allowance,
-    /// Of what: `minute` or `day`.
-    pub period: &'static str,
+    /// Of what.
+    pub period: Period,
     /// Seconds until the next request.
     pub retry_after: u32,
 }
@@ -56,12 +80,12 @@ impl Meter {
 
 impl<C: Clock + Clone> Meter<C> {
     fn with_clock(plan: Arc<Plan>, clock: &C) -> Self {
-        let window = |name, period, limit: Option<NonZeroU32>| {
-            limit.map(|limit| Window::new(name, period, limit, clock.clone()))
+        let window = |period, limit: Option<NonZeroU32>| {
+            limit.map(|limit| Window::new(period, limit, clock.clone()))
         };
         Self {
-            minute: window("minute", MINUTE, plan.requests_per_minute),
-            day: window("day", DAY, plan.requests_per_day),
+            minute: window(Period::Minute, plan.requests_per_minute),
+            day: window(Period::Day, plan.requests_per_day),
             plan,
         }
     }
@@ -99,19 +123,18 @@ impl<C: Clock> Meter<C> {
 /// An allowance for a period.
 #[derive(Debug)]
 struct Window<C: Clock> {
-    name: &'static str,
-    period: Duration,
+    period: Period,
     limit: NonZeroU32,
     limiter: RateLimiter<Ask, State, C, StateInformationMiddleware>,
 }
 
 impl<C: Clock> Window<C> {
-    fn new(name: &'static str, period: Duration, limit: NonZeroU32, clock: C) -> Self {
+    fn new(period: Period, limit: NonZeroU32, clock: C) -> Self {
+        let quota = quota(limit, period.duration());
         Self {
-            name,
             period,
             limit,
-            limiter: RateLimiter::new(quota(limit, period), State::default(), clock),
+            limiter: RateLimiter::new(quota, State::default(), clock),
         }
     }
 
@@ -120,7 +143,7 @@ impl<C: Clock> Window<C> {
             Ok(state) => Ok(self.allowance(state.remaining_burst_capacity())),
             Err(until) => Err(Exceeded {
                 allowance: self.allowance(0),
-                period: self.name,
+                period: self.period,
                 retry_after: seconds(until.wait_time_from(self.limiter.clock().now())),
             }),
         }
@@ -129,7 +152,7 @@ impl<C: Clock> Window<C> {
     fn allowance(&self, remaining: u32) -> Allowance {
         let limit = self.limit.get();
         let taken = u64::from(limit.saturating_sub(remaining));
-        let reset = (taken * self.period.as_secs()).div_ceil(limit.into());
+        let reset = (taken * self.period.duration().as_secs()).div_ceil(limit.into());
         Allowance {
             limit,
             remaining,
@@ -180,7 +203,7 @@ mod tests {
 
     use governor::clock::FakeRelativeClock;
 
-    use super::{Allowance, Exceeded, Meter};
+    use super::{Allowance, Exceeded, Meter, Period};
     use crate::plans::Plans;
 
     fn meter(limits: &str) -> (Meter<FakeRelativeClock>, FakeRelativeClock) {
@@ -202,7 +225,7 @@ mod tests {
     }
 
     fn exceeded(
-        period: &'static str,
+        period: Period,
         limit: u32,
         reset: u32,
         retry_after: u32,
@@ -224,9 +247,9 @@ mod tests {
         assert_eq!(meter.take(), left(3, 2, 20));
         assert_eq!(meter.take(), left(3, 1, 40));
         assert_eq!(meter.take(), left(3, 0, 60));
-        assert_eq!(meter.take(), exceeded("minute", 3, 60, 20));
+        assert_eq!(meter.take(), exceeded(Period::Minute, 3, 60, 20));
         clock.advance(Duration::from_millis(19_500));
-        assert_eq!(meter.take(), exceeded("minute", 3, 60, 1));
+        assert_eq!(meter.take(), exceeded(Period::Minute, 3, 60, 1));
         clock.advance(Duration::from_millis(500));
         assert_eq!(meter.take(), left(3, 0, 60));
         clock.advance(Duration::from_secs(1_000));
@@ -248,11 +271,14 @@ mod tests {
         // The day is over before the minute is full again.
         clock.advance(Duration::from_secs(60));
         let day = 24 * 60 * 60;
-        assert_eq!(meter.take(), exceeded("day", 4, day, day / 4 - 120));
+        assert_eq!(meter.take(), exceeded(Period::Day, 4, day, day / 4 - 120));
         // However long somebody goes on, it is the day that is told.
         for _ in 0..10 {
             let told = meter.take().expect_err("nothing is left");
-            assert_eq!((told.period, told.retry_after), ("day", day / 4 - 120));
+            assert_eq!(
+                (told.period, told.retry_after),
+                (Period::Day, day / 4 - 120)
+            );
         }
         clock.advance(Duration::from_secs(u64::from(day) / 4));
         assert_eq!(
@@ -266,7 +292,7 @@ mod tests {
         let (meter, clock) = meter("requests_per_minute = 1\nrequests_per_day = 2");
         assert!(meter.take().is_ok());
         for _ in 0..100 {
-            assert_eq!(meter.take(), exceeded("minute", 1, 60, 60));
+            assert_eq!(meter.take(), exceeded(Period::Minute, 1, 60, 60));
         }
         clock.advance(Duration::from_secs(60));
         assert!(meter.take().is_ok());

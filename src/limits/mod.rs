@@ -13,7 +13,7 @@ use std::time::Duration;
 use governor::Quota;
 
 pub use cells::Cells;
-pub use meter::{Allowance, Exceeded, Meter};
+pub use meter::{Allowance, Exceeded, Meter, Period};
 pub use network::{Network, Proxies};
 
 /// An allowance of so many in a period.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -15,7 +16,7 @@ use jiff::Timestamp;
 use jiff::fmt::friendly::{Designator, Spacing, SpanPrinter};
 
 use super::form::Form;
-use super::{Client, Keep, Problem, page, said};
+use super::{Keep, Problem, page, said};
 use crate::accounts::{ApiKey, Key, KeyId, KeyState, is_secret, random_secret};
 use crate::http::Args;
 use crate::limits::Network;
@@ -134,7 +135,7 @@ pub(super) async fn show(State(app): State<Arc<App>>, args: Args) -> Response {
 
 pub(super) async fn change(
     State(app): State<Arc<App>>,
-    Client(network): Client,
+    Extension(network): Extension<Network>,
     request: Request,
 ) -> Response {
     let changed = match Form::read(request).await {

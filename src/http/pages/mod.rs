@@ -10,12 +10,10 @@ use std::time::Duration;
 use askama::Template;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::FromRequestParts;
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER,
     X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -25,7 +23,6 @@ use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
 use super::error::ApiError;
-use crate::limits::Network;
 use crate::log::LogError;
 use crate::state::App;
 
@@ -47,17 +44,6 @@ pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/pricing", pricing.fallback(no_such_method))
         .route("/keys/manage", manage.fallback(no_such_method))
-}
-
-/// Where a request comes from.
-struct Client(Network);
-
-impl FromRequestParts<Arc<App>> for Client {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(_: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
-        Ok(Self(Network::from(std::net::IpAddr::from([127, 0, 0, 1]))))
-    }
 }
 
 /// Who may keep a page.

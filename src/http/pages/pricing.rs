@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
@@ -15,7 +16,7 @@ use events::Text;
 use tokio::time::sleep;
 
 use super::form::Form;
-use super::{Client, Keep, Problem, page, said};
+use super::{Keep, Problem, page, said};
 use crate::accounts::Email;
 use crate::limits::Network;
 use crate::metrics;
@@ -175,7 +176,7 @@ impl<'a> Wish<'a> {
 
 pub(super) async fn subscribe(
     State(app): State<Arc<App>>,
-    Client(network): Client,
+    Extension(network): Extension<Network>,
     request: Request,
 ) -> Response {
     let form = match Form::read(request).await {
