@@ -32,8 +32,9 @@ try {
   const page = await context.newPage();
   const complaints = [];
   page.on("console", (message) => complaints.push(message.text()));
-  page.on("request", ({ url }) => {
-    if (!url().startsWith(service) && !url().startsWith("data:")) complaints.push(`asked for ${url()}`);
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(service) && !url.startsWith("data:")) complaints.push(`asked for ${url}`);
   });
 
   await page.goto(`${service}/pricing`);
@@ -64,4 +65,5 @@ try {
   assert.deepEqual(await context.cookies(), []);
 } finally {
   await browser.close();
+  process.stdin.destroy();
 }
