@@ -107,6 +107,14 @@ impl KeyRing {
         }
     }
 
+    /// Whether it is known that the plan of a key does not include live odds.
+    #[must_use]
+    pub fn is_without_live_odds(&self, key_id: KeyId) -> bool {
+        let held = self.read();
+        let entry = held.entries.get(&key_id);
+        entry.is_some_and(|entry| entry.meter.plan().connections.is_none())
+    }
+
     /// Counts what was taken out or replaced. While it stays the same, who was let in may stay.
     #[must_use]
     pub fn losses(&self) -> u64 {
@@ -132,7 +140,7 @@ impl KeyRing {
     }
 
     /// Takes in all keys of a ledger: from now on it is known which are valid.
-    pub(super) fn fill(&self, ledger: &Ledger, now: Moment) {
+    pub fn fill(&self, ledger: &Ledger, now: Moment) {
         let mut held = self.write();
         *held = Held::default();
         for (key_id, _) in ledger.keys() {
