@@ -270,7 +270,7 @@ mod tests {
     use events::Text;
     use jiff::SignedDuration;
 
-    use super::{KeyRing, Refusal};
+    use super::{KeyEntry, KeyRing, Meter, Refusal};
     use crate::accounts::tests::{Stream, now};
     use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
 
@@ -389,6 +389,28 @@ mod tests {
         assert_eq!(left(&following, &[&second, &first, &other]), [57, 56, 59]);
         let anew = ring(&stream);
         assert_eq!(left(&anew, &[&first, &second, &other]), [59, 58, 59]);
+    }
+
+    #[test]
+    fn a_million_keys_that_are_not_valid_leave_nothing_behind() {
+        let (mut stream, one) = (Stream::default(), key());
+        stream.say(on_plan(&one, "free"));
+        let ring = ring(&stream);
+        let size = |ring: &KeyRing| {
+            let held = ring.read();
+            (
+                held.entries.capacity(),
+                held.ends.len(),
+                held.unknown_plans.capacity(),
+            )
+        };
+        let before = size(&ring);
+        for _ in 0..1_000_000 {
+            assert_eq!(ring.check(key().reveal()), Err(Refusal::NotValid));
+        }
+        assert_eq!(size(&ring), before);
+        // What there is for each that is valid.
+        assert!(size_of::<KeyEntry>() + size_of::<Meter>() <= 320);
     }
 
     #[test]
