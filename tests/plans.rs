@@ -442,12 +442,16 @@ async fn a_file_of_plans_is_read_and_a_wrong_one_is_named() {
     let (url, file) = (nats.url_of("railbird"), file.to_string_lossy().into_owned());
     let flags = ["--http", "127.0.0.1:0", "--nats", &url, "--plans", &file];
     let serving = Serving::start_with(&flags, &folder.path().join("data"));
-    let key = issue_key(&nats).await;
+    let key = issue_key_on(&nats, "gone").await;
     eventually("the key is valid", || async {
         let reply = request(serving.http, "GET", ASKED, &[("x-api-key", &key)]).await;
         reply.status == 200 && told(&reply)[0] == "7"
     })
     .await;
+    let logged = serving.stop().await;
+    let warned =
+        |line: &&String| line.contains("a plan that is not known") && line.contains("gone");
+    assert_eq!(logged.iter().filter(warned).count(), 1, "{logged:?}");
 }
 
 /// What `/openapi.json` says of the headers is what is answered.
