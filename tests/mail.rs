@@ -10,7 +10,7 @@ use events::{Moment, Text};
 use jiff::{SignedDuration, Timestamp};
 use railbird::accounts::{
     self, AccountEvent, ApiKey, Email, Fact, Ledger, MailAttempted, MailFailed, MailId, MailState,
-    MailWished, SecretHash, SubscriptionApproved, SubscriptionId, SubscriptionRequested,
+    MailWished, SecretHash, SubscriptionId, SubscriptionRequested,
 };
 use railbird::log::{ACCOUNTS, Outgoing};
 use serde_json::{Value, json};
@@ -116,6 +116,15 @@ impl Post {
     async fn until_delivered(&self, name: &str) -> accounts::Mail {
         self.until_mail(name, |state| *state == MailState::Delivered)
             .await
+    }
+
+    /// The rows of `railbird keys subscriptions`.
+    async fn subscriptions(&self) -> Vec<Value> {
+        let nats = self.nats.url_of("railbird");
+        let args = ["keys", "subscriptions", "--json", "--nats", &nats];
+        let said = railbird(args.into_iter().chain(["--log", "error"])).await;
+        let rows = said.all.lines().map(serde_json::from_str);
+        rows.collect::<Result<_, _>>().unwrap()
     }
 
     /// How many keys are valid, and how many there ever were.
@@ -257,12 +266,7 @@ async fn a_plan_that_needs_approval_is_mailed_after_it() {
         .map(|mail| mail.to().to_owned())
         .collect();
     assert_eq!(to, [address("anna"), address("waits")]);
-    let listed = railbird(["keys", "subscriptions", "--json", "--nats", &nats]).await;
-    let rows = listed
-        .all
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    for row in rows {
+    for row in post.subscriptions().await {
         let shown = [
             &row["state"],
             &row["mail"],
@@ -364,9 +368,7 @@ async fn a_mail_that_is_refused_is_given_up_and_the_next_one_sent() {
     assert_eq!(post.keys().await, (0, 1));
     post.subscribe("bob").await;
     post.until_delivered("bob").await;
-    let nats = post.nats.url_of("railbird");
-    let listed = railbird(["keys", "subscriptions", "--json", "--nats", &nats]).await;
-    let first: Value = serde_json::from_str(listed.all.lines().next().unwrap()).unwrap();
+    let first = &post.subscriptions().await[0];
     let shown = [&first["mail"], &first["mail_reason"], &first["valid_keys"]];
     assert_eq!(shown, [&json!("given_up"), &json!(reason), &json!(0)]);
     until_metric(&service, "railbird_mails_given_up_total", 1.0).await;

@@ -33,6 +33,22 @@ async fn say(nats: &Nats, fact: impl Into<Fact>) {
     log.append(Outgoing::from(&event)).await.unwrap();
 }
 
+async fn change_plan(nats: &Nats, key: &str, plan: &str, revision: u32) {
+    let (key_id, plan) = (
+        KeyId::of_key(key).unwrap(),
+        events::Text::parse(plan).unwrap(),
+    );
+    say(
+        nats,
+        PlanChanged {
+            key_id,
+            plan,
+            revision,
+        },
+    )
+    .await;
+}
+
 /// Limit, remaining and reset, as the headers of an answer say them.
 fn told(reply: &Reply) -> [&str; 3] {
     ["limit", "remaining", "reset"].map(|name| reply.header(&format!("x-ratelimit-{name}")))
@@ -169,17 +185,7 @@ async fn another_plan_is_in_force_at_once() {
     assert_eq!(ask(&railbird, &key).await.status, 429);
     // The last one is of another file: there is no such plan.
     for (revision, name, limit) in [(1, "large", "9000"), (2, "small", "1"), (3, "gone", "500")] {
-        let plan = events::Text::parse(name).unwrap();
-        let key_id = KeyId::of_key(&key).unwrap();
-        say(
-            &nats,
-            PlanChanged {
-                key_id,
-                plan,
-                revision,
-            },
-        )
-        .await;
+        change_plan(&nats, &key, name, revision).await;
         eventually(&format!("{name} is in force"), || async {
             told(&ask(&railbird, &key).await)[0] == limit
         })
@@ -258,6 +264,40 @@ async fn live_odds_are_in_a_plan_or_they_are_not() {
         assert_eq!((reply.status, reply.text().as_str()), (403, body));
     }
     assert_eq!(railbird.get(ASKED).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_plan_that_has_no_live_odds_any_more_ends_them() {
+    let nats = Nats::start();
+    let plans = [
+        plan("live", "live_odds = true\nconnections = 2"),
+        plan("default", ""),
+    ];
+    let railbird = start(&nats, &plans).await;
+    let keys = [
+        railbird.issue_key_on(&nats, "live").await,
+        railbird.issue_key_on(&nats, "live").await,
+    ];
+    let mut goes = Socket::open(railbird.http, &keys[0]).await;
+    let mut stays = Socket::open(railbird.http, &keys[1]).await;
+    for socket in [&mut goes, &mut stays] {
+        socket.until("snapshot_complete").await;
+    }
+    change_plan(&nats, &keys[0], "default", 1).await;
+    let (messages, code) = goes.until_closed().await;
+    let closing = messages.last().unwrap();
+    assert_eq!(
+        (code, &closing["code"], &closing["retry_after_ms"]),
+        (Some(4403), &json!(4403), &json!(0))
+    );
+    let path = format!("/ws/live/odds?api_key={}", keys[0]);
+    assert_eq!(Socket::refused(railbird.http, &path).await.status, 403);
+    stays.ask(&json!({ "op": "ping" })).await;
+    change_plan(&nats, &keys[0], "live", 2).await;
+    eventually("live odds are there again", || async {
+        Socket::refused(railbird.http, &path).await.status == 101
+    })
+    .await;
 }
 
 const GUESSED: &str = "Too many requests without a valid API key";
@@ -402,12 +442,16 @@ async fn a_file_of_plans_is_read_and_a_wrong_one_is_named() {
     let (url, file) = (nats.url_of("railbird"), file.to_string_lossy().into_owned());
     let flags = ["--http", "127.0.0.1:0", "--nats", &url, "--plans", &file];
     let serving = Serving::start_with(&flags, &folder.path().join("data"));
-    let key = issue_key(&nats).await;
+    let key = issue_key_on(&nats, "gone").await;
     eventually("the key is valid", || async {
         let reply = request(serving.http, "GET", ASKED, &[("x-api-key", &key)]).await;
         reply.status == 200 && told(&reply)[0] == "7"
     })
     .await;
+    let logged = serving.stop().await;
+    let warned =
+        |line: &&String| line.contains("a plan that is not known") && line.contains("gone");
+    assert_eq!(logged.iter().filter(warned).count(), 1, "{logged:?}");
 }
 
 /// What `/openapi.json` says of the headers is what is answered.

@@ -107,6 +107,14 @@ impl KeyRing {
         }
     }
 
+    /// Whether it is known that the plan of a key does not include live odds.
+    #[must_use]
+    pub fn is_without_live_odds(&self, key_id: KeyId) -> bool {
+        let held = self.read();
+        let entry = held.entries.get(&key_id);
+        entry.is_some_and(|entry| entry.meter.plan().connections.is_none())
+    }
+
     /// Counts what was taken out or replaced. While it stays the same, who was let in may stay.
     #[must_use]
     pub fn losses(&self) -> u64 {
@@ -132,7 +140,7 @@ impl KeyRing {
     }
 
     /// Takes in all keys of a ledger: from now on it is known which are valid.
-    pub(super) fn fill(&self, ledger: &Ledger, now: Moment) {
+    pub fn fill(&self, ledger: &Ledger, now: Moment) {
         let mut held = self.write();
         *held = Held::default();
         for (key_id, _) in ledger.keys() {
@@ -262,7 +270,7 @@ mod tests {
     use events::Text;
     use jiff::SignedDuration;
 
-    use super::{KeyRing, Refusal};
+    use super::{KeyEntry, KeyRing, Meter, Refusal};
     use crate::accounts::tests::{Stream, now};
     use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
 
@@ -381,6 +389,28 @@ mod tests {
         assert_eq!(left(&following, &[&second, &first, &other]), [57, 56, 59]);
         let anew = ring(&stream);
         assert_eq!(left(&anew, &[&first, &second, &other]), [59, 58, 59]);
+    }
+
+    #[test]
+    fn a_million_keys_that_are_not_valid_leave_nothing_behind() {
+        let (mut stream, one) = (Stream::default(), key());
+        stream.say(on_plan(&one, "free"));
+        let ring = ring(&stream);
+        let size = |ring: &KeyRing| {
+            let held = ring.read();
+            (
+                held.entries.capacity(),
+                held.ends.len(),
+                held.unknown_plans.capacity(),
+            )
+        };
+        let before = size(&ring);
+        for _ in 0..1_000_000 {
+            assert_eq!(ring.check(key().reveal()), Err(Refusal::NotValid));
+        }
+        assert_eq!(size(&ring), before);
+        // What there is for each that is valid.
+        assert!(size_of::<KeyEntry>() + size_of::<Meter>() <= 320);
     }
 
     #[test]

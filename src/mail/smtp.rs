@@ -1,8 +1,9 @@
 //! [`Smtp`]: a mail server, and how it is spoken to.
 
-use std::error::Error as _;
+use std::error::Error as StdError;
 use std::fmt;
 use std::io::ErrorKind;
+use std::iter::successors;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -190,8 +191,8 @@ fn too_late() -> Failure {
 
 /// An error as what it means; `otherwise` where it is neither an answer of the server nor one of TLS.
 fn failure(error: &Error, otherwise: Reason) -> Failure {
-    let words = error
-        .source()
+    let words = causes(error)
+        .last()
         .map_or_else(|| error.to_string(), ToString::to_string);
     let Some(code) = error.status().map(|code| code.to_string()) else {
         let reason = match otherwise {
@@ -212,8 +213,11 @@ fn failure(error: &Error, otherwise: Reason) -> Failure {
 
 /// A handshake that fails does so as invalid data, and a certificate that is not trusted is that.
 fn is_of_tls(error: &Error) -> bool {
-    let source = error
-        .source()
-        .and_then(|source| source.downcast_ref::<std::io::Error>());
-    error.is_tls() || source.is_some_and(|source| source.kind() == ErrorKind::InvalidData)
+    let is_invalid = |error: &std::io::Error| error.kind() == ErrorKind::InvalidData;
+    error.is_tls() || causes(error).any(|cause| cause.downcast_ref().is_some_and(is_invalid))
+}
+
+/// What an error came of. The last one says most.
+fn causes(error: &Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    successors(error.source(), |&cause| cause.source())
 }

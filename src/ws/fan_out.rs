@@ -1,5 +1,6 @@
 //! [`FanOut`]: the shards, and the way in.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -107,7 +108,8 @@ impl FanOut {
 
     /// A place for a client, and whether the plan of its key allows it; `None` if there is none.
     pub(super) fn ticket(&self, key: &KeyEntry) -> Option<(Ticket, bool)> {
-        self.tickets.take(key)
+        let allowed = key.meter.plan().connections.map_or(0, NonZeroU32::get);
+        self.tickets.take(key.key_id, &key.holder, allowed)
     }
 
     pub(super) fn admit(&self, arrival: Arrival) {

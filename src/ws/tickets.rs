@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::accounts::{Holder, KeyEntry, KeyId};
+use crate::accounts::{Holder, KeyId};
 use crate::metrics::{Held, LiveMetrics};
 
 #[derive(Debug)]
@@ -48,17 +48,21 @@ impl Tickets {
         }
     }
 
-    /// A place, and whether the plan of the key allows it; `None` if there is none.
-    pub(super) fn take(&self, key: &KeyEntry) -> Option<(Ticket, bool)> {
+    /// A place, and whether the holder of the key is allowed so many; `None` if there is none.
+    pub(super) fn take(
+        &self,
+        key_id: KeyId,
+        holder: &Holder,
+        allowed: u32,
+    ) -> Option<(Ticket, bool)> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let mut per_holder = lock(&self.per_holder);
-        let count = per_holder.entry(key.holder.clone()).or_default();
+        let count = per_holder.entry(holder.clone()).or_default();
         *count += 1;
-        let allowed = key.meter.plan().connections;
-        let is_allowed = allowed.is_some_and(|allowed| *count <= allowed.get());
+        let is_allowed = *count <= allowed;
         let ticket = Ticket {
-            key_id: key.key_id,
-            holder: key.holder.clone(),
+            key_id,
+            holder: holder.clone(),
             per_holder: Arc::clone(&self.per_holder),
             _held: (Held::new(&self.metrics.sockets), place),
         };

@@ -155,7 +155,7 @@ async fn a_key_stands_nowhere_but_in_the_mail_and_on_the_terminal_that_asked() {
         .unwrap()
         .1;
     assert!(
-        String::from_utf8_lossy(service_log).contains("TRACE"),
+        String::from_utf8_lossy(service_log).contains("DEBUG"),
         "all is logged"
     );
 

@@ -226,7 +226,8 @@ pub(crate) async fn issue_key(nats: &Nats) -> String {
     issue_key_on(nats, "default").await
 }
 
-async fn issue_key_on(nats: &Nats, plan: &str) -> String {
+/// The same on a plan.
+pub(crate) async fn issue_key_on(nats: &Nats, plan: &str) -> String {
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
     let key = ApiKey::generate("test").unwrap();
