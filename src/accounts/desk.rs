@@ -1,8 +1,11 @@
 //! [`Desk`]: what subscribers ask for, said into the stream.
 
+use std::time::Duration;
+
 use events::{Moment, Text};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::{
     AccountEvent, ApiKey, Email, Fact, Holder, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger, Mail,
@@ -13,6 +16,8 @@ use crate::log::{ACCOUNTS, Log, LogError, Outgoing};
 
 /// Who asks again within this time is not sent another mail: the first is on its way.
 const ANOTHER_MAIL_AFTER: SignedDuration = SignedDuration::from_mins(10);
+/// What stands in the stream is heard within moments, unless the stream was replaced meanwhile.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
 const SENT_AGAIN: &str = "asked again";
 const REVOKED_BY_LINK: &str = "the subscriber, by the link in the mail";
 
@@ -118,11 +123,12 @@ impl Desk {
             Err(error) => return Err(error),
         }
         let mut ledger = self.ledger.clone();
-        // An error means that the service is ending.
-        let _ = ledger
-            .wait_for(|ledger| ledger.last_seq(&subject) > last_seq)
-            .await;
-        Ok(())
+        let heard = ledger.wait_for(|ledger| ledger.last_seq(&subject) > last_seq);
+        match timeout(HEARD_WITHIN, heard).await {
+            Ok(Ok(_)) => Ok(()),
+            // It is in the stream, but this service is ending, or reads another one.
+            Ok(Err(_)) | Err(_) => Err(LogError::Unreachable("it was not heard again".to_owned())),
+        }
     }
 }
 

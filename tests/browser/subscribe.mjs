@@ -1,4 +1,4 @@
-// A person in a browser without JavaScript, who asks for a key, replaces it and takes it back.
+// A person in a browser without JavaScript, who asks for a key, replaces it and revokes it.
 //
 //     node subscribe.mjs http://127.0.0.1:8080 a@racing.example
 //
@@ -54,11 +54,11 @@ try {
 
   await told();
   await page.goto(link);
-  const revoke = page.getByRole("button", { name: "Yes, take it back now" });
+  const revoke = page.getByRole("button", { name: "Yes, revoke it now" });
   assert.ok(!(await revoke.first().isVisible()), "it asks first");
-  await page.getByText("Take it back", { exact: true }).first().click();
+  await page.getByText("Revoke it", { exact: true }).first().click();
   await revoke.first().click();
-  await page.getByText("It is taken back.").waitFor();
+  await page.getByText("It is revoked.").waitFor();
   say({ revoked: true });
 
   assert.deepEqual(complaints, []);

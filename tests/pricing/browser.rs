@@ -93,7 +93,7 @@ async fn is_over(railbird: &Railbird, key: &str, mut socket: Socket) {
 }
 
 #[tokio::test]
-async fn a_person_subscribes_uses_the_key_replaces_it_and_takes_it_back() {
+async fn a_person_subscribes_uses_the_key_replaces_it_and_revokes_it() {
     let nats = Nats::start();
     let server = MailServer::start().await;
     let smtp = format!("smtp://{}", server.address());

@@ -125,7 +125,7 @@ async fn a_link_replaces_its_key_and_goes_on_working_for_the_new_one() {
     for (key, n) in [(old, 0), (&*new, 1), (&*newest, 0)] {
         let page = subscriber.page().await;
         let page = is_page(&subscriber.press("revoke", &page, key_id(key), n).await, 200);
-        assert!(page.contains("taken back"), "{page}");
+        assert!(page.contains("It is revoked."), "{page}");
         subscriber.until(401, key).await;
         // Said twice it is taken back once.
         let seq = ledger(&subscriber.nats).await.seq();
@@ -170,7 +170,7 @@ async fn of_two_pages_with_one_key_one_replaces_it() {
     let pages = [is_page(&replies.0, 200), is_page(&replies.1, 200)];
     let keys: Vec<&str> = pages.iter().filter_map(|page| shown(page)).collect();
     assert_eq!(keys.len(), 1, "and the other one is told so");
-    assert!(pages.iter().any(|page| page.contains("replaced or taken back before")));
+    assert!(pages.iter().any(|page| page.contains("replaced or revoked before")));
     subscriber.until(200, keys[0]).await;
 }
 

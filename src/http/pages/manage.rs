@@ -1,4 +1,4 @@
-//! `/keys/manage`: where the link in a mail leads. A key is replaced or taken back here.
+//! `/keys/manage`: where the link in a mail leads. A key is replaced or revoked here.
 //!
 //! Programs that look through mail follow links: GET changes nothing. A link is good for the key of its mail and for what took the
 //! place of that, and so it is of no more use to a stranger who finds the mail than the key is.
@@ -53,7 +53,7 @@ impl Row {
         let state = key.state(now);
         let until = |what: &str, end: Moment| format!("{what} {}", date_time(end));
         let end = match (&key.revoked, key.valid_until()) {
-            (Some(revoked), _) => Some(until("taken back", revoked.at)),
+            (Some(revoked), _) => Some(until("revoked", revoked.at)),
             (None, Some(end)) if key.is_valid(now) => Some(until("valid until", end)),
             (None, Some(end)) => Some(until("ended", end)),
             (None, None) => None,
@@ -65,7 +65,7 @@ impl Row {
                 KeyState::Overlapping => "replaced, and still valid",
                 KeyState::Rotated => "replaced",
                 KeyState::Expired => "expired",
-                KeyState::Revoked => "taken back",
+                KeyState::Revoked => "revoked",
             },
             is_valid: key.is_valid(now),
             can_rotate: state == KeyState::Valid,
@@ -168,13 +168,13 @@ async fn changed(app: &Arc<App>, network: Network, form: &Form) -> Result<Respon
             if made {
                 return shown(app, token, Some(new), None);
             }
-            let notice = "This key was replaced or taken back before, and nothing was changed. If you do not have the one that took its place, replace that one.";
+            let notice = "This key was replaced or revoked before, and nothing was changed. If you do not have the one that took its place, replace that one.";
             shown(app, token, None, Some(notice))
         }
         "revoke" => {
             let desk = app.pages.desk.clone();
             said(async move { desk.revoke(key_id).await }).await?;
-            shown(app, token, None, Some("It is taken back. Programs that use it are turned away."))
+            shown(app, token, None, Some("It is revoked. Programs that use it are turned away."))
         }
         _ => Err(Problem::NotFromThePage),
     }
