@@ -52,6 +52,7 @@ fn each_technology_is_named_in_one_place() {
     };
     assert_eq!(elsewhere("async_nats", &["src/log/"]), [""; 0]);
     assert_eq!(elsewhere("tokio_tungstenite", &["src/cli/watch/"]), [""; 0]);
+    assert_eq!(elsewhere("lettre", &["src/mail/"]), [""; 0]);
     assert_eq!(elsewhere("axum", &["src/http/", "src/ws/"]), [""; 0]);
 }
 

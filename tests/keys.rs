@@ -465,7 +465,10 @@ async fn of_two_attempts_to_send_a_mail_the_later_one_leaves_a_key() {
     assert_eq!(lines[0][..3], ["SUBSCRIPTION_ID", "STATE", "PLAN"]);
     assert_eq!(
         (lines[1][1], lines[1][4..].to_vec()),
-        ("approved", vec!["1", "subscriber@racing.example"])
+        (
+            "approved",
+            vec!["under_way", "1", "subscriber@racing.example"]
+        )
     );
     replicas.secrets.extend([first_key.key, second_key.key]);
     replicas.end().await;

@@ -20,13 +20,14 @@ use crate::support::*;
 
 const PUBLIC_URL: &str = "https://racing.example";
 /// So short that a test can wait for what an attempt may take, and so long that a slow machine does in it what it has to.
-const SMTP_TIMEOUT: &str = "3s";
+const SHORT: &str = "4s";
 
 /// A service that sends mails to a server.
 struct Post {
     nats: Nats,
     server: MailServer,
     data: TempDir,
+    timeout: &'static str,
 }
 
 impl Post {
@@ -38,7 +39,19 @@ impl Post {
         let nats = Nats::start();
         nats.log().await.ensure(ACCOUNTS).await.unwrap();
         let data = tempfile::tempdir().unwrap();
-        Self { nats, server, data }
+        Self {
+            nats,
+            server,
+            data,
+            timeout: "60s",
+        }
+    }
+
+    /// The same, with a server that is not waited for long.
+    async fn start_impatient() -> Self {
+        let mut post = Self::start().await;
+        post.timeout = SHORT;
+        post
     }
 
     async fn serve(&self) -> Serving {
@@ -63,7 +76,7 @@ impl Post {
             ["--nats", &nats],
             ["--log", "trace"],
             ["--smtp-url", smtp_url],
-            ["--smtp-timeout", SMTP_TIMEOUT],
+            ["--smtp-timeout", self.timeout],
             ["--mail-from", "Railbird <keys@racing.example>"],
             ["--public-url", PUBLIC_URL],
         ];
@@ -350,7 +363,7 @@ async fn a_mail_that_is_put_off_is_sent_again_with_another_key() {
 }
 
 #[tokio::test]
-async fn a_mail_that_is_refused_is_given_up_and_the_next_one_sent() {
+async fn a_mail_to_nobody_is_given_up_and_the_next_one_sent() {
     let mut post = Post::start().await;
     let service = post.serve().await;
     let reply = format!(
@@ -379,8 +392,27 @@ async fn a_mail_that_is_refused_is_given_up_and_the_next_one_sent() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_left_and_the_mail_sent_again() {
+async fn a_refusal_that_is_not_about_the_address_may_be_over_soon() {
     let mut post = Post::start().await;
+    post.server
+        .at("rcpt", "554 5.7.1 relay access denied", 2)
+        .await;
+    let service = post.serve().await;
+    post.subscribe("anna").await;
+    let failed = post
+        .until_mail("anna", |state| state.reason().is_some())
+        .await;
+    let reason = failed.state.reason().map(Text::as_str);
+    assert_eq!(reason, Some("refused: 554 5.7.1 relay access denied"));
+    assert_eq!(post.until_delivered("anna").await.attempts(), 3);
+    let mails = post.server.mails();
+    assert_eq!((mails.len(), post.keys().await), (1, (1, 3)));
+    assert_eq!(status_of(&service, &mails[0].key()).await, 200);
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_left_and_the_mail_sent_again() {
+    let mut post = Post::start_impatient().await;
     let service = post.serve().await;
     // It has the mail, and may deliver it; whoever waits for its word does not know.
     post.server.at("data", "hold", 1).await;

@@ -61,7 +61,7 @@ impl Dev {
         log.ensure(RACING).await?;
         log.ensure(ACCOUNTS).await?;
         let (trigger, ending) = shutdown();
-        let mailing = self.answering.mail.clone().dev(&self.data.join("mail"))?;
+        let mailing = self.answering.mail.dev(&self.data.join("mail"))?;
         let carrier = mailing.carrier.clone();
         let (nats_url, data) = (nats.to_owned(), self.data.clone());
         let config = self.answering.config(nats_url, data, Some(mailing))?;

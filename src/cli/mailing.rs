@@ -47,8 +47,8 @@ pub(super) struct MailFlags {
 
 impl MailFlags {
     /// For `serve`: all that is needed, or no mails.
-    pub(super) fn serve(self) -> Result<Option<Mailing>, WrongConfiguration> {
-        let (smtp, from, public_url) = self.read()?;
+    pub(super) fn serve(&self) -> Result<Option<Mailing>, WrongConfiguration> {
+        let (smtp, from, public_url) = (self.smtp()?, self.from()?, self.public_url()?);
         let Some(smtp) = smtp else {
             return Ok(None);
         };
@@ -62,28 +62,35 @@ impl MailFlags {
     }
 
     /// For `dev`: into a folder, unless there is a server.
-    pub(super) fn dev(self, folder: &Path) -> Result<Mailing, WrongConfiguration> {
-        let (smtp, from, public_url) = self.read()?;
+    pub(super) fn dev(&self, folder: &Path) -> Result<Mailing, WrongConfiguration> {
         let to_folder = || Carrier::Folder(Folder::new(folder.to_owned()));
         Ok(Mailing {
-            carrier: smtp.map_or_else(to_folder, Carrier::Smtp),
-            from: from.map_or_else(|| Sender::parse(DEV_SENDER), Ok)?,
-            public_url,
+            carrier: self.smtp()?.map_or_else(to_folder, Carrier::Smtp),
+            from: self.from()?.map_or_else(|| Sender::parse(DEV_SENDER), Ok)?,
+            public_url: self.public_url()?,
             key_env: "dev",
         })
     }
 
-    fn read(self) -> Result<(Option<Smtp>, Option<Sender>, Option<PublicUrl>), WrongSetting> {
+    fn smtp(&self) -> Result<Option<Smtp>, WrongSetting> {
         let timeout = parse_timeout(&self.smtp_timeout)?;
-        let smtp = self.smtp_url.map(|url| Smtp::parse(&url, timeout));
-        let from = self.mail_from.map(|from| Sender::parse(&from));
-        let public_url = self.public_url.map(|url| PublicUrl::parse(&url));
-        Ok((
-            smtp.transpose()?,
-            from.transpose()?,
-            public_url.transpose()?,
-        ))
+        let smtp = set(self.smtp_url.as_ref());
+        smtp.map(|url| Smtp::parse(url, timeout)).transpose()
     }
+
+    fn from(&self) -> Result<Option<Sender>, WrongSetting> {
+        set(self.mail_from.as_ref()).map(Sender::parse).transpose()
+    }
+
+    fn public_url(&self) -> Result<Option<PublicUrl>, WrongSetting> {
+        let url = set(self.public_url.as_ref());
+        url.map(PublicUrl::parse).transpose()
+    }
+}
+
+/// Compose hands on a variable that nobody has set as an empty one.
+fn set(text: Option<&String>) -> Option<&str> {
+    text.map(String::as_str).filter(|text| !text.is_empty())
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, WrongSetting> {

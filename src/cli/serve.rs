@@ -122,7 +122,7 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<Outcome> {
-        let mailing = self.answering.mail.clone().serve()?;
+        let mailing = self.answering.mail.serve()?;
         if mailing.is_none() {
             tracing::warn!("there is no --smtp-url: sign-up is closed, and mails with keys wait");
         }

@@ -52,6 +52,8 @@ impl Reason {
 pub struct Failure {
     /// What went wrong.
     pub reason: Reason,
+    /// There is no sense in another attempt.
+    pub is_final: bool,
     words: String,
 }
 
@@ -72,14 +74,20 @@ impl Failure {
             }
             kept.push_str(word);
         }
-        let words = kept;
-        Self { reason, words }
+        Self {
+            reason,
+            is_final: false,
+            words: kept,
+        }
     }
 
-    /// There is no sense in another attempt.
+    /// The same, of which there is no sense in another attempt.
     #[must_use]
-    pub fn is_final(&self) -> bool {
-        self.reason == Reason::Refused
+    pub(super) fn finally(self) -> Self {
+        Self {
+            is_final: true,
+            ..self
+        }
     }
 
     /// As it stands in an event.
@@ -121,7 +129,7 @@ mod tests {
             ),
             (
                 &format!("554 {key}\r\nand {secret}\x1b[0m {token}"),
-                "554 ... and ... ...",
+                "554 ... and ... [0m ...",
             ),
             ("  450   later\t", "450 later"),
             ("", ""),

@@ -88,3 +88,38 @@ fn header(name: &'static str, value: &str) -> HeaderValue {
 pub(super) fn recipient(email: &Email) -> Option<Address> {
     email.reveal().parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use askama::Template;
+    use events::Text;
+
+    use super::{Html, Letter, Plain};
+    use crate::accounts::ApiKey;
+    use crate::mail::PublicUrl;
+
+    #[test]
+    fn a_plan_is_shown_as_it_is_called() {
+        let key = ApiKey::generate("live").expect("random");
+        let plan = Text::parse("G\u{f6}del & <b>").expect("text");
+        let url = PublicUrl::parse("https://racing.example").expect("an address");
+        let letter = Letter::new(&key, plan, &url, "token");
+        let plain = Plain { letter: &letter }.render().expect("text");
+        let html = Html { letter: &letter }.render().expect("text");
+        assert!(plain.contains("Plan: G\u{f6}del & <b>\n"), "{plain}");
+        assert!(html.contains("G\u{f6}del &#38; &#60;b&#62;"), "{html}");
+        let shown = format!("{letter:?}");
+        assert!(
+            !shown.contains(key.reveal()) && !shown.contains("token"),
+            "{shown}"
+        );
+        // What has no break within it may be longer.
+        let prose = plain.lines().filter(|line| {
+            line.contains(' ') && !line.contains("rb_live") && !line.contains("curl")
+        });
+        assert!(
+            prose.into_iter().all(|line| line.len() <= 78),
+            "RFC 5322, 2.1.1"
+        );
+    }
+}

@@ -71,7 +71,6 @@ enum Errand {
 #[derive(Debug)]
 struct Due {
     mail_id: MailId,
-    at: Timestamp,
     last_seq: u64,
     attempts: u32,
     begun_at: Option<Moment>,
@@ -156,19 +155,23 @@ impl Outbox {
         let is_free = |id: &MailId| !in_hand.values().any(|other| other == id);
         let ledger = self.desk.ledger.borrow();
         let wishes = ledger.unanswered().map(|(id, _)| Errand::Wish(id.clone()));
-        let wishes = wishes.filter(|wish| is_free(&wish.mail_id()));
+        let wishes = wishes.filter(|wish| {
+            let mail_id = wish.mail_id();
+            // What a later version has said there is none of ours.
+            is_free(&mail_id) && ledger.last_seq(&Subject::Mail(mail_id)) == 0
+        });
 
         let (now, timeout) = (Timestamp::now(), self.desk.mailing.carrier.timeout());
         let mails = ledger.open_mails().filter(|(id, _)| is_free(id));
-        let due = mails.filter_map(|(id, mail)| Due::of(&ledger, id, mail, timeout));
-        let mut due: Vec<Due> = due.filter(|due| due.at <= now).collect();
-        due.sort_by_key(|due| due.at);
-        let sends = due.into_iter().map(Errand::Send);
-        let sends = sends.take(server_takes.saturating_sub(in_hand.len()));
-        wishes
-            .chain(sends)
-            .take(ERRANDS_MAX - in_hand.len())
-            .collect()
+        let mails = mails.map(|(id, mail)| (schedule::due(mail, timeout), id, mail));
+        let mut due: Vec<_> = mails.filter(|(at, ..)| *at <= now).collect();
+        due.sort_by_key(|(at, ..)| *at);
+        let sends = due
+            .into_iter()
+            .take(server_takes.saturating_sub(in_hand.len()));
+        let sends = sends.filter_map(|(_, id, mail)| Due::of(&ledger, id, mail));
+        let errands = wishes.chain(sends.map(Errand::Send));
+        errands.take(ERRANDS_MAX - in_hand.len()).collect()
     }
 }
 
@@ -183,11 +186,10 @@ impl Errand {
 }
 
 impl Due {
-    fn of(ledger: &Ledger, mail_id: &MailId, mail: &Mail, timeout: Duration) -> Option<Self> {
+    fn of(ledger: &Ledger, mail_id: &MailId, mail: &Mail) -> Option<Self> {
         let holder = Holder::Subscription(mail.subscription_id.clone());
         Some(Self {
             mail_id: mail_id.clone(),
-            at: schedule::due(mail, timeout),
             last_seq: ledger.last_seq(&Subject::Mail(mail_id.clone())),
             attempts: mail.attempts(),
             begun_at: mail.begun_at,
@@ -249,19 +251,18 @@ impl Desk {
             self.give_up_at_once(due).await;
             return None;
         };
-        let mut way = match self.mailing.carrier.open(self.mailing.from.domain()).await {
+        let way = match self.mailing.carrier.open(self.mailing.from.domain()).await {
             Ok(way) => way,
             Err(failure) => {
                 metrics::mail_failed(failure.reason.as_str());
                 return Some(Err(failure));
             }
         };
-        self.attempt(&due, to, &mut way).await;
-        way.leave().await;
+        self.attempt(&due, to, way).await;
         Some(Ok(()))
     }
 
-    async fn attempt(&self, due: &Due, to: Address, way: &mut Way) {
+    async fn attempt(&self, due: &Due, to: Address, mut way: Way) {
         let secrets =
             ApiKey::generate(self.mailing.key_env).and_then(|key| Ok((key, random_secret()?)));
         let (key, token) = match secrets {
@@ -278,7 +279,7 @@ impl Desk {
         };
         // Of several replicas one comes further than this.
         let Ok(seq) = self.say(claim, due.last_seq).await else {
-            return;
+            return way.leave().await;
         };
         let letter = Letter::new(&key, due.plan.clone(), &self.url, &token);
         let message = letter.message(&self.mailing.from, to, &mail_id, attempt);
@@ -286,7 +287,10 @@ impl Desk {
             .hand_over(&message, &format!("{mail_id}-{attempt}.eml"))
             .await
         {
-            Ok(()) => self.delivered(due, attempt, seq).await,
+            Ok(()) => {
+                self.delivered(due, attempt, seq).await;
+                way.leave().await;
+            }
             Err(failure) => self.failed(due, attempt, seq, &failure).await,
         }
     }
@@ -300,7 +304,7 @@ impl Desk {
     }
 
     async fn failed(&self, due: &Due, attempt: u32, seq: u64, failure: &Failure) {
-        let is_final = failure.is_final() || schedule::is_over(due.begun_at, Timestamp::now());
+        let is_final = failure.is_final || schedule::is_over(due.begun_at, Timestamp::now());
         metrics::mail_failed(failure.reason.as_str());
         let failed = MailFailed {
             mail_id: due.mail_id.clone(),

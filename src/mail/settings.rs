@@ -109,3 +109,38 @@ impl fmt::Display for PublicUrl {
         f.write_str(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{PublicUrl, Sender};
+
+    #[test]
+    fn links_begin_with_what_is_configured() {
+        for (url, live) in [
+            (
+                "https://racing.example",
+                "wss://racing.example/ws/live/odds",
+            ),
+            (
+                "https://racing.example/",
+                "wss://racing.example/ws/live/odds",
+            ),
+            (
+                "http://[::1]:8080/odds/http/",
+                "ws://[::1]:8080/odds/http/ws/live/odds",
+            ),
+        ] {
+            let public = PublicUrl::parse(url).expect(url);
+            assert_eq!(public.live(), live);
+            let manage = format!("{}/keys/manage?token=abc", url.trim_end_matches('/'));
+            assert_eq!(public.manage("abc"), manage);
+        }
+    }
+
+    #[test]
+    fn a_sender_has_a_domain() {
+        for text in ["keys@racing.example", "Rail Bird <keys@racing.example>"] {
+            assert_eq!(Sender::parse(text).expect(text).domain(), "racing.example");
+        }
+    }
+}

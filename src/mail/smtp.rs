@@ -29,6 +29,10 @@ const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// An answer that is about the login, at whatever step it comes (RFC 4954, 6).
 const LOGIN_CODES: [&str; 4] = ["530", "534", "535", "538"];
 
+/// What is wrong is the address of the subscriber (RFC 3463, 3.2 and 3.3, and RFC 7505). Any other refusal may be one of how this
+/// service is configured, there or here, and be over soon.
+const FINAL_CODES: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"];
+
 const FORM: &str = "it is smtp://user:password@host:port or smtps://user:password@host:port";
 const ESCAPES: &str =
     "user and password are UTF-8, with % and two digits for what has a meaning in addresses";
@@ -164,7 +168,8 @@ impl Connection {
         let sent = timeout(self.timeout, self.connection.send(envelope, &mail)).await;
         match sent.map_err(|_| too_late())? {
             Ok(_) => Ok(()),
-            Err(error) if error.is_client() => Err(failure(&error, Reason::Refused)),
+            // The server does not know addresses like this one.
+            Err(error) if error.is_client() => Err(failure(&error, Reason::Refused).finally()),
             Err(error) => Err(failure(&error, Reason::CutOff)),
         }
     }
@@ -208,7 +213,13 @@ fn failure(error: &Error, otherwise: Reason) -> Failure {
         Reason::CutOff if error.is_permanent() => Reason::Refused,
         _ => Reason::Deferred,
     };
-    Failure::new(reason, &format!("{code} {words}"))
+    let failure = Failure::new(reason, &format!("{code} {words}"));
+    let status = words.split_whitespace().next().unwrap_or_default();
+    if reason == Reason::Refused && FINAL_CODES.contains(&status) {
+        failure.finally()
+    } else {
+        failure
+    }
 }
 
 /// A handshake that fails does so as invalid data, and a certificate that is not trusted is that.
@@ -220,4 +231,53 @@ fn is_of_tls(error: &Error) -> bool {
 /// What an error came of. The last one says most.
 fn causes(error: &Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     successors(error.source(), |&cause| cause.source())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Smtp;
+
+    #[test]
+    fn an_address_says_where_and_how() {
+        for (url, shown) in [
+            ("smtp://mail.example", "mail.example:587 with STARTTLS"),
+            (
+                "smtp://mail.example:2525/",
+                "mail.example:2525 with STARTTLS",
+            ),
+            (
+                "smtp://u:p@mail.example?tls=required",
+                "mail.example:587 with STARTTLS",
+            ),
+            ("smtp://10.0.0.1:25?tls=none", "10.0.0.1:25 without TLS"),
+            ("smtps://u:p@mail.example", "mail.example:465 over TLS"),
+            ("smtps://mail.example:4650", "mail.example:4650 over TLS"),
+            ("smtp://localhost:25", "localhost:25 without TLS"),
+            ("smtp://127.1.2.3", "127.1.2.3:587 without TLS"),
+            ("smtp://[::1]:25", "::1:25 without TLS"),
+            (
+                "smtp://127.0.0.1?tls=required",
+                "127.0.0.1:587 with STARTTLS",
+            ),
+            (
+                "smtp://localhost.example",
+                "localhost.example:587 with STARTTLS",
+            ),
+        ] {
+            let smtp = Smtp::parse(url, Duration::from_secs(60)).expect(url);
+            assert_eq!(smtp.to_string(), shown, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_login_is_shown_nowhere_and_its_escapes_are_read() {
+        let url = "smtp://us%40er:pass%2Fword%3A@mail.example";
+        let smtp = Smtp::parse(url, Duration::from_secs(60)).expect(url);
+        let shown = format!("{smtp} {smtp:?}");
+        assert!(!shown.contains("us") && !shown.contains("pass"), "{shown}");
+        let expected = super::Credentials::new("us@er".to_owned(), "pass/word:".to_owned());
+        assert!(smtp.credentials == Some(expected));
+    }
 }

@@ -1,5 +1,7 @@
 //! A key is driven through all of its life, while everything that can log does so as much as it can: it stands nowhere.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use railbird::accounts::KeyId;
 
 use super::*;
@@ -57,6 +59,7 @@ async fn keys(post: &Post, args: &[&str], written: &mut Written) -> String {
 async fn a_key_stands_nowhere_but_in_the_mail_and_on_the_terminal_that_asked() {
     let server = MailServer::start_as(Manner::StartTls, true).await;
     let mut post = Post::to(server).await;
+    post.timeout = SHORT;
     post.nats = Nats::start_with(|conf| format!("{conf}\ndebug: true\ntrace: true\n"));
     post.nats.log().await.ensure(ACCOUNTS).await.unwrap();
     let mut trusting = command();
@@ -167,6 +170,7 @@ async fn a_key_stands_nowhere_but_in_the_mail_and_on_the_terminal_that_asked() {
         secret(second),
         escaped.to_owned(),
         LOGIN[1].to_owned(),
+        STANDARD.encode(format!("\0{}\0{}", LOGIN[0], LOGIN[1])),
         "p-railbird".to_owned(),
     ]);
     secrets.extend(tokens);

@@ -5,7 +5,7 @@ use super::*;
 /// Stops a service at a stage, kills it there, and starts it again. Returns the keys of all mails that the server has had, first
 /// to last, and how many keys there ever were.
 async fn killed_at(stage: &str) -> (Post, Serving, Vec<String>) {
-    let mut post = Post::start().await;
+    let mut post = Post::start_impatient().await;
     post.server.at(stage, "hold", 1).await;
     let mut service = post.serve().await;
     post.subscribe("anna").await;
@@ -66,7 +66,7 @@ async fn killed_before_it_wishes_the_mail() {
 
 #[tokio::test]
 async fn what_one_replica_began_another_one_ends() {
-    let mut post = Post::start().await;
+    let mut post = Post::start_impatient().await;
     post.server.at("data", "hold", 1).await;
     let mut first = post.serve().await;
     post.subscribe("anna").await;

@@ -169,7 +169,7 @@ async fn wrong_settings_are_said_without_the_password() {
             "user and password are",
         ),
         (good, "secret", to, "--mail-from: it is an address"),
-        (good, "", to, "--mail-from: it is an address"),
+        (good, "", to, "--mail-from: it is needed beside --smtp-url"),
         (
             good,
             "A <a@b>\r\nBcc: secret@x",
