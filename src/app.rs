@@ -135,7 +135,10 @@ impl Service {
             ws_origins: config.ws_origins,
             pages: Pages {
                 desk,
-                key_env: config.mailing.as_ref().map_or("live", |mailing| mailing.key_env),
+                key_env: config
+                    .mailing
+                    .as_ref()
+                    .map_or("live", |mailing| mailing.key_env),
                 overlap: config.sign_up.overlap,
                 per_network: Cells::new(config.sign_up.per_network, HOUR),
                 per_email: Cells::new(config.sign_up.per_email, DAY),

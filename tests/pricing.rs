@@ -87,11 +87,27 @@ fn is_page(reply: &Reply, status: u16) -> String {
     assert_eq!(reply.header("referrer-policy"), "no-referrer");
     assert_eq!(reply.header("x-content-type-options"), "nosniff");
     let policy = reply.header("content-security-policy");
-    for part in ["default-src 'none'", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'"] {
+    for part in [
+        "default-src 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    ] {
         assert!(policy.contains(part), "{policy}");
     }
-    assert!(!policy.contains("unsafe") && !policy.contains("script-src"), "{policy}");
-    for active in ["<script", "javascript:", " style=", " onclick", " onload", "http://", "https://"] {
+    assert!(
+        !policy.contains("unsafe") && !policy.contains("script-src"),
+        "{policy}"
+    );
+    for active in [
+        "<script",
+        "javascript:",
+        " style=",
+        " onclick",
+        " onload",
+        "http://",
+        "https://",
+    ] {
         let page = page.replace("xmlns='http://www.w3.org/2000/svg'", "");
         assert!(!page.contains(active), "{active} in\n{page}");
     }

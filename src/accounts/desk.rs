@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::{
-    AccountEvent, ApiKey, Email, Fact, Holder, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger, Mail,
-    MailId, MailState, MailWished, Subject, SubscriptionApproved, SubscriptionId,
+    AccountEvent, ApiKey, Email, Fact, Holder, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger,
+    Mail, MailId, MailState, MailWished, Subject, SubscriptionApproved, SubscriptionId,
     SubscriptionRequested,
 };
 use crate::log::{ACCOUNTS, Log, LogError, Outgoing};
@@ -273,7 +273,11 @@ mod tests {
             let (first, _) = subscribed(&mut stream, plan, SignedDuration::from_mins(11));
             let wished = next(&stream, plan).expect("another mail");
             assert_ne!(wished.mail_id, first);
-            assert_eq!(next(&stream, plan), Some(wished.clone()), "whoever wishes says the same");
+            assert_eq!(
+                next(&stream, plan),
+                Some(wished.clone()),
+                "whoever wishes says the same"
+            );
             let second = wished.mail_id.clone();
             stream.say(wished);
             assert_eq!(next(&stream, plan), None, "it is on its way");

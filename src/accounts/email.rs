@@ -125,7 +125,10 @@ mod tests {
     #[test]
     fn what_people_type_is_read_as_mail_servers_know_it() {
         for (typed, read) in [
-            ("rail.bird+odds@racing.example", "rail.bird+odds@racing.example"),
+            (
+                "rail.bird+odds@racing.example",
+                "rail.bird+odds@racing.example",
+            ),
             ("  o'hara_1@RACING.Example\n", "o'hara_1@racing.example"),
             ("Jo@b\u{fc}cher.example", "Jo@xn--bcher-kva.example"),
             ("jo@\u{99ac}.\u{9999}\u{6e2f}", "jo@xn--m95a.xn--j6w193g"),
@@ -156,7 +159,10 @@ mod tests {
             ("", "Enter"),
             (" ", "Enter"),
             ("rail bird@racing.example", "no spaces"),
-            ("a@racing.example\r\nBcc: b@racing.example", "no line breaks"),
+            (
+                "a@racing.example\r\nBcc: b@racing.example",
+                "no line breaks",
+            ),
             ("a@racing.example\0", "no line breaks"),
             ("railbird", "looks like"),
             ("@racing.example", "looks like"),

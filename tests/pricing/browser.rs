@@ -28,7 +28,11 @@ struct Person {
 impl Person {
     fn start(railbird: &Railbird) -> Self {
         let node = tool("RAILBIRD_NODE", "node", ["--eval", "WebSocket"]);
-        let browser = tool("RAILBIRD_BROWSER", "chromium", ["--no-sandbox", "--version"]);
+        let browser = tool(
+            "RAILBIRD_BROWSER",
+            "chromium",
+            ["--no-sandbox", "--version"],
+        );
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
         let mut child = Command::new(node)
             .arg(folder.join("subscribe.mjs"))
@@ -68,7 +72,13 @@ impl Person {
 
 /// The answer to a request with a key.
 async fn asked(railbird: &Railbird, key: &str) -> Reply {
-    request(railbird.http, "GET", "/api/v1/meetings", &[("x-api-key", key)]).await
+    request(
+        railbird.http,
+        "GET",
+        "/api/v1/meetings",
+        &[("x-api-key", key)],
+    )
+    .await
 }
 
 async fn until(railbird: &Railbird, status: u16, key: &str) {
@@ -89,7 +99,10 @@ async fn is_over(railbird: &Railbird, key: &str, mut socket: Socket) {
     until(railbird, 401, key).await;
     assert_eq!(asked(railbird, key).await.text(), UNAUTHORIZED_BODY);
     let (messages, code) = socket.until_closed().await;
-    assert_eq!((&messages.last().unwrap()["event"], code), (&json!("closing"), Some(4401)));
+    assert_eq!(
+        (&messages.last().unwrap()["event"], code),
+        (&json!("closing"), Some(4401))
+    );
 }
 
 #[tokio::test]
@@ -120,13 +133,21 @@ async fn a_person_subscribes_uses_the_key_replaces_it_and_revokes_it() {
     until(&railbird, 200, &old).await;
     let of_old = open(&railbird, &old).await;
 
-    let link = format!("http://{}/keys/manage?token={}", railbird.http, mail.token());
+    let link = format!(
+        "http://{}/keys/manage?token={}",
+        railbird.http,
+        mail.token()
+    );
     person.tell(&link).await;
     let new = person.done().await["key"].as_str().unwrap().to_owned();
     assert_ne!(new, old);
     until(&railbird, 200, &new).await;
     let of_new = open(&railbird, &new).await;
-    assert_eq!(asked(&railbird, &old).await.status, 200, "both work for now");
+    assert_eq!(
+        asked(&railbird, &old).await.status,
+        200,
+        "both work for now"
+    );
     let made = ledger(&nats).await.keys().count();
     assert_eq!(made, 3, "that of the test, and two of the subscriber");
     is_over(&railbird, &old, of_old).await;

@@ -98,8 +98,14 @@ async fn to_open_a_link_changes_nothing() {
     let page = subscriber.page().await;
     let id = subscriber.mailed.key.key_id();
     assert!(page.contains(id.as_str()), "{page}");
-    assert!(page.contains("24 hours"), "for how long the old one stays: {page}");
-    assert!(!page.contains(subscriber.mailed.key.reveal()), "it is not known here");
+    assert!(
+        page.contains("24 hours"),
+        "for how long the old one stays: {page}"
+    );
+    assert!(
+        !page.contains(subscriber.mailed.key.reveal()),
+        "it is not known here"
+    );
     assert_eq!(ledger(&subscriber.nats).await.seq(), before);
 }
 
@@ -108,7 +114,9 @@ async fn a_link_replaces_its_key_and_goes_on_working_for_the_new_one() {
     let subscriber = Subscriber::start(2).await;
     let old = subscriber.mailed.key.reveal();
     subscriber.until(200, old).await;
-    let reply = subscriber.press("rotate", &subscriber.page().await, key_id(old), 0).await;
+    let reply = subscriber
+        .press("rotate", &subscriber.page().await, key_id(old), 0)
+        .await;
     let page = is_page(&reply, 200);
     let new = shown(&page).expect("the new key").to_owned();
     assert!(new.starts_with("rb_live_") && new != old, "{page}");
@@ -119,23 +127,38 @@ async fn a_link_replaces_its_key_and_goes_on_working_for_the_new_one() {
     assert_eq!(shown(&page), None, "it is shown once");
     assert!(page.contains("replaced, and still valid"), "{page}");
     let reply = subscriber.press("rotate", &page, key_id(&new), 1).await;
-    let newest = shown(&is_page(&reply, 200)).expect("another key").to_owned();
+    let newest = shown(&is_page(&reply, 200))
+        .expect("another key")
+        .to_owned();
     subscriber.until(200, &newest).await;
 
     for (key, n) in [(old, 0), (&*new, 1), (&*newest, 0)] {
         let page = subscriber.page().await;
-        let page = is_page(&subscriber.press("revoke", &page, key_id(key), n).await, 200);
+        let page = is_page(
+            &subscriber.press("revoke", &page, key_id(key), n).await,
+            200,
+        );
         assert!(page.contains("It is revoked."), "{page}");
         subscriber.until(401, key).await;
         // Said twice it is taken back once.
         let seq = ledger(&subscriber.nats).await.seq();
-        let again = [("token", &*subscriber.mailed.token), ("key", key_id(key)), ("do", "revoke")];
-        is_page(&post(subscriber.replicas[n].http, "/keys/manage", &again).await, 200);
+        let again = [
+            ("token", &*subscriber.mailed.token),
+            ("key", key_id(key)),
+            ("do", "revoke"),
+        ];
+        is_page(
+            &post(subscriber.replicas[n].http, "/keys/manage", &again).await,
+            200,
+        );
         assert_eq!(ledger(&subscriber.nats).await.seq(), seq);
     }
     until_heard(&subscriber.replicas[0], &subscriber.nats).await;
     let page = subscriber.page().await;
-    assert!(page.contains("Subscribe again") && !page.contains("<form"), "{page}");
+    assert!(
+        page.contains("Subscribe again") && !page.contains("<form"),
+        "{page}"
+    );
 }
 
 #[tokio::test]
@@ -152,9 +175,9 @@ async fn a_button_that_is_pressed_again_and_again_makes_one_key_and_shows_it_eac
     assert!(shown.iter().all(|key| *key == shown[0]), "one key");
     subscriber.until(200, &shown[0]).await;
     let found = ledger(&subscriber.nats).await;
-    let of_subscriber = found.keys().filter(|(_, key)| {
-        matches!(key.holder, accounts::Holder::Subscription(_))
-    });
+    let of_subscriber = found
+        .keys()
+        .filter(|(_, key)| matches!(key.holder, accounts::Holder::Subscription(_)));
     assert_eq!(of_subscriber.count(), 2);
 }
 
@@ -170,7 +193,11 @@ async fn of_two_pages_with_one_key_one_replaces_it() {
     let pages = [is_page(&replies.0, 200), is_page(&replies.1, 200)];
     let keys: Vec<&str> = pages.iter().filter_map(|page| shown(page)).collect();
     assert_eq!(keys.len(), 1, "and the other one is told so");
-    assert!(pages.iter().any(|page| page.contains("replaced or revoked before")));
+    assert!(
+        pages
+            .iter()
+            .any(|page| page.contains("replaced or revoked before"))
+    );
     subscriber.until(200, keys[0]).await;
 }
 
@@ -179,21 +206,80 @@ async fn what_does_not_come_from_the_page_of_the_link_changes_nothing() {
     let subscriber = Subscriber::start(1).await;
     let railbird = &subscriber.replicas[0];
     let before = ledger(&subscriber.nats).await.seq();
-    let (token, id) = (&*subscriber.mailed.token, key_id(subscriber.mailed.key.reveal()));
+    let (token, id) = (
+        &*subscriber.mailed.token,
+        key_id(subscriber.mailed.key.reveal()),
+    );
     let nonce = random_secret().unwrap();
     let others = key_id(&railbird.key);
     for (status, fields) in [
-        (404, [("token", ""), ("key", id), ("do", "revoke"), ("nonce", "")]),
-        (404, [("token", &*nonce), ("key", id), ("do", "revoke"), ("nonce", "")]),
-        (422, [("token", token), ("key", others), ("do", "revoke"), ("nonce", "")]),
-        (422, [("token", token), ("key", ""), ("do", "revoke"), ("nonce", "")]),
-        (422, [("token", token), ("key", id), ("do", "delete"), ("nonce", "")]),
-        (422, [("token", token), ("key", id), ("do", "rotate"), ("nonce", "")]),
-        (422, [("token", token), ("key", id), ("do", "rotate"), ("nonce", "a")]),
+        (
+            404,
+            [("token", ""), ("key", id), ("do", "revoke"), ("nonce", "")],
+        ),
+        (
+            404,
+            [
+                ("token", &*nonce),
+                ("key", id),
+                ("do", "revoke"),
+                ("nonce", ""),
+            ],
+        ),
+        (
+            422,
+            [
+                ("token", token),
+                ("key", others),
+                ("do", "revoke"),
+                ("nonce", ""),
+            ],
+        ),
+        (
+            422,
+            [
+                ("token", token),
+                ("key", ""),
+                ("do", "revoke"),
+                ("nonce", ""),
+            ],
+        ),
+        (
+            422,
+            [
+                ("token", token),
+                ("key", id),
+                ("do", "delete"),
+                ("nonce", ""),
+            ],
+        ),
+        (
+            422,
+            [
+                ("token", token),
+                ("key", id),
+                ("do", "rotate"),
+                ("nonce", ""),
+            ],
+        ),
+        (
+            422,
+            [
+                ("token", token),
+                ("key", id),
+                ("do", "rotate"),
+                ("nonce", "a"),
+            ],
+        ),
     ] {
         is_page(&post(railbird.http, "/keys/manage", &fields).await, status);
     }
-    for path in ["/keys/manage", "/keys/manage?token=", "/keys/manage?token=x", "/keys/manage?token=%00"] {
+    for path in [
+        "/keys/manage",
+        "/keys/manage?token=",
+        "/keys/manage?token=x",
+        "/keys/manage?token=%00",
+    ] {
         is_page(&railbird.get_open(path).await, 404);
     }
     let delete = request(railbird.http, "DELETE", &subscriber.link(), &[]).await;

@@ -101,7 +101,12 @@ fn rows(app: &App, token: &str) -> Option<Vec<Row>> {
 }
 
 /// The page of a link as things stand.
-fn shown(app: &App, token: &str, fresh: Option<ApiKey>, notice: Option<&'static str>) -> Result<Response, Problem> {
+fn shown(
+    app: &App,
+    token: &str,
+    fresh: Option<ApiKey>,
+    notice: Option<&'static str>,
+) -> Result<Response, Problem> {
     let mut keys = rows(app, token).ok_or_else(|| unknown(app))?;
     let is_over = !keys.iter().any(|key| key.is_valid);
     keys.truncate(KEYS_SHOWN);
@@ -150,7 +155,9 @@ async fn changed(app: &Arc<App>, network: Network, form: &Form) -> Result<Respon
     let rows = rows(app, token).ok_or_else(|| unknown(app))?;
     let key_id = KeyId::parse(form.get("key")).filter(|id| rows.iter().any(|row| row.id == *id));
     let key_id = key_id.ok_or(Problem::NotFromThePage)?;
-    let too_many = |seconds| Problem::TooMany { retry_after: seconds };
+    let too_many = |seconds| Problem::TooMany {
+        retry_after: seconds,
+    };
     match form.get("do") {
         "rotate" => {
             let nonce = form.get("nonce");
@@ -174,7 +181,12 @@ async fn changed(app: &Arc<App>, network: Network, form: &Form) -> Result<Respon
         "revoke" => {
             let desk = app.pages.desk.clone();
             said(async move { desk.revoke(key_id).await }).await?;
-            shown(app, token, None, Some("It is revoked. Programs that use it are turned away."))
+            shown(
+                app,
+                token,
+                None,
+                Some("It is revoked. Programs that use it are turned away."),
+            )
         }
         _ => Err(Problem::NotFromThePage),
     }

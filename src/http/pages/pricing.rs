@@ -111,7 +111,7 @@ fn counted(n: u32, what: &str, behind: &str) -> String {
     let digits = n.to_string();
     let mut grouped = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -123,7 +123,9 @@ fn counted(n: u32, what: &str, behind: &str) -> String {
 /// Why nobody can subscribe, if so.
 fn closed(app: &App) -> Option<&'static str> {
     if !app.can_mail {
-        Some("This service has no way to send mail, and so cannot send you a key. Ask who runs it for one.")
+        Some(
+            "This service has no way to send mail, and so cannot send you a key. Ask who runs it for one.",
+        )
     } else if !app.plans.iter().any(|plan| plan.sign_up) {
         Some("None of the plans is open to sign-up. Ask who runs this service for a key.")
     } else {
@@ -131,16 +133,33 @@ fn closed(app: &App) -> Option<&'static str> {
     }
 }
 
-fn pricing(app: &App, status: StatusCode, chosen: &str, email: &str, problems: Vec<Wrong>) -> Response {
-    let keep = if status == StatusCode::OK { Keep::Anybody } else { Keep::Nobody };
+fn pricing(
+    app: &App,
+    status: StatusCode,
+    chosen: &str,
+    email: &str,
+    problems: Vec<Wrong>,
+) -> Response {
+    let keep = if status == StatusCode::OK {
+        Keep::Anybody
+    } else {
+        Keep::Nobody
+    };
     let closed = closed(app);
-    let shown = app.plans.iter().filter(|plan| plan.sign_up || closed.is_some());
-    page(status, keep, &Pricing {
-        plans: shown.map(|plan| Card::of(plan, chosen)).collect(),
-        closed,
-        email: email.chars().take(CHARS_SHOWN).collect(),
-        problems,
-    })
+    let shown = app
+        .plans
+        .iter()
+        .filter(|plan| plan.sign_up || closed.is_some());
+    page(
+        status,
+        keep,
+        &Pricing {
+            plans: shown.map(|plan| Card::of(plan, chosen)).collect(),
+            closed,
+            email: email.chars().take(CHARS_SHOWN).collect(),
+            problems,
+        },
+    )
 }
 
 pub(super) async fn show(State(app): State<Arc<App>>) -> Response {
@@ -244,7 +263,11 @@ async fn write_down(app: &Arc<App>, wish: &Wish<'_>, is_person: bool) -> Result<
     let (email, plan) = (wish.email.clone(), wish.plan.name.clone());
     let app = Arc::clone(app);
     said(async move {
-        let is_free = |plan: &Text| app.plans.get(plan.as_str()).is_some_and(|plan| !plan.approval);
+        let is_free = |plan: &Text| {
+            app.plans
+                .get(plan.as_str())
+                .is_some_and(|plan| !plan.approval)
+        };
         app.pages.desk.subscribe(email, plan, is_free).await
     })
     .await
