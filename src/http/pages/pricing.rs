@@ -52,7 +52,6 @@ struct Card<'a> {
     description: &'a str,
     features: Vec<String>,
     connections: Option<String>,
-    open: bool,
     approval: bool,
     chosen: bool,
 }
@@ -93,7 +92,6 @@ impl<'a> Card<'a> {
             description: plan.description.as_str(),
             features,
             connections: plan.connections.map(|n| counted(n.get(), "connection", "")),
-            open: plan.sign_up,
             approval: plan.approval,
             chosen: id == chosen,
         }
@@ -146,10 +144,7 @@ fn pricing(
         Keep::Nobody
     };
     let closed = closed(app);
-    let shown = app
-        .plans
-        .iter()
-        .filter(|plan| plan.sign_up || closed.is_some());
+    let shown = app.plans.iter().filter(|plan| plan.sign_up);
     page(
         status,
         keep,
