@@ -212,14 +212,14 @@ class Figures:
     def ratio(self, name, over, under, aim=""):
         self.ratios.append((name, self.of(over) / self.of(under), aim))
 
-    def aim(self, name, aim):
-        self.ratios.append((name, self.of(name), aim))
+    def difference(self, name, over, under, aim=""):
+        self.ratios.append((name, self.of(over) - self.of(under), aim))
 
     def noisy(self):
         return [name for name, values in self.runs.items() if spread(values) > NOISY_SPREAD]
 
     def show(self):
-        print(f"\n{'ratio':<32}{'':>12}  aim")
+        print(f"\n{'ratio or difference':<32}{'':>12}  aim")
         for name, value, aim in self.ratios:
             print(f"{name:<32}{value:>12.3f}  {aim}")
         print(f"\n{'median of ' + str(len(next(iter(self.runs.values())))):<32}{'':>12}  spread  runs")

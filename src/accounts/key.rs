@@ -173,9 +173,17 @@ impl SecretHash {
     }
 }
 
+impl SecretHash {
+    /// In words: every request compares, and byte by byte that takes longer than the hash.
+    fn words(&self) -> [u64; 4] {
+        let (words, _) = self.0.as_chunks();
+        std::array::from_fn(|i| u64::from_ne_bytes(words[i]))
+    }
+}
+
 impl PartialEq for SecretHash {
     fn eq(&self, other: &Self) -> bool {
-        self.0.ct_eq(&other.0).into()
+        self.words()[..].ct_eq(&other.words()[..]).into()
     }
 }
 

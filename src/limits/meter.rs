@@ -107,8 +107,9 @@ impl<C: Clock> Meter<C> {
         match minute.map(|minute| minute.ask(Ask::Take)).transpose() {
             Ok(left) => {
                 let of_day = day.map(|day| day.ask(Ask::Take)).transpose()?;
-                let both = left.into_iter().chain(of_day);
-                Ok(both.min_by_key(|allowance| allowance.remaining))
+                let both = minute.zip(left).into_iter().chain(day.zip(of_day));
+                let tighter = both.min_by_key(|(_, remaining)| *remaining);
+                Ok(tighter.map(|(window, remaining)| window.allowance(remaining)))
             }
             // What is refused is not counted to the day; but it may be over, too, and then takes longer.
             Err(exceeded) => {
@@ -138,9 +139,10 @@ impl<C: Clock> Window<C> {
         }
     }
 
-    fn ask(&self, ask: Ask) -> Result<Allowance, Exceeded> {
+    /// How many are left then.
+    fn ask(&self, ask: Ask) -> Result<u32, Exceeded> {
         match self.limiter.check_key(&ask) {
-            Ok(state) => Ok(self.allowance(state.remaining_burst_capacity())),
+            Ok(state) => Ok(state.remaining_burst_capacity()),
             Err(until) => Err(Exceeded {
                 allowance: self.allowance(0),
                 period: self.period,
