@@ -323,6 +323,12 @@ async fn a_server_that_is_down_costs_no_attempt_and_loses_no_mail() {
         assert_eq!(status_of(&service, &mail.key()).await, 200);
     }
     assert_eq!((post.server.mails().len(), post.keys().await), (3, (3, 3)));
+    // Nor does one that sends everybody away.
+    post.server.at("connect", "421 too many", 1).await;
+    post.subscribe("dora").await;
+    let sent_away = "railbird_mails_failed_total{reason=\"deferred\"}";
+    until_metric(&service, sent_away, 1.0).await;
+    assert_eq!(post.until_delivered("dora").await.attempts(), 1);
 }
 
 #[tokio::test]
@@ -535,23 +541,26 @@ async fn an_address_that_is_none_is_given_up() {
 
 #[tokio::test]
 async fn of_two_replicas_one_sends() {
-    let post = Post::start().await;
+    let mut post = Post::start().await;
+    let names = ["anna", "bob", "carl", "dora"];
+    // Both are let go at the same moment, when both are about to say that they send.
+    post.server.at("connect", "hold", 2 * names.len()).await;
     let other = tempfile::tempdir().unwrap();
     let services = [post.serve().await, post.serve_in(other.path()).await];
-    let names: Vec<String> = (0..12).map(|n| format!("subscriber-{n}")).collect();
-    for name in &names {
+    for name in names {
         post.subscribe(name).await;
     }
-    for name in &names {
-        post.until_delivered(name).await;
+    post.server.until_at("connect", 2 * names.len()).await;
+    post.server.go("connect").await;
+    for name in names {
+        let mail = post.until_delivered(name).await;
+        assert_eq!(mail.attempts(), 1, "{name}");
     }
     let mails = post.server.mails();
     let mut to: Vec<_> = mails.iter().map(|mail| mail.to().to_owned()).collect();
-    let mut expected: Vec<_> = names.iter().map(|name| address(name)).collect();
     to.sort();
-    expected.sort();
-    assert_eq!(to, expected, "each once");
-    assert_eq!(post.keys().await, (12, 12));
+    assert_eq!(to, names.map(address), "each once");
+    assert_eq!(post.keys().await, (names.len(), names.len()));
     for service in &services {
         for mail in &mails {
             assert_eq!(status_of(service, &mail.key()).await, 200);
