@@ -22,6 +22,10 @@ READY_TIMEOUT = 600
 POLL = 0.01
 
 
+# Without limits, but where they are what is measured. Versions that know no plans do not look.
+os.environ["RAILBIRD_PLANS"] = str(ROOT / "bench" / "plans.toml")
+
+
 class Failed(Exception):
     """What is missing or went wrong, in a sentence."""
 
@@ -134,8 +138,8 @@ def start_nats(bench, server, name="nats", options=JETSTREAM, port=-1):
     raise Failed("nats-server did not start")
 
 
-def issue_key(railbird, url):
-    issue = [railbird, "keys", "issue", "--nats", url]
+def issue_key(railbird, url, plan="default"):
+    issue = [railbird, "keys", "issue", "--nats", url, "--plan", plan]
     return subprocess.run(issue, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout.split()[-1]
 
 
@@ -208,11 +212,14 @@ class Figures:
     def ratio(self, name, over, under, aim=""):
         self.ratios.append((name, self.of(over) / self.of(under), aim))
 
+    def difference(self, name, over, under, aim=""):
+        self.ratios.append((name, self.of(over) - self.of(under), aim))
+
     def noisy(self):
         return [name for name, values in self.runs.items() if spread(values) > NOISY_SPREAD]
 
     def show(self):
-        print(f"\n{'ratio':<32}{'':>12}  aim")
+        print(f"\n{'ratio or difference':<32}{'':>12}  aim")
         for name, value, aim in self.ratios:
             print(f"{name:<32}{value:>12.3f}  {aim}")
         print(f"\n{'median of ' + str(len(next(iter(self.runs.values())))):<32}{'':>12}  spread  runs")

@@ -37,7 +37,8 @@ class Fanout:
         self.railbird, self.load = programs(folder)
         help_text = subprocess.run([self.railbird, "serve", "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
         # What has no limit for a key has no filters either.
-        self.has_filters = "--connections-per-key" in help_text
+        self.has_flag = "--connections-per-key" in help_text
+        self.has_filters = self.has_flag or "--plans" in help_text
         self.text = None
 
     def measure_railbird(self, clients):
@@ -46,7 +47,7 @@ class Fanout:
         url = addresses["nats"]
         key = issue_key(self.railbird, url)
         options = ["--connections-max", clients + SPARE_FILES]
-        if self.has_filters:
+        if self.has_flag:
             options += ["--connections-per-key", clients + SPARE_FILES]
         data = self.bench.folder / "data"
         railbird, port, _, _ = start_railbird(self.bench, self.railbird, url, data, options)

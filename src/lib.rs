@@ -10,6 +10,7 @@ pub mod clock;
 pub mod feed;
 pub mod http;
 pub mod import;
+pub mod limits;
 pub mod log;
 pub mod mail;
 pub mod metrics;

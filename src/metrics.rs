@@ -7,6 +7,8 @@ use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use projections::Tally;
 
+use crate::limits::Period;
+
 static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
 /// Installs the recorder, once a process. Renders what [`render`] hands out.
@@ -86,6 +88,14 @@ fn describe() {
         "Requests without a valid key, by reason."
     );
     describe_counter!(
+        "railbird_sign_ups_total",
+        "Forms that were sent on the pricing page, by outcome."
+    );
+    describe_counter!(
+        "railbird_rate_limited_total",
+        "Requests over a limit, by which."
+    );
+    describe_counter!(
         "railbird_account_events_skipped_total",
         "Events about keys and subscriptions that this version does not understand."
     );
@@ -155,6 +165,11 @@ pub fn account_event_skipped() {
     counter!("railbird_account_events_skipped_total").increment(1);
 }
 
+/// Counts what became of a form on the pricing page.
+pub fn sign_up(outcome: &'static str) {
+    counter!("railbird_sign_ups_total", "outcome" => outcome).increment(1);
+}
+
 /// Notes the mails that wait, and since when the oldest does.
 #[expect(
     clippy::cast_precision_loss,
@@ -199,6 +214,10 @@ pub struct HttpMetrics {
     pub key_malformed: Counter,
     /// Requests with a key that was never issued, or is no longer valid.
     pub key_not_valid: Counter,
+    /// Of those without a valid key, those that were one too many from their network address.
+    pub limited_strangers: Counter,
+    limited_minute: Counter,
+    limited_day: Counter,
 }
 
 impl Default for HttpMetrics {
@@ -207,6 +226,8 @@ impl Default for HttpMetrics {
             |class: &'static str| counter!("railbird_http_requests_total", "class" => class);
         let unauthorized =
             |reason: &'static str| counter!("railbird_unauthorized_total", "reason" => reason);
+        let limited =
+            |limit: &'static str| counter!("railbird_rate_limited_total", "limit" => limit);
         Self {
             answers: [
                 class("1xx"),
@@ -220,11 +241,22 @@ impl Default for HttpMetrics {
             key_missing: unauthorized("missing"),
             key_malformed: unauthorized("malformed"),
             key_not_valid: unauthorized("not_valid"),
+            limited_strangers: limited("address"),
+            limited_minute: limited("minute"),
+            limited_day: limited("day"),
         }
     }
 }
 
 impl HttpMetrics {
+    /// Counts a request that a plan did not allow.
+    pub fn limited(&self, period: Period) {
+        match period {
+            Period::Minute => self.limited_minute.increment(1),
+            Period::Day => self.limited_day.increment(1),
+        }
+    }
+
     /// Counts an answer.
     pub fn answered(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use events::VenueCode;
+use jiff::SignedDuration;
 use tokio::sync::watch;
 
-use crate::accounts::{KeyRing, Ledger};
+use crate::accounts::{Desk, KeyRing, Ledger};
 use crate::clock::Clock;
 use crate::feed::Feed;
+use crate::limits::{Cells, Proxies};
 use crate::log::Connection;
 use crate::metrics::HttpMetrics;
 use crate::plans::Plans;
@@ -26,6 +28,10 @@ pub struct App {
     pub ledger: watch::Receiver<Ledger>,
     /// What those who hold keys may do.
     pub plans: Plans,
+    /// How often who has no valid key is answered.
+    pub strangers: Cells,
+    /// Whose word counts on where a request comes from.
+    pub proxies: Proxies,
     /// Where the projector stands.
     pub projector: ProjectorHandle,
     /// Whether the log is there.
@@ -44,6 +50,23 @@ pub struct App {
     pub ws_origins: Origins,
     /// Whether keys can be mailed. Where they cannot, sign-up is closed.
     pub can_mail: bool,
+    /// What the pages for subscribers need.
+    pub pages: Pages,
+}
+
+/// What the pages for subscribers need.
+#[derive(Debug)]
+pub struct Pages {
+    /// Where it is said what they ask for.
+    pub desk: Desk,
+    /// The environment that stands in keys.
+    pub key_env: &'static str,
+    /// For how long a key that was replaced by its link stays valid.
+    pub overlap: SignedDuration,
+    /// What may be asked for from one network.
+    pub per_network: Cells,
+    /// What may be asked for with one e-mail address.
+    pub per_email: Cells,
 }
 
 /// Which web pages may connect, by the origin that browsers say (RFC 6454).

@@ -27,6 +27,8 @@ mod log;
 mod mail;
 mod oracle;
 mod pain;
+mod plans;
+mod pricing;
 mod protocol;
 mod race_day;
 mod racing;

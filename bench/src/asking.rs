@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -29,6 +29,9 @@ pub(crate) struct Asking {
     connections: u32,
     #[arg(long, default_value_t = 10)]
     seconds: u32,
+    /// An answer may also be that there were too many requests.
+    #[arg(long)]
+    or_refused: bool,
 }
 
 impl Asking {
@@ -38,77 +41,86 @@ impl Asking {
         // Each connection asks in its turn.
         let every = Duration::from_secs(1) * self.connections / self.rate;
         for n in 0..self.connections {
-            let mut connection = Connection::open(self.http, &self.key, &self.path).await?;
+            let mut connection = Connection::open(self.http).await?;
+            let requests = self.requests();
             let (first, asked) = (
                 begun + every * n / self.connections,
                 self.seconds * self.rate,
             );
             let asked = asked / self.connections;
             asking.spawn(async move {
-                let mut took = Vec::new();
-                for round in 0..asked {
+                let (mut took, mut refused) = (Vec::new(), 0_u32);
+                for (round, request) in (0..asked).zip(requests.iter().cycle()) {
                     let due = first + every * round;
                     sleep_until(due).await;
-                    connection.ask(round).await?;
+                    match connection.ask(request).await? {
+                        200 => {}
+                        429 if self.or_refused => refused += 1,
+                        status => bail!("{status} for {request}"),
+                    }
                     // From when it was due: who waits for the answer before it waits, too.
                     took.push(due.elapsed());
                 }
-                anyhow::Ok(took)
+                Ok((took, refused))
             });
         }
         let mut histogram = Histogram::default();
-        while let Some(took) = asking.join_next().await {
-            for took in took?? {
+        let mut refused = 0;
+        while let Some(told) = asking.join_next().await {
+            let (took, refused_there) = told??;
+            refused += refused_there;
+            for took in took {
                 histogram.add(took.as_micros() as u64);
             }
         }
         let ms = |share| json!(histogram.quantile(share) as f64 / 1e3);
         Ok(
-            json!({ "p50_ms": ms(0.5), "p99_ms": ms(0.99), "p999_ms": ms(0.999), "max_ms": ms(1.0) }),
+            json!({ "p50_ms": ms(0.5), "p99_ms": ms(0.99), "p999_ms": ms(0.999), "max_ms": ms(1.0), "refused": refused }),
         )
+    }
+
+    fn requests(&self) -> Vec<String> {
+        let key = &self.key;
+        let request =
+            |path| format!("GET {path} HTTP/1.1\r\nHost: bench\r\nX-API-Key: {key}\r\n\r\n");
+        self.path.iter().map(request).collect()
     }
 }
 
-struct Connection {
+/// A connection on which one request is asked after the other.
+pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
-    requests: Vec<String>,
     body: Vec<u8>,
 }
 
 impl Connection {
-    async fn open(http: SocketAddr, key: &str, paths: &[String]) -> anyhow::Result<Self> {
+    pub(crate) async fn open(http: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(http).await?;
         stream.set_nodelay(true)?;
-        let request =
-            |path| format!("GET {path} HTTP/1.1\r\nHost: bench\r\nX-API-Key: {key}\r\n\r\n");
         Ok(Self {
             stream: BufReader::new(stream),
-            requests: paths.iter().map(request).collect(),
             body: Vec::new(),
         })
     }
 
-    async fn ask(&mut self, n: u32) -> anyhow::Result<()> {
-        let request = &self.requests[n as usize % self.requests.len()];
+    /// The status of the answer, once all of it is there.
+    pub(crate) async fn ask(&mut self, request: &str) -> anyhow::Result<u16> {
         self.stream.write_all(request.as_bytes()).await?;
-        let (mut length, mut line) = (None, String::new());
-        let mut first = true;
-        loop {
+        let (mut length, mut status, mut line) = (None, None, String::new());
+        while line != "\r\n" {
             line.clear();
             self.stream.read_line(&mut line).await?;
-            if std::mem::take(&mut first) {
-                ensure!(line.starts_with("HTTP/1.1 200 "), "{request}{line}");
+            if let Some(first) = line.strip_prefix("HTTP/1.1 ") {
+                status = first.get(..3).and_then(|status| status.parse().ok());
             }
             if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                 length = Some(value.trim().parse::<usize>()?);
             }
-            if line == "\r\n" {
-                break;
-            }
+            ensure!(!line.is_empty(), "the service ended the connection");
         }
         self.body
             .resize(length.context("an answer has a length")?, 0);
         self.stream.read_exact(&mut self.body).await?;
-        Ok(())
+        status.context("an answer has a status")
     }
 }

@@ -1,12 +1,14 @@
 //! Load for `bench/run`, and the peers that railbird is held against: the bare pull of a log, and the bare publish into it.
 
 mod asking;
+mod check;
 mod fanout;
 mod feed;
 mod garbage;
 mod histogram;
 mod pain;
 mod season;
+mod strangers;
 mod usage;
 #[path = "../../tests/witness/mod.rs"]
 mod witness;
@@ -97,6 +99,14 @@ enum Command {
     },
     /// Ask for answers over HTTP at a fixed rate.
     Asking(asking::Asking),
+    /// Look at a key and count a request, often, in this process.
+    Check {
+        /// How often.
+        #[arg(long)]
+        count: u32,
+    },
+    /// Ask with keys that were never issued, each from a network address of its own.
+    Strangers(strangers::Strangers),
     /// Publish to many WebSocket clients, and measure what the server does for them.
     Fanout(fanout::Fanout),
     /// Cut off clients, let some be slow, restart what they hang on, and judge what each of them heard.
@@ -124,6 +134,8 @@ async fn main() -> anyhow::Result<()> {
             count,
         } => garbage::publish(&cli.nats, bytes, seconds, count).await?,
         Command::Asking(asking) => asking.run().await?,
+        Command::Check { count } => check::run(count)?,
+        Command::Strangers(strangers) => strangers.run().await?,
         Command::Fanout(fanout) => fanout.run(&cli.nats)?,
         Command::Pain(pain) => pain::run(&pain).await?,
     };

@@ -131,6 +131,8 @@ impl Scene {
         let issued = KeyIssued::new(&key, Text::parse("default")?, None);
         let issued = AccountEvent::new(issued, jiff::Timestamp::now().into());
         log.append(Outgoing::from(&issued)).await?;
+        let plans = folder.join("plans.toml");
+        std::fs::write(&plans, include_str!("../plans.toml"))?;
         let mut service = Command::new(&pain.railbird);
         service.args([
             "serve",
@@ -142,8 +144,8 @@ impl Scene {
             "127.0.0.1:0",
         ]);
         service
-            .args(["--connections-per-key", "20000", "--data"])
-            .arg(folder.join("data"));
+            .args(["--data".as_ref(), folder.join("data").as_os_str()])
+            .args(["--plans".as_ref(), plans.as_os_str()]);
         let service = Process::start(service)?;
         ready(http).await?;
         let (stop, stopped) = watch::channel(false);

@@ -4,6 +4,7 @@
 //! away without a look-up. Only the SHA-256 of a key is kept.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -26,6 +27,8 @@ const KEY_ID_LEN: usize = 8;
 const SECRET_LEN: usize = 32;
 /// 32 bits at 5 bits a letter.
 const CHECKSUM_LEN: usize = 7;
+/// What [`ApiKey::derive`] mixes in, so that nothing else that is made of these secrets is a key.
+const DERIVE_CONTEXT: &str = "railbird 2026-11-21 a key that is made of secrets";
 /// Longer than any key: nothing beyond it is even looked at.
 const KEY_LEN_MAX: usize = 80;
 
@@ -49,11 +52,29 @@ impl ApiKey {
     /// # Errors
     /// The system has no random numbers.
     pub fn generate(env: &str) -> Result<Self, getrandom::Error> {
-        let (key_id, secret) = (KeyId(random()?), random::<SECRET_LEN>()?);
+        Ok(Self::new(env, KeyId(random()?), random()?))
+    }
+
+    /// Makes the key that follows from secrets: the same ones make the same key, and whoever lacks one of them learns nothing.
+    #[must_use]
+    pub fn derive(env: &str, secrets: &[&str]) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key(DERIVE_CONTEXT);
+        for secret in secrets {
+            hasher.update(&(secret.len() as u64).to_le_bytes());
+            hasher.update(secret.as_bytes());
+        }
+        let mut bytes = hasher.finalize_xof();
+        let (mut key_id, mut secret) = ([0; KEY_ID_LEN], [0; SECRET_LEN]);
+        bytes.fill(&mut key_id);
+        bytes.fill(&mut secret);
+        Self::new(env, KeyId(to_letters(key_id)), to_letters(secret))
+    }
+
+    fn new(env: &str, key_id: KeyId, secret: [u8; SECRET_LEN]) -> Self {
         let mut text = format!("rb_{env}_{key_id}_{}", letters(&secret));
         let checksum = checksum(&text);
         text.push_str(letters(&checksum));
-        Ok(Self { key_id, text })
+        Self { key_id, text }
     }
 
     /// The key itself, to be shown to the one who asked for it.
@@ -152,13 +173,28 @@ impl SecretHash {
     }
 }
 
+impl SecretHash {
+    /// In words: every request compares, and byte by byte that takes longer than the hash.
+    fn words(&self) -> [u64; 4] {
+        let (words, _) = self.0.as_chunks();
+        std::array::from_fn(|i| u64::from_ne_bytes(words[i]))
+    }
+}
+
 impl PartialEq for SecretHash {
     fn eq(&self, other: &Self) -> bool {
-        self.0.ct_eq(&other.0).into()
+        self.words()[..].ct_eq(&other.words()[..]).into()
     }
 }
 
 impl Eq for SecretHash {}
+
+/// Nobody can choose a hash, so how long a look-up takes tells nothing that helps.
+impl Hash for SecretHash {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl fmt::Debug for SecretHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -196,10 +232,21 @@ pub fn random_secret() -> Result<String, getrandom::Error> {
     Ok(letters(&random::<SECRET_LEN>()?).to_owned())
 }
 
+/// Whether something has the form of a secret that [`random_secret`] makes.
+#[must_use]
+pub fn is_secret(text: &str) -> bool {
+    text.len() == SECRET_LEN && text.bytes().all(|byte| IS_LETTER[usize::from(byte)])
+}
+
 fn random<const LEN: usize>() -> Result<[u8; LEN], getrandom::Error> {
     let mut bytes = [0; LEN];
     getrandom::fill(&mut bytes)?;
-    Ok(bytes.map(|byte| ALPHABET[usize::from(byte % 32)]))
+    Ok(to_letters(bytes))
+}
+
+/// A letter for each byte, of which 5 bits count.
+fn to_letters<const LEN: usize>(bytes: [u8; LEN]) -> [u8; LEN] {
+    bytes.map(|byte| ALPHABET[usize::from(byte % 32)])
 }
 
 fn checksum(text: &str) -> [u8; CHECKSUM_LEN] {
@@ -240,6 +287,17 @@ mod tests {
             String::from(SecretHash::of(key)),
             "bdf341916750a9e6ad75bf7c34ac08121a62fbfe1c58ddae75574aaf1221c2b3"
         );
+    }
+
+    #[test]
+    fn the_same_secrets_make_the_same_key_and_others_another() {
+        let key = |secrets: &[&str]| ApiKey::derive("dev", secrets).reveal().to_owned();
+        let first = key(&["ab", "c"]);
+        assert!(KeyId::of_key(&first).is_some(), "{first}");
+        assert_eq!(first, key(&["ab", "c"]));
+        for others in [["a", "bc"].as_slice(), &["abc"], &["ab", "d"], &["c", "ab"]] {
+            assert_ne!(first, key(others), "{others:?}");
+        }
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Ledger {
     mails: BTreeMap<MailId, Mail>,
     /// Those that are neither delivered nor given up.
     open_mails: BTreeSet<MailId>,
+    /// Which mail a link is from. Of each mail those of the last attempt count.
+    links: HashMap<SecretHash, MailId>,
     /// Where the last event of each subject stands.
     last_seqs: HashMap<Box<str>, u64>,
 }
@@ -409,6 +411,10 @@ impl Ledger {
             key_id: fact.key_id,
             manage_hash: fact.manage_sha256,
         });
+        if let Some(before) = before {
+            self.links.remove(&before.manage_hash);
+        }
+        self.links.insert(fact.manage_sha256, fact.mail_id.clone());
         let holder = Holder::Subscription(mail.subscription_id.clone());
         let mut changed = self.take_back(before, said, SENT_ANEW);
         let key = Key::new(fact.sha256, holder, said.time);
@@ -546,6 +552,22 @@ impl Ledger {
     #[must_use]
     pub fn mail(&self, id: &MailId) -> Option<&Mail> {
         self.mails.get(id)
+    }
+
+    /// The mail whose last attempt has this token in its links.
+    #[must_use]
+    pub fn mail_of_link(&self, token: &str) -> Option<(&MailId, &Mail)> {
+        let mail_id = self.links.get(&SecretHash::of(token))?;
+        self.mails.get_key_value(mail_id)
+    }
+
+    /// The key of a mail and what took its place by rotation, first to last.
+    pub fn keys_of_mail(&self, mail: &Mail) -> impl Iterator<Item = (KeyId, &Key)> {
+        let first = mail.attempt.map(|attempt| attempt.key_id);
+        let entry = |key_id| Some((key_id, self.key(key_id)?));
+        std::iter::successors(first.and_then(entry), move |(_, key)| {
+            entry(key.rotated?.to)
+        })
     }
 
     /// How many mails wait, those that nobody has wished yet included, and how long the oldest has.

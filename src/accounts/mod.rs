@@ -3,6 +3,7 @@
 //! [`ApiKey`] is a key, [`AccountEvent`] what happened to one, [`Ledger`] what that means, and [`KeyRing`] what is valid now. Of
 //! a key only the hash is kept; the raw one is nowhere but in the mail or on the terminal that asked for it.
 
+mod desk;
 mod email;
 mod event;
 mod follow;
@@ -13,6 +14,7 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
+pub use desk::Desk;
 pub use email::Email;
 pub use event::{
     AccountEvent, Fact, KeyIssued, KeyRevoked, KeyRotated, MailAttempted, MailDelivered,
@@ -20,7 +22,7 @@ pub use event::{
     SubscriptionRequested,
 };
 pub use follow::{follow, read};
-pub use key::{ApiKey, KeyId, SecretHash, random_secret};
+pub use key::{ApiKey, KeyId, SecretHash, is_secret, random_secret};
 pub use ledger::{
     Account, Attempt, Holder, Key, KeyState, Ledger, Mail, MailState, Revocation, Rotation,
     Subscription,

@@ -1,6 +1,6 @@
 //! [`KeyRing`]: the keys that are valid now, as every request asks for them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -8,10 +8,13 @@ use events::{Moment, Text};
 use jiff::Timestamp;
 
 use super::{Holder, KeyId, Ledger, SecretHash};
+use crate::limits::Meter;
+use crate::plans::{Plan, Plans};
 
 /// The keys that are valid now.
 #[derive(Debug, Default)]
 pub struct KeyRing {
+    plans: Plans,
     held: RwLock<Held>,
     losses: AtomicU64,
 }
@@ -23,20 +26,32 @@ struct Held {
     ends: BTreeSet<(Moment, KeyId)>,
     /// Every key that is valid is here.
     complete: bool,
+    /// Names of plans that keys are on and that there are none of.
+    unknown_plans: HashSet<Text>,
 }
 
 /// A key that is valid, until it ends.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct KeyEntry {
     /// The key.
     pub key_id: KeyId,
     /// Whose it is: limits are counted by holder.
     pub holder: Holder,
-    /// The holder's plan.
+    /// The name of the holder's plan.
     pub plan: Text,
+    /// What the holder has asked for, with all keys together.
+    pub meter: Arc<Meter>,
     /// When it ends by itself.
     pub valid_until: Option<Moment>,
     hash: SecretHash,
+}
+
+/// But for what was asked for.
+impl PartialEq for KeyEntry {
+    fn eq(&self, other: &Self) -> bool {
+        let all = |entry: &Self| (entry.key_id, entry.valid_until, entry.hash);
+        all(self) == all(other) && self.holder == other.holder && self.plan == other.plan
+    }
 }
 
 /// Why a key opens nothing.
@@ -51,17 +66,6 @@ pub enum Refusal {
 }
 
 impl KeyEntry {
-    fn of(ledger: &Ledger, key_id: KeyId) -> Option<Self> {
-        let key = ledger.key(key_id).filter(|key| key.revoked.is_none())?;
-        Some(Self {
-            key_id,
-            holder: key.holder.clone(),
-            plan: ledger.account(&key.holder)?.plan.clone(),
-            valid_until: key.valid_until(),
-            hash: key.hash,
-        })
-    }
-
     fn is_valid(&self) -> bool {
         let until = self.valid_until;
         until.is_none_or(|until| Timestamp::now() < until.timestamp())
@@ -69,6 +73,15 @@ impl KeyEntry {
 }
 
 impl KeyRing {
+    /// A ring of keys that are on these plans.
+    #[must_use]
+    pub fn new(plans: Plans) -> Self {
+        Self {
+            plans,
+            ..Self::default()
+        }
+    }
+
     /// What is known of a key, if it is valid.
     ///
     /// # Errors
@@ -92,6 +105,14 @@ impl KeyRing {
             Some(entry) => !entry.is_valid(),
             None => held.complete,
         }
+    }
+
+    /// Whether it is known that the plan of a key does not include live odds.
+    #[must_use]
+    pub fn is_without_live_odds(&self, key_id: KeyId) -> bool {
+        let held = self.read();
+        let entry = held.entries.get(&key_id);
+        entry.is_some_and(|entry| entry.meter.plan().connections.is_none())
     }
 
     /// Counts what was taken out or replaced. While it stays the same, who was let in may stay.
@@ -119,11 +140,11 @@ impl KeyRing {
     }
 
     /// Takes in all keys of a ledger: from now on it is known which are valid.
-    pub(super) fn fill(&self, ledger: &Ledger, now: Moment) {
+    pub fn fill(&self, ledger: &Ledger, now: Moment) {
         let mut held = self.write();
         *held = Held::default();
         for (key_id, _) in ledger.keys() {
-            held.put(ledger, key_id, now);
+            held.put(&self.plans, ledger, key_id, now, &[]);
         }
         held.complete = true;
         self.lose(held);
@@ -132,12 +153,11 @@ impl KeyRing {
     /// Takes in what became of some keys.
     pub(super) fn update(&self, ledger: &Ledger, changed: &[KeyId], now: Moment) {
         let mut held = self.write();
-        let mut lost = false;
+        let lost: Vec<_> = changed.iter().filter_map(|id| held.remove(*id)).collect();
         for key_id in changed {
-            lost |= held.remove(*key_id);
-            held.put(ledger, *key_id, now);
+            held.put(&self.plans, ledger, *key_id, now, &lost);
         }
-        if lost {
+        if !lost.is_empty() {
             self.lose(held);
         }
     }
@@ -184,23 +204,56 @@ impl KeyRing {
 }
 
 impl Held {
-    fn put(&mut self, ledger: &Ledger, key_id: KeyId, now: Moment) {
-        let entry = KeyEntry::of(ledger, key_id);
-        let ended = |entry: &KeyEntry| entry.valid_until.is_some_and(|end| end <= now);
-        if let Some(entry) = entry.filter(|entry| !ended(entry)) {
-            self.ends.extend(entry.valid_until.map(|end| (end, key_id)));
-            self.entries.insert(key_id, Arc::new(entry));
-        }
+    /// Takes in what a ledger says of a key, unless it opens nothing any more. Keys of one holder share a meter, for as long as the
+    /// plan stays the same; `lost` are those that were just taken out.
+    fn put(
+        &mut self,
+        plans: &Plans,
+        ledger: &Ledger,
+        key_id: KeyId,
+        now: Moment,
+        lost: &[Arc<KeyEntry>],
+    ) {
+        let key = ledger.key(key_id).filter(|key| key.is_valid(now));
+        let account = key.and_then(|key| ledger.account(&key.holder));
+        let Some((key, account)) = key.zip(account) else {
+            return;
+        };
+        let siblings = account.keys.iter().filter_map(|id| self.entries.get(id));
+        let meter = siblings
+            .chain(lost)
+            .find(|other| other.holder == key.holder && other.plan == account.plan)
+            .map(|other| Arc::clone(&other.meter));
+        let entry = KeyEntry {
+            key_id,
+            holder: key.holder.clone(),
+            plan: account.plan.clone(),
+            meter: meter.unwrap_or_else(|| Arc::new(Meter::new(self.plan(plans, &account.plan)))),
+            valid_until: key.valid_until(),
+            hash: key.hash,
+        };
+        self.ends.extend(entry.valid_until.map(|end| (end, key_id)));
+        self.entries.insert(key_id, Arc::new(entry));
     }
 
-    fn remove(&mut self, key_id: KeyId) -> bool {
-        let Some(entry) = self.entries.remove(&key_id) else {
-            return false;
-        };
+    /// The plan of a name; the one named `default`, with a word about it, if there is none.
+    fn plan(&mut self, plans: &Plans, name: &Text) -> Arc<Plan> {
+        let plan = plans.get(name.as_str());
+        if plan.is_none() && self.unknown_plans.insert(name.clone()) {
+            tracing::warn!(
+                plan = name.as_str(),
+                "there are keys on a plan that is not known; they have what the plan \"default\" allows"
+            );
+        }
+        Arc::clone(plan.unwrap_or_else(|| plans.default_plan()))
+    }
+
+    fn remove(&mut self, key_id: KeyId) -> Option<Arc<KeyEntry>> {
+        let entry = self.entries.remove(&key_id)?;
         if let Some(end) = entry.valid_until {
             self.ends.remove(&(end, key_id));
         }
-        true
+        Some(entry)
     }
 
     fn refusal(&self) -> Refusal {
@@ -214,11 +267,12 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
+    use events::Text;
     use jiff::SignedDuration;
 
-    use super::{KeyRing, Refusal};
+    use super::{KeyEntry, KeyRing, Meter, Refusal};
     use crate::accounts::tests::{Stream, now};
-    use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked};
+    use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
 
     fn issued(key: &ApiKey, lasts: Option<SignedDuration>) -> Fact {
         let expires_at = lasts.map(|lasts| (now().timestamp() + lasts).into());
@@ -302,6 +356,84 @@ mod tests {
         ring.update(&stream.ledger, &changed, now());
         assert_eq!((ring.len(), ring.losses()), (1, losses + 1));
         assert_eq!(ring.check(one.reveal()), Err(Refusal::NotValid));
+    }
+
+    /// Takes one request of each key, and says how many are left then.
+    fn left(ring: &KeyRing, keys: &[&ApiKey]) -> Vec<u32> {
+        let take = |key: &&ApiKey| {
+            let entry = ring.check(key.reveal()).expect("valid");
+            let allowance = entry.meter.take().expect("few were asked for");
+            allowance.expect("the plan has limits").remaining
+        };
+        keys.iter().map(take).collect()
+    }
+
+    fn on_plan(key: &ApiKey, plan: &str) -> Fact {
+        KeyIssued::new(key, Text::parse(plan).expect("text"), None).into()
+    }
+
+    #[test]
+    fn keys_of_one_holder_share_what_the_plan_allows() {
+        let (mut stream, first, second, other) = (Stream::default(), key(), key(), key());
+        stream.say(on_plan(&first, "free"));
+        stream.say(on_plan(&other, "free"));
+        let following = ring(&stream);
+        assert_eq!(left(&following, &[&first, &first]), [59, 58]);
+        let changed = stream.say(KeyRotated {
+            key_id: first.key_id(),
+            valid_until: (now().timestamp() + SignedDuration::from_hours(1)).into(),
+            new_key_id: second.key_id(),
+            new_sha256: second.hash(),
+        });
+        following.update(&stream.ledger, &changed, now());
+        assert_eq!(left(&following, &[&second, &first, &other]), [57, 56, 59]);
+        let anew = ring(&stream);
+        assert_eq!(left(&anew, &[&first, &second, &other]), [59, 58, 59]);
+    }
+
+    #[test]
+    fn a_million_keys_that_are_not_valid_leave_nothing_behind() {
+        let (mut stream, one) = (Stream::default(), key());
+        stream.say(on_plan(&one, "free"));
+        let ring = ring(&stream);
+        let size = |ring: &KeyRing| {
+            let held = ring.read();
+            (
+                held.entries.capacity(),
+                held.ends.len(),
+                held.unknown_plans.capacity(),
+            )
+        };
+        let before = size(&ring);
+        for _ in 0..1_000_000 {
+            assert_eq!(ring.check(key().reveal()), Err(Refusal::NotValid));
+        }
+        assert_eq!(size(&ring), before);
+        // What there is for each that is valid.
+        assert!(size_of::<KeyEntry>() + size_of::<Meter>() <= 320);
+    }
+
+    #[test]
+    fn another_plan_is_in_force_at_once_and_begins_full() {
+        let (mut stream, one) = (Stream::default(), key());
+        stream.say(on_plan(&one, "free"));
+        let ring = ring(&stream);
+        assert_eq!(left(&ring, &[&one, &one]), [59, 58]);
+        let mut change = |plan: &str, revision| {
+            let (key_id, plan) = (one.key_id(), Text::parse(plan).expect("text"));
+            let changed = stream.say(PlanChanged {
+                key_id,
+                plan,
+                revision,
+            });
+            ring.update(&stream.ledger, &changed, now());
+        };
+        change("standard", 1);
+        assert_eq!(left(&ring, &[&one]), [599]);
+        change("of another file", 2);
+        let entry = ring.check(one.reveal()).expect("valid");
+        assert_eq!(entry.plan.as_str(), "of another file");
+        assert_eq!(entry.meter.plan().name.as_str(), "default");
     }
 
     #[test]

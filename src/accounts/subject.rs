@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use events::Text;
 use serde::{Deserialize, Serialize};
 
-use super::KeyId;
+use super::{Email, KeyId, SecretHash};
 
 /// What an event is about. All that is said of one thing stands on one subject, so that writers can see whether another one
 /// was first.
@@ -31,6 +32,8 @@ impl fmt::Display for Subject {
 
 /// Ids are tokens of a subject.
 const ID_LEN_MAX: usize = 64;
+/// Digits of an id that is made of what it names: 80 bits.
+const ID_DIGITS: usize = 20;
 const ID_FORM: &str = "an id is 1 to 64 of A-Z a-z 0-9 _ -";
 
 macro_rules! ids {
@@ -79,10 +82,28 @@ ids! {
     MailId;
 }
 
+impl SubscriptionId {
+    /// The one subscription of an address to a plan: whoever subscribes twice, at whichever replica, says the same.
+    #[must_use]
+    pub fn of(email: &Email, plan: &Text) -> Self {
+        Self(digits(&format!("{}\n{}", email.folded(), plan.as_str())))
+    }
+}
+
 impl MailId {
     /// The first mail to a subscriber: whoever wishes for it says the same.
     #[must_use]
     pub fn first_to(id: &SubscriptionId) -> Self {
         Self(Arc::clone(&id.0))
     }
+
+    /// The mail behind another one to the same subscriber: whoever wishes for it says the same.
+    #[must_use]
+    pub fn after(last: &Self) -> Self {
+        Self(digits(&format!("behind {last}")))
+    }
+}
+
+fn digits(text: &str) -> Arc<str> {
+    String::from(SecretHash::of(text))[..ID_DIGITS].into()
 }

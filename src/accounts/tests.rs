@@ -29,7 +29,12 @@ pub(super) struct Stream {
 impl Stream {
     /// Says something now.
     pub(super) fn say(&mut self, fact: impl Into<Fact>) -> Vec<KeyId> {
-        self.take(&AccountEvent::new(fact, now()), now())
+        self.say_at(fact, now())
+    }
+
+    /// Says something that happened at a time.
+    pub(super) fn say_at(&mut self, fact: impl Into<Fact>, time: Moment) -> Vec<KeyId> {
+        self.take(&AccountEvent::new(fact, time), now())
     }
 
     fn take(&mut self, event: &AccountEvent, recorded_at: Moment) -> Vec<KeyId> {

@@ -30,7 +30,7 @@ pub(super) struct Keys {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Make a key and print it, once. Only its hash is kept.
-    #[command(after_help = "Example:\n  railbird keys issue --plan basic --expires 30d")]
+    #[command(after_help = "Example:\n  railbird keys issue --plan standard --expires 30d")]
     Issue(Issue),
     /// List keys: where each stands, on which plan, until when.
     #[command(after_help = "Example:\n  railbird keys list --json")]
@@ -47,7 +47,7 @@ enum Action {
     )]
     Revoke(Revoke),
     /// Put who holds a key on another plan, with all keys that came of it by rotation.
-    #[command(after_help = "Example:\n  railbird keys plan 7k2m9x4q pro")]
+    #[command(after_help = "Example:\n  railbird keys plan 7k2m9x4q professional")]
     Plan(ChangePlan),
     /// Approve of a subscription that waits for it.
     #[command(after_help = "Example:\n  railbird keys approve 01930a5c7e2f")]

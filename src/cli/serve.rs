@@ -1,15 +1,20 @@
 //! `railbird serve`.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
 use events::{ParseError, VenueCode};
+use ipnet::IpNet;
+use jiff::SignedDuration;
 
+use super::keys::parse_duration;
 use super::mailing::MailFlags;
 use super::{Nats, Outcome, WrongConfiguration};
-use crate::app::{Config, Service};
+use crate::app::{Config, Service, SignUp};
 use crate::clock::Clock;
+use crate::limits::Proxies;
 use crate::log::Log;
 use crate::mail::Mailing;
 use crate::plans::Plans;
@@ -37,9 +42,10 @@ pub(super) struct Answering {
     /// Connections at a time, and WebSockets at a time.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
     pub(super) connections_max: u32,
-    /// WebSockets of one key at a time.
-    #[arg(long, env = "RAILBIRD_CONNECTIONS_PER_KEY", default_value_t = 1_000)]
-    pub(super) connections_per_key: u32,
+    /// Proxies in front of the service, by address or network, such as 10.0.0.0/8: only they are believed when they say, by X-Forwarded-For,
+    /// where a request comes from.
+    #[arg(long, env = "RAILBIRD_TRUSTED_PROXIES", value_name = "CIDR", value_delimiter = ',', value_parser = Proxies::parse)]
+    pub(super) trusted_proxies: Vec<IpNet>,
     /// Which web pages may connect to the live channel, such as https://racing.example; any by default.
     #[arg(
         long,
@@ -48,6 +54,15 @@ pub(super) struct Answering {
         default_value = "*"
     )]
     pub(super) ws_origins: Vec<String>,
+    /// What may be asked for on the page /pricing in an hour from one network address; a rotation by the link in a mail counts, too.
+    #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_NETWORK", default_value = "30")]
+    pub(super) sign_ups_per_network: NonZeroU32,
+    /// What may be asked for on the page /pricing in a day with one e-mail address.
+    #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_EMAIL", default_value = "5")]
+    pub(super) sign_ups_per_email: NonZeroU32,
+    /// For how long a key stays valid that was replaced by the link in a mail.
+    #[arg(long, env = "RAILBIRD_ROTATION_OVERLAP", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
+    pub(super) rotation_overlap: SignedDuration,
     #[command(flatten)]
     pub(super) mail: MailFlags,
 }
@@ -75,8 +90,13 @@ impl Answering {
             venue_order: self.venue_order,
             plans: plans.unwrap_or_default(),
             connections_max: self.connections_max as usize,
-            connections_per_key: self.connections_per_key as usize,
+            proxies: Proxies::new(self.trusted_proxies),
             ws_origins: Origins::new(self.ws_origins),
+            sign_up: SignUp {
+                per_network: self.sign_ups_per_network,
+                per_email: self.sign_ups_per_email,
+                overlap: self.rotation_overlap,
+            },
             mailing,
         })
     }

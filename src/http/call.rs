@@ -1,33 +1,34 @@
-//! [`Call`]: what every request of the API goes through before and after its handler.
+//! [`Call`]: a request of the API that was let in, and how it is answered.
 
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK,
     TRANSFER_ENCODING,
 };
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use events::{HorseNo, RaceNumber, RacingDate};
 use projections::Store;
 
 use super::error::ApiError;
-use crate::accounts::{KeyEntry, Refusal};
 use crate::projector::Phase;
 use crate::state::App;
 
-const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const RAILBIRD_SEQ: HeaderName = HeaderName::from_static("railbird-seq");
 
 /// Longer than any path and query of the API, with room for a key.
 const URI_BYTES_MAX: usize = 2048;
+/// Those of an answer, with the three that the gate adds and what the compression may: the map grows once.
+const HEADERS: usize = 9;
 /// A GET request has no use for a body; a small one is let pass, as some clients send `{}`.
 const BODY_BYTES_MAX: u64 = 1024;
 
-/// A request with a valid key, and the store that answers it.
+/// A request that the gate let in, as it does with a valid key, and the store that answers it.
 #[derive(Debug)]
 pub(super) struct Call {
     /// The views.
@@ -40,8 +41,6 @@ impl FromRequestParts<Arc<App>> for Call {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        check_size(parts)?;
-        app.authorize(api_key(&parts.headers))?;
         if !takes_json(&parts.headers) {
             return Err(ApiError::NotAcceptable);
         }
@@ -75,6 +74,7 @@ impl Call {
             Body::from(json)
         });
         let headers = response.headers_mut();
+        headers.reserve(HEADERS);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         headers.insert(RAILBIRD_SEQ, self.seq.into());
@@ -111,11 +111,6 @@ fn matches_tag(have: &HeaderValue, tag: &str) -> bool {
         .is_ok_and(|have| have.trim() == "*" || have.split(',').any(|tag| opaque(tag) == wanted))
 }
 
-/// The key in the header, if there is one.
-pub fn api_key(headers: &HeaderMap) -> Option<&str> {
-    headers.get(API_KEY)?.to_str().ok()
-}
-
 fn takes_json(headers: &HeaderMap) -> bool {
     let mut accepts = headers.get_all(ACCEPT).iter().peekable();
     if accepts.peek().is_none() {
@@ -140,16 +135,15 @@ pub(super) fn forbids(parameter: &str) -> bool {
 }
 
 /// Holds a request to the bounds that apply before anything is looked up.
-pub(super) fn check_size(parts: &Parts) -> Result<(), ApiError> {
-    let uri = &parts.uri;
+pub(super) fn check_size(request: &Request) -> Result<(), ApiError> {
+    let (uri, headers) = (request.uri(), request.headers());
     if uri.path().len() + uri.query().map_or(0, str::len) > URI_BYTES_MAX {
         return Err(ApiError::UriTooLong);
     }
-    let length = parts
-        .headers
+    let length = headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if length.unwrap_or(0) > BODY_BYTES_MAX || parts.headers.contains_key(TRANSFER_ENCODING) {
+    if length.unwrap_or(0) > BODY_BYTES_MAX || headers.contains_key(TRANSFER_ENCODING) {
         return Err(ApiError::BodyTooLarge);
     }
     Ok(())
@@ -204,24 +198,32 @@ impl Params {
 }
 
 /// The parameters of the query. Names that an endpoint does not know are ignored.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Args(Vec<(String, String)>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Args {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        if parts.uri.query().is_none() {
-            return Ok(Self(Vec::new()));
-        }
-        let query = axum::extract::Query::from_request_parts(parts, state).await;
-        query.map(|q| Self(q.0)).map_err(|e| {
-            ApiError::InvalidParameter(format!("The query cannot be read: {}", e.body_text()))
-        })
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        Self::of(&parts.uri)
     }
 }
 
 impl Args {
+    /// Those of an address.
+    ///
+    /// # Errors
+    /// The query cannot be read.
+    pub(super) fn of(uri: &Uri) -> Result<Self, ApiError> {
+        if uri.query().is_none() {
+            return Ok(Self::default());
+        }
+        let query = axum::extract::Query::try_from_uri(uri);
+        query.map(|query| Self(query.0)).map_err(|e| {
+            ApiError::InvalidParameter(format!("The query cannot be read: {}", e.body_text()))
+        })
+    }
+
     /// A parameter, if it is there.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
@@ -258,27 +260,6 @@ impl Args {
 }
 
 impl App {
-    /// What is known of a valid key.
-    ///
-    /// # Errors
-    /// The key is missing or not valid, or it is not known yet which keys are.
-    pub fn authorize(&self, key: Option<&str>) -> Result<Arc<KeyEntry>, ApiError> {
-        let metrics = &self.metrics;
-        let count = match key.map(|key| self.keys.check(key)) {
-            Some(Ok(entry)) => return Ok(entry),
-            Some(Err(Refusal::NotKnownYet)) => {
-                return Err(ApiError::NotReady(
-                    "The keys have not been read from the log yet",
-                ));
-            }
-            Some(Err(Refusal::NotValid)) => &metrics.key_not_valid,
-            Some(Err(Refusal::Malformed)) => &metrics.key_malformed,
-            None => &metrics.key_missing,
-        };
-        count.increment(1);
-        Err(ApiError::Unauthorized)
-    }
-
     /// The views, once they reflect the log.
     ///
     /// # Errors

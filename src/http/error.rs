@@ -1,5 +1,7 @@
 //! [`ApiError`]: every answer that is not a success, in one shape: `error` and `message`.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE,
@@ -9,18 +11,41 @@ use axum::response::{IntoResponse, Response};
 use events::ParseError;
 use projections::StoreError;
 
+use super::gate::tell;
+use crate::limits::Exceeded;
+use crate::plans::Plan;
+
 /// The body of every 401, to the byte: clients depend on it.
 pub const UNAUTHORIZED_BODY: &str =
     r#"{"error":"unauthorized","message":"Invalid or missing API key"}"#;
 
 /// How long a client waits before it asks a service again that is not ready.
-const RETRY_AFTER_SECONDS: u32 = 2;
+const NOT_READY_SECONDS: u32 = 2;
+
+const RATE_LIMIT_EXCEEDED: &str = "rate_limit_exceeded";
 
 /// Why a request is not answered with what it asked for.
 #[derive(Debug)]
 pub enum ApiError {
     /// The key is missing or not valid.
     Unauthorized,
+    /// There were too many requests with keys that are not valid, from one network address.
+    TooManyGuesses {
+        /// Seconds until the next one.
+        retry_after: u32,
+    },
+    /// The key is valid, and its plan allows no more for now.
+    RateLimited {
+        /// The plan.
+        plan: Arc<Plan>,
+        /// What was left.
+        exceeded: Exceeded,
+    },
+    /// The plan of the key does not include the live channel.
+    LiveOddsNotIncluded {
+        /// The plan.
+        plan: Arc<Plan>,
+    },
     /// A date in the path or the query is none.
     InvalidDate(ParseError),
     /// A race number is none.
@@ -62,6 +87,28 @@ impl ApiError {
                 StatusCode::UNAUTHORIZED,
                 "unauthorized",
                 "Invalid or missing API key".to_owned(),
+            ),
+            Self::TooManyGuesses { .. } => (
+                StatusCode::TOO_MANY_REQUESTS,
+                RATE_LIMIT_EXCEEDED,
+                "Too many requests without a valid API key".to_owned(),
+            ),
+            Self::RateLimited { plan, exceeded } => {
+                let (limit, period) = (exceeded.allowance.limit, exceeded.period.as_str());
+                let plan = plan.name.as_str();
+                (
+                    StatusCode::TOO_MANY_REQUESTS,
+                    RATE_LIMIT_EXCEEDED,
+                    format!("The plan {plan:?} allows {limit} requests a {period}"),
+                )
+            }
+            Self::LiveOddsNotIncluded { plan } => (
+                StatusCode::FORBIDDEN,
+                "live_odds_not_included",
+                format!(
+                    "The plan {:?} does not include live odds",
+                    plan.name.as_str()
+                ),
             ),
             Self::InvalidDate(error) => (StatusCode::BAD_REQUEST, "invalid_date", sentence(error)),
             Self::InvalidRaceNumber(error) => (
@@ -118,6 +165,16 @@ impl ApiError {
             ),
         }
     }
+
+    /// Seconds until it is of use to ask again.
+    fn retry_after(&self) -> Option<u32> {
+        match self {
+            Self::NotReady(_) => Some(NOT_READY_SECONDS),
+            Self::TooManyGuesses { retry_after } => Some(*retry_after),
+            Self::RateLimited { exceeded, .. } => Some(exceeded.retry_after),
+            _ => None,
+        }
+    }
 }
 
 /// A parse error as a sentence of its own.
@@ -138,6 +195,9 @@ impl IntoResponse for ApiError {
         let (status, error, message) = self.parts();
         let body = match self {
             Self::Unauthorized => UNAUTHORIZED_BODY.to_owned(),
+            Self::RateLimited { .. } | Self::TooManyGuesses { .. } => {
+                serde_json::json!({ "error": error, "message": message, "retry_after": self.retry_after() }).to_string()
+            }
             _ => serde_json::json!({ "error": error, "message": message }).to_string(),
         };
         let mut response = Response::new(Body::from(body));
@@ -145,17 +205,22 @@ impl IntoResponse for ApiError {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.retry_after() {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
         match self {
             // Which protocol, that it is about this connection (RFC 9110, 7.8), and which version (RFC 6455, 4.4).
             Self::UpgradeRequired(_) => {
                 headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
                 headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-                headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"))
+                headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
             }
-            Self::NotReady(_) => headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into()),
-            Self::MethodNotAllowed => headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD")),
-            _ => None,
-        };
+            Self::MethodNotAllowed => {
+                headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            }
+            Self::RateLimited { exceeded, .. } => tell(headers, exceeded.allowance),
+            _ => {}
+        }
         response
     }
 }

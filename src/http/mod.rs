@@ -3,11 +3,13 @@
 mod admin;
 mod call;
 mod error;
+mod gate;
 mod horses;
 mod meetings;
 mod odds;
 mod openapi;
 mod ops;
+mod pages;
 mod racecards;
 mod rejections;
 mod results;
@@ -15,13 +17,14 @@ pub mod server;
 
 use std::any::Any;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use axum::response::{IntoResponse, Response};
@@ -33,7 +36,7 @@ use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionBody};
 
 pub use admin::router as admin_router;
-pub use call::{Args, Params, api_key};
+pub use call::{Args, Params};
 pub use error::{ApiError, UNAUTHORIZED_BODY};
 pub use meetings::race_of_today;
 pub use openapi::document as openapi;
@@ -41,23 +44,15 @@ pub use server::take_stream;
 
 use crate::state::App;
 use crate::ws;
-use call::{Call, forbids};
-
-/// What is under this needs a key, whether it is there or not.
-const API: &str = "/api/v1";
+use call::forbids;
+use gate::gate;
 
 /// Below this a compressed answer saves no packet.
 const COMPRESS_BYTES_MIN: u64 = 1024;
 
-/// Everything that clients may ask. What is common to all answers lies around the router, and not in its layers: axum
-/// boxes every layer of every route anew for each request.
-pub fn router(
-    app: Arc<App>,
-) -> impl Service<Request, Response = Response<CompressionBody<Body>>, Error = Infallible, Future: Send>
-+ Clone
-+ Send
-+ 'static {
-    let router = Router::new()
+/// Everything that clients may ask.
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
         .merge(horses::router())
         .merge(results::router())
         .merge(racecards::router())
@@ -69,15 +64,24 @@ pub fn router(
             routing::get(ws::live_odds_of_race),
         )
         .merge(ops::router())
-        .method_not_allowed_fallback(method_not_allowed)
+        .merge(pages::router())
+        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .fallback(no_such_path)
-        .with_state(Arc::clone(&app));
-    let answers = Compression::new(Caught(router)).compress_when(Large);
-    let counted = ServiceExt::<Request>::map_response(answers, move |response| {
-        app.metrics.answered(response.status().as_u16());
-        response
-    });
-    counted.map_request(plain_if_strict)
+        .with_state(app)
+}
+
+/// The router as a client at an address has it. What is common to all answers lies around the router, and not in its layers: axum
+/// boxes every layer of every route anew for each request.
+pub fn service(
+    app: Arc<App>,
+    router: Router,
+    peer: IpAddr,
+) -> impl Service<Request, Response = Response<CompressionBody<Body>>, Error = Infallible, Future: Send>
++ Clone
++ Send
++ 'static {
+    let answers = Compression::new(gate(app, peer, Caught(router))).compress_when(Large);
+    ServiceExt::<Request>::map_request(answers, plain_if_strict)
 }
 
 /// A client that forbids some encoding gets the plain answer (RFC 9110, 12.5.3 leaves that to us): the compression
@@ -130,25 +134,8 @@ impl Service<Request> for Caught {
     }
 }
 
-/// Without a key it is nobody's business what there is under the API.
-async fn no_such_path(State(app): State<Arc<App>>, request: Request) -> ApiError {
-    let (mut parts, _) = request.into_parts();
-    let refused = match parts.uri.path().starts_with(API) {
-        true => Call::from_request_parts(&mut parts, &app).await.err(),
-        false => None,
-    };
-    refused.unwrap_or_else(|| {
-        ApiError::NotFound("There is no such path; see /openapi.json".to_owned())
-    })
-}
-
-async fn method_not_allowed(State(app): State<Arc<App>>, request: Request) -> ApiError {
-    let refused = if request.uri().path().starts_with(API) {
-        app.authorize(api_key(request.headers())).err()
-    } else {
-        None
-    };
-    refused.unwrap_or(ApiError::MethodNotAllowed)
+async fn no_such_path() -> ApiError {
+    ApiError::NotFound("There is no such path; see /openapi.json".to_owned())
 }
 
 #[expect(

@@ -17,6 +17,7 @@ pub fn document() -> Value {
             .map(|(name, schema)| (name.to_owned(), schema.to_value())),
     );
     schemas.insert("Error".to_owned(), error());
+    schemas.insert("RateLimitExceeded".to_owned(), rate_limit_exceeded());
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -39,6 +40,29 @@ fn error() -> Value {
         "type": "object",
         "required": ["error", "message"],
         "properties": { "error": { "type": "string" }, "message": { "type": "string" } },
+    })
+}
+
+fn rate_limit_exceeded() -> Value {
+    json!({
+        "type": "object",
+        "required": ["error", "message", "retry_after"],
+        "properties": {
+            "error": { "const": "rate_limit_exceeded" },
+            "message": { "type": "string" },
+            "retry_after": { "type": "integer", "minimum": 1, "description": "Seconds until it is of use to ask again, as in `Retry-After`." },
+        },
+    })
+}
+
+/// What every answer has that a valid key got, where its plan has limits.
+fn limits() -> Value {
+    let header =
+        |what: &str| json!({ "description": what, "schema": { "type": "integer", "minimum": 0 } });
+    json!({
+        "X-RateLimit-Limit": header("Requests that the plan allows: in a minute or in a day, of which fewer are left."),
+        "X-RateLimit-Remaining": header("Of them, those that are left now."),
+        "X-RateLimit-Reset": header("Seconds until all of them are there again, if nothing more is asked for."),
     })
 }
 
@@ -127,20 +151,26 @@ fn query_parameter(name: &str, what: &str, schema: &Value) -> Value {
 }
 
 fn get(summary: &str, parameters: &[&Value], body: &Value) -> Value {
-    let failure = |what: &str| json!({ "description": what, "content": { "application/json": { "schema": reference("Error") } } });
+    let content = |schema: &Value| json!({ "application/json": { "schema": schema } });
+    let refusal =
+        |what: &str| json!({ "description": what, "content": content(&reference("Error")) });
+    let failure = |what: &str| json!({ "description": what, "headers": limits(), "content": content(&reference("Error")) });
+    let mut over = limits();
+    over["Retry-After"] = json!({ "description": "Seconds until it is of use to ask again.", "schema": { "type": "integer", "minimum": 1 } });
     json!({ "get": {
         "summary": summary,
         "parameters": parameters,
         "responses": {
-            "200": { "description": "OK", "content": { "application/json": { "schema": body } } },
-            "304": { "description": "Not modified: the ETag is the one in If-None-Match" },
+            "200": { "description": "OK", "headers": limits(), "content": content(body) },
+            "304": { "description": "Not modified: the ETag is the one in If-None-Match", "headers": limits() },
             "400": failure("A parameter is wrong"),
-            "401": failure("The key is missing or not valid"),
+            "401": refusal("The key is missing or not valid"),
             "404": failure("There is no such thing"),
             "405": failure("Only GET and HEAD are allowed"),
             "406": failure("The client takes no JSON"),
-            "413": failure("A large body came with the request"),
-            "414": failure("The path and query are too long"),
+            "413": refusal("A large body came with the request"),
+            "414": refusal("The path and query are too long"),
+            "429": { "description": "More requests than the plan of the key allows, or too many without a valid key from one network address", "headers": over, "content": content(&reference("RateLimitExceeded")) },
             "500": failure("Something went wrong in the service"),
             "503": failure("The views do not reflect the log yet"),
         },

@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -44,10 +45,10 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// After an error of `accept`, such as no file handle left, the loop takes a breath.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Serves until the shutdown, then lets requests under way end.
+/// Serves until the shutdown, then lets requests under way end. Each connection has a service for the address that it comes from.
 pub async fn serve<S, B>(
     listener: TcpListener,
-    service: S,
+    service_for: impl Fn(IpAddr) -> S,
     connections_max: usize,
     metrics: Arc<HttpMetrics>,
     mut shutdown: Shutdown,
@@ -60,9 +61,9 @@ pub async fn serve<S, B>(
 {
     let places = Arc::new(Semaphore::new(connections_max));
     loop {
-        let stream = tokio::select! {
+        let (stream, peer) = tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     sleep(ACCEPT_RETRY).await;
@@ -76,7 +77,7 @@ pub async fn serve<S, B>(
             continue;
         };
         let held = Held::new(&metrics.connections);
-        let (service, mut shutdown) = (service.clone(), shutdown.clone());
+        let (service, mut shutdown) = (service_for(peer.ip()), shutdown.clone());
         tokio::spawn(async move {
             // Given back last, when nothing of the connection is left.
             let _held = (place, held);

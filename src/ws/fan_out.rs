@@ -1,5 +1,6 @@
 //! [`FanOut`]: the shards, and the way in.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::time::timeout;
 
 use super::tickets::{Ticket, Tickets};
 use super::{Arrival, shard};
-use crate::accounts::{KeyId, KeyRing};
+use crate::accounts::{KeyEntry, KeyRing};
 use crate::feed::Feed;
 use crate::log::Connection;
 use crate::metrics::LiveMetrics;
@@ -72,11 +73,7 @@ impl FanOut {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start(
-        channel: &Channel,
-        clients_max: usize,
-        clients_per_key_max: usize,
-    ) -> anyhow::Result<Self> {
+    pub fn start(channel: &Channel, clients_max: usize) -> anyhow::Result<Self> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let count = (cores * SHARDS_PER_CORE).min(SHARDS_MAX);
         let turns = Arc::new(Semaphore::new((cores / 2).max(1)));
@@ -100,11 +97,7 @@ impl FanOut {
             });
         }
         let places = Arc::new(Semaphore::new(clients_max));
-        let tickets = Tickets::new(
-            Arc::clone(&places),
-            clients_per_key_max,
-            Arc::clone(&channel.metrics),
-        );
+        let tickets = Tickets::new(Arc::clone(&places), Arc::clone(&channel.metrics));
         Ok(Self {
             shards,
             tickets,
@@ -113,9 +106,10 @@ impl FanOut {
         })
     }
 
-    /// A place for a client, and whether its key may have it; `None` if there is none.
-    pub(super) fn ticket(&self, key_id: KeyId) -> Option<(Ticket, bool)> {
-        self.tickets.take(key_id)
+    /// A place for a client, and whether the plan of its key allows it; `None` if there is none.
+    pub(super) fn ticket(&self, key: &KeyEntry) -> Option<(Ticket, bool)> {
+        let allowed = key.meter.plan().connections.map_or(0, NonZeroU32::get);
+        self.tickets.take(key.key_id, &key.holder, allowed)
     }
 
     pub(super) fn admit(&self, arrival: Arrival) {

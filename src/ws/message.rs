@@ -332,7 +332,7 @@ pub(super) enum Said<'a> {
     /// The last message before the service closes the connection.
     Closing {
         /// The WebSocket close code that follows.
-        #[schemars(extend("enum" = [1001, 1002, 1003, 1007, 1008, 1009, 4401, 4408, 4429]))]
+        #[schemars(extend("enum" = [1001, 1002, 1003, 1007, 1008, 1009, 4401, 4403, 4408, 4429]))]
         code: u16,
         /// Why, for people.
         reason: &'a str,

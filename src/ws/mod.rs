@@ -19,6 +19,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
@@ -30,7 +31,7 @@ pub(crate) use asyncapi::describe;
 pub use fan_out::{Channel, FanOut};
 
 use crate::accounts::KeyEntry;
-use crate::http::{ApiError, Args, Params, api_key, race_of_today, take_stream};
+use crate::http::{ApiError, Args, Params, race_of_today, take_stream};
 use crate::state::App;
 use filter::{Filter, Kinds};
 use message::Wishes;
@@ -70,10 +71,11 @@ struct Arrival {
 /// Every race.
 pub(crate) async fn live_odds(
     State(app): State<Arc<App>>,
+    Extension(key): Extension<Arc<KeyEntry>>,
     args: Args,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let key = authorize(&app, &args, request.headers())?;
+    check(&app, &key, request.headers())?;
     let wishes = wishes(&args, Filter::from_query(&args)?)?;
     upgrade(&app, &key, &args, wishes, request).await
 }
@@ -81,25 +83,30 @@ pub(crate) async fn live_odds(
 /// One race of today.
 pub(crate) async fn live_odds_of_race(
     State(app): State<Arc<App>>,
+    Extension(key): Extension<Arc<KeyEntry>>,
     params: Params,
     args: Args,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let key = authorize(&app, &args, request.headers())?;
+    check(&app, &key, request.headers())?;
     let race = race_of_today(&app, params.race_number()?, &args)?;
     let wishes = wishes(&args, Filter::of_race(&race))?;
     upgrade(&app, &key, &args, wishes, request).await
 }
 
-/// What is known of the key, if the request may go on.
-fn authorize(app: &App, args: &Args, headers: &HeaderMap) -> Result<Arc<KeyEntry>, ApiError> {
-    let key = app.authorize(args.get("api_key").or_else(|| api_key(headers)))?;
+/// Holds a request with a valid key to what else has to be so.
+fn check(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError> {
     let origin = headers.get(ORIGIN);
     if origin.is_some_and(|origin| !app.ws_origins.allow(origin.as_bytes())) {
         return Err(ApiError::OriginNotAllowed);
     }
+    let plan = key.meter.plan();
+    if plan.connections.is_none() {
+        let plan = Arc::clone(plan);
+        return Err(ApiError::LiveOddsNotIncluded { plan });
+    }
     app.ready_store()?;
-    Ok(key)
+    Ok(())
 }
 
 fn wishes(args: &Args, filter: Filter) -> Result<Wishes, ApiError> {
@@ -133,7 +140,7 @@ async fn upgrade(
     let response = create_response_with_body(&request, Body::empty);
     let response =
         response.map_err(|why| ApiError::UpgradeRequired(format!("This is a WebSocket: {why}")))?;
-    let ticket = app.fan_out.ticket(key.key_id);
+    let ticket = app.fan_out.ticket(key);
     let (ticket, allowed) = ticket.ok_or(ApiError::NotReady(
         "There are too many WebSocket connections",
     ))?;

@@ -29,6 +29,7 @@ use super::health::Health;
 use super::session::{Scratch, Session, Shared};
 use super::wire::Wire;
 use super::{Arrival, Channel};
+use crate::accounts::KeyId;
 use crate::feed::{Position, Topic};
 
 /// Messages that a shard takes from the feed at a time.
@@ -45,6 +46,7 @@ const TICK: Duration = Duration::from_millis(10);
 const LOOK_AROUND_EVERY: Duration = Duration::from_millis(500);
 
 const KEY_NOT_VALID: (u16, &str) = (4401, "the key is no longer valid");
+const NO_LIVE_ODDS: (u16, &str) = (4403, "the plan of the key does not include live odds");
 
 type Client = Rc<RefCell<Session>>;
 
@@ -157,8 +159,7 @@ impl Shard {
             }
         };
         // The key may have been lost on the way here, when this client was not yet among those that are looked at.
-        let lost = self.channel.keys.has_lost(ticket.key_id);
-        let refused = refused.or(lost.then_some(KEY_NOT_VALID));
+        let refused = refused.or_else(|| self.refusal(ticket.key_id));
         let mut session = Session::new(
             wire,
             wishes,
@@ -381,7 +382,15 @@ impl Shard {
             .map(|Reverse(timer)| timer)
     }
 
-    /// Closes clients whose key is no longer valid, and tells everyone when the feed is better or worse.
+    /// Why clients with a key may not listen any more.
+    fn refusal(&self, key_id: KeyId) -> Option<(u16, &'static str)> {
+        let keys = &self.channel.keys;
+        let no_live_odds = || keys.is_without_live_odds(key_id).then_some(NO_LIVE_ODDS);
+        let lost = keys.has_lost(key_id).then_some(KEY_NOT_VALID);
+        lost.or_else(no_live_odds)
+    }
+
+    /// Closes clients whose key no longer lets them listen, and tells everyone when the feed is better or worse.
     fn look_around(&self) {
         let now = Instant::now();
         let keys = &self.channel.keys;
@@ -390,8 +399,8 @@ impl Shard {
             self.key_losses.set(losses);
             for client in self.everyone() {
                 let mut session = client.borrow_mut();
-                if session.is_open() && keys.has_lost(session.key_id()) {
-                    let (code, reason) = KEY_NOT_VALID;
+                let refusal = self.refusal(session.key_id());
+                if let Some((code, reason)) = refusal.filter(|_| session.is_open()) {
                     session.close(code, reason, now);
                 }
             }

@@ -1,74 +1,75 @@
-//! [`Tickets`]: how many clients there may be, of one key and altogether.
+//! [`Tickets`]: how many clients there may be, of one who holds keys and altogether.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::accounts::KeyId;
+use crate::accounts::{Holder, KeyId};
 use crate::metrics::{Held, LiveMetrics};
 
 #[derive(Debug)]
 pub(super) struct Tickets {
     places: Arc<Semaphore>,
-    per_key: Arc<PerKey>,
-    per_key_max: usize,
+    per_holder: Arc<PerHolder>,
     metrics: Arc<LiveMetrics>,
 }
 
-type PerKey = Mutex<HashMap<KeyId, usize>>;
+type PerHolder = Mutex<HashMap<Holder, u32>>;
 
 /// A place for a client, given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Ticket {
     /// Of which key it is.
     pub(super) key_id: KeyId,
-    per_key: Arc<PerKey>,
+    holder: Holder,
+    per_holder: Arc<PerHolder>,
     _held: (Held, OwnedSemaphorePermit),
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut per_key = lock(&self.per_key);
-        if let Some(count) = per_key.get_mut(&self.key_id) {
+        let mut per_holder = lock(&self.per_holder);
+        if let Some(count) = per_holder.get_mut(&self.holder) {
             *count -= 1;
             if *count == 0 {
-                per_key.remove(&self.key_id);
+                per_holder.remove(&self.holder);
             }
         }
     }
 }
 
 impl Tickets {
-    pub(super) fn new(
-        places: Arc<Semaphore>,
-        per_key_max: usize,
-        metrics: Arc<LiveMetrics>,
-    ) -> Self {
+    pub(super) fn new(places: Arc<Semaphore>, metrics: Arc<LiveMetrics>) -> Self {
         Self {
             places,
-            per_key: Arc::default(),
-            per_key_max,
+            per_holder: Arc::default(),
             metrics,
         }
     }
 
-    /// A place, and whether the key may have it; `None` if there is none.
-    pub(super) fn take(&self, key_id: KeyId) -> Option<(Ticket, bool)> {
+    /// A place, and whether the holder of the key is allowed so many; `None` if there is none.
+    pub(super) fn take(
+        &self,
+        key_id: KeyId,
+        holder: &Holder,
+        allowed: u32,
+    ) -> Option<(Ticket, bool)> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        let mut per_key = lock(&self.per_key);
-        let count = per_key.entry(key_id).or_default();
+        let mut per_holder = lock(&self.per_holder);
+        let count = per_holder.entry(holder.clone()).or_default();
         *count += 1;
-        let allowed = *count <= self.per_key_max;
+        let is_allowed = *count <= allowed;
         let ticket = Ticket {
             key_id,
-            per_key: Arc::clone(&self.per_key),
+            holder: holder.clone(),
+            per_holder: Arc::clone(&self.per_holder),
             _held: (Held::new(&self.metrics.sockets), place),
         };
-        Some((ticket, allowed))
+        Some((ticket, is_allowed))
     }
 }
 
-fn lock(per_key: &PerKey) -> MutexGuard<'_, HashMap<KeyId, usize>> {
-    per_key.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(per_holder: &PerHolder) -> MutexGuard<'_, HashMap<Holder, u32>> {
+    per_holder.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -117,7 +117,10 @@ async fn web_pages_of_other_origins_are_refused() {
 #[tokio::test]
 async fn a_key_has_so_many_connections_and_a_place_comes_free_again() {
     let nats = Nats::start();
-    let railbird = Railbird::start_with(&nats, |config| config.connections_per_key = 2).await;
+    let railbird = Railbird::start_with(&nats, |config| {
+        config.plans = plan_with("live_odds = true\nconnections = 2")
+    })
+    .await;
     let (first, _) = railbird.live("").await;
     let (mut second, _) = railbird.live("").await;
     let end = railbird.connect("").await.until_closed().await;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -46,6 +46,26 @@ pub(crate) async fn request(
     path: &str,
     headers: &[(&str, &str)],
 ) -> Reply {
+    send(address, method, path, headers, String::new()).await
+}
+
+/// Sends a form, as a browser does.
+pub(crate) async fn post(address: SocketAddr, path: &str, fields: &[(&str, &str)]) -> Reply {
+    let form = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(fields)
+        .finish();
+    let headers = [("content-type", "application/x-www-form-urlencoded")];
+    send(address, "POST", path, &headers, form).await
+}
+
+/// Sends a body.
+pub(crate) async fn send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: String,
+) -> Reply {
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
@@ -59,7 +79,7 @@ pub(crate) async fn request(
         request = request.header(*name, *value);
     }
     let response = sender
-        .send_request(request.body(Empty::<Bytes>::new()).unwrap())
+        .send_request(request.body(Full::<Bytes>::from(body)).unwrap())
         .await
         .unwrap();
     let (parts, body) = response.into_parts();

@@ -1,12 +1,15 @@
 //! [`Railbird`]: a service under test, in this process.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
 use events::{Text, VenueCode};
+use jiff::SignedDuration;
 use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
-use railbird::app::{Config, Service};
+use railbird::app::{Config, Service, SignUp};
+use railbird::limits::Proxies;
 use railbird::log::{ACCOUNTS, Outgoing};
 use railbird::plans::Plans;
 use railbird::shutdown::{Trigger, shutdown};
@@ -152,7 +155,12 @@ impl Railbird {
 
     /// A new key, once it is valid.
     pub(crate) async fn issue_key(&self, nats: &Nats) -> String {
-        let key = issue_key(nats).await;
+        self.issue_key_on(nats, "default").await
+    }
+
+    /// A new key on a plan, once it is valid.
+    pub(crate) async fn issue_key_on(&self, nats: &Nats, plan: &str) -> String {
+        let key = issue_key_on(nats, plan).await;
         eventually("the key is valid", || async {
             self.app.keys.check(&key).is_ok()
         })
@@ -191,24 +199,55 @@ fn config(nats: &str, data: &Path) -> Config {
             .to_vec(),
         plans: Plans::default(),
         connections_max: 256,
-        connections_per_key: 256,
+        proxies: Proxies::default(),
         ws_origins: Origins::default(),
+        sign_up: SignUp {
+            per_network: NonZeroU32::new(1_000).unwrap(),
+            per_email: NonZeroU32::new(1_000).unwrap(),
+            overlap: SignedDuration::from_hours(24),
+        },
         mailing: None,
     }
 }
 
 /// The event that makes a key valid.
 pub(crate) fn issued(key: &ApiKey) -> Outgoing {
-    let plan = Text::parse("default").unwrap();
+    issued_on(key, "default")
+}
+
+fn issued_on(key: &ApiKey, plan: &str) -> Outgoing {
+    let plan = Text::parse(plan).unwrap();
     let issued = KeyIssued::new(key, plan, None);
     Outgoing::from(&AccountEvent::new(issued, jiff::Timestamp::now().into()))
 }
 
 /// A key that is in the log, and so is or will be known to every service.
 pub(crate) async fn issue_key(nats: &Nats) -> String {
+    issue_key_on(nats, "default").await
+}
+
+/// The same on a plan.
+pub(crate) async fn issue_key_on(nats: &Nats, plan: &str) -> String {
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
     let key = ApiKey::generate("test").unwrap();
-    log.append(issued(&key)).await.unwrap();
+    log.append(issued_on(&key, plan)).await.unwrap();
     key.reveal().to_owned()
+}
+
+/// Plans of which there is one, the default, with these lines.
+pub(crate) fn plan_with(lines: &str) -> Plans {
+    Plans::parse(&plan("default", lines)).unwrap()
+}
+
+/// A plan as it stands in a file, with these lines. Without a word about live odds it has none.
+pub(crate) fn plan(name: &str, lines: &str) -> String {
+    let live = if lines.contains("live_odds") {
+        ""
+    } else {
+        "live_odds = false"
+    };
+    format!(
+        "[[plan]]\nname = {name:?}\nprice = \"\"\ndescription = \"\"\nsign_up = false\n{live}\n{lines}\n"
+    )
 }

@@ -15,7 +15,7 @@ use super::super::message::{FeedHealth, Wishes};
 use super::super::tickets::Tickets;
 use super::super::wire::Wire;
 use super::{Session, Shared};
-use crate::accounts::KeyId;
+use crate::accounts::{Holder, KeyId};
 use crate::feed::{Feed, frame};
 
 const HEALTHY: FeedHealth = FeedHealth {
@@ -37,9 +37,11 @@ async fn session(now: Instant) -> (Session, WebSocket<TcpStream>) {
         feed: Feed::default(),
         metrics: Arc::default(),
     };
-    let tickets = Tickets::new(Arc::new(Semaphore::new(1)), 1, Arc::clone(&shared.metrics));
+    let tickets = Tickets::new(Arc::new(Semaphore::new(1)), Arc::clone(&shared.metrics));
     let key_id = KeyId::parse("00000000").expect("an id");
-    let (ticket, _) = tickets.take(key_id).expect("a place");
+    let (ticket, _) = tickets
+        .take(key_id, &Holder::Key(key_id), 1)
+        .expect("a place");
     let wire = Wire::open(stream, Vec::new()).expect("a connection");
     let mut session = Session::new(wire, Wishes::default(), None, ticket, shared, now);
     unblocked(&mut session, now).await;

@@ -1,0 +1,155 @@
+//! [`Network`]: where a request comes from, as far as it can be told.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use ipnet::IpNet;
+
+/// The bits of an IPv6 address that a site is given; who has it has all addresses under it.
+const SITE_BITS: u32 = 64;
+
+/// What is counted as one: an IPv4 address, or the /64 of an IPv6 address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Network(IpAddr);
+
+impl From<IpAddr> for Network {
+    fn from(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => {
+                let site = address.to_bits() & (u128::MAX << (128 - SITE_BITS));
+                Ipv6Addr::from_bits(site).into()
+            }
+        })
+    }
+}
+
+/// Whose word counts on where a request comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Proxies(Vec<IpNet>);
+
+impl Proxies {
+    /// Those of these networks.
+    #[must_use]
+    pub fn new(trusted: Vec<IpNet>) -> Self {
+        Self(trusted)
+    }
+
+    /// Reads a network such as `10.0.0.0/8`, or an address.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub fn parse(text: &str) -> Result<IpNet, String> {
+        let address = || text.parse::<IpAddr>().map(IpNet::from);
+        text.parse().or_else(|_| address()).map_err(|_| {
+            "a network is an address, or one with its length, such as 10.0.0.0/8".to_owned()
+        })
+    }
+
+    /// Where a request comes from. `forwarded` is what `X-Forwarded-For` says, line by line.
+    ///
+    /// Each proxy puts at the end of it where it was asked from. So it is read from the end, as far as those who say so are
+    /// trusted; what stands before that anyone may have written.
+    #[must_use]
+    pub fn client<'a>(
+        &self,
+        peer: IpAddr,
+        forwarded: impl DoubleEndedIterator<Item = &'a str>,
+    ) -> IpAddr {
+        let mut client = peer.to_canonical();
+        let mut said = forwarded.rev().flat_map(|line| line.rsplit(','));
+        while self.trust(client) {
+            match said.next().and_then(address) {
+                Some(before) => client = before,
+                None => break,
+            }
+        }
+        client
+    }
+
+    fn trust(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(&address))
+    }
+}
+
+/// An address, with a port or without.
+fn address(text: &str) -> Option<IpAddr> {
+    let text = text.trim();
+    let with_port = || text.parse().ok().map(|address: SocketAddr| address.ip());
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let address = bare.parse().ok().or_else(with_port)?;
+    Some(IpAddr::to_canonical(&address))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::{Network, Proxies};
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect(text)
+    }
+
+    fn client(trusted: &[&str], peer: &str, forwarded: &[&str]) -> String {
+        let trusted = trusted
+            .iter()
+            .map(|text| Proxies::parse(text).expect("a network"));
+        let proxies = Proxies::new(trusted.collect());
+        proxies
+            .client(ip(peer), forwarded.iter().copied())
+            .to_string()
+    }
+
+    #[test]
+    fn a_client_that_is_no_proxy_says_nothing_of_where_it_is() {
+        assert_eq!(client(&[], "192.0.2.1", &["203.0.113.9"]), "192.0.2.1");
+        assert_eq!(
+            client(&["10.0.0.0/8"], "192.0.2.1", &["203.0.113.9"]),
+            "192.0.2.1"
+        );
+    }
+
+    #[test]
+    fn of_what_a_proxy_says_the_last_that_is_no_proxy_is_the_client() {
+        for (forwarded, expected) in [
+            (vec!["203.0.113.9"], "203.0.113.9"),
+            (vec!["198.51.100.7, 203.0.113.9"], "203.0.113.9"),
+            (vec!["198.51.100.7", "203.0.113.9"], "203.0.113.9"),
+            (vec!["203.0.113.9, 10.1.1.1, 10.2.2.2"], "203.0.113.9"),
+            (vec!["203.0.113.9,", "10.2.2.2"], "10.2.2.2"),
+            (vec!["203.0.113.9:4711"], "203.0.113.9"),
+            (vec!["[2001:db8::9]:4711"], "2001:db8::9"),
+            (vec!["[2001:db8::9]"], "2001:db8::9"),
+            (vec!["::ffff:203.0.113.9"], "203.0.113.9"),
+            (vec!["198.51.100.7, unknown"], "10.0.0.1"),
+            (vec!["198.51.100.7, unknown, 10.2.2.2"], "10.2.2.2"),
+            (vec!["10.3.3.3, 10.2.2.2"], "10.3.3.3"),
+            (vec![""], "10.0.0.1"),
+            (vec![], "10.0.0.1"),
+        ] {
+            let told = client(&["10.0.0.0/8"], "10.0.0.1", &forwarded);
+            assert_eq!(told, expected, "{forwarded:?}");
+        }
+        let mapped = client(&["10.0.0.1"], "::ffff:10.0.0.1", &["203.0.113.9"]);
+        assert_eq!(mapped, "203.0.113.9");
+    }
+
+    #[test]
+    fn a_site_is_one_network() {
+        let of = |text| Network::from(ip(text));
+        assert_eq!(
+            of("2001:db8:1:2::1"),
+            of("2001:db8:1:2:ffff:ffff:ffff:ffff")
+        );
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+    }
+
+    #[test]
+    fn what_is_no_network_is_named() {
+        for wrong in ["", "10.0.0.0/33", "proxy.example", "10.0.0/8"] {
+            assert!(Proxies::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
