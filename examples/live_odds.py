@@ -34,6 +34,6 @@ while True:
                     since, failures = max(since or 0, m.get("seq", 0)), 0
                 print(take(m, event) if "race_number" in m else text, flush=True)
     except (OSError, WebSocketException) as error:
-        if wait == 0 or isinstance(error, InvalidStatus) and error.response.status_code < 500: raise
+        if wait == 0 or isinstance(error, InvalidStatus) and error.response.status_code in (400, 401, 403): raise
         print(f"lost: {type(error).__name__}: {error}", flush=True)
     time.sleep(wait / 1000)

@@ -1,7 +1,14 @@
 //! `/openapi.json`: the HTTP interface, described from the types of the views.
 
 use schemars::generate::SchemaSettings;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+/// What every answer has that a valid key got, where its plan has limits.
+const LIMITS: [&str; 3] = [
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+];
 
 /// OpenAPI 3.1.
 #[must_use]
@@ -31,6 +38,7 @@ pub fn document() -> Value {
         "components": {
             "securitySchemes": { "key": { "type": "apiKey", "in": "header", "name": "X-API-Key" } },
             "schemas": schemas,
+            "headers": headers(),
         },
     })
 }
@@ -55,15 +63,23 @@ fn rate_limit_exceeded() -> Value {
     })
 }
 
-/// What every answer has that a valid key got, where its plan has limits.
-fn limits() -> Value {
-    let header =
-        |what: &str| json!({ "description": what, "schema": { "type": "integer", "minimum": 0 } });
+fn headers() -> Value {
+    let header = |minimum: u32, what: &str| json!({ "description": what, "schema": { "type": "integer", "minimum": minimum } });
     json!({
-        "X-RateLimit-Limit": header("Requests that the plan allows: in a minute or in a day, of which fewer are left."),
-        "X-RateLimit-Remaining": header("Of them, those that are left now."),
-        "X-RateLimit-Reset": header("Seconds until all of them are there again, if nothing more is asked for."),
+        "X-RateLimit-Limit": header(1, "Requests that the plan allows: in a minute or in a day, of which fewer are left."),
+        "X-RateLimit-Remaining": header(0, "Of them, those that are left now."),
+        "X-RateLimit-Reset": header(0, "Seconds until all of them are there again, if nothing more is asked for."),
+        "Retry-After": header(1, "Seconds until it is of use to ask again."),
     })
+}
+
+/// Headers of an answer, by name.
+fn with_headers(names: &[&str]) -> Value {
+    let reference = |name: &&str| {
+        let reference = json!({ "$ref": format!("#/components/headers/{name}") });
+        ((*name).to_owned(), reference)
+    };
+    names.iter().map(reference).collect::<Map<_, _>>().into()
 }
 
 fn paths() -> Value {
@@ -154,15 +170,14 @@ fn get(summary: &str, parameters: &[&Value], body: &Value) -> Value {
     let content = |schema: &Value| json!({ "application/json": { "schema": schema } });
     let refusal =
         |what: &str| json!({ "description": what, "content": content(&reference("Error")) });
-    let failure = |what: &str| json!({ "description": what, "headers": limits(), "content": content(&reference("Error")) });
-    let mut over = limits();
-    over["Retry-After"] = json!({ "description": "Seconds until it is of use to ask again.", "schema": { "type": "integer", "minimum": 1 } });
+    let failure = |what: &str| json!({ "description": what, "headers": with_headers(&LIMITS), "content": content(&reference("Error")) });
+    let over = with_headers(&[&LIMITS[..], &["Retry-After"]].concat());
     json!({ "get": {
         "summary": summary,
         "parameters": parameters,
         "responses": {
-            "200": { "description": "OK", "headers": limits(), "content": content(body) },
-            "304": { "description": "Not modified: the ETag is the one in If-None-Match", "headers": limits() },
+            "200": { "description": "OK", "headers": with_headers(&LIMITS), "content": content(body) },
+            "304": { "description": "Not modified: the ETag is the one in If-None-Match", "headers": with_headers(&LIMITS) },
             "400": failure("A parameter is wrong"),
             "401": refusal("The key is missing or not valid"),
             "404": failure("There is no such thing"),
