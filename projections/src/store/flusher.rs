@@ -150,6 +150,8 @@ impl Writer {
         };
         log.make_stable(end)?;
         self.file.sync_all().map_err(sled::Error::from)?;
+        // As sled's thread does: else memory that is free stays with the threads that freed it.
+        sled::pin().flush();
         Ok(())
     }
 }
