@@ -43,7 +43,10 @@ fn that_name(krate: &str) -> Vec<String> {
 fn each_technology_is_named_in_one_place() {
     assert_eq!(
         that_name("sled"),
-        ["projections/src/store.rs", "projections/src/store/flusher.rs"]
+        [
+            "projections/src/store.rs",
+            "projections/src/store/flusher.rs"
+        ]
     );
     let elsewhere = |krate: &str, places: &[&str]| {
         let found = that_name(krate);
