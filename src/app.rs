@@ -160,7 +160,14 @@ impl Service {
             let url = mailing.public_url.clone();
             let url = url.unwrap_or_else(|| PublicUrl::of(listening));
             let keys = Arc::clone(&app.keys);
-            let outbox = Outbox::new(log.clone(), app.ledger.clone(), keys, mailing, url);
+            let outbox = Outbox::new(
+                log.clone(),
+                app.ledger.clone(),
+                keys,
+                app.plans.clone(),
+                mailing,
+                url,
+            );
             tokio::spawn(outbox.run(shutdown.clone()))
         });
         Ok(Self {

@@ -19,7 +19,8 @@ pub(super) struct Letter {
     key_id: KeyId,
     plan: Text,
     url: String,
-    live_url: String,
+    /// `None` if the plan has no live odds.
+    live_url: Option<String>,
     manage_url: String,
 }
 
@@ -43,13 +44,19 @@ impl fmt::Debug for Letter {
 }
 
 impl Letter {
-    pub(super) fn new(key: &ApiKey, plan: Text, url: &PublicUrl, token: &str) -> Self {
+    pub(super) fn new(
+        key: &ApiKey,
+        plan: Text,
+        live_odds: bool,
+        url: &PublicUrl,
+        token: &str,
+    ) -> Self {
         Self {
             key: key.reveal().to_owned(),
             key_id: key.key_id(),
             plan,
             url: url.to_string(),
-            live_url: url.live(),
+            live_url: live_odds.then(|| url.live()),
             manage_url: url.manage(token),
         }
     }
@@ -99,11 +106,26 @@ mod tests {
     use crate::mail::PublicUrl;
 
     #[test]
+    fn live_odds_are_named_where_they_are_included() {
+        let key = ApiKey::generate("live").expect("random");
+        let url = PublicUrl::parse("https://racing.example").expect("an address");
+        for included in [true, false] {
+            let letter = Letter::new(&key, Text::default(), included, &url, "token");
+            let plain = Plain { letter: &letter }.render().expect("text");
+            let html = Html { letter: &letter }.render().expect("text");
+            for mail in [plain, html] {
+                assert_eq!(mail.contains("wss://racing.example/"), included, "{mail}");
+                assert_eq!(mail.contains("Live odds"), included, "{mail}");
+            }
+        }
+    }
+
+    #[test]
     fn a_plan_is_shown_as_it_is_called() {
         let key = ApiKey::generate("live").expect("random");
         let plan = Text::parse("G\u{f6}del & <b>").expect("text");
         let url = PublicUrl::parse("https://racing.example").expect("an address");
-        let letter = Letter::new(&key, plan, &url, "token");
+        let letter = Letter::new(&key, plan, true, &url, "token");
         let plain = Plain { letter: &letter }.render().expect("text");
         let html = Html { letter: &letter }.render().expect("text");
         assert!(plain.contains("Plan: G\u{f6}del & <b>\n"), "{plain}");

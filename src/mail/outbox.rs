@@ -26,6 +26,7 @@ use crate::accounts::{
 };
 use crate::log::{ACCOUNTS, Log, LogError};
 use crate::metrics;
+use crate::plans::Plans;
 use crate::shutdown::Shutdown;
 
 /// How often it is looked what is due. People wait for their mail.
@@ -54,6 +55,7 @@ pub struct Outbox {
 struct Desk {
     log: Log,
     ledger: watch::Receiver<Ledger>,
+    plans: Plans,
     mailing: Mailing,
     url: PublicUrl,
 }
@@ -95,12 +97,14 @@ impl Outbox {
         log: Log,
         ledger: watch::Receiver<Ledger>,
         keys: Arc<KeyRing>,
+        plans: Plans,
         mailing: Mailing,
         url: PublicUrl,
     ) -> Self {
         let desk = Desk {
             log,
             ledger,
+            plans,
             mailing,
             url,
         };
@@ -281,7 +285,12 @@ impl Desk {
         let Ok(seq) = self.say(claim, due.last_seq).await else {
             return way.leave().await;
         };
-        let letter = Letter::new(&key, due.plan.clone(), &self.url, &token);
+        let plan = self.plans.get(due.plan.as_str());
+        let live_odds = plan
+            .unwrap_or(self.plans.default_plan())
+            .connections
+            .is_some();
+        let letter = Letter::new(&key, due.plan.clone(), live_odds, &self.url, &token);
         let message = letter.message(&self.mailing.from, to, &mail_id, attempt);
         match way
             .hand_over(&message, &format!("{mail_id}-{attempt}.eml"))
