@@ -1,14 +1,10 @@
 //! [`Envelope`]: an event with its identity and clocks, as it stands on the wire.
 
-use std::borrow::Cow;
-
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::cloud_event::cut;
 use crate::event::cut_reason;
-use crate::object::Object;
-use crate::{DecodeError, Event, Moment};
+use crate::{CloudEvent, DecodeError, Event, Moment};
 
 /// The largest event that is taken. A card of 64 runners is about 12 KiB.
 pub const EVENT_BYTES_MAX: usize = 64 * 1024;
@@ -38,22 +34,6 @@ pub struct Recorded {
     pub recorded_at: Moment,
     /// The event.
     pub envelope: Envelope,
-}
-
-/// The wire form. Attributes and fields that are not listed are ignored.
-#[derive(Serialize, Deserialize)]
-struct Wire<'a> {
-    #[serde(borrow)]
-    specversion: Cow<'a, str>,
-    #[serde(borrow)]
-    id: Cow<'a, str>,
-    #[serde(borrow)]
-    source: Cow<'a, str>,
-    #[serde(borrow, rename = "type")]
-    type_name: Cow<'a, str>,
-    time: Moment,
-    #[serde(borrow)]
-    data: &'a RawValue,
 }
 
 impl Envelope {
@@ -100,14 +80,7 @@ impl Envelope {
         if bytes.len() > EVENT_BYTES_MAX {
             return Err(DecodeError::TooLarge { bytes: bytes.len() });
         }
-        let Object(wire): Object<Wire<'_>> = serde_json::from_slice(bytes)
-            .map_err(|e| DecodeError::NotCloudEvent(cut_reason(&e.to_string())))?;
-        if !matches!(&*wire.specversion, "1.0") {
-            return Err(DecodeError::NotCloudEvent(format!(
-                "specversion is {:?}, not 1.0",
-                cut(&wire.specversion)
-            )));
-        }
+        let wire = CloudEvent::from_json(bytes)?;
         for (name, value) in [("id", &wire.id), ("source", &wire.source)] {
             if value.is_empty()
                 || value.len() > ATTRIBUTE_BYTES_MAX
@@ -136,18 +109,7 @@ impl Envelope {
             .event
             .data()
             .expect("facts have string keys and no failing field");
-        let wire = Wire {
-            specversion: "1.0".into(),
-            id: self.id.as_str().into(),
-            source: self.source.as_str().into(),
-            type_name: self.event.type_name().into(),
-            time: self.time,
-            data: &data,
-        };
-        serde_json::to_vec(&wire).expect("strings and raw JSON always serialise")
+        let type_name = self.event.type_name();
+        CloudEvent::new(&self.id, &self.source, type_name, self.time, &data).to_json()
     }
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(40).collect()
 }

@@ -6,6 +6,7 @@
 //!
 //! No I/O, no async and no clock: time comes in with the event.
 
+mod cloud_event;
 mod date;
 mod envelope;
 mod error;
@@ -22,6 +23,7 @@ mod subject;
 mod text;
 mod time;
 
+pub use cloud_event::CloudEvent;
 pub use date::RacingDate;
 pub use envelope::{EVENT_BYTES_MAX, Envelope, Recorded};
 pub use error::{DecodeError, ParseError};

@@ -3,9 +3,7 @@
 //! CloudEvents, as in the racing log. What is in the stream stays there for ever: a type keeps its form, and every version
 //! reads what every earlier one wrote.
 
-use std::borrow::Cow;
-
-use events::{Moment, Text};
+use events::{CloudEvent, DecodeError, Moment, Text};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -43,8 +41,8 @@ pub enum NotUnderstood {
         bytes: usize,
     },
     /// It is no CloudEvent.
-    #[error("not a CloudEvents 1.0 JSON object: {0}")]
-    NotCloudEvent(String),
+    #[error(transparent)]
+    NotCloudEvent(#[from] DecodeError),
     /// A later version may know it.
     #[error("unknown event type {0:?}")]
     UnknownType(String),
@@ -267,22 +265,6 @@ pub struct MailFailed {
     pub is_final: bool,
 }
 
-/// The wire form. Attributes and fields that are not listed are ignored.
-#[derive(Serialize, Deserialize)]
-struct Wire<'a> {
-    #[serde(borrow)]
-    specversion: Cow<'a, str>,
-    #[serde(borrow)]
-    id: Cow<'a, str>,
-    #[serde(borrow)]
-    source: Cow<'a, str>,
-    #[serde(borrow, rename = "type")]
-    type_name: Cow<'a, str>,
-    time: Moment,
-    #[serde(borrow)]
-    data: Cow<'a, RawValue>,
-}
-
 impl AccountEvent {
     /// A new event.
     #[must_use]
@@ -303,13 +285,7 @@ impl AccountEvent {
         if bytes.len() > EVENT_BYTES_MAX {
             return Err(NotUnderstood::TooLarge { bytes: bytes.len() });
         }
-        let wire: Wire<'_> = serde_json::from_slice(bytes)
-            .map_err(|e| NotUnderstood::NotCloudEvent(cut(&e.to_string())))?;
-        if wire.specversion != "1.0" {
-            return Err(NotUnderstood::NotCloudEvent(
-                "specversion is not 1.0".to_owned(),
-            ));
-        }
+        let wire = CloudEvent::from_json(bytes)?;
         let fact = Fact::parse(&wire.type_name, wire.data.get())?;
         let expected = fact.subject().to_string();
         if subject != expected {
@@ -327,18 +303,18 @@ impl AccountEvent {
 
 impl From<&AccountEvent> for Outgoing {
     fn from(event: &AccountEvent) -> Self {
-        let wire = Wire {
-            specversion: "1.0".into(),
-            id: event.id.as_str().into(),
-            source: event.source.as_str().into(),
-            type_name: event.fact.type_name().into(),
-            time: event.time,
-            data: Cow::Owned(event.fact.data()),
-        };
+        let AccountEvent {
+            id,
+            source,
+            time,
+            fact,
+        } = event;
+        let data = fact.data();
+        let wire = CloudEvent::new(id, source, fact.type_name(), *time, &data);
         Self {
-            subject: event.fact.subject().to_string(),
-            id: event.id.clone(),
-            payload: serde_json::to_vec(&wire).expect("strings and raw JSON always serialise"),
+            subject: fact.subject().to_string(),
+            id: id.clone(),
+            payload: wire.to_json(),
         }
     }
 }
@@ -484,7 +460,10 @@ mod tests {
             decode("accounts.key.8z8z8z8z", &revoked.to_string()),
             Err(NotUnderstood::SubjectMismatch { .. })
         ));
-        for nonsense in ["", "[]", "null", "{}", r#"{"specversion":"0.3"}"#] {
+        // The values of an event in their order are no event.
+        let values = ["specversion", "id", "source", "type", "time", "data"];
+        let list = json!(values.map(|name| &revoked[name])).to_string();
+        for nonsense in ["", "[]", "null", "{}", r#"{"specversion":"0.3"}"#, &list] {
             assert!(matches!(
                 decode("accounts.key.7k2m9x4q", nonsense),
                 Err(NotUnderstood::NotCloudEvent(_))
