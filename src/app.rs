@@ -14,21 +14,21 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::accounts::{self, Desk, KeyRing, Ledger};
-use crate::announcer::Announcer;
 use crate::clock::Clock;
-use crate::feed::Feed;
 use crate::http;
+use crate::http::state::{App, Origins, Pages};
+use crate::limits::plans::Plans;
 use crate::limits::{Cells, Proxies};
+use crate::live::feed::Feed;
+use crate::live::{Channel, FanOut};
 use crate::log::Log;
+use crate::log::runtime::Reading;
 use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, LiveMetrics};
-use crate::plans::Plans;
 use crate::projector::Projector;
-use crate::reading::Reading;
+use crate::projector::announcer::Announcer;
+use crate::projector::views::Views;
 use crate::shutdown::Shutdown;
-use crate::state::{App, Origins, Pages};
-use crate::views::Views;
-use crate::ws::{Channel, FanOut};
 
 /// Operators are few.
 const ADMIN_CONNECTIONS_MAX: usize = 32;

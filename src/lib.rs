@@ -2,24 +2,15 @@
 //! [`events`] and [`projections`].
 
 pub mod accounts;
-pub mod announcer;
 pub mod app;
 pub mod asyncapi;
 pub mod cli;
 pub mod clock;
-pub mod feed;
 pub mod http;
-pub mod import;
 pub mod limits;
+pub mod live;
 pub mod log;
 pub mod mail;
 pub mod metrics;
-pub mod plans;
 pub mod projector;
-mod reading;
-pub mod recall;
 pub mod shutdown;
-pub mod simulate;
-pub mod state;
-pub mod views;
-pub mod ws;

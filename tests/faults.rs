@@ -273,7 +273,7 @@ async fn two_services_do_not_share_a_folder() {
     let nats = Nats::start();
     let data = tempfile::tempdir().unwrap();
     let _first = Railbird::start_in(&nats, data.path()).await;
-    let error = railbird::views::Views::open(data.path())
+    let error = railbird::projector::views::Views::open(data.path())
         .unwrap_err()
         .to_string();
     assert!(error.contains("is in use by another railbird"), "{error}");

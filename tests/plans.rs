@@ -4,8 +4,8 @@ use futures::future::join_all;
 use railbird::accounts::{AccountEvent, ApiKey, Fact, KeyId, KeyRotated, PlanChanged};
 use railbird::http::UNAUTHORIZED_BODY;
 use railbird::limits::Proxies;
+use railbird::limits::plans::Plans;
 use railbird::log::{ACCOUNTS, Outgoing};
-use railbird::plans::Plans;
 use serde_json::json;
 
 use crate::support::*;

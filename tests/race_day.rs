@@ -5,8 +5,8 @@ use std::process::Stdio;
 
 use jiff::{Timestamp, ToSpan};
 use railbird::log::{Log, Outgoing};
-use railbird::simulate::{Pace, RaceDay, script};
 use serde_json::{Value, json};
+use simulator::{Pace, RaceDay, script};
 
 use crate::oracle::race_day::RaceDay as Oracle;
 use crate::support::*;

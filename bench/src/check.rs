@@ -9,9 +9,9 @@ use anyhow::{Context, anyhow};
 use events::Text;
 use projections::Message;
 use railbird::accounts::{AccountEvent, ApiKey, KeyIssued, KeyRing, Ledger};
+use railbird::limits::plans::Plans;
 use railbird::limits::{Cells, Network};
 use railbird::log::Outgoing;
-use railbird::plans::Plans;
 use serde_json::{Value, json};
 
 const PLANS: &str = include_str!("../plans.toml");

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::{Holder, KeyId, Ledger, SecretHash};
 use crate::limits::Meter;
-use crate::plans::{Plan, Plans};
+use crate::limits::plans::{Plan, Plans};
 
 /// The keys that are valid now.
 #[derive(Debug, Default)]

@@ -12,8 +12,8 @@ use projections::meetings::MeetingView;
 use super::player::{Begun, Player, When, from_now};
 use super::report::Summary;
 use crate::clock::sleep_until;
-use crate::simulate::{Pace, RaceDay, VENUES, script};
-use crate::state::App;
+use crate::http::state::App;
+use simulator::{Pace, RaceDay, VENUES, script};
 
 /// So much faster than in life, odds move at once, and the first result is there after a minute.
 const SPEED: f64 = 10.0;

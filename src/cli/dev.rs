@@ -20,11 +20,11 @@ use super::report::result;
 use super::serve::Answering;
 use crate::accounts::{AccountEvent, ApiKey, KeyIssued};
 use crate::app::Service;
+use crate::http::state::App;
+use crate::live::status::Phase;
 use crate::log::{ACCOUNTS, Log, Outgoing, RACING};
 use crate::mail::Carrier;
-use crate::projector::Phase;
 use crate::shutdown::{shutdown, signalled};
-use crate::state::App;
 
 /// Where everything lies.
 #[derive(Debug, Args)]

@@ -15,8 +15,8 @@ use self::known::Known;
 use self::pace::{Pace, Speed};
 use super::report::{Progress, Summary};
 use super::{Cli, Nats, Outcome};
-use crate::import::{self, BetfairStream, Item, Items};
 use crate::log::{Appender, Log, Outgoing, RACING};
+use importers::{BetfairStream, Item, Items};
 
 /// Events that are looked up in the log and published together.
 const CHUNK: usize = 512;
@@ -136,17 +136,17 @@ fn parse_race_number(text: &str) -> Result<RaceNumber, ParseError> {
 impl Format {
     fn items(&self) -> Items {
         match self {
-            Self::HkjcResults { paths } => import::hkjc_results(paths),
-            Self::HkjcCards { paths } => import::hkjc_cards(paths),
-            Self::HkjcCsv { paths } => import::hkjc_csv(paths),
-            Self::HorsesCsv { paths, ids, as_of } => import::horses_csv(paths, ids, *as_of),
-            Self::HkjcZhResults { paths, ids } => import::hkjc_zh_results(paths, ids),
+            Self::HkjcResults { paths } => importers::hkjc_results(paths),
+            Self::HkjcCards { paths } => importers::hkjc_cards(paths),
+            Self::HkjcCsv { paths } => importers::hkjc_csv(paths),
+            Self::HorsesCsv { paths, ids, as_of } => importers::horses_csv(paths, ids, *as_of),
+            Self::HkjcZhResults { paths, ids } => importers::hkjc_zh_results(paths, ids),
             Self::HkjcZhHorses {
                 paths,
                 ids,
                 results,
-            } => import::hkjc_zh_horses(paths, ids, results),
-            Self::Rpscrape { paths } => import::rpscrape(paths),
+            } => importers::hkjc_zh_horses(paths, ids, results),
+            Self::Rpscrape { paths } => importers::rpscrape(paths),
             Self::BetfairStream {
                 paths, race_number, ..
             } => BetfairStream::find(paths).items(*race_number),

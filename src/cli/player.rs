@@ -9,7 +9,7 @@ use super::report::{Progress, Summary};
 use crate::clock::sleep_until;
 use crate::log::{Log, LogError, Outgoing, RACING};
 use crate::shutdown::Shutdown;
-use crate::simulate::{Pace, RaceDay, script};
+use simulator::{Pace, RaceDay, script};
 
 /// Messages under way at a time.
 const WINDOW: usize = 256;

@@ -14,12 +14,12 @@ use super::mailing::MailFlags;
 use super::{Nats, Outcome, WrongConfiguration};
 use crate::app::{Config, Service, SignUp};
 use crate::clock::Clock;
+use crate::http::state::Origins;
 use crate::limits::Proxies;
+use crate::limits::plans::Plans;
 use crate::log::Log;
 use crate::mail::Mailing;
-use crate::plans::Plans;
 use crate::shutdown::{shutdown, signalled};
-use crate::state::Origins;
 
 /// How a service answers; `dev` and `serve` share it.
 #[derive(Debug, Clone, Args)]

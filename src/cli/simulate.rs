@@ -11,7 +11,7 @@ use super::{Nats, Outcome, WrongConfiguration};
 use crate::clock::Clock;
 use crate::log::RACING;
 use crate::shutdown::{shutdown, signalled};
-use crate::simulate::{RaceDay, VENUES, script};
+use simulator::{RaceDay, VENUES, script};
 
 /// The race day that is played.
 #[derive(Debug, Args)]

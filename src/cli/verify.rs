@@ -14,7 +14,7 @@ use super::admin::Admin;
 use super::report::{Progress, result};
 use super::{Nats, Outcome};
 use crate::log::{Log, LogMessage, Place, RACING};
-use crate::views::Views;
+use crate::projector::views::Views;
 
 /// Differing keys that are named; the rest are counted.
 const KEYS_SHOWN: usize = 20;

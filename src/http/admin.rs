@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use super::error::ApiError;
 use super::ops::readiness;
 use super::rejections::rejections;
+use crate::http::state::App;
 use crate::metrics;
-use crate::state::App;
 
 /// Views in one chunk of the listing.
 const VIEWS_PER_CHUNK: usize = 1000;

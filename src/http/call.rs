@@ -15,8 +15,8 @@ use events::{HorseNo, RaceNumber, RacingDate};
 use projections::Store;
 
 use super::error::ApiError;
-use crate::projector::Phase;
-use crate::state::App;
+use crate::http::state::App;
+use crate::live::status::Phase;
 
 pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const RAILBIRD_SEQ: HeaderName = HeaderName::from_static("railbird-seq");

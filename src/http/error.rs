@@ -11,9 +11,9 @@ use axum::response::{IntoResponse, Response};
 use events::ParseError;
 use projections::StoreError;
 
-use super::gate::tell;
+use super::rate_limit::set_rate_limit_headers;
 use crate::limits::Exceeded;
-use crate::plans::Plan;
+use crate::limits::plans::Plan;
 
 /// The body of every 401, to the byte: clients depend on it.
 pub const UNAUTHORIZED_BODY: &str =
@@ -218,7 +218,9 @@ impl IntoResponse for ApiError {
             Self::MethodNotAllowed => {
                 headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             }
-            Self::RateLimited { exceeded, .. } => tell(headers, exceeded.allowance),
+            Self::RateLimited { exceeded, .. } => {
+                set_rate_limit_headers(headers, exceeded.allowance)
+            }
             _ => {}
         }
         response

@@ -5,24 +5,22 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use tower::{Service, service_fn};
 
 use super::call::{API_KEY, Args, check_size};
 use super::error::ApiError;
+use super::rate_limit::set_rate_limit_headers;
 use crate::accounts::{KeyEntry, Refusal};
+use crate::http::state::App;
 use crate::limits::{Allowance, Network};
-use crate::state::App;
 
 /// What is under these needs a key, whether it is there or not.
 const API: &str = "/api/v1";
 const LIVE: &str = "/ws/";
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// Lets those through to the router who may ask, and says in every answer what is left to them. It lies around the router: axum
 /// boxes every layer of every route anew for each request.
@@ -46,7 +44,7 @@ where
                 Ok((answer, allowance)) => {
                     let mut answer = answer.await?;
                     if let Some(allowance) = allowance {
-                        tell(answer.headers_mut(), allowance);
+                        set_rate_limit_headers(answer.headers_mut(), allowance);
                     }
                     answer
                 }
@@ -132,53 +130,5 @@ impl App {
         // What is no text is no address either, and so ends what is believed.
         let lines = lines.map(|line| line.to_str().unwrap_or_default());
         self.proxies.client(peer, lines).into()
-    }
-}
-
-/// Says in an answer what is left.
-pub(super) fn tell(headers: &mut HeaderMap, allowance: Allowance) {
-    headers.insert(X_RATELIMIT_LIMIT, number(allowance.limit));
-    headers.insert(X_RATELIMIT_REMAINING, number(allowance.remaining));
-    headers.insert(X_RATELIMIT_RESET, number(allowance.reset));
-}
-
-/// The decimals of 0 to 9999, with zeros in front. Nearly every number in a header is one of them, and so takes no memory of its own.
-static DECIMALS: [[u8; 4]; 10_000] = {
-    let mut decimals = [*b"0000"; 10_000];
-    let mut n = 0;
-    while n < decimals.len() {
-        let (mut rest, mut at) = (n, 4);
-        while rest > 0 {
-            at -= 1;
-            decimals[n][at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        n += 1;
-    }
-    decimals
-};
-
-fn number(n: u32) -> HeaderValue {
-    let decimals = DECIMALS
-        .get(n as usize)
-        .and_then(|digits| std::str::from_utf8(digits).ok());
-    match decimals {
-        Some(digits) => {
-            let width = n.checked_ilog10().unwrap_or(0) as usize + 1;
-            HeaderValue::from_static(&digits[digits.len() - width..])
-        }
-        None => n.into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::number;
-
-    #[test]
-    fn a_number_is_written_as_ever() {
-        for n in (0..20_000).chain([u32::MAX]) {
-            assert_eq!(number(n), n.to_string());
-        }
     }
 }

@@ -12,7 +12,7 @@ use projections::{Store, horse_profile, keys};
 
 use super::call::{Args, Call, Params};
 use super::error::ApiError;
-use crate::state::App;
+use crate::http::state::App;
 
 /// Form rows in one answer at most, by the contract.
 const FORM_LIMIT_MAX: usize = 1000;

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::call::{Args, Call};
 use super::error::ApiError;
-use crate::state::App;
+use crate::http::state::App;
 
 /// Meetings in one answer at most: ten years of a busy venue.
 const MEETINGS_MAX: usize = 5_000;
@@ -132,7 +132,11 @@ pub(super) fn races(
 ///
 /// # Errors
 /// There is no such meeting today.
-pub fn race_of_today(app: &App, race_number: RaceNumber, args: &Args) -> Result<RaceKey, ApiError> {
+pub(super) fn race_of_today(
+    app: &App,
+    race_number: RaceNumber,
+    args: &Args,
+) -> Result<RaceKey, ApiError> {
     let date = app.clock.today();
     let chosen = choose(app, &*app.ready_store()?, date, args.get("venue"))?;
     Ok(RaceKey {

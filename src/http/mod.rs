@@ -5,15 +5,18 @@ mod call;
 mod error;
 mod gate;
 mod horses;
+mod live_odds;
 mod meetings;
 mod odds;
 mod openapi;
 mod ops;
 mod pages;
 mod racecards;
+mod rate_limit;
 mod rejections;
 mod results;
 pub mod server;
+pub mod state;
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -28,7 +31,7 @@ use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{self, future::RouteFuture};
+use axum::routing::future::RouteFuture;
 use futures::FutureExt;
 use futures::future::{CatchUnwind, Map};
 use tower::{Service, ServiceExt};
@@ -38,14 +41,11 @@ use tower_http::compression::{Compression, CompressionBody};
 pub use admin::router as admin_router;
 pub use call::{Args, Params};
 pub use error::{ApiError, UNAUTHORIZED_BODY};
-pub use meetings::race_of_today;
 pub use openapi::document as openapi;
-pub use server::take_stream;
 
-use crate::state::App;
-use crate::ws;
 use call::forbids;
 use gate::gate;
+use state::App;
 
 /// Below this a compressed answer saves no packet.
 const COMPRESS_BYTES_MIN: u64 = 1024;
@@ -58,11 +58,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(racecards::router())
         .merge(odds::router())
         .merge(meetings::router())
-        .route("/ws/live/odds", routing::get(ws::live_odds))
-        .route(
-            "/ws/live/odds/{race_number}",
-            routing::get(ws::live_odds_of_race),
-        )
+        .merge(live_odds::router())
         .merge(ops::router())
         .merge(pages::router())
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)

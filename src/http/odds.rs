@@ -12,7 +12,7 @@ use projections::{Store, keys};
 use super::call::{Args, Call, Params};
 use super::error::ApiError;
 use super::meetings::{append_rows, choose};
-use crate::state::App;
+use crate::http::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::error::ApiError;
 use super::openapi;
 use crate::asyncapi;
-use crate::projector::Phase;
-use crate::state::App;
+use crate::http::state::App;
+use crate::live::status::Phase;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()

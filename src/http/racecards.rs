@@ -11,7 +11,7 @@ use projections::keys;
 use super::call::{Args, Call, Params};
 use super::error::ApiError;
 use super::meetings::races;
-use crate::state::App;
+use crate::http::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()

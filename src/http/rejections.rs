@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::call::Args;
 use super::error::ApiError;
 use super::meetings::append_rows;
-use crate::state::App;
+use crate::http::state::App;
 
 /// Rejections in one answer at most.
 const FOUND_MAX: u64 = 1000;

@@ -11,7 +11,7 @@ use governor::nanos::Nanos;
 use governor::state::{InMemoryState, NotKeyed, StateStore};
 
 use super::{quota, seconds};
-use crate::plans::Plan;
+use crate::limits::plans::Plan;
 
 /// What somebody has asked for, held against the plan.
 #[derive(Debug)]
@@ -206,7 +206,7 @@ mod tests {
     use governor::clock::FakeRelativeClock;
 
     use super::{Allowance, Exceeded, Meter, Period};
-    use crate::plans::Plans;
+    use crate::limits::plans::Plans;
 
     fn meter(limits: &str) -> (Meter<FakeRelativeClock>, FakeRelativeClock) {
         let plans = format!(

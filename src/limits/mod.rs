@@ -6,6 +6,7 @@
 mod cells;
 mod meter;
 mod network;
+pub mod plans;
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -4,11 +4,11 @@
 //! acknowledgement; [`Reader`] hands out every message once and in order, through restarts of the server.
 
 mod append;
-mod asyncapi;
 mod denials;
 mod ids;
 mod line;
 mod reader;
+pub mod runtime;
 mod stored;
 mod tell;
 
@@ -30,8 +30,6 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use self::denials::{Denials, Said};
-
-pub(crate) use asyncapi::describe;
 
 pub use append::{Appended, Appender, Outgoing};
 pub use reader::{Batch, LogMessage, Place, ReadError, Reader};

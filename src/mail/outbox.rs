@@ -24,9 +24,9 @@ use crate::accounts::{
     AccountEvent, ApiKey, Email, Fact, Holder, KeyRing, Ledger, Mail, MailAttempted, MailDelivered,
     MailFailed, MailId, MailWished, SecretHash, Subject, SubscriptionId, random_secret,
 };
+use crate::limits::plans::Plans;
 use crate::log::{ACCOUNTS, Log, LogError};
 use crate::metrics;
-use crate::plans::Plans;
 use crate::shutdown::Shutdown;
 
 /// How often it is looked what is due. People wait for their mail.

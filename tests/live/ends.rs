@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use railbird::http::state::Origins;
 use railbird::log::ACCOUNTS;
-use railbird::state::Origins;
 use serde_json::{Value, json};
 
 use super::events;

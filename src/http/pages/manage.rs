@@ -19,8 +19,8 @@ use super::form::Form;
 use super::{Keep, Problem, page, said};
 use crate::accounts::{ApiKey, Key, KeyId, KeyState, is_secret, random_secret};
 use crate::http::Args;
+use crate::http::state::App;
 use crate::limits::Network;
-use crate::state::App;
 
 /// Keys that are shown: those that were replaced long ago are of no interest.
 const KEYS_SHOWN: usize = 5;

@@ -23,8 +23,8 @@ use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
 use super::error::ApiError;
+use crate::http::state::App;
 use crate::log::LogError;
-use crate::state::App;
 
 const STYLE: &str = include_str!("../../../templates/pages/style.css");
 /// The style stands in the page, and is the only one that counts.

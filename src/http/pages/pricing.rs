@@ -18,10 +18,10 @@ use tokio::time::sleep;
 use super::form::Form;
 use super::{Keep, Problem, page, said};
 use crate::accounts::Email;
+use crate::http::state::App;
 use crate::limits::Network;
+use crate::limits::plans::{Plan, Plans};
 use crate::metrics;
-use crate::plans::{Plan, Plans};
-use crate::state::App;
 
 /// The answer is not given before, so that the time it takes does not tell what was done: the log is written in less.
 const ANSWER_AFTER: Duration = Duration::from_millis(300);

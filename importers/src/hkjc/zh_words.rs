@@ -1,0 +1,205 @@
+//! Words of the Hong Kong Jockey Club's Chinese pages, in those of its English ones.
+
+use std::collections::HashSet;
+
+use events::{ParseError, Text, VenueCode};
+
+/// Where races are run. The all-weather track is one of Sha Tin's.
+const VENUES: [(&str, &str); 4] = [
+    ("沙田", "ST"),
+    ("沙田全天候", "ST"),
+    ("跑馬地", "HV"),
+    ("從化", "CH"),
+];
+
+/// Countries, by the codes that the English profiles have.
+const COUNTRIES: [(&str, &str); 17] = [
+    ("澳洲", "AUS"),
+    ("紐西蘭", "NZ"),
+    ("愛爾蘭", "IRE"),
+    ("英國", "GB"),
+    ("法國", "FR"),
+    ("美國", "USA"),
+    ("日本", "JPN"),
+    ("德國", "GER"),
+    ("南非", "SAF"),
+    ("意大利", "ITY"),
+    ("西班牙", "SPA"),
+    ("阿根廷", "ARG"),
+    ("加拿大", "CAN"),
+    ("巴西", "BRZ"),
+    ("智利", "CHI"),
+    ("烏拉圭", "URU"),
+    ("津巴布韋", "ZIM"),
+];
+
+const COLOURS: [(&str, &str); 8] = [
+    ("棗", "Bay"),
+    ("深棗", "Dark Bay"),
+    ("棕", "Brown"),
+    ("栗", "Chestnut"),
+    ("灰", "Grey"),
+    ("黑", "Black"),
+    ("沙", "Roan"),
+    ("白", "White"),
+];
+
+const SEXES: [(&str, &str); 4] = [
+    ("閹", "Gelding"),
+    ("雄", "Horse"),
+    ("雌", "Mare"),
+    ("隱睪", "Rig"),
+];
+
+const GOINGS: [(&str, &str); 11] = [
+    ("好地至快地", "GOOD TO FIRM"),
+    ("好地", "GOOD"),
+    ("好地至黏地", "GOOD TO YIELDING"),
+    ("黏地", "YIELDING"),
+    ("黏地至軟地", "YIELDING TO SOFT"),
+    ("軟地", "SOFT"),
+    ("大爛地", "HEAVY"),
+    ("濕快地", "WET FAST"),
+    ("濕慢地", "WET SLOW"),
+    ("慢地", "SLOW"),
+    ("快地", "FIRM"),
+];
+/// `快地` is said of turf and of the all-weather track, where it is `FAST`.
+const FAST: (&str, &str) = ("快地", "FAST");
+const ALL_WEATHER: &str = "全天候";
+
+const CLASSES: [(&str, &str); 9] = [
+    ("第一班", "1"),
+    ("第二班", "2"),
+    ("第三班", "3"),
+    ("第四班", "4"),
+    ("第五班", "5"),
+    ("一級賽", "Group One"),
+    ("二級賽", "Group Two"),
+    ("三級賽", "Group Three"),
+    ("新馬賽", "Griffin Race"),
+];
+const RESTRICTED: (&str, &str) = ("（條件限制）", " (Restricted)");
+
+/// Unknown words that are remembered; a bound, as a file may be full of them.
+const UNKNOWN_MAX: usize = 1000;
+
+/// What words are in English. One that no table has is kept, and said once.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    unknown: HashSet<String>,
+    unsaid: Vec<String>,
+}
+
+impl Words {
+    pub(crate) fn country(&mut self, text: &str) -> Result<Text, ParseError> {
+        let code = self.word("country", &COUNTRIES, text);
+        Text::parse(&code)
+    }
+
+    /// `深棗／棕`, a colour or two.
+    pub(crate) fn colour(&mut self, text: &str) -> Result<Text, ParseError> {
+        let parts = text.split(['／', '/']);
+        let parts: Vec<String> = parts.map(|p| self.word("colour", &COLOURS, p)).collect();
+        Text::parse(&parts.join(" / "))
+    }
+
+    pub(crate) fn sex(&mut self, text: &str) -> Result<Text, ParseError> {
+        let sex = self.word("sex", &SEXES, text);
+        Text::parse(&sex)
+    }
+
+    /// The going on a course such as `草地 - "C" 賽道` or `全天候跑道`.
+    pub(crate) fn going(&mut self, text: &str, course: &str) -> Result<Text, ParseError> {
+        let going = match text == FAST.0 && course.contains(ALL_WEATHER) {
+            true => FAST.1.to_owned(),
+            false => self.word("going", &GOINGS, text),
+        };
+        Text::parse(&going)
+    }
+
+    pub(crate) fn class(&mut self, text: &str) -> Result<Text, ParseError> {
+        let (class, restricted) = match text.strip_suffix(RESTRICTED.0) {
+            Some(class) => (class, RESTRICTED.1),
+            None => (text, ""),
+        };
+        let class = self.word("class", &CLASSES, class);
+        Text::parse(&format!("{class}{restricted}"))
+    }
+
+    /// What is to be said of words that no table has.
+    pub(crate) fn note(&mut self) -> Option<String> {
+        let words = std::mem::take(&mut self.unsaid);
+        (!words.is_empty()).then(|| format!("no English word is known for {}", words.join(", ")))
+    }
+
+    fn word(&mut self, what: &str, table: &[(&str, &str)], text: &str) -> String {
+        let text = text.trim();
+        let found = table.iter().find(|(chinese, _)| *chinese == text);
+        if let Some((_, english)) = found {
+            return (*english).to_owned();
+        }
+        let unknown = format!("{what} {text}");
+        if !text.is_empty()
+            && self.unknown.len() < UNKNOWN_MAX
+            && self.unknown.insert(unknown.clone())
+        {
+            self.unsaid.push(unknown);
+        }
+        text.to_owned()
+    }
+}
+
+/// The code of a racecourse.
+pub(crate) fn venue(text: &str) -> Result<VenueCode, ParseError> {
+    let known = VENUES.iter().find(|(chinese, _)| *chinese == text);
+    let (_, code) = known
+        .ok_or_else(|| ParseError::new("a racecourse is 沙田, 沙田全天候, 跑馬地 or 從化", text))?;
+    VenueCode::parse(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Words, venue};
+
+    #[test]
+    fn words_are_those_of_the_english_pages() {
+        let mut words = Words::default();
+        let text = |text: Result<events::Text, _>| text.expect("a text").to_string();
+        assert_eq!(text(words.country("紐西蘭")), "NZ");
+        assert_eq!(text(words.colour("棗")), "Bay");
+        assert_eq!(text(words.colour("深棗／棕")), "Dark Bay / Brown");
+        assert_eq!(text(words.sex("閹")), "Gelding");
+        assert_eq!(
+            text(words.going("好地至快地", "草地 - \"A\" 賽道")),
+            "GOOD TO FIRM"
+        );
+        assert_eq!(text(words.going("快地", "草地 - \"A\" 賽道")), "FIRM");
+        assert_eq!(text(words.going("快地", "全天候跑道")), "FAST");
+        assert_eq!(text(words.class("第四班")), "4");
+        assert_eq!(text(words.class("第四班（條件限制）")), "4 (Restricted)");
+        assert_eq!(text(words.country("")), "");
+        assert_eq!(words.note(), None);
+    }
+
+    #[test]
+    fn a_word_that_is_not_known_is_kept_and_said_once() {
+        let mut words = Words::default();
+        assert_eq!(words.country("火星").expect("a text").as_str(), "火星");
+        assert_eq!(words.colour("棗／紫").expect("a text").as_str(), "Bay / 紫");
+        assert_eq!(
+            words.note().expect("two words"),
+            "no English word is known for country 火星, colour 紫"
+        );
+        assert_eq!(words.country("火星").expect("a text").as_str(), "火星");
+        assert_eq!(words.note(), None);
+    }
+
+    #[test]
+    fn a_racecourse_is_known_or_refused() {
+        for (text, code) in [("沙田", "ST"), ("沙田全天候", "ST"), ("跑馬地", "HV")] {
+            assert_eq!(venue(text).expect(text).as_str(), code);
+        }
+        assert!(venue("澳門").is_err() && venue("").is_err());
+    }
+}

@@ -1,0 +1,273 @@
+//! [`Table`]: the rows of a CSV file one by one, each with its line, whatever stands between them.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::sync::Arc;
+
+use csv::{ByteRecord, ReaderBuilder, StringRecord};
+
+use crate::input::cells::Cells;
+use crate::input::lines::{Line, Lines};
+
+/// Lines that one record may span where a quoted field holds line breaks. A bound, so that a quote that is never
+/// closed costs its own row and not the rest of the file.
+const RECORD_LINES_MAX: usize = 8;
+
+/// The rows behind a header.
+pub(crate) struct Table {
+    lines: Lines,
+    header: Vec<String>,
+    columns: Arc<HashMap<String, usize>>,
+    a_line_each: bool,
+}
+
+/// The line on which a row begins, and the row or what is wrong with it.
+pub(crate) type Row = (u64, Result<Cells, String>);
+
+impl Table {
+    /// Reads the header and finds the wanted columns in it. `off|time` is wanted under either name.
+    ///
+    /// # Errors
+    /// The reason: no header, or a column is missing.
+    pub(crate) fn open(file: Box<dyn BufRead + Send>, wanted: &[&str]) -> Result<Self, String> {
+        let mut lines = Lines::new(file);
+        let first = lines.next_filled().ok_or("the file is empty")?;
+        if let Some(fault) = first.fault {
+            return Err(fault);
+        }
+        let record = spanning(&mut lines, &first, None)
+            .or_else(|| parse(&first.text))
+            .ok_or("the header is empty")?;
+        let header: Vec<String> = record
+            .iter()
+            .map(|c| String::from_utf8_lossy(c).trim().to_lowercase())
+            .collect();
+        let has = |names: &str| {
+            names
+                .split('|')
+                .any(|name| header.iter().any(|c| c == name))
+        };
+        let missing: Vec<&str> = wanted.iter().copied().filter(|names| !has(names)).collect();
+        if !missing.is_empty() {
+            return Err(format!(
+                "the header lacks the columns: {}",
+                missing.join(", ")
+            ));
+        }
+        Ok(Self {
+            lines,
+            columns: Arc::new(header.iter().cloned().zip(0..).collect()),
+            header,
+            a_line_each: false,
+        })
+    }
+
+    /// Takes a quote for a character like any other, where the commas of a line make a whole row; and never a line break
+    /// for a part of a cell.
+    pub(crate) fn a_line_each(mut self) -> Self {
+        self.a_line_each = true;
+        self
+    }
+
+    pub(crate) fn has(&self, column: &str) -> bool {
+        self.columns.contains_key(column)
+    }
+
+    fn record(&mut self, line: Line) -> Result<StringRecord, String> {
+        if let Some(fault) = line.fault {
+            return Err(fault);
+        }
+        let width = self.header.len();
+        let record = match self.a_line_each {
+            true => Some(split(&line.text)).filter(|record| record.len() == width),
+            false => spanning(&mut self.lines, &line, Some(width)),
+        };
+        let record = record.or_else(|| parse(&line.text)).unwrap_or_default();
+        if record.len() != width {
+            return Err(format!("{} columns, the header has {width}", record.len()));
+        }
+        StringRecord::from_byte_record(record).map_err(|error| {
+            let column = error.utf8_error().field();
+            format!(
+                "{} is not UTF-8",
+                self.header.get(column).map_or("a column", String::as_str)
+            )
+        })
+    }
+}
+
+impl Iterator for Table {
+    type Item = Row;
+
+    fn next(&mut self) -> Option<Row> {
+        let line = self.lines.next_filled()?;
+        let (number, columns) = (line.number, Arc::clone(&self.columns));
+        let record = self.record(line);
+        Some((number, record.map(|record| Cells { columns, record })))
+    }
+}
+
+/// A record that goes on over the end of its first line, where that makes a row of the right width.
+fn spanning(lines: &mut Lines, first: &Line, width: Option<usize>) -> Option<ByteRecord> {
+    if !has_open_quote(&first.text) {
+        return None;
+    }
+    let (mut text, mut read) = (first.text.clone(), Vec::new());
+    while read.len() + 1 < RECORD_LINES_MAX {
+        let Some(next) = lines.next() else {
+            break;
+        };
+        text.push(b'\n');
+        text.extend_from_slice(&next.text);
+        let whole = next.fault.is_none() && !has_open_quote(&text);
+        read.push(next);
+        if whole
+            && let Some((record, bytes)) = parse_quoted(&text)
+            && bytes >= text.len()
+            && width.is_none_or(|width| record.len() == width)
+        {
+            return Some(record);
+        }
+    }
+    lines.unread(read);
+    None
+}
+
+/// The first record of a text.
+fn parse(text: &[u8]) -> Option<ByteRecord> {
+    if !text.contains(&b'"') {
+        // Most rows have no quotes, and need none of what a reader sets up.
+        return Some(text.split(|&b| b == b',').collect());
+    }
+    parse_quoted(text).map(|(record, _)| record)
+}
+
+/// The first record of a text, and how many bytes it took.
+fn parse_quoted(text: &[u8]) -> Option<(ByteRecord, usize)> {
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .buffer_capacity(1024)
+        .from_reader(text);
+    let mut record = ByteRecord::new();
+    let found = reader.read_byte_record(&mut record).ok()?;
+    let bytes = usize::try_from(reader.position().byte()).ok()?;
+    found.then_some((record, bytes))
+}
+
+/// What stands between the commas, without quotes around it.
+fn split(text: &[u8]) -> ByteRecord {
+    let cells = text.split(|&b| b == b',').map(|cell| match cell {
+        [b'"', inner @ .., b'"'] => inner,
+        cell => cell,
+    });
+    cells.collect()
+}
+
+fn has_open_quote(text: &[u8]) -> bool {
+    text.iter().filter(|&&b| b == b'"').count() % 2 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::Table;
+
+    fn open(text: &[u8], wanted: &[&str]) -> Result<Table, String> {
+        Table::open(Box::new(Cursor::new(text.to_vec())), wanted)
+    }
+
+    fn rows(text: &[u8]) -> Vec<(u64, Result<Vec<String>, String>)> {
+        shown(open(text, &["a", "b"]).expect("a header"))
+    }
+
+    fn shown(table: Table) -> Vec<(u64, Result<Vec<String>, String>)> {
+        table
+            .map(|(line, row)| {
+                (
+                    line,
+                    row.map(|r| r.record.iter().map(str::to_owned).collect()),
+                )
+            })
+            .collect()
+    }
+
+    fn row(a: &str, b: &str) -> Result<Vec<String>, String> {
+        Ok(vec![a.to_owned(), b.to_owned()])
+    }
+
+    #[test]
+    fn rows_come_with_their_lines() {
+        assert_eq!(
+            rows(b"A,b\r\n1,2\r\n\r\n\"x,\"\"y\",\"3\"\n"),
+            [(2, row("1", "2")), (4, row("x,\"y", "3"))]
+        );
+        assert_eq!(
+            rows(b"a,b\r1,2\r3,4"),
+            [(2, row("1", "2")), (3, row("3", "4"))]
+        );
+        assert_eq!(
+            rows(b"a,b\n\"1\n2\",3\n4,5\n"),
+            [(2, row("1\n2", "3")), (4, row("4", "5"))]
+        );
+    }
+
+    #[test]
+    fn a_bad_row_costs_itself_alone() {
+        let narrow = Err("1 columns, the header has 2".to_owned());
+        assert_eq!(
+            rows(b"a,b\nx\n1,2,3\n4,5"),
+            [
+                (2, narrow.clone()),
+                (3, Err("3 columns, the header has 2".to_owned())),
+                (4, row("4", "5"))
+            ]
+        );
+        assert_eq!(
+            rows(b"a,b\n\"never closed,2\n4,5\n6,7\n"),
+            [(2, narrow), (3, row("4", "5")), (4, row("6", "7"))]
+        );
+        assert_eq!(
+            rows(b"a,b\n1,\xff\n4,5"),
+            [(2, Err("b is not UTF-8".to_owned())), (3, row("4", "5"))]
+        );
+        assert_eq!(
+            rows(b"a,b\n5\"6,2\n4,5"),
+            [(2, row("5\"6", "2")), (3, row("4", "5"))]
+        );
+    }
+
+    #[test]
+    fn a_header_has_the_wanted_columns() {
+        let error = |text: &[u8], wanted: &[&str]| open(text, wanted).map(|_| ()).expect_err("no");
+        assert_eq!(error(b"", &["a"]), "the file is empty");
+        assert_eq!(
+            error(b"a,c\n1,2", &["a", "b|d", "d"]),
+            "the header lacks the columns: b|d, d"
+        );
+        let table = open(b"a,c\n1,2", &["b|c"]).expect("c is there");
+        assert!(table.has("c") && !table.has("b"));
+    }
+
+    #[test]
+    fn a_header_may_span_lines() {
+        let table = open(b"a,\"b\nand more\",c\n1,2,3\n", &["a", "c"]).expect("a header");
+        assert_eq!(shown(table).len(), 1);
+    }
+
+    #[test]
+    fn a_line_may_be_a_row_whatever_its_quotes() {
+        let text = b"a,b\n1,\"never closed\n2,\"closed\"\n\"3,4\",5\n6,also open\"\n";
+        let table = open(text, &["a", "b"]).expect("a header").a_line_each();
+        assert_eq!(
+            shown(table),
+            [
+                (2, row("1", "\"never closed")),
+                (3, row("2", "closed")),
+                (4, row("3,4", "5")),
+                (5, row("6", "also open\""))
+            ]
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! [`Elements`]: the objects of a JSON array one by one, each with its line, as far as the file goes.
+
+use serde_json::{Map, Value};
+
+/// Cuts a file into the elements of its outermost array before anything is parsed, so that a broken element costs
+/// itself alone and a file that breaks off costs only what comes after the break.
+#[derive(Debug)]
+pub(crate) struct Elements {
+    bytes: Vec<u8>,
+    at: usize,
+    line: u64,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Before,
+    Inside,
+    Done,
+}
+
+/// The line on which an element begins (or on which the file breaks), and the element or what is wrong.
+pub(crate) type Element = (u64, Result<Map<String, Value>, String>);
+
+impl Elements {
+    pub(crate) fn new(mut bytes: Vec<u8>) -> Self {
+        bytes.truncate(bytes.trim_ascii_end().len());
+        Self {
+            bytes,
+            at: 0,
+            line: 1,
+            state: State::Before,
+        }
+    }
+
+    fn skip(&mut self, blank: impl Fn(u8) -> bool) -> Option<u8> {
+        while let Some(&byte) = self.bytes.get(self.at) {
+            if !blank(byte) {
+                return Some(byte);
+            }
+            self.line += u64::from(byte == b'\n');
+            self.at += 1;
+        }
+        None
+    }
+
+    fn end(&mut self, reason: &str) -> Option<Element> {
+        self.state = State::Done;
+        Some((self.line, Err(reason.to_owned())))
+    }
+
+    fn close(&mut self) -> Option<Element> {
+        self.at += 1;
+        self.state = State::Done;
+        self.skip(|b| b.is_ascii_whitespace())?;
+        self.end("there is more after the end of the array")
+    }
+
+    fn element(&mut self) -> Option<Element> {
+        let (start, line) = (self.at, self.line);
+        if !self.skip_element() {
+            return self.end(&format!(
+                "the file breaks off inside what begins on line {line}"
+            ));
+        }
+        Some((line, parse(&self.bytes[start..self.at], line)))
+    }
+
+    /// Moves behind the element that begins here; false where the file ends first.
+    fn skip_element(&mut self) -> bool {
+        let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+        while let Some(&byte) = self.bytes.get(self.at) {
+            if !in_string && depth == 0 && matches!(byte, b',' | b']') {
+                return true;
+            }
+            self.line += u64::from(byte == b'\n');
+            self.at += 1;
+            match byte {
+                // A string cannot hold a line break: one that was left open ends with its line, so that it
+                // does not take the races behind it along.
+                b'\n' => (in_string, escaped) = (false, false),
+                _ if escaped => escaped = false,
+                b'\\' => escaped = in_string,
+                b'"' => in_string = !in_string,
+                b'{' | b'[' if !in_string => depth += 1,
+                b'}' | b']' if !in_string => {
+                    depth = depth.saturating_sub(1);
+                    if depth == 0 {
+                        return true;
+                    }
+                }
+                _ => {}
+            }
+        }
+        depth == 0 && !in_string
+    }
+}
+
+impl Iterator for Elements {
+    type Item = Element;
+
+    fn next(&mut self) -> Option<Element> {
+        if self.state == State::Before {
+            if self.skip(|b| b.is_ascii_whitespace()) != Some(b'[') {
+                return self.end("not a JSON array of races");
+            }
+            self.at += 1;
+            self.state = State::Inside;
+        }
+        if self.state == State::Done {
+            return None;
+        }
+        match self.skip(|b| b.is_ascii_whitespace() || b == b',') {
+            Some(b']') => self.close(),
+            Some(_) => self.element(),
+            None => self.end("the file breaks off before its array ends"),
+        }
+    }
+}
+
+fn parse(bytes: &[u8], line: u64) -> Result<Map<String, Value>, String> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let line = line + (error.line() as u64).saturating_sub(1);
+        let message = error.to_string();
+        let message = message
+            .rfind(" at line ")
+            .map_or(message.as_str(), |end| &message[..end]);
+        let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
+        format!("line {line}: {message}")
+    })
+}
+
+/// A message quotes bad input only so far.
+const MESSAGE_CHARS_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::Elements;
+
+    /// Lines of whole elements, and lines with reasons.
+    fn check(text: &[u8], whole: &[u64], broken: &[(u64, &str)]) {
+        let mut found = (Vec::new(), Vec::new());
+        for (line, element) in Elements::new(text.to_vec()) {
+            match element {
+                Ok(_) => found.0.push(line),
+                Err(reason) => found.1.push((line, reason)),
+            }
+        }
+        let text = String::from_utf8_lossy(text);
+        assert_eq!(found.0, whole, "{text}");
+        assert_eq!(found.1.len(), broken.len(), "{text}: {:?}", found.1);
+        for ((line, reason), (expected_line, part)) in found.1.iter().zip(broken) {
+            assert_eq!(line, expected_line, "{text}: {reason}");
+            assert!(reason.contains(part), "{text}: {reason}");
+        }
+    }
+
+    #[test]
+    fn whole_files_give_all_elements() {
+        check(b"[]", &[], &[]);
+        check(
+            b" [ {\"a\":\"]}\\\"[\"},\n {\"b\":[1,{}]}\n]\n",
+            &[1, 2],
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_file_that_breaks_off_keeps_what_was_whole() {
+        check(
+            b"[\n{\"a\":1},\n{\"b\":\n2",
+            &[2],
+            &[(4, "inside what begins on line 3")],
+        );
+        check(
+            b"[\n{\"a\":1},\n{\"b\":2}\n\n",
+            &[2, 3],
+            &[(3, "before its array ends")],
+        );
+        check(
+            b"[\n{\"a\":1},\n{\"b\":\"x",
+            &[2],
+            &[(3, "inside what begins on line 3")],
+        );
+        check(b"", &[], &[(1, "not a JSON array")]);
+        check(b"[", &[], &[(1, "before its array ends")]);
+    }
+
+    #[test]
+    fn a_broken_element_costs_itself_alone() {
+        check(
+            b"[{\"a\":1},\n{\"a\":,\n},\n7,null,\n{\"b\":1}]",
+            &[1, 5],
+            &[
+                (2, "line 2: expected value"),
+                (4, "expected a map"),
+                (4, "expected a map"),
+            ],
+        );
+        check(
+            b"[{\"a\":\"x\n},\n{\"b\":1}]",
+            &[3],
+            &[(1, "control character")],
+        );
+        check(b"[{\"a\":\"\xff\"},\n{\"b\":1}]", &[2], &[(1, "unicode")]);
+        check(
+            b"[{\"a\":1}]\n[{\"b\":1}]",
+            &[1],
+            &[(2, "more after the end")],
+        );
+        check(b"{\"a\":1}", &[], &[(1, "not a JSON array")]);
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
+        let found: Vec<_> = Elements::new(deep).collect();
+        assert!(matches!(&found[..], [(1, Err(_))]));
+    }
+}

@@ -1,0 +1,474 @@
+//! [`Filter`]: which messages a client is sent.
+
+use std::borrow::Cow;
+
+use events::{HorseNo, ParseError, RaceKey, RaceNumber, RacingDate};
+use projections::LiveKind;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::live::feed::Topic;
+
+/// Values in all lists of a filter. A message is held against each of them.
+const VALUES_MAX: usize = 1_000;
+/// Bytes of the name of a venue.
+const VENUE_BYTES_MAX: usize = 256;
+
+/// Lists of which a race must match each that is given, that is, at least one value of it. They have at most 1,000 values
+/// together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Filter {
+    /// Dates of meetings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = VALUES_MAX))]
+    pub(crate) dates: Option<Vec<RacingDate>>,
+    /// Codes or names of venues, in either case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = VALUES_MAX), inner(length(max = VENUE_BYTES_MAX)))]
+    pub(crate) venues: Option<Vec<String>>,
+    /// Races.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = VALUES_MAX))]
+    pub(crate) races: Option<Vec<RacePattern>>,
+    /// Horses on the card or the board of a race.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = VALUES_MAX))]
+    pub(crate) horses: Option<Vec<HorseNo>>,
+}
+
+/// A race, on any date or at any venue where that is not said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct RacePattern {
+    /// The meeting's date.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) date: Option<RacingDate>,
+    /// A code or a name, in either case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = VENUE_BYTES_MAX))]
+    pub(crate) venue: Option<String>,
+    /// The race's number.
+    pub(crate) race_number: RaceNumber,
+}
+
+/// The query parameters of a filter; each is a list with commas.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FilterQuery<'a> {
+    pub(crate) dates: Option<&'a str>,
+    pub(crate) venues: Option<&'a str>,
+    pub(crate) races: Option<&'a str>,
+    pub(crate) horses: Option<&'a str>,
+}
+
+/// Why a filter is invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidFilter {
+    #[error(transparent)]
+    Value(#[from] ParseError),
+    #[error("A filter has at most {VALUES_MAX} values, not {0}")]
+    TooManyValues(usize),
+    #[error("The name of a venue has at most {VENUE_BYTES_MAX} bytes")]
+    VenueTooLong,
+}
+
+/// How much a client follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Follows {
+    /// Every race.
+    All,
+    /// Races that match the filter.
+    Some,
+    /// No race: a list in force is empty.
+    None,
+}
+
+impl Filter {
+    /// The filter of a query.
+    ///
+    /// # Errors
+    /// Returns [`InvalidFilter`] if a value cannot be parsed, or if there are too many.
+    pub(crate) fn from_query(query: FilterQuery<'_>) -> Result<Self, InvalidFilter> {
+        let race = |number: &str| {
+            RaceNumber::parse(number).map(|number| RacePattern::numbered(None, None, number))
+        };
+        let venue = |venue: &str| Ok(venue.to_owned());
+        let filter = Self {
+            dates: list(query.dates, RacingDate::parse)?,
+            venues: list(query.venues, venue)?,
+            races: list(query.races, race)?,
+            horses: list(query.horses, HorseNo::parse)?,
+        };
+        filter.check()?;
+        Ok(filter)
+    }
+
+    /// The filter that selects one race.
+    pub(crate) fn of_race(race: &RaceKey) -> Self {
+        let pattern = RacePattern::numbered(
+            Some(race.date),
+            Some(race.venue.to_string()),
+            race.race_number,
+        );
+        Self {
+            races: Some(vec![pattern]),
+            ..Self::default()
+        }
+    }
+
+    /// Checks the bounds.
+    ///
+    /// # Errors
+    /// Returns [`InvalidFilter`] if a bound is exceeded.
+    pub(crate) fn check(&self) -> Result<(), InvalidFilter> {
+        let length = |list: Option<usize>| list.unwrap_or(0);
+        let values = length(self.dates.as_ref().map(Vec::len))
+            + length(self.venues.as_ref().map(Vec::len))
+            + length(self.races.as_ref().map(Vec::len))
+            + length(self.horses.as_ref().map(Vec::len));
+        if values > VALUES_MAX {
+            return Err(InvalidFilter::TooManyValues(values));
+        }
+        let of_races = self
+            .races
+            .iter()
+            .flatten()
+            .filter_map(|race| race.venue.as_ref());
+        if self
+            .venues
+            .iter()
+            .flatten()
+            .chain(of_races)
+            .any(|venue| venue.len() > VENUE_BYTES_MAX)
+        {
+            return Err(InvalidFilter::VenueTooLong);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn follows(&self) -> Follows {
+        let emptied = |list: Option<bool>| list == Some(true);
+        if *self == Self::default() {
+            Follows::All
+        } else if emptied(self.dates.as_ref().map(Vec::is_empty))
+            || emptied(self.venues.as_ref().map(Vec::is_empty))
+            || emptied(self.races.as_ref().map(Vec::is_empty))
+            || emptied(self.horses.as_ref().map(Vec::is_empty))
+        {
+            Follows::None
+        } else {
+            Follows::Some
+        }
+    }
+
+    /// A filter that lets nothing pass.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            races: Some(Vec::new()),
+            ..Self::default()
+        }
+    }
+
+    /// Takes values out of the lists that are in force.
+    ///
+    /// # Errors
+    /// The name of a list that is not in force.
+    pub(crate) fn remove(&mut self, values: &Self) -> Result<(), &'static str> {
+        take_out(&mut self.dates, values.dates.as_ref(), PartialEq::eq).map_err(|()| "dates")?;
+        take_out(&mut self.venues, values.venues.as_ref(), same_venue).map_err(|()| "venues")?;
+        take_out(&mut self.races, values.races.as_ref(), RacePattern::same)
+            .map_err(|()| "races")?;
+        take_out(&mut self.horses, values.horses.as_ref(), PartialEq::eq).map_err(|()| "horses")
+    }
+
+    /// Whether messages about a race pass.
+    pub(crate) fn passes(&self, topic: &Topic) -> bool {
+        let race = &topic.race;
+        passes(self.dates.as_ref(), |date| *date == race.date)
+            && passes(self.venues.as_ref(), |venue| is_at(topic, venue))
+            && passes(self.races.as_ref(), |pattern| pattern.is(topic))
+            && passes(self.horses.as_ref(), |horse| {
+                topic.runners.binary_search(horse).is_ok()
+            })
+    }
+}
+
+impl RacePattern {
+    pub(crate) fn numbered(
+        date: Option<RacingDate>,
+        venue: Option<String>,
+        race_number: RaceNumber,
+    ) -> Self {
+        Self {
+            date,
+            venue,
+            race_number,
+        }
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        let venue = |race: &Self| race.venue.as_ref().map(|venue| venue.to_ascii_lowercase());
+        (self.date, self.race_number) == (other.date, other.race_number)
+            && venue(self) == venue(other)
+    }
+
+    fn is(&self, topic: &Topic) -> bool {
+        self.race_number == topic.race.race_number
+            && self.date.is_none_or(|date| date == topic.race.date)
+            && self.venue.as_ref().is_none_or(|venue| is_at(topic, venue))
+    }
+}
+
+fn passes<T>(list: Option<&Vec<T>>, matches: impl FnMut(&T) -> bool) -> bool {
+    list.is_none_or(|list| list.iter().any(matches))
+}
+
+fn take_out<T>(
+    list: &mut Option<Vec<T>>,
+    values: Option<&Vec<T>>,
+    same: impl Fn(&T, &T) -> bool,
+) -> Result<(), ()> {
+    let Some(values) = values else { return Ok(()) };
+    let list = list.as_mut().ok_or(())?;
+    list.retain(|value| !values.iter().any(|out| same(out, value)));
+    Ok(())
+}
+
+#[expect(clippy::ptr_arg, reason = "it compares values of a list")]
+fn same_venue(one: &String, other: &String) -> bool {
+    one.eq_ignore_ascii_case(other)
+}
+
+fn is_at(topic: &Topic, venue: &str) -> bool {
+    topic.race.venue.as_str().eq_ignore_ascii_case(venue) || topic.venue.eq_ignore_ascii_case(venue)
+}
+
+fn list<T>(
+    values: Option<&str>,
+    parse: impl Fn(&str) -> Result<T, ParseError>,
+) -> Result<Option<Vec<T>>, ParseError> {
+    let values = values.map(|values| values.split(',').map(str::trim));
+    values.map(|values| values.map(parse).collect()).transpose()
+}
+
+/// The kinds of messages that a client wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kinds([bool; LiveKind::ALL.len()]);
+
+impl Kinds {
+    pub(crate) const ALL: Self = Self([true; LiveKind::ALL.len()]);
+
+    pub(crate) fn contains(self, kind: LiveKind) -> bool {
+        self.0[kind as usize]
+    }
+
+    pub(crate) fn without(self, others: Self) -> Self {
+        let mut kinds = self;
+        for kind in LiveKind::ALL
+            .into_iter()
+            .filter(|kind| others.contains(*kind))
+        {
+            kinds.0[kind as usize] = false;
+        }
+        kinds
+    }
+
+    /// The kinds of these names.
+    ///
+    /// # Errors
+    /// A sentence that says which names there are.
+    pub(crate) fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let mut kinds = Self([false; LiveKind::ALL.len()]);
+        for name in names {
+            let known = LiveKind::ALL
+                .into_iter()
+                .find(|kind| kind.as_str() == name.trim());
+            let Some(kind) = known else {
+                let all = LiveKind::ALL.map(LiveKind::as_str).join(", ");
+                return Err(format!("events are {all}, not {name:?}"));
+            };
+            kinds.0[kind as usize] = true;
+        }
+        Ok(kinds)
+    }
+
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        LiveKind::ALL
+            .into_iter()
+            .filter(move |kind| self.contains(*kind))
+            .map(LiveKind::as_str)
+    }
+}
+
+impl Serialize for Kinds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.names())
+    }
+}
+
+impl JsonSchema for Kinds {
+    fn schema_name() -> Cow<'static, str> {
+        "Kinds".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names = LiveKind::ALL.map(LiveKind::as_str);
+        json_schema!({ "type": "array", "items": { "type": "string", "enum": names } })
+    }
+}
+
+impl<'de> Deserialize<'de> for Kinds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let names = Vec::<String>::deserialize(deserializer)?;
+        Self::parse(names.iter().map(String::as_str)).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use events::{HorseNo, RaceKey, RaceNumber, RacingDate, VenueCode};
+    use projections::LiveKind;
+    use serde_json::{Value, json};
+
+    use super::{Filter, Follows, Kinds, VALUES_MAX};
+    use crate::live::feed::Topic;
+
+    fn topic(horses: &[&str]) -> Topic {
+        let mut runners: Vec<HorseNo> = horses
+            .iter()
+            .map(|horse| HorseNo::parse(horse).expect("a horse"))
+            .collect();
+        runners.sort();
+        Topic {
+            race: RaceKey {
+                date: RacingDate::parse("2026-10-03").expect("a date"),
+                venue: VenueCode::parse("ST").expect("a code"),
+                race_number: RaceNumber::parse("3").expect("a number"),
+            },
+            venue: "Sha Tin".to_owned(),
+            runners,
+        }
+    }
+
+    fn filter(lists: Value) -> Filter {
+        serde_json::from_value(lists).expect("a filter")
+    }
+
+    #[test]
+    fn a_message_passes_if_it_matches_each_list_that_was_given() {
+        let topic = topic(&["H10", "H1", "H2"]);
+        for (lists, passes) in [
+            (json!({}), true),
+            (json!({ "dates": ["2026-10-04", "2026-10-03"] }), true),
+            (json!({ "dates": ["2026-10-04"] }), false),
+            (json!({ "venues": ["st"] }), true),
+            (json!({ "venues": ["SHA TIN"] }), true),
+            (json!({ "venues": ["Sha"] }), false),
+            (json!({ "races": [{ "race_number": 3 }] }), true),
+            (json!({ "races": [{ "race_number": 4 }] }), false),
+            (
+                json!({ "races": [{ "race_number": 4 }, { "race_number": 3, "venue": "sha tin" }] }),
+                true,
+            ),
+            (
+                json!({ "races": [{ "race_number": 3, "venue": "HV" }] }),
+                false,
+            ),
+            (
+                json!({ "races": [{ "race_number": 3, "date": "2026-10-03" }] }),
+                true,
+            ),
+            (
+                json!({ "races": [{ "race_number": 3, "date": "2026-10-04" }] }),
+                false,
+            ),
+            (json!({ "horses": ["H2"] }), true),
+            (json!({ "horses": ["H10", "H99"] }), true),
+            (json!({ "horses": ["H3"] }), false),
+            (json!({ "horses": ["H1"], "venues": ["HV"] }), false),
+            (
+                json!({ "horses": ["H1"], "venues": ["ST"], "dates": [] }),
+                false,
+            ),
+        ] {
+            assert_eq!(filter(lists.clone()).passes(&topic), passes, "{lists}");
+            assert_eq!(
+                serde_json::to_value(filter(lists.clone())).expect("JSON"),
+                lists
+            );
+        }
+    }
+
+    #[test]
+    fn it_is_said_how_much_is_followed() {
+        assert_eq!(Filter::default().follows(), Follows::All);
+        assert_eq!(Filter::nothing().follows(), Follows::None);
+        assert!(!Filter::nothing().passes(&topic(&[])));
+        assert_eq!(filter(json!({ "venues": ["ST"] })).follows(), Follows::Some);
+        for list in ["dates", "venues", "races", "horses"] {
+            let mut lists = json!({ "venues": ["ST"] });
+            lists[list] = json!([]);
+            assert_eq!(filter(lists).follows(), Follows::None, "{list}");
+        }
+    }
+
+    #[test]
+    fn values_are_taken_out_of_lists_that_are_in_force() {
+        let mut in_force =
+            filter(json!({ "venues": ["ST", "HV"], "races": [{ "race_number": 1 }] }));
+        let gone = filter(
+            json!({ "venues": ["HV", "XX"], "races": [{ "race_number": 1, "venue": "ST" }] }),
+        );
+        assert_eq!(in_force.remove(&gone), Ok(()));
+        assert_eq!(
+            in_force,
+            filter(json!({ "venues": ["ST"], "races": [{ "race_number": 1 }] }))
+        );
+        assert_eq!(
+            in_force.remove(&filter(json!({ "races": [{ "race_number": 1 }] }))),
+            Ok(())
+        );
+        assert_eq!(in_force.follows(), Follows::None);
+        for (list, value) in [("dates", json!("2026-10-03")), ("horses", json!("H1"))] {
+            let mut lists = json!({});
+            lists[list] = json!([value]);
+            assert_eq!(in_force.remove(&filter(lists)), Err(list));
+        }
+    }
+
+    #[test]
+    fn all_lists_together_have_so_many_values() {
+        let horses: Vec<String> = (1..=VALUES_MAX).map(|n| format!("H{n}")).collect();
+        assert_eq!(filter(json!({ "horses": horses })).check(), Ok(()));
+        assert!(
+            filter(json!({ "horses": horses, "venues": ["ST"] }))
+                .check()
+                .is_err()
+        );
+        assert!(
+            filter(json!({ "races": [{ "race_number": 1, "venue": "x".repeat(257) }] }))
+                .check()
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn kinds_are_chosen_by_the_names_of_events() {
+        let some = Kinds::parse(["result_update", " odds_update"]).expect("two kinds");
+        let chosen = LiveKind::ALL.map(|kind| some.contains(kind));
+        assert_eq!(chosen, [true, false, false, true]);
+        assert_eq!(json!(some), json!(["odds_update", "result_update"]));
+        assert_eq!(
+            json!(Kinds::ALL.without(some)),
+            json!(["status_update", "runner_update"])
+        );
+        assert_eq!(some.without(Kinds::ALL), Kinds::parse([]).expect("none"));
+        assert!(Kinds::parse(["odds_update", "odds"]).is_err() && Kinds::parse([""]).is_err());
+        assert!(serde_json::from_value::<Kinds>(json!(["heartbeat"])).is_err());
+    }
+}
