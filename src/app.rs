@@ -13,16 +13,16 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::accounts::{self, Desk, KeyRing, Ledger};
+use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
 use crate::http;
 use crate::http::state::{App, Origins, Pages};
 use crate::limits::plans::Plans;
-use crate::limits::{Cells, Proxies};
+use crate::limits::{HashedLimiter, Proxies};
 use crate::live::feed::Feed;
-use crate::live::{Channel, FanOut};
+use crate::live::{FanOut, LiveContext};
 use crate::log::Log;
-use crate::log::runtime::Reading;
+use crate::log::runtime::DetachedRuntime;
 use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, LiveMetrics};
 use crate::projector::Projector;
@@ -87,7 +87,7 @@ pub struct Service {
     log: Log,
     shutdown: Shutdown,
     tasks: JoinSet<()>,
-    reading: Reading,
+    reading: DetachedRuntime,
     /// Ends by itself, when what is on its way has arrived.
     outbox: Option<JoinHandle<()>>,
 }
@@ -104,7 +104,7 @@ impl Service {
         let views = Arc::new(tokio::task::spawn_blocking(move || Views::open(&data)).await??);
         let http = bind(config.http).await?;
         let admin = bind(config.admin).await?;
-        let reading = Reading::start()?;
+        let reading = DetachedRuntime::start()?;
         let nats = config.nats.clone();
         let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
         let log = reading.handle().spawn(connecting).await??;
@@ -112,23 +112,23 @@ impl Service {
         let (announcer, announcing) = Announcer::new(log.clone());
         let (projector, handle) =
             Projector::new(log.clone(), Arc::clone(&views), feed.clone(), announcer);
-        let channel = Channel {
+        let channel = LiveContext {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
-            keys: Arc::new(KeyRing::new(config.plans.clone())),
+            keys: Arc::new(KeyCache::new(config.plans.clone())),
             projector: handle.status.clone(),
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
         let fan_out = FanOut::start(&channel, config.connections_max)?;
         let (ledger, known) = watch::channel(Ledger::default());
-        let desk = Desk::new(log.clone(), known.clone());
+        let commands = AccountCommands::new(log.clone(), known.clone());
         let app = Arc::new(App {
             views,
             keys: channel.keys,
             ledger: known,
             plans: config.plans,
-            strangers: strangers(),
+            unauthenticated_limiter: unauthenticated_limiter(),
             proxies: config.proxies,
             projector: handle,
             connection: log.connection(),
@@ -139,14 +139,14 @@ impl Service {
             fan_out,
             ws_origins: config.ws_origins,
             pages: Pages {
-                desk,
+                commands,
                 key_env: config
                     .mailing
                     .as_ref()
                     .map_or("live", |mailing| mailing.key_env),
                 overlap: config.sign_up.overlap,
-                per_network: Cells::new(config.sign_up.per_network, HOUR),
-                per_email: Cells::new(config.sign_up.per_email, DAY),
+                per_network: HashedLimiter::new(config.sign_up.per_network, HOUR),
+                per_email: HashedLimiter::new(config.sign_up.per_email, DAY),
             },
             can_mail: config.mailing.is_some(),
         });
@@ -254,8 +254,8 @@ impl Service {
 }
 
 /// Requests without a valid key that are answered as such, from each network address.
-fn strangers() -> Cells {
-    Cells::new(UNAUTHORIZED_PER_MINUTE, Duration::from_secs(60))
+fn unauthenticated_limiter() -> HashedLimiter {
+    HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, Duration::from_secs(60))
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

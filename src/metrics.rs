@@ -181,7 +181,7 @@ pub fn mails_waiting(count: usize, oldest: Duration) {
 }
 
 /// Counts a mail that is to be sent.
-pub fn mail_wished() {
+pub fn mail_requested() {
     counter!("railbird_mails_wished_total").increment(1);
 }
 

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-use crate::instances::{Oracle, changed, edges};
+use crate::generators::{Oracle, changed, edges};
 use crate::support::*;
 
 /// The published schema of the specification, see asyncapi/README.md.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use bzip2::write::BzEncoder;
-use railbird::log::{Log, Place, RACING};
+use railbird::log::{Log, RACING, ReadPosition};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -382,7 +382,7 @@ fn made_up(folder: &Path) -> PathBuf {
 /// The prices on the subject of the odds, in the log's order.
 async fn prices(log: &Log) -> Vec<u64> {
     let state = log.state(RACING).await.unwrap();
-    let place = Place {
+    let place = ReadPosition {
         log: state.identity,
         seq: 0,
         recorded_at: None,

@@ -9,7 +9,7 @@ use events::EVENT_TYPES;
 use railbird::log::{Appender, Outgoing};
 use serde_json::{Value, json};
 
-use crate::instances::{Oracle, changed, combined, edges};
+use crate::generators::{Oracle, changed, combined, edges};
 use crate::support::*;
 
 const DOCUMENTATION: &str = include_str!("../docs/feeding.md");

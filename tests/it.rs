@@ -6,20 +6,21 @@
     reason = "a test says where it failed by panicking"
 )]
 
-#[path = "../events/tests/instances/mod.rs"]
-mod instances;
+#[path = "../events/tests/generators/mod.rs"]
+mod generators;
 mod support;
 
+mod architecture;
 mod asyncapi;
 mod betfair;
 mod cli;
+mod conformance;
 mod contract;
 mod examples;
 mod faults;
 mod feeders;
 mod feeding;
 mod hostile;
-mod house;
 mod keys;
 mod limits;
 mod live;
@@ -37,4 +38,3 @@ mod rpscrape;
 mod season;
 mod season_zh;
 mod watch;
-mod witness;

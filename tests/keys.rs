@@ -4,8 +4,8 @@ use std::path::Path;
 
 use futures::future::{join_all, try_join_all};
 use railbird::accounts::{
-    AccountEvent, ApiKey, Email, Fact, KeyRevoked, MailAttempted, MailId, MailWished, SecretHash,
-    SubscriptionId, SubscriptionRequested,
+    AccountEvent, ApiKey, Email, Fact, KeyRevoked, MailAttempted, MailId, MailRequested,
+    SecretHash, SubscriptionId, SubscriptionRequested,
 };
 use railbird::http::UNAUTHORIZED_BODY;
 use railbird::log::{ACCOUNTS, Outgoing};
@@ -420,7 +420,7 @@ async fn of_two_attempts_to_send_a_mail_the_later_one_leaves_a_key() {
     assert!(approved.stderr.contains("is approved"), "twice is harmless");
 
     let purpose = text("welcome");
-    let wished = MailWished {
+    let wished = MailRequested {
         mail_id: mail_id.clone(),
         subscription_id,
         purpose,

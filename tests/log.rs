@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
-use railbird::log::{ACCOUNTS, Log, LogError, LogMessage, Outgoing, Place, RACING, Reader};
+use railbird::log::{ACCOUNTS, Log, LogError, LogMessage, Outgoing, RACING, ReadPosition, Reader};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -14,7 +14,7 @@ async fn reader(log: &Log, seq: u64) -> Reader {
     let state = log.state(RACING).await.unwrap();
     log.reader(
         RACING,
-        Place {
+        ReadPosition {
             log: state.identity,
             seq,
             recorded_at: None,
@@ -382,7 +382,7 @@ async fn of_several_who_write_behind_the_same_place_one_succeeds() {
             let (url, claim) = (nats.url_of("railbird"), says(&format!("{round} of {n}")));
             async move {
                 let log = Log::connect(&url, "test").await.unwrap();
-                log.append_behind(ACCOUNTS, claim, last_seq).await
+                log.append_expecting(ACCOUNTS, claim, last_seq).await
             }
         });
         let mut won = Vec::new();
@@ -403,9 +403,11 @@ async fn of_several_who_write_behind_the_same_place_one_succeeds() {
         subject: "accounts.mail.mail-2".to_owned(),
         ..says("another")
     };
-    log.append_behind(ACCOUNTS, other, 0).await.unwrap();
+    log.append_expecting(ACCOUNTS, other, 0).await.unwrap();
     let next = says("next");
-    log.append_behind(ACCOUNTS, next, last_seq).await.unwrap();
+    log.append_expecting(ACCOUNTS, next, last_seq)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -428,22 +430,28 @@ async fn a_message_whose_acknowledgement_was_lost_is_not_refused_behind_itself()
         id: subject.to_owned(),
         payload: b"mine".to_vec(),
     };
-    let (mine, witness) = (claim("accounts.mail.mail-1"), claim("accounts.mail.mail-2"));
-    let first = log.append_behind(ACCOUNTS, mine.clone(), 0).await.unwrap();
+    let (mine, conformance) = (claim("accounts.mail.mail-1"), claim("accounts.mail.mail-2"));
+    let first = log
+        .append_expecting(ACCOUNTS, mine.clone(), 0)
+        .await
+        .unwrap();
     assert!(!first.duplicate);
-    log.append(witness.clone()).await.unwrap();
+    log.append(conformance.clone()).await.unwrap();
     eventually("the server has forgotten which ids it has seen", || async {
-        !log.append(witness.clone()).await.unwrap().duplicate
+        !log.append(conformance.clone()).await.unwrap().duplicate
     })
     .await;
-    let again = log.append_behind(ACCOUNTS, mine.clone(), 0).await.unwrap();
+    let again = log
+        .append_expecting(ACCOUNTS, mine.clone(), 0)
+        .await
+        .unwrap();
     assert_eq!((again.seq, again.duplicate), (first.seq, true));
     // Behind it, somebody else has gone on.
     let mut theirs = mine.clone();
     theirs.id = "theirs".to_owned();
-    log.append_behind(ACCOUNTS, theirs, first.seq)
+    log.append_expecting(ACCOUNTS, theirs, first.seq)
         .await
         .unwrap();
-    let late = log.append_behind(ACCOUNTS, mine, 0).await;
+    let late = log.append_expecting(ACCOUNTS, mine, 0).await;
     assert!(matches!(late, Err(LogError::Conflict)), "{late:?}");
 }

@@ -9,8 +9,8 @@ use std::path::Path;
 use events::{Moment, Text};
 use jiff::{SignedDuration, Timestamp};
 use railbird::accounts::{
-    self, AccountEvent, ApiKey, Email, Fact, Ledger, MailAttempted, MailFailed, MailId, MailState,
-    MailWished, SecretHash, SubscriptionId, SubscriptionRequested,
+    self, AccountEvent, ApiKey, Email, Fact, Ledger, MailAttempted, MailFailed, MailId,
+    MailRequested, MailState, SecretHash, SubscriptionId, SubscriptionRequested,
 };
 use railbird::log::{ACCOUNTS, Outgoing};
 use serde_json::{Value, json};
@@ -482,7 +482,7 @@ async fn a_mail_that_nobody_takes_for_a_day_is_given_up() {
         let began = Timestamp::now() - SignedDuration::from_hours(hours);
         let mail_id = MailId::first_to(&subscription_id(name));
         let (subscription_id, purpose) = (subscription_id(name), text("welcome"));
-        let wished = MailWished {
+        let wished = MailRequested {
             mail_id: mail_id.clone(),
             subscription_id,
             purpose,

@@ -1,6 +1,6 @@
 //! The live channel under pain: whatever is cut, killed or stopped, each client hears everything once, or is told that it does not.
 //!
-//! Each client notes what it hears, and a judge who knows every event of the log goes through its notes; see `tests/witness`.
+//! Each client notes what it hears, and a judge who knows every event of the log goes through its notes; see `tests/conformance`.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::conformance::afternoon::{Afternoon, RACES};
+use crate::conformance::client::{Cut, Follow, Plan, Progress, Stage, What};
+use crate::conformance::feeder::Feeder;
+use crate::conformance::oracle::ODDS;
+use crate::conformance::pack::{Pack, Verdict};
 use crate::support::*;
-use crate::witness::afternoon::{Afternoon, RACES};
-use crate::witness::client::{Cut, Follow, Plan, Progress, Stage, What};
-use crate::witness::feeder::Feeder;
-use crate::witness::oracle::ODDS;
-use crate::witness::pack::{Pack, Verdict};
 
 const RUNNERS: u16 = 8;
 const CLIENTS: usize = 100;

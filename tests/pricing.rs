@@ -7,7 +7,7 @@ mod subscribe;
 use jiff::Timestamp;
 use railbird::accounts::{
     self, AccountEvent, ApiKey, Email, Fact, Ledger, MailAttempted, MailDelivered, MailId,
-    MailWished, SecretHash, SubscriptionId, random_secret,
+    MailRequested, SecretHash, SubscriptionId, random_secret,
 };
 use railbird::log::{ACCOUNTS, Outgoing};
 
@@ -45,7 +45,7 @@ impl Mailed {
     async fn to(nats: &Nats, subscription_id: SubscriptionId) -> Self {
         let mail_id = MailId::first_to(&subscription_id);
         let (key, token) = (ApiKey::generate("test").unwrap(), random_secret().unwrap());
-        let wished = MailWished {
+        let wished = MailRequested {
             mail_id: mail_id.clone(),
             subscription_id,
             purpose: text("subscription"),

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use events::Text;
 use projections::Message;
-use railbird::accounts::{AccountEvent, ApiKey, KeyIssued, KeyRing, Ledger};
+use railbird::accounts::{AccountEvent, ApiKey, KeyCache, KeyIssued, Ledger};
 use railbird::limits::plans::Plans;
-use railbird::limits::{Cells, Network};
+use railbird::limits::{HashedLimiter, Network};
 use railbird::log::Outgoing;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(crate) fn run(count: u32) -> anyhow::Result<Value> {
     let ring = ring(&key)?;
     let entry = ring.check(key.reveal()).map_err(|why| anyhow!("{why:?}"))?;
     let typo = format!("{}!", key.reveal());
-    let strangers = Cells::new(
+    let strangers = HashedLimiter::new(
         NonZeroU32::new(120).context("some")?,
         Duration::from_secs(60),
     );
@@ -47,7 +47,7 @@ fn each<T>(count: u32, call: impl Fn(u32) -> T) -> f64 {
 }
 
 /// A ring with one key, on the plan with limits.
-fn ring(key: &ApiKey) -> anyhow::Result<KeyRing> {
+fn ring(key: &ApiKey) -> anyhow::Result<KeyCache> {
     let now = jiff::Timestamp::now().into();
     let issued = AccountEvent::new(KeyIssued::new(key, Text::parse("metered")?, None), now);
     let outgoing = Outgoing::from(&issued);
@@ -58,7 +58,7 @@ fn ring(key: &ApiKey) -> anyhow::Result<KeyRing> {
         subject: &outgoing.subject,
         payload: &outgoing.payload,
     })?;
-    let ring = KeyRing::new(Plans::parse(PLANS)?);
+    let ring = KeyCache::new(Plans::parse(PLANS)?);
     ring.fill(&ledger, now);
     Ok(ring)
 }

@@ -12,7 +12,7 @@ use async_nats::HeaderMap;
 use async_nats::jetstream;
 use bytes::Bytes;
 use events::{Envelope, Event};
-use railbird::log::{Log, Outgoing, Place, RACING};
+use railbird::log::{Log, Outgoing, RACING, ReadPosition};
 use serde_json::{Value, json};
 
 use crate::season::season;
@@ -93,7 +93,7 @@ pub(crate) async fn distinct(log: &Log, file: &Path) -> anyhow::Result<Value> {
         .collect::<Result<_, _>>()?;
     let state = log.state(RACING).await?;
     let last_seq = state.last_seq;
-    let from = Place {
+    let from = ReadPosition {
         log: state.identity,
         seq: 0,
         recorded_at: None,

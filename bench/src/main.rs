@@ -2,6 +2,8 @@
 
 mod asking;
 mod check;
+#[path = "../../tests/conformance/mod.rs"]
+mod conformance;
 mod fanout;
 mod feed;
 mod garbage;
@@ -10,8 +12,6 @@ mod pain;
 mod season;
 mod strangers;
 mod usage;
-#[path = "../../tests/witness/mod.rs"]
-mod witness;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 use events::Envelope;
 use projections::{BATCH_MESSAGES_MAX, Projection, Store};
-use railbird::log::{Log, LogMessage, Outgoing, Place, RACING};
+use railbird::log::{Log, LogMessage, Outgoing, RACING, ReadPosition};
 use serde_json::{Value, json};
 
 #[global_allocator]
@@ -161,7 +161,7 @@ async fn publish(log: &Log, envelopes: impl Iterator<Item = Envelope>) -> anyhow
 async fn pull(log: &Log) -> anyhow::Result<Value> {
     let state = log.state(RACING).await?;
     let begun = Instant::now();
-    let from = Place {
+    let from = ReadPosition {
         log: state.identity,
         seq: 0,
         recorded_at: None,
@@ -189,7 +189,7 @@ async fn pull(log: &Log) -> anyhow::Result<Value> {
 
 async fn stages(log: &Log, data: &Path) -> anyhow::Result<Value> {
     let state = log.state(RACING).await?;
-    let from = Place {
+    let from = ReadPosition {
         log: state.identity.clone(),
         seq: 0,
         recorded_at: None,

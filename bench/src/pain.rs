@@ -18,11 +18,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 
-use crate::witness::afternoon::{Afternoon, RACES};
-use crate::witness::client::{Cut, Follow, Plan, Stage, What};
-use crate::witness::feeder::Feeder;
-use crate::witness::oracle::ODDS;
-use crate::witness::pack::{Pack, Verdict};
+use crate::conformance::afternoon::{Afternoon, RACES};
+use crate::conformance::client::{Cut, Follow, Plan, Stage, What};
+use crate::conformance::feeder::Feeder;
+use crate::conformance::oracle::ODDS;
+use crate::conformance::pack::{Pack, Verdict};
 
 const RUNNERS: u16 = 12;
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -363,7 +363,7 @@ async fn nats_restart(
     })
     .await;
     let turned = |turns: u64| {
-        move |client: &crate::witness::client::Progress| {
+        move |client: &crate::conformance::client::Progress| {
             client.turns.load(std::sync::atomic::Ordering::Relaxed) >= turns
         }
     };

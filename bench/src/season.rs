@@ -9,7 +9,7 @@ use events::{
 };
 use jiff::{Timestamp, ToSpan, civil};
 
-use crate::witness::chance::Chance;
+use crate::conformance::chance::Chance;
 
 const EVENTS_PER_MEETING: u64 = 10_000;
 const RACES: u64 = 10;

@@ -1,14 +1,14 @@
 //! The JSON Schemas: kept in the repository, and in step with what is taken.
 
 mod common;
-mod instances;
+mod generators;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use common::{changed, check_file};
 use events::{EVENT_TYPES, Envelope, schemas};
-use instances::{Oracle, RULES, combined, edges};
+use generators::{Oracle, RULES, combined, edges};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
@@ -369,7 +369,7 @@ fn what_a_schema_and_the_rules_allow_is_taken_and_all_else_is_refused_with_the_r
         let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         let combined = combined(&edges, COMBINED);
         for changes in edges.iter().chain(&combined) {
-            let event = instances::changed(schema, changes);
+            let event = generators::changed(schema, changes);
             let refusal = oracle.refusal(&event);
             let code = refusal.as_ref().map_or("taken", |refusal| refusal.code);
             let decoded = Envelope::from_json(event.to_string().as_bytes());

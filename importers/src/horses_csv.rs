@@ -12,7 +12,7 @@ use crate::input::cells::Cells;
 use crate::input::csv_table::Table;
 use crate::input::files::{self, Kind};
 use crate::names::name_and_brand;
-use crate::{Item, Items, Place, hong_kong, sealed};
+use crate::{Item, Items, Location, hong_kong, sealed};
 
 const FORMAT: &str = "horses-csv";
 const CURRENCY: &str = "HKD";
@@ -52,7 +52,7 @@ const WANTED: [&str; 6] = ["horse", "country", "trainer", "colour", "sex", "owne
 
 impl Registry {
     fn read(&mut self, path: &Path) -> Vec<Item> {
-        let file = Place::whole(path);
+        let file = Location::whole(path);
         let table = match files::open(path) {
             Ok(file) => Table::open(file, &WANTED),
             Err(error) => return vec![file.refused(error)],
@@ -87,7 +87,7 @@ impl Registry {
         &self,
         cells: &Cells,
         age: Option<u8>,
-        place: &Place,
+        place: &Location,
         said: &mut Vec<Item>,
     ) -> Result<HorseRegistered, String> {
         let (horse_name, brand) = cells.parsed("horse", name_and_brand)?;
@@ -110,7 +110,7 @@ impl Registry {
         })
     }
 
-    fn seal(&mut self, horse: HorseRegistered, place: &Place, said: &mut Vec<Item>) {
+    fn seal(&mut self, horse: HorseRegistered, place: &Location, said: &mut Vec<Item>) {
         let horse_no = horse.horse_no.clone();
         let item = match self.said_at() {
             Ok(time) => sealed(FORMAT, time, Event::HorseRegistered(horse), place),
@@ -133,7 +133,7 @@ impl Registry {
 }
 
 /// `Bay / Brown` was cut in two in some files, so that the second colour stands where the sex belongs.
-fn colour_and_sex(colour: Text, sex: Text, place: &Place, said: &mut Vec<Item>) -> (Text, Text) {
+fn colour_and_sex(colour: Text, sex: Text, place: &Location, said: &mut Vec<Item>) -> (Text, Text) {
     const COLOURS: [&str; 7] = [
         "bay", "black", "brown", "chestnut", "dark bay", "grey", "roan",
     ];

@@ -6,7 +6,7 @@ use events::{HorseNo, RacingDate, Text};
 use serde_json::{Map, Value};
 
 use crate::names::{same_name, split_brands};
-use crate::{Item, Place};
+use crate::{Item, Location};
 
 /// The horses of some races by their brands. A short brand is given again after some years, hence names and days.
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ impl Ids {
         &self,
         brand: &str,
         name: &str,
-        place: &Place,
+        place: &Location,
         said: &mut Vec<Item>,
     ) -> Result<HorseNo, String> {
         match self.find(brand, name) {
@@ -118,7 +118,7 @@ impl Ids {
         brand: &str,
         name: Text,
         day: Option<RacingDate>,
-        place: &Place,
+        place: &Location,
         said: &mut Vec<Item>,
     ) -> Result<(HorseNo, Text), String> {
         let known = self.by_brand.get(brand).into_iter().flatten();
@@ -190,7 +190,7 @@ mod tests {
     use serde_json::json;
 
     use super::{Ids, Known};
-    use crate::Place;
+    use crate::Location;
 
     #[test]
     fn a_brand_and_a_name_mean_one_horse() {
@@ -230,7 +230,7 @@ mod tests {
             let race = json!({"date": date, "runners": [{"horseId": id, "horseName": name}]});
             ids.learn(race.as_object().expect("an object"));
         }
-        let place = Place::whole(std::path::Path::new("zh.csv"));
+        let place = Location::whole(std::path::Path::new("zh.csv"));
         let horse = |brand: &str, day: Option<&str>| {
             let day = day.map(|day| RacingDate::parse(day).expect(day));
             let name = Text::parse("靜河").expect("a text");

@@ -15,7 +15,7 @@ use crate::input::files::{self, Kind};
 use crate::input::json_array::Elements;
 use crate::names::same_name;
 use crate::placing::Placing;
-use crate::{Item, Items, Place, hong_kong, sealed};
+use crate::{Item, Items, Location, hong_kong, sealed};
 
 const FORMAT: &str = "hkjc-results";
 
@@ -34,7 +34,7 @@ pub fn hkjc_results(paths: &[PathBuf]) -> Items {
 /// Goes through the JSON race by race. The CSV is held whole, by race.
 struct Results {
     files: std::vec::IntoIter<PathBuf>,
-    open: Option<(Place, Elements)>,
+    open: Option<(Location, Elements)>,
     ids: Ids,
     /// The CSV's rows of races that the JSON has too.
     joined: Races,
@@ -90,7 +90,7 @@ impl Results {
         self.finish()
     }
 
-    fn race(&mut self, race: &Map<String, Value>, place: &Place) {
+    fn race(&mut self, race: &Map<String, Value>, place: &Location) {
         let read = JsonRace::read(race).and_then(|read| {
             let midnight = hong_kong(read.statement.date, 0, 0)
                 .map_err(|e| Fields::root(race).error("date", e))?;

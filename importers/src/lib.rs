@@ -68,12 +68,12 @@ impl fmt::Display for Refused {
 
 /// A line of a file, to which a refusal or a note can be pinned.
 #[derive(Debug, Clone)]
-struct Place {
+struct Location {
     file: Arc<Path>,
     line: u64,
 }
 
-impl Place {
+impl Location {
     fn whole(file: &Path) -> Self {
         Self {
             file: file.into(),
@@ -106,7 +106,7 @@ impl Place {
 }
 
 /// Wraps a fact, and holds it to the rules of the log here, where file and line are still known.
-fn sealed(format: &str, time: Moment, event: Event, place: &Place) -> Item {
+fn sealed(format: &str, time: Moment, event: Event, place: &Location) -> Item {
     let envelope = Envelope::derived(&format!("railbird/import/{format}"), time, event);
     match Envelope::from_json(&envelope.encode()) {
         Ok(_) => Item::Event(Box::new(envelope)),

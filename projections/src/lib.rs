@@ -4,9 +4,8 @@
 //! [`meetings`], [`odds_board`], [`rejections`]. Each turns state into the JSON that is served, byte for byte; none
 //! does I/O, reads a clock or can fail. [`Projection`] drives them over a batch of the log and commits what they
 //! say, with the checkpoint that it reflects, in one atomic batch of the [`Store`]. What each event changed of what is
-//! live comes out as a [`LiveUpdate`]; [`Recall`] makes the same ones again without a store.
+//! live comes out as a [`LiveUpdate`]; [`RaceReplay`] makes the same ones again without a store.
 
-mod birth;
 mod digest;
 pub mod horse_form;
 pub mod horse_profile;
@@ -17,6 +16,7 @@ mod live_race;
 pub mod meetings;
 mod message;
 pub mod odds_board;
+mod official_age;
 mod projection;
 mod race;
 pub mod race_card;
@@ -26,11 +26,11 @@ mod seen_ids;
 mod store;
 mod venue;
 
-pub use birth::Birth;
 pub use digest::Digest;
-pub use live::{LiveBoard, LiveKind, LiveMessage, LiveUpdate, Recall, open_races};
+pub use live::{LiveBoard, LiveKind, LiveMessage, LiveUpdate, RaceReplay, open_races};
 pub use live_message::live_schemas;
 pub use message::Message;
+pub use official_age::Birth;
 pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
 pub use race::Race;
 pub use rejections::Announcement;

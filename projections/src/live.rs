@@ -140,12 +140,12 @@ fn open_race(store: &Store, race: RaceKey) -> Result<Option<LiveUpdate>, StoreEr
 ///
 /// It holds each race that it was told of, until it is dropped: the caller bounds how many those are.
 #[derive(Debug)]
-pub struct Recall {
+pub struct RaceReplay {
     after: u64,
     races: HashMap<RaceKey, LiveRace>,
 }
 
-impl Recall {
+impl RaceReplay {
     /// Says again what was said after this place.
     #[must_use]
     pub fn new(after: u64) -> Self {
@@ -174,6 +174,6 @@ impl Recall {
         if recorded.seq <= self.after {
             return None;
         }
-        Some(race.tell(&key, &recorded, &due?))
+        Some(race.render_update(&key, &recorded, &due?))
     }
 }

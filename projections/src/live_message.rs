@@ -10,7 +10,7 @@ use crate::race_result::RaceResult;
 use crate::{Race, json};
 
 /// What every message tells of its event.
-pub(crate) struct Telling<'a> {
+pub(crate) struct MessageContext<'a> {
     pub(crate) key: &'a RaceKey,
     pub(crate) recorded: &'a Recorded,
     /// The place of the last message of the same kind about the same race; 0 if there is none.
@@ -44,7 +44,7 @@ struct Place {
     prev_seq: u64,
 }
 
-impl Telling<'_> {
+impl MessageContext<'_> {
     fn meeting<'a>(&'a self, race: &'a Race) -> Meeting<'a> {
         Meeting {
             date: self.key.date.to_string(),
@@ -111,7 +111,7 @@ struct StatusUpdate<'a> {
 }
 
 /// Where a race stands.
-pub(crate) fn status_update(telling: &Telling<'_>, race: &Race) -> Vec<u8> {
+pub(crate) fn status_update(telling: &MessageContext<'_>, race: &Race) -> Vec<u8> {
     json(&StatusUpdate {
         event: LiveKind::Status.as_str(),
         meeting: telling.meeting(race),
@@ -176,7 +176,7 @@ impl<'a> RunnerChange<'a> {
 
 /// A runner as it is now.
 pub(crate) fn runner_update(
-    telling: &Telling<'_>,
+    telling: &MessageContext<'_>,
     race: &Race,
     board: &Board,
     change: &RunnerChange<'_>,
@@ -212,7 +212,11 @@ struct ResultUpdate<'a> {
 }
 
 /// The result of a race.
-pub(crate) fn result_update(telling: &Telling<'_>, race: &Race, result: RaceResult<'_>) -> Vec<u8> {
+pub(crate) fn result_update(
+    telling: &MessageContext<'_>,
+    race: &Race,
+    result: RaceResult<'_>,
+) -> Vec<u8> {
     json(&ResultUpdate {
         event: LiveKind::Result.as_str(),
         meeting: telling.meeting(race),

@@ -3,7 +3,7 @@
 use events::{Envelope, Event, OddsQuoted, RaceKey, Recorded};
 
 use crate::live::{LiveBoard, LiveKind, LiveMessage, LiveUpdate};
-use crate::live_message::{self, RunnerChange, Telling};
+use crate::live_message::{self, MessageContext, RunnerChange};
 use crate::odds_board::{self, Board, Quote};
 use crate::race::Effect;
 use crate::{Race, race_result};
@@ -17,13 +17,13 @@ pub(crate) struct LiveRace {
 
 /// A message that is to be told.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Due {
+pub(crate) struct PendingMessage {
     kind: LiveKind,
     prev_seq: u64,
 }
 
 /// What is to be told of an event that changed what is live, in this order; none of one that did not.
-pub(crate) type DueMessages = Option<Vec<Due>>;
+pub(crate) type PendingMessages = Option<Vec<PendingMessage>>;
 
 impl LiveRace {
     /// Takes in a quote.
@@ -31,14 +31,14 @@ impl LiveRace {
         &mut self,
         recorded: &Recorded,
         quote: &OddsQuoted,
-    ) -> (Quote, DueMessages) {
+    ) -> (Quote, PendingMessages) {
         let outcome = self.board.quote(recorded, quote);
         let due = (outcome == Quote::Shown).then(|| vec![self.odds_due()]);
         (outcome, due)
     }
 
     /// Takes in any other event about the race.
-    pub(crate) fn fact(&mut self, recorded: &Recorded) -> (Effect, DueMessages) {
+    pub(crate) fn fact(&mut self, recorded: &Recorded) -> (Effect, PendingMessages) {
         let Envelope { id, event, .. } = &recorded.envelope;
         let status = (self.race.status(), self.race.status_reason.clone());
         let effect = self.race.apply(id, event);
@@ -66,17 +66,17 @@ impl LiveRace {
             self.board.touch(recorded.seq, recorded.recorded_at);
             due.push(self.odds_due());
         }
-        let live = self.board.seq > 0 || !self.race.told.is_empty();
+        let live = self.board.seq > 0 || !self.race.last_seq_by_kind.is_empty();
         (effect, live.then_some(due))
     }
 
-    fn due(&mut self, kind: LiveKind, seq: u64) -> Due {
-        let prev_seq = self.race.told.insert(kind, seq).unwrap_or(0);
-        Due { kind, prev_seq }
+    fn due(&mut self, kind: LiveKind, seq: u64) -> PendingMessage {
+        let prev_seq = self.race.last_seq_by_kind.insert(kind, seq).unwrap_or(0);
+        PendingMessage { kind, prev_seq }
     }
 
-    fn odds_due(&self) -> Due {
-        Due {
+    fn odds_due(&self) -> PendingMessage {
+        PendingMessage {
             kind: LiveKind::Odds,
             prev_seq: self.board.prev_seq,
         }
@@ -88,13 +88,18 @@ impl LiveRace {
     }
 
     /// Says what is due of an event that was just taken in.
-    pub(crate) fn tell(&self, key: &RaceKey, recorded: &Recorded, due: &[Due]) -> LiveUpdate {
+    pub(crate) fn render_update(
+        &self,
+        key: &RaceKey,
+        recorded: &Recorded,
+        due: &[PendingMessage],
+    ) -> LiveUpdate {
         let board = (self.board.seq > 0).then(|| LiveBoard {
             seq: self.board.seq,
             json: odds_board::render(key, &self.race, &self.board),
         });
-        let messages = due.iter().filter_map(|Due { kind, prev_seq }| {
-            let telling = Telling {
+        let messages = due.iter().filter_map(|PendingMessage { kind, prev_seq }| {
+            let telling = MessageContext {
                 key,
                 recorded,
                 prev_seq: *prev_seq,
@@ -119,7 +124,7 @@ impl LiveRace {
     fn message(
         &self,
         kind: LiveKind,
-        telling: &Telling<'_>,
+        telling: &MessageContext<'_>,
         board: Option<&LiveBoard>,
     ) -> Option<Vec<u8>> {
         match kind {

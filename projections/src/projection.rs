@@ -121,7 +121,7 @@ impl Projection {
 
     /// Has something called between two commits of a live step: there the readers of the store have their turn.
     #[must_use]
-    pub fn with_rest(self, rest: fn()) -> Self {
+    pub fn with_yield(self, rest: fn()) -> Self {
         Self { rest, ..self }
     }
 
@@ -235,7 +235,8 @@ impl Projection {
         let entry = self.race(&key)?;
         let (outcome, due) = entry.live.quote(recorded, quote);
         if let Some(due) = due.filter(|_| live) {
-            step.updates.push(entry.live.tell(&key, recorded, &due));
+            step.updates
+                .push(entry.live.render_update(&key, recorded, &due));
         }
         if outcome == Quote::Repeated {
             return Ok(());
@@ -271,7 +272,8 @@ impl Projection {
         let entry = self.race(&key)?;
         let (effect, due) = entry.live.fact(recorded);
         if let Some(due) = due.filter(|_| live) {
-            step.updates.push(entry.live.tell(&key, recorded, &due));
+            step.updates
+                .push(entry.live.render_update(&key, recorded, &due));
         }
         match effect {
             Effect::None => return Ok(()),
@@ -339,7 +341,7 @@ impl Projection {
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
-        self.settle()?;
+        self.collect_writes()?;
         let writes = std::mem::take(&mut self.writes);
         self.weight = 0;
         if self
@@ -362,7 +364,7 @@ impl Projection {
     }
 
     /// Turns what the events changed into writes of views and state.
-    fn settle(&mut self) -> Result<(), StoreError> {
+    fn collect_writes(&mut self) -> Result<(), StoreError> {
         let mut meetings: BTreeMap<(RacingDate, VenueCode), Meeting> = BTreeMap::new();
         for key in std::mem::take(&mut self.dirty_races) {
             let mut entry = self.races.remove(&key).expect("a dirty race is in memory");

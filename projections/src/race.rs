@@ -41,7 +41,7 @@ pub struct Race {
     statements: u32,
     /// The place of the last message of the live channel of each kind but the board's, which keeps its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) told: BTreeMap<LiveKind, u64>,
+    pub(crate) last_seq_by_kind: BTreeMap<LiveKind, u64>,
 }
 
 #[expect(

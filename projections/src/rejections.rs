@@ -18,7 +18,7 @@ const ATTRIBUTE_CHARS_KEPT: usize = 128;
 
 /// A message of the log that is no event, as its feeder is told.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Told<'a> {
+struct RejectionNotice<'a> {
     /// Its place in the log, as the acknowledgement said.
     seq: u64,
     /// When the log took it, RFC 3339.
@@ -41,7 +41,7 @@ struct Told<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Rejection<'a> {
     #[serde(flatten)]
-    told: Told<'a>,
+    told: RejectionNotice<'a>,
     /// Its first 4 KiB, with a replacement character for what is not UTF-8.
     payload: String,
 }
@@ -73,7 +73,7 @@ pub(crate) fn render(message: Message<'_>, error: &DecodeError) -> (Vec<u8>, Ann
         .map_or(subject.len(), |(i, _)| i);
     let subject = &subject[..subject_end];
     let named = Named::of(payload);
-    let told = Told {
+    let told = RejectionNotice {
         seq,
         recorded_at: recorded_at.to_string(),
         subject,
@@ -123,5 +123,5 @@ pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Sch
 /// The schema of [`Announcement::json`].
 #[must_use]
 pub fn announcement_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    Told::<'_>::json_schema(generator)
+    RejectionNotice::<'_>::json_schema(generator)
 }

@@ -19,7 +19,7 @@ use self::flusher::Flusher;
 use crate::{Digest, keys};
 
 /// The form of keys, state and views. Another form is another folder, folded anew from the log.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 5;
 
 /// sled's page cache. Its default of 1 GiB is more than all views of a season.
 const CACHE_BYTES: u64 = 96 * 1024 * 1024;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use common::history::{GARBAGE, fold, history, step};
 use common::{Said, dump, open};
-use projections::{LiveKind, LiveUpdate, Recall, keys, open_races};
+use projections::{LiveKind, LiveUpdate, RaceReplay, keys, open_races};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -274,11 +274,11 @@ proptest! {
         if by_race {
             fed.sort_by_key(|said| (topic(said), said.seq));
         }
-        let mut recall = Recall::new(after);
-        let mut recalled: Vec<LiveUpdate> = fed.iter().filter_map(|said| recall.fold(said.message())).collect();
-        recalled.sort_by_key(|update| update.seq);
+        let mut replay = RaceReplay::new(after);
+        let mut replayed: Vec<LiveUpdate> = fed.iter().filter_map(|said| replay.fold(said.message())).collect();
+        replayed.sort_by_key(|update| update.seq);
         let mut expected = told(&log);
         expected.retain(|update| update.seq > after);
-        prop_assert_eq!(recalled, expected);
+        prop_assert_eq!(replayed, expected);
     }
 }

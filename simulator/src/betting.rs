@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use events::{PriceState, RaceStatus};
 
 use super::pool::Pool;
+use super::race_script::RaceScript;
 use super::rng::Rng;
-use super::told::Told;
 use super::twists::Ending;
 use super::{MINUTE_MS, SECOND_MS};
 
@@ -37,7 +37,7 @@ enum News {
     RiderChanged(usize),
 }
 
-impl Told<'_> {
+impl RaceScript<'_> {
     /// Quotes from the opening on, to the close or until the course is inspected.
     pub(super) fn bet(&mut self, rng: &mut Rng) -> Pool {
         let race = self.race;

@@ -8,10 +8,10 @@ mod card;
 mod finish;
 mod meeting;
 mod pool;
+mod race_script;
 mod rng;
 #[cfg(test)]
 mod tests;
-mod told;
 mod twists;
 mod words;
 
@@ -21,8 +21,8 @@ use uuid::Uuid;
 
 use card::{Race, draw_up};
 use meeting::Meeting;
+use race_script::RaceScript;
 use rng::Rng;
-use told::Told;
 use twists::Twists;
 
 /// Races of a meeting at most: it has to fit into a day.
@@ -175,7 +175,7 @@ fn tell(meeting: &Meeting<'_>, clock: &impl Fn(u64) -> Moment) -> Vec<(u64, Even
     for race in &races {
         let mut rng = Rng::new(&meeting.label(&format!("race {}", race.card.race_number)));
         let twists = Twists::of(meeting, race, &mut rng);
-        facts.extend(Told::new(race, &twists).all(&mut rng));
+        facts.extend(RaceScript::new(race, &twists).all(&mut rng));
     }
     facts
 }

@@ -121,7 +121,7 @@ facts! {
     /// An operator approved of it.
     SubscriptionApproved = "accounts.subscription.approved.v1", of Subscription by subscription_id;
     /// A mail with a key is to be sent.
-    MailWished = "accounts.mail.wished.v1", of Mail by mail_id;
+    MailRequested = "accounts.mail.requested.v1", of Mail by mail_id;
     /// A key was made for it, and is about to be sent.
     MailAttempted = "accounts.mail.attempted.v1", of Mail by mail_id;
     /// The attempt reached the mail server.
@@ -218,7 +218,7 @@ pub struct SubscriptionApproved {
 
 /// A mail with a key is to be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MailWished {
+pub struct MailRequested {
     /// The mail.
     pub mail_id: MailId,
     /// To whom.
@@ -383,7 +383,7 @@ mod tests {
             ),
             (
                 "accounts.mail.mail-1",
-                "accounts.mail.wished.v1",
+                "accounts.mail.requested.v1",
                 json!({ "mail_id": "mail-1", "subscription_id": "sub-1", "purpose": "welcome" }),
             ),
             (

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use super::{KeyId, KeyRing, Ledger};
-use crate::log::{ACCOUNTS, Batch, Log, LogError, LogState, Place, ReadError, Reader};
+use super::{KeyCache, KeyId, Ledger};
+use crate::log::{ACCOUNTS, Batch, Log, LogError, LogState, ReadError, ReadPosition, Reader};
 use crate::metrics;
 
 /// How long to wait before the log is asked again.
@@ -18,7 +18,7 @@ const RETRY: Duration = Duration::from_millis(500);
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
 
 /// Follows the stream for as long as the service runs.
-pub async fn follow(log: Log, ring: Arc<KeyRing>, ledger: watch::Sender<Ledger>) {
+pub async fn follow(log: Log, ring: Arc<KeyCache>, ledger: watch::Sender<Ledger>) {
     tokio::join!(follow_streams(&log, &ring, &ledger), sweep(&ring));
 }
 
@@ -43,7 +43,7 @@ pub async fn read(log: &Log) -> anyhow::Result<Ledger> {
     Ok(ledger)
 }
 
-async fn follow_streams(log: &Log, ring: &KeyRing, ledger: &watch::Sender<Ledger>) {
+async fn follow_streams(log: &Log, ring: &KeyCache, ledger: &watch::Sender<Ledger>) {
     loop {
         match log.ensure(ACCOUNTS).await {
             Ok(state) => {
@@ -64,7 +64,7 @@ async fn follow_streams(log: &Log, ring: &KeyRing, ledger: &watch::Sender<Ledger
 async fn follow_stream(
     log: &Log,
     state: &LogState,
-    ring: &KeyRing,
+    ring: &KeyCache,
     ledger: &watch::Sender<Ledger>,
 ) -> ReadError {
     let mut reader = reader(log, state);
@@ -88,7 +88,7 @@ async fn follow_stream(
 }
 
 fn reader(log: &Log, state: &LogState) -> Reader {
-    let beginning = Place {
+    let beginning = ReadPosition {
         log: state.identity.clone(),
         seq: 0,
         recorded_at: None,
@@ -110,7 +110,7 @@ fn fold(ledger: &mut Ledger, batch: &Batch) -> Vec<KeyId> {
     changed
 }
 
-async fn sweep(ring: &KeyRing) {
+async fn sweep(ring: &KeyCache) {
     let mut tick = interval(SWEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -12,7 +12,7 @@ use projections::Message;
 
 use super::event::{
     AccountEvent, Fact, KeyIssued, KeyRevoked, KeyRotated, MailAttempted, MailDelivered,
-    MailFailed, MailWished, NotUnderstood, PlanChanged, SubscriptionRequested,
+    MailFailed, MailRequested, NotUnderstood, PlanChanged, SubscriptionRequested,
 };
 use super::{Email, KeyId, MailId, SecretHash, Subject, SubscriptionId};
 
@@ -27,7 +27,7 @@ pub struct Ledger {
     accounts: HashMap<Holder, Account>,
     subscriptions: BTreeMap<SubscriptionId, Subscription>,
     /// Those that are approved of, and of which no mail was wished yet.
-    unanswered: BTreeSet<SubscriptionId>,
+    awaiting_mail: BTreeSet<SubscriptionId>,
     mails: BTreeMap<MailId, Mail>,
     /// Those that are neither delivered nor given up.
     open_mails: BTreeSet<MailId>,
@@ -181,7 +181,7 @@ pub struct Mail {
     /// What for.
     pub purpose: Text,
     /// When it was wished.
-    pub wished_at: Moment,
+    pub requested_at: Moment,
     /// When it was first tried to send it.
     pub begun_at: Option<Moment>,
     /// Where it stands.
@@ -223,7 +223,7 @@ impl MailState {
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
-            Self::Wished => "wished",
+            Self::Wished => "requested",
             Self::UnderWay => "under_way",
             Self::Failed(_) => "failed",
             Self::Delivered => "delivered",
@@ -268,7 +268,7 @@ impl Ledger {
             Fact::PlanChanged(fact) => self.change_plan(fact),
             Fact::SubscriptionRequested(fact) => self.subscribe(&said, fact),
             Fact::SubscriptionApproved(fact) => self.approve(&said, &fact.subscription_id),
-            Fact::MailWished(fact) => self.wish(&said, fact),
+            Fact::MailRequested(fact) => self.wish(&said, fact),
             Fact::MailAttempted(fact) => self.attempt(&said, &fact),
             Fact::MailDelivered(fact) => self.deliver(&said, &fact),
             Fact::MailFailed(fact) => self.fail(&said, fact),
@@ -368,24 +368,24 @@ impl Ledger {
         if let Some(subscription) = self.subscriptions.get_mut(id) {
             subscription.approved_at.get_or_insert(said.time);
             if subscription.mail.is_none() {
-                self.unanswered.insert(id.clone());
+                self.awaiting_mail.insert(id.clone());
             }
         }
         Vec::new()
     }
 
-    fn wish(&mut self, said: &Said, fact: MailWished) -> Vec<KeyId> {
+    fn wish(&mut self, said: &Said, fact: MailRequested) -> Vec<KeyId> {
         if self.mails.contains_key(&fact.mail_id) {
             return Vec::new();
         }
         if let Some(subscription) = self.subscriptions.get_mut(&fact.subscription_id) {
             subscription.mail = Some(fact.mail_id.clone());
-            self.unanswered.remove(&fact.subscription_id);
+            self.awaiting_mail.remove(&fact.subscription_id);
             self.open_mails.insert(fact.mail_id.clone());
             let mail = Mail {
                 subscription_id: fact.subscription_id,
                 purpose: fact.purpose,
-                wished_at: said.time,
+                requested_at: said.time,
                 begun_at: None,
                 state: MailState::Wished,
                 since: said.time,
@@ -542,8 +542,8 @@ impl Ledger {
     }
 
     /// The subscriptions that are approved of, and of which no mail was wished yet, by id.
-    pub fn unanswered(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
-        self.unanswered
+    pub fn awaiting_mail(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
+        self.awaiting_mail
             .iter()
             .filter_map(|id| self.subscriptions.get_key_value(id))
     }
@@ -573,13 +573,13 @@ impl Ledger {
     /// How many mails wait, those that nobody has wished yet included, and how long the oldest has.
     #[must_use]
     pub fn waiting_mails(&self, now: Timestamp) -> (usize, Duration) {
-        let wished = self.open_mails().map(|(_, mail)| mail.wished_at);
-        let approved = self.unanswered().filter_map(|(_, sub)| sub.approved_at);
+        let wished = self.open_mails().map(|(_, mail)| mail.requested_at);
+        let approved = self.awaiting_mail().filter_map(|(_, sub)| sub.approved_at);
         let since = wished.chain(approved).min();
         let age = since.map(|since| now.duration_since(since.timestamp()));
         // Another one's clock may be ahead.
         let age = age.and_then(|age| Duration::try_from(age).ok());
-        let count = self.open_mails.len() + self.unanswered.len();
+        let count = self.open_mails.len() + self.awaiting_mail.len();
         (count, age.unwrap_or_default())
     }
 

@@ -170,7 +170,7 @@ fn fact(step: &Step, at: i64, made: &mut Made) -> Option<Fact> {
             let mail_id = MailId::parse(&format!("mail-{}", made.mails.len())).expect("an id");
             made.mails.push(mail_id.clone());
             let purpose = text("welcome");
-            MailWished {
+            MailRequested {
                 mail_id,
                 subscription_id,
                 purpose,
@@ -254,8 +254,8 @@ fn meaning(ledger: &Ledger) -> String {
     let keys: Vec<_> = ledger.keys().collect();
     let subscriptions: Vec<_> = ledger.subscriptions().collect();
     let open: Vec<_> = ledger.open_mails().collect();
-    let unanswered: Vec<_> = ledger.unanswered().collect();
-    format!("{keys:?} {accounts:?} {subscriptions:?} {open:?} {unanswered:?}")
+    let awaiting_mail: Vec<_> = ledger.awaiting_mail().collect();
+    format!("{keys:?} {accounts:?} {subscriptions:?} {open:?} {awaiting_mail:?}")
 }
 
 fn told(history: &[AccountEvent]) -> Stream {
@@ -371,19 +371,19 @@ proptest! {
         let of = |fact: &Fact| match fact {
             Fact::SubscriptionRequested(fact) if fact.approved => Some((fact.subscription_id.clone(), true)),
             Fact::SubscriptionApproved(fact) => Some((fact.subscription_id.clone(), true)),
-            Fact::MailWished(fact) => Some((fact.subscription_id.clone(), false)),
+            Fact::MailRequested(fact) => Some((fact.subscription_id.clone(), false)),
             _ => None,
         };
         let said: Vec<_> = history.iter().filter_map(|event| of(&event.fact)).collect();
         let wished: BTreeSet<_> = said.iter().filter(|(_, approved)| !approved).map(|(id, _)| id).collect();
         let approved: BTreeSet<_> = said.iter().filter(|(_, approved)| *approved).map(|(id, _)| id).collect();
-        let unanswered: BTreeSet<_> = ledger.unanswered().map(|(id, _)| id).collect();
-        prop_assert_eq!(unanswered, &approved - &wished);
+        let awaiting_mail: BTreeSet<_> = ledger.awaiting_mail().map(|(id, _)| id).collect();
+        prop_assert_eq!(awaiting_mail, &approved - &wished);
     }
 
     #[test]
     fn a_ring_that_follows_is_the_ring_that_is_filled_at_the_end(history in history()) {
-        let (mut stream, following) = (Stream::default(), KeyRing::default());
+        let (mut stream, following) = (Stream::default(), KeyCache::default());
         following.fill(&stream.ledger, second(0));
         for event in &history {
             let changed = stream.take(event, event.time);
@@ -392,7 +392,7 @@ proptest! {
         }
         let end = second(60);
         following.drop_ended(end);
-        let filled = KeyRing::default();
+        let filled = KeyCache::default();
         filled.fill(&stream.ledger, end);
         prop_assert_eq!(following.entries(), filled.entries());
         for (key_id, key) in stream.ledger.keys() {
@@ -418,7 +418,7 @@ impl Outbox {
             plan: text("basic"),
             approved: true,
         });
-        stream.say(MailWished {
+        stream.say(MailRequested {
             mail_id: mail_id.clone(),
             subscription_id,
             purpose: text("welcome"),

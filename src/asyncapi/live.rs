@@ -5,7 +5,7 @@ use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::document::{Document, Of, generator, reference, transformed, without_rust_traces};
-use crate::live::message::{CONFLATE_MS, HEARTBEAT_MS, Op, Request, Said};
+use crate::live::message::{CONFLATE_MS, HEARTBEAT_MS, Op, Request, ServerMessage};
 
 /// A message of each name, as docs/live-odds.md shows it.
 const EXAMPLES: &str = include_str!("live_examples.json");
@@ -83,7 +83,7 @@ fn said(document: &mut Document, examples: &Value) -> Vec<String> {
         without_rust_traces(schema);
         never_null_if_optional(schema);
     });
-    let of_itself = Said::<'static>::json_schema(&mut generator).to_value();
+    let of_itself = ServerMessage::<'static>::json_schema(&mut generator).to_value();
     let of_itself = of_itself["oneOf"]
         .as_array()
         .expect("messages are variants");

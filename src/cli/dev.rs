@@ -17,13 +17,13 @@ use super::demo::Demo;
 use super::nats_server::NatsServer;
 use super::player::Player;
 use super::report::result;
-use super::serve::Answering;
+use super::serve::ServiceArgs;
 use crate::accounts::{AccountEvent, ApiKey, KeyIssued};
 use crate::app::Service;
 use crate::http::state::App;
 use crate::live::status::Phase;
 use crate::log::{ACCOUNTS, Log, Outgoing, RACING};
-use crate::mail::Carrier;
+use crate::mail::Transport;
 use crate::shutdown::{shutdown, signalled};
 
 /// Where everything lies.
@@ -40,7 +40,7 @@ pub(super) struct Dev {
     #[arg(long, env = "RAILBIRD_NO_DEMO")]
     no_demo: bool,
     #[command(flatten)]
-    answering: Answering,
+    answering: ServiceArgs,
 }
 
 impl Dev {
@@ -99,7 +99,7 @@ impl Dev {
     }
 }
 
-fn introduce(http: SocketAddr, admin: SocketAddr, nats: &str, mails: &Carrier, key: &str) {
+fn introduce(http: SocketAddr, admin: SocketAddr, nats: &str, mails: &Transport, key: &str) {
     result(format_args!(
         "HTTP     http://{http}  (operators: http://{admin})"
     ));

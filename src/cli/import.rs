@@ -263,7 +263,7 @@ impl Target {
         let unknown = self.known.unknown(&outgoing);
         if !unknown.is_empty() {
             // What is under way to a subject that was forgotten has to be there when it is asked for again.
-            self.appender.settle().await?;
+            self.appender.flush().await?;
             self.known.ask(&self.log, unknown).await?;
         }
         for (event, message) in events.iter().zip(outgoing) {
@@ -272,7 +272,7 @@ impl Target {
                 continue;
             }
             if let Some(due) = self.pace.due(event.time, Instant::now()) {
-                self.appender.settle().await?;
+                self.appender.flush().await?;
                 sleep_until(due).await;
             }
             self.appender.append(message).await?;

@@ -125,7 +125,7 @@ fn parse_text(text: &str) -> Result<Text, ParseError> {
 impl Keys {
     pub(super) async fn run(self) -> anyhow::Result<Outcome> {
         let log = self.nats.connect().await?;
-        let desk = Desk {
+        let desk = KeyCommands {
             ledger: accounts::read(&log).await?,
             log,
         };
@@ -143,12 +143,12 @@ impl Keys {
 }
 
 /// Where keys are looked up and given out.
-struct Desk {
+struct KeyCommands {
     log: Log,
     ledger: Ledger,
 }
 
-impl Desk {
+impl KeyCommands {
     async fn issue(&self, issue: Issue) -> anyhow::Result<()> {
         self.log.ensure(ACCOUNTS).await?;
         let key = ApiKey::generate(&issue.env.env)?;
@@ -265,7 +265,9 @@ impl Desk {
         let event = AccountEvent::new(fact, now());
         let last_seq = self.ledger.last_seq(&event.fact.subject());
         let outgoing = Outgoing::from(&event);
-        self.log.append_behind(ACCOUNTS, outgoing, last_seq).await?;
+        self.log
+            .append_expecting(ACCOUNTS, outgoing, last_seq)
+            .await?;
         Ok(())
     }
 }

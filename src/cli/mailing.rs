@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 
 use super::WrongConfiguration;
 use super::keys::parse_duration;
-use crate::mail::{Carrier, Folder, Mailing, PublicUrl, Sender, Smtp, WrongSetting};
+use crate::mail::{Folder, Mailing, PublicUrl, Sender, Smtp, Transport, WrongSetting};
 
 /// Shorter, and no server answers; longer, and a mail that a crash has interrupted waits for hours.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ impl MailFlags {
         };
         let needed = |flag| move || WrongSetting::new(flag, "it is needed beside --smtp-url");
         Ok(Some(Mailing {
-            carrier: Carrier::Smtp(smtp),
+            carrier: Transport::Smtp(smtp),
             from: from.ok_or_else(needed("--mail-from"))?,
             public_url: Some(public_url.ok_or_else(needed("--public-url"))?),
             key_env: "live",
@@ -63,9 +63,9 @@ impl MailFlags {
 
     /// For `dev`: into a folder, unless there is a server.
     pub(super) fn dev(&self, folder: &Path) -> Result<Mailing, WrongConfiguration> {
-        let to_folder = || Carrier::Folder(Folder::new(folder.to_owned()));
+        let to_folder = || Transport::Folder(Folder::new(folder.to_owned()));
         Ok(Mailing {
-            carrier: self.smtp()?.map_or_else(to_folder, Carrier::Smtp),
+            carrier: self.smtp()?.map_or_else(to_folder, Transport::Smtp),
             from: self.from()?.map_or_else(|| Sender::parse(DEV_SENDER), Ok)?,
             public_url: self.public_url()?,
             key_env: "dev",

@@ -81,10 +81,10 @@ impl Player {
             let registered = std::mem::replace(&mut registering, race(&envelope).is_none());
             if registered && !registering {
                 // Where a race is in the log, so are all horses.
-                appender.settle().await?;
+                appender.flush().await?;
             }
             if when == When::AtItsTime && due > Timestamp::now() {
-                appender.settle().await?;
+                appender.flush().await?;
                 tokio::select! {
                     () = sleep_until(due) => {}
                     () = ending.begun() => break,

@@ -106,7 +106,7 @@ async fn next(
     if let Ok(next) = timeout(PAUSE, chunks.recv()).await {
         return Ok(next);
     }
-    appender.settle().await?;
+    appender.flush().await?;
     Ok(chunks.recv().await)
 }
 

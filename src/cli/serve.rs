@@ -23,7 +23,7 @@ use crate::shutdown::{shutdown, signalled};
 
 /// How a service answers; `dev` and `serve` share it.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Answering {
+pub(super) struct ServiceArgs {
     /// Where clients are served; port 0 takes a free one.
     #[arg(long, env = "RAILBIRD_HTTP", default_value = "127.0.0.1:8080")]
     pub(super) http: SocketAddr,
@@ -71,7 +71,7 @@ fn parse_venue(text: &str) -> Result<VenueCode, ParseError> {
     VenueCode::parse(text)
 }
 
-impl Answering {
+impl ServiceArgs {
     pub(super) fn config(
         self,
         nats: String,
@@ -114,7 +114,7 @@ pub(super) struct Serve {
     #[arg(long, env = "RAILBIRD_DATA")]
     data: PathBuf,
     #[command(flatten)]
-    answering: Answering,
+    answering: ServiceArgs,
     /// Refuse to run against a NATS that acknowledges what is not on disk.
     #[arg(long, env = "RAILBIRD_PRODUCTION")]
     production: bool,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::admin::Admin;
 use super::report::{Progress, result};
 use super::{Nats, Outcome};
-use crate::log::{Log, LogMessage, Place, RACING};
+use crate::log::{Log, LogMessage, RACING, ReadPosition};
 use crate::projector::views::Views;
 
 /// Differing keys that are named; the rest are counted.
@@ -160,7 +160,7 @@ async fn fold(log: &Log, found: &Found, folder: &Path) -> anyhow::Result<Arc<Sto
     let mut projection = Projection::new(Arc::clone(&store), state.identity.clone());
     let mut reader = log.reader(
         RACING,
-        Place {
+        ReadPosition {
             log: state.identity,
             seq: 0,
             recorded_at: None,

@@ -14,7 +14,7 @@ use super::error::ApiError;
 use super::rate_limit::set_rate_limit_headers;
 use crate::accounts::{KeyEntry, Refusal};
 use crate::http::state::App;
-use crate::limits::{Allowance, Network};
+use crate::limits::{Network, RateLimitStatus};
 
 /// What is under these needs a key, whether it is there or not.
 const API: &str = "/api/v1";
@@ -58,7 +58,11 @@ where
 
 /// Whether a request may go on, and what is left then to whom it is of. Its extensions have the [`KeyEntry`] where the live channel is asked
 /// for, and the [`Network`] that it comes from where it needs no key and changes something.
-fn admit(app: &App, peer: IpAddr, request: &mut Request) -> Result<Option<Allowance>, ApiError> {
+fn admit(
+    app: &App,
+    peer: IpAddr,
+    request: &mut Request,
+) -> Result<Option<RateLimitStatus>, ApiError> {
     let path = request.uri().path();
     if path.starts_with(API) {
         check_size(request)?;
@@ -106,17 +110,22 @@ impl App {
             None => &metrics.key_missing,
         };
         count.increment(1);
-        Err(match self.strangers.take(&self.network(peer, headers)) {
-            Ok(()) => ApiError::Unauthorized,
-            Err(retry_after) => {
-                metrics.limited_strangers.increment(1);
-                ApiError::TooManyGuesses { retry_after }
-            }
-        })
+        Err(
+            match self
+                .unauthenticated_limiter
+                .take(&self.network(peer, headers))
+            {
+                Ok(()) => ApiError::Unauthorized,
+                Err(retry_after) => {
+                    metrics.limited_strangers.increment(1);
+                    ApiError::TooManyGuesses { retry_after }
+                }
+            },
+        )
     }
 
     /// Counts a request of a key to its plan.
-    fn count(&self, entry: &KeyEntry) -> Result<Option<Allowance>, ApiError> {
+    fn count(&self, entry: &KeyEntry) -> Result<Option<RateLimitStatus>, ApiError> {
         entry.meter.take().map_err(|exceeded| {
             self.metrics.limited(exceeded.period);
             let plan = Arc::clone(entry.meter.plan());

@@ -17,7 +17,9 @@ use super::meetings::race_of_today;
 use super::server::take_stream;
 use super::state::App;
 use crate::accounts::KeyEntry;
-use crate::live::{Arrival, Filter, FilterQuery, Kinds, Since, TOO_MANY_CONNECTIONS, Wishes};
+use crate::live::{
+    Filter, FilterQuery, Kinds, LiveSubscription, NewClient, Since, TOO_MANY_CONNECTIONS,
+};
 
 /// A replica may be a little behind the one that a client was with before.
 const AHEAD_PATIENCE: Duration = Duration::from_secs(1);
@@ -39,8 +41,8 @@ async fn live_odds(
     request: Request,
 ) -> Result<Response, ApiError> {
     check(&app, &key, request.headers())?;
-    let wishes = wishes(&args, filter(&args)?)?;
-    upgrade(&app, &key, &args, wishes, request).await
+    let subscription = subscription(&args, filter(&args)?)?;
+    upgrade(&app, &key, &args, subscription, request).await
 }
 
 /// One race of today.
@@ -53,8 +55,8 @@ async fn live_odds_of_race(
 ) -> Result<Response, ApiError> {
     check(&app, &key, request.headers())?;
     let race = race_of_today(&app, params.race_number()?, &args)?;
-    let wishes = wishes(&args, Filter::of_race(&race))?;
-    upgrade(&app, &key, &args, wishes, request).await
+    let subscription = subscription(&args, Filter::of_race(&race))?;
+    upgrade(&app, &key, &args, subscription, request).await
 }
 
 /// Holds a request with a valid key to what else has to be so.
@@ -72,20 +74,20 @@ fn check(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError>
     Ok(())
 }
 
-fn wishes(args: &Args, filter: Filter) -> Result<Wishes, ApiError> {
+fn subscription(args: &Args, filter: Filter) -> Result<LiveSubscription, ApiError> {
     let number = |name: &'static str| args.number(name);
     let kinds = args
         .get("events")
         .map(|names| Kinds::parse(names.split(',')));
     let kinds = kinds.transpose().map_err(ApiError::InvalidParameter)?;
-    let mut wishes = Wishes {
+    let mut subscription = LiveSubscription {
         filter,
-        ..Wishes::default()
+        ..LiveSubscription::default()
     };
-    wishes
+    subscription
         .set(kinds, number("conflate_ms")?, number("heartbeat_ms")?)
         .map_err(ApiError::InvalidParameter)?;
-    Ok(wishes)
+    Ok(subscription)
 }
 
 /// Answers the handshake, and hands the connection over.
@@ -93,7 +95,7 @@ async fn upgrade(
     app: &Arc<App>,
     key: &KeyEntry,
     args: &Args,
-    wishes: Wishes,
+    subscription: LiveSubscription,
     mut request: Request,
 ) -> Result<Response, ApiError> {
     let since = args.number("since")?.map(|seq| Since {
@@ -118,10 +120,10 @@ async fn upgrade(
             Err(error) => Err(std::io::Error::other(error)),
         };
         match taken {
-            Ok((stream, read_ahead)) => app.fan_out.admit(Arrival {
+            Ok((stream, read_ahead)) => app.fan_out.admit(NewClient {
                 stream,
                 read_ahead,
-                wishes,
+                subscription,
                 since,
                 ticket,
                 refused: (!allowed)

@@ -6,13 +6,13 @@ use events::VenueCode;
 use jiff::SignedDuration;
 use tokio::sync::watch;
 
-use crate::accounts::{Desk, KeyRing, Ledger};
+use crate::accounts::{AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
 use crate::limits::plans::Plans;
-use crate::limits::{Cells, Proxies};
+use crate::limits::{HashedLimiter, Proxies};
 use crate::live::FanOut;
 use crate::live::feed::Feed;
-use crate::log::Connection;
+use crate::log::ConnectionStatus;
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
 use crate::projector::views::Views;
@@ -23,19 +23,19 @@ pub struct App {
     /// The views.
     pub views: Arc<Views>,
     /// The keys that are valid.
-    pub keys: Arc<KeyRing>,
+    pub keys: Arc<KeyCache>,
     /// All that is known of keys, subscriptions and mails.
     pub ledger: watch::Receiver<Ledger>,
     /// What those who hold keys may do.
     pub plans: Plans,
     /// How often who has no valid key is answered.
-    pub strangers: Cells,
+    pub unauthenticated_limiter: HashedLimiter,
     /// Whose word counts on where a request comes from.
     pub proxies: Proxies,
     /// Where the projector stands.
     pub projector: ProjectorHandle,
     /// Whether the log is there.
-    pub connection: watch::Receiver<Connection>,
+    pub connection: watch::Receiver<ConnectionStatus>,
     /// Which day it is.
     pub clock: Clock,
     /// Which venue comes first.
@@ -58,15 +58,15 @@ pub struct App {
 #[derive(Debug)]
 pub struct Pages {
     /// Where it is said what they ask for.
-    pub desk: Desk,
+    pub commands: AccountCommands,
     /// The environment that stands in keys.
     pub key_env: &'static str,
     /// For how long a key that was replaced by its link stays valid.
     pub overlap: SignedDuration,
     /// What may be asked for from one network.
-    pub per_network: Cells,
+    pub per_network: HashedLimiter,
     /// What may be asked for with one e-mail address.
-    pub per_email: Cells,
+    pub per_email: HashedLimiter,
 }
 
 /// Which web pages may connect, by the origin that browsers say (RFC 6454).

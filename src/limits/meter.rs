@@ -23,7 +23,7 @@ pub struct Meter<C: Clock = DefaultClock> {
 
 /// What is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
+pub struct RateLimitStatus {
     /// Requests when it is full.
     pub limit: u32,
     /// Those that are left.
@@ -63,7 +63,7 @@ impl Period {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exceeded {
     /// What is left: nothing.
-    pub allowance: Allowance,
+    pub allowance: RateLimitStatus,
     /// Of what.
     pub period: Period,
     /// Seconds until the next request.
@@ -102,7 +102,7 @@ impl<C: Clock> Meter<C> {
     ///
     /// # Errors
     /// Nothing was left.
-    pub fn take(&self) -> Result<Option<Allowance>, Exceeded> {
+    pub fn take(&self) -> Result<Option<RateLimitStatus>, Exceeded> {
         let (minute, day) = (self.minute.as_ref(), self.day.as_ref());
         match minute.map(|minute| minute.ask(Ask::Take)).transpose() {
             Ok(left) => {
@@ -151,11 +151,11 @@ impl<C: Clock> Window<C> {
         }
     }
 
-    fn allowance(&self, remaining: u32) -> Allowance {
+    fn allowance(&self, remaining: u32) -> RateLimitStatus {
         let limit = self.limit.get();
         let taken = u64::from(limit.saturating_sub(remaining));
         let reset = (taken * self.period.duration().as_secs()).div_ceil(limit.into());
-        Allowance {
+        RateLimitStatus {
             limit,
             remaining,
             reset: u32::try_from(reset).unwrap_or(u32::MAX),
@@ -205,7 +205,7 @@ mod tests {
 
     use governor::clock::FakeRelativeClock;
 
-    use super::{Allowance, Exceeded, Meter, Period};
+    use super::{Exceeded, Meter, Period, RateLimitStatus};
     use crate::limits::plans::Plans;
 
     fn meter(limits: &str) -> (Meter<FakeRelativeClock>, FakeRelativeClock) {
@@ -218,8 +218,8 @@ mod tests {
         (Meter::with_clock(plan, &clock), clock)
     }
 
-    fn left(limit: u32, remaining: u32, reset: u32) -> Result<Option<Allowance>, Exceeded> {
-        Ok(Some(Allowance {
+    fn left(limit: u32, remaining: u32, reset: u32) -> Result<Option<RateLimitStatus>, Exceeded> {
+        Ok(Some(RateLimitStatus {
             limit,
             remaining,
             reset,
@@ -231,9 +231,9 @@ mod tests {
         limit: u32,
         reset: u32,
         retry_after: u32,
-    ) -> Result<Option<Allowance>, Exceeded> {
+    ) -> Result<Option<RateLimitStatus>, Exceeded> {
         Err(Exceeded {
-            allowance: Allowance {
+            allowance: RateLimitStatus {
                 limit,
                 remaining: 0,
                 reset,

@@ -1,9 +1,9 @@
-//! How much may be asked: a [`Meter`] for each who holds keys, and [`Cells`] for strangers, of whom there may be any number.
+//! How much may be asked: a [`Meter`] for each who holds keys, and [`HashedLimiter`] for strangers, of whom there may be any number.
 //!
 //! Both count with GCRA: an allowance is full at first, and what was taken of it comes back evenly. Each replica counts for
 //! itself, in memory.
 
-mod cells;
+mod hashed_limiter;
 mod meter;
 mod network;
 pub mod plans;
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use governor::Quota;
 
-pub use cells::Cells;
-pub use meter::{Allowance, Exceeded, Meter, Period};
+pub use hashed_limiter::HashedLimiter;
+pub use meter::{Exceeded, Meter, Period, RateLimitStatus};
 pub use network::{Network, Proxies};
 
 /// An allowance of so many in a period.

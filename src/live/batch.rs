@@ -9,7 +9,7 @@ use crate::live::feed::{Message, Position, Topic};
 
 /// How far a shard has told what the feed holds.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
+pub(super) struct FeedCursor {
     pub(super) generation: u64,
     /// The number of the next message.
     pub(super) place: u64,
@@ -17,7 +17,7 @@ pub(super) struct Told {
     pub(super) seq: u64,
 }
 
-impl From<&Position> for Told {
+impl From<&Position> for FeedCursor {
     fn from(position: &Position) -> Self {
         Self {
             generation: position.generation,
@@ -52,7 +52,7 @@ pub(super) struct Lane {
 
 impl Batch {
     /// The messages behind what was told.
-    pub(super) fn new(told: Told, messages: Vec<Arc<Message>>) -> Self {
+    pub(super) fn new(told: FeedCursor, messages: Vec<Arc<Message>>) -> Self {
         let mut lanes: Vec<Lane> = Vec::new();
         let mut lane_of: HashMap<*const Topic, usize> = HashMap::new();
         for (at, message) in messages.iter().enumerate() {

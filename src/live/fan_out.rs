@@ -9,12 +9,12 @@ use anyhow::Context;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::timeout;
 
+use super::connection_limits::{ConnectionLimits, ConnectionPermit};
 use super::status::Status;
-use super::tickets::{Ticket, Tickets};
-use super::{Arrival, shard};
-use crate::accounts::{KeyEntry, KeyRing};
+use super::{NewClient, shard};
+use crate::accounts::{KeyCache, KeyEntry};
 use crate::live::feed::Feed;
-use crate::log::Connection;
+use crate::log::ConnectionStatus;
 use crate::metrics::LiveMetrics;
 use crate::shutdown::Shutdown;
 
@@ -29,17 +29,17 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the live channel is made of.
 #[derive(Debug, Clone)]
-pub struct Channel {
+pub struct LiveContext {
     /// What is told.
     pub feed: Feed,
     /// What is counted.
     pub metrics: Arc<LiveMetrics>,
     /// The keys that are valid.
-    pub keys: Arc<KeyRing>,
+    pub keys: Arc<KeyCache>,
     /// Where the projector stands.
     pub projector: watch::Receiver<Status>,
     /// Whether the log is there.
-    pub connection: watch::Receiver<Connection>,
+    pub connection: watch::Receiver<ConnectionStatus>,
     /// When it ends.
     pub shutdown: Shutdown,
 }
@@ -48,19 +48,19 @@ pub struct Channel {
 #[derive(Debug)]
 pub struct FanOut {
     shards: Vec<ShardHandle>,
-    tickets: Tickets,
+    tickets: ConnectionLimits,
     places: Arc<Semaphore>,
     clients_max: usize,
 }
 
 #[derive(Debug)]
 struct ShardHandle {
-    arrivals: mpsc::UnboundedSender<(Arrival, Seat)>,
-    seat: Seat,
+    arrivals: mpsc::UnboundedSender<(NewClient, ClientGuard)>,
+    seat: ClientGuard,
 }
 
 /// Of every client one is kept, so that the copies tell how many clients a shard has.
-pub(super) type Seat = Arc<()>;
+pub(super) type ClientGuard = Arc<()>;
 
 impl ShardHandle {
     fn clients(&self) -> usize {
@@ -73,7 +73,7 @@ impl FanOut {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start(channel: &Channel, clients_max: usize) -> anyhow::Result<Self> {
+    pub fn start(channel: &LiveContext, clients_max: usize) -> anyhow::Result<Self> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let count = (cores * SHARDS_PER_CORE).min(SHARDS_MAX);
         let turns = Arc::new(Semaphore::new((cores / 2).max(1)));
@@ -93,11 +93,11 @@ impl FanOut {
                 .context("a thread of the live channel cannot be started")?;
             shards.push(ShardHandle {
                 arrivals: send,
-                seat: Seat::default(),
+                seat: ClientGuard::default(),
             });
         }
         let places = Arc::new(Semaphore::new(clients_max));
-        let tickets = Tickets::new(Arc::clone(&places), Arc::clone(&channel.metrics));
+        let tickets = ConnectionLimits::new(Arc::clone(&places), Arc::clone(&channel.metrics));
         Ok(Self {
             shards,
             tickets,
@@ -107,12 +107,12 @@ impl FanOut {
     }
 
     /// A place for a client, and whether the plan of its key allows it; `None` if there is none.
-    pub(crate) fn ticket(&self, key: &KeyEntry) -> Option<(Ticket, bool)> {
+    pub(crate) fn ticket(&self, key: &KeyEntry) -> Option<(ConnectionPermit, bool)> {
         let allowed = key.meter.plan().connections.map_or(0, NonZeroU32::get);
         self.tickets.take(key.key_id, &key.holder, allowed)
     }
 
-    pub(crate) fn admit(&self, arrival: Arrival) {
+    pub(crate) fn admit(&self, arrival: NewClient) {
         let has_room = |shard: &&ShardHandle| shard.clients() < CLIENTS_TOGETHER;
         let shard = self
             .shards

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::fan_out::Channel;
+use super::fan_out::LiveContext;
 use super::message::FeedHealth;
 use super::status::{Phase, Status};
-use crate::log::Connection;
+use crate::log::ConnectionStatus;
 
 /// A log that is out of reach for so long is not coming back by itself.
 const DOWN_AFTER: Duration = Duration::from_secs(30);
@@ -15,13 +15,13 @@ const DOWN_AFTER: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Health {
     projector: watch::Receiver<Status>,
-    connection: watch::Receiver<Connection>,
+    connection: watch::Receiver<ConnectionStatus>,
     /// The state that was told last.
     told: &'static str,
 }
 
 impl Health {
-    pub(super) fn new(channel: &Channel) -> Self {
+    pub(super) fn new(channel: &LiveContext) -> Self {
         let mut health = Self {
             projector: channel.projector.clone(),
             connection: channel.connection.clone(),

@@ -20,14 +20,14 @@ const HEARTBEAT_MS_DEFAULT: u64 = 5_000;
 
 /// What a client has asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wishes {
+pub(crate) struct LiveSubscription {
     pub(crate) filter: Filter,
     pub(crate) kinds: Kinds,
     pub(crate) conflate_ms: u64,
     pub(crate) heartbeat_ms: u64,
 }
 
-impl Default for Wishes {
+impl Default for LiveSubscription {
     fn default() -> Self {
         Self {
             filter: Filter::default(),
@@ -55,7 +55,7 @@ pub(crate) struct InForce<'a> {
     heartbeat_ms: u64,
 }
 
-impl Wishes {
+impl LiveSubscription {
     pub(crate) fn in_force(&self) -> InForce<'_> {
         InForce {
             follows: self.filter.follows(),
@@ -253,7 +253,7 @@ impl From<Option<Result<(), NotRecovered>>> for Resumed {
 /// What the service says of itself and of the connection.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(crate) enum Said<'a> {
+pub(crate) enum ServerMessage<'a> {
     /// The first message.
     Welcome {
         /// The place in the log that the views reflect.

@@ -4,6 +4,8 @@
 //! client is sent is decided in `session.rs`, what it says is heard in `hear.rs`, and `wire.rs` reads and writes its frames.
 
 mod batch;
+mod connection;
+mod connection_limits;
 mod fan_out;
 pub mod feed;
 mod filter;
@@ -12,16 +14,14 @@ pub(crate) mod message;
 mod session;
 mod shard;
 pub mod status;
-mod tickets;
-mod wire;
 
 use std::net::TcpStream;
 
-pub use fan_out::{Channel, FanOut};
+pub use fan_out::{FanOut, LiveContext};
 
+use connection_limits::ConnectionPermit;
 pub(crate) use filter::{Filter, FilterQuery, Kinds};
-pub(crate) use message::Wishes;
-use tickets::Ticket;
+pub(crate) use message::LiveSubscription;
 
 /// What clients say is short, all fragments together.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -41,13 +41,13 @@ pub(crate) struct Since {
 
 /// A client behind its handshake.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct NewClient {
     pub(crate) stream: TcpStream,
     /// What came from it behind the handshake.
     pub(crate) read_ahead: Vec<u8>,
-    pub(crate) wishes: Wishes,
+    pub(crate) subscription: LiveSubscription,
     pub(crate) since: Option<Since>,
-    pub(crate) ticket: Ticket,
+    pub(crate) ticket: ConnectionPermit,
     /// It is to be closed at once, with this code.
     pub(crate) refused: Option<(u16, &'static str)>,
 }

@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::Value;
 
-use self::requests::Allowance;
+use self::requests::TokenBucket;
 use super::Since;
-use super::batch::Told;
-use super::message::{Said, Wishes};
-use super::tickets::Ticket;
-use super::wire::Wire;
+use super::batch::FeedCursor;
+use super::connection::Connection;
+use super::connection_limits::ConnectionPermit;
+use super::message::{LiveSubscription, ServerMessage};
 use crate::accounts::KeyId;
 use crate::live::feed::{Feed, NotRecovered, Position, Snapshots, frame};
 use crate::metrics::LiveMetrics;
@@ -38,10 +38,10 @@ pub(super) struct Shared {
 
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) wire: Wire,
-    pub(super) wishes: Wishes,
+    pub(super) wire: Connection,
+    pub(super) subscription: LiveSubscription,
     shared: Shared,
-    ticket: Ticket,
+    ticket: ConnectionPermit,
     generation: u64,
     /// The number of the next message. While `current`, messages before it may have passed that do not concern the client.
     place: u64,
@@ -60,10 +60,10 @@ pub(super) struct Session {
     moved_at: Instant,
     moved_bytes: u64,
     end: End,
-    pub(super) allowance: Allowance,
+    pub(super) allowance: TokenBucket,
     /// What it said, for as long as what is to be sent before the answer has not been.
-    pub(super) unanswered: Option<String>,
-    /// Its wishes have changed, and its shard has not noticed yet.
+    pub(super) awaiting_mail: Option<String>,
+    /// Its subscription have changed, and its shard has not noticed yet.
     pub(super) refiltered: bool,
     /// For when its shard has it in its timers.
     pub(super) scheduled: Instant,
@@ -90,10 +90,10 @@ enum End {
 
 impl Session {
     pub(super) fn new(
-        wire: Wire,
-        wishes: Wishes,
+        wire: Connection,
+        subscription: LiveSubscription,
         since: Option<&Since>,
-        ticket: Ticket,
+        ticket: ConnectionPermit,
         shared: Shared,
         now: Instant,
     ) -> Self {
@@ -105,7 +105,7 @@ impl Session {
         } = shared.feed.position();
         let mut session = Self {
             wire,
-            wishes,
+            subscription,
             shared,
             ticket,
             generation,
@@ -121,8 +121,8 @@ impl Session {
             moved_at: now,
             moved_bytes: 0,
             end: End::Open,
-            allowance: Allowance::new(now),
-            unanswered: None,
+            allowance: TokenBucket::new(now),
+            awaiting_mail: None,
             refiltered: false,
             scheduled: now,
             waker: None,
@@ -150,11 +150,11 @@ impl Session {
     }
 
     fn heartbeat(&self) -> Duration {
-        Duration::from_millis(self.wishes.heartbeat_ms)
+        Duration::from_millis(self.subscription.heartbeat_ms)
     }
 
     fn conflate(&self) -> Option<Duration> {
-        let ms = self.wishes.conflate_ms;
+        let ms = self.subscription.conflate_ms;
         (ms > 0).then(|| Duration::from_millis(ms))
     }
 
@@ -164,8 +164,8 @@ impl Session {
     }
 
     /// Whether messages may be read: what they cause waits behind what the client does not take.
-    pub(super) fn can_hear(&self) -> bool {
-        !self.wire.is_crowded() && self.unanswered.is_none()
+    pub(super) fn can_read(&self) -> bool {
+        !self.wire.is_crowded() && self.awaiting_mail.is_none()
     }
 
     pub(super) fn heard(&mut self, now: Instant) {
@@ -174,7 +174,7 @@ impl Session {
 
     // What it is sent.
 
-    pub(super) fn say(&mut self, said: &Said<'_>) {
+    pub(super) fn say(&mut self, said: &ServerMessage<'_>) {
         self.shared.metrics.messages.increment(1);
         self.wire.queue(frame::json(said));
     }
@@ -189,13 +189,13 @@ impl Session {
     fn welcome(&mut self, since: Option<&Since>) {
         let resumed = since.map(|since| self.resume(since));
         let position = self.shared.feed.position();
-        let wishes = self.wishes.clone();
-        self.say(&Said::Welcome {
+        let subscription = self.subscription.clone();
+        self.say(&ServerMessage::Welcome {
             seq: position.seq,
             epoch: &position.epoch,
             server_time: super::now(),
             resumed: resumed.into(),
-            in_force: wishes.in_force(),
+            in_force: subscription.in_force(),
         });
         if !matches!(resumed, Some(Ok(()))) {
             self.snapshots();
@@ -230,23 +230,27 @@ impl Session {
         let snapshots = self
             .shared
             .feed
-            .snapshots(|topic| self.wishes.want_odds_of(topic));
+            .snapshots(|topic| self.subscription.want_odds_of(topic));
         self.caught_up(&snapshots.position);
         self.send_snapshots(snapshots, None);
     }
 
-    /// Sends what was on its way with the wishes `before`, and takes the images of the open races that are followed and were not
+    /// Sends what was on its way with the subscription `before`, and takes the images of the open races that are followed and were not
     /// `had`. They are to be sent next.
-    pub(super) fn take_snapshots(&mut self, before: &Wishes, had: Option<&Wishes>) -> Snapshots {
+    pub(super) fn take_snapshots(
+        &mut self,
+        before: &LiveSubscription,
+        had: Option<&LiveSubscription>,
+    ) -> Snapshots {
         let wants = |topic: &_| {
-            self.wishes.want_odds_of(topic) && !had.is_some_and(|had| had.want_odds_of(topic))
+            self.subscription.want_odds_of(topic) && !had.is_some_and(|had| had.want_odds_of(topic))
         };
         let Some((tail, snapshots)) = self.shared.feed.tail_and_snapshots(self.place, wants) else {
             self.say_resync(FAR_BEHIND);
             return self
                 .shared
                 .feed
-                .snapshots(|topic| self.wishes.want_odds_of(topic));
+                .snapshots(|topic| self.subscription.want_odds_of(topic));
         };
         let wanted = tail
             .messages
@@ -260,7 +264,7 @@ impl Session {
     pub(super) fn send_snapshots(&mut self, snapshots: Snapshots, id: Option<&Value>) {
         let races = snapshots.images.len();
         self.queue_all(snapshots.images);
-        self.say(&Said::SnapshotComplete {
+        self.say(&ServerMessage::SnapshotComplete {
             id,
             seq: snapshots.position.seq,
             races,
@@ -269,7 +273,7 @@ impl Session {
     }
 
     /// What was said before no longer counts.
-    fn begin_anew(&mut self, reason: &str) {
+    fn reset(&mut self, reason: &str) {
         self.say_resync(reason);
         self.snapshots();
     }
@@ -278,7 +282,7 @@ impl Session {
         let position = self.shared.feed.position();
         self.generation = position.generation;
         self.replay = None;
-        self.say(&Said::Resync {
+        self.say(&ServerMessage::Resync {
             seq: position.seq,
             epoch: &position.epoch,
             reason,
@@ -291,7 +295,7 @@ impl Session {
     }
 
     /// The system takes more again.
-    pub(super) fn on_unblocked(&mut self, told: Told, now: Instant) -> io::Result<()> {
+    pub(super) fn on_unblocked(&mut self, told: FeedCursor, now: Instant) -> io::Result<()> {
         if self.is_open() {
             self.advance(now)?;
             return self.answer(told, now);
@@ -303,7 +307,7 @@ impl Session {
         Ok(())
     }
 
-    /// Puts the time of the next heartbeat right after wishes were changed.
+    /// Puts the time of the next heartbeat right after subscription were changed.
     pub(super) fn reschedule(&mut self, now: Instant) {
         self.heartbeat_due = self.heartbeat_due.min(now + self.heartbeat());
         self.refiltered = true;

@@ -23,12 +23,12 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
-use super::batch::{Batch, Told};
-use super::fan_out::Seat;
+use super::batch::{Batch, FeedCursor};
+use super::connection::Connection;
+use super::fan_out::ClientGuard;
 use super::health::Health;
 use super::session::{Scratch, Session, Shared};
-use super::wire::Wire;
-use super::{Arrival, Channel};
+use super::{LiveContext, NewClient};
 use crate::accounts::KeyId;
 use crate::live::feed::{Position, Topic};
 
@@ -51,7 +51,7 @@ const NO_LIVE_ODDS: (u16, &str) = (4403, "the plan of the key does not include l
 type Client = Rc<RefCell<Session>>;
 
 struct Shard {
-    channel: Channel,
+    channel: LiveContext,
     shared: Shared,
     clients: RefCell<Slab<Client>>,
     /// Who follows a race: those whose filter it passes.
@@ -61,7 +61,7 @@ struct Shard {
     health: RefCell<Health>,
     /// The losses of the ring of keys, as of the last look at every client.
     key_losses: Cell<u64>,
-    told: Cell<Told>,
+    told: Cell<FeedCursor>,
     turns: Arc<Semaphore>,
 }
 
@@ -75,8 +75,8 @@ struct Followers {
 /// # Errors
 /// The system gives no event queue.
 pub(super) fn run(
-    channel: Channel,
-    arrivals: mpsc::UnboundedReceiver<(Arrival, Seat)>,
+    channel: LiveContext,
+    arrivals: mpsc::UnboundedReceiver<(NewClient, ClientGuard)>,
     turns: Arc<Semaphore>,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -89,7 +89,7 @@ pub(super) fn run(
     let shard = Rc::new(Shard {
         health: RefCell::new(Health::new(&channel)),
         key_losses: Cell::new(channel.keys.losses()),
-        told: Cell::new(Told::from(&channel.feed.position())),
+        told: Cell::new(FeedCursor::from(&channel.feed.position())),
         turns,
         channel,
         shared,
@@ -102,7 +102,10 @@ pub(super) fn run(
 }
 
 impl Shard {
-    async fn serve(self: Rc<Self>, mut arrivals: mpsc::UnboundedReceiver<(Arrival, Seat)>) {
+    async fn serve(
+        self: Rc<Self>,
+        mut arrivals: mpsc::UnboundedReceiver<(NewClient, ClientGuard)>,
+    ) {
         let mut news = self.channel.feed.watch();
         let mut called_at = Instant::now();
         let mut look_around = interval(LOOK_AROUND_EVERY);
@@ -138,20 +141,21 @@ impl Shard {
         }
     }
 
-    fn admit(self: &Rc<Self>, arrival: Arrival, seat: Seat) {
+    fn admit(self: &Rc<Self>, arrival: NewClient, seat: ClientGuard) {
         let now = Instant::now();
         if self.clients.borrow().is_empty() {
-            self.told.set(Told::from(&self.shared.feed.position()));
+            self.told
+                .set(FeedCursor::from(&self.shared.feed.position()));
         }
-        let Arrival {
+        let NewClient {
             stream,
             read_ahead,
-            wishes,
+            subscription,
             since,
             ticket,
             refused,
         } = arrival;
-        let wire = match Wire::open(stream, read_ahead) {
+        let wire = match Connection::open(stream, read_ahead) {
             Ok(wire) => wire,
             Err(error) => {
                 tracing::debug!(%error, "a connection was lost on its way");
@@ -162,7 +166,7 @@ impl Shard {
         let refused = refused.or_else(|| self.refusal(ticket.key_id));
         let mut session = Session::new(
             wire,
-            wishes,
+            subscription,
             since.as_ref(),
             ticket,
             self.shared.clone(),
@@ -220,7 +224,7 @@ impl Shard {
                     session.end();
                 }
             }
-            if session.can_hear() && session.wire.poll_readable(context).is_ready() {
+            if session.can_read() && session.wire.poll_readable(context).is_ready() {
                 ready = true;
                 if session.hear(self.told.get(), now).is_err() {
                     session.end();
@@ -252,14 +256,14 @@ impl Shard {
         let Some(tail) = tail.filter(|tail| tail.position.generation == told.generation) else {
             let position = self.shared.feed.position();
             self.tell_all_anew(told).await;
-            self.told.set(Told::from(&position));
+            self.told.set(FeedCursor::from(&position));
             news.mark_changed();
             return;
         };
         let batch = Batch::new(told, tail.messages);
         self.deliver(&batch).await;
         let all = batch.end() == tail.position.head;
-        self.told.set(Told {
+        self.told.set(FeedCursor {
             generation: told.generation,
             place: batch.end(),
             seq: match batch.messages.last() {
@@ -313,7 +317,7 @@ impl Shard {
         let clients = self.clients.borrow();
         let follow = clients
             .iter()
-            .filter(|(_, client)| client.borrow().wishes.filter.passes(topic));
+            .filter(|(_, client)| client.borrow().subscription.filter.passes(topic));
         let clients: Rc<[usize]> = follow.map(|(id, _)| id).collect();
         if followers.len() >= FOLLOWED_RACES_MAX {
             followers.clear();
@@ -329,7 +333,7 @@ impl Shard {
     }
 
     /// The messages behind what was told are not kept, or no longer hold: each client takes what there is instead.
-    async fn tell_all_anew(&self, told: Told) {
+    async fn tell_all_anew(&self, told: FeedCursor) {
         let now = Instant::now();
         for (served, client) in self.everyone().into_iter().enumerate() {
             if served % CLIENTS_PER_TURN == CLIENTS_PER_TURN - 1 {
@@ -418,7 +422,10 @@ impl Shard {
     }
 
     /// Says goodbye to all, also to those who arrive meanwhile, and waits until they have left.
-    async fn close_all(self: &Rc<Self>, arrivals: &mut mpsc::UnboundedReceiver<(Arrival, Seat)>) {
+    async fn close_all(
+        self: &Rc<Self>,
+        arrivals: &mut mpsc::UnboundedReceiver<(NewClient, ClientGuard)>,
+    ) {
         arrivals.close();
         while let Ok((arrival, seat)) = arrivals.try_recv() {
             self.admit(arrival, seat);

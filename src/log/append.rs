@@ -10,7 +10,7 @@ use events::Envelope;
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use super::line::Line;
+use super::one_shot::OneShotConnection;
 use super::{Log, LogError, StreamName, backoff};
 
 /// How long a message is tried again while the server is away or elects a leader.
@@ -63,7 +63,7 @@ pub struct Appender {
     /// Dropped before the line, which answers what is under way.
     in_flight: VecDeque<InFlight>,
     /// Where messages are sent, if more than one may be under way.
-    line: Option<Line>,
+    line: Option<OneShotConnection>,
     done: Vec<Appended>,
 }
 
@@ -107,11 +107,11 @@ impl Appender {
     /// A message was not taken within a minute, or never will be.
     pub async fn append(&mut self, outgoing: Outgoing) -> Result<(), LogError> {
         while self.in_flight.len() >= self.window || self.has_to_wait(&outgoing.subject) {
-            self.settle_oldest().await?;
+            self.await_oldest().await?;
         }
-        if self.line.as_ref().is_some_and(Line::is_lost) {
+        if self.line.as_ref().is_some_and(OneShotConnection::is_lost) {
             // What was sent on it comes first.
-            self.settle().await?;
+            self.flush().await?;
         }
         let sent = self.send(&outgoing, None).await;
         self.in_flight.push_back(InFlight { outgoing, sent });
@@ -134,9 +134,9 @@ impl Appender {
     ///
     /// # Errors
     /// As [`Appender::append`].
-    pub async fn settle(&mut self) -> Result<(), LogError> {
+    pub async fn flush(&mut self) -> Result<(), LogError> {
         while !self.in_flight.is_empty() {
-            self.settle_oldest().await?;
+            self.await_oldest().await?;
         }
         Ok(())
     }
@@ -146,11 +146,11 @@ impl Appender {
     /// # Errors
     /// As [`Appender::append`].
     pub async fn finish(mut self) -> Result<Vec<Appended>, LogError> {
-        self.settle().await?;
+        self.flush().await?;
         Ok(self.done)
     }
 
-    async fn settle_oldest(&mut self) -> Result<(), LogError> {
+    async fn await_oldest(&mut self) -> Result<(), LogError> {
         let Some(InFlight { outgoing, sent }) = self.in_flight.pop_front() else {
             return Ok(());
         };
@@ -188,7 +188,7 @@ impl Appender {
     /// Appends a message behind a place on its subject, and nowhere else.
     ///
     /// Its acknowledgement may be lost, and the message refused when it is sent again, behind itself.
-    pub(super) async fn append_behind(
+    pub(super) async fn append_expecting(
         &mut self,
         stream: StreamName,
         outgoing: &Outgoing,
@@ -254,12 +254,12 @@ impl Appender {
         if self.window == 1 {
             return Ok(&self.log);
         }
-        if self.line.as_ref().is_none_or(Line::is_lost) {
+        if self.line.as_ref().is_none_or(OneShotConnection::is_lost) {
             self.line = None;
         }
         let line = match self.line.take() {
             Some(line) => line,
-            None => Line::open(&self.log).await?,
+            None => OneShotConnection::open(&self.log).await?,
         };
         Ok(self.line.insert(line).log())
     }

@@ -4,13 +4,13 @@
 //! acknowledgement; [`Reader`] hands out every message once and in order, through restarts of the server.
 
 mod append;
-mod denials;
 mod ids;
-mod line;
+mod one_shot;
+mod publish_core;
+mod publish_permissions;
 mod reader;
 pub mod runtime;
 mod stored;
-mod tell;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use projections::LogIdentity;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use self::denials::{Denials, Said};
+use self::publish_permissions::{DenialSender, PublishPermissions};
 
 pub use append::{Appended, Appender, Outgoing};
-pub use reader::{Batch, LogMessage, Place, ReadError, Reader};
+pub use reader::{Batch, LogMessage, ReadError, ReadPosition, Reader};
 
 /// The stream of all facts about racing.
 pub const RACING: StreamName = StreamName {
@@ -124,7 +124,7 @@ pub enum LogError {
 
 /// Whether the connection stands, and how often it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Connection {
+pub struct ConnectionStatus {
     /// It stands.
     pub up: bool,
     /// Since when it has, or has not.
@@ -133,7 +133,7 @@ pub struct Connection {
     pub epoch: u64,
 }
 
-impl Connection {
+impl ConnectionStatus {
     fn lose(&mut self) {
         if std::mem::take(&mut self.up) {
             self.changed_at = std::time::Instant::now();
@@ -175,8 +175,8 @@ struct Last {
 pub struct Log {
     client: async_nats::Client,
     jetstream: jetstream::Context,
-    connection: watch::Receiver<Connection>,
-    denials: Denials,
+    connection: watch::Receiver<ConnectionStatus>,
+    denials: PublishPermissions,
     address: Arc<Address>,
     mode: Mode,
 }
@@ -215,7 +215,7 @@ impl Log {
     }
 
     async fn open(url: &str, name: &str, mode: Mode) -> Result<Self, LogError> {
-        let (up, connection) = watch::channel(Connection {
+        let (up, connection) = watch::channel(ConnectionStatus {
             up: false,
             changed_at: std::time::Instant::now(),
             epoch: 0,
@@ -223,7 +223,7 @@ impl Log {
         let servers = parse_servers(url).ok_or(LogError::WrongAddress)?;
         let credentials = servers.iter().find_map(credentials);
         let user = credentials.as_ref().map(|(user, _)| user.as_str());
-        let (said, denials) = Denials::of(user);
+        let (said, denials) = PublishPermissions::of(user);
         let connected = Arc::new(AtomicBool::new(false));
         let again = (mode == Mode::Once).then(|| Arc::clone(&connected));
         let mut options = async_nats::ConnectOptions::new()
@@ -291,7 +291,7 @@ impl Log {
 
     /// The state of the connection, to be watched.
     #[must_use]
-    pub fn connection(&self) -> watch::Receiver<Connection> {
+    pub fn connection(&self) -> watch::Receiver<ConnectionStatus> {
         self.connection.clone()
     }
 
@@ -443,13 +443,18 @@ impl Log {
 
     /// A reader of all messages after a place in the log.
     #[must_use]
-    pub fn reader(&self, stream: StreamName, from: Place) -> Reader {
+    pub fn reader(&self, stream: StreamName, from: ReadPosition) -> Reader {
         self.reader_of(stream, from, Vec::new())
     }
 
     /// A reader of the messages on some subjects after a place in the log; on all, where none is given.
     #[must_use]
-    pub fn reader_of(&self, stream: StreamName, from: Place, subjects: Vec<String>) -> Reader {
+    pub fn reader_of(
+        &self,
+        stream: StreamName,
+        from: ReadPosition,
+        subjects: Vec<String>,
+    ) -> Reader {
         Reader::new(self.clone(), stream, from, subjects)
     }
 
@@ -476,14 +481,14 @@ impl Log {
     ///
     /// # Errors
     /// As [`Appender::append`], and [`LogError::Conflict`] if another message stands there.
-    pub async fn append_behind(
+    pub async fn append_expecting(
         &self,
         stream: StreamName,
         outgoing: Outgoing,
         last_seq: u64,
     ) -> Result<Appended, LogError> {
         let mut appender = self.appender(1);
-        appender.append_behind(stream, &outgoing, last_seq).await
+        appender.append_expecting(stream, &outgoing, last_seq).await
     }
 
     /// Sends everything and closes the connection.
@@ -603,14 +608,19 @@ fn moment_text(nanoseconds: i128) -> String {
     moment(nanoseconds).timestamp().to_string()
 }
 
-fn note(event: &async_nats::Event, mode: Mode, up: &watch::Sender<Connection>, denials: &Said) {
+fn note(
+    event: &async_nats::Event,
+    mode: Mode,
+    up: &watch::Sender<ConnectionStatus>,
+    denials: &DenialSender,
+) {
     // A line comes and goes with a connection that says so.
     let is_line = mode == Mode::Once;
     match event {
         async_nats::Event::Connected => {
             denials.forget();
             up.send_modify(|c| {
-                *c = Connection {
+                *c = ConnectionStatus {
                     up: true,
                     changed_at: std::time::Instant::now(),
                     epoch: c.epoch + 1,
@@ -621,11 +631,11 @@ fn note(event: &async_nats::Event, mode: Mode, up: &watch::Sender<Connection>, d
             }
         }
         async_nats::Event::Closed => {
-            up.send_modify(Connection::lose);
+            up.send_modify(ConnectionStatus::lose);
             tracing::debug!("the connection to NATS is closed");
         }
         async_nats::Event::Disconnected => {
-            up.send_modify(Connection::lose);
+            up.send_modify(ConnectionStatus::lose);
             if !is_line {
                 tracing::warn!("disconnected from NATS");
             }

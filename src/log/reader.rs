@@ -90,7 +90,7 @@ pub enum ReadError {
 
 /// A place in a log: which log, and the last message that was read.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct ReadPosition {
     /// The log.
     pub log: LogIdentity,
     /// The last message that was read; 0 before the first.
@@ -105,7 +105,7 @@ pub struct Reader {
     log: Log,
     stream: StreamName,
     subjects: Vec<String>,
-    place: Place,
+    place: ReadPosition,
     pull: Option<Pull>,
     /// The connection was lost behind the last message.
     lost: bool,
@@ -138,7 +138,12 @@ enum Next {
 }
 
 impl Reader {
-    pub(super) fn new(log: Log, stream: StreamName, place: Place, subjects: Vec<String>) -> Self {
+    pub(super) fn new(
+        log: Log,
+        stream: StreamName,
+        place: ReadPosition,
+        subjects: Vec<String>,
+    ) -> Self {
         Self {
             log,
             stream,

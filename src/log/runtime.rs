@@ -1,4 +1,4 @@
-//! [`Reading`]: where the log is read and folded, on threads of its own. Those that serve look for requests between two tasks, and a log that
+//! [`DetachedRuntime`]: where the log is read and folded, on threads of its own. Those that serve look for requests between two tasks, and a log that
 //! says much would make these long.
 
 use std::io;
@@ -10,9 +10,9 @@ const THREADS: usize = 2;
 
 /// Threads that end, without waiting for what they do, when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Reading(Option<Runtime>);
+pub(crate) struct DetachedRuntime(Option<Runtime>);
 
-impl Reading {
+impl DetachedRuntime {
     pub(crate) fn start() -> io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -30,7 +30,7 @@ impl Reading {
     }
 }
 
-impl Drop for Reading {
+impl Drop for DetachedRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();

@@ -5,7 +5,7 @@
 
 mod failure;
 mod folder;
-mod letter;
+mod key_email;
 mod outbox;
 mod post;
 mod schedule;
@@ -15,6 +15,6 @@ mod smtp;
 pub use failure::{Failure, Reason};
 pub use folder::Folder;
 pub use outbox::Outbox;
-pub use post::Carrier;
+pub use post::Transport;
 pub use settings::{Mailing, PublicUrl, Sender, WrongSetting};
 pub use smtp::Smtp;

@@ -16,13 +16,14 @@ use tokio::task::{self, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::failure::Failure;
-use super::letter::{Letter, recipient};
-use super::post::Way;
+use super::key_email::{KeyEmail, recipient};
+use super::post::Delivery;
 use super::schedule;
 use super::settings::{Mailing, PublicUrl};
 use crate::accounts::{
-    AccountEvent, ApiKey, Email, Fact, Holder, KeyRing, Ledger, Mail, MailAttempted, MailDelivered,
-    MailFailed, MailId, MailWished, SecretHash, Subject, SubscriptionId, random_secret,
+    AccountEvent, ApiKey, Email, Fact, Holder, KeyCache, Ledger, Mail, MailAttempted,
+    MailDelivered, MailFailed, MailId, MailRequested, SecretHash, Subject, SubscriptionId,
+    random_secret,
 };
 use crate::limits::plans::Plans;
 use crate::log::{ACCOUNTS, Log, LogError};
@@ -46,13 +47,13 @@ const NO_ADDRESS: &str = "refused: the address is none that mail can be sent to"
 /// Sends mails for as long as the service runs.
 #[derive(Debug)]
 pub struct Outbox {
-    desk: Arc<Desk>,
-    keys: Arc<KeyRing>,
+    desk: Arc<DeliveryContext>,
+    keys: Arc<KeyCache>,
 }
 
 /// What every errand needs.
 #[derive(Debug)]
-struct Desk {
+struct DeliveryContext {
     log: Log,
     ledger: watch::Receiver<Ledger>,
     plans: Plans,
@@ -62,7 +63,7 @@ struct Desk {
 
 /// What is to be done about a mail.
 #[derive(Debug)]
-enum Errand {
+enum MailTask {
     /// To wish it.
     Wish(SubscriptionId),
     /// To send it.
@@ -96,12 +97,12 @@ impl Outbox {
     pub fn new(
         log: Log,
         ledger: watch::Receiver<Ledger>,
-        keys: Arc<KeyRing>,
+        keys: Arc<KeyCache>,
         plans: Plans,
         mailing: Mailing,
         url: PublicUrl,
     ) -> Self {
-        let desk = Desk {
+        let desk = DeliveryContext {
             log,
             ledger,
             plans,
@@ -151,14 +152,16 @@ impl Outbox {
     }
 
     /// What is to be done next, and is in nobody's hands here.
-    fn next(&self, in_hand: &HashMap<task::Id, MailId>, server_takes: usize) -> Vec<Errand> {
+    fn next(&self, in_hand: &HashMap<task::Id, MailId>, server_takes: usize) -> Vec<MailTask> {
         // What was read last may be that a mail was delivered.
         if !self.keys.is_complete() {
             return Vec::new();
         }
         let is_free = |id: &MailId| !in_hand.values().any(|other| other == id);
         let ledger = self.desk.ledger.borrow();
-        let wishes = ledger.unanswered().map(|(id, _)| Errand::Wish(id.clone()));
+        let wishes = ledger
+            .awaiting_mail()
+            .map(|(id, _)| MailTask::Wish(id.clone()));
         let wishes = wishes.filter(|wish| {
             let mail_id = wish.mail_id();
             // What a later version has said there is none of ours.
@@ -174,12 +177,12 @@ impl Outbox {
             .into_iter()
             .take(server_takes.saturating_sub(in_hand.len()));
         let sends = sends.filter_map(|(_, id, mail)| Due::of(&ledger, id, mail));
-        let errands = wishes.chain(sends.map(Errand::Send));
+        let errands = wishes.chain(sends.map(MailTask::Send));
         errands.take(ERRANDS_MAX - in_hand.len()).collect()
     }
 }
 
-impl Errand {
+impl MailTask {
     fn mail_id(&self) -> MailId {
         match self {
             // Whoever wishes for it says the same.
@@ -227,25 +230,25 @@ impl Server {
     }
 }
 
-impl Desk {
-    async fn run(self: Arc<Self>, errand: Errand) -> Reached {
+impl DeliveryContext {
+    async fn run(self: Arc<Self>, errand: MailTask) -> Reached {
         match errand {
-            Errand::Wish(subscription_id) => {
+            MailTask::Wish(subscription_id) => {
                 self.wish(subscription_id).await;
                 None
             }
-            Errand::Send(due) => self.send(due).await,
+            MailTask::Send(due) => self.send(due).await,
         }
     }
 
     async fn wish(&self, subscription_id: SubscriptionId) {
-        let wished = MailWished {
+        let wished = MailRequested {
             mail_id: MailId::first_to(&subscription_id),
             subscription_id,
             purpose: Text::parse(WELCOME).unwrap_or_default(),
         };
         if self.say(wished, 0).await.is_ok() {
-            metrics::mail_wished();
+            metrics::mail_requested();
         }
     }
 
@@ -266,7 +269,7 @@ impl Desk {
         Some(Ok(()))
     }
 
-    async fn attempt(&self, due: &Due, to: Address, mut way: Way) {
+    async fn attempt(&self, due: &Due, to: Address, mut way: Delivery) {
         let secrets =
             ApiKey::generate(self.mailing.key_env).and_then(|key| Ok((key, random_secret()?)));
         let (key, token) = match secrets {
@@ -290,7 +293,7 @@ impl Desk {
             .unwrap_or(self.plans.default_plan())
             .connections
             .is_some();
-        let letter = Letter::new(&key, due.plan.clone(), live_odds, &self.url, &token);
+        let letter = KeyEmail::new(&key, due.plan.clone(), live_odds, &self.url, &token);
         let message = letter.message(&self.mailing.from, to, &mail_id, attempt);
         match way
             .hand_over(&message, &format!("{mail_id}-{attempt}.eml"))
@@ -377,7 +380,10 @@ impl Desk {
     /// Waits until the ledger has heard of it: what is looked at next is what stands there.
     async fn append(&self, event: &AccountEvent, behind: u64) -> Result<u64, LogError> {
         let subject = event.fact.subject();
-        let appended = self.log.append_behind(ACCOUNTS, event.into(), behind).await;
+        let appended = self
+            .log
+            .append_expecting(ACCOUNTS, event.into(), behind)
+            .await;
         let least = match &appended {
             Ok(appended) => appended.seq,
             Err(LogError::Conflict) => behind + 1,

@@ -1,4 +1,4 @@
-//! [`Carrier`]: what takes a mail, a server or a folder.
+//! [`Transport`]: what takes a mail, a server or a folder.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,14 +14,14 @@ const FOLDER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What takes mails.
 #[derive(Debug, Clone)]
-pub enum Carrier {
+pub enum Transport {
     /// A mail server.
     Smtp(Smtp),
     /// A folder; nothing is sent.
     Folder(Folder),
 }
 
-impl fmt::Display for Carrier {
+impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Smtp(smtp) => smtp.fmt(f),
@@ -30,12 +30,12 @@ impl fmt::Display for Carrier {
     }
 }
 
-impl Carrier {
+impl Transport {
     /// As far as to where a mail is taken. What fails here has nothing to do with any mail.
-    pub(super) async fn open(&self, hello: &str) -> Result<Way, Failure> {
+    pub(super) async fn open(&self, hello: &str) -> Result<Delivery, Failure> {
         Ok(match self {
-            Self::Smtp(smtp) => Way::Smtp(Box::new(smtp.connect(hello).await?)),
-            Self::Folder(folder) => Way::Folder(folder.clone()),
+            Self::Smtp(smtp) => Delivery::Smtp(Box::new(smtp.connect(hello).await?)),
+            Self::Folder(folder) => Delivery::Folder(folder.clone()),
         })
     }
 
@@ -49,12 +49,12 @@ impl Carrier {
 }
 
 /// What waits for one mail.
-pub(super) enum Way {
+pub(super) enum Delivery {
     Smtp(Box<Connection>),
     Folder(Folder),
 }
 
-impl Way {
+impl Delivery {
     /// Hands over a mail; a file gets this name.
     pub(super) async fn hand_over(&mut self, mail: &Message, name: &str) -> Result<(), Failure> {
         match self {

@@ -78,7 +78,7 @@ mod tests {
         let mail = Mail {
             subscription_id: SubscriptionId::parse("sub-1").expect("an id"),
             purpose: Text::default(),
-            wished_at: since,
+            requested_at: since,
             begun_at: Some(since),
             state,
             since,

@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use lettre::message::Mailbox;
 use url::Url;
 
-use super::post::Carrier;
+use super::post::Transport;
 
 /// How mail is sent, and what stands in it.
 #[derive(Debug, Clone)]
 pub struct Mailing {
     /// What takes it.
-    pub carrier: Carrier,
+    pub carrier: Transport,
     /// Who sends it.
     pub from: Sender,
     /// Where the links lead; where the service listens, if nothing is said.

@@ -71,7 +71,7 @@ fn is_recent(recorded_at: Timestamp) -> bool {
 async fn send(log: Log, mut queue: mpsc::Receiver<Waiting>) {
     while let Some(Waiting { id, announcement }) = queue.recv().await {
         let subject = subject(&announcement.subject);
-        if let Err(error) = log.tell(subject, &id, announcement.json).await {
+        if let Err(error) = log.publish_core(subject, &id, announcement.json).await {
             tracing::debug!(%error, seq = announcement.seq, "a rejection could not be announced");
         }
     }

@@ -13,10 +13,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::live::feed::replay::recall;
-use crate::live::feed::{Feed, Recalled};
+use crate::live::feed::replay::replay;
+use crate::live::feed::{Feed, Replayed};
 use crate::live::status::{Phase, Status};
-use crate::log::{Batch, Log, LogError, LogMessage, LogState, Place, RACING, ReadError};
+use crate::log::{Batch, Log, LogError, LogMessage, LogState, RACING, ReadError, ReadPosition};
 use crate::metrics;
 use crate::projector::announcer::Announcer;
 use crate::projector::views::{Fresh, Views};
@@ -31,7 +31,7 @@ const RETRY: Duration = Duration::from_millis(500);
 const REST: Duration = Duration::from_millis(1);
 
 /// What was told before is told again from the log, but clients do not wait longer for it than this.
-const RECALL_TIMEOUT: Duration = Duration::from_secs(20);
+const REPLAY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why following has to begin anew, with other views.
 enum Restart {
@@ -238,7 +238,7 @@ impl Projector {
             Some(checkpoint) => (checkpoint.seq, checkpoint.recorded_at),
             None => (0, None),
         };
-        let place = Place {
+        let place = ReadPosition {
             log: state.identity.clone(),
             seq,
             recorded_at,
@@ -254,7 +254,7 @@ impl Projector {
                 }
             }
         });
-        let projection = Projection::new(store, state.identity.clone()).with_rest(rest);
+        let projection = Projection::new(store, state.identity.clone()).with_yield(rest);
         Ok(Following {
             projection,
             batches: Batches { receiver, task },
@@ -293,13 +293,13 @@ impl Projector {
             projection.checkpoint().log.clone(),
             projection.checkpoint().seq,
         );
-        let recalled = match timeout(RECALL_TIMEOUT, recall(&self.log, &log, seq)).await {
-            Ok(recalled) => recalled?,
+        let replayed = match timeout(REPLAY_TIMEOUT, replay(&self.log, &log, seq)).await {
+            Ok(replayed) => replayed?,
             Err(_) => {
                 tracing::warn!(
                     "what was told before could not be read in time; clients that come back get fresh images"
                 );
-                Recalled {
+                Replayed {
                     complete_from: seq + 1,
                     updates: Vec::new(),
                 }
@@ -307,7 +307,7 @@ impl Projector {
         };
         let (store, feed) = (Arc::clone(projection.store()), self.feed.clone());
         blocking(move || {
-            feed.begin_anew(&log, seq, open_races(&store)?, recalled);
+            feed.reset(&log, seq, open_races(&store)?, replayed);
             Ok(())
         })
         .await?;

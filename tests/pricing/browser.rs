@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use railbird::http::UNAUTHORIZED_BODY;
-use railbird::mail::{Carrier, Mailing, Sender, Smtp};
+use railbird::mail::{Mailing, Sender, Smtp, Transport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -113,7 +113,7 @@ async fn a_person_subscribes_uses_the_key_replaces_it_and_revokes_it() {
     let railbird = Railbird::start_with(&nats, |config| {
         config.sign_up.overlap = OVERLAP;
         config.mailing = Some(Mailing {
-            carrier: Carrier::Smtp(Smtp::parse(&smtp, Duration::from_secs(30)).unwrap()),
+            carrier: Transport::Smtp(Smtp::parse(&smtp, Duration::from_secs(30)).unwrap()),
             from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
             public_url: None,
             key_env: "test",

@@ -294,7 +294,7 @@ async fn the_link_of_an_attempt_that_failed_opens_nothing() {
     let mail_id = MailId::parse("a-mail").unwrap();
     let found = ledger(&subscriber.nats).await;
     let (subscription_id, _) = found.subscriptions().next().unwrap();
-    let wished = MailWished {
+    let wished = MailRequested {
         mail_id: mail_id.clone(),
         subscription_id: subscription_id.clone(),
         purpose: text("asked again"),

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use futures::future::join_all;
-use railbird::mail::{Carrier, Folder, Mailing, Sender};
+use railbird::mail::{Folder, Mailing, Sender, Transport};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -20,7 +20,7 @@ async fn start(nats: &Nats, mails: &TempDir) -> Railbird {
 
 fn mailing(mails: &TempDir) -> Mailing {
     Mailing {
-        carrier: Carrier::Folder(Folder::new(mails.path().join("mail"))),
+        carrier: Transport::Folder(Folder::new(mails.path().join("mail"))),
         from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
         public_url: None,
         key_env: "test",
@@ -352,7 +352,7 @@ async fn a_plan_that_needs_approval_waits_for_it() {
     let waiting = found.subscription(&id).expect("it is asked for");
     assert!(waiting.approved_at.is_none());
     is_page(&ask(&railbird, EMAIL, "standard").await, 200);
-    assert_eq!(found.unanswered().count(), 0);
+    assert_eq!(found.awaiting_mail().count(), 0);
 
     let url = nats.url();
     let approved =

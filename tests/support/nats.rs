@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
-use railbird::log::{Log, LogMessage, Outgoing, Place, RACING};
+use railbird::log::{Log, LogMessage, Outgoing, RACING, ReadPosition};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -167,7 +167,7 @@ impl Nats {
     pub(crate) async fn messages(&self) -> Vec<LogMessage> {
         let log = self.log().await;
         let state = log.state(RACING).await.unwrap();
-        let start = Place {
+        let start = ReadPosition {
             log: state.identity,
             seq: 0,
             recorded_at: None,

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::FORMAT;
 use super::message::{Change, Definition, MarketStatus, Runner, RunnerChange, RunnerStatus};
 use super::races::{MarketRace, split_number};
-use crate::{Item, Place, sealed, units};
+use crate::{Item, Location, sealed, units};
 
 /// A market of a file.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Market {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At<'a> {
     pub(super) time: Moment,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a Location,
 }
 
 impl At<'_> {

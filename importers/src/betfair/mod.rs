@@ -25,7 +25,7 @@ use self::message::{Change, Message};
 use self::races::{Races, Standing, Survey};
 use self::unpack::Damage;
 use crate::input::files::{self, Kind};
-use crate::{Item, Items, Place};
+use crate::{Item, Items, Location};
 
 const FORMAT: &str = "betfair-stream";
 
@@ -62,14 +62,14 @@ impl BetfairStream {
         for path in self.files {
             match look_through(&path, &mut survey) {
                 Ok(()) => readable.push(path),
-                Err(reason) => said.push(Place::whole(&path).refused(reason)),
+                Err(reason) => said.push(Location::whole(&path).refused(reason)),
             }
         }
         let races = Arc::new(survey.finish(number));
         let messages = readable.into_iter().flat_map(move |path| -> Items {
             match Messages::open(&path, Arc::clone(&races)) {
                 Ok(messages) => Box::new(messages),
-                Err(error) => Box::new(std::iter::once(Place::whole(&path).refused(error))),
+                Err(error) => Box::new(std::iter::once(Location::whole(&path).refused(error))),
             }
         });
         Box::new(said.into_iter().chain(messages))
@@ -102,7 +102,7 @@ fn look_through(path: &Path, survey: &mut Survey) -> Result<(), String> {
 /// What a file says, line by line.
 struct Messages {
     lines: Lines,
-    telling: Telling,
+    telling: FileReader,
     ended: bool,
 }
 
@@ -110,8 +110,8 @@ impl Messages {
     fn open(path: &Path, races: Arc<Races>) -> io::Result<Self> {
         Ok(Self {
             lines: Lines::open(path)?,
-            telling: Telling {
-                file: Place::whole(path),
+            telling: FileReader {
+                file: Location::whole(path),
                 races,
                 markets: HashMap::new(),
                 said: VecDeque::new(),
@@ -144,8 +144,8 @@ impl Iterator for Messages {
 }
 
 /// What was said of a file so far, and what is to be said.
-struct Telling {
-    file: Place,
+struct FileReader {
+    file: Location,
     races: Arc<Races>,
     /// The markets that were met; none where nothing is said of one.
     markets: HashMap<String, Option<Market>>,
@@ -153,7 +153,7 @@ struct Telling {
     said: VecDeque<Item>,
 }
 
-impl Telling {
+impl FileReader {
     fn line(&mut self, number: u64, line: Line<'_>) {
         let place = self.file.at(number);
         let message = match line {
@@ -171,7 +171,7 @@ impl Telling {
         }
     }
 
-    fn message(&mut self, time: Moment, changes: &[Change<'_>], place: &Place) {
+    fn message(&mut self, time: Moment, changes: &[Change<'_>], place: &Location) {
         for change in changes {
             if let Some(market) = self.meet(change, place) {
                 let said = market.tell(change, At { time, place });
@@ -181,7 +181,7 @@ impl Telling {
     }
 
     /// The market of a change, if it is one that is read. When it is met first, what it is gets said.
-    fn meet(&mut self, change: &Change<'_>, place: &Place) -> Option<&mut Market> {
+    fn meet(&mut self, change: &Change<'_>, place: &Location) -> Option<&mut Market> {
         let id = &*change.id;
         if !self.markets.contains_key(id) {
             let (market, said) = match self.races.standing(id) {

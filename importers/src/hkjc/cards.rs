@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::hkjc::json::{open, race_key, venue_name};
 use crate::input::fields::{FieldError, Fields};
 use crate::input::files::{self, Kind};
-use crate::{Item, Items, Place, hong_kong, sealed};
+use crate::{Item, Items, Location, hong_kong, sealed};
 
 const FORMAT: &str = "hkjc-cards";
 
@@ -39,7 +39,7 @@ fn cards(path: &Path) -> Items {
     }
 }
 
-fn card(race: &Map<String, Value>, place: &Place) -> Item {
+fn card(race: &Map<String, Value>, place: &Location) -> Item {
     let race = Fields::root(race);
     let read = declared(&race).and_then(|card| {
         let midnight = hong_kong(card.date, 0, 0).map_err(|error| race.error("date", error))?;
@@ -119,7 +119,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::card;
-    use crate::{Item, Place};
+    use crate::{Item, Location};
 
     fn race() -> Value {
         json!({
@@ -133,7 +133,7 @@ mod tests {
     fn read(race: &Value) -> Item {
         card(
             race.as_object().expect("an object"),
-            &Place::whole(Path::new("card.json")).at(7),
+            &Location::whole(Path::new("card.json")).at(7),
         )
     }
 

@@ -12,7 +12,7 @@ use crate::input::csv_table::Table;
 use crate::input::files::{self, Kind};
 use crate::names::name_and_brand;
 use crate::placing::Placing;
-use crate::{Item, Items, Place};
+use crate::{Item, Items, Location};
 
 const FORMAT: &str = "hkjc-csv";
 /// Columns that a file has to have; `horseno`, `distance`, `going` and `handicap` (the race's name) are read too.
@@ -53,7 +53,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> (Races, Vec<Item>) {
 }
 
 fn read_file(path: &Path, races: &mut Races, said: &mut Vec<Item>) {
-    let file = Place::whole(path);
+    let file = Location::whole(path);
     let table = match files::open(path) {
         Ok(file) => Table::open(file, &WANTED),
         Err(error) => return said.push(file.refused(error)),

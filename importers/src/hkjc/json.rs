@@ -14,7 +14,7 @@ use crate::input::fields::{FieldError, Fields};
 use crate::input::files;
 use crate::input::json_array::Elements;
 use crate::placing::Placing;
-use crate::{Item, Place};
+use crate::{Item, Location};
 
 /// A race as its file tells it, with the brands of each runner beside the statement.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ impl JsonRace {
 pub(crate) const REVISION: u32 = 1;
 
 /// Opens a file of races.
-pub(crate) fn open(path: &Path) -> Result<(Place, Elements), Item> {
-    let place = Place::whole(path);
+pub(crate) fn open(path: &Path) -> Result<(Location, Elements), Item> {
+    let place = Location::whole(path);
     match files::read(path) {
         Ok(bytes) => Ok((place, Elements::new(bytes))),
         Err(error) => Err(place.refused(error)),

@@ -19,7 +19,7 @@ use crate::input::files::{self, Kind};
 use crate::input::rows::{ReadRows, rows};
 use crate::names::name_and_brand;
 use crate::units::money;
-use crate::{Item, Items, Place, hong_kong, sealed};
+use crate::{Item, Items, Location, hong_kong, sealed};
 
 const FORMAT: &str = "hkjc-zh-horses";
 const CURRENCY: &str = "HKD";
@@ -117,7 +117,7 @@ const RECORD: [&str; 2] = ["冠-亞-季-總出賽次數", "冠-亞-季-總出賽
 impl ReadRows for Horses {
     const WANTED: &'static [&'static str] = &["name", "出生地", "毛色___性別", "馬主"];
 
-    fn row(&mut self, cells: &Cells, place: &Place, said: &mut Vec<Item>) -> Result<(), String> {
+    fn row(&mut self, cells: &Cells, place: &Location, said: &mut Vec<Item>) -> Result<(), String> {
         let as_of = cells.optional("profile_last_scraped", RacingDate::parse)?;
         let horse = self.horse(cells, as_of, place, said)?;
         said.extend(self.words.note().map(|words| place.note(words)));
@@ -149,7 +149,7 @@ impl Horses {
         &mut self,
         cells: &Cells,
         as_of: Option<RacingDate>,
-        place: &Place,
+        place: &Location,
         said: &mut Vec<Item>,
     ) -> Result<HorseRegistered, String> {
         let (name, brand) = cells.parsed("name", name_brand_and_status)?;
@@ -189,7 +189,7 @@ impl Horses {
 fn career(
     cells: &Cells,
     raced: Option<&Raced>,
-    place: &Place,
+    place: &Location,
     said: &mut Vec<Item>,
 ) -> Result<Option<Career>, String> {
     let record = either(cells, RECORD)?;

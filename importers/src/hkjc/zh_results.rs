@@ -15,7 +15,7 @@ use crate::input::race_rows::{Heading, RaceRows, Runner, Said};
 use crate::input::rows::{ReadRows, rows};
 use crate::names::name_and_brand;
 use crate::placing::Placing;
-use crate::{Item, Items, Place, hong_kong};
+use crate::{Item, Items, Location, hong_kong};
 
 const FORMAT: &str = "hkjc-zh-results";
 
@@ -71,7 +71,7 @@ impl ReadRows for Results {
         "win_odds",
     ];
 
-    fn row(&mut self, cells: &Cells, place: &Place, said: &mut Vec<Item>) -> Result<(), String> {
+    fn row(&mut self, cells: &Cells, place: &Location, said: &mut Vec<Item>) -> Result<(), String> {
         let key = RaceKey {
             date: cells.parsed("date", RacingDate::parse)?,
             venue: cells.parsed("venue", venue)?,
@@ -119,7 +119,7 @@ impl Results {
         &self,
         cells: &Cells,
         day: RacingDate,
-        place: &Place,
+        place: &Location,
         said: &mut Vec<Item>,
     ) -> Result<Runner, String> {
         let (name, brand) = cells.parsed("horse_name", name_and_brand)?;

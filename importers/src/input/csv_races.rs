@@ -11,7 +11,7 @@ use crate::hkjc::json::{REVISION, venue_name};
 use crate::ids::Ids;
 use crate::names::same_name;
 use crate::placing::Placing;
-use crate::{Item, Place, hong_kong, sealed};
+use crate::{Item, Location, hong_kong, sealed};
 
 /// Races in the order of their dates.
 pub(crate) type Races = BTreeMap<RaceKey, CsvRace>;
@@ -19,7 +19,7 @@ pub(crate) type Races = BTreeMap<RaceKey, CsvRace>;
 /// What the rows of one race say.
 #[derive(Debug)]
 pub(crate) struct CsvRace {
-    pub(crate) place: Place,
+    pub(crate) place: Location,
     pub(crate) heading: Heading,
     pub(crate) rows: Vec<CsvRow>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Heading {
 /// A row: a runner.
 #[derive(Debug)]
 pub(crate) struct CsvRow {
-    pub(crate) place: Place,
+    pub(crate) place: Location,
     pub(crate) runner: CsvRunner,
 }
 

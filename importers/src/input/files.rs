@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use crate::{Item, Place};
+use crate::{Item, Location};
 
 /// A season of one racing authority is under 10 MiB; JSON is held in memory while it is read.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -57,13 +57,15 @@ pub(crate) fn find(paths: &[PathBuf], kinds: &[Kind]) -> Found {
             walk(path, kinds, FOLDER_DEPTH_MAX, &mut found);
             if found.files.len() == before {
                 let reason = format!("there is no {}file in this folder", extensions(kinds));
-                found.said.push(Place::whole(path).refused(reason));
+                found.said.push(Location::whole(path).refused(reason));
             }
         } else {
             let kind = Kind::of(path);
             match kinds.contains(&kind) {
                 true => found.files.push((path.clone(), kind)),
-                false => found.said.push(Place::whole(path).refused(unread(kinds))),
+                false => found
+                    .said
+                    .push(Location::whole(path).refused(unread(kinds))),
             }
         }
     }
@@ -78,7 +80,7 @@ fn walk(folder: &Path, kinds: &[Kind], depth: u32, found: &mut Found) {
     });
     let mut entries = match entries {
         Ok(entries) => entries,
-        Err(error) => return found.said.push(Place::whole(folder).refused(error)),
+        Err(error) => return found.said.push(Location::whole(folder).refused(error)),
     };
     entries.sort();
     for path in entries {
@@ -93,7 +95,7 @@ fn walk(folder: &Path, kinds: &[Kind], depth: u32, found: &mut Found) {
                 Some(depth) => walk(&path, kinds, depth, found),
                 None => found
                     .said
-                    .push(Place::whole(&path).refused("folders are nested too deep")),
+                    .push(Location::whole(&path).refused("folders are nested too deep")),
             }
             continue;
         }
@@ -101,7 +103,7 @@ fn walk(folder: &Path, kinds: &[Kind], depth: u32, found: &mut Found) {
         match kinds.contains(&kind) {
             true => found.files.push((path, kind)),
             // Nobody asked for this very file, so it is no refusal.
-            false => found.said.push(Place::whole(&path).note(unread(kinds))),
+            false => found.said.push(Location::whole(&path).note(unread(kinds))),
         }
     }
 }

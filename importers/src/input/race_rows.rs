@@ -12,16 +12,16 @@ use events::{
 
 use crate::hkjc::json::REVISION;
 use crate::placing::Placing;
-use crate::{Item, Place, sealed};
+use crate::{Item, Location, sealed};
 
 /// A race of which rows are being read.
 #[derive(Debug)]
 pub(crate) struct RaceRows {
     key: RaceKey,
     /// Its first row.
-    place: Place,
+    place: Location,
     heading: Heading,
-    runners: Vec<(Place, Runner)>,
+    runners: Vec<(Location, Runner)>,
 }
 
 /// What every row of a race says again.
@@ -54,7 +54,7 @@ pub(crate) struct Runner {
 }
 
 impl RaceRows {
-    pub(crate) fn new(key: RaceKey, heading: Heading, place: Place) -> Self {
+    pub(crate) fn new(key: RaceKey, heading: Heading, place: Location) -> Self {
         Self {
             key,
             place,
@@ -68,7 +68,7 @@ impl RaceRows {
         &mut self,
         heading: &Heading,
         runner: Runner,
-        place: &Place,
+        place: &Location,
         said: &mut Vec<Item>,
     ) -> Result<(), String> {
         let Self { key, runners, .. } = self;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::input::cells::Cells;
 use crate::input::csv_table::Table;
 use crate::input::files;
-use crate::{Item, Items, Place};
+use crate::{Item, Items, Location};
 
 /// What an importer makes of rows.
 pub(crate) trait ReadRows: Send + 'static {
@@ -19,7 +19,7 @@ pub(crate) trait ReadRows: Send + 'static {
     }
 
     /// A row. What is wrong with it is the error.
-    fn row(&mut self, cells: &Cells, place: &Place, said: &mut Vec<Item>) -> Result<(), String>;
+    fn row(&mut self, cells: &Cells, place: &Location, said: &mut Vec<Item>) -> Result<(), String>;
 
     /// A file ends.
     fn end(&mut self, said: &mut Vec<Item>);
@@ -39,8 +39,8 @@ pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, reader: R) -> Items {
 }
 
 /// Opens a file as a table with the columns that are wanted.
-pub(crate) fn open(path: &Path, wanted: &[&str]) -> Result<(Place, Table), Item> {
-    let file = Place::whole(path);
+pub(crate) fn open(path: &Path, wanted: &[&str]) -> Result<(Location, Table), Item> {
+    let file = Location::whole(path);
     let bytes = files::open(path).map_err(|error| file.refused(error))?;
     match Table::open(bytes, wanted) {
         Ok(table) => Ok((file, table)),
@@ -50,7 +50,7 @@ pub(crate) fn open(path: &Path, wanted: &[&str]) -> Result<(Place, Table), Item>
 
 struct Rows<R> {
     files: std::vec::IntoIter<PathBuf>,
-    open: Option<(Place, Table)>,
+    open: Option<(Location, Table)>,
     /// None when all is said.
     reader: Option<R>,
     ready: VecDeque<Item>,

@@ -8,7 +8,7 @@ use jiff::tz::Offset;
 use super::columns::Columns;
 use super::{FORMAT, names};
 use crate::input::cells::Cells;
-use crate::{Item, Place, sealed};
+use crate::{Item, Location, sealed};
 
 /// The horses of a call.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(super) struct Horse {
     pub(super) prize: Option<Prize>,
     /// Prizes in pounds and in euros.
     prizes: [u32; 2],
-    place: Place,
+    place: Location,
 }
 
 /// What a runner won.
@@ -65,7 +65,7 @@ impl Currency {
 }
 
 impl Horse {
-    pub(super) fn read(cells: &Cells, columns: Columns, place: &Place) -> Result<Self, String> {
+    pub(super) fn read(cells: &Cells, columns: Columns, place: &Location) -> Result<Self, String> {
         let named = cells.text(columns.horse)?;
         let (name, country) = names::split_country(named.as_str());
         if name.is_empty() {

@@ -23,7 +23,7 @@ use crate::input::files::{self, Kind};
 use crate::input::race_rows::{Heading, RaceRows, Runner, Said};
 use crate::input::rows::{self, ReadRows};
 use crate::placing::Placing;
-use crate::{Item, Items, Place};
+use crate::{Item, Items, Location};
 
 const FORMAT: &str = "rpscrape";
 
@@ -83,7 +83,7 @@ struct Races {
 
 /// Prizes in another currency than that of their horse's stakes.
 struct LeftOut {
-    first: Place,
+    first: Location,
     count: u64,
 }
 
@@ -95,7 +95,7 @@ impl ReadRows for Races {
         table.a_line_each()
     }
 
-    fn row(&mut self, cells: &Cells, place: &Place, said: &mut Vec<Item>) -> Result<(), String> {
+    fn row(&mut self, cells: &Cells, place: &Location, said: &mut Vec<Item>) -> Result<(), String> {
         let columns = self.columns.expect("a file began");
         let race = race_name(cells, columns)?;
         let heading = self.heading(cells, columns, &race)?;
@@ -147,7 +147,12 @@ impl Races {
         })
     }
 
-    fn runner(&mut self, cells: &Cells, columns: Columns, place: &Place) -> Result<Runner, String> {
+    fn runner(
+        &mut self,
+        cells: &Cells,
+        columns: Columns,
+        place: &Location,
+    ) -> Result<Runner, String> {
         let horse = Horse::read(cells, columns, place)?;
         let placing = cells.parsed("pos", placing)?;
         let stakes_in = self.horses.currency(&horse.horse_no);
@@ -173,7 +178,7 @@ impl Races {
         })
     }
 
-    fn leave_out(&mut self, place: &Place) {
+    fn leave_out(&mut self, place: &Location) {
         let first = || LeftOut {
             first: place.clone(),
             count: 0,

@@ -150,7 +150,7 @@ static RESTS: AtomicUsize = AtomicUsize::new(0);
 /// How often readers have their turn in a step of 200 messages.
 fn rests(live: bool, message: impl Fn(u64) -> (String, Vec<u8>)) -> usize {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut projection = open(folder.path()).with_rest(|| {
+    let mut projection = open(folder.path()).with_yield(|| {
         RESTS.fetch_add(1, Ordering::Relaxed);
     });
     let said: Vec<Said> = (1..=200)

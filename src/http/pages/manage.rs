@@ -166,9 +166,9 @@ async fn changed(app: &Arc<App>, network: Network, form: &Form) -> Result<Respon
             }
             app.pages.per_network.take(&network).map_err(too_many)?;
             let new = ApiKey::derive(app.pages.key_env, &[token, nonce, key_id.as_str()]);
-            let (desk, overlap) = (app.pages.desk.clone(), app.pages.overlap);
+            let (commands, overlap) = (app.pages.commands.clone(), app.pages.overlap);
             let (made, new) = said(async move {
-                let made = desk.rotate(key_id, &new, overlap).await?;
+                let made = commands.rotate(key_id, &new, overlap).await?;
                 Ok((made, new))
             })
             .await?;
@@ -179,8 +179,8 @@ async fn changed(app: &Arc<App>, network: Network, form: &Form) -> Result<Respon
             shown(app, token, None, Some(notice))
         }
         "revoke" => {
-            let desk = app.pages.desk.clone();
-            said(async move { desk.revoke(key_id).await }).await?;
+            let commands = app.pages.commands.clone();
+            said(async move { commands.revoke(key_id).await }).await?;
             shown(
                 app,
                 token,

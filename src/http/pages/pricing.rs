@@ -263,7 +263,7 @@ async fn write_down(app: &Arc<App>, wish: &Wish<'_>, is_person: bool) -> Result<
                 .get(plan.as_str())
                 .is_some_and(|plan| !plan.approval)
         };
-        app.pages.desk.subscribe(email, plan, is_free).await
+        app.pages.commands.subscribe(email, plan, is_free).await
     })
     .await
 }

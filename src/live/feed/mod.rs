@@ -120,7 +120,7 @@ impl NotRecovered {
 
 /// What is said again of the time before this process followed the log.
 #[derive(Debug, Default)]
-pub struct Recalled {
+pub struct Replayed {
     /// Every message of events from this place on is among the updates.
     pub complete_from: u64,
     /// What the events did.
@@ -187,7 +187,7 @@ impl Feed {
             let mut state = self.state();
             for update in updates {
                 if update.seq > state.position.seq {
-                    state.tell(update);
+                    state.append(update);
                 }
             }
             state.position.seq = state.position.seq.max(seq);
@@ -197,21 +197,15 @@ impl Feed {
     }
 
     /// Begins with other views, which are at `seq` of a log: their open races, and what can be said again of the time before.
-    pub fn begin_anew(
-        &self,
-        log: &LogIdentity,
-        seq: u64,
-        open: Vec<LiveUpdate>,
-        recalled: Recalled,
-    ) {
+    pub fn reset(&self, log: &LogIdentity, seq: u64, open: Vec<LiveUpdate>, replayed: Replayed) {
         let position = {
             let mut state = self.state();
             state.forget();
             state.position.generation += 1;
             state.position.epoch = epoch(log);
-            state.complete_from = recalled.complete_from;
-            for update in recalled.updates.into_iter().chain(open) {
-                state.tell(update);
+            state.complete_from = replayed.complete_from;
+            for update in replayed.updates.into_iter().chain(open) {
+                state.append(update);
             }
             state.position.seq = seq;
             state.position.clone()
@@ -359,7 +353,7 @@ impl State {
         self.conflatable_from = self.position.head;
     }
 
-    fn tell(&mut self, mut update: LiveUpdate) {
+    fn append(&mut self, mut update: LiveUpdate) {
         let race = self.races.entry(update.race.clone());
         let race = race.or_insert_with(|| RaceFeed::new(update.race.clone()));
         let was_open = race.open;

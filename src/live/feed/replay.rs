@@ -7,10 +7,10 @@
 use std::collections::HashSet;
 
 use events::{RaceKey, Subject};
-use projections::{LogIdentity, Recall};
+use projections::{LogIdentity, RaceReplay};
 
-use crate::live::feed::{MESSAGES_MAX, Recalled};
-use crate::log::{Log, Place, RACING, ReadError};
+use crate::live::feed::{MESSAGES_MAX, Replayed};
+use crate::log::{Log, RACING, ReadError, ReadPosition};
 
 /// Races that are folded again at most: those of some days.
 const RACES_MAX: usize = 256;
@@ -19,32 +19,32 @@ const RACES_MAX: usize = 256;
 ///
 /// # Errors
 /// The log is another one.
-pub async fn recall(log: &Log, identity: &LogIdentity, seq: u64) -> Result<Recalled, ReadError> {
+pub async fn replay(log: &Log, identity: &LogIdentity, seq: u64) -> Result<Replayed, ReadError> {
     let earliest = seq.saturating_sub(MESSAGES_MAX as u64);
     let (after, races) = latest_races(log, identity, earliest, seq).await?;
-    let mut recalled = Recalled {
+    let mut replayed = Replayed {
         complete_from: after + 1,
         updates: Vec::new(),
     };
     if races.is_empty() {
-        return Ok(recalled);
+        return Ok(replayed);
     }
     let all_of =
         |race: &RaceKey| format!("racing.*.{}.{}.{}", race.date, race.venue, race.race_number);
     let subjects = races.iter().map(all_of).collect();
     let mut reader = log.reader_of(RACING, place(identity, 0), subjects);
-    let mut fold = Recall::new(after);
+    let mut fold = RaceReplay::new(after);
     loop {
         let batch = reader.next().await?;
         let of_time = batch
             .messages
             .iter()
             .take_while(|message| message.seq <= seq);
-        recalled
+        replayed
             .updates
             .extend(of_time.filter_map(|message| fold.fold(message.as_message())));
         if batch.pending == 0 || batch.messages.last().is_some_and(|last| last.seq >= seq) {
-            return Ok(recalled);
+            return Ok(replayed);
         }
     }
 }
@@ -85,8 +85,8 @@ fn race_of(subject: &str) -> Option<RaceKey> {
     }
 }
 
-fn place(identity: &LogIdentity, seq: u64) -> Place {
-    Place {
+fn place(identity: &LogIdentity, seq: u64) -> ReadPosition {
+    ReadPosition {
         log: identity.clone(),
         seq,
         recorded_at: None,

@@ -7,7 +7,7 @@ use projections::{LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogIdentity};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Bounds, ConflatedBy, Feed, NotRecovered, Recalled, Snapshots, Topic, epoch};
+use super::{Bounds, ConflatedBy, Feed, NotRecovered, Replayed, Snapshots, Topic, epoch};
 
 const SMALL: Bounds = Bounds {
     messages: 12,
@@ -66,7 +66,7 @@ fn fact() -> impl Strategy<Value = (u16, Fact)> {
 
 /// A message that was told.
 #[derive(Debug, Clone)]
-struct Told {
+struct FeedCursor {
     seq: u64,
     prev_seq: u64,
     kind: LiveKind,
@@ -88,7 +88,7 @@ struct Race {
 #[derive(Debug, Default)]
 struct Model {
     seq: u64,
-    told: Vec<Told>,
+    told: Vec<FeedCursor>,
     races: BTreeMap<u16, Race>,
     /// Races that came to an end, as often as they did.
     ends: usize,
@@ -144,7 +144,7 @@ impl Model {
                 };
                 json["event"] = json!(kind.as_str());
                 let text = json.to_string().into_bytes();
-                self.told.push(Told {
+                self.told.push(FeedCursor {
                     seq,
                     prev_seq,
                     kind,
@@ -211,7 +211,7 @@ fn check_tail(feed: &Feed, model: &Model, first: usize) {
                 continue;
             }
             let tail = tail.expect("it is kept");
-            let expected: Vec<&Told> = model.told[from..].iter().take(max).collect();
+            let expected: Vec<&FeedCursor> = model.told[from..].iter().take(max).collect();
             assert_eq!(tail.messages.len(), expected.len(), "from {from}");
             for ((message, told), index) in tail.messages.iter().zip(expected).zip(from..) {
                 assert_eq!(
@@ -291,11 +291,12 @@ fn check_conflated(
                 expected.push(told.json.clone());
                 continue;
             }
-            let same = |other: &&Told| other.kind == LiveKind::Odds && other.race == told.race;
+            let same =
+                |other: &&FeedCursor| other.kind == LiveKind::Odds && other.race == told.race;
             if missed[at + 1..].iter().any(|later| same(&later)) {
                 continue;
             }
-            let merged: Vec<&Told> = missed.iter().filter(same).collect();
+            let merged: Vec<&FeedCursor> = missed.iter().filter(same).collect();
             let mut image = model.races[&told.race].board.clone().expect("a board");
             image["event"] = json!("odds_update");
             image["prev_seq"] = json!(merged[0].prev_seq);
@@ -380,9 +381,9 @@ proptest! {
         let (feed, mut model) = (Feed::default(), Model::default());
         let updates: Vec<LiveUpdate> = facts.iter().filter_map(|(race, fact)| model.update(*race, *fact)).collect();
         let at = at.min(updates.len());
-        let recalled = Recalled { complete_from: 1, updates: updates[..at].to_vec() };
+        let replayed = Replayed { complete_from: 1, updates: updates[..at].to_vec() };
         let seq = updates.get(at).map_or(model.seq, |next| next.seq - 1);
-        feed.begin_anew(&log("now"), seq, Vec::new(), recalled);
+        feed.reset(&log("now"), seq, Vec::new(), replayed);
         feed.publish(updates[at..].to_vec(), model.seq);
         prop_assert_eq!(feed.position().generation, 1);
         check_all(&feed, &model, super::BOUNDS);
@@ -405,11 +406,11 @@ fn other_views_are_another_beginning() {
     let mut other = Model::default();
     let mut image = other.update(2, Fact::Quote).expect("told");
     image.messages.clear();
-    let recalled = Recalled {
+    let replayed = Replayed {
         complete_from: 4,
         updates: Vec::new(),
     };
-    feed.begin_anew(&log("another"), 3, vec![image], recalled);
+    feed.reset(&log("another"), 3, vec![image], replayed);
     let position = feed.position();
     assert_eq!(
         (position.generation, position.seq, position.head),

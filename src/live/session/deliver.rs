@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use projections::LiveKind;
 
-use super::super::batch::{Batch, Told};
+use super::super::batch::{Batch, FeedCursor};
 use super::super::filter::{Follows, Kinds};
-use super::super::message::Said;
+use super::super::message::ServerMessage;
 use super::{FAR_BEHIND, Session};
 use crate::live::feed::{ConflatedBy, Message, Position};
 
@@ -20,7 +20,7 @@ const TAIL_MESSAGES_MAX: usize = 512;
 
 impl Session {
     fn wants_everything(&self) -> bool {
-        self.wishes.kinds == Kinds::ALL && self.wishes.filter.follows() == Follows::All
+        self.subscription.kinds == Kinds::ALL && self.subscription.filter.follows() == Follows::All
     }
 
     /// Takes part in a batch of its shard: sends what concerns the client, or notes that it is behind.
@@ -48,12 +48,12 @@ impl Session {
         let mut lanes = batch
             .lanes
             .iter()
-            .filter(|lane| self.wishes.filter.passes(&lane.topic));
+            .filter(|lane| self.subscription.filter.passes(&lane.topic));
         let (first, second) = (lanes.next(), lanes.next());
         match first {
             Some(lane)
                 if second.is_none()
-                    && self.wishes.kinds == Kinds::ALL
+                    && self.subscription.kinds == Kinds::ALL
                     && self.place <= batch.from =>
             {
                 let taken = self.write(&lane.frames, now)?;
@@ -85,7 +85,7 @@ impl Session {
     ) -> io::Result<()> {
         scratch.clear();
         for (at, message) in messages.iter().enumerate() {
-            if self.wishes.want_message(message) {
+            if self.subscription.want_message(message) {
                 scratch.frames.push(message.frame.clone());
                 scratch.places.push(at);
             }
@@ -121,7 +121,7 @@ impl Session {
         let wanted = batch
             .messages
             .iter()
-            .filter(|message| self.wishes.want_message(message));
+            .filter(|message| self.subscription.want_message(message));
         let (mut any, mut at_once) = (false, false);
         for message in wanted {
             (any, at_once) = (true, at_once || message.kind != LiveKind::Odds);
@@ -140,7 +140,7 @@ impl Session {
     }
 
     /// Sends all that has been told, also what its shard has not come to and what is held back, as far as the client takes it.
-    pub(in crate::live) fn flush(&mut self, told: Told, now: Instant) -> io::Result<()> {
+    pub(in crate::live) fn flush(&mut self, told: FeedCursor, now: Instant) -> io::Result<()> {
         self.fall_behind(told.place, told.seq);
         self.flush_due = None;
         self.advance(now)
@@ -163,7 +163,7 @@ impl Session {
             }
             let position = self.shared.feed.position();
             if position.generation != self.generation {
-                self.begin_anew("the views were begun anew");
+                self.reset("the views were begun anew");
             } else if self
                 .replay
                 .as_ref()
@@ -187,7 +187,7 @@ impl Session {
         let Some(replay) = self.replay.take() else {
             return;
         };
-        self.say(&Said::SnapshotComplete {
+        self.say(&ServerMessage::SnapshotComplete {
             id: replay.id.as_ref(),
             seq: self.through,
             races: 0,
@@ -223,10 +223,10 @@ impl Session {
 
     /// Moves on to the latest images.
     fn conflated(&mut self, by: ConflatedBy, now: Instant) -> io::Result<()> {
-        let wishes = &self.wishes;
-        let wants = |topic: &_, kind| wishes.want(topic, kind);
+        let subscription = &self.subscription;
+        let wants = |topic: &_, kind| subscription.want(topic, kind);
         let Some((frames, position)) = self.shared.feed.conflated(self.place, by, wants) else {
-            self.begin_anew(FAR_BEHIND);
+            self.reset(FAR_BEHIND);
             return Ok(());
         };
         if by == ConflatedBy::Backpressure {

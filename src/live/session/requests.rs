@@ -6,11 +6,11 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::Session;
-use crate::live::batch::Told;
+use crate::live::batch::FeedCursor;
+use crate::live::connection::Incoming;
 use crate::live::feed::NotRecovered;
 use crate::live::filter::Filter;
-use crate::live::message::{Op, Request, Said, Wishes};
-use crate::live::wire::Heard;
+use crate::live::message::{LiveSubscription, Op, Request, ServerMessage};
 use crate::live::{READ_BYTES_PER_TURN, Since};
 
 /// Messages and pings that a client may send: at once, and a second.
@@ -28,13 +28,13 @@ const PROTOCOL_POLICY: u16 = 1008;
 
 /// How much more a client may say.
 #[derive(Debug)]
-pub(in crate::live) struct Allowance {
+pub(in crate::live) struct TokenBucket {
     messages: f64,
     bytes: f64,
     at: Instant,
 }
 
-impl Allowance {
+impl TokenBucket {
     pub(in crate::live) fn new(now: Instant) -> Self {
         Self {
             messages: MESSAGES_AT_ONCE,
@@ -76,7 +76,7 @@ impl Session {
     ///
     /// # Errors
     /// The connection is gone.
-    pub(in crate::live) fn hear(&mut self, told: Told, now: Instant) -> io::Result<()> {
+    pub(in crate::live) fn hear(&mut self, told: FeedCursor, now: Instant) -> io::Result<()> {
         if !self.is_open() {
             if !self.wire.discard(READ_BYTES_PER_TURN) {
                 self.end();
@@ -84,10 +84,10 @@ impl Session {
             return Ok(());
         }
         let mut left = READ_BYTES_PER_TURN;
-        while self.is_open() && self.can_hear() {
+        while self.is_open() && self.can_read() {
             let before = left;
             let heard = self.wire.read(&mut left);
-            let said = !matches!(heard, Heard::Nothing);
+            let said = !matches!(heard, Incoming::Nothing);
             if !self.allowance.take(usize::from(said), before - left, now) {
                 self.close(
                     PROTOCOL_POLICY,
@@ -100,16 +100,16 @@ impl Session {
                 self.heard(now);
             }
             match heard {
-                Heard::Text(text) => {
-                    self.unanswered = Some(text);
+                Incoming::Text(text) => {
+                    self.awaiting_mail = Some(text);
                     self.answer(told, now)?;
                 }
-                Heard::Control => {}
-                Heard::Binary => self.close(PROTOCOL_UNSUPPORTED, "messages are text", now),
-                Heard::Wrong(code, reason) => self.close(code, &reason, now),
-                Heard::Nothing => break,
-                Heard::Closed => self.leave(now),
-                Heard::Gone => {
+                Incoming::Control => {}
+                Incoming::Binary => self.close(PROTOCOL_UNSUPPORTED, "messages are text", now),
+                Incoming::Wrong(code, reason) => self.close(code, &reason, now),
+                Incoming::Nothing => break,
+                Incoming::Closed => self.leave(now),
+                Incoming::Gone => {
                     self.write(&[], now)?;
                     self.end();
                 }
@@ -122,13 +122,13 @@ impl Session {
         }
     }
 
-    /// Answers what was said. What was told under the wishes before is sent before they change; until the client has taken
+    /// Answers what was said. What was told under the subscription before is sent before they change; until the client has taken
     /// that, it waits for its answer.
     ///
     /// # Errors
     /// The connection is gone.
-    pub(in crate::live) fn answer(&mut self, told: Told, now: Instant) -> io::Result<()> {
-        let Some(text) = self.unanswered.take() else {
+    pub(in crate::live) fn answer(&mut self, told: FeedCursor, now: Instant) -> io::Result<()> {
+        let Some(text) = self.awaiting_mail.take() else {
             return Ok(());
         };
         let message: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -140,14 +140,14 @@ impl Session {
         if understood.as_ref().is_ok_and(|(op, _)| *op != Op::Ping) {
             self.flush(told, now)?;
             if !self.is_up_to_date() {
-                self.unanswered = Some(text);
+                self.awaiting_mail = Some(text);
                 return Ok(());
             }
         }
         self.reflects(told.seq);
         let done = understood.and_then(|(op, request)| self.obey(op, request, id.as_ref()));
         if let Err(refused) = done {
-            self.say(&Said::Error {
+            self.say(&ServerMessage::Error {
                 error: refused.error,
                 id: id.as_ref(),
                 message: refused.message,
@@ -161,7 +161,7 @@ impl Session {
             Op::Subscribe => self.subscribe(request, id),
             Op::Unsubscribe => self.unsubscribe(&request, id),
             Op::Resync => {
-                let snapshots = self.take_snapshots(&self.wishes.clone(), None);
+                let snapshots = self.take_snapshots(&self.subscription.clone(), None);
                 self.ack(op, id, None);
                 self.send_snapshots(snapshots, id);
                 Ok(())
@@ -175,12 +175,12 @@ impl Session {
 
     fn subscribe(&mut self, request: Request, id: Option<&Value>) -> Result<(), Refused> {
         request.filter.check().map_err(Refused::parameter)?;
-        let mut wishes = self.wishes.clone();
-        wishes
+        let mut subscription = self.subscription.clone();
+        subscription
             .set(request.events, request.conflate_ms, request.heartbeat_ms)
             .map_err(Refused::parameter)?;
-        wishes.filter = request.filter;
-        let before = self.follow(wishes);
+        subscription.filter = request.filter;
+        let before = self.follow(subscription);
         let since = request.since.map(|seq| Since {
             seq,
             epoch: request.epoch,
@@ -203,12 +203,12 @@ impl Session {
     }
 
     fn unsubscribe(&mut self, request: &Request, id: Option<&Value>) -> Result<(), Refused> {
-        let mut wishes = self.wishes.clone();
+        let mut subscription = self.subscription.clone();
         if let Some(kinds) = request.events {
-            wishes.kinds = wishes.kinds.without(kinds);
+            subscription.kinds = subscription.kinds.without(kinds);
         }
         if request.filter != Filter::default() {
-            wishes
+            subscription
                 .filter
                 .remove(&request.filter)
                 .map_err(|list| Refused {
@@ -216,29 +216,29 @@ impl Session {
                     message: format!("{list} are not chosen by the filter in force"),
                 })?;
         } else if request.events.is_none() {
-            wishes.filter = Filter::nothing();
+            subscription.filter = Filter::nothing();
         }
-        self.follow(wishes);
+        self.follow(subscription);
         self.ack(Op::Unsubscribe, id, None);
         Ok(())
     }
 
-    /// Puts wishes in force. Returns those before them.
-    fn follow(&mut self, wishes: Wishes) -> Wishes {
-        let before = std::mem::replace(&mut self.wishes, wishes);
+    /// Puts subscription in force. Returns those before them.
+    fn follow(&mut self, subscription: LiveSubscription) -> LiveSubscription {
+        let before = std::mem::replace(&mut self.subscription, subscription);
         self.reschedule(Instant::now());
         before
     }
 
     fn ack(&mut self, op: Op, id: Option<&Value>, resumed: Option<Result<(), NotRecovered>>) {
-        let wishes = self.wishes.clone();
-        self.say(&Said::Ack {
+        let subscription = self.subscription.clone();
+        self.say(&ServerMessage::Ack {
             op,
             id,
             seq: self.through(),
             server_time: crate::live::now(),
             resumed: resumed.into(),
-            in_force: wishes.in_force(),
+            in_force: subscription.in_force(),
         });
     }
 }
@@ -267,22 +267,22 @@ fn understand(message: Value) -> Result<(Op, Request), Refused> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::Allowance;
+    use super::TokenBucket;
 
     #[test]
     fn a_client_may_say_so_much_at_once_and_so_much_a_second() {
         let now = Instant::now();
-        let mut allowance = Allowance::new(now);
+        let mut allowance = TokenBucket::new(now);
         assert!((0..100).all(|_| allowance.take(1, 10, now)), "100 at once");
         assert!(!allowance.take(1, 0, now));
 
-        let mut allowance = Allowance::new(now);
+        let mut allowance = TokenBucket::new(now);
         assert!(allowance.take(100, 0, now));
         let second = now + Duration::from_secs(1);
         assert!((0..20).all(|_| allowance.take(1, 0, second)), "20 a second");
         assert!(!allowance.take(1, 0, second));
 
-        let mut allowance = Allowance::new(now);
+        let mut allowance = TokenBucket::new(now);
         let hour = now + Duration::from_secs(3600);
         assert!(
             allowance.take(100, 256 * 1024, hour),
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn and_so_many_bytes() {
         let now = Instant::now();
-        let mut allowance = Allowance::new(now);
+        let mut allowance = TokenBucket::new(now);
         assert!(allowance.take(1, 256 * 1024, now));
         let second = now + Duration::from_secs(1);
         assert!(allowance.take(1, 64 * 1024, second));

@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use tungstenite::protocol::{Role, WebSocket};
 use tungstenite::{Error, Message};
 
-use super::super::batch::Told;
-use super::super::message::{FeedHealth, Wishes};
-use super::super::tickets::Tickets;
-use super::super::wire::Wire;
+use super::super::batch::FeedCursor;
+use super::super::connection::Connection;
+use super::super::connection_limits::ConnectionLimits;
+use super::super::message::{FeedHealth, LiveSubscription};
 use super::{Session, Shared};
 use crate::accounts::{Holder, KeyId};
 use crate::live::feed::{Feed, frame};
@@ -37,13 +37,13 @@ async fn session(now: Instant) -> (Session, WebSocket<TcpStream>) {
         feed: Feed::default(),
         metrics: Arc::default(),
     };
-    let tickets = Tickets::new(Arc::new(Semaphore::new(1)), Arc::clone(&shared.metrics));
+    let tickets = ConnectionLimits::new(Arc::new(Semaphore::new(1)), Arc::clone(&shared.metrics));
     let key_id = KeyId::parse("00000000").expect("an id");
     let (ticket, _) = tickets
         .take(key_id, &Holder::Key(key_id), 1)
         .expect("a place");
-    let wire = Wire::open(stream, Vec::new()).expect("a connection");
-    let mut session = Session::new(wire, Wishes::default(), None, ticket, shared, now);
+    let wire = Connection::open(stream, Vec::new()).expect("a connection");
+    let mut session = Session::new(wire, LiveSubscription::default(), None, ticket, shared, now);
     unblocked(&mut session, now).await;
     (
         session,
@@ -57,7 +57,7 @@ async fn unblocked(session: &mut Session, now: Instant) {
     let waited = timeout(Duration::from_secs(10), unblocked).await;
     waited.expect("in time").expect("the other end is there");
     session
-        .on_unblocked(Told::from(&session.shared.feed.position()), now)
+        .on_unblocked(FeedCursor::from(&session.shared.feed.position()), now)
         .expect("the other end is there");
 }
 

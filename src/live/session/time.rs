@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::super::message::{FeedHealth, Said};
+use super::super::message::{FeedHealth, ServerMessage};
 use super::super::retry_after_ms;
 use super::{End, PING_EVERY, Session};
 
@@ -86,7 +86,7 @@ impl Session {
             return;
         }
         self.reflects(seq);
-        self.say(&Said::Heartbeat {
+        self.say(&ServerMessage::Heartbeat {
             seq: self.through,
             server_time: super::super::now(),
             feed: health.clone(),
@@ -100,7 +100,7 @@ impl Session {
         }
         self.shared.metrics.closed(code);
         self.wire.forget();
-        self.say(&Said::Closing {
+        self.say(&ServerMessage::Closing {
             code,
             reason,
             retry_after_ms: retry_after_ms(code),

@@ -1,4 +1,4 @@
-//! [`Tickets`]: how many clients there may be, of one who holds keys and altogether.
+//! [`ConnectionLimits`]: how many clients there may be, of one who holds keys and altogether.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use crate::accounts::{Holder, KeyId};
 use crate::metrics::{Held, LiveMetrics};
 
 #[derive(Debug)]
-pub(super) struct Tickets {
+pub(super) struct ConnectionLimits {
     places: Arc<Semaphore>,
     per_holder: Arc<PerHolder>,
     metrics: Arc<LiveMetrics>,
@@ -19,7 +19,7 @@ type PerHolder = Mutex<HashMap<Holder, u32>>;
 
 /// A place for a client, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Ticket {
+pub(crate) struct ConnectionPermit {
     /// Of which key it is.
     pub(super) key_id: KeyId,
     holder: Holder,
@@ -27,7 +27,7 @@ pub(crate) struct Ticket {
     _held: (Held, OwnedSemaphorePermit),
 }
 
-impl Drop for Ticket {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut per_holder = lock(&self.per_holder);
         if let Some(count) = per_holder.get_mut(&self.holder) {
@@ -39,7 +39,7 @@ impl Drop for Ticket {
     }
 }
 
-impl Tickets {
+impl ConnectionLimits {
     pub(super) fn new(places: Arc<Semaphore>, metrics: Arc<LiveMetrics>) -> Self {
         Self {
             places,
@@ -54,13 +54,13 @@ impl Tickets {
         key_id: KeyId,
         holder: &Holder,
         allowed: u32,
-    ) -> Option<(Ticket, bool)> {
+    ) -> Option<(ConnectionPermit, bool)> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let mut per_holder = lock(&self.per_holder);
         let count = per_holder.entry(holder.clone()).or_default();
         *count += 1;
         let is_allowed = *count <= allowed;
-        let ticket = Ticket {
+        let ticket = ConnectionPermit {
             key_id,
             holder: holder.clone(),
             per_holder: Arc::clone(&self.per_holder),

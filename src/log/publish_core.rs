@@ -9,7 +9,12 @@ impl Log {
     ///
     /// # Errors
     /// It is not sent: the subject is none, it is too large, or the connection is closed.
-    pub async fn tell(&self, subject: String, id: &str, payload: Vec<u8>) -> Result<(), LogError> {
+    pub async fn publish_core(
+        &self,
+        subject: String,
+        id: &str,
+        payload: Vec<u8>,
+    ) -> Result<(), LogError> {
         let mut connection = self.connection.clone();
         // An error means that the connection is closed, which the next line says, too.
         let _ = connection.wait_for(|connection| connection.up).await;

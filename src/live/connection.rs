@@ -1,4 +1,4 @@
-//! [`Wire`]: a connection after the handshake. Frames are read by a library, and written as they are.
+//! [`Connection`]: a connection after the handshake. Frames are read by a library, and written as they are.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
@@ -25,7 +25,7 @@ const FRAMES_PER_WRITE: usize = 256;
 
 /// What came from a client.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum Incoming {
     Text(String),
     /// A ping or a pong: it is alive, and it costs something.
     Control,
@@ -42,7 +42,7 @@ pub(super) enum Heard {
 
 /// A connection that frames are written to.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct Connection {
     stream: TcpStream,
     context: WebSocketContext,
     /// What came with the handshake is not read yet. The system does not tell of it: it has nothing more.
@@ -87,7 +87,7 @@ impl Write for Pipe<'_> {
     }
 }
 
-impl Wire {
+impl Connection {
     /// A connection whose client may have sent the first bytes behind its handshake.
     ///
     /// # Errors
@@ -113,35 +113,37 @@ impl Wire {
     }
 
     /// Reads the next message, without waiting, and at most `allowed` bytes, of which it takes off what came in.
-    pub(super) fn read(&mut self, allowed: &mut usize) -> Heard {
+    pub(super) fn read(&mut self, allowed: &mut usize) -> Incoming {
         let mut pipe = Pipe {
             stream: &self.stream,
             queue: &mut self.queue,
             allowed,
         };
         match self.context.read(&mut pipe) {
-            Ok(Message::Text(text)) => Heard::Text(text.as_str().to_owned()),
-            Ok(Message::Ping(_) | Message::Pong(_)) => Heard::Control,
-            Ok(Message::Binary(_)) => Heard::Binary,
+            Ok(Message::Text(text)) => Incoming::Text(text.as_str().to_owned()),
+            Ok(Message::Ping(_) | Message::Pong(_)) => Incoming::Control,
+            Ok(Message::Binary(_)) => Incoming::Binary,
             // The library answers a close frame at the next read, and then says that it is over.
-            Ok(Message::Close(_) | Message::Frame(_)) => Heard::Control,
-            Err(Error::ConnectionClosed) => Heard::Closed,
+            Ok(Message::Close(_) | Message::Frame(_)) => Incoming::Control,
+            Err(Error::ConnectionClosed) => Incoming::Closed,
             Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.read_ahead = false;
-                Heard::Nothing
+                Incoming::Nothing
             }
-            Err(Error::Capacity(error)) => Heard::Wrong(CloseCode::Size.into(), error.to_string()),
-            Err(Error::Utf8(_)) => Heard::Wrong(
+            Err(Error::Capacity(error)) => {
+                Incoming::Wrong(CloseCode::Size.into(), error.to_string())
+            }
+            Err(Error::Utf8(_)) => Incoming::Wrong(
                 CloseCode::Invalid.into(),
                 "the text is not UTF-8".to_owned(),
             ),
             Err(Error::Protocol(
                 tungstenite::error::ProtocolError::ResetWithoutClosingHandshake,
-            )) => Heard::Gone,
+            )) => Incoming::Gone,
             Err(Error::Protocol(error)) => {
-                Heard::Wrong(CloseCode::Protocol.into(), error.to_string())
+                Incoming::Wrong(CloseCode::Protocol.into(), error.to_string())
             }
-            Err(_) => Heard::Gone,
+            Err(_) => Incoming::Gone,
         }
     }
 

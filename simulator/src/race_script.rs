@@ -1,4 +1,4 @@
-//! [`Told`]: one race as it is told, fact by fact.
+//! [`RaceScript`]: one race as it is told, fact by fact.
 
 use events::{
     Event, FinishTime, GoingChanged, OddsQuoted, Outcome, QuotedRunner, RaceKey, RaceStatus,
@@ -23,7 +23,7 @@ const AMENDED_AFTER_MS: u64 = 10 * MINUTE_MS;
 const STAKES_SPLIT: [u64; 5] = [560, 220, 115, 60, 45];
 
 /// A race as it is told, fact by fact.
-pub(super) struct Told<'a> {
+pub(super) struct RaceScript<'a> {
     pub(super) race: &'a Race,
     pub(super) twists: &'a Twists,
     /// Who rides now, in the order of the card.
@@ -31,7 +31,7 @@ pub(super) struct Told<'a> {
     facts: Vec<(u64, Event)>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> RaceScript<'a> {
     pub(super) fn new(race: &'a Race, twists: &'a Twists) -> Self {
         let riders = race.card.runners.iter().map(|r| r.jockey.clone());
         Self {

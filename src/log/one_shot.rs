@@ -1,4 +1,4 @@
-//! [`Line`]: a connection that ends when it breaks.
+//! [`OneShotConnection`]: a connection that ends when it breaks.
 
 use std::error::Error;
 use std::io;
@@ -13,13 +13,13 @@ use super::{Log, LogError, Mode};
 /// Other connections come back by themselves, and then first send what they were given meanwhile: ahead of what was lost
 /// with the old connection and has to be sent again.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct OneShotConnection {
     log: Log,
     /// Where the client library works for this connection. A connection that stays away ends with it.
     _works: Works,
 }
 
-impl Line {
+impl OneShotConnection {
     /// Connects once more to where a log is.
     pub(super) async fn open(log: &Log) -> Result<Self, LogError> {
         let unreachable = |error: &dyn Error| LogError::Unreachable(error.to_string());

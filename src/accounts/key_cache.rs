@@ -1,4 +1,4 @@
-//! [`KeyRing`]: the keys that are valid now, as every request asks for them.
+//! [`KeyCache`]: the keys that are valid now, as every request asks for them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::limits::plans::{Plan, Plans};
 
 /// The keys that are valid now.
 #[derive(Debug, Default)]
-pub struct KeyRing {
+pub struct KeyCache {
     plans: Plans,
     held: RwLock<Held>,
     losses: AtomicU64,
@@ -72,7 +72,7 @@ impl KeyEntry {
     }
 }
 
-impl KeyRing {
+impl KeyCache {
     /// A ring of keys that are on these plans.
     #[must_use]
     pub fn new(plans: Plans) -> Self {
@@ -270,7 +270,7 @@ mod tests {
     use events::Text;
     use jiff::SignedDuration;
 
-    use super::{KeyEntry, KeyRing, Meter, Refusal};
+    use super::{KeyCache, KeyEntry, Meter, Refusal};
     use crate::accounts::tests::{Stream, now};
     use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
 
@@ -288,8 +288,8 @@ mod tests {
         ApiKey::generate("dev").expect("random")
     }
 
-    fn ring(stream: &Stream) -> KeyRing {
-        let ring = KeyRing::default();
+    fn ring(stream: &Stream) -> KeyCache {
+        let ring = KeyCache::default();
         ring.fill(&stream.ledger, now());
         ring
     }
@@ -324,7 +324,7 @@ mod tests {
         stream.say(issued(&over, Some(SignedDuration::from_secs(-1))));
         stream.say(issued(&lasting, Some(SignedDuration::from_hours(1))));
         // The ring is that of an hour ago, in which both were valid.
-        let ring = KeyRing::default();
+        let ring = KeyCache::default();
         let an_hour_ago = now().timestamp() - SignedDuration::from_hours(1);
         ring.fill(&stream.ledger, an_hour_ago.into());
         assert_eq!(ring.len(), 2);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     /// Takes one request of each key, and says how many are left then.
-    fn left(ring: &KeyRing, keys: &[&ApiKey]) -> Vec<u32> {
+    fn left(ring: &KeyCache, keys: &[&ApiKey]) -> Vec<u32> {
         let take = |key: &&ApiKey| {
             let entry = ring.check(key.reveal()).expect("valid");
             let allowance = entry.meter.take().expect("few were asked for");
@@ -396,7 +396,7 @@ mod tests {
         let (mut stream, one) = (Stream::default(), key());
         stream.say(on_plan(&one, "free"));
         let ring = ring(&stream);
-        let size = |ring: &KeyRing| {
+        let size = |ring: &KeyCache| {
             let held = ring.read();
             (
                 held.entries.capacity(),

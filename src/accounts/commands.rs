@@ -1,4 +1,4 @@
-//! [`Desk`]: what subscribers ask for, said into the stream.
+//! [`AccountCommands`]: what subscribers ask for, said into the stream.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{
     AccountEvent, ApiKey, Email, Fact, Holder, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger,
-    Mail, MailId, MailState, MailWished, Subject, SubscriptionApproved, SubscriptionId,
+    Mail, MailId, MailRequested, MailState, Subject, SubscriptionApproved, SubscriptionId,
     SubscriptionRequested,
 };
 use crate::log::{ACCOUNTS, Log, LogError, Outgoing};
@@ -24,13 +24,13 @@ const REVOKED_BY_LINK: &str = "the subscriber, by the link in the mail";
 /// Where subscribers ask. What became of it is read from the ledger, and not from what was said: somebody else may have said
 /// something at the same moment, here or at another replica.
 #[derive(Debug, Clone)]
-pub struct Desk {
+pub struct AccountCommands {
     log: Log,
     ledger: watch::Receiver<Ledger>,
 }
 
-impl Desk {
-    /// A desk that writes to this log and hears of it by this ledger.
+impl AccountCommands {
+    /// A commands that writes to this log and hears of it by this ledger.
     #[must_use]
     pub fn new(log: Log, ledger: watch::Receiver<Ledger>) -> Self {
         Self { log, ledger }
@@ -118,7 +118,11 @@ impl Desk {
         let event = AccountEvent::new(fact, now());
         let subject = event.fact.subject();
         let outgoing = Outgoing::from(&event);
-        match self.log.append_behind(ACCOUNTS, outgoing, last_seq).await {
+        match self
+            .log
+            .append_expecting(ACCOUNTS, outgoing, last_seq)
+            .await
+        {
             Ok(_) | Err(LogError::Conflict) => {}
             Err(error) => return Err(error),
         }
@@ -163,7 +167,7 @@ fn answer(
     let is_alive = is_free || keys.any(|key| key.is_valid(now()));
     let may_be_sent = is_alive && !ledger.mail(last).is_some_and(is_on_its_way);
     may_be_sent.then(|| {
-        Fact::from(MailWished {
+        Fact::from(MailRequested {
             mail_id: MailId::after(last),
             subscription_id,
             purpose: Text::parse(SENT_AGAIN).unwrap_or_default(),
@@ -191,7 +195,7 @@ mod tests {
     use events::Text;
     use jiff::SignedDuration;
 
-    use super::{KeyRevoked, Ledger, MailId, MailWished, SubscriptionId, answer, now};
+    use super::{KeyRevoked, Ledger, MailId, MailRequested, SubscriptionId, answer, now};
     use crate::accounts::tests::Stream;
     use crate::accounts::{
         ApiKey, Email, Fact, MailAttempted, MailDelivered, MailFailed, SecretHash,
@@ -238,8 +242,8 @@ mod tests {
         (mail_id, key)
     }
 
-    fn wish(mail_id: &MailId, subscription_id: SubscriptionId) -> MailWished {
-        MailWished {
+    fn wish(mail_id: &MailId, subscription_id: SubscriptionId) -> MailRequested {
+        MailRequested {
             mail_id: mail_id.clone(),
             subscription_id,
             purpose: text("subscription"),
@@ -247,9 +251,9 @@ mod tests {
     }
 
     /// The mail that is wished for when somebody asks again.
-    fn next(stream: &Stream, plan: &str) -> Option<MailWished> {
+    fn next(stream: &Stream, plan: &str) -> Option<MailRequested> {
         match asked(&stream.ledger, plan) {
-            Some(Fact::MailWished(wished)) => Some(wished),
+            Some(Fact::MailRequested(wished)) => Some(wished),
             None => None,
             other => panic!("{other:?}"),
         }

@@ -1,4 +1,4 @@
-//! [`Denials`]: what the server says that this user may not do. It says so on the connection, not as an answer.
+//! [`PublishPermissions`]: what the server says that this user may not do. It says so on the connection, not as an answer.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -13,23 +13,23 @@ const SUBJECTS_MAX: usize = 1024;
 
 /// The user of a connection, and the subjects on which it may not publish, as far as the server has said so.
 #[derive(Debug, Clone)]
-pub(super) struct Denials {
+pub(super) struct PublishPermissions {
     user: Arc<str>,
     subjects: watch::Receiver<BTreeSet<String>>,
 }
 
 /// The other end, for what the server says.
 #[derive(Debug)]
-pub(super) struct Said(watch::Sender<BTreeSet<String>>);
+pub(super) struct DenialSender(watch::Sender<BTreeSet<String>>);
 
-impl Denials {
+impl PublishPermissions {
     /// Those of a user; of an anonymous one, if it has no name.
-    pub(super) fn of(user: Option<&str>) -> (Said, Self) {
+    pub(super) fn of(user: Option<&str>) -> (DenialSender, Self) {
         let user = user.map_or("an anonymous user".into(), |user| {
             format!("the user {user:?}").into()
         });
         let (said, subjects) = watch::channel(BTreeSet::new());
-        (Said(said), Self { user, subjects })
+        (DenialSender(said), Self { user, subjects })
     }
 
     /// Resolves when the server has said that the user may not publish on a subject of which something holds.
@@ -52,7 +52,7 @@ impl Denials {
     }
 }
 
-impl Said {
+impl DenialSender {
     /// Notes what the server said, if it is about publishing. False if it has said the like before: a window full of messages
     /// may be refused at once.
     pub(super) fn note(&self, text: &str) -> bool {

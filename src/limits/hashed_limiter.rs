@@ -1,4 +1,4 @@
-//! [`Cells`]: one limit for each of any number of strangers, in a table that does not grow.
+//! [`HashedLimiter`]: one limit for each of any number of strangers, in a table that does not grow.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::num::NonZeroU32;
@@ -19,12 +19,12 @@ const CELLS: usize = 1 << 16;
 /// A stranger's cell is told by a hash with a secret of this process. Two may share one, and then share its limit; nobody can tell with
 /// whom. So the table takes the same memory, however many there are, and needs no sweeping.
 #[derive(Debug)]
-pub struct Cells {
+pub struct HashedLimiter {
     limiter: RateLimiter<u64, Table, DefaultClock>,
     hasher: RandomState,
 }
 
-impl Cells {
+impl HashedLimiter {
     /// So many in a period for each.
     #[must_use]
     pub fn new(limit: NonZeroU32, period: Duration) -> Self {
@@ -71,11 +71,11 @@ mod tests {
     use std::num::NonZeroU32;
     use std::time::Duration;
 
-    use super::Cells;
+    use super::HashedLimiter;
 
-    fn cells(limit: u32) -> Cells {
+    fn cells(limit: u32) -> HashedLimiter {
         let limit = NonZeroU32::new(limit).expect("some");
-        Cells::new(limit, Duration::from_secs(60 * 60))
+        HashedLimiter::new(limit, Duration::from_secs(60 * 60))
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! [`Letter`]: what stands in a mail.
+//! [`KeyEmail`]: what stands in a mail.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::accounts::{ApiKey, Email, KeyId, MailId};
 const SUBJECT: &str = "Your Railbird API key";
 
 /// A mail with a key. It shows itself in no log.
-pub(super) struct Letter {
+pub(super) struct KeyEmail {
     key: String,
     key_id: KeyId,
     plan: Text,
@@ -27,23 +27,23 @@ pub(super) struct Letter {
 #[derive(Template)]
 #[template(path = "mail/welcome.txt")]
 struct Plain<'a> {
-    letter: &'a Letter,
+    letter: &'a KeyEmail,
 }
 
 #[derive(Template)]
 #[template(path = "mail/welcome.html")]
 struct Html<'a> {
-    letter: &'a Letter,
+    letter: &'a KeyEmail,
 }
 
-impl fmt::Debug for Letter {
+impl fmt::Debug for KeyEmail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Letter");
+        let mut shown = f.debug_struct("KeyEmail");
         shown.field("key_id", &self.key_id).finish_non_exhaustive()
     }
 }
 
-impl Letter {
+impl KeyEmail {
     pub(super) fn new(
         key: &ApiKey,
         plan: Text,
@@ -101,7 +101,7 @@ mod tests {
     use askama::Template;
     use events::Text;
 
-    use super::{Html, Letter, Plain};
+    use super::{Html, KeyEmail, Plain};
     use crate::accounts::ApiKey;
     use crate::mail::PublicUrl;
 
@@ -110,7 +110,7 @@ mod tests {
         let key = ApiKey::generate("live").expect("random");
         let url = PublicUrl::parse("https://racing.example").expect("an address");
         for included in [true, false] {
-            let letter = Letter::new(&key, Text::default(), included, &url, "token");
+            let letter = KeyEmail::new(&key, Text::default(), included, &url, "token");
             let plain = Plain { letter: &letter }.render().expect("text");
             let html = Html { letter: &letter }.render().expect("text");
             for mail in [plain, html] {
@@ -125,7 +125,7 @@ mod tests {
         let key = ApiKey::generate("live").expect("random");
         let plan = Text::parse("G\u{f6}del & <b>").expect("text");
         let url = PublicUrl::parse("https://racing.example").expect("an address");
-        let letter = Letter::new(&key, plan, true, &url, "token");
+        let letter = KeyEmail::new(&key, plan, true, &url, "token");
         let plain = Plain { letter: &letter }.render().expect("text");
         let html = Html { letter: &letter }.render().expect("text");
         assert!(plain.contains("Plan: G\u{f6}del & <b>\n"), "{plain}");
