@@ -35,6 +35,14 @@ macro_rules! events {
                 }
             }
 
+            /// The race that the event is about; `None` for an event about a horse.
+            #[must_use]
+            pub fn race(&self) -> Option<RaceKey> {
+                match self {
+                    $(Self::$name(fact) => events!(@race $subject fact),)*
+                }
+            }
+
             /// The `data` of the CloudEvent.
             pub(crate) fn data(&self) -> Box<RawValue> {
                 let data = match self {
@@ -63,8 +71,14 @@ macro_rules! events {
         }
     };
     (@subject Horse $fact:ident) => { Subject::Horse($fact.horse_no.clone()) };
-    (@subject $subject:ident $fact:ident) => {
-        Subject::$subject(RaceKey { date: $fact.date, venue: $fact.venue.clone(), race_number: $fact.race_number })
+    (@subject $subject:ident $fact:ident) => { Subject::$subject(events!(@key $fact)) };
+    (@race Horse $fact:ident) => {{
+        let _ = $fact;
+        None
+    }};
+    (@race $subject:ident $fact:ident) => { Some(events!(@key $fact)) };
+    (@key $fact:ident) => {
+        RaceKey { date: $fact.date, venue: $fact.venue.clone(), race_number: $fact.race_number }
     };
 }
 
@@ -109,9 +123,7 @@ impl Event {
     /// Checks the dates and times of an event that was made by code. Parsing accepts no others, but code can make them
     /// from any date and any timestamp.
     pub(crate) fn check_ranges(&self) -> Result<(), DecodeError> {
-        if let Subject::Race(race) | Subject::Result(race) | Subject::Odds(race) = self.subject() {
-            check_date("data.date", Some(race.date))?;
-        }
+        check_date("data.date", self.race().map(|race| race.date))?;
         match self {
             Self::HorseRegistered(fact) => {
                 check_date("data.age_as_of", fact.age_as_of)?;

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn an_invalid_finish_time_is_rejected() {
         for text in [
             "", "---", "56.47", "1:60.00", "1:40.7", "1:40.790", "-1:40.79", "1:40:79", "60:00.00",
             "0:00.00", "+1:40.79",

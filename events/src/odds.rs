@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_price_is_refused() {
+    fn an_invalid_price_is_rejected() {
         for text in [
             "-3.5",
             "0",

@@ -111,7 +111,7 @@ mod tests {
     use super::Outcome;
 
     #[test]
-    fn an_outcome_is_a_code_and_no_position() {
+    fn an_outcome_is_a_code_and_not_a_position() {
         for text in ["PU", "WV-A", "DISQ", "X2", "ABCDEFGH"] {
             assert_eq!(Outcome::parse(text).expect(text).as_str(), text);
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_is_every_part_taken_in_a_race_that_counts() {
+    fn every_outcome_but_a_withdrawal_and_a_void_is_a_start() {
         let is_start = |text: &str| Outcome::parse(text).expect(text).is_start();
         for text in ["PU", "UR", "FE", "DNF", "TNP", "DISQ", "XYZ"] {
             assert!(is_start(text), "{text}");

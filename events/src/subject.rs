@@ -71,7 +71,7 @@ mod tests {
     use super::Subject;
 
     #[test]
-    fn subjects_go_both_ways() {
+    fn subjects_survive_a_round_trip() {
         for text in [
             "racing.horse.HK_2016_A123",
             "racing.race.2026-11-21.ST.3",
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_subject_is_refused() {
+    fn an_invalid_subject_is_rejected() {
         for text in [
             "",
             "racing",

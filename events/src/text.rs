@@ -104,20 +104,20 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_refused_within() {
+    fn control_characters_are_rejected() {
         for control in ["a\nb", "a\0b", "a\u{7f}b", "a\u{9f}b", "\0"] {
             assert!(Text::parse(control).is_err(), "{control:?}");
         }
     }
 
     #[test]
-    fn an_error_quotes_little_and_cuts_between_characters() {
+    fn an_error_quotes_at_most_40_characters() {
         let error = Text::parse(&"é".repeat(200)).expect_err("too long");
         assert_eq!(error.found, format!("{}…", "é".repeat(40)));
     }
 
     #[test]
-    fn the_other_text_stands_in_for_an_empty_one() {
+    fn the_other_text_replaces_an_empty_one() {
         let [empty, said, card] = ["", "said", "card"].map(|t| Text::parse(t).expect("text"));
         assert_eq!(said.or(&card).as_str(), "said");
         assert_eq!(empty.or(&card).as_str(), "card");

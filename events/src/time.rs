@@ -134,7 +134,7 @@ mod tests {
     use super::Moment;
 
     #[test]
-    fn a_time_is_put_into_utc_and_cut_to_the_microsecond() {
+    fn a_time_is_converted_to_utc_and_truncated_to_the_microsecond() {
         for (text, utc) in [
             ("2026-11-21T14:32:00+08:00", "2026-11-21T06:32:00Z"),
             ("2026-11-21T00:20:00.5-10:30", "2026-11-21T10:50:00.5Z"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_rfc_3339_is_refused() {
+    fn a_time_that_is_not_rfc_3339_is_rejected() {
         for text in [
             "",
             "2026-11-21",
