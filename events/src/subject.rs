@@ -1,4 +1,4 @@
-//! [`Subject`]: where in the log a fact stands.
+//! [`Subject`]: the subject of a fact in the log.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl Subject {
     /// Parses a subject.
     ///
     /// # Errors
-    /// Anything but the four forms.
+    /// Returns [`ParseError`] for any other form than the four.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let wrong = || {
             ParseError::new(

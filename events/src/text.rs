@@ -1,11 +1,10 @@
-//! [`Text`]: a short line of plain text.
+//! [`Text`]: a short line of plain text, such as a name.
 
 use std::fmt;
 
 use crate::ParseError;
 
-/// One line of text, such as a name: trimmed, at most 256 bytes of UTF-8, no control characters. Empty means
-/// not known.
+/// One line of text: trimmed, at most 256 bytes of UTF-8, without control characters. Empty means unknown.
 #[derive(
     Debug,
     Clone,
@@ -22,13 +21,13 @@ use crate::ParseError;
 pub struct Text(String);
 
 impl Text {
-    /// Names, colours and reasons are short; a bound keeps every view small.
+    /// The bound keeps every view small. Names, colours and reasons are shorter.
     const BYTES_MAX: usize = 256;
 
     /// Parses a line of text.
     ///
     /// # Errors
-    /// More than 256 bytes, or a control character.
+    /// Returns [`ParseError`] for more than 256 bytes, and for a control character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let text = text.trim();
         if text.len() > Self::BYTES_MAX {
@@ -46,13 +45,13 @@ impl Text {
         &self.0
     }
 
-    /// Whether nothing is known.
+    /// Whether the text is empty, which means unknown.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// This text, or the other one where this is empty.
+    /// This text, or the other one if this one is empty.
     #[must_use]
     pub fn or<'a>(&'a self, other: &'a Self) -> &'a Self {
         if self.is_empty() { other } else { self }

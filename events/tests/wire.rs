@@ -412,7 +412,7 @@ fn an_event_that_is_too_large_is_rejected_before_it_is_parsed() {
     assert_eq!(error, DecodeError::TooLarge { bytes: event.len() });
     assert_eq!(
         error.to_string(),
-        format!("{} bytes, at most 65536 are taken", event.len())
+        format!("{} bytes, at most 65536 are accepted", event.len())
     );
     assert_eq!(error.code(), "too_large");
 
@@ -674,7 +674,7 @@ fn runners_are_1_to_64_and_no_horse_runs_twice() {
             type_name,
             "/data/runners/1/horse_no",
             json!("HK_2023_K417"),
-            "data.runners[1].horse_no: HK_2023_K417 stands twice",
+            "data.runners[1].horse_no: HK_2023_K417 is listed twice",
         );
     }
 }
