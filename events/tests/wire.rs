@@ -3,7 +3,11 @@
 mod common;
 
 use common::{changed, check_file, golden, golden_path};
-use events::{DecodeError, EVENT_BYTES_MAX, EVENT_TYPES, Envelope};
+use events::{
+    DecodeError, EVENT_BYTES_MAX, EVENT_TYPES, Envelope, Event, Foaled, HorseRegistered, Moment,
+    OddsQuoted, RaceDeclared, RacingDate, ResultDeclared,
+};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 const HORSE: &str = "racing.horse.registered.v1";
@@ -61,6 +65,10 @@ fn subject_of(event: &Value) -> String {
         .to_string()
 }
 
+fn good(type_name: &str) -> Envelope {
+    Envelope::from_json(golden(type_name).as_bytes()).expect("a good event")
+}
+
 /// The error of a golden event with one change, published where the unchanged one belongs.
 fn refused(type_name: &str, change: impl FnOnce(&mut Value)) -> DecodeError {
     let subject = subject_of(&changed(type_name, |_| ()));
@@ -91,7 +99,7 @@ fn remove(event: &mut Value, pointer: &str) {
 }
 
 #[test]
-fn every_type_has_a_golden_event_that_goes_both_ways() {
+fn every_type_has_a_golden_event_that_survives_a_round_trip() {
     for type_name in EVENT_TYPES {
         let text = golden(type_name);
         let value: Value = serde_json::from_str(&text).expect("a golden file is JSON");
@@ -123,7 +131,7 @@ fn every_golden_file_is_of_a_type() {
 }
 
 #[test]
-fn what_is_not_known_is_ignored() {
+fn unknown_fields_are_ignored() {
     for type_name in EVENT_TYPES {
         let plain = changed(type_name, |_| ());
         let more = changed(type_name, |event| {
@@ -146,7 +154,7 @@ fn what_is_not_known_is_ignored() {
 }
 
 #[test]
-fn what_is_left_out_may_be_null() {
+fn an_optional_field_may_be_null() {
     let without = changed(RESULT, |event| {
         for field in ["venue_name", "race_name", "distance", "going", "reason"] {
             event["data"][field] = Value::Null;
@@ -159,7 +167,7 @@ fn what_is_left_out_may_be_null() {
 }
 
 #[test]
-fn text_is_trimmed_and_time_is_put_into_utc() {
+fn text_is_trimmed_and_time_is_converted_to_utc() {
     let event = changed(WITHDRAWN, |event| {
         event["time"] = json!("2026-11-21T09:12:30.1234567+08:00");
         event["data"]["reason"] = json!("  Lame\u{a0}\r\n");
@@ -171,16 +179,150 @@ fn text_is_trimmed_and_time_is_put_into_utc() {
 }
 
 #[test]
-fn an_event_said_again_under_a_derived_identity_is_the_same_event() {
+fn the_same_event_has_the_same_derived_identity() {
     let envelope = Envelope::from_json(golden(ODDS).as_bytes()).expect("a good event");
-    let derived = || Envelope::derived("importer", envelope.time, envelope.event.clone());
-    assert_eq!(derived(), derived());
-    let other = Envelope::derived("another importer", envelope.time, envelope.event.clone());
-    assert_ne!(derived().id, other.id);
+    let derived = |source: &str| {
+        Envelope::derived(source, envelope.time, envelope.event.clone()).expect("a good event")
+    };
+    assert_eq!(derived("importer"), derived("importer"));
+    assert_ne!(derived("importer").id, derived("another importer").id);
+}
+
+/// Checks that [`Envelope::derived`] and [`Envelope::from_json`] agree about an event.
+fn check_derived(source: &str, time: Moment, event: Event, code: Option<&str>) {
+    let derived = Envelope::derived(source, time, event.clone());
+    let unchecked = Envelope {
+        id: derived.as_ref().map_or("an id", |e| &e.id).to_owned(),
+        source: source.to_owned(),
+        time,
+        event,
+    };
+    let read = Envelope::from_json(&unchecked.encode());
+    assert_eq!(derived.is_ok(), read.is_ok(), "{derived:?} and {read:?}");
+    if let (Ok(derived), Ok(read)) = (&derived, &read) {
+        assert_eq!(derived, read);
+    }
+    for result in [derived, read] {
+        assert_eq!(
+            result.as_ref().err().map(DecodeError::code),
+            code,
+            "{result:?}"
+        );
+    }
 }
 
 #[test]
-fn what_is_no_cloud_event_is_refused() {
+fn a_derived_envelope_is_checked_like_one_that_is_read() {
+    for type_name in EVENT_TYPES {
+        let Envelope { time, event, .. } = good(type_name);
+        check_derived("importer", time, event.clone(), None);
+        check_derived("", time, event.clone(), Some("not_cloud_event"));
+        check_derived(
+            &"s".repeat(129),
+            time,
+            event.clone(),
+            Some("not_cloud_event"),
+        );
+        check_derived(&"s".repeat(70_000), time, event.clone(), Some("too_large"));
+        let end_of_time = Moment::from(Timestamp::MAX);
+        check_derived("importer", end_of_time, event, Some("not_cloud_event"));
+    }
+}
+
+/// Checks that an event with a change that only code can make is rejected as invalid data.
+fn check_invalid<T>(
+    type_name: &str,
+    fact_of: fn(&mut Event) -> Option<&mut T>,
+    changes: &[fn(&mut T)],
+) {
+    for change in changes {
+        let mut envelope = good(type_name);
+        change(fact_of(&mut envelope.event).expect("a fact of this type"));
+        check_derived(
+            "importer",
+            envelope.time,
+            envelope.event,
+            Some("invalid_data"),
+        );
+    }
+}
+
+fn date(year: i16) -> RacingDate {
+    jiff::civil::date(year, 1, 1).into()
+}
+
+#[test]
+fn a_derived_horse_is_checked() {
+    fn horse(event: &mut Event) -> Option<&mut HorseRegistered> {
+        match event {
+            Event::HorseRegistered(fact) => Some(fact),
+            _ => None,
+        }
+    }
+    let changes: [fn(&mut HorseRegistered); 6] = [
+        |horse| horse.foaled = Some(Foaled::Year(1699)),
+        |horse| horse.foaled = Some(Foaled::Day(date(3000))),
+        |horse| horse.age_as_of = Some(date(1699)),
+        |horse| horse.age = Some(61),
+        |horse| horse.age = None,
+        |horse| horse.career.as_mut().expect("a career").total_stakes = u64::MAX,
+    ];
+    check_invalid(HORSE, horse, &changes);
+}
+
+#[test]
+fn a_derived_card_is_checked() {
+    fn card(event: &mut Event) -> Option<&mut RaceDeclared> {
+        match event {
+            Event::RaceDeclared(fact) => Some(fact),
+            _ => None,
+        }
+    }
+    let changes: [fn(&mut RaceDeclared); 5] = [
+        |card| card.date = date(3000),
+        |card| card.off_time = Some(Timestamp::MIN.into()),
+        |card| card.distance = 100_001,
+        |card| card.runners.clear(),
+        |card| card.runners[1].horse_no = card.runners[0].horse_no.clone(),
+    ];
+    check_invalid(CARD, card, &changes);
+}
+
+#[test]
+fn a_derived_result_is_checked() {
+    fn result(event: &mut Event) -> Option<&mut ResultDeclared> {
+        match event {
+            Event::ResultDeclared(fact) => Some(fact),
+            _ => None,
+        }
+    }
+    let changes: [fn(&mut ResultDeclared); 5] = [
+        |result| result.date = date(1699),
+        |result| result.distance = Some(100_001),
+        |result| result.runners[0].position = Some(0),
+        |result| result.runners[0].position = None,
+        |result| result.runners[1].stakes = Some(1_000_000_000_001),
+    ];
+    check_invalid(RESULT, result, &changes);
+}
+
+#[test]
+fn derived_odds_are_checked() {
+    fn odds(event: &mut Event) -> Option<&mut OddsQuoted> {
+        match event {
+            Event::OddsQuoted(fact) => Some(fact),
+            _ => None,
+        }
+    }
+    let changes: [fn(&mut OddsQuoted); 2] = [
+        |odds| odds.date = date(0),
+        |odds| (odds.runners[0].win, odds.runners[0].state) = (None, None),
+    ];
+    check_invalid(ODDS, odds, &changes);
+}
+
+#[test]
+fn a_message_that_is_not_a_cloud_event_is_rejected() {
     for (bytes, reason) in [
         ("", "EOF while parsing a value at line 1 column 0"),
         ("hello", "expected value at line 1 column 1"),
@@ -211,7 +353,7 @@ fn what_is_no_cloud_event_is_refused() {
 }
 
 #[test]
-fn an_attribute_that_is_missing_or_wrong_is_named() {
+fn an_error_names_an_attribute_that_is_missing_or_invalid() {
     for attribute in ["specversion", "id", "source", "type", "time", "data"] {
         let error = refused(HORSE, |event| remove(event, &format!("/{attribute}")));
         let reason = error.to_string();
@@ -250,7 +392,7 @@ fn an_attribute_that_is_missing_or_wrong_is_named() {
 }
 
 #[test]
-fn a_type_that_is_not_known_is_named() {
+fn an_error_names_an_unknown_type() {
     check(
         HORSE,
         "/type",
@@ -263,14 +405,14 @@ fn a_type_that_is_not_known_is_named() {
 }
 
 #[test]
-fn an_event_that_is_too_large_is_refused_before_it_is_read() {
+fn an_event_that_is_too_large_is_rejected_before_it_is_parsed() {
     let name = "A".repeat(1024 * 1024);
     let event = changed(HORSE, |event| event["data"]["horse_name"] = json!(name)).to_string();
     let error = Envelope::decode("racing.horse.HK_2023_K417", event.as_bytes()).expect_err("1 MiB");
     assert_eq!(error, DecodeError::TooLarge { bytes: event.len() });
     assert_eq!(
         error.to_string(),
-        format!("{} bytes, at most 65536 are taken", event.len())
+        format!("{} bytes, at most 65536 are accepted", event.len())
     );
     assert_eq!(error.code(), "too_large");
 
@@ -282,7 +424,7 @@ fn an_event_that_is_too_large_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn a_field_that_is_wrong_is_named_by_its_path() {
+fn an_error_names_an_invalid_field_by_its_path() {
     check(
         HORSE,
         "/data/horse_no",
@@ -431,7 +573,7 @@ fn a_field_that_is_wrong_is_named_by_its_path() {
 }
 
 #[test]
-fn a_field_that_is_missing_is_named_within_its_object() {
+fn an_error_names_a_missing_field_and_its_object() {
     for (type_name, pointer, reason) in [
         (HORSE, "/data/owner", "data: missing field `owner`"),
         (
@@ -459,7 +601,7 @@ fn a_field_that_is_missing_is_named_within_its_object() {
 }
 
 #[test]
-fn an_array_is_no_object() {
+fn an_array_instead_of_an_object_is_rejected() {
     let positional = |event: &mut Value, pointer: &str| {
         let object = event
             .pointer(pointer)
@@ -532,7 +674,7 @@ fn runners_are_1_to_64_and_no_horse_runs_twice() {
             type_name,
             "/data/runners/1/horse_no",
             json!("HK_2023_K417"),
-            "data.runners[1].horse_no: HK_2023_K417 stands twice",
+            "data.runners[1].horse_no: HK_2023_K417 is listed twice",
         );
     }
 }
@@ -560,7 +702,7 @@ fn a_runner_has_either_a_position_or_an_outcome() {
 }
 
 #[test]
-fn a_runner_without_a_price_says_why() {
+fn a_runner_without_a_price_has_a_state() {
     let reason = "data.runners[1].state: a runner without a win price has a state";
     check(ODDS, "/data/runners/1/win", Value::Null, reason);
     let error = refused(ODDS, |event| remove(event, "/data/runners/1/win"));
@@ -568,7 +710,7 @@ fn a_runner_without_a_price_says_why() {
 }
 
 #[test]
-fn an_event_on_the_wrong_subject_is_refused() {
+fn an_event_on_the_wrong_subject_is_rejected() {
     let event = golden(ODDS);
     for subject in [
         "racing.odds.2026-11-21.ST.4",
@@ -591,7 +733,7 @@ fn an_event_on_the_wrong_subject_is_refused() {
 }
 
 #[test]
-fn no_reason_is_longer_than_a_screen() {
+fn no_error_is_longer_than_a_screen() {
     let long = "x".repeat(60_000);
     for bytes in [
         format!("\"{long}\""),
