@@ -5,7 +5,7 @@ use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::document::{Document, Of, generator, reference, transformed, without_rust_traces};
-use crate::live::message::{CONFLATE_MS, HEARTBEAT_MS, Op, Request, ServerMessage};
+use crate::live::{CONFLATE_MS, HEARTBEAT_MS, Op, Request, ServerMessage};
 
 /// A message of each name, as docs/live-odds.md shows it.
 const EXAMPLES: &str = include_str!("live_examples.json");

@@ -1,4 +1,4 @@
-//! WebSocket frames, encoded once. What a server sends is not masked, so the same bytes go to every client.
+//! WebSocket frames, encoded once. A server does not mask its frames, so the same bytes go to every client.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 /// The first byte of a whole text message (RFC 6455, 5.2).
 const TEXT: u8 = 0x81;
 
-/// A text message of these parts as one frame.
+/// A frame with one text message, made of these parts.
 #[must_use]
 pub fn text(parts: &[&[u8]]) -> Bytes {
     let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -29,7 +29,7 @@ pub fn text(parts: &[&[u8]]) -> Bytes {
     frame.into()
 }
 
-/// The same message with `"more":true`: it is one of several that belong together, and not the last.
+/// The same message with `"more":true`: one of several that belong together, but not the last.
 #[must_use]
 pub fn with_more(frame: &[u8]) -> Bytes {
     let header = match frame.get(1) {
@@ -41,10 +41,11 @@ pub fn with_more(frame: &[u8]) -> Bytes {
     text(&[br#"{"more":true,"#, fields])
 }
 
-/// A message as one frame.
+/// A frame with one message.
 #[must_use]
 pub fn json(message: &impl Serialize) -> Bytes {
-    let text = serde_json::to_vec(message).expect("messages have string keys and no failing field");
+    let text =
+        serde_json::to_vec(message).expect("messages have string keys and no field that fails");
     self::text(&[&text])
 }
 
