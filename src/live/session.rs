@@ -130,7 +130,7 @@ impl Session {
 
     fn queue_message(&mut self, message: &ServerMessage<'_>) {
         self.context.metrics.messages.increment(1);
-        self.connection.queue(frame::json(message));
+        self.connection.queue(frame::encode(message));
     }
 
     fn queue_frames(&mut self, frames: Vec<Bytes>) {

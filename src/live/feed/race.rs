@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use events::RaceKey;
-use projections::{LiveBoard, LiveUpdate};
+use projections::{LiveBoard, LiveUpdate, json};
 
 use super::frame;
 use super::message::{ConflatedBy, FeedMessage, Topic};
@@ -76,7 +76,7 @@ impl RaceFeed {
     pub(super) fn snapshot(&self) -> Option<Bytes> {
         const HEAD: &[u8] = br#"{"event":"odds_update","snapshot":true,"#;
         let board = self.board.as_ref()?;
-        let encoded = || frame::text(&[HEAD, fields(&board.json)]);
+        let encoded = || frame::text(&[HEAD, json::fields(&board.json), b"}"]);
         Some(self.snapshot.get_or_init(encoded).clone())
     }
 
@@ -85,37 +85,17 @@ impl RaceFeed {
         let (board, last) = (self.board.as_ref()?, self.marks.back()?);
         let merged = self.marks.len() - self.marks.partition_point(|mark| mark.index < from);
         let first = self.marks.get(self.marks.len() - merged)?;
-        let fields = fields(&board.json);
+        let fields = json::fields(&board.json);
         let encoded = if merged == 1 {
-            frame::text(&[br#"{"event":"odds_update","#, fields])
+            frame::text(&[br#"{"event":"odds_update","#, fields, b"}"])
         } else {
-            let head = format!(
-                r#"{{"event":"odds_update","prev_seq":{},"conflated":{merged},"conflated_by":"{}","#,
-                first.prev_seq,
-                by.as_str()
-            );
-            let (before, after) = without_prev_seq(fields);
-            frame::text(&[head.as_bytes(), before, after])
+            let by = by.as_str();
+            let head =
+                format!(r#"{{"event":"odds_update","conflated":{merged},"conflated_by":"{by}","#);
+            let (before, after) = json::around_number(fields, "prev_seq")?;
+            let prev_seq = first.prev_seq.to_string();
+            frame::text(&[head.as_bytes(), before, prev_seq.as_bytes(), after, b"}"])
         };
         Some((last.index, encoded))
     }
-}
-
-/// An object without its opening brace.
-fn fields(object: &[u8]) -> &[u8] {
-    object.get(1..).unwrap_or_default()
-}
-
-/// The fields before and after `prev_seq`. The name cannot be part of a string, whose quotes are escaped.
-fn without_prev_seq(fields: &[u8]) -> (&[u8], &[u8]) {
-    const NAME: &[u8] = br#""prev_seq":"#;
-    let at = fields.windows(NAME.len()).position(|bytes| bytes == NAME);
-    let (before, field) = fields.split_at(at.unwrap_or(0));
-    let end = field.iter().position(|byte| *byte == b',');
-    (
-        before,
-        field
-            .get(end.map_or(0, |end| end + 1)..)
-            .unwrap_or_default(),
-    )
 }
