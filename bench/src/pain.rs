@@ -1,5 +1,5 @@
-//! The live channel under pain: clients cut off, slow clients, restarts. A check who knows every event goes through what each
-//! client received; the tests do the same with fewer.
+//! The live channel under faults: clients that are cut off, slow clients, restarts. A checker that knows every event checks what
+//! each client received; the tests do the same with fewer clients.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -27,10 +27,10 @@ use crate::conformance::scenario::{RACES, Scenario};
 const RUNNERS: u16 = 12;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Observation is measured, and with what.
+/// The programs to measure, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Pain {
-    /// The service.
+    /// The service's binary.
     #[arg(long)]
     railbird: PathBuf,
     #[arg(long)]
@@ -41,7 +41,7 @@ pub(crate) struct Pain {
     /// How often the slow clients are measured.
     #[arg(long, default_value_t = 3)]
     runs: u32,
-    /// A tenth of the clients and of the time.
+    /// Measures with a tenth of the clients and of the time.
     #[arg(long)]
     small: bool,
 }
@@ -93,7 +93,7 @@ pub(crate) async fn run(pain: &Pain) -> anyhow::Result<Value> {
     )
 }
 
-/// A server, a service, and one who feeds them.
+/// A nats-server, a service, and a publisher.
 struct TestBed {
     nats: Process,
     service: Process,
@@ -164,7 +164,7 @@ impl TestBed {
         ClientGroup::new(&[self.http], &self.key, stage)
     }
 
-    /// Everyone hears the last event, and is judged.
+    /// Waits until all clients have received the last event, and checks them.
     async fn end(
         self,
         clients: ClientGroup,
@@ -186,7 +186,7 @@ impl TestBed {
     }
 }
 
-/// Says what happens, so many times a second, and at last a quote.
+/// Publishes events at a rate until it is stopped, and a quote at the end.
 async fn feed(log: Log, events_per_second: u64, stopped: watch::Receiver<bool>) -> Publisher {
     let mut publisher = Publisher::new(log);
     let mut scenario = Scenario::new(7, &RACES, RUNNERS);
@@ -235,7 +235,7 @@ async fn cuts(pain: &Pain, size: &Size, violations: &mut Vec<String>) -> anyhow:
     }
     sleep(size.cut_for).await;
     clients.stage(Stage::Calm);
-    // Who has just been cut off stays away for as long as it was to.
+    // Clients that were just cut off stay away for as long as planned.
     sleep(Duration::from_millis(size.away_ms.end)).await;
     let (verdict, publisher) = bed.end(clients, "cuts", violations).await?;
     let tally = verdict.tally;
@@ -256,7 +256,7 @@ async fn slow_clients(
     let bed = TestBed::open(pain, &name, size.events_per_second).await?;
     let mut clients = bed.clients(Stage::Calm);
     for n in 0..size.clients {
-        // The slow follow everything.
+        // The slow clients follow everything.
         let plan = if n < slow {
             Plan {
                 stalls: true,
@@ -275,7 +275,7 @@ async fn slow_clients(
         bail!("{name}: the clients did not connect");
     }
     let before = resident_kib(bed.service.id())?;
-    let started = Instant::now();
+    let slow_from = Instant::now();
     clients.stage(Stage::Faults);
     sleep(size.slow_for).await;
     let after = resident_kib(bed.service.id())?;
@@ -296,8 +296,8 @@ async fn slow_clients(
                 continue;
             };
             let arrived = started + Duration::from_micros(*at);
-            // A snapshot tells of what was received before.
-            if *sent >= started && arrived <= ended {
+            // A snapshot shows earlier events.
+            if *sent >= slow_from && arrived <= ended {
                 latencies.push(arrived.saturating_duration_since(*sent).as_micros());
             }
         }
@@ -368,13 +368,13 @@ async fn nats_restart(
     {
         bail!("nats: the clients did not connect");
     }
-    // By then every thread of the service has looked around.
+    // Then every thread of the service has checked the feed.
     clients
         .wait_for_all(PATIENCE, |client| {
             client.heartbeats.load(std::sync::atomic::Ordering::Relaxed) > 0
         })
         .await;
-    let turned = |state_changes: u64| {
+    let changed = |state_changes: u64| {
         move |client: &crate::conformance::client::Progress| {
             client
                 .state_changes
@@ -384,11 +384,11 @@ async fn nats_restart(
     };
     let started = Instant::now();
     bed.nats.end(false)?;
-    let saw_stale = clients.wait_for_all(PATIENCE, turned(1)).await;
+    let saw_stale = clients.wait_for_all(PATIENCE, changed(1)).await;
     let stale = started.elapsed();
     let started = Instant::now();
     bed.nats.start_again()?;
-    let saw_live = clients.wait_for_all(PATIENCE, turned(2)).await;
+    let saw_live = clients.wait_for_all(PATIENCE, changed(2)).await;
     let live = started.elapsed();
     if !saw_stale || !saw_live {
         violations.push("nats: not all clients received the change".to_owned());

@@ -479,18 +479,7 @@ impl Client {
         let number = |name: &str| message[name].as_u64().unwrap_or(u64::MAX);
         let small = |name: &str| u32::try_from(number(name)).unwrap_or(u32::MAX);
         match message["event"].as_str().unwrap_or_default() {
-            "welcome" => {
-                let recovered = message.get("recovered").and_then(Value::as_bool);
-                let reason = reason(&message["reason"]);
-                message["epoch"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .clone_into(&mut self.epoch);
-                if recovered != Some(true) {
-                    self.discard_position();
-                }
-                self.note(Observation::Welcome { recovered, reason });
-            }
+            "welcome" => self.receive_welcome(&message),
             "snapshot_complete" => {
                 let seq = number("seq");
                 self.note(Observation::Complete {
@@ -505,15 +494,7 @@ impl Client {
             }
             "heartbeat" => {
                 let live = message["feed"]["state"] == "live";
-                self.progress.heartbeats.fetch_add(1, Ordering::Relaxed);
-                self.note(Observation::Heartbeat {
-                    seq: number("seq"),
-                    live,
-                });
-                if std::mem::replace(&mut self.live, live) != live {
-                    self.progress.state_changes.fetch_add(1, Ordering::Relaxed);
-                }
-                self.record_seq(number("seq"));
+                self.receive_heartbeat(number("seq"), live);
             }
             "ack" => {
                 let op = match message["op"].as_str().unwrap_or_default() {
@@ -538,6 +519,28 @@ impl Client {
             other => panic!("{other}: {message}"),
         }
         false
+    }
+
+    fn receive_welcome(&mut self, message: &Value) {
+        let recovered = message.get("recovered").and_then(Value::as_bool);
+        let reason = reason(&message["reason"]);
+        message["epoch"]
+            .as_str()
+            .unwrap_or_default()
+            .clone_into(&mut self.epoch);
+        if recovered != Some(true) {
+            self.discard_position();
+        }
+        self.note(Observation::Welcome { recovered, reason });
+    }
+
+    fn receive_heartbeat(&mut self, seq: u64, live: bool) {
+        self.progress.heartbeats.fetch_add(1, Ordering::Relaxed);
+        self.note(Observation::Heartbeat { seq, live });
+        if std::mem::replace(&mut self.live, live) != live {
+            self.progress.state_changes.fetch_add(1, Ordering::Relaxed);
+        }
+        self.record_seq(seq);
     }
 
     fn discard_position(&mut self) {

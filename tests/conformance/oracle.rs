@@ -255,12 +255,7 @@ impl Race {
                 self.reason = text(&reason);
             }
             "racing.result.declared.v1" | "racing.result.voided.v1" => {
-                let revision = |result: &Value| result["revision"].as_u64().expect("a revision");
-                if self
-                    .result
-                    .as_ref()
-                    .is_some_and(|result| revision(data) < revision(result))
-                {
+                if self.is_stale_result(data) {
                     return Vec::new();
                 }
                 self.result = Some(data.clone());
@@ -275,6 +270,12 @@ impl Race {
             kinds.push(ODDS);
         }
         kinds
+    }
+
+    fn is_stale_result(&self, data: &Value) -> bool {
+        let revision = |result: &Value| result["revision"].as_u64().expect("a revision");
+        let result = self.result.as_ref();
+        result.is_some_and(|result| revision(data) < revision(result))
     }
 
     /// Applies a quote. Returns whether it is on the board.
