@@ -241,7 +241,7 @@ impl Service {
             shutdown,
         );
         tokio::join!(clients, operators);
-        app.fan_out.left().await;
+        app.fan_out.drain().await;
         if let Some(outbox) = outbox {
             // An error means that it panicked, which is logged.
             let _ = outbox.await;

@@ -1,4 +1,4 @@
-//! `/ws/live/odds`: the handshake of the live channel. Behind it the connection goes to `live`.
+//! `/ws/live/odds`: the handshake of the live channel. After it, the connection belongs to `live`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,8 @@ use axum::http::HeaderMap;
 use axum::http::header::ORIGIN;
 use axum::response::Response;
 use axum::{Extension, Router, routing};
+use hyper::upgrade::OnUpgrade;
+use tracing::Instrument as _;
 use tungstenite::handshake::server::create_response_with_body;
 
 use super::call::{Args, Params};
@@ -17,12 +19,10 @@ use super::meetings::race_of_today;
 use super::server::take_stream;
 use super::state::App;
 use crate::accounts::KeyEntry;
-use crate::live::{
-    Filter, FilterQuery, Kinds, LiveSubscription, NewClient, Since, TOO_MANY_CONNECTIONS,
-};
+use crate::live::{Filter, FilterQuery, Kinds, LiveSubscription, NewClient, ResumePoint};
 
-/// A replica may be a little behind the one that a client was with before.
-const AHEAD_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a resume waits for this replica to catch up with the one that the client was connected to before.
+const RESUME_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
@@ -59,7 +59,7 @@ async fn live_odds_of_race(
     upgrade(&app, &key, &args, subscription, request).await
 }
 
-/// Holds a request with a valid key to what else has to be so.
+/// Checks the origin, the plan of the key, and that the service is ready.
 fn check(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError> {
     let origin = headers.get(ORIGIN);
     if origin.is_some_and(|origin| !app.ws_origins.allow(origin.as_bytes())) {
@@ -74,67 +74,6 @@ fn check(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError>
     Ok(())
 }
 
-fn subscription(args: &Args, filter: Filter) -> Result<LiveSubscription, ApiError> {
-    let number = |name: &'static str| args.number(name);
-    let kinds = args
-        .get("events")
-        .map(|names| Kinds::parse(names.split(',')));
-    let kinds = kinds.transpose().map_err(ApiError::InvalidParameter)?;
-    let mut subscription = LiveSubscription {
-        filter,
-        ..LiveSubscription::default()
-    };
-    subscription
-        .set(kinds, number("conflate_ms")?, number("heartbeat_ms")?)
-        .map_err(ApiError::InvalidParameter)?;
-    Ok(subscription)
-}
-
-/// Answers the handshake, and hands the connection over.
-async fn upgrade(
-    app: &Arc<App>,
-    key: &KeyEntry,
-    args: &Args,
-    subscription: LiveSubscription,
-    mut request: Request,
-) -> Result<Response, ApiError> {
-    let since = args.number("since")?.map(|seq| Since {
-        seq,
-        epoch: args.get("epoch").map(str::to_owned),
-    });
-    let response = create_response_with_body(&request, Body::empty);
-    let response =
-        response.map_err(|why| ApiError::UpgradeRequired(format!("This is a WebSocket: {why}")))?;
-    let ticket = app.fan_out.ticket(key);
-    let (ticket, allowed) = ticket.ok_or(ApiError::NotReady(
-        "There are too many WebSocket connections",
-    ))?;
-    if let Some(since) = &since {
-        app.feed.reached(since.seq, AHEAD_PATIENCE).await;
-    }
-    let upgraded = hyper::upgrade::on(&mut request);
-    let app = Arc::clone(app);
-    tokio::spawn(async move {
-        let taken = match upgraded.await {
-            Ok(upgraded) => take_stream(upgraded),
-            Err(error) => Err(std::io::Error::other(error)),
-        };
-        match taken {
-            Ok((stream, read_ahead)) => app.fan_out.admit(NewClient {
-                stream,
-                read_ahead,
-                subscription,
-                since,
-                ticket,
-                refused: (!allowed)
-                    .then_some((TOO_MANY_CONNECTIONS, "too many connections of this key")),
-            }),
-            Err(error) => tracing::debug!(%error, "a handshake was not finished"),
-        }
-    });
-    Ok(response)
-}
-
 fn filter(args: &Args) -> Result<Filter, ApiError> {
     let query = FilterQuery {
         dates: args.get("date"),
@@ -142,5 +81,69 @@ fn filter(args: &Args) -> Result<Filter, ApiError> {
         races: args.get("race"),
         horses: args.get("horse"),
     };
-    Filter::from_query(query).map_err(|error| ApiError::InvalidParameter(error.to_string()))
+    Filter::from_query(query).map_err(invalid_parameter)
+}
+
+fn subscription(args: &Args, filter: Filter) -> Result<LiveSubscription, ApiError> {
+    let kinds = args
+        .get("events")
+        .map(|names| Kinds::parse(names.split(',')));
+    let kinds = kinds.transpose().map_err(invalid_parameter)?;
+    let (conflate_ms, heartbeat_ms) = (args.number("conflate_ms")?, args.number("heartbeat_ms")?);
+    let mut subscription = LiveSubscription {
+        filter,
+        ..LiveSubscription::default()
+    };
+    subscription
+        .set(kinds, conflate_ms, heartbeat_ms)
+        .map_err(invalid_parameter)?;
+    Ok(subscription)
+}
+
+fn invalid_parameter(error: impl ToString) -> ApiError {
+    ApiError::InvalidParameter(error.to_string())
+}
+
+/// Answers the handshake, and hands the connection over to the live channel.
+async fn upgrade(
+    app: &Arc<App>,
+    key: &KeyEntry,
+    args: &Args,
+    subscription: LiveSubscription,
+    mut request: Request,
+) -> Result<Response, ApiError> {
+    let resume = args.number("since")?.map(|seq| ResumePoint {
+        seq,
+        epoch: args.get("epoch").map(str::to_owned),
+    });
+    let response = create_response_with_body(&request, Body::empty)
+        .map_err(|error| ApiError::UpgradeRequired(format!("This path is a WebSocket: {error}")))?;
+    let permit = app.fan_out.acquire(key).ok_or(ApiError::NotReady(
+        "There are too many WebSocket connections",
+    ))?;
+    if let Some(point) = &resume {
+        app.feed.wait_for_seq(point.seq, RESUME_WAIT).await;
+    }
+    let upgraded = hyper::upgrade::on(&mut request);
+    let app = Arc::clone(app);
+    let span = permit.span.clone();
+    let hand_over = async move {
+        match stream_of(upgraded).await {
+            Ok((stream, read_ahead)) => app.fan_out.admit(NewClient {
+                stream,
+                read_ahead,
+                subscription,
+                resume,
+                permit,
+            }),
+            Err(error) => tracing::debug!(%error, "the handshake failed"),
+        }
+    };
+    tokio::spawn(hand_over.instrument(span));
+    Ok(response)
+}
+
+/// The socket, with what was read from it after the handshake.
+async fn stream_of(upgraded: OnUpgrade) -> std::io::Result<(std::net::TcpStream, Vec<u8>)> {
+    take_stream(upgraded.await.map_err(std::io::Error::other)?)
 }
