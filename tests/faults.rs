@@ -206,7 +206,7 @@ async fn another_log_under_the_same_name_means_rebuild() {
         .as_str()
         .unwrap()
         .to_owned();
-    assert!(note.contains("the log is another one"), "{note}");
+    assert!(note.contains("the log was replaced"), "{note}");
     assert_eq!(socket.next().await.unwrap()["event"], "resync");
     assert_eq!(
         socket.next().await.unwrap()["races"],
