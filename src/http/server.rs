@@ -28,7 +28,7 @@ use tokio_io_timeout::TimeoutStream;
 use tower::{Service, ServiceExt};
 
 use super::ApiError;
-use crate::metrics::{Held, HttpMetrics};
+use crate::metrics::{GaugeGuard, HttpMetrics};
 use crate::shutdown::Shutdown;
 
 /// How long a client may take to send a request's head, from the first moment of the connection or from the end of the
@@ -76,7 +76,7 @@ pub async fn serve<S, B>(
             metrics.refused.increment(1);
             continue;
         };
-        let held = Held::new(&metrics.connections);
+        let held = GaugeGuard::new(&metrics.connections);
         let (service, mut shutdown) = (service_for(peer.ip()), shutdown.clone());
         tokio::spawn(async move {
             // Given back last, when nothing of the connection is left.

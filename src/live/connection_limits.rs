@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::accounts::{Holder, KeyId};
-use crate::metrics::{Held, LiveMetrics};
+use crate::metrics::{GaugeGuard, LiveMetrics};
 
 #[derive(Debug)]
 pub(super) struct ConnectionLimits {
@@ -24,7 +24,7 @@ pub(crate) struct ConnectionPermit {
     pub(super) key_id: KeyId,
     holder: Holder,
     per_holder: Arc<PerHolder>,
-    _held: (Held, OwnedSemaphorePermit),
+    _held: (GaugeGuard, OwnedSemaphorePermit),
 }
 
 impl Drop for ConnectionPermit {
@@ -64,7 +64,7 @@ impl ConnectionLimits {
             key_id,
             holder: holder.clone(),
             per_holder: Arc::clone(&self.per_holder),
-            _held: (Held::new(&self.metrics.sockets), place),
+            _held: (GaugeGuard::new(&self.metrics.sockets), place),
         };
         Some((ticket, is_allowed))
     }
