@@ -110,7 +110,7 @@ impl Shard {
         let mut called_at = Instant::now();
         let mut look_around = interval(LOOK_AROUND_EVERY);
         look_around.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut stopping = self.channel.shutdown.clone();
+        let stopping = self.channel.shutdown.clone();
         loop {
             tokio::select! {
                 arrival = arrivals.recv() => match arrival {
@@ -126,7 +126,7 @@ impl Shard {
                     self.call_those_who_are_due(called_at);
                 }
                 _ = look_around.tick() => self.look_around(),
-                () = stopping.begun() => break,
+                () = stopping.cancelled() => break,
             }
         }
         self.close_all(&mut arrivals).await;
