@@ -7,7 +7,8 @@ use events::RacingDate;
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::time::sleep;
 
-/// The longest single sleep of [`sleep_until`]. It notices within this time that the machine was asleep or its clock was set.
+/// The longest single sleep of [`sleep_until`]. It notices within this time that the machine was asleep or its clock
+/// was set.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 /// The racing day in a time zone.

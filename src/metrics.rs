@@ -12,101 +12,40 @@ use crate::limits::Period;
 static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
 /// The help texts of gauges.
+#[rustfmt::skip]
 const GAUGES: [(&str, &str); 8] = [
-    (
-        "railbird_log_seq",
-        "Sequence of the last event that the views reflect.",
-    ),
-    (
-        "railbird_log_pending",
-        "Events in the log that are not folded yet.",
-    ),
-    (
-        "railbird_http_connections",
-        "Open connections, without WebSockets.",
-    ),
+    ("railbird_log_seq", "Sequence of the last event that the views reflect."),
+    ("railbird_log_pending", "Events in the log that are not folded yet."),
+    ("railbird_http_connections", "Open connections, without WebSockets."),
     ("railbird_ws_connections", "Open WebSockets."),
     ("railbird_store_bytes", "Size of the store on disk."),
     ("railbird_keys", "Valid API keys."),
-    (
-        "railbird_mails_waiting",
-        "Mails with keys that are neither sent nor given up.",
-    ),
-    (
-        "railbird_mails_oldest_seconds",
-        "Age of the oldest waiting mail; 0 if none waits.",
-    ),
+    ("railbird_mails_waiting", "Mails with keys that are neither sent nor given up."),
+    ("railbird_mails_oldest_seconds", "Age of the oldest waiting mail; 0 if none waits."),
 ];
 
 /// The help texts of counters.
+#[rustfmt::skip]
 const COUNTERS: [(&str, &str); 19] = [
     ("railbird_events_folded_total", "Events folded into views."),
-    (
-        "railbird_events_skipped_total",
-        "Events at or below the checkpoint, not folded again.",
-    ),
-    (
-        "railbird_events_stale_total",
-        "Events superseded by a later one before they arrived.",
-    ),
-    (
-        "railbird_events_rejected_total",
-        "Rejected messages, by reason.",
-    ),
-    (
-        "railbird_rejections_not_announced_total",
-        "Rejections not announced to feeders because the queue was full.",
-    ),
-    (
-        "railbird_http_requests_total",
-        "Responses, by status class.",
-    ),
-    (
-        "railbird_http_connections_refused_total",
-        "Connections closed at once because too many were open.",
-    ),
+    ("railbird_events_skipped_total", "Events at or below the checkpoint, not folded again."),
+    ("railbird_events_stale_total", "Events superseded by a later one before they arrived."),
+    ("railbird_events_rejected_total", "Rejected messages, by reason."),
+    ("railbird_rejections_not_announced_total", "Rejections not announced to feeders because the queue was full."),
+    ("railbird_http_requests_total", "Responses, by status class."),
+    ("railbird_http_connections_refused_total", "Connections closed at once because too many were open."),
     ("railbird_ws_messages_total", "Messages sent to WebSockets."),
-    (
-        "railbird_ws_conflated_total",
-        "Times that a slow client was moved on to the latest images.",
-    ),
-    (
-        "railbird_ws_resumed_total",
-        "Clients that resumed, by whether every message they missed was replayed.",
-    ),
-    (
-        "railbird_ws_closed_total",
-        "WebSockets closed by the service, by close code.",
-    ),
-    (
-        "railbird_unauthorized_total",
-        "Requests without a valid key, by reason.",
-    ),
-    (
-        "railbird_sign_ups_total",
-        "Forms submitted on the pricing page, by outcome.",
-    ),
-    (
-        "railbird_rate_limited_total",
-        "Requests over a limit, by limit.",
-    ),
-    (
-        "railbird_account_events_skipped_total",
-        "Events about keys and subscriptions that this version cannot decode.",
-    ),
+    ("railbird_ws_conflated_total", "Times that a slow client was moved on to the latest images."),
+    ("railbird_ws_resumed_total", "Clients that resumed, by whether every message they missed was replayed."),
+    ("railbird_ws_closed_total", "WebSockets closed by the service, by close code."),
+    ("railbird_unauthorized_total", "Requests without a valid key, by reason."),
+    ("railbird_sign_ups_total", "Forms submitted on the pricing page, by outcome."),
+    ("railbird_rate_limited_total", "Requests over a limit, by limit."),
+    ("railbird_account_events_skipped_total", "Events about keys and subscriptions that this version cannot decode."),
     ("railbird_mails_wished_total", "Requested mails with keys."),
-    (
-        "railbird_mails_delivered_total",
-        "Mails with keys accepted by a mail server.",
-    ),
-    (
-        "railbird_mails_failed_total",
-        "Failed attempts to send a mail with a key, by reason.",
-    ),
-    (
-        "railbird_mails_given_up_total",
-        "Mails with keys that will not be tried again.",
-    ),
+    ("railbird_mails_delivered_total", "Mails with keys accepted by a mail server."),
+    ("railbird_mails_failed_total", "Failed attempts to send a mail with a key, by reason."),
+    ("railbird_mails_given_up_total", "Mails with keys that will not be tried again."),
 ];
 
 /// Installs the recorder that [`render`] reads. Further calls have no effect.

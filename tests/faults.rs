@@ -13,8 +13,8 @@ async fn a_restart_of_nats_sends_no_old_message_to_a_socket_and_folds_no_event_t
         .publish((0..30).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0])))
         .await;
     railbird.until_seq(seq).await;
-    // A second service resumes and reads no message from this server: the case in which the ordered consumers of the client
-    // library start over at the first message.
+    // A second service resumes and reads no message from this server: the case in which the ordered consumers of the
+    // client library start over at the first message.
     let data = tempfile::tempdir().unwrap();
     let idle = Railbird::start_in(&nats, data.path()).await;
     idle.until_seq(seq).await;
@@ -119,8 +119,8 @@ async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_reports_it() {
     first.stop().await;
     let views = data.path().join("views");
     let mut set_aside = 0;
-    // A flipped byte may be in an unused part, and a cut file may be a whole, earlier store: such a store is not damaged, or
-    // only behind.
+    // A flipped byte may be in an unused part, and a cut file may be a whole, earlier store: such a store is not
+    // damaged, or only behind.
     let damages = [
         (flip_one as fn(&Path), false),
         (flip_many, true),

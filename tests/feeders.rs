@@ -1,5 +1,5 @@
-//! The feeders in `examples/`, each with the user `feeder` of nats.conf against a real service, and the answers of the API about
-//! the meeting that they publish; and a feed that is piped into `railbird publish`.
+//! The feeders in `examples/`, each with the user `feeder` of nats.conf against a real service, and the answers of the
+//! API about the meeting that they publish; and a feed that is piped into `railbird publish`.
 
 use std::io::Write;
 use std::process::{Child, ChildStdin, Stdio};
@@ -53,8 +53,8 @@ async fn the_feeder_in_node_survives_a_restart_of_nats_and_no_quote_counts_twice
     survives_a_restart_of_nats("feeder.mjs").await;
 }
 
-/// NATS stores a window of quotes, its acknowledgements are lost, it is killed, and it has forgotten the ids of the quotes: the
-/// log has all of them twice, the views once.
+/// NATS stores a window of quotes, its acknowledgements are lost, it is killed, and it has forgotten the ids of the
+/// quotes: the log has all of them twice, the views once.
 async fn survives_a_restart_of_nats(file: &str) {
     let mut nats = Nats::start();
     nats.create_log_that_forgets_ids().await;
@@ -219,8 +219,8 @@ fn feed(file: &str, nats: &str, retries: &str) -> Example {
     )
 }
 
-/// The number of events of the meeting: for each race the horses, a card, two statuses, the quotes, a withdrawal and two
-/// results.
+/// The number of events of the meeting: for each race the horses, a card, two statuses, the quotes, a withdrawal and
+/// two results.
 fn events() -> u64 {
     let of_race = FIELDS.map(|names| names.len() + 1 + 2 + QUOTES + 1 + 2);
     u64::try_from(of_race.iter().sum::<usize>()).unwrap()

@@ -252,7 +252,8 @@ async fn each_user_has_its_permissions_and_no_others() {
     assert!(unknown_user.is_err());
 }
 
-/// Publishes eight messages that are no valid events, as the sequences 1 to 8, and a valid one, whose sequence it returns.
+/// Publishes eight messages that are no valid events, as the sequences 1 to 8, and a valid one, whose sequence it
+/// returns.
 async fn publish_invalid_events(nats: &Nats) -> u64 {
     let subject = format!("racing.odds.{DAY}.ST.1");
     let good = odds("ST", 1, &second(1), &[3.5]);

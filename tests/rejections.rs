@@ -294,8 +294,8 @@ impl RawNatsClient {
     }
 }
 
-/// Messages that client libraries cannot parse, so that they close the connection: subject, header, and the subject of the
-/// announcement.
+/// Messages that client libraries cannot parse, so that they close the connection: subject, header, and the subject of
+/// the announcement.
 fn unreadable_messages() -> [(Vec<u8>, &'static [u8], String); 8] {
     let long = format!("racing.{}", "x".repeat(3_900));
     let header = b"NATS/1.0\r\nA: b\r\n\r\n".as_slice();

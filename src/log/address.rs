@@ -64,3 +64,31 @@ fn credentials(server: &ServerAddr) -> Option<(String, String)> {
         decode(server.password().unwrap_or_default()),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::NatsAddress;
+    use crate::log::LogError;
+
+    #[test]
+    fn an_address_has_servers_without_credentials_and_a_decoded_login() {
+        let address = NatsAddress::parse("nats://a:4222, nats://us%40er:p%3Aw@[::1]:4223").unwrap();
+        assert!(address.servers.iter().all(|server| !server.has_user_pass()));
+        let hosts: Vec<_> = address
+            .servers
+            .iter()
+            .map(|s| (s.host(), s.port()))
+            .collect();
+        assert_eq!(hosts, [("a", 4222), ("::1", 4223)]);
+        let login = address.credentials.clone().unwrap();
+        assert_eq!(login, ("us@er".to_owned(), "p:w".to_owned()));
+        assert!(!format!("{address:?}").contains("p:w"));
+    }
+
+    #[test]
+    fn an_invalid_address_is_rejected_and_not_repeated() {
+        let error = NatsAddress::parse("nats://user:secret@not a host").unwrap_err();
+        assert!(matches!(error, LogError::WrongAddress), "{error:?}");
+        assert!(!error.to_string().contains("secret"));
+    }
+}

@@ -51,11 +51,13 @@ pub struct Appended {
 
 /// Appends messages in order, with a bounded number in flight.
 ///
-/// When one fails, the appender awaits all others in flight, then sends the failed ones again in their order, one at a time.
-/// A message whose acknowledgement was lost may be in the log twice, under one id. Every fold ignores the repetition.
+/// When one fails, the appender awaits all others in flight, then sends the failed ones again in their order, one at a
+/// time. A message whose acknowledgement was lost may be in the log twice, under one id. Every fold ignores the
+/// repetition.
 ///
-/// While a cluster elects a leader, the server may reject a message and accept the next one. So a message about a race waits
-/// for the earlier messages about that race. Only quotes may be in flight together: a fold orders them by their time.
+/// While a cluster elects a leader, the server may reject a message and accept the next one. So a message about a race
+/// waits for the earlier messages about that race. Only quotes may be in flight together: a fold orders them by their
+/// time.
 #[derive(Debug)]
 pub struct Appender {
     log: Log,
@@ -141,8 +143,8 @@ impl Appender {
     /// Sends a message, once there is room in the window and no earlier message about the same race is in flight.
     ///
     /// # Errors
-    /// Returns the error of this message or of an earlier one: [`LogError::TooLarge`] and [`LogError::Denied`] at once, any
-    /// other after a minute of retries.
+    /// Returns the error of this message or of an earlier one: [`LogError::TooLarge`] and [`LogError::Denied`] at once,
+    /// any other after a minute of retries.
     pub async fn append(&mut self, outgoing: Outgoing) -> Result<(), LogError> {
         while self.in_flight.len() >= self.window || self.must_wait(&outgoing.subject) {
             self.await_oldest().await?;
@@ -276,7 +278,8 @@ impl Appender {
         }
     }
 
-    /// The connection for the next message. With one message at a time nothing can be overtaken, so the log's own will do.
+    /// The connection for the next message. With one message at a time nothing can be overtaken, so the log's own will
+    /// do.
     async fn connected(&mut self) -> Result<&Log, LogError> {
         if self.window == 1 {
             return Ok(&self.log);

@@ -86,7 +86,8 @@ impl Log {
     /// Connects as a client of the given name, and fails if no server answers.
     ///
     /// # Errors
-    /// Returns [`LogError::WrongAddress`], [`LogError::Unreachable`], [`LogError::LoginRejected`] or [`LogError::TooOld`].
+    /// Returns [`LogError::WrongAddress`], [`LogError::Unreachable`], [`LogError::LoginRejected`] or
+    /// [`LogError::TooOld`].
     pub async fn connect(url: &str, name: &str) -> Result<Self, LogError> {
         let address = Arc::new(NatsAddress::parse(url)?);
         let log = Self::open(address, name.into(), ConnectMode::Now).await?;

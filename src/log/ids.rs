@@ -37,8 +37,8 @@ impl Log {
     /// The server sends the whole messages: it has no other request that a feeder may use.
     ///
     /// # Errors
-    /// Returns [`LogError::TooMany`] if the subject has more than `max` ids, [`LogError::Denied`] if this user may not read
-    /// the stream, and [`LogError::Unreachable`] or [`LogError::JetStream`] if a page fails for a minute.
+    /// Returns [`LogError::TooMany`] if the subject has more than `max` ids, [`LogError::Denied`] if this user may not
+    /// read the stream, and [`LogError::Unreachable`] or [`LogError::JetStream`] if a page fails for a minute.
     pub async fn ids(
         &self,
         stream: StreamName,

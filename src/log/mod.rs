@@ -1,7 +1,8 @@
 //! The log: NATS JetStream. The only module that names async_nats.
 //!
-//! The stream [`RACING`] holds the facts about racing, [`ACCOUNTS`] the API keys and subscriptions. [`Appender`] publishes
-//! and awaits every acknowledgement; [`Reader`] delivers every message once and in order, through restarts of the server.
+//! The stream [`RACING`] holds the facts about racing, [`ACCOUNTS`] the API keys and subscriptions. [`Appender`]
+//! publishes and awaits every acknowledgement; [`Reader`] delivers every message once and in order, through restarts of
+//! the server.
 
 mod address;
 mod append;

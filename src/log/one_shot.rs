@@ -9,8 +9,8 @@ use super::runtime::DetachedRuntime;
 
 /// A connection that ends when it breaks, together with the messages that are buffered for it.
 ///
-/// A connection that reconnects first sends what was buffered meanwhile. That would overtake the messages that were lost
-/// with the old connection and have to be sent again.
+/// A connection that reconnects first sends what was buffered meanwhile. That would overtake the messages that were
+/// lost with the old connection and have to be sent again.
 #[derive(Debug)]
 pub(super) struct OneShotConnection {
     log: Log,

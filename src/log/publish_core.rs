@@ -10,8 +10,8 @@ impl Log {
     /// Publishes a message on core NATS once the connection is up. There is no acknowledgement.
     ///
     /// # Errors
-    /// Returns [`LogError::Unreachable`] if the client cannot send it: the subject is not valid, the message is too large,
-    /// or the connection is closed.
+    /// Returns [`LogError::Unreachable`] if the client cannot send it: the subject is not valid, the message is too
+    /// large, or the connection is closed.
     pub async fn publish_core(
         &self,
         subject: String,

@@ -55,8 +55,8 @@ impl PublishPermissions {
 }
 
 impl DenialSender {
-    /// Records an error of the server, if it denies a subject. Returns whether to log it as a warning: of the denials on
-    /// one connection only the first, because a whole window of messages may be denied at once.
+    /// Records an error of the server, if it denies a subject. Returns whether to log it as a warning: of the denials
+    /// on one connection only the first, because a whole window of messages may be denied at once.
     pub(super) fn record(&self, error: &str) -> bool {
         let Some((_, quoted)) = error.split_once("Permissions Violation for Publish to \"") else {
             return true;

@@ -1,11 +1,11 @@
 //! [`Reader`]: every message of the log once and in order, through restarts of the server.
 //!
-//! The client library's ordered consumers start over at the first message if the server restarts before they have received
-//! one. So this module has a loop of its own: an ephemeral pull consumer from the next sequence, recreated when the connection
-//! comes back, and after a missed heartbeat, an error, a gap, or a lack of progress.
+//! The client library's ordered consumers start over at the first message if the server restarts before they have
+//! received one. So this module has a loop of its own: an ephemeral pull consumer from the next sequence, recreated
+//! when the connection comes back, and after a missed heartbeat, an error, a gap, or a lack of progress.
 //!
-//! The client library closes the connection over some messages, see [`Log::message_at`]. So after a lost connection the next
-//! messages are first read one by one, without a consumer.
+//! The client library closes the connection over some messages, see [`Log::message_at`]. So after a lost connection the
+//! next messages are first read one by one, without a consumer.
 
 use std::future::ready;
 use std::time::Duration;
@@ -33,7 +33,8 @@ const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
 const WATCHDOG: Duration = Duration::from_secs(10);
 /// The payload bytes that end a batch.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// A stream that is missing this many times in a row is gone. A server that has just started may not have loaded it yet.
+/// A stream that is missing this many times in a row is gone. A server that has just started may not have loaded it
+/// yet.
 const MISSING_MAX: u32 = 6;
 /// Messages that are read one by one after a lost connection: where one message closes a connection, others may follow.
 const SINGLE_READS: u64 = 32;
@@ -103,7 +104,7 @@ impl std::fmt::Debug for Consumer {
 }
 
 /// One item from a consumer.
-enum Delivery {
+enum ConsumerItem {
     Message(LogMessage, u64),
     /// At or below the last message that was read: a restarted server repeats itself.
     AlreadyRead,
@@ -206,14 +207,14 @@ impl Reader {
         let (mut next, mut bytes, mut seq) = (Some(first), 0, self.position.seq);
         while let (Some(arrived), Some(consumer)) = (next, &mut self.consumer) {
             match classify(arrived, &mut consumer.delivery, seq) {
-                Delivery::Message(message, pending) => {
+                ConsumerItem::Message(message, pending) => {
                     bytes += message.payload.len();
                     seq = message.seq;
                     batch.pending = pending;
                     batch.messages.push(message);
                 }
-                Delivery::AlreadyRead => {}
-                Delivery::Broken(reason) => {
+                ConsumerItem::AlreadyRead => {}
+                ConsumerItem::Broken(reason) => {
                     self.drop_consumer(&reason);
                     break;
                 }
@@ -406,23 +407,23 @@ fn classify(
     arrived: Option<Result<async_nats::jetstream::Message, pull::MessagesError>>,
     last_delivery: &mut u64,
     last_seq: u64,
-) -> Delivery {
+) -> ConsumerItem {
     let message = match arrived {
         Some(Ok(message)) => message,
-        Some(Err(error)) => return Delivery::Broken(error.to_string()),
-        None => return Delivery::Broken("the consumer ended".to_owned()),
+        Some(Err(error)) => return ConsumerItem::Broken(error.to_string()),
+        None => return ConsumerItem::Broken("the consumer ended".to_owned()),
     };
     let info = match message.info() {
         Ok(info) => info,
-        Err(error) => return Delivery::Broken(error.to_string()),
+        Err(error) => return ConsumerItem::Broken(error.to_string()),
     };
     let delivery = info.consumer_sequence;
     if delivery != *last_delivery + 1 {
-        return Delivery::Broken(format!("delivery {delivery} after {last_delivery}"));
+        return ConsumerItem::Broken(format!("delivery {delivery} after {last_delivery}"));
     }
     *last_delivery = delivery;
     if info.stream_sequence <= last_seq {
-        return Delivery::AlreadyRead;
+        return ConsumerItem::AlreadyRead;
     }
     let (seq, pending) = (info.stream_sequence, info.pending);
     let recorded_at = moment(info.published.unix_timestamp_nanos());
@@ -435,5 +436,5 @@ fn classify(
         subject,
         payload,
     };
-    Delivery::Message(message, pending)
+    ConsumerItem::Message(message, pending)
 }

@@ -42,9 +42,10 @@ pub(super) struct LastMessage {
 impl Log {
     /// The message with a sequence; `None` if there is none.
     ///
-    /// The request returns the message as JSON, with the subject as text and the payload in base64. That is safe for any
-    /// message. In its NATS form a message may hold a subject or a header that the client library cannot parse, such as one
-    /// that is not UTF-8, and the library then closes the connection. The server accepts such messages from any feeder.
+    /// The request returns the message as JSON, with the subject as text and the payload in base64. That is safe for
+    /// any message. In its NATS form a message may hold a subject or a header that the client library cannot parse,
+    /// such as one that is not UTF-8, and the library then closes the connection. The server accepts such messages from
+    /// any feeder.
     ///
     /// # Errors
     /// Returns [`LogError::Denied`] if this user may not read the stream, and [`LogError::Unreachable`] or

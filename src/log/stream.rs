@@ -89,8 +89,8 @@ impl Log {
         Ok(created.cached_info().into())
     }
 
-    /// The state of a stream, which is created if it does not exist and this user may create it. A feeder may not: it waits
-    /// for the service to create the stream, and for a server that has just started.
+    /// The state of a stream, which is created if it does not exist and this user may create it. A feeder may not: it
+    /// waits for the service to create the stream, and for a server that has just started.
     ///
     /// # Errors
     /// As [`Log::ensure`], after 20 seconds of retries unless a retry cannot help, and [`LogError::NoStream`].

@@ -80,8 +80,8 @@ async fn publish(log: Log, mut queue: mpsc::Receiver<QueuedAnnouncement>) {
 
 /// The subject on which the rejection of a message on `original` is announced.
 ///
-/// Characters that no event's subject contains become `_`: some client libraries cannot parse them, and wildcards have a
-/// meaning for subscribers.
+/// Characters that no event's subject contains become `_`: some client libraries cannot parse them, and wildcards have
+/// a meaning for subscribers.
 fn subject(original: &str) -> String {
     let replace = |c: char| {
         if c.is_ascii_graphic() && !"*>".contains(c) {

@@ -140,7 +140,8 @@ impl RunningFold {
     }
 }
 
-/// Lets requests read the store between two commits. Without it they wait as long as each commit follows the last at once.
+/// Lets requests read the store between two commits. Without it they wait as long as each commit follows the last at
+/// once.
 fn pause() {
     std::thread::sleep(COMMIT_PAUSE);
 }

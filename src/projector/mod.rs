@@ -235,7 +235,8 @@ impl Projector {
         Ok(fold)
     }
 
-    /// Publishes every change from here on. Clients that are connected, and were sent other views, first get new images.
+    /// Publishes every change from here on. Clients that are connected, and were sent other views, first get new
+    /// images.
     async fn go_live(&self, fold: &RunningFold) -> Result<(), FoldError> {
         let (log, seq) = (fold.checkpoint().log.clone(), fold.seq());
         let replayed = match timeout(REPLAY_TIMEOUT, replay(&self.log, &log, seq)).await {

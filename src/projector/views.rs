@@ -1,7 +1,7 @@
 //! [`Views`]: the store that is served, and the folders of stores.
 //!
-//! `DIR/views/CURRENT` names the folder in force. A new store is built beside it and put in force by one rename, so a crash
-//! at any point leaves a whole store. All of it may be lost: the log has everything.
+//! `DIR/views/CURRENT` names the folder in force. A new store is built beside it and put in force by one rename, so a
+//! crash at any point leaves a whole store. All of it may be lost: the log has everything.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
@@ -158,7 +158,7 @@ impl Views {
     }
 
     fn set_note(&self, note: String) {
-        tracing::warn!("{note}");
+        tracing::warn!(note, "replaced the store");
         *self.note.lock().unwrap_or_else(PoisonError::into_inner) = note;
     }
 
