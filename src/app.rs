@@ -22,7 +22,7 @@ use crate::limits::{HashedLimiter, Proxies};
 use crate::live::feed::Feed;
 use crate::live::{FanOut, LiveContext};
 use crate::log::Log;
-use crate::log::runtime::DetachedRuntime;
+use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
 use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, LiveMetrics};
 use crate::projector::Projector;
@@ -104,7 +104,7 @@ impl Service {
         let views = Arc::new(tokio::task::spawn_blocking(move || Views::open(&data)).await??);
         let http = bind(config.http).await?;
         let admin = bind(config.admin).await?;
-        let reading = DetachedRuntime::start()?;
+        let reading = DetachedRuntime::start("log", LOG_THREADS)?;
         let nats = config.nats.clone();
         let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
         let log = reading.handle().spawn(connecting).await??;

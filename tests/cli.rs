@@ -233,7 +233,7 @@ async fn who_may_not_publish_is_told_which_user_and_which_subject() {
     assert!(
         stranger
             .all
-            .contains("does not let the user \"stranger\" in"),
+            .contains("rejected the login of the user \"stranger\""),
         "{}",
         stranger.all
     );
@@ -301,7 +301,7 @@ async fn exit_codes_say_what_kind_of_wrong_it_was() {
         (
             vec!["keys", "issue", "--nats", "nats://127.0.0.1:1"],
             69,
-            "NATS is not there",
+            "NATS cannot be reached",
         ),
         (
             vec!["serve", "--nats", "not an address at all", "--data", &data],

@@ -24,7 +24,7 @@ use crate::http::state::App;
 use crate::live::status::Phase;
 use crate::log::{ACCOUNTS, Log, Outgoing, RACING};
 use crate::mail::Transport;
-use crate::shutdown::{shutdown, signalled};
+use crate::shutdown::{Shutdown, signalled};
 
 /// Where everything lies.
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ impl Dev {
         let log = Log::connect(nats, "railbird-dev").await?;
         log.ensure(RACING).await?;
         log.ensure(ACCOUNTS).await?;
-        let (trigger, ending) = shutdown();
+        let ending = Shutdown::new();
         let mailing = self.answering.mail.dev(&self.data.join("mail"))?;
         let carrier = mailing.carrier.clone();
         let (nats_url, data) = (nats.to_owned(), self.data.clone());
@@ -92,7 +92,7 @@ impl Dev {
             failed = demo => failed,
             failed = introduce => failed,
         };
-        trigger.pull();
+        ending.cancel();
         serving.await?;
         log.close().await;
         ended.map(|()| Outcome::Done)

@@ -142,7 +142,7 @@ pub fn main() -> ExitCode {
 fn exit_code(error: &anyhow::Error) -> u8 {
     let of_log = error.downcast_ref().map(|error| match error {
         LogError::Unreachable(_) | LogError::NoStream(_) => EXIT_AWAY,
-        LogError::NotLetIn(_) | LogError::Denied { .. } => EXIT_NOT_PERMITTED,
+        LogError::LoginRejected(_) | LogError::Denied { .. } => EXIT_NOT_PERMITTED,
         LogError::TooOld { .. } | LogError::WrongAddress => EXIT_CONFIGURATION,
         _ => EXIT_REFUSED,
     });

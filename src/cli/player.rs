@@ -69,7 +69,7 @@ impl Player {
         when: When,
         mut progress: Option<Progress>,
     ) -> anyhow::Result<Summary> {
-        let (mut summary, mut ending) = (Summary::new(), self.ending.clone());
+        let mut summary = Summary::new();
         summary.read = events.len() as u64;
         let rest = self.unsaid(events).await?;
         summary.read -= rest.len() as u64;
@@ -87,7 +87,7 @@ impl Player {
                 appender.flush().await?;
                 tokio::select! {
                     () = sleep_until(due) => {}
-                    () = ending.begun() => break,
+                    () = self.ending.cancelled() => break,
                 }
             }
             appender.append(Outgoing::from(&envelope)).await?;

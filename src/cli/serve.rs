@@ -19,7 +19,7 @@ use crate::limits::Proxies;
 use crate::limits::plans::Plans;
 use crate::log::Log;
 use crate::mail::Mailing;
-use crate::shutdown::{shutdown, signalled};
+use crate::shutdown::{Shutdown, signalled};
 
 /// How a service answers; `dev` and `serve` share it.
 #[derive(Debug, Clone, Args)]
@@ -128,8 +128,8 @@ impl Serve {
         }
         let answering = self.answering;
         let config = answering.config(self.nats.url, self.data, mailing)?;
-        let (trigger, signal) = shutdown();
-        let service = Service::start(config, signal).await?;
+        let shutdown = Shutdown::new();
+        let service = Service::start(config, shutdown.clone()).await?;
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
         let log = service.log().clone();
         let serving = tokio::spawn(service.run());
@@ -144,7 +144,7 @@ impl Serve {
             error = unsafe_log => Err(error.into()),
         };
         tracing::info!("stopping");
-        trigger.pull();
+        shutdown.cancel();
         serving.await?;
         outcome
     }

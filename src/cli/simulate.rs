@@ -10,7 +10,7 @@ use super::report::Progress;
 use super::{Nats, Outcome, WrongConfiguration};
 use crate::clock::Clock;
 use crate::log::RACING;
-use crate::shutdown::{shutdown, signalled};
+use crate::shutdown::{Shutdown, signalled};
 use simulator::{RaceDay, VENUES, script};
 
 /// The race day that is played.
@@ -71,7 +71,7 @@ impl Simulate {
         let day = RaceDay::new(date, self.races, self.seed);
         let log = self.nats.connect().await?;
         log.state_or_create(RACING).await?;
-        let (trigger, ending) = shutdown();
+        let ending = Shutdown::new();
         let player = Player::new(&log, &ending);
         let (fresh, when) = match self.speed {
             Speed::Max => (day.as_in_life(clock.midnight(date)), When::AtOnce),
@@ -93,7 +93,7 @@ impl Simulate {
             summary = &mut playing => summary?,
             signalled = signalled() => {
                 signalled?;
-                trigger.pull();
+                ending.cancel();
                 playing.await?
             }
         };

@@ -117,7 +117,7 @@ impl App {
             {
                 Ok(()) => ApiError::Unauthorized,
                 Err(retry_after) => {
-                    metrics.limited_strangers.increment(1);
+                    metrics.limited_address.increment(1);
                     ApiError::TooManyGuesses { retry_after }
                 }
             },

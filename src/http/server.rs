@@ -28,7 +28,7 @@ use tokio_io_timeout::TimeoutStream;
 use tower::{Service, ServiceExt};
 
 use super::ApiError;
-use crate::metrics::{Held, HttpMetrics};
+use crate::metrics::{GaugeGuard, HttpMetrics};
 use crate::shutdown::Shutdown;
 
 /// How long a client may take to send a request's head, from the first moment of the connection or from the end of the
@@ -51,7 +51,7 @@ pub async fn serve<S, B>(
     service_for: impl Fn(IpAddr) -> S,
     connections_max: usize,
     metrics: Arc<HttpMetrics>,
-    mut shutdown: Shutdown,
+    shutdown: Shutdown,
 ) where
     S: Service<Request, Response = Response<B>, Error = Infallible, Future: Send>
         + Clone
@@ -70,14 +70,14 @@ pub async fn serve<S, B>(
                     continue;
                 }
             },
-            () = shutdown.begun() => break,
+            () = shutdown.cancelled() => break,
         };
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
             metrics.refused.increment(1);
             continue;
         };
-        let held = Held::new(&metrics.connections);
-        let (service, mut shutdown) = (service_for(peer.ip()), shutdown.clone());
+        let held = GaugeGuard::new(&metrics.connections);
+        let (service, shutdown) = (service_for(peer.ip()), shutdown.clone());
         tokio::spawn(async move {
             // Given back last, when nothing of the connection is left.
             let _held = (place, held);
@@ -93,7 +93,7 @@ pub async fn serve<S, B>(
             let mut connection = pin!(connection);
             let ended = tokio::select! {
                 ended = &mut connection => ended,
-                () = shutdown.begun() => {
+                () = shutdown.cancelled() => {
                     connection.as_mut().graceful_shutdown();
                     connection.await
                 }

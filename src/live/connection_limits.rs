@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Span;
 
 use crate::accounts::{Holder, KeyId};
-use crate::metrics::{Held, LiveMetrics};
+use crate::metrics::{GaugeGuard, LiveMetrics};
 
 #[derive(Debug)]
 pub(super) struct ConnectionLimits {
@@ -31,7 +31,7 @@ pub(crate) struct ConnectionPermit {
     pub(crate) span: Span,
     holder: Holder,
     per_holder: Arc<PerHolder>,
-    _held: (Held, OwnedSemaphorePermit),
+    _held: (GaugeGuard, OwnedSemaphorePermit),
 }
 
 impl Drop for ConnectionPermit {
@@ -79,7 +79,7 @@ impl ConnectionLimits {
             span: tracing::info_span!("live_connection", connection_id, %key_id),
             holder: holder.clone(),
             per_holder: Arc::clone(&self.per_holder),
-            _held: (Held::new(&self.metrics.sockets), slot),
+            _held: (GaugeGuard::new(&self.metrics.sockets), slot),
         })
     }
 

@@ -108,7 +108,7 @@ impl Shard {
         let mut timers_run_at = Instant::now();
         let mut checks = interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut shutdown = self.context.shutdown.clone();
+        let shutdown = self.context.shutdown.clone();
         loop {
             tokio::select! {
                 client = new_clients.recv() => match client {
@@ -124,7 +124,7 @@ impl Shard {
                     self.run_due_timers(timers_run_at);
                 }
                 _ = checks.tick() => self.check_keys_and_health(),
-                () = shutdown.begun() => break,
+                () = shutdown.cancelled() => break,
             }
         }
         self.close_all(&mut new_clients).await;
