@@ -457,7 +457,9 @@ async fn a_service_in_production_refuses_a_log_that_acknowledges_what_is_not_on_
     let output = railbird(args).await;
     assert_eq!(output.code, 78, "{}", output.all);
     assert!(
-        output.all.contains("acknowledges what is not on disk"),
+        output
+            .all
+            .contains("acknowledges events before they are on disk"),
         "{}",
         output.all
     );
