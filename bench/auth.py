@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from common import CORES, Failed, Figures, cpu_seconds, get, issue_key, median, nats_server, need, programs, run_json, say
+from common import CORES, BenchError, Figures, cpu_seconds, get, issue_key, median, nats_server, need, programs, run_json, log
 from common import start_nats, start_railbird, version
 
 FULL = {"turn_seconds": 2, "turns": 10, "seconds": 10, "calls": 5_000_000, "strangers": 1_000_000}
@@ -23,7 +23,7 @@ def wrk(program, seconds, url, key):
     command = [program, "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-H", f"X-API-Key: {key}", url]
     out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     if "Socket errors" in out:
-        raise Failed(f"not every request was answered:\n{out}")
+        raise BenchError(f"not every request was answered:\n{out}")
     number, unit = re.search(r"99%\s+([\d.]+)(us|ms|s)", out).groups()
     p99_ms = float(number) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
     return int(re.search(r"(\d+) requests in", out).group(1)), p99_ms
@@ -50,7 +50,7 @@ class Scene:
         found, headers, _ = get(self.port, path, {"X-API-Key": self.keys[plan]})
         told = dict((name.lower(), value) for name, value in headers).get("x-ratelimit-limit")
         if (found, told is not None) != (status, limit):
-            raise Failed(f"{path} on {plan} is {found}, with limit {told}")
+            raise BenchError(f"{path} on {plan} is {found}, with limit {told}")
 
     def load_with(self, path, plan, seconds):
         """Requests, their CPU in seconds, and p99 in ms."""
@@ -67,7 +67,7 @@ class Scene:
         beside = self.bench.start("beside", self.asking(plan, GREEDY, self.size["seconds"] + 2)) if plan else None
         asked = run_json(self.asking("metered", RATE, self.size["seconds"]))
         if beside and beside.wait():
-            raise Failed(f"who asks beside ended:\n{self.bench.tail(beside)}")
+            raise BenchError(f"who asks beside ended:\n{self.bench.tail(beside)}")
         return asked
 
 
@@ -94,7 +94,7 @@ def measure_checks(figures, scene, runs):
             asked = sum(turn[0] for turn in took)
             cpu_us = sum(turn[1] for turn in took) / asked * 1e6
             per_second, p99_ms = asked / (rounds * seconds), median([turn[2] for turn in took])
-            say(f"run {run + 1}: {name:<12}{per_second:>8.0f} requests/s, {cpu_us:.2f} us of CPU a request, p99 {p99_ms:.2f} ms")
+            log(f"run {run + 1}: {name:<12}{per_second:>8.0f} requests/s, {cpu_us:.2f} us of CPU a request, p99 {p99_ms:.2f} ms")
             figures.add(f"{name}_cpu_us_per_request", cpu_us)
             figures.add(f"{name}_requests_per_second", per_second)
             figures.add(f"{name}_p99_ms", p99_ms)
@@ -117,9 +117,9 @@ def measure_greed(figures, scene, runs):
     for run in range(runs):
         for name, plan in (("alone", None), ("beside_allowed", "default"), ("beside_refused", "small")):
             asked = scene.ask_beside(plan)
-            say(f"run {run + 1}: {name:<16}p50 {asked['p50_ms']:.2f} ms, p99 {asked['p99_ms']:.2f} ms, {asked['refused']} refused")
+            log(f"run {run + 1}: {name:<16}p50 {asked['p50_ms']:.2f} ms, p99 {asked['p99_ms']:.2f} ms, {asked['refused']} refused")
             if asked["refused"]:
-                raise Failed("one key was refused for what another one asked")
+                raise BenchError("one key was refused for what another one asked")
             for figure in ("p50_ms", "p99_ms"):
                 figures.add(f"greed_{name}_{figure}", asked[figure])
     figures.ratio("greed_p99", "greed_beside_refused_p99_ms", "greed_alone_p99_ms")
@@ -133,7 +133,7 @@ def measure_strangers(figures, scene):
     before = resident_kib(scene.service.pid)
     asked = run_json([*strangers, scene.size["strangers"]])
     grown = resident_kib(scene.service.pid) - before
-    say(f"{scene.size['strangers']:,} strangers: {asked['unauthorized']:,} times 401, {asked['refused']:,} times 429, memory grew by {grown:,} KiB")
+    log(f"{scene.size['strangers']:,} strangers: {asked['unauthorized']:,} times 401, {asked['refused']:,} times 429, memory grew by {grown:,} KiB")
     figures.facts |= {"strangers": scene.size["strangers"], "strangers_refused": asked["refused"], "strangers_memory_kib": grown}
 
 

@@ -4,7 +4,7 @@ import resource
 import shutil
 import subprocess
 
-from common import Failed, Figures, issue_key, nats_server, programs, run_json, say, start_nats, start_railbird, stop, version
+from common import BenchError, Figures, issue_key, nats_server, programs, run_json, log, start_nats, start_railbird, stop, version
 
 FULL = {"clients": [200, 1_000, 5_000, 10_000], "idle_seconds": 16, "seconds": 8}
 SMALL = {"clients": [200, 1_000], "idle_seconds": 2, "seconds": 2}
@@ -24,7 +24,7 @@ def allow_files(clients):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = clients + SPARE_FILES
     if hard != resource.RLIM_INFINITY and hard < needed:
-        raise Failed(f"{clients} clients need {needed} open files, and only {hard} are allowed: raise ulimit -Hn, or give --clients")
+        raise BenchError(f"{clients} clients need {needed} open files, and only {hard} are allowed: raise ulimit -Hn, or give --clients")
     if soft != resource.RLIM_INFINITY:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed), hard))
 
@@ -80,7 +80,7 @@ class Fanout:
         command += ["--rate", RATE, "--window", WINDOW, "--seconds", self.size["seconds"], "--idle-seconds", idle, *options]
         done = run_json(command)
         if done["gaps"] or done["conflated"]:
-            raise Failed(f"{server} left out messages: {done['gaps']} gaps, {done['conflated']} conflated")
+            raise BenchError(f"{server} left out messages: {done['gaps']} gaps, {done['conflated']} conflated")
         return done
 
 
@@ -112,7 +112,7 @@ def note(figures, run, name, done, idle=True):
         figures.facts[f"{who}_max"] = max(figures.facts.get(f"{who}_max", 0), cores)
     if rate["behind_ms"] > BEHIND_MS:
         figures.facts[f"{name}_kept_up"] = "no"
-    say(
+    log(
         f"run {run + 1}: {name:<16}{taken.get('idle_kib', 0):>6.1f} KiB; at {RATE}/s p50 {rate['p50_ms']:.1f} ms, "
         f"p99 {rate['p99_ms']:.1f} ms, {cpu(rate):.2f} CPU s a million; {saturation['deliveries_per_second']:,.0f} deliveries/s, "
         f"{cpu(saturation):.3f} CPU s a million; cores for the load {rate['load_cores']:.2f}, {saturation['load_cores']:.2f}, "
@@ -124,7 +124,7 @@ def measure(bench, size, runs, folder):
     allow_files(max(size["clients"]))
     fanout = Fanout(bench, size, folder)
     if not fanout.has_filters:
-        say("this railbird has no filters: that each client follows one race is not measured")
+        log("this railbird has no filters: that each client follows one race is not measured")
     figures = Figures()
     for clients in size["clients"]:
         for run in range(runs):

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 
-from common import POLL, Failed, Figures, cpu_seconds, free_port, get, issue_key, metric, nats_server, programs, run_json, say
+from common import POLL, BenchError, Figures, cpu_seconds, free_port, get, issue_key, metric, nats_server, programs, run_json, log
 from common import start_nats, start_railbird, stop, version
 
 FULL = {"events": 1_000_000, "synced": 200_000}
@@ -31,7 +31,7 @@ class Feed:
     def quotes(self, count):
         file = self.bench.folder / f"{count}.ndjson"
         written = run_json([self.load, "quotes", "--count", count, "--file", file])
-        say(f"{count:,} quotes, {written['bytes'] / count:.0f} bytes each")
+        log(f"{count:,} quotes, {written['bytes'] / count:.0f} bytes each")
         return file
 
     def publish(self, url, file):
@@ -51,7 +51,7 @@ class Feed:
             _, status, used = os.wait4(process.pid, 0)
             seconds, own_cpu = time.monotonic() - begun, used.ru_utime + used.ru_stime
             if status:
-                raise Failed(f"{command} failed:\n{out}")
+                raise BenchError(f"{command} failed:\n{out}")
             if out.startswith("{"):
                 # What the load did beforehand is not measured.
                 seconds, own_cpu = (json.loads(out)[name] for name in ("seconds", "cpu_seconds"))
@@ -68,7 +68,7 @@ def measure_rates(feed, figures, runs, counts):
         for run in range(runs):
             for name, command in (("publish", feed.publish), ("raw", feed.raw)):
                 rate, own_cpu, server_cpu = feed.timed(lambda url: command(url, file), sync, count)
-                say(f"run {run + 1}: {prefix}{name:<8}{rate:>9,.0f} events/s, CPU us an event: {own_cpu:.2f}, nats-server {server_cpu:.2f}")
+                log(f"run {run + 1}: {prefix}{name:<8}{rate:>9,.0f} events/s, CPU us an event: {own_cpu:.2f}, nats-server {server_cpu:.2f}")
                 figures.add(f"{prefix}{name}_events_per_second", rate)
                 figures.add(f"{prefix}{name}_cpu_us_per_event", own_cpu)
                 figures.add(f"{prefix}{name}_server_cpu_us_per_event", server_cpu)
@@ -129,22 +129,22 @@ def try_deaths(feed, figures, count):
             nats.kill()
             nats.wait()
             kills += 1
-            say(f"nats-server is killed, {kills} of {KILLS}")
+            log(f"nats-server is killed, {kills} of {KILLS}")
             time.sleep(DOWN_SECONDS)
             nats, _ = start()
         time.sleep(POLL)
     seconds = time.monotonic() - begun
     summary = publishing.stdout.read()
     if publishing.returncode or kills < KILLS:
-        raise Failed(f"publish ended with {publishing.returncode} after {kills} kills:\n{summary}")
+        raise BenchError(f"publish ended with {publishing.returncode} after {kills} kills:\n{summary}")
     published, known = map(int, re.search(r"(\d+) published, (\d+) duplicates", summary).groups())
     log = run_json([feed.load, "--nats", url, "distinct", "--file", file])
     while metric(admin, "railbird_log_seq") < log["messages"]:
         time.sleep(POLL)
-    say("asking the oracle")
+    log("asking the oracle")
     objections = list(Oracle(file).objections(http, key))
     for objection in objections[:10]:
-        say(f"OBJECTION {objection}")
+        log(f"OBJECTION {objection}")
     figures.facts |= {
         "deaths_kills": kills,
         "deaths_seconds": round(seconds, 1),
@@ -158,7 +158,7 @@ def try_deaths(feed, figures, count):
     }
     if log["missing"] or log["strangers"] or published + known != count or objections:
         figures.show()
-        raise Failed("something was lost, or the views differ")
+        raise BenchError("something was lost, or the views differ")
 
 
 def measure(bench, size, runs, folder):

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import time
 
-from common import JETSTREAM, POLL, Failed, Figures, issue_key, metric, nats_server, programs, run_json, say, start_nats
+from common import JETSTREAM, POLL, BenchError, Figures, issue_key, metric, nats_server, programs, run_json, log, start_nats
 from common import start_railbird, stop, version
 
 FULL = {"seconds": 10, "events": 100_000}
@@ -60,7 +60,7 @@ class Scene:
         asked = self.ask()
         out = feeding.stdout.read()
         if feeding.wait():
-            raise Failed("garbage was not taken")
+            raise BenchError("garbage was not taken")
         fed = json.loads(out)
         return asked, fed["events"], fed["events"] / fed["seconds"]
 
@@ -88,7 +88,7 @@ def measure_one(figures, scene, name, noise, runs):
         figures.add(f"{name}_garbage_per_second", rate)
         figures.add(f"{name}_folded_meanwhile", folded / events)
         figures.add(f"{name}_store_bytes_each", kept)
-        say(
+        log(
             f"run {run + 1}: {name}: p99 alone {alone['p99_ms']:.2f} ms, beside {beside['p99_ms']:.2f} ms, fed {fed['p99_ms']:.2f} ms; "
             f"{rate:,.0f} messages/s, {folded / events:.0%} folded meanwhile, {kept:,.0f} bytes of store each"
         )

@@ -4,7 +4,7 @@ import contextlib
 import json
 import resource
 
-from common import Bench, Failed, nats_server, programs, run_json, say
+from common import Bench, BenchError, nats_server, programs, run_json, log
 
 
 def raise_limits():
@@ -52,7 +52,7 @@ def run(args):
             railbird, load = programs(args.bin)
             command = [load, "pain", "--railbird", railbird, "--nats-server", server, "--folder", bench.folder, "--runs", args.runs]
             found = run_json(command + ["--small"] * args.small)
-    except (Failed, OSError) as failed:
-        say(f"bench/run: {failed}")
+    except (BenchError, OSError) as failed:
+        log(f"bench/run: {failed}")
         return 1
     return 0 if report(found, args.json) else 1
