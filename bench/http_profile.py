@@ -1,4 +1,4 @@
-"""One horse's profile among 100,000 horses, beside nginx with the same bytes in a file."""
+"""Requests for one profile of 100,000 horses, compared with nginx serving the same bytes from a file."""
 
 import contextlib
 import os
@@ -6,15 +6,15 @@ import re
 import subprocess
 import time
 
-from common import CORES, POLL, BenchError, Figures, cpu_seconds, free_port, get, issue_key, nats_server, need, programs
-from common import run_json, log, start_nats, start_railbird, version
+from common import CORES, POLL, BenchError, Figures, cpu_seconds, free_port, get, issue_key, log, nats_server, need
+from common import programs, run_json, start_nats, start_railbird, version
 
 FULL = {"horses": 100_000, "seconds": 10}
 SMALL = {"horses": 5_000, "seconds": 2}
 
 CONNECTIONS = 64
 
-# As Debian's package ships it, and as fast as it was found to go.
+# The settings of Debian's package, and the fastest that were found.
 NGINX = {
     "nginx": "sendfile on; tcp_nopush on;",
     "nginx_tuned": "sendfile off; open_file_cache max=1000 inactive=1h; open_file_cache_valid 1h;",
@@ -87,7 +87,7 @@ def measure(bench, size, runs, folder):
     path = f"/api/v1/horses/HK_20{16 + number % 8}_{number:06}"
     status, ours, body = get(port, path, {"X-API-Key": key})
     if status != 200:
-        raise BenchError(f"{path} is {status}: {body}")
+        raise BenchError(f"{path} answers {status}: {body}")
     file = bench.folder / "www" / path.lstrip("/")
     file.parent.mkdir(parents=True)
     file.write_bytes(body)
@@ -106,7 +106,7 @@ def measure(bench, size, runs, folder):
             before = cpu_seconds(process.pid)
             requests, per_second, p99_ms = wrk(wrk_program, size["seconds"], f"http://127.0.0.1:{port}{path}", key)
             cpu_us = (cpu_seconds(process.pid) - before) / requests * 1e6
-            log(f"run {run + 1}: {name:<12}{per_second:>8.0f} requests/s, {cpu_us:.2f} us of CPU a request, p99 {p99_ms:.2f} ms")
+            log(f"run {run + 1}: {name:<12}{per_second:>8.0f} requests/s, {cpu_us:.2f} us of CPU per request, p99 {p99_ms:.2f} ms")
             figures.add(f"{name}_cpu_us_per_request", cpu_us)
             figures.add(f"{name}_requests_per_second", per_second)
             figures.add(f"{name}_p99_ms", p99_ms)

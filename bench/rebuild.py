@@ -1,10 +1,10 @@
-"""A log of 1,000,000 events folded into an empty store, beside the bare pull of the same log."""
+"""The fold of a log of 1,000,000 events into an empty store, compared with reading the same log."""
 
 import json
 import shutil
 import time
 
-from common import BenchError, Figures, cpu_seconds, get, metric, nats_server, programs, run_json, log, start_nats
+from common import BenchError, Figures, cpu_seconds, get, log, metric, nats_server, programs, run_json, start_nats
 from common import start_railbird, stop, version
 
 FULL = {"events": 1_000_000}
@@ -41,11 +41,11 @@ def measure(bench, size, runs, folder):
         figures.add("fold_cpu_us_per_event", cpu / filled["events"] * 1e6)
         figures.add("store_bytes", store)
 
-        begun = time.monotonic()
+        started = time.monotonic()
         pulled = run_json(pull)
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - started
         if (pulled["events"], pulled["bytes"]) != (filled["events"], filled["bytes"]):
-            raise BenchError("the pull is not of the whole log")
+            raise BenchError("the pull did not read the whole log")
         log(f"run {run + 1}: pull {filled['events'] / seconds:>9,.0f} events/s")
         figures.add("pull_events_per_second", filled["events"] / seconds)
     if len(digests) != 1:
