@@ -29,12 +29,17 @@ use crate::shutdown::{shutdown, signalled};
 /// Interval at which the state of a key is polled.
 const KEY_POLL: Duration = Duration::from_millis(20);
 
-/// Run the service on this machine, with a nats-server of its own and simulated racing.
+/// The options of `railbird dev`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  railbird dev --data /tmp/railbird --http 127.0.0.1:8081")]
 pub(super) struct Dev {
     /// Folder for the log, the views, the mails and the API key.
-    #[arg(long, env = "RAILBIRD_DATA", default_value = ".railbird")]
+    #[arg(
+        long,
+        env = "RAILBIRD_DATA",
+        value_name = "DIR",
+        default_value = ".railbird"
+    )]
     data: PathBuf,
     /// Port of the nats-server on loopback; 0 picks a free port.
     #[arg(long, env = "RAILBIRD_NATS_PORT", default_value_t = 4222)]

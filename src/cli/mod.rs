@@ -45,6 +45,7 @@ struct Cli {
         long,
         global = true,
         env = "RAILBIRD_LOG",
+        value_name = "FILTER",
         default_value = "warn,railbird=info"
     )]
     log: String,

@@ -29,10 +29,10 @@ const FLUSH_AFTER: Duration = Duration::from_millis(20);
 /// Checked lines: a message, or the reason why the line is rejected. A read error ends the input.
 type LineBatch = anyhow::Result<Vec<Result<Outgoing, String>>>;
 
-/// Check events and publish them unchanged.
+/// The options of `railbird publish`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  railbird publish events.ndjson\n  my-feed | railbird publish -"
+    after_help = "Examples:\n  railbird publish events.ndjson\n  my-feed | railbird publish -"
 )]
 pub(super) struct Publish {
     /// File of CloudEvents, one JSON object per line; `-` reads standard input.

@@ -17,12 +17,17 @@ const POLL_EVERY: Duration = Duration::from_millis(200);
 /// A rebuild shows up in the status within this time, or has failed.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Rebuild the views of a running service from the log, then swap them in.
+/// The options of `railbird rebuild`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  railbird rebuild --admin 127.0.0.1:9090")]
 pub(super) struct RebuildCommand {
     /// Admin address of the running service.
-    #[arg(long, env = "RAILBIRD_ADMIN", default_value = "127.0.0.1:9090")]
+    #[arg(
+        long,
+        env = "RAILBIRD_ADMIN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:9090"
+    )]
     admin: SocketAddr,
 }
 

@@ -21,17 +21,22 @@ const LAST_MAX: i64 = 10_000;
 /// Maximum number of rejections in one answer of the service.
 const PAGE_MAX: usize = 1000;
 
-/// Show rejected events and the reason for each.
+/// The options of `railbird rejections`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  railbird rejections --follow\n  railbird rejections --subject racing.odds.2026-11-21.ST --source tote --last 1000\n  railbird rejections --after 0 --json >rejections.ndjson"
+    after_help = "Examples:\n  railbird rejections --follow\n  railbird rejections --subject racing.odds.2026-11-21.ST --source tote --last 1000\n  railbird rejections --after 0 --json >rejections.ndjson"
 )]
 pub(super) struct Rejections {
     /// Admin address of the running service.
-    #[arg(long, env = "RAILBIRD_ADMIN", default_value = "127.0.0.1:9090")]
+    #[arg(
+        long,
+        env = "RAILBIRD_ADMIN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:9090"
+    )]
     admin: SocketAddr,
     /// Number of latest rejections to show, at most 10000; the newest comes last.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=LAST_MAX))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=LAST_MAX))]
     last: u32,
     /// Show all rejections after this log sequence; 0 shows all that are kept.
     #[arg(long, value_name = "SEQ", conflicts_with = "last")]

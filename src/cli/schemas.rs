@@ -12,12 +12,12 @@ use super::report::result;
 use crate::asyncapi;
 use crate::http::openapi;
 
-/// Write the JSON Schemas of all events, openapi.json and asyncapi.json.
+/// The options of `railbird schemas`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  railbird schemas --out schemas")]
 pub(super) struct Schemas {
     /// Folder to write the files to.
-    #[arg(long, default_value = "schemas")]
+    #[arg(long, value_name = "DIR", default_value = "schemas")]
     out: PathBuf,
 }
 

@@ -25,16 +25,26 @@ use crate::shutdown::{shutdown, signalled};
 #[derive(Debug, Clone, Args)]
 pub(super) struct ServiceArgs {
     /// Address for clients: API, live channel and pages; port 0 picks a free port.
-    #[arg(long, env = "RAILBIRD_HTTP", default_value = "127.0.0.1:8080")]
+    #[arg(
+        long,
+        env = "RAILBIRD_HTTP",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:8080"
+    )]
     pub(super) http: SocketAddr,
     /// Address for operators: metrics, status, rebuild. It needs no key: keep it private.
-    #[arg(long, env = "RAILBIRD_ADMIN", default_value = "127.0.0.1:9090")]
+    #[arg(
+        long,
+        env = "RAILBIRD_ADMIN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:9090"
+    )]
     pub(super) admin: SocketAddr,
     /// Time zone of the racing day, an IANA name.
     #[arg(long, env = "RAILBIRD_TIMEZONE", default_value = "Asia/Hong_Kong")]
     pub(super) timezone: String,
     /// Venue codes in order of precedence, for days with several meetings: the first that races is the primary meeting.
-    #[arg(long, env = "RAILBIRD_VENUE_ORDER", value_delimiter = ',', default_value = "ST,HV", value_parser = parse_venue)]
+    #[arg(long, env = "RAILBIRD_VENUE_ORDER", value_name = "CODES", value_delimiter = ',', default_value = "ST,HV", value_parser = parse_venue)]
     pub(super) venue_order: Vec<VenueCode>,
     /// TOML file of the plans for keys and for the pricing page; the default is plans.toml, which is built in.
     #[arg(long, env = "RAILBIRD_PLANS", value_name = "FILE")]
@@ -49,6 +59,7 @@ pub(super) struct ServiceArgs {
     #[arg(
         long,
         env = "RAILBIRD_WS_ORIGINS",
+        value_name = "ORIGINS",
         value_delimiter = ',',
         default_value = "*"
     )]
@@ -101,7 +112,7 @@ impl ServiceArgs {
     }
 }
 
-/// Run the service against an existing nats-server.
+/// The options of `railbird serve`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  railbird serve --nats nats://railbird:$PASSWORD@nats:4222 --data /var/lib/railbird --http 0.0.0.0:8080"
@@ -110,7 +121,7 @@ pub(super) struct Serve {
     #[command(flatten)]
     nats: Nats,
     /// Folder for the views. It may be lost: the service rebuilds it from the log.
-    #[arg(long, env = "RAILBIRD_DATA")]
+    #[arg(long, env = "RAILBIRD_DATA", value_name = "DIR")]
     data: PathBuf,
     #[command(flatten)]
     service: ServiceArgs,

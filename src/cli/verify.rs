@@ -18,10 +18,10 @@ use crate::projector::views::Views;
 /// Differing keys that are listed; further ones are only counted.
 const KEYS_SHOWN: usize = 20;
 
-/// Compare views with a fresh fold of the log.
+/// The options of `railbird verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  railbird verify --admin 127.0.0.1:9090\n  railbird verify --data /var/lib/railbird"
+    after_help = "Examples:\n  railbird verify --admin 127.0.0.1:9090\n  railbird verify --data /var/lib/railbird"
 )]
 pub(super) struct Verify {
     #[command(flatten)]
@@ -34,10 +34,10 @@ pub(super) struct Verify {
 #[group(required = true, multiple = false)]
 struct VerifyTarget {
     /// Admin address of a running service.
-    #[arg(long)]
+    #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
     /// Data folder of a service that does not run.
-    #[arg(long)]
+    #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
 
