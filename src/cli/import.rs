@@ -273,16 +273,12 @@ impl Target {
             }
             self.appender.append(message).await?;
         }
-        for appended in self.appender.take_done() {
-            summary.count(appended);
-        }
+        summary.count(self.appender.take_done());
         Ok(())
     }
 
     async fn finish(self, summary: &mut Summary) -> anyhow::Result<()> {
-        for appended in self.appender.finish().await? {
-            summary.count(appended);
-        }
+        summary.count(self.appender.finish().await?);
         self.log.close().await;
         Ok(())
     }

@@ -96,16 +96,12 @@ impl Player {
             }
             appender.append(Outgoing::from(&envelope)).await?;
             summary.read += 1;
-            for appended in appender.take_done() {
-                summary.count(appended);
-            }
+            summary.count(appender.take_done());
             if let Some(progress) = &mut progress {
                 progress.set(summary.read);
             }
         }
-        for appended in appender.finish().await? {
-            summary.count(appended);
-        }
+        summary.count(appender.finish().await?);
         Ok(summary)
     }
 

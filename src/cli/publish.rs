@@ -67,14 +67,10 @@ impl Publish {
                     Err(reason) => summary.reject(reason),
                 }
             }
-            for appended in appender.take_done() {
-                summary.count(appended);
-            }
+            summary.count(appender.take_done());
             progress.set(summary.read);
         }
-        for appended in appender.finish().await? {
-            summary.count(appended);
-        }
+        summary.count(appender.finish().await?);
         log.close().await;
         drop(progress);
         summary.print();

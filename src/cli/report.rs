@@ -115,12 +115,14 @@ impl Summary {
         self.notes
     }
 
-    /// Counts an acknowledged message.
-    pub(super) fn count(&mut self, appended: Appended) {
-        if appended.duplicate {
-            self.duplicates += 1;
-        } else {
-            self.published += 1;
+    /// Counts acknowledged messages.
+    pub(super) fn count(&mut self, acknowledged: impl IntoIterator<Item = Appended>) {
+        for appended in acknowledged {
+            if appended.duplicate {
+                self.duplicates += 1;
+            } else {
+                self.published += 1;
+            }
         }
     }
 
