@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use self::known::Known;
 use self::pace::{Pace, Speed};
 use super::report::{Progress, Summary};
-use super::{Cli, Nats, Outcome};
+use super::{Cli, ExitStatus, Nats};
 use crate::log::{Appender, Log, Outgoing, RACING};
 use importers::{BetfairStream, Item, Items};
 
@@ -174,7 +174,7 @@ impl Format {
 }
 
 impl Import {
-    pub(super) async fn run(self) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
         self.format.check();
         let publishing = match self.dry_run {
             true => None,
@@ -210,12 +210,8 @@ impl Import {
             target.finish(&mut summary).await.context(STOPPED)?;
         }
         drop(progress);
-        summary.say();
-        Ok(if summary.refused() > 0 {
-            Outcome::Refused
-        } else {
-            Outcome::Done
-        })
+        summary.print();
+        Ok(summary.exit_status())
     }
 }
 
@@ -232,11 +228,11 @@ fn sort_out(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> Vec
             }
             Item::Refused(refused) => {
                 summary.read += 1;
-                summary.refuse(refused.to_string());
+                summary.reject(refused.to_string());
             }
             Item::Note(note) => {
                 if summary.note() <= NOTES_SHOWN {
-                    progress.say(&format!("note: {note}"));
+                    progress.print(&format!("note: {note}"));
                 }
             }
         }
@@ -277,16 +273,12 @@ impl Target {
             }
             self.appender.append(message).await?;
         }
-        for appended in self.appender.take_done() {
-            summary.count(appended);
-        }
+        summary.count(self.appender.take_done());
         Ok(())
     }
 
     async fn finish(self, summary: &mut Summary) -> anyhow::Result<()> {
-        for appended in self.appender.finish().await? {
-            summary.count(appended);
-        }
+        summary.count(self.appender.finish().await?);
         self.log.close().await;
         Ok(())
     }

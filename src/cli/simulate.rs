@@ -5,9 +5,9 @@ use std::str::FromStr;
 use clap::Args;
 use events::{ParseError, RacingDate};
 
-use super::player::{Begun, Player, When, from_now};
+use super::player::{EarlierRun, Player, PublishTiming, pace_from_now};
 use super::report::Progress;
-use super::{Nats, Outcome, WrongConfiguration};
+use super::{ExitStatus, Nats, WrongConfiguration};
 use crate::clock::Clock;
 use crate::log::RACING;
 use crate::shutdown::{Shutdown, signalled};
@@ -64,7 +64,7 @@ fn parse_date(text: &str) -> Result<RacingDate, ParseError> {
 }
 
 impl Simulate {
-    pub(super) async fn run(self) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
         let clock =
             Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
         let date = self.date.unwrap_or_else(|| clock.today());
@@ -74,13 +74,16 @@ impl Simulate {
         let ending = Shutdown::new();
         let player = Player::new(&log, &ending);
         let (fresh, when) = match self.speed {
-            Speed::Max => (day.as_in_life(clock.midnight(date)), When::AtOnce),
-            Speed::Times(speed) => (from_now(speed), When::AtItsTime),
+            Speed::Max => (
+                day.as_in_life(clock.midnight(date)),
+                PublishTiming::Immediate,
+            ),
+            Speed::Times(speed) => (pace_from_now(speed), PublishTiming::OnSchedule),
         };
-        let pace = match player.begun(&day, &[fresh.speed]).await? {
-            Begun::No => fresh,
-            Begun::At(earlier) => earlier,
-            Begun::Otherwise => anyhow::bail!(
+        let pace = match player.earlier_run(&day, &[fresh.speed]).await? {
+            EarlierRun::None => fresh,
+            EarlierRun::At(earlier) => earlier,
+            EarlierRun::Different => anyhow::bail!(
                 "there are other races of {date} at {} in the log already (another seed, speed or number of races): \
                  choose another --date",
                 VENUES[0].0
@@ -98,7 +101,7 @@ impl Simulate {
             }
         };
         log.close().await;
-        summary.say();
-        Ok(Outcome::Done)
+        summary.print();
+        Ok(ExitStatus::Success)
     }
 }
