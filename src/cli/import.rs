@@ -230,9 +230,9 @@ fn sort_out(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> Vec
                 summary.read += 1;
                 events.push(*event);
             }
-            Item::Refused(refused) => {
+            Item::Rejected(rejected) => {
                 summary.read += 1;
-                summary.refuse(refused.to_string());
+                summary.refuse(rejected.to_string());
             }
             Item::Note(note) => {
                 if summary.note() <= NOTES_SHOWN {
