@@ -80,12 +80,10 @@ impl Location {
         }
     }
 
-    /// An event that was read here, with an id derived from its content. It is checked here, where file and line are
-    /// known: an event that the log would reject is a rejection.
+    /// An event that was read here, with an id derived from its content; a rejection if the log would reject it.
     pub(crate) fn event(&self, format: &str, time: Moment, event: Event) -> Item {
-        let envelope = Envelope::derived(&format!("railbird/import/{format}"), time, event);
-        match Envelope::from_json(&envelope.encode()) {
-            Ok(_) => Item::Event(Box::new(envelope)),
+        match Envelope::derived(&format!("railbird/import/{format}"), time, event) {
+            Ok(envelope) => Item::Event(Box::new(envelope)),
             Err(error) => self.rejected(error),
         }
     }
