@@ -29,7 +29,7 @@ const WITHDRAWN_AT_THE_START: [&str; 4] = [
 
 /// An announcement about a runner, which is its index on the card.
 #[derive(Clone, Copy)]
-enum Announcement {
+enum RunnerAnnouncement {
     Suspended(usize),
     WithdrawnEarly(usize),
     WithdrawnLate(usize),
@@ -63,48 +63,65 @@ impl RaceScript<'_> {
     }
 
     /// The announcements in order.
-    fn announcements(&self) -> Vec<(u64, Announcement)> {
+    fn announcements(&self) -> Vec<(u64, RunnerAnnouncement)> {
         let twists = self.twists;
-        let of =
-            |runner: Option<usize>, before_ms: u64, announcement: fn(usize) -> Announcement| {
-                let at_ms = self.race.off_ms - before_ms;
-                runner.map(|runner| (at_ms.max(self.race.open_ms), announcement(runner)))
-            };
+        let of = |runner: Option<usize>,
+                  before_ms: u64,
+                  announcement: fn(usize) -> RunnerAnnouncement| {
+            let at_ms = self.race.off_ms - before_ms;
+            runner.map(|runner| (at_ms.max(self.race.open_ms), announcement(runner)))
+        };
         let announcements = [
             of(
                 twists.reinstated,
                 WITHDRAWN_EARLY_MS,
-                Announcement::WithdrawnEarly,
+                RunnerAnnouncement::WithdrawnEarly,
             ),
-            of(twists.reinstated, REINSTATED_MS, Announcement::Reinstated),
+            of(
+                twists.reinstated,
+                REINSTATED_MS,
+                RunnerAnnouncement::Reinstated,
+            ),
             of(
                 twists.rider_changed,
                 RIDER_CHANGED_MS,
-                Announcement::RiderChanged,
+                RunnerAnnouncement::RiderChanged,
             ),
-            of(twists.withdrawn, SUSPENDED_MS, Announcement::Suspended),
+            of(
+                twists.withdrawn,
+                SUSPENDED_MS,
+                RunnerAnnouncement::Suspended,
+            ),
             of(
                 twists.withdrawn,
                 WITHDRAWN_LATE_MS,
-                Announcement::WithdrawnLate,
+                RunnerAnnouncement::WithdrawnLate,
             ),
         ];
         announcements.into_iter().flatten().collect()
     }
 
-    fn announce(&mut self, at_ms: u64, announcement: Announcement, pool: &mut Pool, rng: &mut Rng) {
+    fn announce(
+        &mut self,
+        at_ms: u64,
+        announcement: RunnerAnnouncement,
+        pool: &mut Pool,
+        rng: &mut Rng,
+    ) {
         match announcement {
-            Announcement::RiderChanged(runner) => return self.change_rider(at_ms, runner, rng),
-            Announcement::Suspended(runner) => pool.suspend(runner),
-            Announcement::WithdrawnEarly(runner) => {
+            RunnerAnnouncement::RiderChanged(runner) => {
+                return self.change_rider(at_ms, runner, rng);
+            }
+            RunnerAnnouncement::Suspended(runner) => pool.suspend(runner),
+            RunnerAnnouncement::WithdrawnEarly(runner) => {
                 self.withdraw(at_ms, runner, TO_BE_EXAMINED);
                 pool.refund(runner);
             }
-            Announcement::WithdrawnLate(runner) => {
+            RunnerAnnouncement::WithdrawnLate(runner) => {
                 self.withdraw(at_ms, runner, rng.pick(&WITHDRAWN_AT_THE_START));
                 pool.refund(runner);
             }
-            Announcement::Reinstated(runner) => {
+            RunnerAnnouncement::Reinstated(runner) => {
                 self.reinstate(at_ms, runner, "Passed fit by the veterinary officer");
                 pool.reinstate(runner, &self.race.chances);
             }
