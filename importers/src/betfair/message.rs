@@ -93,7 +93,7 @@ impl DefinedMarket {
     }
 }
 
-/// The fields that tell whether a market is read.
+/// The fields that decide whether a market is read.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct MarketKind<'a> {

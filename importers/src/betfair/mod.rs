@@ -1,7 +1,7 @@
 //! Stream files of the Betfair exchange: JSON lines of market change messages, plain or packed.
 //!
-//! The files are read twice, line by line: first for the definitions of the markets, which together tell which race is
-//! which, then for the events.
+//! The files are read twice, line by line: first for the definitions of all markets, which identify the races, then
+//! for the events.
 
 mod market;
 mod message;

@@ -13,7 +13,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const BZIP2: &[u8] = b"BZh";
 const GZIP: &[u8] = b"\x1f\x8b";
 
-/// A file from its beginning. Its first bytes, and not its name, tell how it is packed. An error of reading is a [`Damage`].
+/// A file from its beginning. The packing is detected from its first bytes. A read error is a [`Damage`].
 #[derive(Debug)]
 pub(super) enum Unpacked {
     Plain(Input),
@@ -32,7 +32,7 @@ pub(super) enum Damage {
     Block { from: u64, to: u64, reason: String },
     /// A gzip file is damaged somewhere: it has only a checksum of the whole.
     #[error(
-        "the file is damaged somewhere before byte {to}: {reason}; gzip does not tell where, so the whole file is rejected"
+        "the file is damaged somewhere before byte {to}: {reason}; gzip does not locate damage, so the whole file is rejected"
     )]
     Somewhere { to: u64, reason: String },
     /// An I/O error.
@@ -370,7 +370,7 @@ mod tests {
                         "{offset} is not in {from} to {to}"
                     );
                 }
-                // The fourth byte says how large the blocks may be.
+                // The fourth byte is the largest size of a block.
                 None => assert_eq!(came.len(), text.len(), "byte {offset}"),
                 other => panic!("byte {offset}: {other:?}"),
             }

@@ -18,7 +18,7 @@ const FORMAT: &str = "horses-csv";
 
 /// Reads horse profiles: a registration for each.
 ///
-/// `ids` are JSON files of results or cards that tell which horse a brand and a name mean. Without them the brand is the
+/// `ids` are JSON files of results or cards that map brands and names to horses. Without them the brand is the
 /// horse's number. `as_of` is the day on which the ages were true. Without it the ages are omitted.
 #[must_use]
 pub fn horses_csv(paths: &[PathBuf], ids: &[PathBuf], as_of: Option<RacingDate>) -> Items {

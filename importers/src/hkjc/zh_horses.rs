@@ -25,7 +25,7 @@ const FORMAT: &str = "hkjc-zh-horses";
 
 /// Reads horse profiles in Chinese: a registration for each, with its career.
 ///
-/// `ids` are JSON files of results or cards that tell which horse a brand means. `results_in_log` are the results in
+/// `ids` are JSON files of results or cards that map brands to horses. `results_in_log` are the results in
 /// Chinese that the log has: the careers of the file include them, and those of the log must not.
 #[must_use]
 pub fn hkjc_zh_horses(paths: &[PathBuf], ids: &[PathBuf], results_in_log: &[PathBuf]) -> Items {

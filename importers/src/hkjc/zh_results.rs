@@ -22,7 +22,7 @@ const FORMAT: &str = "hkjc-zh-results";
 
 /// Reads results in Chinese: a result and a card for each race.
 ///
-/// `ids` are JSON files of results or cards that tell which horse a brand means. A brand that they do not have is the
+/// `ids` are JSON files of results or cards that map brands to horses. A brand that they do not have is the
 /// horse's number.
 #[must_use]
 pub fn hkjc_zh_results(paths: &[PathBuf], ids: &[PathBuf]) -> Items {

@@ -5,7 +5,7 @@ use events::ResultRunner;
 use super::rpscrape;
 use crate::testing::{Imported, check_starts, folder_of};
 
-/// The columns that the tool writes unless it is told otherwise, and those with ids.
+/// The columns that the tool writes by default, and those with ids.
 const HEADER: &str = "date,region,course,race_id,off,race_name,type,class,pattern,dist,dist_f,dist_m,going,ran,num,pos,draw,\
     horse_id,horse,age,sex,lbs,time,secs,dec,sp,jockey,trainer,prize,owner,comment\n";
 
@@ -45,11 +45,11 @@ fn file(rows: &[&[(&str, &str)]]) -> String {
     ];
     let row = |changes: &[(&str, &str)]| {
         let cells = HEADER.trim_end().split(',').map(|column| {
-            let said = |cells: &[(&str, &str)]| {
-                let cell = cells.iter().find(|(name, _)| *name == column);
-                cell.map(|(_, cell)| (*cell).to_owned())
+            let cell = |cells: &[(&str, &str)]| {
+                let found = cells.iter().find(|(name, _)| *name == column);
+                found.map(|(_, cell)| (*cell).to_owned())
             };
-            said(changes).or_else(|| said(plain)).unwrap_or_default()
+            cell(changes).or_else(|| cell(plain)).unwrap_or_default()
         });
         format!("{}\n", cells.collect::<Vec<_>>().join(","))
     };
@@ -243,9 +243,9 @@ fn a_runner_without_a_placing_has_an_outcome() {
         ("HR", "HR", true),
     ] {
         let runner = runner(&[("pos", pos)]);
-        let said = runner.outcome.expect(pos);
+        let code = runner.outcome.expect(pos);
         assert_eq!(
-            (said.as_str(), said.is_start()),
+            (code.as_str(), code.is_start()),
             (outcome, is_start),
             "{pos}"
         );
