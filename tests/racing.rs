@@ -32,26 +32,26 @@
 //! |---|---|
 //! | (date, race number) is no key: S1 simulcasts run beside local races | `date_and_race_number_are_no_key_simulcasts_run_beside_local_races` |
 //! | | `odds_of_another_meeting_are_never_served` |
-//! | two meetings on one date | `the_configured_order_of_venues_decides_the_primary_meeting`, `two_meetings_on_a_day_are_told_apart_by_venue_and_never_by_arrival` (contract.rs) |
+//! | two meetings on one date | `the_configured_order_of_venues_decides_the_primary_meeting`, `two_meetings_on_a_day_are_chosen_by_venue_and_never_by_arrival` (contract.rs) |
 //! | race numbers have holes | `race_numbers_have_holes` |
-//! | a race at 00:20 belongs to the evening before | `a_race_at_00_20_belongs_to_the_evening_before`, `the_off_is_in_hong_kong_and_after_midnight_on_the_next_day` (src/import/hkjc_cards.rs) |
-//! | today is the day in a zone | `today_is_the_day_in_the_configured_zone`, `today_ends_at_midnight_in_the_configured_zone`, `midnight_moves_with_summer_time` (src/clock.rs), `a_day_without_a_meeting_today_says_so_with_the_zone` (contract.rs) |
+//! | a race at 00:20 belongs to the evening before | `a_race_at_00_20_belongs_to_the_evening_before`, `the_off_time_is_in_hong_kong_and_after_midnight_on_the_next_day` (importers/src/hkjc/cards.rs) |
+//! | today is the day in a zone | `today_is_the_day_in_the_configured_zone`, `today_ends_at_midnight_in_the_configured_zone`, `midnight_moves_with_summer_time` (src/clock.rs), `a_day_without_a_meeting_returns_404_with_the_time_zone` (contract.rs) |
 //! | races and meetings are abandoned | `an_abandoned_race_is_200_with_its_status`, `an_abandoned_meeting_is_200_with_its_status` |
 //!
 //! | horses | |
 //! |---|---|
-//! | short brands are given again | `a_reused_brand_is_another_horse`, `a_brand_and_a_name_mean_one_horse` (src/import/ids.rs) |
+//! | short brands are given again | `a_reused_brand_is_another_horse`, `a_brand_and_a_name_identify_a_horse` (importers/src/hkjc/horse_ids.rs) |
 //! | names are shared | `a_name_may_be_shared_even_in_one_race` |
 //! | horses change trainer, owner, sex and name | `a_horse_changes_trainer_owner_sex_and_name_and_its_form_keeps_what_was_true_then` |
 //! | races leave out names | `an_unregistered_horse_keeps_a_name_that_a_later_race_leaves_out` |
-//! | distance and class are missing in group races | `missing_distance_and_class_keep_the_types_and_the_race`, `what_is_not_known_is_zero_or_empty` (src/import/hkjc_cards.rs) |
-//! | birthdays are by hemisphere | `a_horse_has_its_birthday_by_the_hemisphere_in_which_it_was_bred`, and those of `projections/src/birth.rs` |
+//! | distance and class are missing in group races | `missing_distance_and_class_keep_the_types_and_the_race`, `unknown_values_are_zero_or_empty` (importers/src/hkjc/cards.rs) |
+//! | birthdays are by hemisphere | `a_horse_has_its_birthday_by_the_hemisphere_in_which_it_was_bred`, and those of `projections/src/official_age.rs` |
 //!
 //! | feeds | |
 //! |---|---|
 //! | clocks tie: the log's order is the order | `the_order_of_the_log_decides_between_two_feeders_with_equal_times` |
 //! | feeds repeat themselves | `a_feed_that_repeats_itself_changes_nothing`, `a_repeated_fact_changes_nothing` (p/properties.rs) |
-//! | importing twice changes nothing, and files repeat races | `importing_twice_changes_nothing_nor_do_files_that_repeat_themselves`, `a_whole_season_is_served_as_it_was_run_and_importing_it_again_changes_no_byte` (season.rs) |
+//! | importing twice changes nothing, and files repeat races | `importing_twice_changes_nothing_nor_do_files_that_repeat_themselves`, `a_whole_season_is_served_as_it_was_run_and_a_second_import_changes_no_byte` (season.rs) |
 
 mod amendments;
 mod feeds;
