@@ -1,4 +1,4 @@
-//! `/ws/live/odds`: the handshake of the live channel. Behind it the connection goes to `live`.
+//! `/ws/live/odds`: the handshake of the live channel. After it the connection belongs to `live`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use axum::response::Response;
 use axum::{Extension, Router, routing};
 use tungstenite::handshake::server::create_response_with_body;
 
-use super::call::{Args, Params};
 use super::error::ApiError;
-use super::meetings::race_of_today;
+use super::meeting_choice::race_of_today;
+use super::params::{PathParams, QueryParams};
 use super::server::take_stream;
 use super::state::App;
 use crate::accounts::KeyEntry;
@@ -21,8 +21,8 @@ use crate::live::{
     Filter, FilterQuery, Kinds, LiveSubscription, NewClient, Since, TOO_MANY_CONNECTIONS,
 };
 
-/// A replica may be a little behind the one that a client was with before.
-const AHEAD_PATIENCE: Duration = Duration::from_secs(1);
+/// The time to wait for the position that a resuming client has reached: another replica may have been ahead of this one.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
@@ -33,34 +33,34 @@ pub(super) fn router() -> Router<Arc<App>> {
         )
 }
 
-/// Every race.
+/// The live channel of all races.
 async fn live_odds(
     State(app): State<Arc<App>>,
     Extension(key): Extension<Arc<KeyEntry>>,
-    args: Args,
+    query: QueryParams,
     request: Request,
 ) -> Result<Response, ApiError> {
-    check(&app, &key, request.headers())?;
-    let subscription = subscription(&args, filter(&args)?)?;
-    upgrade(&app, &key, &args, subscription, request).await
+    check_allowed(&app, &key, request.headers())?;
+    let subscription = subscription(&query, filter(&query)?)?;
+    upgrade(&app, &key, &query, subscription, request).await
 }
 
-/// One race of today.
+/// The live channel of one race of today.
 async fn live_odds_of_race(
     State(app): State<Arc<App>>,
     Extension(key): Extension<Arc<KeyEntry>>,
-    params: Params,
-    args: Args,
+    path: PathParams,
+    query: QueryParams,
     request: Request,
 ) -> Result<Response, ApiError> {
-    check(&app, &key, request.headers())?;
-    let race = race_of_today(&app, params.race_number()?, &args)?;
-    let subscription = subscription(&args, Filter::of_race(&race))?;
-    upgrade(&app, &key, &args, subscription, request).await
+    check_allowed(&app, &key, request.headers())?;
+    let race = race_of_today(&app, path.race_number()?, &query)?;
+    let subscription = subscription(&query, Filter::of_race(&race))?;
+    upgrade(&app, &key, &query, subscription, request).await
 }
 
-/// Holds a request with a valid key to what else has to be so.
-fn check(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError> {
+/// Checks what the gate has not checked: the origin, the plan, and whether the views are ready.
+fn check_allowed(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError> {
     let origin = headers.get(ORIGIN);
     if origin.is_some_and(|origin| !app.ws_origins.allow(origin.as_bytes())) {
         return Err(ApiError::OriginNotAllowed);
@@ -74,9 +74,8 @@ fn check(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError>
     Ok(())
 }
 
-fn subscription(args: &Args, filter: Filter) -> Result<LiveSubscription, ApiError> {
-    let number = |name: &'static str| args.number(name);
-    let kinds = args
+fn subscription(query: &QueryParams, filter: Filter) -> Result<LiveSubscription, ApiError> {
+    let kinds = query
         .get("events")
         .map(|names| Kinds::parse(names.split(',')));
     let kinds = kinds.transpose().map_err(ApiError::InvalidParameter)?;
@@ -85,32 +84,36 @@ fn subscription(args: &Args, filter: Filter) -> Result<LiveSubscription, ApiErro
         ..LiveSubscription::default()
     };
     subscription
-        .set(kinds, number("conflate_ms")?, number("heartbeat_ms")?)
+        .set(
+            kinds,
+            query.number("conflate_ms")?,
+            query.number("heartbeat_ms")?,
+        )
         .map_err(ApiError::InvalidParameter)?;
     Ok(subscription)
 }
 
-/// Answers the handshake, and hands the connection over.
+/// Accepts the handshake, and hands the connection over to the live channel.
 async fn upgrade(
     app: &Arc<App>,
     key: &KeyEntry,
-    args: &Args,
+    query: &QueryParams,
     subscription: LiveSubscription,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    let since = args.number("since")?.map(|seq| Since {
+    let since = query.number("since")?.map(|seq| Since {
         seq,
-        epoch: args.get("epoch").map(str::to_owned),
+        epoch: query.get("epoch").map(str::to_owned),
     });
     let response = create_response_with_body(&request, Body::empty);
-    let response =
-        response.map_err(|why| ApiError::UpgradeRequired(format!("This is a WebSocket: {why}")))?;
+    let response = response
+        .map_err(|why| ApiError::UpgradeRequired(format!("This path is a WebSocket: {why}")))?;
     let ticket = app.fan_out.ticket(key);
     let (ticket, allowed) = ticket.ok_or(ApiError::NotReady(
         "There are too many WebSocket connections",
     ))?;
     if let Some(since) = &since {
-        app.feed.reached(since.seq, AHEAD_PATIENCE).await;
+        app.feed.reached(since.seq, CATCH_UP_TIMEOUT).await;
     }
     let upgraded = hyper::upgrade::on(&mut request);
     let app = Arc::clone(app);
@@ -129,18 +132,18 @@ async fn upgrade(
                 refused: (!allowed)
                     .then_some((TOO_MANY_CONNECTIONS, "too many connections of this key")),
             }),
-            Err(error) => tracing::debug!(%error, "a handshake was not finished"),
+            Err(error) => tracing::debug!(%error, "handshake was not finished"),
         }
     });
     Ok(response)
 }
 
-fn filter(args: &Args) -> Result<Filter, ApiError> {
-    let query = FilterQuery {
-        dates: args.get("date"),
-        venues: args.get("venue"),
-        races: args.get("race"),
-        horses: args.get("horse"),
+fn filter(query: &QueryParams) -> Result<Filter, ApiError> {
+    let lists = FilterQuery {
+        dates: query.get("date"),
+        venues: query.get("venue"),
+        races: query.get("race"),
+        horses: query.get("horse"),
     };
-    Filter::from_query(query).map_err(|error| ApiError::InvalidParameter(error.to_string()))
+    Filter::from_query(lists).map_err(|error| ApiError::InvalidParameter(error.to_string()))
 }

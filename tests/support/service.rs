@@ -9,6 +9,7 @@ use events::{Text, VenueCode};
 use jiff::SignedDuration;
 use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
 use railbird::app::{Config, Service, SignUp};
+use railbird::http::AccessLog;
 use railbird::http::state::{App, Origins};
 use railbird::limits::Proxies;
 use railbird::limits::plans::Plans;
@@ -207,6 +208,7 @@ fn config(nats: &str, data: &Path) -> Config {
             overlap: SignedDuration::from_hours(24),
         },
         mailing: None,
+        access_log: AccessLog::Debug,
     }
 }
 
