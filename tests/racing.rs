@@ -32,10 +32,10 @@
 //! |---|---|
 //! | (date, race number) is no key: S1 simulcasts run beside local races | `date_and_race_number_are_no_key_simulcasts_run_beside_local_races` |
 //! | | `who_asks_for_odds_is_never_given_those_of_another_meeting` |
-//! | two meetings on one date | `of_meetings_on_one_date_the_configured_order_says_which_comes_first`, `two_meetings_on_a_day_are_told_apart_by_venue_and_never_by_arrival` (contract.rs) |
+//! | two meetings on one date | `of_meetings_on_one_date_the_configured_order_says_which_comes_first`, `two_meetings_on_a_day_are_chosen_by_venue_and_never_by_arrival` (contract.rs) |
 //! | race numbers have holes | `race_numbers_have_holes` |
 //! | a race at 00:20 belongs to the evening before | `a_race_at_00_20_belongs_to_the_evening_before`, `the_off_is_in_hong_kong_and_after_midnight_on_the_next_day` (src/import/hkjc_cards.rs) |
-//! | today is the day in a zone | `today_is_the_day_in_the_configured_zone`, `today_ends_at_midnight_in_the_configured_zone`, `midnight_moves_with_summer_time` (src/clock.rs), `a_day_without_a_meeting_today_says_so_with_the_zone` (contract.rs) |
+//! | today is the day in a zone | `today_is_the_day_in_the_configured_zone`, `today_ends_at_midnight_in_the_configured_zone`, `midnight_moves_with_summer_time` (src/clock.rs), `a_day_without_a_meeting_returns_404_with_the_time_zone` (contract.rs) |
 //! | races and meetings are abandoned | `an_abandoned_race_is_200_with_its_status`, `an_abandoned_meeting_is_200_with_its_status` |
 //!
 //! | horses | |
