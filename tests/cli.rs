@@ -388,7 +388,7 @@ async fn forge(nats: &Nats, store: &Path) {
     let mut projection = projections::Projection::new(store, log.identity);
     let payload = registered("FORGED", "FORGED").to_string();
     let recorded_at = before.recorded_at.unwrap();
-    let message = projections::Message {
+    let message = projections::StoredMessage {
         seq: before.seq + 1,
         recorded_at,
         subject: "racing.horse.FORGED",

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use events::Text;
-use projections::Message;
+use projections::StoredMessage;
 use railbird::accounts::{AccountEvent, ApiKey, KeyCache, KeyIssued, Ledger};
 use railbird::limits::plans::Plans;
 use railbird::limits::{HashedLimiter, Network};
@@ -52,7 +52,7 @@ fn ring(key: &ApiKey) -> anyhow::Result<KeyCache> {
     let issued = AccountEvent::new(KeyIssued::new(key, Text::parse("metered")?, None), now);
     let outgoing = Outgoing::from(&issued);
     let mut ledger = Ledger::default();
-    ledger.fold(Message {
+    ledger.fold(StoredMessage {
         seq: 1,
         recorded_at: now,
         subject: &outgoing.subject,

@@ -1,6 +1,7 @@
 //! [`RacingDate`]: the day that a meeting belongs to.
 
 use std::fmt;
+use std::ops::Range;
 
 use jiff::civil::Date;
 
@@ -16,12 +17,16 @@ use crate::ParseError;
 pub struct RacingDate(Date);
 
 impl RacingDate {
+    pub(crate) const EXPECTED: &'static str = "a date is YYYY-MM-DD";
+    /// The years that the wire form can hold.
+    pub(crate) const YEARS: Range<i16> = 1700..3000;
+
     /// Parses exactly `YYYY-MM-DD`.
     ///
     /// # Errors
     /// Any other form, a day that the calendar does not have, a year outside 1700..=2999.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        Self::from_text(text).ok_or_else(|| ParseError::new("a date is YYYY-MM-DD", text))
+        Self::from_text(text).ok_or_else(|| ParseError::new(Self::EXPECTED, text))
     }
 
     fn from_text(text: &str) -> Option<Self> {
@@ -29,18 +34,19 @@ impl RacingDate {
         if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
             return None;
         }
-        let number = |range: std::ops::Range<usize>| {
+        let number = |range: Range<usize>| {
             bytes[range].iter().try_fold(0_i16, |n, b| {
                 b.is_ascii_digit().then(|| n * 10 + i16::from(b - b'0'))
             })
         };
         let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-        if !(1700..3000).contains(&year) {
-            return None;
-        }
-        Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?)
-            .ok()
-            .map(Self)
+        let date = Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?);
+        date.ok().map(Self).filter(|date| date.is_in_range())
+    }
+
+    /// Whether the wire form can hold it. A date that was parsed is; one that was made from a calendar date may not be.
+    pub(crate) fn is_in_range(self) -> bool {
+        Self::YEARS.contains(&self.0.year())
     }
 
     /// The calendar date.

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::cloud_event::cut;
 use crate::event::cut_reason;
-use crate::{CloudEvent, DecodeError, Event, Moment};
+use crate::{CloudEvent, DecodeError, Event, Moment, ParseError};
 
 /// The largest event that is taken. A card of 64 runners is about 12 KiB.
 pub const EVENT_BYTES_MAX: usize = 64 * 1024;
@@ -37,22 +37,32 @@ pub struct Recorded {
 }
 
 impl Envelope {
-    /// Wraps an event under an identity that is derived from its content: said again, it is the same event.
-    #[must_use]
-    pub fn derived(source: &str, time: Moment, event: Event) -> Self {
-        /// The namespace of identities derived by railbird (a random UUID, fixed for ever).
+    /// Wraps an event under an identity that is derived from its content, so that the same event always has the same
+    /// identity. The envelope is checked: [`Envelope::decode`] accepts its bytes.
+    ///
+    /// # Errors
+    /// Returns a [`DecodeError`] of the same kind as [`Envelope::from_json`] would for the bytes of the envelope.
+    pub fn derived(source: &str, time: Moment, event: Event) -> Result<Self, DecodeError> {
+        /// The namespace of identities derived by railbird: a random UUID, which never changes.
         const NAMESPACE: Uuid = Uuid::from_u128(0x6f1b_0c1e_8a0f_4b52_9d55_7c1d_0a6b_3e91);
-        let data = event
-            .data()
-            .expect("facts have string keys and no failing field");
+        let data = event.data();
         let content = format!("{source}\n{time}\n{}\n{data}", event.type_name());
         let id = Uuid::new_v5(&NAMESPACE, content.as_bytes()).to_string();
-        Self {
+        let wire = CloudEvent::new(&id, source, event.type_name(), time, &data);
+        check_size(&wire.to_json())?;
+        check_attribute("source", source)?;
+        if !time.is_in_range() {
+            let error = ParseError::new(Moment::EXPECTED, time);
+            return Err(DecodeError::NotCloudEvent(error.to_string()));
+        }
+        event.check_ranges()?;
+        event.check()?;
+        Ok(Self {
             id,
             source: source.to_owned(),
             time,
             event,
-        }
+        })
     }
 
     /// Reads an event from the bytes of a message and the subject that it came on.
@@ -77,21 +87,10 @@ impl Envelope {
     /// # Errors
     /// As [`Envelope::decode`], but for the subject.
     pub fn from_json(bytes: &[u8]) -> Result<Self, DecodeError> {
-        if bytes.len() > EVENT_BYTES_MAX {
-            return Err(DecodeError::TooLarge { bytes: bytes.len() });
-        }
+        check_size(bytes)?;
         let wire = CloudEvent::from_json(bytes)?;
-        for (name, value) in [("id", &wire.id), ("source", &wire.source)] {
-            if value.is_empty()
-                || value.len() > ATTRIBUTE_BYTES_MAX
-                || value.chars().any(char::is_control)
-            {
-                return Err(DecodeError::NotCloudEvent(format!(
-                    "{name} is 1 to {ATTRIBUTE_BYTES_MAX} bytes of text, not {:?}",
-                    cut(value)
-                )));
-            }
-        }
+        check_attribute("id", &wire.id)?;
+        check_attribute("source", &wire.source)?;
         let event = Event::parse(&wire.type_name, wire.data.get())?;
         event.check()?;
         Ok(Self {
@@ -105,11 +104,26 @@ impl Envelope {
     /// The bytes of a message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let data = self
-            .event
-            .data()
-            .expect("facts have string keys and no failing field");
+        let data = self.event.data();
         let type_name = self.event.type_name();
         CloudEvent::new(&self.id, &self.source, type_name, self.time, &data).to_json()
     }
+}
+
+fn check_size(bytes: &[u8]) -> Result<(), DecodeError> {
+    if bytes.len() > EVENT_BYTES_MAX {
+        return Err(DecodeError::TooLarge { bytes: bytes.len() });
+    }
+    Ok(())
+}
+
+fn check_attribute(name: &str, value: &str) -> Result<(), DecodeError> {
+    if value.is_empty() || value.len() > ATTRIBUTE_BYTES_MAX || value.chars().any(char::is_control)
+    {
+        return Err(DecodeError::NotCloudEvent(format!(
+            "{name} is 1 to {ATTRIBUTE_BYTES_MAX} bytes of text, not {:?}",
+            cut(value)
+        )));
+    }
+    Ok(())
 }

@@ -3,15 +3,9 @@
 use serde::de::Error as _;
 use serde_json::value::RawValue;
 
-use crate::facts::{horse, odds, race, result};
+use crate::facts::{horse, invalid, odds, race, result};
 use crate::object::Object;
-use crate::{DecodeError, RaceKey, Subject};
-
-/// The largest number that a count of the wire may hold where a sum is made of it: sums of a million such
-/// fit an `u64`.
-const STAKES_MAX: u64 = 1_000_000_000_000;
-/// The longest race of the world, the Mongol Derby, is 1,000 km over days; a race is under 100 km.
-const DISTANCE_METRES_MAX: u32 = 100_000;
+use crate::{DecodeError, Foaled, Moment, ParseError, RaceKey, RacingDate, Subject};
 
 macro_rules! events {
     ($($(#[doc = $doc:literal])* $name:ident($payload:ty) = $type:literal, $subject:ident;)*) => {
@@ -42,13 +36,11 @@ macro_rules! events {
             }
 
             /// The `data` of the CloudEvent.
-            ///
-            /// # Errors
-            /// None: every fact is plain data with string keys.
-            pub(crate) fn data(&self) -> serde_json::Result<Box<RawValue>> {
-                match self {
+            pub(crate) fn data(&self) -> Box<RawValue> {
+                let data = match self {
                     $(Self::$name(fact) => serde_json::value::to_raw_value(fact),)*
-                }
+                };
+                data.expect("facts have string keys and no failing field")
             }
 
             pub(crate) fn parse(type_name: &str, data: &str) -> Result<Self, DecodeError> {
@@ -103,51 +95,53 @@ events! {
 }
 
 impl Event {
-    /// Holds the event to the rules that go beyond a single field.
+    /// Checks the rules that go beyond the type of a single field.
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
-        let (distance, stakes) = match self {
-            Self::HorseRegistered(fact) => {
-                fact.check()?;
-                (
-                    None,
-                    fact.career
-                        .map(|career| ("data.career.total_stakes".to_owned(), career.total_stakes)),
-                )
-            }
-            Self::RaceDeclared(fact) => {
-                fact.check()?;
-                (Some(fact.distance), None)
-            }
-            Self::ResultDeclared(fact) => {
-                fact.check()?;
-                let too_much = fact
-                    .runners
-                    .iter()
-                    .position(|r| r.stakes.is_some_and(|s| s > STAKES_MAX));
-                (
-                    fact.distance,
-                    too_much.map(|index| (format!("data.runners[{index}].stakes"), u64::MAX)),
-                )
-            }
-            Self::OddsQuoted(fact) => {
-                fact.check()?;
-                (None, None)
-            }
-            _ => (None, None),
-        };
-        if distance.is_some_and(|metres| metres > DISTANCE_METRES_MAX) {
-            return Err(crate::facts::invalid(
-                "data.distance",
-                format!("a distance is 0 to {DISTANCE_METRES_MAX} metres"),
-            ));
-        }
-        match stakes {
-            Some((path, stakes)) if stakes > STAKES_MAX => Err(crate::facts::invalid(
-                path,
-                format!("stakes are 0 to {STAKES_MAX}"),
-            )),
+        match self {
+            Self::HorseRegistered(fact) => fact.check(),
+            Self::RaceDeclared(fact) => fact.check(),
+            Self::ResultDeclared(fact) => fact.check(),
+            Self::OddsQuoted(fact) => fact.check(),
             _ => Ok(()),
         }
+    }
+
+    /// Checks the dates and times of an event that was made by code. Parsing accepts no others, but code can make them
+    /// from any date and any timestamp.
+    pub(crate) fn check_ranges(&self) -> Result<(), DecodeError> {
+        if let Subject::Race(race) | Subject::Result(race) | Subject::Odds(race) = self.subject() {
+            check_date("data.date", Some(race.date))?;
+        }
+        match self {
+            Self::HorseRegistered(fact) => {
+                check_date("data.age_as_of", fact.age_as_of)?;
+                match fact.foaled {
+                    Some(foaled) if !foaled.is_in_range() => Err(invalid(
+                        "data.foaled",
+                        ParseError::new(Foaled::EXPECTED, foaled).to_string(),
+                    )),
+                    _ => Ok(()),
+                }
+            }
+            Self::RaceDeclared(fact) => match fact.off_time {
+                Some(time) if !time.is_in_range() => Err(invalid(
+                    "data.off_time",
+                    ParseError::new(Moment::EXPECTED, time).to_string(),
+                )),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_date(path: &str, date: Option<RacingDate>) -> Result<(), DecodeError> {
+    match date {
+        Some(date) if !date.is_in_range() => Err(invalid(
+            path,
+            ParseError::new(RacingDate::EXPECTED, date).to_string(),
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -17,6 +17,8 @@ use crate::ParseError;
 pub struct Moment(Timestamp);
 
 impl Moment {
+    pub(crate) const EXPECTED: &'static str = "a time is RFC 3339 with an offset";
+
     /// Parses RFC 3339, such as `2026-11-21T14:32:00+08:00`.
     ///
     /// # Errors
@@ -27,10 +29,15 @@ impl Moment {
         } else {
             None
         };
-        time.filter(|time| YEARS.contains(time))
-            .filter(|time| !has_leap_second(text) || is_end_of_day(*time))
+        time.filter(|time| !has_leap_second(text) || is_end_of_day(*time))
             .map(Self::from)
-            .ok_or_else(|| ParseError::new("a time is RFC 3339 with an offset", text))
+            .filter(|time| time.is_in_range())
+            .ok_or_else(|| ParseError::new(Self::EXPECTED, text))
+    }
+
+    /// Whether the wire form can hold it. A moment that was parsed is; one that was made from a timestamp may not be.
+    pub(crate) fn is_in_range(self) -> bool {
+        YEARS.contains(&self.0)
     }
 
     /// The timestamp.

@@ -3,7 +3,11 @@
 mod common;
 
 use common::{changed, check_file, golden, golden_path};
-use events::{DecodeError, EVENT_BYTES_MAX, EVENT_TYPES, Envelope};
+use events::{
+    DecodeError, EVENT_BYTES_MAX, EVENT_TYPES, Envelope, Event, Foaled, HorseRegistered, Moment,
+    OddsQuoted, RaceDeclared, RacingDate, ResultDeclared,
+};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 const HORSE: &str = "racing.horse.registered.v1";
@@ -59,6 +63,10 @@ fn subject_of(event: &Value) -> String {
         .event
         .subject()
         .to_string()
+}
+
+fn good(type_name: &str) -> Envelope {
+    Envelope::from_json(golden(type_name).as_bytes()).expect("a good event")
 }
 
 /// The error of a golden event with one change, published where the unchanged one belongs.
@@ -173,10 +181,144 @@ fn text_is_trimmed_and_time_is_put_into_utc() {
 #[test]
 fn an_event_said_again_under_a_derived_identity_is_the_same_event() {
     let envelope = Envelope::from_json(golden(ODDS).as_bytes()).expect("a good event");
-    let derived = || Envelope::derived("importer", envelope.time, envelope.event.clone());
-    assert_eq!(derived(), derived());
-    let other = Envelope::derived("another importer", envelope.time, envelope.event.clone());
-    assert_ne!(derived().id, other.id);
+    let derived = |source: &str| {
+        Envelope::derived(source, envelope.time, envelope.event.clone()).expect("a good event")
+    };
+    assert_eq!(derived("importer"), derived("importer"));
+    assert_ne!(derived("importer").id, derived("another importer").id);
+}
+
+/// Checks that [`Envelope::derived`] and [`Envelope::from_json`] agree about an event.
+fn check_derived(source: &str, time: Moment, event: Event, code: Option<&str>) {
+    let derived = Envelope::derived(source, time, event.clone());
+    let unchecked = Envelope {
+        id: derived.as_ref().map_or("an id", |e| &e.id).to_owned(),
+        source: source.to_owned(),
+        time,
+        event,
+    };
+    let read = Envelope::from_json(&unchecked.encode());
+    assert_eq!(derived.is_ok(), read.is_ok(), "{derived:?} and {read:?}");
+    if let (Ok(derived), Ok(read)) = (&derived, &read) {
+        assert_eq!(derived, read);
+    }
+    for result in [derived, read] {
+        assert_eq!(
+            result.as_ref().err().map(DecodeError::code),
+            code,
+            "{result:?}"
+        );
+    }
+}
+
+#[test]
+fn a_derived_envelope_is_checked_like_one_that_is_read() {
+    for type_name in EVENT_TYPES {
+        let Envelope { time, event, .. } = good(type_name);
+        check_derived("importer", time, event.clone(), None);
+        check_derived("", time, event.clone(), Some("not_cloud_event"));
+        check_derived(
+            &"s".repeat(129),
+            time,
+            event.clone(),
+            Some("not_cloud_event"),
+        );
+        check_derived(&"s".repeat(70_000), time, event.clone(), Some("too_large"));
+        let end_of_time = Moment::from(Timestamp::MAX);
+        check_derived("importer", end_of_time, event, Some("not_cloud_event"));
+    }
+}
+
+/// Checks that an event with a change that only code can make is rejected as invalid data.
+fn check_invalid<T>(
+    type_name: &str,
+    fact_of: fn(&mut Event) -> Option<&mut T>,
+    changes: &[fn(&mut T)],
+) {
+    for change in changes {
+        let mut envelope = good(type_name);
+        change(fact_of(&mut envelope.event).expect("a fact of this type"));
+        check_derived(
+            "importer",
+            envelope.time,
+            envelope.event,
+            Some("invalid_data"),
+        );
+    }
+}
+
+fn date(year: i16) -> RacingDate {
+    jiff::civil::date(year, 1, 1).into()
+}
+
+#[test]
+fn a_derived_horse_is_checked() {
+    fn horse(event: &mut Event) -> Option<&mut HorseRegistered> {
+        match event {
+            Event::HorseRegistered(fact) => Some(fact),
+            _ => None,
+        }
+    }
+    let changes: [fn(&mut HorseRegistered); 6] = [
+        |horse| horse.foaled = Some(Foaled::Year(1699)),
+        |horse| horse.foaled = Some(Foaled::Day(date(3000))),
+        |horse| horse.age_as_of = Some(date(1699)),
+        |horse| horse.age = Some(61),
+        |horse| horse.age = None,
+        |horse| horse.career.as_mut().expect("a career").total_stakes = u64::MAX,
+    ];
+    check_invalid(HORSE, horse, &changes);
+}
+
+#[test]
+fn a_derived_card_is_checked() {
+    fn card(event: &mut Event) -> Option<&mut RaceDeclared> {
+        match event {
+            Event::RaceDeclared(fact) => Some(fact),
+            _ => None,
+        }
+    }
+    let changes: [fn(&mut RaceDeclared); 5] = [
+        |card| card.date = date(3000),
+        |card| card.off_time = Some(Timestamp::MIN.into()),
+        |card| card.distance = 100_001,
+        |card| card.runners.clear(),
+        |card| card.runners[1].horse_no = card.runners[0].horse_no.clone(),
+    ];
+    check_invalid(CARD, card, &changes);
+}
+
+#[test]
+fn a_derived_result_is_checked() {
+    fn result(event: &mut Event) -> Option<&mut ResultDeclared> {
+        match event {
+            Event::ResultDeclared(fact) => Some(fact),
+            _ => None,
+        }
+    }
+    let changes: [fn(&mut ResultDeclared); 5] = [
+        |result| result.date = date(1699),
+        |result| result.distance = Some(100_001),
+        |result| result.runners[0].position = Some(0),
+        |result| result.runners[0].position = None,
+        |result| result.runners[1].stakes = Some(1_000_000_000_001),
+    ];
+    check_invalid(RESULT, result, &changes);
+}
+
+#[test]
+fn derived_odds_are_checked() {
+    fn odds(event: &mut Event) -> Option<&mut OddsQuoted> {
+        match event {
+            Event::OddsQuoted(fact) => Some(fact),
+            _ => None,
+        }
+    }
+    let changes: [fn(&mut OddsQuoted); 2] = [
+        |odds| odds.date = date(0),
+        |odds| (odds.runners[0].win, odds.runners[0].state) = (None, None),
+    ];
+    check_invalid(ODDS, odds, &changes);
 }
 
 #[test]

@@ -107,9 +107,8 @@ impl Location {
 
 /// Wraps a fact, and holds it to the rules of the log here, where file and line are still known.
 fn sealed(format: &str, time: Moment, event: Event, place: &Location) -> Item {
-    let envelope = Envelope::derived(&format!("railbird/import/{format}"), time, event);
-    match Envelope::from_json(&envelope.encode()) {
-        Ok(_) => Item::Event(Box::new(envelope)),
+    match Envelope::derived(&format!("railbird/import/{format}"), time, event) {
+        Ok(envelope) => Item::Event(Box::new(envelope)),
         Err(error) => place.refused(error),
     }
 }

@@ -13,7 +13,7 @@ use crate::{Race, json};
 /// Where a row belongs, the first byte of its value in the store; the JSON follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum RowKind {
     /// Under `form`.
     Placed = b'P',
     /// Under `unplaced`.
@@ -22,7 +22,7 @@ pub enum Kind {
     Declared = b'D',
 }
 
-impl Kind {
+impl RowKind {
     /// Splits a value of the store into its kind and its JSON.
     #[must_use]
     pub fn split(value: &[u8]) -> Option<(Self, &[u8])> {
@@ -39,7 +39,7 @@ impl Kind {
 /// What a race means for one horse: its row, and what it adds to the career.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Appearance {
-    /// [`Kind`], then JSON.
+    /// [`RowKind`], then JSON.
     pub(crate) row: Vec<u8>,
     pub(crate) career: Career,
 }
@@ -83,12 +83,12 @@ struct DeclaredRow<'a> {
 pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appearance> {
     let mut horses = BTreeMap::new();
     for runner in race.card.iter().flat_map(|card| &card.runners) {
-        let row = json(&DeclaredRow {
+        let row = json::render(&DeclaredRow {
             horse_name: runner.horse_name.as_str(),
             trainer: runner.trainer.as_str(),
         });
         let appearance = Appearance {
-            row: tagged(Kind::Declared, &row),
+            row: tagged(RowKind::Declared, &row),
             career: Career::default(),
         };
         horses.insert(runner.horse_no.clone(), appearance);
@@ -124,7 +124,7 @@ fn ran(key: &RaceKey, race: &Race, runner: &ResultRunner) -> Appearance {
     let text = |said: &Text, on_card: Option<&Text>| {
         on_card.map_or(said, |on_card| said.or(on_card)).to_string()
     };
-    let row = json(&FormRow {
+    let row = json::render(&FormRow {
         date: key.date.to_string(),
         venue: race.venue_name(key),
         venue_code: key.venue.as_str(),
@@ -142,9 +142,9 @@ fn ran(key: &RaceKey, race: &Race, runner: &ResultRunner) -> Appearance {
         stakes: runner.stakes.unwrap_or(0),
     });
     let kind = if runner.position.is_some() {
-        Kind::Placed
+        RowKind::Placed
     } else {
-        Kind::Unplaced
+        RowKind::Unplaced
     };
     Appearance {
         row: tagged(kind, &row),
@@ -152,7 +152,7 @@ fn ran(key: &RaceKey, race: &Race, runner: &ResultRunner) -> Appearance {
     }
 }
 
-fn tagged(kind: Kind, row: &[u8]) -> Vec<u8> {
+fn tagged(kind: RowKind, row: &[u8]) -> Vec<u8> {
     let mut value = Vec::with_capacity(row.len() + 1);
     value.push(kind as u8);
     value.extend_from_slice(row);

@@ -4,9 +4,10 @@ use events::{Career, HorseNo, HorseRegistered, RacingDate, Text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::horse_form::Kind;
+use crate::Birth;
+use crate::horse_form::RowKind;
+use crate::json::{self, JsonObject};
 use crate::seen_ids::SeenIds;
-use crate::{Birth, json};
 
 /// What is known of a horse beyond its form rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,7 +122,7 @@ pub(crate) struct Seen {
 impl Seen {
     /// Takes in a row that is older than those before.
     pub(crate) fn take(&mut self, row: &[u8]) {
-        let older: Self = Kind::split(row)
+        let older: Self = RowKind::split(row)
             .and_then(|(_, json)| serde_json::from_slice(json).ok())
             .unwrap_or_default();
         for (word, older) in [
@@ -146,7 +147,7 @@ const BIRTH_BYTES: usize = 3;
 fn with_birth(birth: Option<Birth>, profile: &HorseProfile<'_>) -> Vec<u8> {
     let [high, low] = birth.map_or(0, |b| b.year).to_be_bytes();
     let mut value = vec![high, low, u8::from(birth.is_some_and(|b| b.southern))];
-    value.extend(json(profile));
+    value.extend(json::render(profile));
     value
 }
 
@@ -164,13 +165,8 @@ pub fn serve(value: &[u8], today: RacingDate) -> Option<Vec<u8>> {
         }
         .age_on(today)
     };
-    let open = json.strip_suffix(b"}")?;
-    let mut body = Vec::with_capacity(json.len() + 12);
-    body.extend_from_slice(open);
-    body.extend_from_slice(b",\"age\":");
-    body.extend_from_slice(age.to_string().as_bytes());
-    body.push(b'}');
-    Some(body)
+    let profile = JsonObject::new().fields_of(json);
+    Some(profile.field("age", &age).finish())
 }
 
 pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {

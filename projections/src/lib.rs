@@ -9,12 +9,12 @@
 mod digest;
 pub mod horse_form;
 pub mod horse_profile;
+pub mod json;
 pub mod keys;
 mod live;
 mod live_message;
 mod live_race;
 pub mod meetings;
-mod message;
 pub mod odds_board;
 mod official_age;
 mod projection;
@@ -24,17 +24,18 @@ pub mod race_result;
 pub mod rejections;
 mod seen_ids;
 mod store;
+mod stored_message;
 mod venue;
 
 pub use digest::Digest;
 pub use live::{LiveBoard, LiveKind, LiveMessage, LiveUpdate, RaceReplay, open_races};
 pub use live_message::live_schemas;
-pub use message::Message;
 pub use official_age::Birth;
 pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
 pub use race::Race;
 pub use rejections::Announcement;
 pub use store::{Checkpoint, LogIdentity, SCHEMA_VERSION, Store, StoreError, View};
+pub use stored_message::StoredMessage;
 pub use venue::venue_name;
 
 /// Names every view's schema, for the description of the HTTP interface. What they share goes to the generator.
@@ -53,9 +54,4 @@ pub fn view_schemas(
         ("OddsTick", odds_board::tick_schema(generator)),
         ("Rejection", rejections::schema(generator)),
     ]
-}
-
-/// Writes a view. Views are plain structs with string keys, so this cannot fail.
-fn json<T: serde::Serialize>(view: &T) -> Vec<u8> {
-    serde_json::to_vec(view).expect("views have string keys and no failing field")
 }

@@ -6,7 +6,7 @@ use events::{Event, HorseNo, RaceKey, RaceStatus, Subject};
 use serde::{Deserialize, Serialize};
 
 use crate::live_race::LiveRace;
-use crate::{Message, Race, Store, StoreError, keys, store};
+use crate::{Race, Store, StoreError, StoredMessage, keys, store};
 
 /// The kinds of messages of the live channel about a race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -159,7 +159,7 @@ impl RaceReplay {
     /// each once; one race's may come before, between or behind another's.
     ///
     /// What was said is given again for an event behind the place, if it changed what is live.
-    pub fn fold(&mut self, message: Message<'_>) -> Option<LiveUpdate> {
+    pub fn fold(&mut self, message: StoredMessage<'_>) -> Option<LiveUpdate> {
         let recorded = message.decode().ok()?;
         let event = &recorded.envelope.event;
         let (Subject::Race(key) | Subject::Result(key) | Subject::Odds(key)) = event.subject()

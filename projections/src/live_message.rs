@@ -4,10 +4,11 @@ use events::{Event, HorseNo, RaceKey, RaceNumber, RaceStatus, Recorded, Text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::Race;
+use crate::json::{self, JsonObject};
 use crate::live::LiveKind;
 use crate::odds_board::{Board, OddsBoard};
 use crate::race_result::RaceResult;
-use crate::{Race, json};
 
 /// What every message tells of its event.
 pub(crate) struct MessageContext<'a> {
@@ -87,8 +88,8 @@ struct OddsUpdate<'a> {
 
 /// A board as a message.
 pub(crate) fn odds_update(board: &[u8]) -> Vec<u8> {
-    let head: &[u8] = br#"{"event":"odds_update","#;
-    [head, board.get(1..).unwrap_or_default()].concat()
+    let event = JsonObject::new().field("event", LiveKind::Odds.as_str());
+    event.fields_of(board).finish()
 }
 
 /// Where a race stands now, or why, has changed.
@@ -112,7 +113,7 @@ struct StatusUpdate<'a> {
 
 /// Where a race stands.
 pub(crate) fn status_update(telling: &MessageContext<'_>, race: &Race) -> Vec<u8> {
-    json(&StatusUpdate {
+    json::render(&StatusUpdate {
         event: LiveKind::Status.as_str(),
         meeting: telling.meeting(race),
         race_number: telling.key.race_number.get(),
@@ -183,7 +184,7 @@ pub(crate) fn runner_update(
 ) -> Vec<u8> {
     let (horse_name, number) = board.name_and_number(race, change.horse_no);
     let (jockey, weight) = race.rider_of(change.horse_no);
-    json(&RunnerUpdate {
+    json::render(&RunnerUpdate {
         event: LiveKind::Runner.as_str(),
         meeting: telling.meeting(race),
         race_number: telling.key.race_number.get(),
@@ -217,7 +218,7 @@ pub(crate) fn result_update(
     race: &Race,
     result: RaceResult<'_>,
 ) -> Vec<u8> {
-    json(&ResultUpdate {
+    json::render(&ResultUpdate {
         event: LiveKind::Result.as_str(),
         meeting: telling.meeting(race),
         result,

@@ -78,7 +78,7 @@ pub struct MeetingView {
 /// A meeting's line.
 #[must_use]
 pub fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8> {
-    json(&MeetingView {
+    json::render(&MeetingView {
         date: date.to_string(),
         venue: meeting.venue(venue).to_owned(),
         venue_code: venue.to_string(),

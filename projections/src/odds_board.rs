@@ -210,7 +210,7 @@ pub fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
         .map(|(horse_no, price)| line(race, horse_no, price))
         .collect();
     runners.sort_by_key(|line| line.number);
-    json(&OddsBoard {
+    json::render(&OddsBoard {
         date: key.date.to_string(),
         venue: race.venue_name(key),
         venue_code: key.venue.as_str(),
@@ -279,9 +279,6 @@ pub(crate) fn append_tick(
     quote: &OddsQuoted,
     stale: bool,
 ) {
-    if !chunk.is_empty() {
-        chunk.push(b',');
-    }
     let tick = OddsTick {
         seq: recorded.seq,
         time: recorded.envelope.time.to_string(),
@@ -299,7 +296,7 @@ pub(crate) fn append_tick(
             })
             .collect(),
     };
-    serde_json::to_writer(chunk, &tick).expect("views have string keys and no failing field");
+    json::append_row(chunk, &tick);
 }
 
 pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {

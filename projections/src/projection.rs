@@ -14,8 +14,8 @@ use crate::race::Effect;
 use crate::rejections::{self, Announcement};
 use crate::store::Writes;
 use crate::{
-    Checkpoint, Digest, LiveUpdate, LogIdentity, Message, Race, Store, StoreError, json, keys,
-    race_card, race_result,
+    Checkpoint, Digest, LiveUpdate, LogIdentity, Race, Store, StoreError, StoredMessage, json,
+    keys, race_card, race_result,
 };
 
 /// Messages in one step at most: folding them takes some milliseconds, and a step holds them all in memory.
@@ -144,7 +144,7 @@ impl Projection {
     /// The store failed or is damaged. What was not committed is forgotten; the caller rebuilds.
     pub fn step<'a>(
         &mut self,
-        messages: impl IntoIterator<Item = Message<'a>>,
+        messages: impl IntoIterator<Item = StoredMessage<'a>>,
         live: bool,
     ) -> Result<Step, StoreError> {
         let mut step = Step::default();
@@ -174,7 +174,7 @@ impl Projection {
 
     fn fold(
         &mut self,
-        message: Message<'_>,
+        message: StoredMessage<'_>,
         live: bool,
         step: &mut Step,
     ) -> Result<(), StoreError> {
@@ -215,7 +215,7 @@ impl Projection {
         Ok(())
     }
 
-    fn reject(&mut self, message: Message<'_>, error: &DecodeError) -> Announcement {
+    fn reject(&mut self, message: StoredMessage<'_>, error: &DecodeError) -> Announcement {
         let (rejection, announcement) = rejections::render(message, error);
         self.weight += 2 + rejection.len() / BYTES_PER_KEY;
         self.refused += 1;
@@ -371,7 +371,7 @@ impl Projection {
             self.write_board(&key, &entry);
             if std::mem::take(&mut entry.state_changed) {
                 self.writes
-                    .insert(keys::race_state(&key), Some(json(&entry.live.race)));
+                    .insert(keys::race_state(&key), Some(json::render(&entry.live.race)));
             }
             if std::mem::take(&mut entry.facts_changed) {
                 let now = horse_form::appearances(&key, &entry.live.race);
@@ -399,8 +399,10 @@ impl Projection {
             self.races.insert(key, entry);
         }
         for ((date, venue), meeting) in meetings {
-            self.writes
-                .insert(keys::meeting_state(date, &venue), Some(json(&meeting)));
+            self.writes.insert(
+                keys::meeting_state(date, &venue),
+                Some(json::render(&meeting)),
+            );
             self.writes.insert(
                 keys::meeting_view(date, &venue),
                 Some(meetings::render(date, &venue, &meeting)),
@@ -421,7 +423,7 @@ impl Projection {
         let before: u64 = self.store.read(keys::REFUSED)?.unwrap_or_default();
         let refused = before + newly;
         self.writes
-            .insert(keys::REFUSED.to_owned(), Some(json(&refused)));
+            .insert(keys::REFUSED.to_owned(), Some(json::render(&refused)));
         let forgotten = |refused: u64| refused.saturating_sub(REJECTIONS_KEPT);
         let oldest = self.store.scan(keys::REJECTIONS);
         for (_, entry) in (forgotten(before)..forgotten(refused)).zip(oldest) {
@@ -437,7 +439,7 @@ impl Projection {
             return;
         }
         self.writes
-            .insert(keys::board_state(key), Some(json(board)));
+            .insert(keys::board_state(key), Some(json::render(board)));
         self.writes
             .insert(keys::board(key), Some(odds_board::render(key, race, board)));
         self.writes
@@ -482,8 +484,10 @@ impl Projection {
         let profile = horse_profile::render(horse_no, &horse, seen.as_ref());
         let known = profile.is_some();
         self.writes.insert(keys::profile(horse_no), profile);
-        self.writes
-            .insert(keys::horse_state(horse_no), known.then(|| json(&horse)));
+        self.writes.insert(
+            keys::horse_state(horse_no),
+            known.then(|| json::render(&horse)),
+        );
         Ok(())
     }
 

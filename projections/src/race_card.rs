@@ -68,7 +68,7 @@ pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
             }),
         }
     }
-    Some(json(&RaceCard {
+    Some(json::render(&RaceCard {
         race_number: key.race_number.get(),
         race_name: race.name(),
         distance: race.distance(),

@@ -78,7 +78,7 @@ struct Runner<'a> {
 /// The result of a race, once one was declared or voided, or the race was abandoned.
 #[must_use]
 pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
-    of(key, race).map(|result| json(&result))
+    of(key, race).map(|result| json::render(&result))
 }
 
 pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
@@ -227,7 +227,7 @@ pub(crate) fn render_revision(envelope: &Envelope, in_force: bool) -> Vec<u8> {
         Event::ResultVoided(void) => ("voided", void.revision, "void", &void.reason, &[][..]),
         _ => ("", 0, "", &None, &[][..]),
     };
-    json(&Revision {
+    json::render(&Revision {
         statement,
         revision,
         status,

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Message, json};
+use crate::{StoredMessage, json};
 
 /// A refused message is kept so far; the log holds the rest.
 const PAYLOAD_BYTES_KEPT: usize = 4096;
@@ -60,8 +60,8 @@ pub struct Announcement {
 }
 
 /// A refused message as it is kept, and as its feeder is told.
-pub(crate) fn render(message: Message<'_>, error: &DecodeError) -> (Vec<u8>, Announcement) {
-    let Message {
+pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8>, Announcement) {
+    let StoredMessage {
         seq,
         recorded_at,
         subject,
@@ -87,14 +87,14 @@ pub(crate) fn render(message: Message<'_>, error: &DecodeError) -> (Vec<u8>, Ann
         seq,
         recorded_at,
         subject: subject.to_owned(),
-        json: json(&told),
+        json: json::render(&told),
     };
     let kept = &payload[..payload.len().min(PAYLOAD_BYTES_KEPT)];
     let rejection = Rejection {
         told,
         payload: String::from_utf8_lossy(kept).into_owned(),
     };
-    (json(&rejection), announcement)
+    (json::render(&rejection), announcement)
 }
 
 /// What a message says of itself, if it is JSON enough to tell.

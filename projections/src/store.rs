@@ -245,7 +245,7 @@ impl Store {
         }
         batch.insert(
             CHECKPOINT,
-            crate::json(&CheckpointJson {
+            crate::json::render(&CheckpointJson {
                 log: checkpoint.log.clone(),
                 seq: checkpoint.seq,
                 recorded_at: checkpoint.recorded_at,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::history::{HORSES, RACES, fold, history, step};
 use common::{Race, Said};
-use projections::horse_form::Kind;
+use projections::horse_form::RowKind;
 use projections::{Store, horse_profile, keys};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -288,7 +288,7 @@ fn races_of<'a>(horse: &str, endings: &'a BTreeMap<Race, Ending>) -> Races<'a> {
 }
 
 /// A row of the form: `P` or `U`, and what it says.
-fn row((race, ending, line): &(Race, &Ending, &Line)) -> Option<(Kind, Value)> {
+fn row((race, ending, line): &(Race, &Ending, &Line)) -> Option<(RowKind, Value)> {
     let mut row = json!({
         "date": race.0, "venue_code": race.1, "race_number": race.2, "venue": ending.venue, "race_name": ending.name,
         "distance": ending.distance, "going": ending.going, "jockey": line.jockey, "horse_name": line.name,
@@ -296,20 +296,22 @@ fn row((race, ending, line): &(Race, &Ending, &Line)) -> Option<(Kind, Value)> {
     });
     if let Some(position) = line.position {
         row["position"] = json!(position);
-        return Some((Kind::Placed, row));
+        return Some((RowKind::Placed, row));
     }
     row["outcome"] = json!(line.outcome.as_ref()?);
-    Some((Kind::Unplaced, row))
+    Some((RowKind::Unplaced, row))
 }
 
 fn form_is_as_counted(store: &Store, horse: &str, races: &Races<'_>) -> Result<(), TestCaseError> {
     let rows = store.scan(&keys::form(&common::horse(horse))).rev();
     let rows = rows.map(|entry| {
         let (_, row) = entry.expect("a healthy store");
-        let (kind, row) = Kind::split(&row).expect("a form row");
+        let (kind, row) = RowKind::split(&row).expect("a form row");
         (kind, serde_json::from_slice(row).expect("JSON"))
     });
-    let served: Vec<(Kind, Value)> = rows.filter(|(kind, _)| *kind != Kind::Declared).collect();
+    let served: Vec<(RowKind, Value)> = rows
+        .filter(|(kind, _)| *kind != RowKind::Declared)
+        .collect();
     let expected: Vec<_> = races.iter().filter_map(row).collect();
     prop_assert_eq!(served, expected, "{}", horse);
     Ok(())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use events::{Moment, Text};
 use jiff::Timestamp;
-use projections::Message;
+use projections::StoredMessage;
 
 use super::event::{
     AccountEvent, Fact, KeyIssued, KeyRevoked, KeyRotated, MailAttempted, MailDelivered,
@@ -252,7 +252,7 @@ impl Ledger {
     ///
     /// # Errors
     /// This version does not understand it. It changes nothing.
-    pub fn fold(&mut self, message: Message<'_>) -> Result<Vec<KeyId>, NotUnderstood> {
+    pub fn fold(&mut self, message: StoredMessage<'_>) -> Result<Vec<KeyId>, NotUnderstood> {
         self.seq = message.seq;
         self.last_seqs.insert(message.subject.into(), message.seq);
         let AccountEvent { time, fact, .. } =

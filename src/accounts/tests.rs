@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use events::{Moment, Text};
 use jiff::{SignedDuration, Timestamp};
-use projections::Message;
+use projections::StoredMessage;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -51,7 +51,7 @@ impl Stream {
     ) -> Result<Vec<KeyId>, NotUnderstood> {
         self.seq += 1;
         let seq = self.seq;
-        self.ledger.fold(Message {
+        self.ledger.fold(StoredMessage {
             seq,
             recorded_at,
             subject,

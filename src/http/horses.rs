@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use events::HorseNo;
-use projections::horse_form::Kind;
+use projections::horse_form::RowKind;
 use projections::{Store, horse_profile, keys};
 
 use super::error::ApiError;
@@ -66,9 +66,9 @@ async fn form(
     let (mut placed, mut unplaced) = (Vec::new(), Vec::new());
     for row in request.store.range(&all, &end).rev() {
         let (_, value) = row?;
-        let rows = match Kind::split(&value) {
-            Some((Kind::Placed, _)) if placed.len() < limit => &mut placed,
-            Some((Kind::Unplaced, _)) => &mut unplaced,
+        let rows = match RowKind::split(&value) {
+            Some((RowKind::Placed, _)) if placed.len() < limit => &mut placed,
+            Some((RowKind::Unplaced, _)) => &mut unplaced,
             _ => continue,
         };
         rows.push(value);
@@ -93,6 +93,6 @@ fn append(body: &mut Vec<u8>, rows: &[projections::View]) {
         if index > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(Kind::split(row).map_or(&[], |(_, json)| json));
+        body.extend_from_slice(RowKind::split(row).map_or(&[], |(_, json)| json));
     }
 }

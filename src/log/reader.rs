@@ -14,7 +14,7 @@ use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use bytes::Bytes;
 use events::Moment;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use projections::{BATCH_MESSAGES_MAX, LogIdentity, Message};
+use projections::{BATCH_MESSAGES_MAX, LogIdentity, StoredMessage};
 use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
 
@@ -61,8 +61,8 @@ impl LogMessage {
 
     /// The message as the projections take it.
     #[must_use]
-    pub fn as_message(&self) -> Message<'_> {
-        Message {
+    pub fn as_message(&self) -> StoredMessage<'_> {
+        StoredMessage {
             seq: self.seq,
             recorded_at: self.recorded_at,
             subject: &self.subject,

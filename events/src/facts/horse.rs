@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::invalid;
+use super::{check_stakes, invalid};
 use crate::{DecodeError, HorseNo, ParseError, RacingDate, Text, object};
 
 /// A full statement of a horse's identity. It replaces the earlier one.
@@ -65,7 +65,8 @@ impl HorseRegistered {
         if self.age.is_some() != self.age_as_of.is_some() {
             return Err(invalid("data.age_as_of", "age and age_as_of go together"));
         }
-        Ok(())
+        let path = || "data.career.total_stakes".to_owned();
+        check_stakes(path, self.career.unwrap_or_default().total_stakes)
     }
 }
 
@@ -98,6 +99,8 @@ pub enum Foaled {
 }
 
 impl Foaled {
+    pub(crate) const EXPECTED: &'static str = "foaled is YYYY or YYYY-MM-DD";
+
     /// Parses a year or a date.
     ///
     /// # Errors
@@ -105,13 +108,21 @@ impl Foaled {
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         if text.len() == 4 && text.bytes().all(|b| b.is_ascii_digit()) {
             let year = text.parse().unwrap_or(0);
-            if (1700..3000).contains(&year) {
+            if RacingDate::YEARS.contains(&year) {
                 return Ok(Self::Year(year));
             }
         }
         RacingDate::parse(text)
             .map(Self::Day)
-            .map_err(|_| ParseError::new("foaled is YYYY or YYYY-MM-DD", text))
+            .map_err(|_| ParseError::new(Self::EXPECTED, text))
+    }
+
+    /// Whether the wire form can hold it.
+    pub(crate) fn is_in_range(self) -> bool {
+        match self {
+            Self::Year(year) => RacingDate::YEARS.contains(&year),
+            Self::Day(day) => day.is_in_range(),
+        }
     }
 }
 

@@ -15,7 +15,28 @@ pub(crate) fn invalid(path: impl Into<String>, reason: impl Into<String>) -> Dec
     }
 }
 
-/// Holds a list of runners to what every list of runners keeps: bounded, and no horse twice.
+/// The largest stakes of one statement. The sum of a million of them fits in a `u64`.
+const STAKES_MAX: u64 = 1_000_000_000_000;
+
+/// The longest distance of a race. The longest race of the world, the Mongol Derby, is 1,000 km, but over days.
+const DISTANCE_METRES_MAX: u32 = 100_000;
+
+fn check_distance(metres: u32) -> Result<(), DecodeError> {
+    if metres > DISTANCE_METRES_MAX {
+        let reason = format!("a distance is 0 to {DISTANCE_METRES_MAX} metres");
+        return Err(invalid("data.distance", reason));
+    }
+    Ok(())
+}
+
+fn check_stakes(path: impl FnOnce() -> String, stakes: u64) -> Result<(), DecodeError> {
+    if stakes > STAKES_MAX {
+        return Err(invalid(path(), format!("stakes are 0 to {STAKES_MAX}")));
+    }
+    Ok(())
+}
+
+/// Checks a list of runners: its length, and that no horse is in it twice.
 pub(crate) fn check_runners<'a>(
     horses: impl ExactSizeIterator<Item = &'a HorseNo>,
 ) -> Result<(), DecodeError> {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check_runners;
+use super::{check_distance, check_runners};
 use crate::{DecodeError, HorseNo, Moment, RaceNumber, RacingDate, Text, VenueCode, object};
 
 /// A full race card. It replaces the earlier one, unless it says the very same.
@@ -39,7 +39,8 @@ pub struct RaceDeclared {
 
 impl RaceDeclared {
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
-        check_runners(self.runners.iter().map(|r| &r.horse_no))
+        check_runners(self.runners.iter().map(|r| &r.horse_no))?;
+        check_distance(self.distance)
     }
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_runners, invalid};
+use super::{check_distance, check_runners, check_stakes, invalid};
 use crate::{
     DecodeError, FinishTime, HorseNo, Odds, Outcome, RaceNumber, RacingDate, Text, VenueCode,
     object,
@@ -65,6 +65,11 @@ impl ResultDeclared {
                     return Err(invalid(path(), "has neither a position nor an outcome"));
                 }
             }
+        }
+        check_distance(self.distance.unwrap_or(0))?;
+        for (index, runner) in self.runners.iter().enumerate() {
+            let path = || format!("data.runners[{index}].stakes");
+            check_stakes(path, runner.stakes.unwrap_or(0))?;
         }
         Ok(())
     }

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use events::{HorseNo, Moment, RaceKey, RaceNumber, RacingDate, VenueCode};
-use projections::horse_form::Kind;
-use projections::{LogIdentity, Message, Projection, Step, Store, horse_profile, keys};
+use projections::horse_form::RowKind;
+use projections::{LogIdentity, Projection, Step, Store, StoredMessage, horse_profile, keys};
 use serde_json::{Value, json};
 
 /// A race: date, venue, number.
@@ -226,8 +226,8 @@ impl fmt::Debug for Said {
 }
 
 impl Said {
-    pub(crate) fn message(&self) -> Message<'_> {
-        Message {
+    pub(crate) fn message(&self) -> StoredMessage<'_> {
+        StoredMessage {
             seq: self.seq,
             recorded_at: recorded_at(self.seq),
             subject: &self.subject,
@@ -402,11 +402,11 @@ impl House {
     }
 
     /// A horse's form rows, oldest first, with where they belong.
-    pub(crate) fn form(&self, horse_no: &str) -> Vec<(Kind, Value)> {
+    pub(crate) fn form(&self, horse_no: &str) -> Vec<(RowKind, Value)> {
         let rows = self.projection.store().scan(&keys::form(&horse(horse_no)));
         rows.map(|entry| {
             let (_, row) = entry.expect("a healthy store");
-            let (kind, row) = Kind::split(&row).expect("a form row");
+            let (kind, row) = RowKind::split(&row).expect("a form row");
             (kind, parse(row))
         })
         .collect()

@@ -1,21 +1,21 @@
-//! [`Message`]: what stands at one place of the log.
+//! [`StoredMessage`]: one message of the log, as the log keeps it.
 
 use events::{DecodeError, Envelope, Moment, Recorded};
 
-/// A message of the log, as it came.
+/// A message of the log, not decoded.
 #[derive(Debug, Clone, Copy)]
-pub struct Message<'a> {
-    /// Its place in the log, from 1.
+pub struct StoredMessage<'a> {
+    /// Its sequence in the log, from 1.
     pub seq: u64,
-    /// When the log took it.
+    /// When the log stored it.
     pub recorded_at: Moment,
-    /// Where it stands.
+    /// The subject that it was published on.
     pub subject: &'a str,
-    /// What it says.
+    /// Its bytes.
     pub payload: &'a [u8],
 }
 
-impl Message<'_> {
+impl StoredMessage<'_> {
     pub(crate) fn decode(self) -> Result<Recorded, DecodeError> {
         Ok(Recorded {
             seq: self.seq,

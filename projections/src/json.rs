@@ -1,0 +1,273 @@
+//! Rendered JSON, and how to put rendered pieces together without parsing them again.
+//!
+//! Views are kept and sent as the bytes that were rendered once. An answer adds fields to such bytes, or makes a list of
+//! them: [`JsonObject`] does both. [`fields`] and [`around_number`] give the slices of a message that is sent with other
+//! fields, for callers that write the slices into one buffer themselves.
+
+use std::convert::Infallible;
+
+use serde::Serialize;
+
+/// Renders a value. Views and messages are plain structs with string keys, so this cannot fail.
+///
+/// # Panics
+/// If the value has a map whose keys are not strings, or a field whose own serialisation fails.
+#[must_use]
+pub fn render(value: &(impl Serialize + ?Sized)) -> Vec<u8> {
+    let mut json = Vec::with_capacity(128);
+    append(&mut json, value);
+    json
+}
+
+fn append(json: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    serde_json::to_writer(json, value).expect("views have string keys and no failing field");
+}
+
+/// Appends a row to rendered rows with commas between them: the inside of an array.
+pub(crate) fn append_row(rows: &mut Vec<u8>, row: &(impl Serialize + ?Sized)) {
+    if !rows.is_empty() {
+        rows.push(b',');
+    }
+    append(rows, row);
+}
+
+/// The fields of a rendered object: what is between its braces. Empty if the bytes are not an object.
+#[must_use]
+pub fn fields(object: &[u8]) -> &[u8] {
+    let inside = object.strip_prefix(b"{");
+    inside
+        .and_then(|inside| inside.strip_suffix(b"}"))
+        .unwrap_or_default()
+}
+
+/// Splits rendered JSON around the first number in a field of this name: the bytes before the number and those after it.
+/// `None` if there is no such field. A string is never taken for the field, because its quotes are escaped.
+#[must_use]
+pub fn around_number<'a>(json: &'a [u8], name: &str) -> Option<(&'a [u8], &'a [u8])> {
+    let field = [b"\"", name.as_bytes(), b"\":"].concat();
+    let at = json.windows(field.len()).position(|bytes| bytes == field)?;
+    let (before, rest) = json.split_at(at + field.len());
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+    let digits = rest.iter().take_while(|byte| is_digit(byte)).count();
+    (digits > 0).then(|| (before, &rest[digits..]))
+}
+
+/// A JSON object that is put together of rendered pieces, one field or more at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonObject(Vec<u8>);
+
+impl Default for JsonObject {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl JsonObject {
+    /// An object without fields.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(vec![b'{'])
+    }
+
+    /// The object that a struct is rendered as, open for more fields.
+    ///
+    /// # Panics
+    /// As [`render`].
+    #[must_use]
+    pub fn of(value: &impl Serialize) -> Self {
+        Self::from_rendered(render(value))
+    }
+
+    /// A rendered object, open for more fields.
+    #[must_use]
+    pub fn from_rendered(mut object: Vec<u8>) -> Self {
+        object.pop();
+        if object.is_empty() {
+            object.push(b'{');
+        }
+        Self(object)
+    }
+
+    /// Adds a field.
+    ///
+    /// # Panics
+    /// As [`render`].
+    #[must_use]
+    pub fn field(mut self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
+        self.name(name);
+        append(&mut self.0, value);
+        self
+    }
+
+    /// Adds all fields of a rendered object.
+    #[must_use]
+    pub fn fields_of(mut self, object: &[u8]) -> Self {
+        let fields = fields(object);
+        if !fields.is_empty() {
+            self.0.reserve(fields.len() + 32);
+            self.comma();
+            self.0.extend_from_slice(fields);
+        }
+        self
+    }
+
+    /// Adds a list of rendered rows. A row may itself be several rows with commas between them.
+    #[must_use]
+    pub fn list(self, name: &str, rows: impl IntoIterator<Item: AsRef<[u8]>>) -> Self {
+        let Ok(object) = self.try_list(name, rows.into_iter().map(Ok::<_, Infallible>));
+        object
+    }
+
+    /// Adds a list of rendered rows that are read one by one.
+    ///
+    /// # Errors
+    /// Returns the first error of the rows.
+    pub fn try_list<E>(
+        mut self,
+        name: &str,
+        rows: impl IntoIterator<Item = Result<impl AsRef<[u8]>, E>>,
+    ) -> Result<Self, E> {
+        self.name(name);
+        self.0.push(b'[');
+        for (index, row) in rows.into_iter().enumerate() {
+            if index > 0 {
+                self.0.push(b',');
+            }
+            self.0.extend_from_slice(row?.as_ref());
+        }
+        self.0.push(b']');
+        Ok(self)
+    }
+
+    /// The bytes of the object.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u8> {
+        self.0.push(b'}');
+        self.0
+    }
+
+    fn name(&mut self, name: &str) {
+        self.comma();
+        append(&mut self.0, name);
+        self.0.push(b':');
+    }
+
+    fn comma(&mut self) {
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::{btree_map, vec};
+    use proptest::prelude::*;
+    use serde_json::{Map, Value, json};
+
+    use super::{JsonObject, append_row, around_number, fields, render};
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[ -~\u{e9}\u{99ac}\n]{0,12}".prop_map(Value::from),
+            Just(json!("\"seq\":7,}]")),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                vec(inner.clone(), 0..4).prop_map(Value::from),
+                btree_map("[a-z\"]{1,3}", inner, 0..4)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn object() -> impl Strategy<Value = Map<String, Value>> {
+        btree_map("[a-z\"]{1,3}", value(), 0..5).prop_map(|fields| fields.into_iter().collect())
+    }
+
+    fn parsed(json: &[u8]) -> Value {
+        serde_json::from_slice(json)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(json)))
+    }
+
+    proptest! {
+        #[test]
+        fn an_object_has_the_fields_of_all_its_pieces(
+            first in object(),
+            second in object(),
+            rows in vec(value(), 0..4),
+            number in any::<u64>(),
+        ) {
+            let rendered: Vec<Vec<u8>> = rows.iter().map(render).collect();
+            let object = JsonObject::of(&first)
+                .fields_of(&render(&second))
+                .field("the number", &number)
+                .list("the rows", &rendered);
+            let mut expected = first;
+            expected.extend(second);
+            expected.insert("the number".to_owned(), number.into());
+            expected.insert("the rows".to_owned(), rows.into());
+            prop_assert_eq!(parsed(&object.finish()), Value::Object(expected));
+        }
+
+        #[test]
+        fn fields_are_what_is_between_the_braces(object in object()) {
+            let rendered = render(&object);
+            let again = [b"{".as_slice(), fields(&rendered), b"}"].concat();
+            prop_assert_eq!(&again, &rendered);
+            let empty = JsonObject::new().fields_of(&rendered);
+            prop_assert_eq!(empty.finish(), rendered);
+        }
+
+        #[test]
+        fn rows_that_are_appended_one_by_one_make_a_list(rows in vec(value(), 0..5)) {
+            let mut appended = Vec::new();
+            rows.iter().for_each(|row| append_row(&mut appended, row));
+            let list = [b"[".as_slice(), &appended, b"]"].concat();
+            prop_assert_eq!(parsed(&list), Value::Array(rows));
+        }
+
+        #[test]
+        fn a_number_is_replaced_and_nothing_else(
+            text in "[ -~]{0,8}(\"number\":7,)?",
+            before in any::<i64>(),
+            after in value(),
+            number in any::<u64>(),
+        ) {
+            let object = |number: Value| json!({ "a": text, "number": number, "z": after });
+            let rendered = render(&object(before.into()));
+            let (head, tail) = around_number(&rendered, "number").expect("it has the field");
+            let replaced = [head, number.to_string().as_bytes(), tail].concat();
+            prop_assert_eq!(parsed(&replaced), object(number.into()));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_an_object_have_no_fields() {
+        for bytes in ["", "{", "}", "[1]", "7", "{}"] {
+            assert_eq!(fields(bytes.as_bytes()), b"", "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_missing_or_not_a_number_is_not_found() {
+        for json in [
+            r#"{"a":1}"#,
+            r#"{"seq":"1"}"#,
+            r#"{"a":"\"seq\":1"}"#,
+            "{}",
+            "",
+        ] {
+            assert_eq!(around_number(json.as_bytes(), "seq"), None, "{json}");
+        }
+    }
+
+    #[test]
+    fn an_error_while_rows_are_read_is_returned() {
+        let rows = [Ok("1"), Err("damaged")];
+        assert_eq!(JsonObject::new().try_list("rows", rows), Err("damaged"));
+    }
+}
