@@ -8,7 +8,8 @@ use axum::response::Response;
 use axum::routing::get;
 use events::HorseNo;
 use projections::horse_form::RowKind;
-use projections::{Store, horse_profile, keys};
+use projections::json::JsonObject;
+use projections::{Store, View, horse_profile, keys};
 
 use super::error::ApiError;
 use super::params::{PathParams, QueryParams};
@@ -77,22 +78,16 @@ async fn form(
         }
     }
 
-    let name = serde_json::to_string(&horse_name)
-        .map_err(|error| ApiError::Internal(error.to_string()))?;
-    let mut body =
-        format!(r#"{{"horse_no":"{horse_no}","horse_name":{name},"form":["#).into_bytes();
-    append(&mut body, &placed);
-    body.extend_from_slice(br#"],"unplaced":["#);
-    append(&mut body, &unplaced);
-    body.extend_from_slice(b"]}");
+    let body = JsonObject::new()
+        .field("horse_no", &horse_no)
+        .field("horse_name", &horse_name)
+        .list("form", placed.iter().filter_map(json))
+        .list("unplaced", unplaced.iter().filter_map(json))
+        .finish();
     Ok(request.respond(body))
 }
 
-fn append(body: &mut Vec<u8>, rows: &[projections::View]) {
-    for (index, row) in rows.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(RowKind::split(row).map_or(&[], |(_, json)| json));
-    }
+/// The JSON of a form row, without its kind.
+fn json(row: &View) -> Option<&[u8]> {
+    RowKind::split(row).map(|(_, json)| json)
 }

@@ -2,14 +2,14 @@
 
 use axum::response::Response;
 use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
+use projections::json::JsonObject;
 use projections::meetings::MeetingView;
-use projections::{Store, StoreError, View, keys};
+use projections::{Store, keys};
 use serde::Serialize;
 
 use super::error::ApiError;
-use super::meetings::append_rows;
 use super::params::QueryParams;
-use super::request::ApiRequest;
+use super::request::{ApiRequest, views};
 use super::state::App;
 
 /// Characters of an unknown venue's name that an error message quotes.
@@ -74,37 +74,16 @@ impl MeetingChoice {
         })
     }
 
-    /// The meeting's fields as the beginning of a JSON object, up to and with the comma.
-    pub(super) fn head(&self) -> Result<Vec<u8>, ApiError> {
-        let fields = MeetingFields {
+    /// An object with the meeting's fields, open for those of its races.
+    pub(super) fn object(&self) -> JsonObject {
+        let others = self.others.iter();
+        JsonObject::of(&MeetingFields {
             date: &self.meeting.date,
             venue: &self.meeting.venue,
             venue_code: &self.meeting.venue_code,
             meeting_status: &self.meeting.status,
-            other_venues: self
-                .others
-                .iter()
-                .map(|other| other.venue_code.as_str())
-                .collect(),
-        };
-        let mut json =
-            serde_json::to_vec(&fields).map_err(|error| ApiError::Internal(error.to_string()))?;
-        json.pop();
-        json.push(b',');
-        Ok(json)
-    }
-
-    /// An object of the meeting's fields, and a list of views behind `opening`.
-    pub(super) fn with_list(
-        &self,
-        opening: &str,
-        rows: impl Iterator<Item = Result<(String, View), StoreError>>,
-    ) -> Result<Vec<u8>, ApiError> {
-        let mut body = self.head()?;
-        body.extend_from_slice(opening.as_bytes());
-        append_rows(&mut body, rows)?;
-        body.extend_from_slice(b"]}");
-        Ok(body)
+            other_venues: others.map(|other| other.venue_code.as_str()).collect(),
+        })
     }
 
     /// A `Link` to the same path for each other meeting of the day.
@@ -142,7 +121,7 @@ pub(super) fn respond_with_races(
 ) -> Result<Response, ApiError> {
     let choice = MeetingChoice::find(app, &request.store, date, query.get("venue"))?;
     let rows = request.store.scan(&views_of(date, &choice.code));
-    let body = choice.with_list("\"races\":[", rows)?;
+    let body = choice.object().try_list("races", views(rows))?.finish();
     Ok(request.respond_with_links(body, choice.links(path)))
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
-use projections::{StoreError, View, keys};
+use projections::json::JsonObject;
+use projections::keys;
 
 use super::error::ApiError;
 use super::params::QueryParams;
-use super::request::ApiRequest;
+use super::request::{ApiRequest, views};
 use super::state::App;
 
 /// Meetings in one response: ten years of a busy venue.
@@ -27,24 +28,8 @@ async fn list(request: ApiRequest, query: QueryParams) -> Result<Response, ApiEr
     let first = from.map_or_else(|| keys::MEETINGS.to_owned(), keys::meetings_of);
     let last = to.map_or_else(|| keys::MEETINGS.to_owned(), keys::meetings_of);
     let mut rows = request.store.range(&first, &format!("{last}~"));
-    let mut body = b"{\"meetings\":[".to_vec();
-    append_rows(&mut body, rows.by_ref().take(MEETINGS_MAX))?;
+    let meetings = views(rows.by_ref().take(MEETINGS_MAX));
+    let body = JsonObject::new().try_list("meetings", meetings)?;
     let more = rows.next().is_some();
-    body.extend_from_slice(format!("],\"more\":{more}}}").as_bytes());
-    Ok(request.respond(body))
-}
-
-/// Appends views with commas between them.
-pub(super) fn append_rows(
-    body: &mut Vec<u8>,
-    rows: impl Iterator<Item = Result<(String, View), StoreError>>,
-) -> Result<(), StoreError> {
-    let mut first = true;
-    for row in rows {
-        if !std::mem::take(&mut first) {
-            body.push(b',');
-        }
-        body.extend_from_slice(&row?.1);
-    }
-    Ok(())
+    Ok(request.respond(body.field("more", &more).finish()))
 }

@@ -7,13 +7,13 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
+use projections::json::JsonObject;
 use projections::{Store, keys};
 
 use super::error::ApiError;
 use super::meeting_choice::MeetingChoice;
-use super::meetings::append_rows;
 use super::params::{PathParams, QueryParams};
-use super::request::ApiRequest;
+use super::request::{ApiRequest, views};
 use super::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -39,12 +39,9 @@ async fn history(
     query: QueryParams,
 ) -> Result<Response, ApiError> {
     let (race, board) = find(&app, &request.store, &path, &query)?;
-    let mut body = board;
-    body.pop();
-    body.extend_from_slice(b",\"history\":[");
-    append_rows(&mut body, request.store.scan(&keys::ticks(&race)))?;
-    body.extend_from_slice(b"]}");
-    Ok(request.respond(body))
+    let ticks = views(request.store.scan(&keys::ticks(&race)));
+    let body = JsonObject::from_rendered(board).try_list("history", ticks)?;
+    Ok(request.respond(body.finish()))
 }
 
 /// The board of the race at the venue of the query, else at the primary meeting of the day.

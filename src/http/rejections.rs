@@ -6,11 +6,11 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use projections::json::JsonObject;
 use projections::{Store, View, keys};
 use serde::Deserialize;
 
 use super::error::ApiError;
-use super::meetings::append_rows;
 use super::params::QueryParams;
 use super::state::App;
 
@@ -78,11 +78,11 @@ pub(super) async fn rejections(
         subject: query.get("subject"),
     };
     let page = RejectionPage::find(&app.views.current(), &start, limit, &filter)?;
-    Ok(([(CONTENT_TYPE, "application/json")], page.into_json()?).into_response())
+    Ok(([(CONTENT_TYPE, "application/json")], page.into_json()).into_response())
 }
 
 struct RejectionPage {
-    rows: Vec<(String, View)>,
+    rows: Vec<View>,
     /// The sequence of the last rejection that was read.
     next: u64,
     /// Whether there are more in the direction of the page.
@@ -122,7 +122,7 @@ impl RejectionPage {
                 .map_err(|error| ApiError::Internal(format!("{key}: {error}")))?;
             page.next = rejection.seq;
             if filter.matches(&rejection) {
-                page.rows.push((key, view));
+                page.rows.push(view);
             }
         }
         if matches!(start, PageStart::Before(_)) {
@@ -131,11 +131,11 @@ impl RejectionPage {
         Ok(page)
     }
 
-    fn into_json(self) -> Result<Vec<u8>, ApiError> {
-        let Self { rows, next, more } = self;
-        let mut body = b"{\"rejections\":[".to_vec();
-        append_rows(&mut body, rows.into_iter().map(Ok))?;
-        body.extend_from_slice(format!("],\"next\":{next},\"more\":{more}}}").as_bytes());
-        Ok(body)
+    fn into_json(self) -> Vec<u8> {
+        JsonObject::new()
+            .list("rejections", self.rows)
+            .field("next", &self.next)
+            .field("more", &self.more)
+            .finish()
     }
 }

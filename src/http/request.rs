@@ -8,7 +8,7 @@ use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATC
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use projections::Store;
+use projections::{Store, StoreError, View};
 
 use super::error::ApiError;
 use super::state::App;
@@ -81,6 +81,13 @@ impl ApiRequest {
         }
         response
     }
+}
+
+/// The views among the rows of a scan.
+pub(super) fn views(
+    rows: impl Iterator<Item = Result<(String, View), StoreError>>,
+) -> impl Iterator<Item = Result<View, StoreError>> {
+    rows.map(|row| row.map(|(_, view)| view))
 }
 
 /// A weak entity tag, because the same body may be sent compressed: the first 64 bits of its BLAKE3 hash.

@@ -12,7 +12,7 @@ use projections::keys;
 use super::error::ApiError;
 use super::meeting_choice::{MeetingChoice, respond_with_races};
 use super::params::{PathParams, QueryParams};
-use super::request::ApiRequest;
+use super::request::{ApiRequest, views};
 use super::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -47,8 +47,7 @@ async fn race(
         .store
         .get(&keys::result(&race))?
         .ok_or_else(|| no_result(&choice, race.race_number))?;
-    let mut body = choice.head()?;
-    body.extend_from_slice(result.strip_prefix(b"{").unwrap_or_default());
+    let body = choice.object().fields_of(&result).finish();
     Ok(request.respond_with_links(body, choice.links(&path_of(&race))))
 }
 
@@ -64,8 +63,11 @@ async fn revisions(
     if request.store.get(&keys::result(&race))?.is_none() {
         return Err(no_result(&choice, race.race_number));
     }
-    let opening = format!("\"race_number\":{},\"revisions\":[", race.race_number);
-    let body = choice.with_list(&opening, rows)?;
+    let body = choice
+        .object()
+        .field("race_number", &race.race_number)
+        .try_list("revisions", views(rows))?
+        .finish();
     let links = choice.links(&(path_of(&race) + "/revisions"));
     Ok(request.respond_with_links(body, links))
 }
