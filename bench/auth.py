@@ -6,8 +6,8 @@ import subprocess
 from common import CORES, Failed, Figures, cpu_seconds, get, issue_key, median, nats_server, need, programs, run_json, say
 from common import start_nats, start_railbird, version
 
-FULL = {"turn_seconds": 2, "turns": 10, "seconds": 10, "calls": 5_000_000, "strangers": 1_000_000}
-SMALL = {"turn_seconds": 1, "turns": 1, "seconds": 2, "calls": 200_000, "strangers": 20_000}
+FULL = {"turn_seconds": 2, "turns": 10, "seconds": 10, "calls": 5_000_000, "unauthenticated": 1_000_000}
+SMALL = {"turn_seconds": 1, "turns": 1, "seconds": 2, "calls": 200_000, "unauthenticated": 20_000}
 
 CONNECTIONS = 64
 # The same request but for the path, the same handler and the same answer: under /api/v1 the key is looked at before.
@@ -60,7 +60,7 @@ class Scene:
 
     def asking(self, plan, rate, seconds):
         address = ["--http", f"127.0.0.1:{self.port}", "--key", self.keys[plan], "--path", PROFILE]
-        return [self.load, "asking", *address, "--rate", rate, "--seconds", seconds, "--or-refused"]
+        return [self.load, "http-load", *address, "--rate", rate, "--seconds", seconds, "--or-refused"]
 
     def ask_beside(self, plan):
         """How long the answers of one key take while another one, on a plan, asks as often as the greedy."""
@@ -126,15 +126,15 @@ def measure_greed(figures, scene, runs):
     figures.ratio("greed_p99_of_allowed", "greed_beside_refused_p99_ms", "greed_beside_allowed_p99_ms")
 
 
-def measure_strangers(figures, scene):
+def measure_unauthenticated(figures, scene):
     """As many keys that were never issued, each from a network address of its own. The first ones warm up what does not grow."""
-    strangers = [scene.load, "strangers", "--http", f"127.0.0.1:{scene.port}", "--count"]
-    run_json([*strangers, scene.size["strangers"] // 10])
+    load = [scene.load, "unauthenticated", "--http", f"127.0.0.1:{scene.port}", "--count"]
+    run_json([*load, scene.size["unauthenticated"] // 10])
     before = resident_kib(scene.service.pid)
-    asked = run_json([*strangers, scene.size["strangers"]])
+    asked = run_json([*load, scene.size["unauthenticated"]])
     grown = resident_kib(scene.service.pid) - before
-    say(f"{scene.size['strangers']:,} strangers: {asked['unauthorized']:,} times 401, {asked['refused']:,} times 429, memory grew by {grown:,} KiB")
-    figures.facts |= {"strangers": scene.size["strangers"], "strangers_refused": asked["refused"], "strangers_memory_kib": grown}
+    say(f"{scene.size['unauthenticated']:,} requests without a valid key: {asked['unauthorized']:,} times 401, {asked['refused']:,} times 429, memory grew by {grown:,} KiB")
+    figures.facts |= {"unauthenticated": scene.size["unauthenticated"], "unauthenticated_refused": asked["refused"], "unauthenticated_memory_kib": grown}
 
 
 def measure(bench, size, runs, folder):
@@ -143,6 +143,6 @@ def measure(bench, size, runs, folder):
     measure_checks(figures, scene, runs)
     measure_calls(figures, scene, runs)
     measure_greed(figures, scene, runs)
-    measure_strangers(figures, scene)
+    measure_unauthenticated(figures, scene)
     figures.facts |= {"threads": CORES, "wrk": version([scene.wrk, "-v"]), "greedy_times_its_limit": GREEDY // ALLOWED}
     return figures

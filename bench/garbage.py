@@ -49,7 +49,7 @@ class Scene:
     def ask(self):
         paths = [part for path in PATHS for part in ("--path", path)]
         address = ["--http", f"127.0.0.1:{self.port}", "--key", self.key]
-        return run_json([self.load, "asking", *address, "--rate", RATE, "--seconds", self.seconds, *paths])
+        return run_json([self.load, "http-load", *address, "--rate", RATE, "--seconds", self.seconds, *paths])
 
     def ask_while_fed(self, url, noise):
         """Garbage flows before the first question and behind the last one."""
