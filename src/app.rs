@@ -35,7 +35,8 @@ const ADMIN_CONNECTIONS_MAX: usize = 32;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Requests without a valid key that each network may send in a minute. Enough for programs whose key has expired, too few to guess keys.
+/// Requests without a valid key that each network may send in a minute. Enough for programs whose key has expired, too
+/// few to guess keys.
 const UNAUTHORIZED_PER_MINUTE: NonZeroU32 = NonZeroU32::new(120).expect("not zero");
 
 /// The configuration of a service.
@@ -98,17 +99,19 @@ impl Service {
     /// Opens the views, binds the addresses and starts to follow the log.
     ///
     /// # Errors
-    /// Returns an error if the configuration is invalid, the data folder cannot be opened, or an address cannot be bound.
+    /// Returns an error if the configuration is invalid, the data folder cannot be opened, or an address cannot be
+    /// bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
         let clock = Clock::new(&config.timezone)?;
         let views = open_views(&config.data).await?;
         let public_listener = bind(config.http).await?;
         let admin_listener = bind(config.admin).await?;
+        let http_address = public_listener.local_addr()?;
         let log_runtime = DetachedRuntime::start()?;
         let log = connect(&log_runtime, &config.nats).await?;
-
         let mut tasks = JoinSet::new();
+
         let feed = Feed::default();
         let (announcer, announcing) = Announcer::new(log.clone());
         tasks.spawn_on(announcing, log_runtime.handle());
@@ -118,8 +121,8 @@ impl Service {
 
         let keys = Arc::new(KeyCache::new(config.plans.clone()));
         let (ledger_sender, ledger) = watch::channel(Ledger::default());
-        let accounts = accounts::follow(log.clone(), Arc::clone(&keys), ledger_sender);
-        tasks.spawn_on(accounts, log_runtime.handle());
+        let following = accounts::follow(log.clone(), Arc::clone(&keys), ledger_sender);
+        tasks.spawn_on(following, log_runtime.handle());
 
         let live = LiveContext {
             feed: feed.clone(),
@@ -130,22 +133,12 @@ impl Service {
             shutdown: shutdown.clone(),
         };
         let fan_out = FanOut::start(&live, config.connections_max)?;
-
-        let can_mail = config.mailing.is_some();
-        let key_env = config.mailing.as_ref().map_or("live", |mail| mail.key_env);
-        let http_address = public_listener.local_addr()?;
-        let outbox = config.mailing.map(|mailing| {
-            let url = mailing.public_url.clone();
-            let url = url.unwrap_or_else(|| PublicUrl::of(http_address));
-            let (log, ledger, keys) = (log.clone(), ledger.clone(), Arc::clone(&keys));
-            let outbox = Outbox::new(log, ledger, keys, config.plans.clone(), mailing, url);
-            tokio::spawn(outbox.run(shutdown.clone()))
-        });
-
+        let commands = AccountCommands::new(log.clone(), ledger.clone());
         let app = Arc::new(App {
+            pages: pages(commands, &config.sign_up, config.mailing.as_ref()),
             views,
             keys,
-            plans: config.plans,
+            ledger,
             unauthenticated_limiter: HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, MINUTE),
             proxies: config.proxies,
             projector: projector_handle,
@@ -156,15 +149,8 @@ impl Service {
             metrics: Arc::default(),
             fan_out,
             ws_origins: config.ws_origins,
-            pages: Pages {
-                commands: AccountCommands::new(log.clone(), ledger.clone()),
-                key_env,
-                overlap: config.sign_up.overlap,
-                per_network: HashedLimiter::new(config.sign_up.per_network, HOUR),
-                per_email: HashedLimiter::new(config.sign_up.per_email, DAY),
-            },
-            ledger,
-            can_mail,
+            can_mail: config.mailing.is_some(),
+            plans: config.plans,
         });
         let server = |listener, connections_max, access_log| Server {
             listener,
@@ -176,11 +162,13 @@ impl Service {
         Ok(Self {
             http: server(public_listener, config.connections_max, config.access_log),
             admin: server(admin_listener, ADMIN_CONNECTIONS_MAX, AccessLog::Debug),
+            outbox: config.mailing.map(|mailing| {
+                tokio::spawn(outbox(&app, log.clone(), mailing, http_address).run(shutdown))
+            }),
             app,
             log,
             tasks,
             log_runtime,
-            outbox,
         })
     }
 
@@ -258,4 +246,22 @@ async fn connect(runtime: &DetachedRuntime, nats: &str) -> anyhow::Result<Log> {
     let nats = nats.to_owned();
     let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
     Ok(runtime.handle().spawn(connecting).await??)
+}
+
+fn pages(commands: AccountCommands, sign_up: &SignUp, mailing: Option<&Mailing>) -> Pages {
+    Pages {
+        commands,
+        key_env: mailing.map_or("live", |mailing| mailing.key_env),
+        overlap: sign_up.overlap,
+        per_network: HashedLimiter::new(sign_up.per_network, HOUR),
+        per_email: HashedLimiter::new(sign_up.per_email, DAY),
+    }
+}
+
+/// The outbox. Links in mails lead to the configured URL, else to the public address.
+fn outbox(app: &App, log: Log, mailing: Mailing, http_address: SocketAddr) -> Outbox {
+    let url = mailing.public_url.clone();
+    let url = url.unwrap_or_else(|| PublicUrl::of(http_address));
+    let (ledger, keys) = (app.ledger.clone(), Arc::clone(&app.keys));
+    Outbox::new(log, ledger, keys, app.plans.clone(), mailing, url)
 }

@@ -409,7 +409,7 @@ async fn dev_starts_everything_says_three_lines_to_copy_and_leaves_nothing_runni
         assert_eq!(card["venue"], "Railbird Park");
         let key = std::fs::read_to_string(folder.path().join("dev.key")).unwrap();
         assert_eq!(key.trim(), dev.key);
-        let said = |start: &str| dev.said.iter().any(|line| line.starts_with(start));
+        let said = |start: &str| dev.output.iter().any(|line| line.starts_with(start));
         assert!(said("HTTP ") && said("NATS ") && said(&format!("API key  {}", dev.key)));
         keys.push(dev.key.clone());
 
@@ -514,10 +514,10 @@ async fn a_service_that_is_told_to_terminate_ends_in_order_and_logs_no_secret() 
     socket.until("snapshot_complete").await;
     // Not even a client that tells its key where it should not brings it into the log.
     let (_, ack) = socket
-        .ask(&json!({ "op": "subscribe", "id": key, "api_key": key, "venues": [key] }))
+        .request(&json!({ "op": "subscribe", "id": key, "api_key": key, "venues": [key] }))
         .await;
     assert_eq!(ack["event"], "ack");
-    let (_, error) = socket.ask(&json!({ "op": key, "id": key })).await;
+    let (_, error) = socket.request(&json!({ "op": key, "id": key })).await;
     assert_eq!(error["error"], "unknown_op");
     let header = [("x-api-key", key), ("origin", "https://racing.example")];
     assert_eq!(

@@ -1,4 +1,5 @@
-//! The load generator of `bench/run`, and the peers that railbird is compared with: the bare pull of a log, and the bare publish into it.
+//! The load generator of `bench/run`, and the peers that railbird is compared with: the bare pull of a log, and the
+//! bare publish into it.
 
 mod check;
 #[path = "../../tests/conformance/mod.rs"]

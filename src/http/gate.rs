@@ -33,7 +33,8 @@ const URI_BYTES_MAX: usize = 2048;
 /// Bytes of a request body. GET requests need none, but some clients send `{}`.
 const BODY_BYTES_MAX: u64 = 1024;
 
-/// Admits requests to the router, adds the rate limits of the key to each response, and answers for a handler that panics.
+/// Admits requests to the router, adds the rate limits of the key to each response, and answers for a handler that
+/// panics.
 ///
 /// It wraps the router from outside, because axum boxes each layer of a route for each request.
 pub(super) fn gate(
@@ -67,10 +68,11 @@ pub(super) fn gate(
     })
 }
 
-/// Checks the key of a request, and counts the request to the key's plan. Returns the rate limit to report, if the plan has one.
+/// Checks the key of a request, and counts the request to the key's plan. Returns the rate limit to report, if the plan
+/// has one.
 ///
-/// Adds to the request's extensions: the [`KeyEntry`] for the live channel; the [`Network`] of the client for requests without a key
-/// that change something.
+/// Adds to the request's extensions: the [`KeyEntry`] for the live channel; the [`Network`] of the client for requests
+/// without a key that change something.
 fn admit(
     app: &App,
     peer: IpAddr,
@@ -118,7 +120,8 @@ fn api_key(headers: &HeaderMap) -> Option<&str> {
 }
 
 impl App {
-    /// Looks up a key. Requests without a valid key are limited by network, so that nobody can guess keys by trying them.
+    /// Looks up a key. Requests without a valid key are limited by network, so that nobody can guess keys by trying
+    /// them.
     fn authorize(
         &self,
         key: Option<&str>,

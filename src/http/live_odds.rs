@@ -21,7 +21,8 @@ use crate::live::{
     Filter, FilterQuery, Kinds, LiveSubscription, NewClient, Since, TOO_MANY_CONNECTIONS,
 };
 
-/// The time to wait for the position that a resuming client has reached: another replica may have been ahead of this one.
+/// The time to wait for the position that a resuming client has reached: another replica may have been ahead of this
+/// one.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn router() -> Router<Arc<App>> {

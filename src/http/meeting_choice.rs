@@ -34,8 +34,8 @@ struct MeetingFields<'a> {
 }
 
 impl MeetingChoice {
-    /// Chooses a meeting of a day: the one at `venue`, a code or a name in any case, else the first in the configured order of venues,
-    /// then by code.
+    /// Chooses a meeting of a day: the one at `venue`, a code or a name in any case, else the first in the configured
+    /// order of venues, then by code.
     ///
     /// # Errors
     /// Returns [`ApiError::NotFound`] if the day has no meeting, or none at `venue`.

@@ -1,4 +1,5 @@
-//! The HTTP interface, with one file per resource. Handlers read the bytes of views from the store and send them as they are.
+//! The HTTP interface, with one file per resource. Handlers read the bytes of views from the store and send them as
+//! they are.
 
 mod admin;
 mod error;
@@ -65,8 +66,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// The service of one connection of the public address: the router, behind compression and the gate. They are not layers of the router,
-/// because axum boxes each layer of a route for each request.
+/// The service of one connection of the public address: the router, behind compression and the gate. They are not
+/// layers of the router, because axum boxes each layer of a route for each request.
 pub(crate) fn service(
     app: Arc<App>,
     router: Router,
@@ -79,8 +80,8 @@ pub(crate) fn service(
     ServiceExt::<Request>::map_request(compressed, allow_identity)
 }
 
-/// Ignores an `Accept-Encoding` that excludes any encoding. RFC 9110, 12.5.3 permits to send the body as it is; tower-http would reject the
-/// request with a body that is not ours.
+/// Ignores an `Accept-Encoding` that excludes any encoding. RFC 9110, 12.5.3 permits to send the body as it is;
+/// tower-http would reject the request with a body that is not ours.
 fn allow_identity(mut request: Request) -> Request {
     let excludes = |value: &HeaderValue| {
         value
@@ -93,7 +94,8 @@ fn allow_identity(mut request: Request) -> Request {
     request
 }
 
-/// Compresses large bodies. Unlike tower-http's `SizeAbove` it goes by `Content-Length` first, so that HEAD has the headers of GET.
+/// Compresses large bodies. Unlike tower-http's `SizeAbove` it goes by `Content-Length` first, so that HEAD has the
+/// headers of GET.
 #[derive(Debug, Clone, Copy)]
 struct LargeBody;
 

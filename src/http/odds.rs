@@ -46,8 +46,8 @@ async fn history(
 
 /// The board of the race at the venue of the query, else at the primary meeting of the day.
 ///
-/// A race may be quoted before any card or result makes its day a meeting. Until then it is the board at the first venue that has one, in
-/// the configured order, then by code.
+/// A race may be quoted before any card or result makes its day a meeting. Until then it is the board at the first
+/// venue that has one, in the configured order, then by code.
 fn find(
     app: &App,
     store: &Store,

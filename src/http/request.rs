@@ -15,7 +15,8 @@ use super::state::App;
 
 const RAILBIRD_SEQ: HeaderName = HeaderName::from_static("railbird-seq");
 
-/// Headers of a response: six of this file, three rate limits, the request id, and two for compression. The map grows once.
+/// Headers of a response: six of this file, three rate limits, the request id, and two for compression. The map grows
+/// once.
 const RESPONSE_HEADERS: usize = 12;
 
 /// A request for views that the gate has admitted.

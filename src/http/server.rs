@@ -1,6 +1,7 @@
 //! [`Server`]: the accept loop, with bounded connections, timeouts, and a drain at the shutdown.
 //!
-//! It is our own because `axum::serve` installs no timer, without which hyper enforces no timeout on slow request heads.
+//! It is our own because `axum::serve` installs no timer, without which hyper enforces no timeout on slow request
+//! heads.
 
 use std::convert::Infallible;
 use std::io;
@@ -33,8 +34,8 @@ use super::trace::{AccessLog, RequestTrace};
 use crate::metrics::{Held, HttpMetrics};
 use crate::shutdown::Shutdown;
 
-/// The time for the head of a request, from the opening of the connection or the end of the previous request. It bounds slow heads and
-/// idle connections.
+/// The time for the head of a request, from the opening of the connection or the end of the previous request. It bounds
+/// slow heads and idle connections.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time for a handler. All of them read a local store.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,8 +59,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves until the shutdown, then lets requests in flight end. `service_for` makes the service of a connection from its peer's
-    /// address.
+    /// Serves until the shutdown, then lets requests in flight end. `service_for` makes the service of a connection
+    /// from its peer's address.
     pub(crate) async fn run<S, B>(mut self, service_for: impl Fn(IpAddr) -> S)
     where
         S: Service<Request, Response = Response<B>, Error = Infallible, Future: Send>

@@ -25,7 +25,8 @@ pub enum AccessLog {
     Info,
 }
 
-/// A request from its head to its response. The span is disabled, and costs next to nothing, unless its level is logged.
+/// A request from its head to its response. The span is disabled, and costs next to nothing, unless its level is
+/// logged.
 #[derive(Debug)]
 pub(super) struct RequestTrace {
     request_id: HeaderValue,
@@ -100,7 +101,8 @@ fn client_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
     is_valid.then_some(request_id)
 }
 
-/// A request id that no other replica makes: a random number of this process, and the count of its requests. Cheaper than a UUID.
+/// A request id that no other replica makes: a random number of this process, and the count of its requests. Cheaper
+/// than a UUID.
 fn new_request_id() -> HeaderValue {
     static PROCESS: LazyLock<String> = LazyLock::new(|| {
         let random = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
