@@ -16,7 +16,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
 use crate::http::state::{App, Origins, Pages};
-use crate::http::{self, AccessLog, Server};
+use crate::http::{self, AccessLog, HttpServer};
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, Proxies};
 use crate::live::feed::Feed;
@@ -85,8 +85,8 @@ pub struct SignUp {
 #[derive(Debug)]
 pub struct Service {
     app: Arc<App>,
-    http: Server,
-    admin: Server,
+    http: HttpServer,
+    admin: HttpServer,
     log: Log,
     /// The tasks that follow the log, on `log_runtime`.
     tasks: JoinSet<()>,
@@ -152,7 +152,7 @@ impl Service {
             can_mail: config.mailing.is_some(),
             plans: config.plans,
         });
-        let server = |listener, connections_max, access_log| Server {
+        let server = |listener, connections_max, access_log| HttpServer {
             listener,
             connections_max,
             access_log,

@@ -8,10 +8,9 @@ fn request_id(reply: &Reply) -> &str {
     reply.header("x-request-id")
 }
 
-/// Made by the service: letters, digits and a hyphen.
+/// Whether the service has made a request id: 16 hexadecimal digits.
 fn is_made(request_id: &str) -> bool {
-    let mut characters = request_id.chars();
-    request_id.len() == 25 && characters.all(|c| c.is_ascii_hexdigit() || c == '-')
+    request_id.len() == 16 && request_id.chars().all(|c| c.is_ascii_hexdigit())
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ pub use openapi::document as openapi;
 pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;
-pub(crate) use server::Server;
+pub(crate) use server::HttpServer;
 
 use gate::gate;
 use request::is_zero_weight;

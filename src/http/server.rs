@@ -1,4 +1,4 @@
-//! [`Server`]: the accept loop, with bounded connections, timeouts, and a drain at the shutdown.
+//! [`HttpServer`]: the accept loop, with bounded connections, timeouts, and a drain at the shutdown.
 //!
 //! It is our own because `axum::serve` installs no timer, without which hyper enforces no timeout on slow request
 //! heads.
@@ -50,7 +50,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// A listener and the bounds of its connections.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct HttpServer {
     pub(crate) listener: TcpListener,
     pub(crate) connections_max: usize,
     pub(crate) access_log: AccessLog,
@@ -58,7 +58,7 @@ pub(crate) struct Server {
     pub(crate) shutdown: Shutdown,
 }
 
-impl Server {
+impl HttpServer {
     /// Serves until the shutdown, then lets requests in flight end. `service_for` makes the service of a connection
     /// from its peer's address.
     pub(crate) async fn run<S, B>(mut self, service_for: impl Fn(IpAddr) -> S)
