@@ -6,8 +6,8 @@ import subprocess
 from common import CORES, BenchError, Figures, cpu_seconds, get, issue_key, log, median, nats_server, need, programs, run_json
 from common import start_nats, start_railbird, version
 
-FULL = {"turn_seconds": 2, "turns": 10, "seconds": 10, "calls": 5_000_000, "strangers": 1_000_000}
-SMALL = {"turn_seconds": 1, "turns": 1, "seconds": 2, "calls": 200_000, "strangers": 20_000}
+FULL = {"turn_seconds": 2, "turns": 10, "seconds": 10, "calls": 5_000_000, "unauthenticated": 1_000_000}
+SMALL = {"turn_seconds": 1, "turns": 1, "seconds": 2, "calls": 200_000, "unauthenticated": 20_000}
 
 CONNECTIONS = 64
 # Two paths with the same handler and the same answer; only the one under /api/v1 needs a key.
@@ -60,7 +60,7 @@ class Setup:
 
     def load_command(self, plan, rate, seconds):
         address = ["--http", f"127.0.0.1:{self.port}", "--key", self.keys[plan], "--path", PROFILE]
-        return [self.load, "asking", *address, "--rate", rate, "--seconds", seconds, "--or-refused"]
+        return [self.load, "http-load", *address, "--rate", rate, "--seconds", seconds, "--or-refused"]
 
     def request_beside(self, plan):
         """Answer times of one key while another key, on a plan, sends GREEDY requests per second."""
@@ -126,15 +126,15 @@ def measure_greed(figures, setup, runs):
     figures.ratio("greed_p99_of_allowed", "greed_beside_refused_p99_ms", "greed_beside_allowed_p99_ms")
 
 
-def measure_strangers(figures, setup):
+def measure_unauthenticated(figures, setup):
     """Memory growth by requests with keys that were never issued, each from its own network address; first a tenth to warm up."""
-    strangers = [setup.load, "strangers", "--http", f"127.0.0.1:{setup.port}", "--count"]
-    run_json([*strangers, setup.size["strangers"] // 10])
+    load = [setup.load, "unauthenticated", "--http", f"127.0.0.1:{setup.port}", "--count"]
+    run_json([*load, setup.size["unauthenticated"] // 10])
     before = resident_kib(setup.service.pid)
-    answers = run_json([*strangers, setup.size["strangers"]])
+    answers = run_json([*load, setup.size["unauthenticated"]])
     grown = resident_kib(setup.service.pid) - before
-    log(f"{setup.size['strangers']:,} unknown keys: {answers['unauthorized']:,} times 401, {answers['refused']:,} times 429, memory grew by {grown:,} KiB")
-    figures.facts |= {"strangers": setup.size["strangers"], "strangers_refused": answers["refused"], "strangers_memory_kib": grown}
+    log(f"{setup.size['unauthenticated']:,} unknown keys: {answers['unauthorized']:,} times 401, {answers['refused']:,} times 429, memory grew by {grown:,} KiB")
+    figures.facts |= {"unauthenticated": setup.size["unauthenticated"], "unauthenticated_refused": answers["refused"], "unauthenticated_memory_kib": grown}
 
 
 def measure(bench, size, runs, folder):
@@ -143,6 +143,6 @@ def measure(bench, size, runs, folder):
     measure_checks(figures, setup, runs)
     measure_calls(figures, setup, runs)
     measure_greed(figures, setup, runs)
-    measure_strangers(figures, setup)
+    measure_unauthenticated(figures, setup)
     figures.facts |= {"threads": CORES, "wrk": version([setup.wrk, "-v"]), "greedy_times_its_limit": GREEDY // ALLOWED}
     return figures

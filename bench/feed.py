@@ -157,7 +157,7 @@ def try_deaths(feed, figures, count):
         "deaths_stale_in_views": int(metric(admin, "railbird_events_stale_total")),
         "deaths_objections": len(differences),
     }
-    if in_log["missing"] or in_log["strangers"] or published + known != count or differences:
+    if in_log["missing"] or in_log["unknown"] or published + known != count or differences:
         figures.show()
         raise BenchError("events were lost, or the views differ")
 

@@ -49,7 +49,7 @@ class Setup:
     def measure_answers(self):
         paths = [part for path in PATHS for part in ("--path", path)]
         address = ["--http", f"127.0.0.1:{self.port}", "--key", self.key]
-        return run_json([self.load, "asking", *address, "--rate", RATE, "--seconds", self.seconds, *paths])
+        return run_json([self.load, "http-load", *address, "--rate", RATE, "--seconds", self.seconds, *paths])
 
     def measure_answers_while_fed(self, url, noise):
         """Measures answers while garbage is published; that starts earlier and ends later."""

@@ -1,8 +1,8 @@
-//! The composition root: the one place where all is wired.
+//! The composition root: wires the rooms into a [`Service`].
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
-use crate::http;
 use crate::http::state::{App, Origins, Pages};
+use crate::http::{self, AccessLog, HttpServer};
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, Proxies};
 use crate::live::feed::Feed;
@@ -30,107 +30,118 @@ use crate::projector::announcer::Announcer;
 use crate::projector::views::Views;
 use crate::shutdown::Shutdown;
 
-/// Operators are few.
+/// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
+const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A program whose key has ended may try for a while before somebody looks. Guessing needs more.
-const UNAUTHORIZED_PER_MINUTE: NonZeroU32 = NonZeroU32::new(120).expect("some");
+/// Requests without a valid key that each network may send in a minute. Enough for programs whose key has expired, too
+/// few to guess keys.
+const UNAUTHORIZED_PER_MINUTE: NonZeroU32 = NonZeroU32::new(120).expect("not zero");
 
-/// What the service is told.
+/// The configuration of a service.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The address of NATS. May hold credentials: it is never logged.
     pub nats: String,
-    /// Where the views lie. May be lost.
+    /// The folder of the views. It may be lost: the views are rebuilt from the log.
     pub data: PathBuf,
-    /// Where clients are served; port 0 takes a free one.
+    /// The public address; port 0 takes a free one.
     pub http: SocketAddr,
-    /// Where operators are served; port 0 takes a free one.
+    /// The admin address; port 0 takes a free one.
     pub admin: SocketAddr,
-    /// The zone of the racing day.
+    /// The time zone of the racing day.
     pub timezone: String,
-    /// Which venue is the primary one of a day with two, first to last.
+    /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,
-    /// What those who hold keys may do.
+    /// The plans that keys are on.
     pub plans: Plans,
-    /// Connections at a time, WebSockets included.
+    /// Connections of the public address at a time, and WebSockets at a time.
     pub connections_max: usize,
-    /// Whose word counts on where a request comes from.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Proxies,
-    /// Which web pages may connect to the live channel.
+    /// The web pages that may connect to the live channel.
     pub ws_origins: Origins,
-    /// How keys are mailed; without it mails wait.
+    /// How keys are mailed. Without it mails wait.
     pub mailing: Option<Mailing>,
-    /// How people subscribe.
+    /// The limits of sign-ups and rotations.
     pub sign_up: SignUp,
+    /// The level of the access log of the public address.
+    pub access_log: AccessLog,
 }
 
-/// How people subscribe, and look after their keys.
+/// The limits of sign-ups and rotations on the pages for subscribers.
 #[derive(Debug, Clone)]
 pub struct SignUp {
-    /// What may be asked for in an hour from one network.
+    /// Sign-ups and rotations in an hour from one network.
     pub per_network: NonZeroU32,
-    /// What may be asked for in a day with one e-mail address.
+    /// Sign-ups in a day with one e-mail address.
     pub per_email: NonZeroU32,
-    /// For how long a key that was replaced stays valid.
+    /// The time for which a rotated key stays valid.
     pub overlap: SignedDuration,
 }
 
-/// A service that is bound and folds, and serves when it is [run](Service::run).
+/// A service that listens and follows the log. It serves once it is [run](Service::run).
 #[derive(Debug)]
 pub struct Service {
     app: Arc<App>,
-    http: TcpListener,
-    admin: TcpListener,
-    connections_max: usize,
+    http: HttpServer,
+    admin: HttpServer,
     log: Log,
-    shutdown: Shutdown,
+    /// The tasks that follow the log, on `log_runtime`.
     tasks: JoinSet<()>,
-    reading: DetachedRuntime,
-    /// Ends by itself, when what is on its way has arrived.
+    log_runtime: DetachedRuntime,
+    /// Ends by itself after the shutdown, when the mails in flight are delivered.
     outbox: Option<JoinHandle<()>>,
 }
 
 impl Service {
-    /// Opens the views, binds the addresses and begins to follow the log.
+    /// Opens the views, binds the addresses and starts to follow the log.
     ///
     /// # Errors
-    /// The configuration is wrong, the data folder is not to be had, or an address is taken.
+    /// Returns an error if the configuration is invalid, the data folder cannot be opened, or an address cannot be
+    /// bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
         let clock = Clock::new(&config.timezone)?;
-        let data = config.data.clone();
-        let views = Arc::new(tokio::task::spawn_blocking(move || Views::open(&data)).await??);
-        let http = bind(config.http).await?;
-        let admin = bind(config.admin).await?;
-        let reading = DetachedRuntime::start("log", LOG_THREADS)?;
-        let nats = config.nats.clone();
-        let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
-        let log = reading.handle().spawn(connecting).await??;
+        let views = open_views(&config.data).await?;
+        let public_listener = bind(config.http).await?;
+        let admin_listener = bind(config.admin).await?;
+        let http_address = public_listener.local_addr()?;
+        let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
+        let log = connect(&log_runtime, &config.nats).await?;
+        let mut tasks = JoinSet::new();
+
         let feed = Feed::default();
         let (announcer, announcing) = Announcer::new(log.clone());
-        let (projector, handle) =
+        tasks.spawn_on(announcing, log_runtime.handle());
+        let (projector, projector_handle) =
             Projector::new(log.clone(), Arc::clone(&views), feed.clone(), announcer);
-        let channel = LiveContext {
+        tasks.spawn_on(projector.run(), log_runtime.handle());
+
+        let keys = Arc::new(KeyCache::new(config.plans.clone()));
+        let (ledger_sender, ledger) = watch::channel(Ledger::default());
+        let following = accounts::follow(log.clone(), Arc::clone(&keys), ledger_sender);
+        tasks.spawn_on(following, log_runtime.handle());
+
+        let live = LiveContext {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
-            keys: Arc::new(KeyCache::new(config.plans.clone())),
-            projector: handle.status.clone(),
+            keys: Arc::clone(&keys),
+            projector: projector_handle.status.clone(),
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
-        let fan_out = FanOut::start(&channel, config.connections_max)?;
-        let (ledger, known) = watch::channel(Ledger::default());
-        let commands = AccountCommands::new(log.clone(), known.clone());
+        let fan_out = FanOut::start(&live, config.connections_max)?;
+        let commands = AccountCommands::new(log.clone(), ledger.clone());
         let app = Arc::new(App {
+            pages: pages(commands, &config.sign_up, config.mailing.as_ref()),
             views,
-            keys: channel.keys,
-            ledger: known,
-            plans: config.plans,
-            unauthenticated_limiter: unauthenticated_limiter(),
+            keys,
+            ledger,
+            unauthenticated_limiter: HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, MINUTE),
             proxies: config.proxies,
-            projector: handle,
+            projector: projector_handle,
             connection: log.connection(),
             clock,
             venue_order: config.venue_order,
@@ -138,65 +149,43 @@ impl Service {
             metrics: Arc::default(),
             fan_out,
             ws_origins: config.ws_origins,
-            pages: Pages {
-                commands,
-                key_env: config
-                    .mailing
-                    .as_ref()
-                    .map_or("live", |mailing| mailing.key_env),
-                overlap: config.sign_up.overlap,
-                per_network: HashedLimiter::new(config.sign_up.per_network, HOUR),
-                per_email: HashedLimiter::new(config.sign_up.per_email, DAY),
-            },
             can_mail: config.mailing.is_some(),
+            plans: config.plans,
         });
-        let mut tasks = JoinSet::new();
-        tasks.spawn_on(projector.run(), reading.handle());
-        tasks.spawn_on(announcing, reading.handle());
-        let keys = accounts::follow(log.clone(), Arc::clone(&app.keys), ledger);
-        tasks.spawn_on(keys, reading.handle());
-        let listening = http.local_addr()?;
-        let outbox = config.mailing.map(|mailing| {
-            let url = mailing.public_url.clone();
-            let url = url.unwrap_or_else(|| PublicUrl::of(listening));
-            let keys = Arc::clone(&app.keys);
-            let outbox = Outbox::new(
-                log.clone(),
-                app.ledger.clone(),
-                keys,
-                app.plans.clone(),
-                mailing,
-                url,
-            );
-            tokio::spawn(outbox.run(shutdown.clone()))
-        });
+        let server = |listener, connections_max, access_log| HttpServer {
+            listener,
+            connections_max,
+            access_log,
+            metrics: Arc::clone(&app.metrics),
+            shutdown: shutdown.clone(),
+        };
         Ok(Self {
+            http: server(public_listener, config.connections_max, config.access_log),
+            admin: server(admin_listener, ADMIN_CONNECTIONS_MAX, AccessLog::Debug),
+            outbox: config.mailing.map(|mailing| {
+                tokio::spawn(outbox(&app, log.clone(), mailing, http_address).run(shutdown))
+            }),
             app,
-            http,
-            admin,
-            connections_max: config.connections_max,
             log,
-            shutdown,
             tasks,
-            reading,
-            outbox,
+            log_runtime,
         })
     }
 
-    /// Where clients are served.
+    /// The public address.
     ///
     /// # Errors
-    /// The socket is gone.
+    /// Returns an error if the socket is gone.
     pub fn http_addr(&self) -> std::io::Result<SocketAddr> {
-        self.http.local_addr()
+        self.http.listener.local_addr()
     }
 
-    /// Where operators are served.
+    /// The admin address.
     ///
     /// # Errors
-    /// The socket is gone.
+    /// Returns an error if the socket is gone.
     pub fn admin_addr(&self) -> std::io::Result<SocketAddr> {
-        self.admin.local_addr()
+        self.admin.listener.local_addr()
     }
 
     /// The log that is followed.
@@ -205,61 +194,74 @@ impl Service {
         &self.log
     }
 
-    /// What the service shares with its requests.
+    /// The state that all requests share.
     #[must_use]
     pub fn app(&self) -> &Arc<App> {
         &self.app
     }
 
-    /// Serves until the shutdown, drains, and writes the store to disk.
+    /// Serves until the shutdown, drains, and flushes the store.
     pub async fn run(self) {
         let Self {
             app,
             http,
             admin,
-            connections_max,
             log: _,
-            shutdown,
             mut tasks,
-            reading: _reading,
+            log_runtime: _log_runtime,
             outbox,
         } = self;
         let router = http::router(Arc::clone(&app));
-        let clients = http::server::serve(
-            http,
-            |peer| http::service(Arc::clone(&app), router.clone(), peer),
-            connections_max,
-            Arc::clone(&app.metrics),
-            shutdown.clone(),
-        );
         let admin_router = http::admin_router(Arc::clone(&app));
-        let operators = http::server::serve(
-            admin,
-            |_| admin_router.clone(),
-            ADMIN_CONNECTIONS_MAX,
-            Arc::clone(&app.metrics),
-            shutdown,
+        tokio::join!(
+            http.run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
+            admin.run(|_| admin_router.clone()),
         );
-        tokio::join!(clients, operators);
         app.fan_out.drain().await;
         if let Some(outbox) = outbox {
-            // An error means that it panicked, which is logged.
+            // An error is a panic, which has been logged.
             let _ = outbox.await;
         }
         tasks.shutdown().await;
         if let Err(error) = app.views.current().flush() {
-            tracing::warn!(%error, "the store could not be written to disk; the log gives back what is lost");
+            tracing::warn!(%error, "flush failed; the next start reads the missing events from the log");
         }
     }
 }
 
-/// Requests without a valid key that are answered as such, from each network address.
-fn unauthenticated_limiter() -> HashedLimiter {
-    HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, Duration::from_secs(60))
+async fn open_views(data: &Path) -> anyhow::Result<Arc<Views>> {
+    let data = data.to_owned();
+    let views = tokio::task::spawn_blocking(move || Views::open(&data)).await??;
+    Ok(Arc::new(views))
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
-        .with_context(|| format!("{address} cannot be listened on"))
+        .with_context(|| format!("cannot listen on {address}"))
+}
+
+/// Starts to connect to NATS, on the threads that read the log.
+async fn connect(runtime: &DetachedRuntime, nats: &str) -> anyhow::Result<Log> {
+    let nats = nats.to_owned();
+    let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
+    Ok(runtime.handle().spawn(connecting).await??)
+}
+
+fn pages(commands: AccountCommands, sign_up: &SignUp, mailing: Option<&Mailing>) -> Pages {
+    Pages {
+        commands,
+        key_env: mailing.map_or("live", |mailing| mailing.key_env),
+        overlap: sign_up.overlap,
+        per_network: HashedLimiter::new(sign_up.per_network, HOUR),
+        per_email: HashedLimiter::new(sign_up.per_email, DAY),
+    }
+}
+
+/// The outbox. Links in mails lead to the configured URL, else to the public address.
+fn outbox(app: &App, log: Log, mailing: Mailing, http_address: SocketAddr) -> Outbox {
+    let url = mailing.public_url.clone();
+    let url = url.unwrap_or_else(|| PublicUrl::of(http_address));
+    let (ledger, keys) = (app.ledger.clone(), Arc::clone(&app.keys));
+    Outbox::new(log, ledger, keys, app.plans.clone(), mailing, url)
 }

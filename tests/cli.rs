@@ -384,7 +384,7 @@ async fn dev_starts_everything_prints_addresses_and_key_and_leaves_nothing_runni
         assert_eq!(card["venue"], "Railbird Park");
         let key = std::fs::read_to_string(folder.path().join("dev.key")).unwrap();
         assert_eq!(key.trim(), dev.key);
-        let printed = |start: &str| dev.said.iter().any(|line| line.starts_with(start));
+        let printed = |start: &str| dev.output.iter().any(|line| line.starts_with(start));
         assert!(printed("HTTP ") && printed("NATS "));
         assert!(printed(&format!("API key  {}", dev.key)));
         keys.push(dev.key.clone());
@@ -506,10 +506,10 @@ async fn send_key_everywhere(http: SocketAddr, key: &str) {
     let mut socket = Socket::open(http, key).await;
     socket.until("snapshot_complete").await;
     let (_, ack) = socket
-        .ask(&json!({ "op": "subscribe", "id": key, "api_key": key, "venues": [key] }))
+        .request(&json!({ "op": "subscribe", "id": key, "api_key": key, "venues": [key] }))
         .await;
     assert_eq!(ack["event"], "ack");
-    let (_, error) = socket.ask(&json!({ "op": key, "id": key })).await;
+    let (_, error) = socket.request(&json!({ "op": key, "id": key })).await;
     assert_eq!(error["error"], "unknown_op");
     let header = [("x-api-key", key), ("origin", "https://racing.example")];
     assert_eq!(

@@ -10,6 +10,7 @@
 mod generators;
 mod support;
 
+mod access_log;
 mod architecture;
 mod asyncapi;
 mod betfair;

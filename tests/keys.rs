@@ -194,7 +194,7 @@ async fn sent_away(sockets: Vec<Socket>) {
 
 async fn still_open(sockets: &mut [Socket]) {
     for socket in sockets {
-        socket.ask(&json!({ "op": "ping" })).await;
+        socket.request(&json!({ "op": "ping" })).await;
     }
 }
 

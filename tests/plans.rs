@@ -292,7 +292,7 @@ async fn a_plan_that_has_no_live_odds_any_more_ends_them() {
     );
     let path = format!("/ws/live/odds?api_key={}", keys[0]);
     assert_eq!(Socket::refused(railbird.http, &path).await.status, 403);
-    stays.ask(&json!({ "op": "ping" })).await;
+    stays.request(&json!({ "op": "ping" })).await;
     change_plan(&nats, &keys[0], "live", 2).await;
     eventually("live odds are there again", || async {
         Socket::refused(railbird.http, &path).await.status == 101

@@ -115,6 +115,6 @@ pub(crate) async fn distinct(log: &Log, file: &Path) -> anyhow::Result<Value> {
         "messages": messages,
         "distinct": times.values().filter(|times| **times > 0).count(),
         "missing": times.values().filter(|times| **times == 0).count(),
-        "strangers": unknown,
+        "unknown": unknown,
     }))
 }

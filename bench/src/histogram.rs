@@ -1,9 +1,9 @@
-//! [`Histogram`]: many values in little room, each to within 2 %.
+//! [`Histogram`]: counts of values in buckets of at most 2 % width.
 
-/// Values up to twice this are kept exactly; above, each doubling has so many buckets.
+/// Values below twice this are exact. Above, each doubling has this many buckets.
 const BUCKETS_PER_DOUBLING: usize = 64;
 const SHIFT: u32 = BUCKETS_PER_DOUBLING.trailing_zeros();
-/// Enough for 2^32 µs, which is more than an hour.
+/// Covers 2^32 µs, which is more than an hour.
 const BUCKETS: usize = BUCKETS_PER_DOUBLING * 28;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Histogram {
         self.0[bucket.min(BUCKETS - 1)] += 1;
     }
 
-    /// The value that this share of all does not exceed.
+    /// The value that this share of all values does not exceed.
     pub(crate) fn quantile(&self, share: f64) -> u64 {
         let total: u64 = self.0.iter().sum();
         let rank = (total as f64 * share).ceil() as u64;

@@ -1,6 +1,6 @@
-//! Load for `bench/run`, and the peers that railbird is held against: the bare pull of a log, and the bare publish into it.
+//! The load generator of `bench/run`, and the peers that railbird is compared with: the bare pull of a log, and the
+//! bare publish into it.
 
-mod asking;
 mod check;
 #[path = "../../tests/conformance/mod.rs"]
 mod conformance;
@@ -8,9 +8,10 @@ mod fanout;
 mod feed;
 mod garbage;
 mod histogram;
+mod http_load;
 mod pain;
 mod season;
-mod strangers;
+mod unauthenticated;
 mod usage;
 
 use std::path::{Path, PathBuf};
@@ -27,12 +28,12 @@ use serde_json::{Value, json};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Messages under way at a time while the log is filled.
+/// Messages in flight while the log is filled.
 const WINDOW: usize = 4096;
 
 #[derive(Debug, Parser)]
 struct Cli {
-    /// The address of a NATS that is there for nothing else; `pain` has its own.
+    /// The address of a NATS that nothing else uses; `pain` starts its own.
     #[arg(long, default_value = "")]
     nats: String,
     #[command(subcommand)]
@@ -53,35 +54,35 @@ enum Command {
         #[arg(long)]
         events: u64,
     },
-    /// Read the log from its first message to its last, as the service does, and do nothing with it.
+    /// Read the log from its first message to its last, as the service does, and discard the messages.
     Pull,
-    /// Read the whole log into memory, then decode it, then fold it, and say how long each takes alone.
+    /// Read the whole log into memory, then decode it, then fold it, and measure decoding and folding.
     Stages {
         /// An empty folder for the store.
         #[arg(long)]
         data: PathBuf,
     },
-    /// Write quotes as a file, a line each.
+    /// Write quotes to a file, one per line.
     Quotes {
         /// How many.
         #[arg(long)]
         count: u64,
-        /// Where to.
+        /// The file to write.
         #[arg(long)]
         file: PathBuf,
     },
     /// Publish the lines of a file with the client library alone.
     Raw {
-        /// What `quotes` wrote.
+        /// A file of `quotes`.
         #[arg(long)]
         file: PathBuf,
-        /// Messages under way at a time.
+        /// Messages in flight.
         #[arg(long)]
         window: usize,
     },
-    /// Count what of a file stands in the log.
+    /// Count the messages of a file that the log has.
     Distinct {
-        /// What `quotes` wrote.
+        /// A file of `quotes`.
         #[arg(long)]
         file: PathBuf,
     },
@@ -90,35 +91,35 @@ enum Command {
         /// Bytes of noise in each message.
         #[arg(long)]
         bytes: usize,
-        /// For so long at most.
+        /// The longest time.
         #[arg(long, default_value_t = 3600.0)]
         seconds: f64,
-        /// So many at most.
+        /// The largest number of messages.
         #[arg(long, default_value_t = u64::MAX)]
         count: u64,
     },
-    /// Ask for answers over HTTP at a fixed rate.
-    Asking(asking::Asking),
-    /// Look at a key and count a request, often, in this process.
+    /// Send HTTP requests at a fixed rate, and measure their latency.
+    HttpLoad(http_load::HttpLoad),
+    /// Check a key and count a request to its plan, in a loop in this process.
     Check {
-        /// How often.
+        /// The number of calls.
         #[arg(long)]
         count: u32,
     },
-    /// Ask with keys that were never issued, each from a network address of its own.
-    Strangers(strangers::Strangers),
-    /// Publish to many WebSocket clients, and measure what the server does for them.
+    /// Send requests with keys that were never issued, each from a network address of its own.
+    Unauthenticated(unauthenticated::Unauthenticated),
+    /// Publish to many WebSocket clients, and measure the server.
     Fanout(fanout::Fanout),
-    /// Cut off clients, let some be slow, restart what they hang on, and judge what each of them heard.
+    /// Cut off clients, slow some down, restart their servers, and check what each of them received.
     Pain(pain::Pain),
 }
 
-/// Prints what was done as one line of JSON.
+/// Prints the figures as one line of JSON.
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let connect = Log::connect(&cli.nats, "railbird-bench");
-    let done = match cli.command {
+    let figures = match cli.command {
         Command::Horses { count } => publish(&connect.await?, season::horses(count)).await?,
         Command::Season { events } => publish(&connect.await?, season::season(events)).await?,
         Command::Pull => pull(&connect.await?).await?,
@@ -133,13 +134,13 @@ async fn main() -> anyhow::Result<()> {
             seconds,
             count,
         } => garbage::publish(&cli.nats, bytes, seconds, count).await?,
-        Command::Asking(asking) => asking.run().await?,
+        Command::HttpLoad(load) => load.run().await?,
         Command::Check { count } => check::run(count)?,
-        Command::Strangers(strangers) => strangers.run().await?,
+        Command::Unauthenticated(load) => load.run().await?,
         Command::Fanout(fanout) => fanout.run(&cli.nats)?,
         Command::Pain(pain) => pain::run(&pain).await?,
     };
-    println!("{done}");
+    println!("{figures}");
     Ok(())
 }
 

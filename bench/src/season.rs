@@ -1,6 +1,6 @@
-//! A season as a log has it: horses, cards, odds that move, statuses and results, the races of a meeting interleaved.
+//! A season of events: horses, cards, moving odds, statuses and results, with the races of a meeting interleaved.
 //!
-//! The same numbers are the same events, to the byte.
+//! The same parameters make the same events, byte for byte.
 
 use events::{
     DeclaredRunner, Envelope, Event, FinishTime, Foaled, HorseNo, HorseRegistered, Moment, Odds,
@@ -22,7 +22,7 @@ const SOLD: u64 = 12;
 const WITHDRAWN_EVERY: u64 = 5;
 /// Card, open, closed, off, finished, provisional and official result.
 const FACTS: u64 = 7;
-/// Quotes begin so long before the off, and become more towards it.
+/// Quotes begin this long before the off, and become more frequent towards it.
 const MARKET_MS: u64 = 4 * 3_600_000;
 const BETWEEN_RACES_MS: u64 = 30 * 60_000;
 /// The first race is off at 13:00 in Hong Kong; cards are out five hours earlier.
@@ -48,7 +48,7 @@ const PEOPLE: [&str; 12] = [
     "N Callan",
 ];
 
-/// So many horses, registered one after another.
+/// The registrations of horses.
 pub(crate) fn horses(count: u64) -> impl Iterator<Item = Envelope> {
     let mut rng = Rng::new(1);
     (0..count).map(move |number| {
@@ -57,12 +57,12 @@ pub(crate) fn horses(count: u64) -> impl Iterator<Item = Envelope> {
     })
 }
 
-/// A season of so many events, in the order of the log.
+/// The events of a season, in the order of the log.
 pub(crate) fn season(events: u64) -> impl Iterator<Item = Envelope> {
     let meetings = (events / EVENTS_PER_MEETING).max(1);
     let races = meetings * RACES;
-    let said = STABLED + meetings * SOLD + races * FACTS + races.div_ceil(WITHDRAWN_EVERY);
-    let quotes = events.saturating_sub(said);
+    let other_facts = STABLED + meetings * SOLD + races * FACTS + races.div_ceil(WITHDRAWN_EVERY);
+    let quotes = events.saturating_sub(other_facts);
     let mut rng = Rng::new(2);
     let registrations: Vec<_> = (0..STABLED)
         .map(|number| envelope(&mut rng, moment(day(0), 0), registered(number, 0)))

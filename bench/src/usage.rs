@@ -1,15 +1,15 @@
-//! What a process has used, from `/proc`.
+//! CPU time and memory of processes, from `/proc`.
 
 use std::fs;
 
 use anyhow::Context;
 
-/// User and system time.
+/// User and system time of a process.
 pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     cpu_seconds_of(&fs::read_to_string(format!("/proc/{pid}/stat"))?)
 }
 
-/// Those of its threads whose names begin so.
+/// User and system time of the threads whose names begin with `name`.
 pub(crate) fn thread_cpu_seconds(pid: u32, name: &str) -> anyhow::Result<f64> {
     let mut seconds = 0.0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -33,7 +33,7 @@ fn cpu_seconds_of(stat: &str) -> anyhow::Result<f64> {
     Ok((ticks(11)? + ticks(12)?) / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// What all processes of the machine have used, this one and those of the servers among them.
+/// CPU time of all processes of the machine, this one and the servers included.
 pub(crate) fn machine_cpu_seconds() -> anyhow::Result<f64> {
     let stat = fs::read_to_string("/proc/stat")?;
     let fields = stat.lines().next().context("a machine has CPUs")?;
@@ -49,7 +49,7 @@ pub(crate) fn machine_cpu_seconds() -> anyhow::Result<f64> {
     Ok(busy / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Memory that is in use now.
+/// Resident memory.
 pub(crate) fn resident_kib(pid: u32) -> anyhow::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -14,6 +14,7 @@ use super::mailing::MailFlags;
 use super::{ExitStatus, Nats, WrongConfiguration};
 use crate::app::{Config, Service, SignUp};
 use crate::clock::Clock;
+use crate::http::AccessLog;
 use crate::http::state::Origins;
 use crate::limits::Proxies;
 use crate::limits::plans::Plans;
@@ -73,6 +74,9 @@ pub(super) struct ServiceArgs {
     /// Time for which a key stays valid after it is rotated through the link in a mail.
     #[arg(long, env = "RAILBIRD_ROTATION_OVERLAP", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
     pub(super) rotation_overlap: SignedDuration,
+    /// Log each response at `info`, not only at `debug`: request id, method, path, status, latency, and key id.
+    #[arg(long, env = "RAILBIRD_ACCESS_LOG")]
+    pub(super) access_log: bool,
     #[command(flatten)]
     pub(super) mail: MailFlags,
 }
@@ -108,6 +112,11 @@ impl ServiceArgs {
                 overlap: self.rotation_overlap,
             },
             mailing,
+            access_log: if self.access_log {
+                AccessLog::Info
+            } else {
+                AccessLog::Debug
+            },
         })
     }
 }

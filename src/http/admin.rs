@@ -1,4 +1,4 @@
-//! The admin address: for operators, on loopback, without a key.
+//! The admin address: for operators, without a key. Keep it private.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 use super::error::ApiError;
 use super::ops::readiness;
 use super::rejections::rejections;
-use crate::http::state::App;
+use super::state::App;
 use crate::metrics;
 
-/// Views in one chunk of the listing.
+/// Views in one chunk of the list.
 const VIEWS_PER_CHUNK: usize = 1000;
 
-/// Everything that an operator may ask.
-pub fn router(app: Arc<App>) -> Router {
+/// All paths of the admin address.
+pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/metrics", get(render_metrics))
         .route("/status", get(status))
@@ -64,11 +64,10 @@ async fn rebuild(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-/// The checkpoint of the views, with the digest of all of them.
+/// The checkpoint of the views and their digest, to compare replicas.
 async fn digest(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
-    let checkpoint = app.views.current().checkpoint();
-    let checkpoint =
-        checkpoint.ok_or_else(|| ApiError::NotFound("There are no views yet".to_owned()))?;
+    let none = || ApiError::NotFound("There are no views yet".to_owned());
+    let checkpoint = app.views.current().checkpoint().ok_or_else(none)?;
     Ok(Json(json!({
         "log": checkpoint.log,
         "seq": checkpoint.seq,
@@ -76,7 +75,7 @@ async fn digest(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     })))
 }
 
-/// Every key with a hash of its bytes, a line each, for a comparison.
+/// All views, one line each: the hash of its bytes and its key. Finds the views in which two replicas differ.
 async fn views(State(app): State<Arc<App>>) -> Response {
     let entries = app.views.current().scan("");
     let lines = stream::unfold(entries, |mut entries| async move {

@@ -1,4 +1,4 @@
-//! [`ApiError`]: every answer that is not a success, in one shape: `error` and `message`.
+//! [`ApiError`]: all error responses, as JSON with the fields `error` and `message`.
 
 use std::sync::Arc;
 
@@ -6,71 +6,87 @@ use axum::body::Body;
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use events::ParseError;
 use projections::StoreError;
+use serde_json::json;
 
 use super::rate_limit::set_rate_limit_headers;
 use crate::limits::Exceeded;
 use crate::limits::plans::Plan;
 
-/// The body of every 401, to the byte: clients depend on it.
+/// The exact body of every 401: clients depend on each byte.
 pub const UNAUTHORIZED_BODY: &str =
     r#"{"error":"unauthorized","message":"Invalid or missing API key"}"#;
 
-/// How long a client waits before it asks a service again that is not ready.
+/// The `Retry-After` of a service that is not ready.
 const NOT_READY_SECONDS: u32 = 2;
 
-const RATE_LIMIT_EXCEEDED: &str = "rate_limit_exceeded";
-
-/// Why a request is not answered with what it asked for.
-#[derive(Debug)]
+/// An error response. Its text is the `message` that the client receives.
+#[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// The key is missing or not valid.
+    #[error("Invalid or missing API key")]
     Unauthorized,
-    /// There were too many requests with keys that are not valid, from one network address.
-    TooManyGuesses {
-        /// Seconds until the next one.
+    /// One network has sent too many requests without a valid key.
+    #[error("Too many requests without a valid API key")]
+    TooManyUnauthorized {
+        /// Seconds until the next such request is answered with 401 again.
         retry_after: u32,
     },
-    /// The key is valid, and its plan allows no more for now.
+    /// The key is valid, and a limit of its plan is used up.
+    #[error("The plan {:?} allows {} requests a {}", .plan.name.as_str(), .exceeded.allowance.limit, .exceeded.period.as_str())]
     RateLimited {
-        /// The plan.
+        /// The plan of the key.
         plan: Arc<Plan>,
-        /// What was left.
+        /// The limit that was exceeded.
         exceeded: Exceeded,
     },
     /// The plan of the key does not include the live channel.
+    #[error("The plan {:?} does not include live odds", .plan.name.as_str())]
     LiveOddsNotIncluded {
-        /// The plan.
+        /// The plan of the key.
         plan: Arc<Plan>,
     },
-    /// A date in the path or the query is none.
+    /// A date in the path or the query is invalid.
+    #[error("{}", sentence(.0))]
     InvalidDate(ParseError),
-    /// A race number is none.
+    /// The race number in the path is invalid.
+    #[error("{}", sentence(.0))]
     InvalidRaceNumber(ParseError),
-    /// A horse number is none.
+    /// The horse number in the path is invalid.
+    #[error("{}", sentence(.0))]
     InvalidHorseNo(ParseError),
-    /// Another parameter is wrong.
+    /// Another parameter is invalid.
+    #[error("{0}")]
     InvalidParameter(String),
-    /// The web page that asks may not.
+    /// The handshake comes from a web page of an origin that is not allowed.
+    #[error("Web pages of this origin may not connect")]
     OriginNotAllowed,
-    /// There is no such thing.
+    /// The requested resource does not exist.
+    #[error("{0}")]
     NotFound(String),
-    /// Everything here is GET.
+    /// The method is neither GET nor HEAD.
+    #[error("Only GET and HEAD are allowed here")]
     MethodNotAllowed,
-    /// The client takes no JSON.
+    /// `Accept` excludes JSON.
+    #[error("Responses are application/json, which the Accept header excludes")]
     NotAcceptable,
-    /// A body came with the request, and a large one.
+    /// The request has a large body.
+    #[error("A GET request needs no body")]
     BodyTooLarge,
     /// The path and query are too long.
+    #[error("The path and query are too long")]
     UriTooLong,
-    /// The path is a WebSocket's, and the request is no handshake.
+    /// A request for the live channel is not a WebSocket handshake.
+    #[error("{0}")]
     UpgradeRequired(String),
-    /// The views do not reflect the log yet.
+    /// The views or the keys have not been read from the log yet.
+    #[error("{0}")]
     NotReady(&'static str),
-    /// It is our fault.
+    /// The service failed. The reason goes to the service's log only.
+    #[error("The request failed because of an error in the service")]
     Internal(String),
 }
 
@@ -80,104 +96,81 @@ impl From<StoreError> for ApiError {
     }
 }
 
+/// The reason of a 500, in the extensions of the response until it is logged with the request id.
+#[derive(Debug, Clone)]
+pub(super) struct InternalReason(pub(super) String);
+
 impl ApiError {
-    fn parts(&self) -> (StatusCode, &'static str, String) {
+    /// The status, and the code in the field `error`.
+    fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
-            Self::Unauthorized => (
-                StatusCode::UNAUTHORIZED,
-                "unauthorized",
-                "Invalid or missing API key".to_owned(),
-            ),
-            Self::TooManyGuesses { .. } => (
-                StatusCode::TOO_MANY_REQUESTS,
-                RATE_LIMIT_EXCEEDED,
-                "Too many requests without a valid API key".to_owned(),
-            ),
-            Self::RateLimited { plan, exceeded } => {
-                let (limit, period) = (exceeded.allowance.limit, exceeded.period.as_str());
-                let plan = plan.name.as_str();
-                (
-                    StatusCode::TOO_MANY_REQUESTS,
-                    RATE_LIMIT_EXCEEDED,
-                    format!("The plan {plan:?} allows {limit} requests a {period}"),
-                )
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            Self::TooManyUnauthorized { .. } | Self::RateLimited { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded")
             }
-            Self::LiveOddsNotIncluded { plan } => (
-                StatusCode::FORBIDDEN,
-                "live_odds_not_included",
-                format!(
-                    "The plan {:?} does not include live odds",
-                    plan.name.as_str()
-                ),
-            ),
-            Self::InvalidDate(error) => (StatusCode::BAD_REQUEST, "invalid_date", sentence(error)),
-            Self::InvalidRaceNumber(error) => (
-                StatusCode::BAD_REQUEST,
-                "invalid_race_number",
-                sentence(error),
-            ),
-            Self::InvalidHorseNo(error) => {
-                (StatusCode::BAD_REQUEST, "invalid_horse_no", sentence(error))
-            }
-            Self::InvalidParameter(what) => {
-                (StatusCode::BAD_REQUEST, "invalid_parameter", what.clone())
-            }
-            Self::OriginNotAllowed => (
-                StatusCode::FORBIDDEN,
-                "origin_not_allowed",
-                "Web pages of this origin may not connect".to_owned(),
-            ),
-            Self::NotFound(what) => (StatusCode::NOT_FOUND, "not_found", what.clone()),
-            Self::MethodNotAllowed => (
-                StatusCode::METHOD_NOT_ALLOWED,
-                "method_not_allowed",
-                "Only GET and HEAD are allowed here".to_owned(),
-            ),
-            Self::NotAcceptable => (
-                StatusCode::NOT_ACCEPTABLE,
-                "not_acceptable",
-                "Answers are application/json".to_owned(),
-            ),
-            Self::BodyTooLarge => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "payload_too_large",
-                "A GET request needs no body".to_owned(),
-            ),
-            Self::UriTooLong => (
-                StatusCode::URI_TOO_LONG,
-                "uri_too_long",
-                "The path and query are too long".to_owned(),
-            ),
-            Self::UpgradeRequired(why) => (
-                StatusCode::UPGRADE_REQUIRED,
-                "upgrade_required",
-                why.clone(),
-            ),
-            Self::NotReady(why) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "not_ready",
-                (*why).to_owned(),
-            ),
-            Self::Internal(_) => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "internal",
-                "Something went wrong here".to_owned(),
-            ),
+            Self::LiveOddsNotIncluded { .. } => (StatusCode::FORBIDDEN, "live_odds_not_included"),
+            Self::InvalidDate(_) => (StatusCode::BAD_REQUEST, "invalid_date"),
+            Self::InvalidRaceNumber(_) => (StatusCode::BAD_REQUEST, "invalid_race_number"),
+            Self::InvalidHorseNo(_) => (StatusCode::BAD_REQUEST, "invalid_horse_no"),
+            Self::InvalidParameter(_) => (StatusCode::BAD_REQUEST, "invalid_parameter"),
+            Self::OriginNotAllowed => (StatusCode::FORBIDDEN, "origin_not_allowed"),
+            Self::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not_acceptable"),
+            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large"),
+            Self::UriTooLong => (StatusCode::URI_TOO_LONG, "uri_too_long"),
+            Self::UpgradeRequired(_) => (StatusCode::UPGRADE_REQUIRED, "upgrade_required"),
+            Self::NotReady(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_ready"),
+            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         }
     }
 
-    /// Seconds until it is of use to ask again.
-    fn retry_after(&self) -> Option<u32> {
+    fn body(&self, code: &str) -> Body {
+        let message = self.to_string();
         match self {
-            Self::NotReady(_) => Some(NOT_READY_SECONDS),
-            Self::TooManyGuesses { retry_after } => Some(*retry_after),
-            Self::RateLimited { exceeded, .. } => Some(exceeded.retry_after),
-            _ => None,
+            Self::Unauthorized => UNAUTHORIZED_BODY.into(),
+            Self::TooManyUnauthorized { retry_after }
+            | Self::RateLimited {
+                exceeded: Exceeded { retry_after, .. },
+                ..
+            } => json!({ "error": code, "message": message, "retry_after": retry_after })
+                .to_string()
+                .into(),
+            _ => json!({ "error": code, "message": message })
+                .to_string()
+                .into(),
+        }
+    }
+
+    fn set_headers(&self, headers: &mut HeaderMap) {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        match self {
+            // RFC 9110, 7.8 asks for the protocol and for `Connection`, RFC 6455, 4.4 for the version.
+            Self::UpgradeRequired(_) => {
+                headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+                headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+                headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+            }
+            Self::MethodNotAllowed => {
+                headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            }
+            Self::NotReady(_) => {
+                headers.insert(RETRY_AFTER, NOT_READY_SECONDS.into());
+            }
+            Self::TooManyUnauthorized { retry_after } => {
+                headers.insert(RETRY_AFTER, (*retry_after).into());
+            }
+            Self::RateLimited { exceeded, .. } => {
+                headers.insert(RETRY_AFTER, exceeded.retry_after.into());
+                set_rate_limit_headers(headers, exceeded.allowance);
+            }
+            _ => {}
         }
     }
 }
 
-/// A parse error as a sentence of its own.
+/// A parse error with a capital letter.
 fn sentence(error: &ParseError) -> String {
     let text = error.to_string();
     let mut letters = text.chars();
@@ -189,39 +182,12 @@ fn sentence(error: &ParseError) -> String {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        if let Self::Internal(reason) = &self {
-            tracing::error!(reason, "a request failed");
-        }
-        let (status, error, message) = self.parts();
-        let body = match self {
-            Self::Unauthorized => UNAUTHORIZED_BODY.to_owned(),
-            Self::RateLimited { .. } | Self::TooManyGuesses { .. } => {
-                serde_json::json!({ "error": error, "message": message, "retry_after": self.retry_after() }).to_string()
-            }
-            _ => serde_json::json!({ "error": error, "message": message }).to_string(),
-        };
-        let mut response = Response::new(Body::from(body));
+        let (status, code) = self.status_and_code();
+        let mut response = Response::new(self.body(code));
         *response.status_mut() = status;
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(seconds) = self.retry_after() {
-            headers.insert(RETRY_AFTER, seconds.into());
-        }
-        match self {
-            // Which protocol, that it is about this connection (RFC 9110, 7.8), and which version (RFC 6455, 4.4).
-            Self::UpgradeRequired(_) => {
-                headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-                headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-                headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
-            }
-            Self::MethodNotAllowed => {
-                headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            }
-            Self::RateLimited { exceeded, .. } => {
-                set_rate_limit_headers(headers, exceeded.allowance)
-            }
-            _ => {}
+        self.set_headers(response.headers_mut());
+        if let Self::Internal(reason) = self {
+            response.extensions_mut().insert(InternalReason(reason));
         }
         response
     }

@@ -1,63 +1,78 @@
-//! [`gate`]: what every request goes through before the router, and every answer behind it: the key, and what its plan allows.
+//! [`gate`]: the service around the router, which checks the key of each request and counts it to the key's plan.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::Request;
+use axum::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
 use tower::{Service, service_fn};
+use tracing::Span;
 
-use super::call::{API_KEY, Args, check_size};
 use super::error::ApiError;
+use super::params::QueryParams;
 use super::rate_limit::set_rate_limit_headers;
+use super::state::App;
 use crate::accounts::{KeyEntry, Refusal};
-use crate::http::state::App;
 use crate::limits::{Network, RateLimitStatus};
 
-/// What is under these needs a key, whether it is there or not.
+/// Paths that need a key, whether they exist or not.
 const API: &str = "/api/v1";
 const LIVE: &str = "/ws/";
 
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Lets those through to the router who may ask, and says in every answer what is left to them. It lies around the router: axum
-/// boxes every layer of every route anew for each request.
-pub(super) fn gate<S>(
+/// Bytes of path and query: longer than any of the API, with room for a key.
+const URI_BYTES_MAX: usize = 2048;
+/// Bytes of a request body. GET requests need none, but some clients send `{}`.
+const BODY_BYTES_MAX: u64 = 1024;
+
+/// Admits requests to the router, adds the rate limits of the key to each response, and answers for a handler that
+/// panics.
+///
+/// It wraps the router from outside, because axum boxes each layer of a route for each request.
+pub(super) fn gate(
     app: Arc<App>,
     peer: IpAddr,
-    mut router: S,
+    mut router: Router,
 ) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
-where
-    S: Service<Request, Response = Response, Error = Infallible, Future: Send>
-        + Clone
-        + Send
-        + 'static,
 {
     service_fn(move |mut request: Request| {
         let app = Arc::clone(&app);
         let admitted = admit(&app, peer, &mut request);
-        let answer = admitted.map(|allowance| (router.call(request), allowance));
+        let routed = admitted.map(|rate_limit| (router.call(request), rate_limit));
         async move {
-            let answer = match answer {
-                Ok((answer, allowance)) => {
-                    let mut answer = answer.await?;
-                    if let Some(allowance) = allowance {
-                        set_rate_limit_headers(answer.headers_mut(), allowance);
+            let response = match routed {
+                Ok((handling, rate_limit)) => {
+                    // The panic hook has logged where and why.
+                    let panicked =
+                        |_| Ok(ApiError::Internal("a handler panicked".to_owned()).into_response());
+                    let handled = AssertUnwindSafe(handling).catch_unwind().await;
+                    let mut response = handled.unwrap_or_else(panicked)?;
+                    if let Some(rate_limit) = rate_limit {
+                        set_rate_limit_headers(response.headers_mut(), rate_limit);
                     }
-                    answer
+                    response
                 }
-                Err(refused) => refused.into_response(),
+                Err(error) => error.into_response(),
             };
-            app.metrics.answered(answer.status().as_u16());
-            Ok(answer)
+            app.metrics.answered(response.status().as_u16());
+            Ok(response)
         }
     })
 }
 
-/// Whether a request may go on, and what is left then to whom it is of. Its extensions have the [`KeyEntry`] where the live channel is asked
-/// for, and the [`Network`] that it comes from where it needs no key and changes something.
+/// Checks the key of a request, and counts the request to the key's plan. Returns the rate limit to report, if the plan
+/// has one.
+///
+/// Adds to the request's extensions: the [`KeyEntry`] for the live channel; the [`Network`] of the client for requests
+/// without a key that change something.
 fn admit(
     app: &App,
     peer: IpAddr,
@@ -69,12 +84,12 @@ fn admit(
         let entry = app.authorize(api_key(request.headers()), peer, request.headers())?;
         app.count(&entry)
     } else if path.starts_with(LIVE) {
-        let args = Args::of(request.uri()).unwrap_or_default();
-        let key = args.get("api_key").or_else(|| api_key(request.headers()));
+        let query = QueryParams::parse(request.uri()).unwrap_or_default();
+        let key = query.get("api_key").or_else(|| api_key(request.headers()));
         let entry = app.authorize(key, peer, request.headers())?;
-        let left = app.count(&entry);
+        let rate_limit = app.count(&entry);
         request.extensions_mut().insert(entry);
-        left
+        rate_limit
     } else {
         if !request.method().is_safe() {
             let network = app.network(peer, request.headers());
@@ -84,13 +99,29 @@ fn admit(
     }
 }
 
-/// The key in the header, if there is one.
+/// Checks the bounds that apply before the key is looked up.
+fn check_size(request: &Request) -> Result<(), ApiError> {
+    let (uri, headers) = (request.uri(), request.headers());
+    if uri.path().len() + uri.query().map_or(0, str::len) > URI_BYTES_MAX {
+        return Err(ApiError::UriTooLong);
+    }
+    let length = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if length.unwrap_or(0) > BODY_BYTES_MAX || headers.contains_key(TRANSFER_ENCODING) {
+        return Err(ApiError::BodyTooLarge);
+    }
+    Ok(())
+}
+
+/// The key in the header.
 fn api_key(headers: &HeaderMap) -> Option<&str> {
     headers.get(API_KEY)?.to_str().ok()
 }
 
 impl App {
-    /// What is known of a valid key. Where others come from is counted, so that nobody tries one key after the other.
+    /// Looks up a key. Requests without a valid key are limited by network, so that nobody can guess keys by trying
+    /// them.
     fn authorize(
         &self,
         key: Option<&str>,
@@ -98,8 +129,11 @@ impl App {
         headers: &HeaderMap,
     ) -> Result<Arc<KeyEntry>, ApiError> {
         let metrics = &self.metrics;
-        let count = match key.map(|key| self.keys.check(key)) {
-            Some(Ok(entry)) => return Ok(entry),
+        let counter = match key.map(|key| self.keys.check(key)) {
+            Some(Ok(entry)) => {
+                Span::current().record("key_id", tracing::field::display(entry.key_id));
+                return Ok(entry);
+            }
             Some(Err(Refusal::NotKnownYet)) => {
                 return Err(ApiError::NotReady(
                     "The keys have not been read from the log yet",
@@ -109,22 +143,18 @@ impl App {
             Some(Err(Refusal::Malformed)) => &metrics.key_malformed,
             None => &metrics.key_missing,
         };
-        count.increment(1);
-        Err(
-            match self
-                .unauthenticated_limiter
-                .take(&self.network(peer, headers))
-            {
-                Ok(()) => ApiError::Unauthorized,
-                Err(retry_after) => {
-                    metrics.limited_address.increment(1);
-                    ApiError::TooManyGuesses { retry_after }
-                }
-            },
-        )
+        counter.increment(1);
+        let network = self.network(peer, headers);
+        Err(match self.unauthenticated_limiter.take(&network) {
+            Ok(()) => ApiError::Unauthorized,
+            Err(retry_after) => {
+                metrics.limited_address.increment(1);
+                ApiError::TooManyUnauthorized { retry_after }
+            }
+        })
     }
 
-    /// Counts a request of a key to its plan.
+    /// Counts a request to the plan of its key.
     fn count(&self, entry: &KeyEntry) -> Result<Option<RateLimitStatus>, ApiError> {
         entry.meter.take().map_err(|exceeded| {
             self.metrics.limited(exceeded.period);
@@ -133,11 +163,11 @@ impl App {
         })
     }
 
-    /// Where a request comes from.
+    /// The network that a request comes from.
     fn network(&self, peer: IpAddr, headers: &HeaderMap) -> Network {
-        let lines = headers.get_all(X_FORWARDED_FOR).iter();
-        // What is no text is no address either, and so ends what is believed.
-        let lines = lines.map(|line| line.to_str().unwrap_or_default());
-        self.proxies.client(peer, lines).into()
+        let forwarded = headers.get_all(X_FORWARDED_FOR).iter();
+        // A value that is not text holds no address, and so ends the trusted part.
+        let forwarded = forwarded.map(|value| value.to_str().unwrap_or_default());
+        self.proxies.client(peer, forwarded).into()
     }
 }

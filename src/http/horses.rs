@@ -8,13 +8,15 @@ use axum::response::Response;
 use axum::routing::get;
 use events::HorseNo;
 use projections::horse_form::RowKind;
-use projections::{Store, horse_profile, keys};
+use projections::json::JsonObject;
+use projections::{Store, View, horse_profile, keys};
 
-use super::call::{Args, Call, Params};
 use super::error::ApiError;
-use crate::http::state::App;
+use super::params::{PathParams, QueryParams};
+use super::request::ApiRequest;
+use super::state::App;
 
-/// Form rows in one answer at most, by the contract.
+/// The largest `limit` of form rows, by the contract.
 const FORM_LIMIT_MAX: usize = 1000;
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -24,12 +26,12 @@ pub(super) fn router() -> Router<Arc<App>> {
 }
 
 async fn profile(
-    call: Call,
+    request: ApiRequest,
     State(app): State<Arc<App>>,
-    params: Params,
+    path: PathParams,
 ) -> Result<Response, ApiError> {
-    let json = find(&app, &call.store, &params.horse_no()?)?;
-    Ok(call.answer(json))
+    let profile = find(&app, &request.store, &path.horse_no()?)?;
+    Ok(request.respond(profile))
 }
 
 fn find(app: &App, store: &Store, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
@@ -37,24 +39,25 @@ fn find(app: &App, store: &Store, horse_no: &HorseNo) -> Result<Vec<u8>, ApiErro
         .get(&keys::profile(horse_no))?
         .ok_or_else(|| ApiError::NotFound(format!("No horse {horse_no} is known")))?;
     horse_profile::serve(&value, app.clock.today())
-        .ok_or_else(|| ApiError::Internal(format!("{horse_no}'s profile is damaged")))
+        .ok_or_else(|| ApiError::Internal(format!("the profile of {horse_no} is damaged")))
 }
 
 async fn form(
-    call: Call,
+    request: ApiRequest,
     State(app): State<Arc<App>>,
-    params: Params,
-    args: Args,
+    path: PathParams,
+    query: QueryParams,
 ) -> Result<Response, ApiError> {
     #[derive(serde::Deserialize)]
-    struct Named {
+    struct ProfileName {
         horse_name: String,
     }
-    let horse_no = params.horse_no()?;
-    let limit = limit(&args)?;
-    let before = args.date("before")?;
-    let Named { horse_name } = serde_json::from_slice(&find(&app, &call.store, &horse_no)?)
-        .map_err(|e| ApiError::Internal(e.to_string()))?;
+    let horse_no = path.horse_no()?;
+    let limit = query.limit(FORM_LIMIT_MAX)?.unwrap_or(usize::MAX);
+    let before = query.date("before")?;
+    let profile = find(&app, &request.store, &horse_no)?;
+    let ProfileName { horse_name } =
+        serde_json::from_slice(&profile).map_err(|error| ApiError::Internal(error.to_string()))?;
 
     let all = keys::form(&horse_no);
     let end = before.map_or_else(
@@ -62,7 +65,7 @@ async fn form(
         |date| keys::form_from(&horse_no, date),
     );
     let (mut placed, mut unplaced) = (Vec::new(), Vec::new());
-    for row in call.store.range(&all, &end).rev() {
+    for row in request.store.range(&all, &end).rev() {
         let (_, value) = row?;
         let rows = match RowKind::split(&value) {
             Some((RowKind::Placed, _)) if placed.len() < limit => &mut placed,
@@ -75,33 +78,16 @@ async fn form(
         }
     }
 
-    let name = serde_json::to_string(&horse_name).map_err(|e| ApiError::Internal(e.to_string()))?;
-    let mut body =
-        format!(r#"{{"horse_no":"{horse_no}","horse_name":{name},"form":["#).into_bytes();
-    append(&mut body, &placed);
-    body.extend_from_slice(br#"],"unplaced":["#);
-    append(&mut body, &unplaced);
-    body.extend_from_slice(b"]}");
-    Ok(call.answer(body))
+    let body = JsonObject::new()
+        .field("horse_no", &horse_no)
+        .field("horse_name", &horse_name)
+        .list("form", placed.iter().filter_map(json))
+        .list("unplaced", unplaced.iter().filter_map(json))
+        .finish();
+    Ok(request.respond(body))
 }
 
-fn append(body: &mut Vec<u8>, rows: &[projections::View]) {
-    for (index, row) in rows.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(RowKind::split(row).map_or(&[], |(_, json)| json));
-    }
-}
-
-fn limit(args: &Args) -> Result<usize, ApiError> {
-    let Some(text) = args.get("limit") else {
-        return Ok(usize::MAX);
-    };
-    match text.parse() {
-        Ok(limit) if (1..=FORM_LIMIT_MAX).contains(&limit) => Ok(limit),
-        _ => Err(ApiError::InvalidParameter(format!(
-            "limit is 1 to {FORM_LIMIT_MAX}"
-        ))),
-    }
+/// The JSON of a form row, without its kind.
+fn json(row: &View) -> Option<&[u8]> {
+    RowKind::split(row).map(|(_, json)| json)
 }

@@ -13,9 +13,9 @@ use hyper::upgrade::OnUpgrade;
 use tracing::Instrument as _;
 use tungstenite::handshake::server::create_response_with_body;
 
-use super::call::{Args, Params};
 use super::error::ApiError;
-use super::meetings::race_of_today;
+use super::meeting_choice::race_of_today;
+use super::params::{PathParams, QueryParams};
 use super::server::take_stream;
 use super::state::App;
 use crate::accounts::KeyEntry;
@@ -33,34 +33,34 @@ pub(super) fn router() -> Router<Arc<App>> {
         )
 }
 
-/// Every race.
+/// The live channel of all races.
 async fn live_odds(
     State(app): State<Arc<App>>,
     Extension(key): Extension<Arc<KeyEntry>>,
-    args: Args,
+    query: QueryParams,
     request: Request,
 ) -> Result<Response, ApiError> {
-    check(&app, &key, request.headers())?;
-    let subscription = subscription(&args, filter(&args)?)?;
-    upgrade(&app, &key, &args, subscription, request).await
+    check_allowed(&app, &key, request.headers())?;
+    let subscription = subscription(&query, filter(&query)?)?;
+    upgrade(&app, &key, &query, subscription, request).await
 }
 
-/// One race of today.
+/// The live channel of one race of today.
 async fn live_odds_of_race(
     State(app): State<Arc<App>>,
     Extension(key): Extension<Arc<KeyEntry>>,
-    params: Params,
-    args: Args,
+    path: PathParams,
+    query: QueryParams,
     request: Request,
 ) -> Result<Response, ApiError> {
-    check(&app, &key, request.headers())?;
-    let race = race_of_today(&app, params.race_number()?, &args)?;
-    let subscription = subscription(&args, Filter::of_race(&race))?;
-    upgrade(&app, &key, &args, subscription, request).await
+    check_allowed(&app, &key, request.headers())?;
+    let race = race_of_today(&app, path.race_number()?, &query)?;
+    let subscription = subscription(&query, Filter::of_race(&race))?;
+    upgrade(&app, &key, &query, subscription, request).await
 }
 
 /// Checks the origin, the plan of the key, and that the service is ready.
-fn check(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError> {
+fn check_allowed(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError> {
     let origin = headers.get(ORIGIN);
     if origin.is_some_and(|origin| !app.ws_origins.allow(origin.as_bytes())) {
         return Err(ApiError::OriginNotAllowed);
@@ -74,22 +74,22 @@ fn check(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError>
     Ok(())
 }
 
-fn filter(args: &Args) -> Result<Filter, ApiError> {
-    let query = FilterQuery {
-        dates: args.get("date"),
-        venues: args.get("venue"),
-        races: args.get("race"),
-        horses: args.get("horse"),
+fn filter(query: &QueryParams) -> Result<Filter, ApiError> {
+    let lists = FilterQuery {
+        dates: query.get("date"),
+        venues: query.get("venue"),
+        races: query.get("race"),
+        horses: query.get("horse"),
     };
-    Filter::from_query(query).map_err(invalid_parameter)
+    Filter::from_query(lists).map_err(invalid_parameter)
 }
 
-fn subscription(args: &Args, filter: Filter) -> Result<LiveSubscription, ApiError> {
-    let kinds = args
+fn subscription(query: &QueryParams, filter: Filter) -> Result<LiveSubscription, ApiError> {
+    let kinds = query
         .get("events")
         .map(|names| Kinds::parse(names.split(',')));
     let kinds = kinds.transpose().map_err(invalid_parameter)?;
-    let (conflate_ms, heartbeat_ms) = (args.number("conflate_ms")?, args.number("heartbeat_ms")?);
+    let (conflate_ms, heartbeat_ms) = (query.number("conflate_ms")?, query.number("heartbeat_ms")?);
     let mut subscription = LiveSubscription {
         filter,
         ..LiveSubscription::default()
@@ -108,13 +108,13 @@ fn invalid_parameter(error: impl ToString) -> ApiError {
 async fn upgrade(
     app: &Arc<App>,
     key: &KeyEntry,
-    args: &Args,
+    query: &QueryParams,
     subscription: LiveSubscription,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    let resume = args.number("since")?.map(|seq| ResumePoint {
+    let resume = query.number("since")?.map(|seq| ResumePoint {
         seq,
-        epoch: args.get("epoch").map(str::to_owned),
+        epoch: query.get("epoch").map(str::to_owned),
     });
     let response = create_response_with_body(&request, Body::empty)
         .map_err(|error| ApiError::UpgradeRequired(format!("This path is a WebSocket: {error}")))?;

@@ -1,57 +1,57 @@
-//! HTTP: a resource a file. Handlers read bytes from the store and hand them on.
+//! The HTTP interface, with one file per resource. Handlers read the bytes of views from the store and send them as
+//! they are.
 
 mod admin;
-mod call;
 mod error;
 mod gate;
 mod horses;
 mod live_odds;
+mod meeting_choice;
 mod meetings;
 mod odds;
 mod openapi;
 mod ops;
 mod pages;
+mod params;
 mod racecards;
 mod rate_limit;
 mod rejections;
+mod request;
 mod results;
-pub mod server;
+mod server;
 pub mod state;
+mod trace;
 
-use std::any::Any;
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
-use axum::response::{IntoResponse, Response};
-use axum::routing::future::RouteFuture;
-use futures::FutureExt;
-use futures::future::{CatchUnwind, Map};
+use axum::response::Response;
 use tower::{Service, ServiceExt};
 use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionBody};
 
-pub use admin::router as admin_router;
-pub use call::{Args, Params};
 pub use error::{ApiError, UNAUTHORIZED_BODY};
 pub use openapi::document as openapi;
+pub use trace::AccessLog;
 
-use call::forbids;
+pub(crate) use admin::router as admin_router;
+pub(crate) use server::HttpServer;
+
 use gate::gate;
+use request::is_zero_weight;
 use state::App;
 
-/// Below this a compressed answer saves no packet.
-const COMPRESS_BYTES_MIN: u64 = 1024;
+/// The smallest body that is compressed: below it compression saves no packet.
+const COMPRESSED_BYTES_MIN: u64 = 1024;
 
-/// Everything that clients may ask.
-pub fn router(app: Arc<App>) -> Router {
+/// All paths of the public address.
+pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
         .merge(horses::router())
         .merge(results::router())
@@ -66,9 +66,9 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// The router as a client at an address has it. What is common to all answers lies around the router, and not in its layers: axum
-/// boxes every layer of every route anew for each request.
-pub fn service(
+/// The service of one connection of the public address: the router, behind compression and the gate. They are not
+/// layers of the router, because axum boxes each layer of a route for each request.
+pub(crate) fn service(
     app: Arc<App>,
     router: Router,
     peer: IpAddr,
@@ -76,76 +76,39 @@ pub fn service(
 + Clone
 + Send
 + 'static {
-    let answers = Compression::new(gate(app, peer, Caught(router))).compress_when(Large);
-    ServiceExt::<Request>::map_request(answers, plain_if_strict)
+    let compressed = Compression::new(gate(app, peer, router)).compress_when(LargeBody);
+    ServiceExt::<Request>::map_request(compressed, allow_identity)
 }
 
-/// A client that forbids some encoding gets the plain answer (RFC 9110, 12.5.3 leaves that to us): the compression
-/// would turn it away with a body that is not ours.
-fn plain_if_strict(mut request: Request) -> Request {
-    let accepted = request.headers().get(ACCEPT_ENCODING);
-    let strict = |value: &HeaderValue| {
+/// Ignores an `Accept-Encoding` that excludes any encoding. RFC 9110, 12.5.3 permits to send the body as it is;
+/// tower-http would reject the request with a body that is not ours.
+fn allow_identity(mut request: Request) -> Request {
+    let excludes = |value: &HeaderValue| {
         value
             .to_str()
-            .is_ok_and(|value| value.split([',', ';']).any(forbids))
+            .is_ok_and(|value| value.split([',', ';']).any(is_zero_weight))
     };
-    if accepted.is_some_and(strict) {
+    if request.headers().get(ACCEPT_ENCODING).is_some_and(excludes) {
         request.headers_mut().remove(ACCEPT_ENCODING);
     }
     request
 }
 
-/// What is worth to be compressed. The answer to HEAD says its length in a header alone.
+/// Compresses large bodies. Unlike tower-http's `SizeAbove` it goes by `Content-Length` first, so that HEAD has the
+/// headers of GET.
 #[derive(Debug, Clone, Copy)]
-struct Large;
+struct LargeBody;
 
-impl Predicate for Large {
+impl Predicate for LargeBody {
     fn should_compress<B: hyper::body::Body>(&self, response: &Response<B>) -> bool {
-        let said = response.headers().get(CONTENT_LENGTH);
-        let said = said.and_then(|length| length.to_str().ok()?.parse().ok());
-        said.or(response.body().size_hint().upper())
-            .is_none_or(|bytes: u64| bytes >= COMPRESS_BYTES_MIN)
-    }
-}
-
-/// The router, and an answer for a handler that panics.
-#[derive(Debug, Clone)]
-struct Caught(Router);
-
-type Caughtable = CatchUnwind<AssertUnwindSafe<RouteFuture<Infallible>>>;
-type Outcome = Result<Result<Response, Infallible>, Box<dyn Any + Send>>;
-
-impl Service<Request> for Caught {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Map<Caughtable, fn(Outcome) -> Result<Response, Infallible>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Service::<Request>::poll_ready(&mut self.0, context)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        let answer = AssertUnwindSafe(self.0.call(request)).catch_unwind();
-        answer.map(|outcome| outcome.unwrap_or_else(|panic| Ok(panicked(panic))))
+        let length = response.headers().get(CONTENT_LENGTH);
+        let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        length
+            .or(response.body().size_hint().upper())
+            .is_none_or(|bytes: u64| bytes >= COMPRESSED_BYTES_MIN)
     }
 }
 
 async fn no_such_path() -> ApiError {
     ApiError::NotFound("There is no such path; see /openapi.json".to_owned())
-}
-
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the layer hands over the payload"
-)]
-fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
-    let reason = panic
-        .downcast_ref::<String>()
-        .cloned()
-        .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-    ApiError::Internal(format!(
-        "a handler panicked: {}",
-        reason.unwrap_or_default()
-    ))
-    .into_response()
 }

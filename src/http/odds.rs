@@ -7,12 +7,14 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
+use projections::json::JsonObject;
 use projections::{Store, keys};
 
-use super::call::{Args, Call, Params};
 use super::error::ApiError;
-use super::meetings::{append_rows, choose};
-use crate::http::state::App;
+use super::meeting_choice::MeetingChoice;
+use super::params::{PathParams, QueryParams};
+use super::request::{ApiRequest, views};
+use super::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
@@ -21,40 +23,38 @@ pub(super) fn router() -> Router<Arc<App>> {
 }
 
 async fn board(
-    call: Call,
+    request: ApiRequest,
     State(app): State<Arc<App>>,
-    params: Params,
-    args: Args,
+    path: PathParams,
+    query: QueryParams,
 ) -> Result<Response, ApiError> {
-    let (_, view) = find(&app, &call.store, &params, &args)?;
-    Ok(call.answer(view))
+    let (_, board) = find(&app, &request.store, &path, &query)?;
+    Ok(request.respond(board))
 }
 
 async fn history(
-    call: Call,
+    request: ApiRequest,
     State(app): State<Arc<App>>,
-    params: Params,
-    args: Args,
+    path: PathParams,
+    query: QueryParams,
 ) -> Result<Response, ApiError> {
-    let (race, board) = find(&app, &call.store, &params, &args)?;
-    let mut body = board;
-    body.pop();
-    body.extend_from_slice(b",\"history\":[");
-    append_rows(&mut body, call.store.scan(&keys::ticks(&race)))?;
-    body.extend_from_slice(b"]}");
-    Ok(call.answer(body))
+    let (race, board) = find(&app, &request.store, &path, &query)?;
+    let ticks = views(request.store.scan(&keys::ticks(&race)));
+    let body = JsonObject::from_rendered(board).try_list("history", ticks)?;
+    Ok(request.respond(body.finish()))
 }
 
-/// The board of a race: at the venue that the query names, else at the primary meeting of the day, as everywhere. A market
-/// may be quoted before any card or result makes its day a meeting: until then it is the first venue with such a board, in
-/// the configured order, then by code.
+/// The board of the race at the venue of the query, else at the primary meeting of the day.
+///
+/// A race may be quoted before any card or result makes its day a meeting. Until then it is the board at the first
+/// venue that has one, in the configured order, then by code.
 fn find(
     app: &App,
     store: &Store,
-    params: &Params,
-    args: &Args,
+    path: &PathParams,
+    query: &QueryParams,
 ) -> Result<(RaceKey, Vec<u8>), ApiError> {
-    let (date, race_number) = (params.date()?, params.race_number()?);
+    let (date, race_number) = (path.date()?, path.race_number()?);
     let mut boards: Vec<(RaceKey, Vec<u8>)> = Vec::new();
     for row in store.scan(&keys::boards_of(date)) {
         let (key, view) = row?;
@@ -62,13 +62,13 @@ fn find(
         boards.extend(race.map(|race| (race, view.to_vec())));
     }
     boards.sort_by_key(|(race, _)| app.venue_rank(race.venue.as_str()));
-    let named = args.get("venue");
-    let primary = match named {
+    let venue = query.get("venue");
+    let primary = match venue {
         Some(_) => None,
         None => primary(app, store, date)?,
     };
-    let is_wanted = |(race, view): &(RaceKey, Vec<u8>)| match (named, &primary) {
-        (Some(name), _) => is_at(view, race, name),
+    let is_wanted = |(race, board): &(RaceKey, Vec<u8>)| match (venue, &primary) {
+        (Some(venue), _) => is_at(board, race, venue),
         (None, Some(code)) => race.venue == *code,
         (None, None) => true,
     };
@@ -78,16 +78,16 @@ fn find(
     }
 }
 
-/// The venue of the primary meeting of a day, if there is any meeting.
+/// The venue of the primary meeting of a day, if the day has a meeting.
 fn primary(app: &App, store: &Store, date: RacingDate) -> Result<Option<VenueCode>, ApiError> {
-    match choose(app, store, date, None) {
-        Ok(chosen) => Ok(Some(chosen.code)),
+    match MeetingChoice::find(app, store, date, None) {
+        Ok(choice) => Ok(Some(choice.code)),
         Err(ApiError::NotFound(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Nobody quoted that race there; perhaps elsewhere.
+/// The race has no board there. The message names the venues where it has one.
 fn no_board(
     date: RacingDate,
     race_number: RaceNumber,
@@ -104,11 +104,12 @@ fn no_board(
     ApiError::NotFound(message)
 }
 
-fn is_at(board: &[u8], race: &RaceKey, name: &str) -> bool {
+fn is_at(board: &[u8], race: &RaceKey, venue: &str) -> bool {
     #[derive(serde::Deserialize)]
-    struct At {
+    struct BoardVenue {
         venue: String,
     }
-    race.venue.as_str().eq_ignore_ascii_case(name)
-        || serde_json::from_slice::<At>(board).is_ok_and(|at| at.venue.eq_ignore_ascii_case(name))
+    race.venue.as_str().eq_ignore_ascii_case(venue)
+        || serde_json::from_slice::<BoardVenue>(board)
+            .is_ok_and(|board| board.venue.eq_ignore_ascii_case(venue))
 }

@@ -1,16 +1,16 @@
-//! `/openapi.json`: the HTTP interface, described from the types of the views.
+//! `/openapi.json`: the OpenAPI document, with the schemas of the views from their types.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-/// What every answer has that a valid key got, where its plan has limits.
-const LIMITS: [&str; 3] = [
+/// The headers of each response to a valid key whose plan has limits.
+const RATE_LIMIT_HEADERS: [&str; 3] = [
     "X-RateLimit-Limit",
     "X-RateLimit-Remaining",
     "X-RateLimit-Reset",
 ];
 
-/// OpenAPI 3.1.
+/// The OpenAPI 3.1 document.
 #[must_use]
 pub fn document() -> Value {
     let settings = SchemaSettings::draft2020_12()
@@ -30,7 +30,7 @@ pub fn document() -> Value {
         "info": {
             "title": "railbird",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Horse racing data, folded from an event log. Every answer carries `Railbird-Seq`, the place in the log that it reflects, and an `ETag`.",
+            "description": "Horse racing data, folded from an event log. Each successful response under `/api/v1` has `Railbird-Seq`, the log sequence that it reflects, and an `ETag`. Each response has an `X-Request-Id`: the one of the request, if that is 1 to 64 of `A-Z a-z 0-9 . _ -`, or a new one.",
             "license": { "name": "MIT OR Apache-2.0" },
         },
         "security": [{ "key": [] }],
@@ -58,7 +58,7 @@ fn rate_limit_exceeded() -> Value {
         "properties": {
             "error": { "const": "rate_limit_exceeded" },
             "message": { "type": "string" },
-            "retry_after": { "type": "integer", "minimum": 1, "description": "Seconds until it is of use to ask again, as in `Retry-After`." },
+            "retry_after": { "type": "integer", "minimum": 1, "description": "Seconds until the next request is answered, as in `Retry-After`." },
         },
     })
 }
@@ -66,14 +66,14 @@ fn rate_limit_exceeded() -> Value {
 fn headers() -> Value {
     let header = |minimum: u32, what: &str| json!({ "description": what, "schema": { "type": "integer", "minimum": minimum } });
     json!({
-        "X-RateLimit-Limit": header(1, "Requests that the plan allows: in a minute or in a day, of which fewer are left."),
-        "X-RateLimit-Remaining": header(0, "Of them, those that are left now."),
-        "X-RateLimit-Reset": header(0, "Seconds until all of them are there again, if nothing more is asked for."),
-        "Retry-After": header(1, "Seconds until it is of use to ask again."),
+        "X-RateLimit-Limit": header(1, "The limit of the plan, in a minute or in a day: the one of which fewer requests are left."),
+        "X-RateLimit-Remaining": header(0, "The requests left of that limit."),
+        "X-RateLimit-Reset": header(0, "Seconds until all requests of that limit are available again, if none is sent."),
+        "Retry-After": header(1, "Seconds until the next request is answered."),
     })
 }
 
-/// Headers of an answer, by name.
+/// References to headers of a response, by name.
 fn with_headers(names: &[&str]) -> Value {
     let reference = |name: &&str| {
         let reference = json!({ "$ref": format!("#/components/headers/{name}") });
@@ -94,12 +94,12 @@ fn paths() -> Value {
     );
     let venue = query_parameter(
         "venue",
-        "Which meeting of the day, by code or name.",
+        "The venue of the meeting, by code or name.",
         &json!({ "type": "string" }),
     );
     let limit = query_parameter(
         "limit",
-        "Rows at most.",
+        "The maximum number of rows.",
         &json!({ "type": "integer", "minimum": 1, "maximum": 1000 }),
     );
     let day = |name: &str, what: &str| {
@@ -121,17 +121,17 @@ fn paths() -> Value {
         "/api/v1/horses/{horse_no}/form": get("A horse's form, newest first", &[&horse_no, &limit, &day("before", "Only races before this date.")], &form),
         "/api/v1/results/{date}": get("The results of a meeting", &[&date, &venue], &meeting("RaceResult")),
         "/api/v1/results/{date}/{race_number}": get("One race's result", &[&date, &race_number, &venue], &race("RaceResult")),
-        "/api/v1/results/{date}/{race_number}/revisions": get("Every statement of a race's result", &[&date, &race_number, &venue], &with_list(meeting_head(), "revisions", "ResultRevision")),
+        "/api/v1/results/{date}/{race_number}/revisions": get("All revisions of a race's result", &[&date, &race_number, &venue], &with_list(meeting_head(), "revisions", "ResultRevision")),
         "/api/v1/racecards/today": get("The race card of today's meeting", &[&venue], &meeting("RaceCard")),
         "/api/v1/racecards/{date}": get("The race card of a meeting", &[&date, &venue], &meeting("RaceCard")),
         "/api/v1/odds/{date}/{race_number}": get("A race's odds board", &[&date, &race_number, &venue], &reference("OddsBoard")),
         "/api/v1/odds/{date}/{race_number}/history": get("A race's odds board with every quote", &[&date, &race_number, &venue], &with_list(reference("OddsBoard"), "history", "OddsTick")),
         "/api/v1/meetings": get("Meetings, oldest first", &[&day("from", "The first date."), &day("to", "The last date.")], &json!({
             "type": "object", "required": ["meetings", "more"],
-            "properties": { "meetings": list("Meeting"), "more": { "type": "boolean", "description": "There are more than fit into one answer." } },
+            "properties": { "meetings": list("Meeting"), "more": { "type": "boolean", "description": "Whether there are more meetings than fit into one response." } },
         })),
-        "/healthz": open("The process runs"),
-        "/readyz": open("The views are up to date with the log"),
+        "/healthz": open("Returns 200 while the process runs"),
+        "/readyz": open("Returns 200 if the views are up to date with the log, else 503"),
         "/openapi.json": open("This document"),
     })
 }
@@ -145,7 +145,7 @@ fn meeting_head() -> Value {
             "venue": { "type": "string", "description": "The racecourse's name." },
             "venue_code": { "type": "string" },
             "meeting_status": { "enum": ["scheduled", "finished", "abandoned"] },
-            "other_venues": { "type": "array", "items": { "type": "string" }, "description": "Codes of the day's other meetings." },
+            "other_venues": { "type": "array", "items": { "type": "string" }, "description": "The venue codes of the day's other meetings." },
         },
     })
 }
@@ -168,26 +168,26 @@ fn query_parameter(name: &str, what: &str, schema: &Value) -> Value {
 
 fn get(summary: &str, parameters: &[&Value], body: &Value) -> Value {
     let content = |schema: &Value| json!({ "application/json": { "schema": schema } });
-    let refusal =
+    let rejection =
         |what: &str| json!({ "description": what, "content": content(&reference("Error")) });
-    let failure = |what: &str| json!({ "description": what, "headers": with_headers(&LIMITS), "content": content(&reference("Error")) });
-    let over = with_headers(&[&LIMITS[..], &["Retry-After"]].concat());
+    let failure = |what: &str| json!({ "description": what, "headers": with_headers(&RATE_LIMIT_HEADERS), "content": content(&reference("Error")) });
+    let rate_limited = with_headers(&[&RATE_LIMIT_HEADERS[..], &["Retry-After"]].concat());
     json!({ "get": {
         "summary": summary,
         "parameters": parameters,
         "responses": {
-            "200": { "description": "OK", "headers": with_headers(&LIMITS), "content": content(body) },
-            "304": { "description": "Not modified: the ETag is the one in If-None-Match", "headers": with_headers(&LIMITS) },
-            "400": failure("A parameter is wrong"),
-            "401": refusal("The key is missing or not valid"),
-            "404": failure("There is no such thing"),
+            "200": { "description": "OK", "headers": with_headers(&RATE_LIMIT_HEADERS), "content": content(body) },
+            "304": { "description": "Not modified: the ETag is the one in If-None-Match", "headers": with_headers(&RATE_LIMIT_HEADERS) },
+            "400": failure("A parameter is invalid"),
+            "401": rejection("The key is missing or not valid"),
+            "404": failure("The resource does not exist"),
             "405": failure("Only GET and HEAD are allowed"),
-            "406": failure("The client takes no JSON"),
-            "413": refusal("A large body came with the request"),
-            "414": refusal("The path and query are too long"),
-            "429": { "description": "More requests than the plan of the key allows, or too many without a valid key from one network address", "headers": over, "content": content(&reference("RateLimitExceeded")) },
-            "500": failure("Something went wrong in the service"),
-            "503": failure("The views do not reflect the log yet"),
+            "406": failure("The Accept header excludes JSON"),
+            "413": rejection("The request has a large body"),
+            "414": rejection("The path and query are too long"),
+            "429": { "description": "A limit of the plan is used up, or the network has sent too many requests without a valid key", "headers": rate_limited, "content": content(&reference("RateLimitExceeded")) },
+            "500": failure("The service failed"),
+            "503": failure("The views or the keys have not been read from the log yet"),
         },
     } })
 }

@@ -1,4 +1,4 @@
-//! What needs no key: health, readiness, and the descriptions of the interfaces.
+//! The paths without a key: health, readiness, and the descriptions of the interfaces.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::error::ApiError;
 use super::openapi;
+use super::state::App;
 use crate::asyncapi;
-use crate::http::state::App;
 use crate::live::status::Phase;
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -24,25 +24,23 @@ pub(super) fn router() -> Router<Arc<App>> {
         .route("/schemas/{file}", get(schema))
 }
 
-/// The process runs.
+/// Returns 200 while the process runs.
 async fn healthz() -> Response {
-    answer(StatusCode::OK, &json!({ "status": "ok" }))
+    respond(StatusCode::OK, &json!({ "status": "ok" }))
 }
 
-/// The views are up to date with the log: 200, or 503 with why not and how far.
+/// Returns 200 if the views are up to date with the log, else 503 with the reason and the progress.
 async fn readyz(State(app): State<Arc<App>>) -> Response {
     let (ready, body) = readiness(&app);
-    answer(
-        if ready {
-            StatusCode::OK
-        } else {
-            StatusCode::SERVICE_UNAVAILABLE
-        },
-        &body,
-    )
+    let status = if ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    respond(status, &body)
 }
 
-/// Whether the service is ready, and all that is known of it.
+/// Whether the service is ready, and its status as JSON.
 pub(super) fn readiness(app: &App) -> (bool, Value) {
     let status = app.projector.status.borrow().clone();
     let connected = app.connection.borrow().up;
@@ -52,11 +50,14 @@ pub(super) fn readiness(app: &App) -> (bool, Value) {
         Phase::WaitingForLog => "the log has not answered yet",
         Phase::CatchingUp => "the views are catching up with the log",
         Phase::Live if !app.keys.is_complete() => "the keys have not been read from the log yet",
-        Phase::Live if stalled => "the log has more, and nothing comes of it",
+        Phase::Live if stalled => "the log has more events, but no progress is made",
         Phase::Live => "",
     };
     let last_seq = status.seq + status.pending;
-    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a ratio that is rounded to three digits"
+    )]
     let progress = if last_seq == 0 {
         1.0
     } else {
@@ -76,29 +77,25 @@ pub(super) fn readiness(app: &App) -> (bool, Value) {
 }
 
 async fn openapi_json() -> Response {
-    answer(StatusCode::OK, &openapi::document())
+    respond(StatusCode::OK, &openapi::document())
 }
 
 async fn asyncapi_json() -> Response {
-    answer(StatusCode::OK, &asyncapi::document())
+    respond(StatusCode::OK, &asyncapi::document())
 }
 
 async fn schema(Path(file): Path<String>) -> Result<Response, ApiError> {
-    let found = events::schemas()
-        .into_iter()
-        .find(|schema| schema.name == file);
-    let none = || {
-        ApiError::NotFound(format!(
+    let mut schemas = events::schemas().into_iter();
+    match schemas.find(|schema| schema.name == file) {
+        Some(schema) => Ok(respond(StatusCode::OK, &schema.schema)),
+        None => Err(ApiError::NotFound(format!(
             "There is no such schema; there are {}",
             events::EVENT_TYPES.join(", ")
-        ))
-    };
-    found
-        .map(|schema| answer(StatusCode::OK, &schema.schema))
-        .ok_or_else(none)
+        ))),
+    }
 }
 
-pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
+fn respond(status: StatusCode, body: &Value) -> Response {
     (
         status,
         [(CONTENT_TYPE, "application/json")],

@@ -8,10 +8,11 @@ use axum::response::Response;
 use axum::routing::get;
 use projections::keys;
 
-use super::call::{Args, Call, Params};
 use super::error::ApiError;
-use super::meetings::races;
-use crate::http::state::App;
+use super::meeting_choice::respond_with_races;
+use super::params::{PathParams, QueryParams};
+use super::request::ApiRequest;
+use super::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
@@ -19,31 +20,30 @@ pub(super) fn router() -> Router<Arc<App>> {
         .route("/api/v1/racecards/{date}", get(by_date))
 }
 
-async fn today(call: Call, State(app): State<Arc<App>>, args: Args) -> Result<Response, ApiError> {
+async fn today(
+    request: ApiRequest,
+    State(app): State<Arc<App>>,
+    query: QueryParams,
+) -> Result<Response, ApiError> {
     let date = app.clock.today();
-    if call.store.scan(&keys::meetings_of(date)).next().is_none() {
+    let mut meetings = request.store.scan(&keys::meetings_of(date));
+    if meetings.next().is_none() {
         return Err(ApiError::NotFound(format!(
             "No meeting is scheduled for {date} ({})",
             app.clock.zone()
         )));
     }
-    races(
-        call,
-        &app,
-        date,
-        &args,
-        "/api/v1/racecards/today",
-        keys::cards,
-    )
+    let path = "/api/v1/racecards/today";
+    respond_with_races(request, &app, date, &query, path, keys::cards)
 }
 
 async fn by_date(
-    call: Call,
+    request: ApiRequest,
     State(app): State<Arc<App>>,
-    params: Params,
-    args: Args,
+    path: PathParams,
+    query: QueryParams,
 ) -> Result<Response, ApiError> {
-    let date = params.date()?;
+    let date = path.date()?;
     let path = format!("/api/v1/racecards/{date}");
-    races(call, &app, date, &args, &path, keys::cards)
+    respond_with_races(request, &app, date, &query, &path, keys::cards)
 }

@@ -9,10 +9,11 @@ use axum::routing::get;
 use events::{RaceKey, RaceNumber};
 use projections::keys;
 
-use super::call::{Args, Call, Params};
 use super::error::ApiError;
-use super::meetings::{Chosen, choose, races};
-use crate::http::state::App;
+use super::meeting_choice::{MeetingChoice, respond_with_races};
+use super::params::{PathParams, QueryParams};
+use super::request::{ApiRequest, views};
+use super::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
@@ -25,74 +26,76 @@ pub(super) fn router() -> Router<Arc<App>> {
 }
 
 async fn meeting(
-    call: Call,
+    request: ApiRequest,
     State(app): State<Arc<App>>,
-    params: Params,
-    args: Args,
+    path: PathParams,
+    query: QueryParams,
 ) -> Result<Response, ApiError> {
-    let date = params.date()?;
+    let date = path.date()?;
     let path = format!("/api/v1/results/{date}");
-    races(call, &app, date, &args, &path, keys::results)
+    respond_with_races(request, &app, date, &query, &path, keys::results)
 }
 
 async fn race(
-    call: Call,
+    request: ApiRequest,
     State(app): State<Arc<App>>,
-    params: Params,
-    args: Args,
+    path: PathParams,
+    query: QueryParams,
 ) -> Result<Response, ApiError> {
-    let (chosen, key) = choose_race(&call, &app, &params, &args)?;
-    let row = call
+    let (choice, race) = choose_race(&request, &app, &path, &query)?;
+    let result = request
         .store
-        .get(&keys::result(&key))?
-        .ok_or_else(|| no_race(&chosen, key.race_number))?;
-    let mut body = chosen.head()?;
-    body.extend_from_slice(row.strip_prefix(b"{").unwrap_or_default());
-    Ok(call.answer_with_links(body, chosen.links(&path_of(&key))))
+        .get(&keys::result(&race))?
+        .ok_or_else(|| no_result(&choice, race.race_number))?;
+    let body = choice.object().fields_of(&result).finish();
+    Ok(request.respond_with_links(body, choice.links(&path_of(&race))))
 }
 
 async fn revisions(
-    call: Call,
+    request: ApiRequest,
     State(app): State<Arc<App>>,
-    params: Params,
-    args: Args,
+    path: PathParams,
+    query: QueryParams,
 ) -> Result<Response, ApiError> {
-    let (chosen, key) = choose_race(&call, &app, &params, &args)?;
-    let rows = call.store.scan(&keys::revisions(&key));
-    // An abandoned race has a result of which nothing was stated.
-    if call.store.get(&keys::result(&key))?.is_none() {
-        return Err(no_race(&chosen, key.race_number));
+    let (choice, race) = choose_race(&request, &app, &path, &query)?;
+    let rows = request.store.scan(&keys::revisions(&race));
+    // An abandoned race has a result without any revision.
+    if request.store.get(&keys::result(&race))?.is_none() {
+        return Err(no_result(&choice, race.race_number));
     }
-    let opening = format!("\"race_number\":{},\"revisions\":[", key.race_number);
-    let body = chosen.with_list(&opening, rows)?;
-    Ok(call.answer_with_links(body, chosen.links(&(path_of(&key) + "/revisions"))))
+    let body = choice
+        .object()
+        .field("race_number", &race.race_number)
+        .try_list("revisions", views(rows))?
+        .finish();
+    let links = choice.links(&(path_of(&race) + "/revisions"));
+    Ok(request.respond_with_links(body, links))
 }
 
-/// The race that a path is about, in the meeting that the query chooses.
+/// The race of the path, in the meeting that the query chooses.
 fn choose_race(
-    call: &Call,
+    request: &ApiRequest,
     app: &App,
-    params: &Params,
-    args: &Args,
-) -> Result<(Chosen, RaceKey), ApiError> {
-    let (date, race_number) = (params.date()?, params.race_number()?);
-    let chosen = choose(app, &call.store, date, args.get("venue"))?;
-    let venue = chosen.code.clone();
-    let key = RaceKey {
+    path: &PathParams,
+    query: &QueryParams,
+) -> Result<(MeetingChoice, RaceKey), ApiError> {
+    let (date, race_number) = (path.date()?, path.race_number()?);
+    let choice = MeetingChoice::find(app, &request.store, date, query.get("venue"))?;
+    let venue = choice.code.clone();
+    let race = RaceKey {
         date,
         venue,
         race_number,
     };
-    Ok((chosen, key))
+    Ok((choice, race))
 }
 
-fn path_of(key: &RaceKey) -> String {
-    format!("/api/v1/results/{}/{}", key.date, key.race_number)
+fn path_of(race: &RaceKey) -> String {
+    format!("/api/v1/results/{}/{}", race.date, race.race_number)
 }
 
-/// The meeting is there, and that race of it is not.
-fn no_race(chosen: &Chosen, race_number: RaceNumber) -> ApiError {
-    let meeting = &chosen.meeting;
+fn no_result(choice: &MeetingChoice, race_number: RaceNumber) -> ApiError {
+    let meeting = &choice.meeting;
     ApiError::NotFound(format!(
         "No result of race {race_number} is known at {} on {}",
         meeting.venue, meeting.date

@@ -1,6 +1,7 @@
-//! The accept loop: bounded connections, time limits that bite, and a drain before the end.
+//! [`HttpServer`]: the accept loop, with bounded connections, timeouts, and a drain at the shutdown.
 //!
-//! `axum::serve` installs no timer, without which hyper enforces no limit on slow headers; so the loop is our own.
+//! It is our own because `axum::serve` installs no timer, without which hyper enforces no timeout on slow request
+//! heads.
 
 use std::convert::Infallible;
 use std::io;
@@ -26,31 +27,94 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 use tower::{Service, ServiceExt};
+use tracing::Instrument;
 
-use super::ApiError;
+use super::error::ApiError;
+use super::trace::{AccessLog, RequestTrace};
 use crate::metrics::{GaugeGuard, HttpMetrics};
 use crate::shutdown::Shutdown;
 
-/// How long a client may take to send a request's head, from the first moment of the connection or from the end of the
-/// last request: it bounds slow heads and idle connections alike.
+/// The time for the head of a request, from the opening of the connection or the end of the previous request. It bounds
+/// slow heads and idle connections.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a handler may take. All of them read a local store.
+/// The time for a handler. All of them read a local store.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection may be without a byte in or out.
+/// The time without a byte in or out after which a connection is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
-/// Bytes of a request's head at most.
+/// Bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// How long requests under way may take to end when the service stops.
+/// The time for requests in flight to end at the shutdown.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// After an error of `accept`, such as no file handle left, the loop takes a breath.
+/// The pause after an error of `accept`, for example when no file handle is left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Serves until the shutdown, then lets requests under way end. Each connection has a service for the address that it comes from.
-pub async fn serve<S, B>(
-    listener: TcpListener,
-    service_for: impl Fn(IpAddr) -> S,
-    connections_max: usize,
-    metrics: Arc<HttpMetrics>,
+/// A listener and the bounds of its connections.
+#[derive(Debug)]
+pub(crate) struct HttpServer {
+    pub(crate) listener: TcpListener,
+    pub(crate) connections_max: usize,
+    pub(crate) access_log: AccessLog,
+    pub(crate) metrics: Arc<HttpMetrics>,
+    pub(crate) shutdown: Shutdown,
+}
+
+impl HttpServer {
+    /// Serves until the shutdown, then lets requests in flight end. `service_for` makes the service of a connection
+    /// from its peer's address.
+    pub(crate) async fn run<S, B>(self, service_for: impl Fn(IpAddr) -> S)
+    where
+        S: Service<Request, Response = Response<B>, Error = Infallible, Future: Send>
+            + Clone
+            + Send
+            + 'static,
+        B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        let permits = Arc::new(Semaphore::new(self.connections_max));
+        loop {
+            let (stream, peer) = tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok(accepted) => accepted,
+                    Err(error) => {
+                        tracing::warn!(%error, "accept failed");
+                        sleep(ACCEPT_RETRY).await;
+                        continue;
+                    }
+                },
+                () = self.shutdown.cancelled() => break,
+            };
+            let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+                self.metrics.refused.increment(1);
+                continue;
+            };
+            let open = GaugeGuard::new(&self.metrics.connections);
+            let connection = serve_connection(
+                stream,
+                service_for(peer.ip()),
+                self.access_log,
+                self.shutdown.clone(),
+            );
+            tokio::spawn(async move {
+                connection.await;
+                // Released last, when nothing is left of the connection.
+                drop((permit, open));
+            });
+        }
+        drop(self.listener);
+        let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
+        if timeout(DRAIN_TIMEOUT, permits.acquire_many(all))
+            .await
+            .is_err()
+        {
+            tracing::warn!(timeout = ?DRAIN_TIMEOUT, "requests did not end in time and were cut off");
+        }
+    }
+}
+
+/// Serves a connection until it ends or, at the shutdown, until its request in flight has ended.
+async fn serve_connection<S, B>(
+    stream: TcpStream,
+    service: S,
+    access_log: AccessLog,
     shutdown: Shutdown,
 ) where
     S: Service<Request, Response = Response<B>, Error = Infallible, Future: Send>
@@ -59,66 +123,34 @@ pub async fn serve<S, B>(
         + 'static,
     B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(connections_max));
-    loop {
-        let (stream, peer) = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    sleep(ACCEPT_RETRY).await;
-                    continue;
-                }
-            },
-            () = shutdown.cancelled() => break,
-        };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            metrics.refused.increment(1);
-            continue;
-        };
-        let held = GaugeGuard::new(&metrics.connections);
-        let (service, shutdown) = (service_for(peer.ip()), shutdown.clone());
-        tokio::spawn(async move {
-            // Given back last, when nothing of the connection is left.
-            let _held = (place, held);
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEADER_READ_TIMEOUT)
-                .max_buf_size(HEAD_BYTES_MAX)
-                .serve_connection(
-                    TokioIo::new(bounded(stream)),
-                    service_fn(move |request| answer(service.clone(), request)),
-                )
-                .with_upgrades();
-            let mut connection = pin!(connection);
-            let ended = tokio::select! {
-                ended = &mut connection => ended,
-                () = shutdown.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            };
-            if let Err(error) = ended {
-                tracing::debug!(%error, "a connection ended early");
-            }
-        });
-    }
-    drop(listener);
-    let all = u32::try_from(connections_max).unwrap_or(u32::MAX);
-    if timeout(DRAIN_TIMEOUT, places.acquire_many(all))
-        .await
-        .is_err()
-    {
-        tracing::warn!("some requests did not end in time");
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_READ_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(
+            TokioIo::new(with_timeouts(stream)),
+            service_fn(move |request| respond(service.clone(), request, access_log)),
+        )
+        .with_upgrades();
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended early");
     }
 }
 
-/// A connection that is not for ever without a byte.
-type Bounded = Pin<Box<TimeoutStream<TcpStream>>>;
+/// A connection that is closed after a time without a byte in or out.
+type IdleTimeoutStream = Pin<Box<TimeoutStream<TcpStream>>>;
 
-fn bounded(stream: TcpStream) -> Bounded {
+fn with_timeouts(stream: TcpStream) -> IdleTimeoutStream {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection keeps Nagle's delay");
+        tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
     let mut stream = TimeoutStream::new(stream);
     stream.set_read_timeout(Some(IDLE_TIMEOUT));
@@ -126,26 +158,28 @@ fn bounded(stream: TcpStream) -> Bounded {
     Box::pin(stream)
 }
 
-/// The connection behind an upgrade, without time limits, and what had been read of it already.
+/// The connection behind an upgrade, without timeouts, and the bytes already read from it.
 ///
 /// # Errors
-/// It is no connection of this server, or there is no file handle left.
-pub fn take_stream(upgraded: Upgraded) -> io::Result<(std::net::TcpStream, Vec<u8>)> {
-    let parts = upgraded.downcast::<TokioIo<Bounded>>();
+/// Returns an error if the connection is not one of this server, or if no file handle is left.
+pub(super) fn take_stream(upgraded: Upgraded) -> io::Result<(std::net::TcpStream, Vec<u8>)> {
+    let parts = upgraded.downcast::<TokioIo<IdleTimeoutStream>>();
     let parts = parts.map_err(|_| io::Error::other("the connection is of another server"))?;
     let stream = parts.io.into_inner();
     let handle = stream.get_ref().as_fd().try_clone_to_owned()?;
     Ok((handle.into(), parts.read_buf.to_vec()))
 }
 
-/// Answers a request, in a bounded time.
-async fn answer<S, B>(
+/// Responds to a request within [`HANDLER_TIMEOUT`].
+async fn respond<S, B>(
     mut service: S,
     request: hyper::Request<Incoming>,
+    access_log: AccessLog,
 ) -> Result<Response<Either<B, Body>>, Infallible>
 where
     S: Service<Request, Response = Response<B>, Error = Infallible>,
 {
+    let trace = RequestTrace::start(&request, access_log);
     let request = request.map(|body| {
         if body.is_end_stream() {
             Body::empty()
@@ -153,16 +187,20 @@ where
             Body::new(body)
         }
     });
-    let mut answer = pin!(service.ready().await?.call(request));
-    // Nearly every answer is there at once, and needs no timer.
-    let answered = match answer.as_mut().now_or_never() {
-        Some(answered) => Ok(answered),
-        None => timeout(HANDLER_TIMEOUT, answer).await,
+    let service = service.ready().await?;
+    let handling = trace.span.in_scope(|| service.call(request));
+    let mut handling = pin!(handling.instrument(trace.span.clone()));
+    // Nearly all responses are ready at once, and need no timer.
+    let handled = match handling.as_mut().now_or_never() {
+        Some(handled) => Ok(handled),
+        None => timeout(HANDLER_TIMEOUT, handling).await,
     };
-    match answered {
-        Ok(answered) => Ok(answered?.map(Either::Left)),
-        Err(_) => Ok(ApiError::Internal("a handler took too long".to_owned())
+    let mut response = match handled {
+        Ok(response) => response?.map(Either::Left),
+        Err(_) => ApiError::Internal("the handler timed out".to_owned())
             .into_response()
-            .map(Either::Right)),
-    }
+            .map(Either::Right),
+    };
+    trace.finish(&mut response);
+    Ok(response)
 }

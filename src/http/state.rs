@@ -1,80 +1,83 @@
-//! [`App`]: what every request may look at.
+//! [`App`]: the state that all requests share.
 
 use std::sync::Arc;
 
 use events::VenueCode;
 use jiff::SignedDuration;
+use projections::Store;
 use tokio::sync::watch;
 
+use super::error::ApiError;
 use crate::accounts::{AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, Proxies};
 use crate::live::FanOut;
 use crate::live::feed::Feed;
+use crate::live::status::Phase;
 use crate::log::ConnectionStatus;
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
 use crate::projector::views::Views;
 
-/// What every request may look at.
+/// The state that all requests share.
 #[derive(Debug)]
 pub struct App {
     /// The views.
     pub views: Arc<Views>,
-    /// The keys that are valid.
+    /// The valid keys.
     pub keys: Arc<KeyCache>,
-    /// All that is known of keys, subscriptions and mails.
+    /// All keys, subscriptions and mails.
     pub ledger: watch::Receiver<Ledger>,
-    /// What those who hold keys may do.
+    /// The plans that keys are on.
     pub plans: Plans,
-    /// How often who has no valid key is answered.
+    /// Limits requests without a valid key, by network.
     pub unauthenticated_limiter: HashedLimiter,
-    /// Whose word counts on where a request comes from.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Proxies,
-    /// Where the projector stands.
+    /// The status of the projector, and its commands.
     pub projector: ProjectorHandle,
-    /// Whether the log is there.
+    /// Whether the log is connected.
     pub connection: watch::Receiver<ConnectionStatus>,
-    /// Which day it is.
+    /// The racing day.
     pub clock: Clock,
-    /// Which venue comes first.
+    /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,
-    /// What changes.
+    /// The messages of the live channel.
     pub feed: Feed,
-    /// What is counted.
+    /// The metrics of this interface.
     pub metrics: Arc<HttpMetrics>,
-    /// Who is told.
+    /// The clients of the live channel.
     pub fan_out: FanOut,
-    /// Which web pages may connect to the live channel.
+    /// The web pages that may connect to the live channel.
     pub ws_origins: Origins,
-    /// Whether keys can be mailed. Where they cannot, sign-up is closed.
+    /// Whether the service can mail keys. If not, sign-up is closed.
     pub can_mail: bool,
-    /// What the pages for subscribers need.
+    /// The state of the pages for subscribers.
     pub pages: Pages,
 }
 
-/// What the pages for subscribers need.
+/// The state of the pages for subscribers.
 #[derive(Debug)]
 pub struct Pages {
-    /// Where it is said what they ask for.
+    /// The commands that the pages send.
     pub commands: AccountCommands,
-    /// The environment that stands in keys.
+    /// The environment in the text of new keys.
     pub key_env: &'static str,
-    /// For how long a key that was replaced by its link stays valid.
+    /// The time for which a rotated key stays valid.
     pub overlap: SignedDuration,
-    /// What may be asked for from one network.
+    /// Limits sign-ups and rotations by network.
     pub per_network: HashedLimiter,
-    /// What may be asked for with one e-mail address.
+    /// Limits sign-ups by e-mail address.
     pub per_email: HashedLimiter,
 }
 
-/// Which web pages may connect, by the origin that browsers say (RFC 6454).
+/// The web pages that may connect, by the origin that browsers send (RFC 6454).
 #[derive(Debug, Clone, Default)]
 pub struct Origins(Vec<String>);
 
 impl Origins {
-    /// These, such as `https://racing.example`; any, if there are none or `*` is among them.
+    /// Allows these origins, such as `https://racing.example`. An empty list or one with `*` allows all.
     #[must_use]
     pub fn new(allowed: Vec<String>) -> Self {
         let any = allowed.iter().any(|origin| origin == "*");
@@ -90,7 +93,7 @@ impl Origins {
 }
 
 impl App {
-    /// Where a venue stands in the configured order; those that are not in it come last.
+    /// The position of a venue in the configured order. Other venues come last.
     #[must_use]
     pub fn venue_rank(&self, code: &str) -> usize {
         let order = &self.venue_order;
@@ -98,5 +101,21 @@ impl App {
             .iter()
             .position(|venue| venue.as_str() == code)
             .unwrap_or(order.len())
+    }
+
+    /// The views, once they reflect the log.
+    ///
+    /// # Errors
+    /// Returns [`ApiError::NotReady`] before that.
+    pub fn ready_store(&self) -> Result<Arc<Store>, ApiError> {
+        match self.projector.status.borrow().phase {
+            Phase::Live => Ok(self.views.current()),
+            Phase::CatchingUp => Err(ApiError::NotReady(
+                "The views are catching up with the log; see /readyz",
+            )),
+            Phase::WaitingForLog => Err(ApiError::NotReady(
+                "The log cannot be reached yet; see /readyz",
+            )),
+        }
     }
 }

@@ -25,9 +25,9 @@ async fn what_is_held_back_stands_for_all_of_it_and_comes_before_what_is_not() {
     let (mut socket, _) = railbird.live("conflate_ms=60000&heartbeat_ms=1000").await;
     let quotes = (1..=10).map(|n| odds("ST", if n == 4 { 2 } else { 1 }, &second(n), &[2.0]));
     let held = nats.publish(quotes).await;
-    railbird.until_told(held).await;
+    railbird.until_published(held).await;
     for _ in 0..2 {
-        let beat = socket.next_of_all().await.unwrap();
+        let beat = socket.next_or_heartbeat().await.unwrap();
         assert_eq!(event_of(&beat), "heartbeat", "odds are held back");
         assert_eq!(
             seq_of(&beat),
@@ -35,7 +35,7 @@ async fn what_is_held_back_stands_for_all_of_it_and_comes_before_what_is_not() {
             "a heartbeat is not ahead of what was sent"
         );
     }
-    let (before, ack) = socket.ask(&json!({ "op": "ping" })).await;
+    let (before, ack) = socket.request(&json!({ "op": "ping" })).await;
     assert_eq!(
         (before.len(), seq_of(&ack)),
         (0, 2),
@@ -111,7 +111,7 @@ async fn odds_come_at_most_so_often_and_say_how_many_they_are() {
     let mut told: Vec<Value> = Vec::new();
     let mut through = 0;
     let updates = loop {
-        let message = socket.next_of_all().await.unwrap();
+        let message = socket.next_or_heartbeat().await.unwrap();
         if event_of(&message) == "heartbeat" {
             assert!(seq_of(&message) >= through, "never behind what was sent");
             // Nothing at or below it comes after it.
@@ -148,7 +148,7 @@ async fn conflation_is_changed_on_the_fly() {
     let mut told = Vec::new();
     for (round, conflate_ms) in [60_000, 0, 59_999, 60_000, 0].into_iter().enumerate() {
         let (before, ack) = socket
-            .ask(&json!({ "op": "subscribe", "conflate_ms": conflate_ms }))
+            .request(&json!({ "op": "subscribe", "conflate_ms": conflate_ms }))
             .await;
         assert_eq!(ack["conflate_ms"], conflate_ms);
         told.extend(before);
@@ -159,7 +159,7 @@ async fn conflation_is_changed_on_the_fly() {
             "what was held back was sent before the answer: {done:?}"
         );
         let seq = nats.publish(quotes(10 * round as u64 + 1)).await;
-        railbird.until_told(seq).await;
+        railbird.until_published(seq).await;
         if conflate_ms == 0 {
             let came = socket.until_one(|m| seq_of(m) == seq).await;
             assert_eq!(came.len(), 5, "each by itself again: {came:?}");
@@ -176,12 +176,12 @@ async fn conflation_is_changed_on_the_fly() {
 
     // Leaving what is held back unfollowed leaves it unsaid; resync says it as an image.
     socket
-        .ask(&json!({ "op": "subscribe", "conflate_ms": 60_000 }))
+        .request(&json!({ "op": "subscribe", "conflate_ms": 60_000 }))
         .await;
     socket.until("snapshot_complete").await;
     let seq = nats.publish(quotes(90)).await;
-    railbird.until_told(seq).await;
-    let (before, _) = socket.ask(&json!({ "op": "resync" })).await;
+    railbird.until_published(seq).await;
+    let (before, _) = socket.request(&json!({ "op": "resync" })).await;
     assert_eq!(stand_for(&before), 5);
     let images = socket.until("snapshot_complete").await;
     assert_eq!(images.len(), 3);

@@ -126,7 +126,7 @@ async fn a_key_has_so_many_connections_and_a_place_comes_free_again() {
     let end = railbird.connect("").await.until_closed().await;
     assert_eq!(events(&end.0), ["closing"], "and nothing else");
     closed(&end, 4429);
-    second.ask(&json!({ "op": "ping" })).await;
+    second.request(&json!({ "op": "ping" })).await;
     // Another key has places of its own.
     let other = railbird.issue_key(&nats).await;
     Socket::open(railbird.http, &other)

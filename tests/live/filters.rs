@@ -72,7 +72,7 @@ async fn each_filter_lets_pass_what_it_says_from_the_url_and_from_a_message() {
     let railbird = Railbird::start(&nats).await;
     nats.publish([card_of(DAY, "ST", 1, "CARDED")]).await;
     let seq = nats.publish(three_races(0)).await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let mut listening = Vec::new();
     for (query, lists, passing) in filters() {
         let passing: BTreeSet<String> = passing.iter().map(|race| (*race).to_owned()).collect();
@@ -85,7 +85,7 @@ async fn each_filter_lets_pass_what_it_says_from_the_url_and_from_a_message() {
         let mut said = lists.clone();
         said["op"] = json!("subscribe");
         said["events"] = json!(["odds_update"]);
-        let (before, ack) = socket.ask(&said).await;
+        let (before, ack) = socket.request(&said).await;
         assert_eq!((before.len(), &ack["event"]), (0, &json!("ack")), "{lists}");
         let images = socket.until("snapshot_complete").await;
         assert_eq!(races(&images), passing, "{lists}");
@@ -99,9 +99,9 @@ async fn each_filter_lets_pass_what_it_says_from_the_url_and_from_a_message() {
         listening.push((socket, lists.to_string(), passing));
     }
     let seq = nats.publish(three_races(1)).await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     for (socket, filter, passing) in &mut listening {
-        let (told, _) = socket.ask(&json!({ "op": "resync" })).await;
+        let (told, _) = socket.request(&json!({ "op": "resync" })).await;
         assert_eq!(
             (races(&told), told.len()),
             (passing.clone(), passing.len()),
@@ -122,7 +122,7 @@ async fn kinds_of_messages_are_chosen_and_snapshots_are_odds() {
             odds("ST", 1, &second(0), &[2.0, 3.0]),
         ])
         .await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let kinds = [
         "odds_update",
         "status_update",
@@ -144,9 +144,9 @@ async fn kinds_of_messages_are_chosen_and_snapshots_are_odds() {
             result(DAY, "ST", 1, 1, 1),
         ])
         .await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     for (socket, kind) in listening.iter_mut().zip(kinds) {
-        let (told, _) = socket.ask(&json!({ "op": "resync" })).await;
+        let (told, _) = socket.request(&json!({ "op": "resync" })).await;
         assert!(
             !told.is_empty() && told.iter().all(|m| m["event"] == kind),
             "{kind}: {told:?}"
@@ -154,11 +154,11 @@ async fn kinds_of_messages_are_chosen_and_snapshots_are_odds() {
     }
     // Odds that are asked for later begin with their snapshots, though the races were followed before.
     let seq = nats.publish([odds("ST", 2, &second(3), &[2.0])]).await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let socket = &mut listening[1];
     socket.until("snapshot_complete").await;
     let (_, ack) = socket
-        .ask(&json!({ "op": "subscribe", "events": ["odds_update", "status_update"] }))
+        .request(&json!({ "op": "subscribe", "events": ["odds_update", "status_update"] }))
         .await;
     assert_eq!(ack["events"], json!(["odds_update", "status_update"]));
     assert_eq!(
@@ -166,14 +166,14 @@ async fn kinds_of_messages_are_chosen_and_snapshots_are_odds() {
         ["odds_update", "snapshot_complete"]
     );
     let (_, ack) = socket
-        .ask(&json!({ "op": "subscribe", "events": [] }))
+        .request(&json!({ "op": "subscribe", "events": [] }))
         .await;
     assert_eq!(ack["events"], json!([]));
     socket.until("snapshot_complete").await;
     let seq = nats.publish([odds("ST", 2, &second(4), &[2.5])]).await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     assert_eq!(
-        socket.ask(&json!({ "op": "resync" })).await.0.len(),
+        socket.request(&json!({ "op": "resync" })).await.0.len(),
         0,
         "an empty list lets nothing pass"
     );
@@ -184,7 +184,7 @@ async fn a_horse_that_a_new_card_brings_in_brings_its_race() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let seq = nats.publish([quote(DAY, "ST", 1, 0, "OTHER")]).await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let (mut socket, opening) = railbird.live("horse=LATE").await;
     assert_eq!(opening.last().unwrap()["races"], 0);
     let card_seq = nats
@@ -270,7 +270,7 @@ async fn one_race_of_today_is_followed_by_its_number() {
             odds_on("2031-01-01", "ST", 1, &second(0), &[2.0]),
         ])
         .await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     for (race, query, followed) in [
         ("1", "", Some("ST")),
         ("1", "venue=HV", Some("HV")),
@@ -334,7 +334,7 @@ async fn filters_change_while_odds_move_and_nothing_is_lost_and_nothing_comes_tw
     let railbird = Railbird::start(&nats).await;
     nats.publish((1..=5).map(|n| odds("ST", n, &second(0), &[2.0])))
         .await;
-    railbird.until_told(5).await;
+    railbird.until_published(5).await;
     let (mut everything, _) = railbird.live("").await;
     let (mut changing, _) = railbird.live("venue=XX").await;
     let log = nats.log().await;
@@ -377,7 +377,7 @@ async fn filters_change_while_odds_move_and_nothing_is_lost_and_nothing_comes_tw
             .filter(|n| (next * 7 + n * 3) % 5 < 3 || next % 6 == 0)
             .collect();
         let said = json!({ "op": "subscribe", "id": next, "races": numbered(&followed) });
-        let (before, ack) = changing.ask(&said).await;
+        let (before, ack) = changing.request(&said).await;
         proof.take_all(&before);
         proof.0.retain(|(_, race), _| followed.contains(&race.2));
         stretches
@@ -411,8 +411,8 @@ async fn filters_change_while_odds_move_and_nothing_is_lost_and_nothing_comes_tw
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     let last = feeding.await.unwrap();
-    railbird.until_told(last).await;
-    let (rest, ack) = changing.ask(&json!({ "op": "unsubscribe" })).await;
+    railbird.until_published(last).await;
+    let (rest, ack) = changing.request(&json!({ "op": "unsubscribe" })).await;
     stretches
         .last_mut()
         .unwrap()
@@ -482,7 +482,7 @@ async fn prev_seq_is_the_same_for_everyone() {
     let railbird = Railbird::start(&nats).await;
     nats.publish((1..=4).map(|n| odds("ST", n, &second(0), &[2.0])))
         .await;
-    railbird.until_told(4).await;
+    railbird.until_published(4).await;
     let (mut all, opening) = railbird.live("").await;
     let (mut some, some_opening) = railbird.live("race=2,3&events=odds_update").await;
     let (mut proof, mut some_proof) = (Proof::default(), Proof::default());
@@ -498,9 +498,9 @@ async fn prev_seq_is_the_same_for_everyone() {
         _ => odds("ST", u16::try_from(n % 4).unwrap() + 1, &second(n), &[2.0]),
     });
     let seq = nats.publish(facts).await;
-    railbird.until_told(seq).await;
-    let (told, _) = all.ask(&json!({ "op": "resync" })).await;
-    let (some_told, _) = some.ask(&json!({ "op": "resync" })).await;
+    railbird.until_published(seq).await;
+    let (told, _) = all.request(&json!({ "op": "resync" })).await;
+    let (some_told, _) = some.request(&json!({ "op": "resync" })).await;
     proof.take_all(&told);
     some_proof.take_all(&some_told);
     let wanted = |m: &&Value| event_of(m) == "odds_update" && [2, 3].contains(&race_of(m).2);

@@ -100,7 +100,7 @@ async fn each_message_is_what_its_file_says() {
             quote(1, &[4.0, 1.4]),
         ])
         .await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let mut socket = railbird.connect("").await;
     check_next(
         &mut socket,
@@ -141,19 +141,19 @@ async fn each_message_is_what_its_file_says() {
         "races": [{ "date": DAY, "venue": "ST", "race_number": 1 }, { "race_number": 2 }],
         "events": ["odds_update", "status_update"], "conflate_ms": 60_000, "heartbeat_ms": 60_000,
     });
-    socket.say(&said).await;
+    socket.send(&said).await;
     check_next(&mut socket, &["ack", "snapshot_complete_asked"]).await;
     let seq = nats
         .publish([quote(7, &[5.0]), quote(8, &[6.0]), quote(9, &[7.0])])
         .await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let seq = nats.publish([status("ST", 1, &second(10), "off")]).await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     check_next(&mut socket, &["odds_update_conflated"]).await;
     let status_update = socket.next().await.unwrap();
     assert_eq!(status_update["event"], "status_update");
     socket
-        .say(&json!({ "op": "subscribe", "heartbeat_ms": 5 }))
+        .send(&json!({ "op": "subscribe", "heartbeat_ms": 5 }))
         .await;
     check_next(&mut socket, &["error"]).await;
 

@@ -22,7 +22,7 @@ async fn with_odds(races: &[(&str, u16)]) -> (Nats, Railbird) {
         .iter()
         .map(|(venue, race)| odds(venue, *race, &second(0), &[2.0]));
     let seq = nats.publish(quotes).await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     (nats, railbird)
 }
 

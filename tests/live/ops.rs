@@ -15,7 +15,7 @@ async fn with_races() -> (Nats, Railbird) {
 async fn what_is_wrong_is_answered_with_why_and_changes_nothing() {
     let (_nats, railbird) = with_races().await;
     let (mut socket, _) = railbird.live(OPENING).await;
-    let (_, in_force) = socket.ask(&json!({ "op": "ping" })).await;
+    let (_, in_force) = socket.request(&json!({ "op": "ping" })).await;
     let many = vec!["H1"; 1_001];
     let half = vec!["H1"; 501];
     let date = vec!["2026-10-03"; 500];
@@ -104,7 +104,7 @@ async fn what_is_wrong_is_answered_with_why_and_changes_nothing() {
         (r#"{"op":"unsubscribe","races":[]}"#, "not_subscribed"),
     ];
     for (text, error) in wrong {
-        socket.say_text(text).await;
+        socket.send_text(text).await;
         let answer = socket.next().await.unwrap();
         assert_eq!(
             (&answer["event"], &answer["error"]),
@@ -118,7 +118,7 @@ async fn what_is_wrong_is_answered_with_why_and_changes_nothing() {
             "{text:.60}"
         );
     }
-    let (before, still) = socket.ask(&json!({ "op": "ping" })).await;
+    let (before, still) = socket.request(&json!({ "op": "ping" })).await;
     assert_eq!(before, [""; 0], "an error causes nothing");
     for field in [
         "follows",
@@ -147,7 +147,7 @@ async fn the_id_comes_back_as_it_was() {
     ] {
         for op in ["ping", "resync", "subscribe", "unsubscribe", "nonsense"] {
             let (_, answer) = socket
-                .ask(&json!({ "op": op, "id": id, "unknown": { "field": [1] } }))
+                .request(&json!({ "op": op, "id": id, "unknown": { "field": [1] } }))
                 .await;
             assert_eq!(answer["id"], id, "{op}");
             if op == "nonsense" {
@@ -171,7 +171,7 @@ async fn the_id_comes_back_as_it_was() {
         json!({ "op": "resync" }),
         json!({ "op": "resync", "id": null }),
     ] {
-        let (_, answer) = socket.ask(&said).await;
+        let (_, answer) = socket.request(&said).await;
         assert_eq!(
             (&answer["event"], &answer["id"]),
             (&json!("ack"), &Value::Null)
@@ -194,7 +194,7 @@ async fn a_subscription_takes_the_place_of_the_one_before() {
     let (mut socket, _) = railbird.live(&format!("{OPENING}&venue=ST")).await;
     // What of it was followed before is not imaged again; what is new is.
     let all = json!({ "op": "subscribe" });
-    let (before, ack) = socket.ask(&all).await;
+    let (before, ack) = socket.request(&all).await;
     assert_eq!(
         (before.len(), &ack["follows"], &ack["filter"]),
         (0, &json!("all"), &json!({}))
@@ -214,7 +214,7 @@ async fn a_subscription_takes_the_place_of_the_one_before() {
         (&images[0]["venue_code"], &images[1]["races"]),
         (&json!("HV"), &json!(1))
     );
-    let (_, _) = socket.ask(&all).await;
+    let (_, _) = socket.request(&all).await;
     assert_eq!(
         events(&socket.until("snapshot_complete").await),
         ["snapshot_complete"],
@@ -222,7 +222,7 @@ async fn a_subscription_takes_the_place_of_the_one_before() {
     );
 
     let said = json!({ "op": "subscribe", "races": [{ "race_number": 2 }], "events": ["odds_update"], "conflate_ms": 50, "heartbeat_ms": 2000 });
-    let (_, ack) = socket.ask(&said).await;
+    let (_, ack) = socket.request(&said).await;
     assert_eq!(
         (
             &ack["events"],
@@ -239,7 +239,7 @@ async fn a_subscription_takes_the_place_of_the_one_before() {
     );
     socket.until("snapshot_complete").await;
     let (_, ack) = socket
-        .ask(&json!({ "op": "subscribe", "venues": ["HV"], "conflate_ms": 0 }))
+        .request(&json!({ "op": "subscribe", "venues": ["HV"], "conflate_ms": 0 }))
         .await;
     assert_eq!(
         ack["filter"],
@@ -269,14 +269,14 @@ async fn unsubscribing_takes_values_out() {
         lists
     };
     let (_, ack) = socket
-        .ask(&unsubscribe(
+        .request(&unsubscribe(
             json!({ "venues": ["HV", "XX"], "races": [{ "race_number": 2 }] }),
         ))
         .await;
     let filter = json!({ "dates": [DAY], "venues": ["ST"], "races": [{ "race_number": 1 }], "horses": ["H1"] });
     assert_eq!((&ack["follows"], &ack["filter"]), (&json!("some"), &filter));
     // One list that is not in force, and nothing of it is done.
-    let (_, error) = socket.ask(&unsubscribe(json!({ "events": ["result_update"], "venues": ["ST"], "races": [{ "race_number": 1 }] }))).await;
+    let (_, error) = socket.request(&unsubscribe(json!({ "events": ["result_update"], "venues": ["ST"], "races": [{ "race_number": 1 }] }))).await;
     assert_eq!(error["event"], "ack", "all of these are in force");
     assert_eq!(
         (&error["follows"], &error["events"]),
@@ -287,11 +287,11 @@ async fn unsubscribing_takes_values_out() {
         "a list that is empty lets nothing pass"
     );
     socket
-        .ask(&json!({ "op": "subscribe", "venues": ["ST"] }))
+        .request(&json!({ "op": "subscribe", "venues": ["ST"] }))
         .await;
     socket.until("snapshot_complete").await;
     let (_, error) = socket
-        .ask(&unsubscribe(json!({ "venues": ["ST"], "dates": [DAY] })))
+        .request(&unsubscribe(json!({ "venues": ["ST"], "dates": [DAY] })))
         .await;
     assert_eq!(
         (&error["event"], &error["error"]),
@@ -304,24 +304,24 @@ async fn unsubscribing_takes_values_out() {
         "nothing has changed"
     );
 
-    let (_, ack) = socket.ask(&unsubscribe(json!({}))).await;
+    let (_, ack) = socket.request(&unsubscribe(json!({}))).await;
     assert_eq!(ack["follows"], "none");
     let seq = nats.publish([odds("ST", 1, &second(2), &[3.5])]).await;
-    railbird.until_told(seq).await;
-    let (before, _) = socket.ask(&json!({ "op": "resync" })).await;
+    railbird.until_published(seq).await;
+    let (before, _) = socket.request(&json!({ "op": "resync" })).await;
     assert_eq!(before, [""; 0], "nothing is followed");
     assert_eq!(
         socket.until("snapshot_complete").await.last().unwrap()["races"],
         0
     );
-    socket.ask(&json!({ "op": "subscribe" })).await;
+    socket.request(&json!({ "op": "subscribe" })).await;
     assert_eq!(
         races(&socket.until("snapshot_complete").await).len(),
         3,
         "all is new again"
     );
     let (_, ack) = socket
-        .ask(&unsubscribe(json!({ "events": ["odds_update"] })))
+        .request(&unsubscribe(json!({ "events": ["odds_update"] })))
         .await;
     assert_eq!(
         (&ack["follows"], &ack["events"]),
@@ -346,8 +346,8 @@ async fn a_resync_sends_what_was_on_its_way_and_then_each_open_race_that_is_foll
             odds("ST", 2, &second(2), &[3.5]),
         ])
         .await;
-    railbird.until_told(seq).await;
-    let (before, ack) = socket.ask(&json!({ "op": "resync", "id": 5 })).await;
+    railbird.until_published(seq).await;
+    let (before, ack) = socket.request(&json!({ "op": "resync", "id": 5 })).await;
     assert_eq!((before.len(), seq_of(&ack)), (2, seq));
     let images = socket.until("snapshot_complete").await;
     assert_eq!(
@@ -365,7 +365,7 @@ async fn a_resync_sends_what_was_on_its_way_and_then_each_open_race_that_is_foll
         (image(0), image(1)),
         ((&json!(true), &json!(1), 4), (&json!(true), &json!(2), 5))
     );
-    let (before, ack) = socket.ask(&json!({ "op": "ping", "id": 6 })).await;
+    let (before, ack) = socket.request(&json!({ "op": "ping", "id": 6 })).await;
     assert_eq!(
         (before.len(), &ack["op"], &ack["id"], seq_of(&ack)),
         (0, &json!("ping"), &json!(6), seq)
@@ -383,9 +383,9 @@ async fn since_in_a_subscription_says_again_what_passes() {
             _ => odds("ST", u16::try_from(n % 2).unwrap() + 1, &second(n), &[3.0]),
         }))
         .await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let said = json!({ "op": "subscribe", "id": "again", "races": [{ "race_number": 1, "venue": "ST" }], "since": 3, "epoch": epoch });
-    let (before, ack) = socket.ask(&said).await;
+    let (before, ack) = socket.request(&said).await;
     assert_eq!((before.len(), &ack["recovered"]), (0, &json!(true)));
     let told = socket.until("snapshot_complete").await;
     let (done, told) = told.split_last().unwrap();
@@ -403,7 +403,7 @@ async fn since_in_a_subscription_says_again_what_passes() {
     );
 
     let said = json!({ "op": "subscribe", "since": 3, "epoch": "another" });
-    let (_, ack) = socket.ask(&said).await;
+    let (_, ack) = socket.request(&said).await;
     assert_eq!(
         (&ack["recovered"], &ack["reason"]),
         (&json!(false), &json!("other_epoch"))
@@ -414,7 +414,7 @@ async fn since_in_a_subscription_says_again_what_passes() {
         "fresh snapshots, also of what was followed"
     );
     let (_, ack) = socket
-        .ask(&json!({ "op": "subscribe", "since": 1_000_000 }))
+        .request(&json!({ "op": "subscribe", "since": 1_000_000 }))
         .await;
     assert_eq!(
         (&ack["recovered"], &ack["reason"]),

@@ -161,7 +161,7 @@ async fn the_first_message_says_what_is_in_force() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let (_socket, opening) = railbird.live("").await;
     let welcome = &opening[0];
     let all = [
@@ -246,7 +246,7 @@ async fn a_race_is_open_from_its_first_quote_until_it_is_over() {
             ]
         }))
         .await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let seq = nats
         .publish([
             odds("ST", 7, &second(0), &[2.0]),
@@ -256,7 +256,7 @@ async fn a_race_is_open_from_its_first_quote_until_it_is_over() {
             odds_on("2031-01-01", "HV", 9, &second(0), &[2.0]),
         ])
         .await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let (mut socket, opening) = railbird.live("").await;
     let images: Vec<_> = opening.iter().filter(|m| m["snapshot"] == true).collect();
     let shown = |m: &&Value| format!("{} {}", m["race_number"], m["status"].as_str().unwrap());
@@ -278,8 +278,8 @@ async fn a_race_is_open_from_its_first_quote_until_it_is_over() {
     let seq = nats
         .publish([voided, status("ST", 5, &second(3), "off")])
         .await;
-    railbird.until_told(seq).await;
-    let (before, _) = socket.ask(&json!({ "op": "resync" })).await;
+    railbird.until_published(seq).await;
+    let (before, _) = socket.request(&json!({ "op": "resync" })).await;
     assert!(
         before.iter().all(|m| m["event"] != "odds_update"),
         "{before:?}"
@@ -297,7 +297,7 @@ async fn an_event_that_says_several_things_says_them_in_order_and_a_get_knows_th
         odds("ST", 1, &second(0), &[2.0, 3.0, 4.0]),
     ])
     .await;
-    railbird.until_told(2).await;
+    railbird.until_published(2).await;
     let (mut socket, _) = railbird.live("").await;
     let rider = json!({ "horse_no": "H1", "jockey": "N Ewrider", "weight": 120 });
     nats.publish([
@@ -358,13 +358,13 @@ async fn a_get_and_a_socket_are_joined_without_a_hole() {
     let seq = nats
         .publish((0..5).map(|n| odds("ST", 1, &second(n), &[2.0])))
         .await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let reply = railbird.get(&format!("/api/v1/odds/{DAY}/1")).await;
     let known: u64 = reply.header("railbird-seq").parse().unwrap();
     let last = nats
         .publish((5..9).map(|n| odds("ST", 1, &second(n), &[3.0])))
         .await;
-    railbird.until_told(last).await;
+    railbird.until_published(last).await;
     let (_socket, told) = railbird.live(&format!("since={known}")).await;
     assert_eq!(
         (&told[0]["event"], &told[0]["recovered"]),
@@ -400,12 +400,12 @@ async fn heartbeats_come_as_asked_and_at_once_when_the_log_is_lost_and_found() {
     let mut nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let (mut often, _) = railbird.live("heartbeat_ms=1000").await;
     let (mut seldom, _) = railbird.live("heartbeat_ms=60000").await;
     let began = std::time::Instant::now();
     for _ in 0..2 {
-        let beat = often.next_of_all().await.unwrap();
+        let beat = often.next_or_heartbeat().await.unwrap();
         assert_eq!(
             (&beat["event"], &beat["seq"]),
             (&json!("heartbeat"), &json!(seq))
@@ -431,7 +431,7 @@ async fn heartbeats_come_as_asked_and_at_once_when_the_log_is_lost_and_found() {
 /// Waits for a heartbeat of a client that gets them for no other reason than that the feed is better or worse.
 async fn until_feed_is(socket: &mut Socket, state: &str) {
     loop {
-        let beat = socket.next_of_all().await.unwrap();
+        let beat = socket.next_or_heartbeat().await.unwrap();
         assert_eq!(beat["event"], "heartbeat");
         if beat["feed"]["state"] == state {
             return;

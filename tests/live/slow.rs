@@ -67,7 +67,7 @@ async fn a_client_that_takes_nothing_while_odds_are_held_back_slows_nobody() {
         quote
     });
     let seq = nats.publish(quotes).await;
-    railbird.until_told(seq).await;
+    railbird.until_published(seq).await;
     let last = nats
         .publish([odds("ST", 99, &second(UPDATES), &[2.0])])
         .await;

@@ -93,7 +93,7 @@ async fn a_key_stands_nowhere_but_in_the_mail_and_on_the_terminal_that_asked() {
     assert_eq!(status_of(&service, &key).await, 200);
     let mut socket = Socket::open(service.http, &key).await;
     socket.until("snapshot_complete").await;
-    socket.ask(&json!({ "op": key })).await;
+    socket.request(&json!({ "op": key })).await;
     for path in [
         format!("/api/v1/horses/{key}"),
         format!("/api/v1/results/{key}?api_key={key}"),

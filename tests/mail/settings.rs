@@ -274,7 +274,10 @@ async fn without_a_mail_server_mails_wait_for_one() {
 async fn dev_writes_mails_into_a_folder_that_it_names() {
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start(data.path(), &["--no-demo"]);
-    let said = dev.said.iter().find_map(|line| line.strip_prefix("Mail "));
+    let said = dev
+        .output
+        .iter()
+        .find_map(|line| line.strip_prefix("Mail "));
     let folder = std::path::PathBuf::from(said.expect("it says where").trim());
     assert_eq!(folder, data.path().join("mail"));
     let log = railbird::log::Log::connect(dev.nats(), "test")

@@ -90,7 +90,7 @@ impl Year {
     /// Says facts, and waits until every answer reflects them, and every socket was told. Returns the place of the last.
     pub(super) async fn say(&self, facts: impl IntoIterator<Item = Value>) -> u64 {
         let seq = self.nats().publish(facts).await;
-        self.railbird().until_told(seq).await;
+        self.railbird().until_published(seq).await;
         self.railbird().until_seq(seq).await;
         seq
     }

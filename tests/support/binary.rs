@@ -11,19 +11,19 @@ use serde_json::Value;
 
 use super::{Nats, request};
 
-/// What a command said, and how it ended.
+/// The output of a command, and its exit code.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) code: i32,
-    /// The last lines of standard output, from the one that counts.
+    /// Standard output from the summary on.
     pub(crate) summary: String,
-    /// Everything.
+    /// Standard output and standard error.
     pub(crate) all: String,
 }
 
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_railbird"));
-    // What the shell around the tests is set to is none of their business.
+    // The tests do not depend on the variables of the shell.
     for (name, _) in std::env::vars()
         .filter(|(name, _)| name.starts_with("RAILBIRD_") && name != "RAILBIRD_NATS_SERVER")
     {
@@ -33,7 +33,7 @@ pub(crate) fn command() -> Command {
     command
 }
 
-/// Runs a command to its end, on a thread of its own: the service that it talks to may live in this one.
+/// Runs a command to its end, on a blocking thread: this one may run the service that the command connects to.
 pub(crate) async fn railbird<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
     let mut command = command();
     command.args(args);
@@ -55,13 +55,13 @@ pub(crate) async fn railbird<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>)
     }
 }
 
-/// `railbird serve` as a process of its own, to be killed or measured.
+/// `railbird serve` as a process, to be killed or measured.
 #[derive(Debug)]
 pub(crate) struct Serving {
     child: Child,
     pub(crate) http: SocketAddr,
     pub(crate) admin: SocketAddr,
-    /// All that it writes, read on so that it never waits for a full pipe.
+    /// Reads all that the process writes, so that it never waits for a full pipe.
     log: Option<JoinHandle<Vec<String>>>,
 }
 
@@ -70,7 +70,7 @@ impl Serving {
         Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), nats, data)
     }
 
-    /// The same, where clients of one that has ended come back to.
+    /// The same, on the address of a service that has ended.
     pub(crate) fn start_at(http: SocketAddr, nats: &Nats, data: &Path) -> Self {
         let http = http.to_string();
         Self::start_with(&["--http", &http, "--nats", &nats.url()], data)
@@ -81,7 +81,7 @@ impl Serving {
         Self::start_as(command(), flags, data)
     }
 
-    /// The same, as a command that has variables of its own.
+    /// The same, with a command that has variables of its own.
     pub(crate) fn start_as(mut command: Command, flags: &[&str], data: &Path) -> Self {
         let (reader, writer) = std::io::pipe().unwrap();
         command
@@ -91,18 +91,18 @@ impl Serving {
             .stdout(writer.try_clone().unwrap())
             .stderr(writer);
         let child = command.spawn().unwrap();
-        // With the last of those who may write ends what can be read.
+        // The pipe ends when its last writer is dropped.
         drop(command);
         let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
-        let mut said = Vec::new();
+        let mut first_lines = Vec::new();
         let addresses = lines.by_ref().find_map(|line| {
             let entry: Value = serde_json::from_str(&line).unwrap();
-            said.push(line);
+            first_lines.push(line);
             let address = |name| entry["fields"][name].as_str()?.parse().ok();
             Some((address("http")?, address("admin")?))
         });
-        let log = std::thread::spawn(move || said.into_iter().chain(lines).collect());
-        let (http, admin) = addresses.expect("the log says where it serves");
+        let log = std::thread::spawn(move || first_lines.into_iter().chain(lines).collect());
+        let (http, admin) = addresses.expect("a log line with the addresses");
         Self {
             child,
             http,
@@ -111,7 +111,7 @@ impl Serving {
         }
     }
 
-    /// Asks it to end, waits until it has, and returns what it logged.
+    /// Sends SIGTERM, waits until the process has ended, and returns its log.
     pub(crate) async fn stop(mut self) -> Vec<String> {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
@@ -124,7 +124,7 @@ impl Serving {
         log
     }
 
-    /// The most memory that the process has held so far.
+    /// The peak of its resident memory.
     pub(crate) fn peak_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -132,7 +132,7 @@ impl Serving {
         kib.parse::<u64>().unwrap() * 1024
     }
 
-    /// A metric without labels.
+    /// The value of a metric without labels.
     pub(crate) async fn metric(&self, name: &str) -> u64 {
         let metrics = request(self.admin, "GET", "/metrics", &[]).await.text();
         let value = metrics
@@ -155,12 +155,12 @@ impl Drop for Serving {
     }
 }
 
-/// `railbird dev` on free ports, once it has said where everything is.
+/// `railbird dev` on free ports, after it has printed its addresses.
 #[derive(Debug)]
 pub(crate) struct Dev {
     child: Child,
-    /// What it said on standard output, up to the address of the live channel.
-    pub(crate) said: Vec<String>,
+    /// Its standard output up to the address of the live channel.
+    pub(crate) output: Vec<String>,
     pub(crate) http: SocketAddr,
     pub(crate) key: String,
 }
@@ -177,11 +177,11 @@ impl Dev {
             .stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let said: Vec<String> = lines
+        let output: Vec<String> = lines
             .map(Result::unwrap)
             .take_while(|line| !line.starts_with("ws://"))
             .collect();
-        let curl = said
+        let curl = output
             .iter()
             .find_map(|line| line.strip_prefix("curl -H 'X-API-Key: "));
         let (key, url) = curl.unwrap().split_once("' http://").unwrap();
@@ -190,12 +190,15 @@ impl Dev {
             http: address.parse().unwrap(),
             key: key.to_owned(),
             child,
-            said,
+            output,
         }
     }
 
     pub(crate) fn nats(&self) -> &str {
-        let nats = self.said.iter().find_map(|line| line.strip_prefix("NATS "));
+        let nats = self
+            .output
+            .iter()
+            .find_map(|line| line.strip_prefix("NATS "));
         nats.unwrap().trim()
     }
 
@@ -206,7 +209,7 @@ impl Dev {
         reply.json()
     }
 
-    /// What Ctrl-C does.
+    /// Sends SIGINT, as Ctrl-C does, and waits until the process has ended.
     pub(crate) fn interrupt(mut self) {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();

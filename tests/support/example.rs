@@ -1,4 +1,4 @@
-//! [`Example`]: one of `examples/`, run as a reader of the docs runs it.
+//! [`Example`]: a program of `examples/`, run as a reader of the docs runs it.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,13 +12,13 @@ use super::PATIENCE;
 
 pub(crate) struct Example {
     child: Child,
-    said: UnboundedReceiver<String>,
-    /// Every line so far.
+    output: UnboundedReceiver<String>,
+    /// The lines of its output so far.
     pub(crate) lines: Vec<String>,
 }
 
 impl Example {
-    /// Runs a client of the live channel of `examples/`.
+    /// Starts a client of the live channel.
     pub(crate) fn start(file: &str, url: &str, key: &str) -> Self {
         Self::run(
             file,
@@ -27,7 +27,7 @@ impl Example {
         )
     }
 
-    /// Runs a file of `examples/`.
+    /// Starts a file of `examples/`.
     pub(crate) fn run(file: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let program = if file.ends_with(".py") {
             tool(
@@ -57,25 +57,26 @@ impl Example {
             .stderr(writer)
             .spawn()
             .unwrap();
-        let (say, said) = unbounded_channel();
+        let (sender, output) = unbounded_channel();
         std::thread::spawn(move || {
             for line in BufReader::new(reader).lines() {
-                let _ = say.send(line.unwrap());
+                let _ = sender.send(line.unwrap());
             }
         });
         Self {
             child,
-            said,
+            output,
             lines: Vec::new(),
         }
     }
 
-    /// Reads on to the next line of which something holds.
+    /// Reads on to the next line that matches.
     pub(crate) async fn until(&mut self, what: &str, mut holds: impl FnMut(&str) -> bool) {
         loop {
-            let line = timeout(PATIENCE, self.said.recv()).await.ok().flatten();
-            let line = line
-                .unwrap_or_else(|| panic!("waited in vain for {what}:\n{}", self.lines.join("\n")));
+            let line = timeout(PATIENCE, self.output.recv()).await.ok().flatten();
+            let line = line.unwrap_or_else(|| {
+                panic!("timed out waiting for {what}:\n{}", self.lines.join("\n"))
+            });
             self.lines.push(line);
             if holds(&self.lines[self.lines.len() - 1]) {
                 return;
@@ -83,7 +84,7 @@ impl Example {
         }
     }
 
-    /// Reads on to the next message of which something holds, among those that are shown as they came.
+    /// Reads on to the next message that matches, among those printed as JSON.
     pub(crate) async fn until_message(&mut self, event: &str, holds: impl Fn(&Value) -> bool) {
         self.until(event, |line| {
             message(line).is_some_and(|m| m["event"] == event && holds(&m))
@@ -91,15 +92,18 @@ impl Example {
         .await;
     }
 
-    /// The messages that were shown as they came.
+    /// The messages that were printed as JSON.
     pub(crate) fn messages(&self, event: &str) -> Vec<Value> {
         let all = self.lines.iter().filter_map(|line| message(line));
         all.filter(|m| m["event"] == event).collect()
     }
 
-    /// Waits until it has ended by itself, and returns the code.
+    /// Waits until the program has ended, and returns its exit code.
     pub(crate) async fn ended(&mut self) -> Option<i32> {
-        while let Some(line) = timeout(PATIENCE, self.said.recv()).await.expect("its end") {
+        while let Some(line) = timeout(PATIENCE, self.output.recv())
+            .await
+            .expect("its end")
+        {
             self.lines.push(line);
         }
         self.child.wait().unwrap().code()
@@ -117,7 +121,7 @@ fn message(line: &str) -> Option<Value> {
     serde_json::from_str(line).ok().filter(Value::is_object)
 }
 
-/// The program that a variable names, else the one on PATH, if it can do what the examples need.
+/// The program that a variable names, else the one on PATH, after checking that it has the packages of the examples.
 pub(crate) fn tool(variable: &str, otherwise: &str, check: [&str; 2]) -> String {
     let program = std::env::var(variable).unwrap_or_else(|_| otherwise.to_owned());
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
@@ -127,7 +131,7 @@ pub(crate) fn tool(variable: &str, otherwise: &str, check: [&str; 2]) -> String 
         .output();
     assert!(
         checked.is_ok_and(|output| output.status.success()),
-        "{program} is not there or fails at `{}`; script/test finds or installs one that does not",
+        "{program} is missing or fails at `{}`; script/test finds or installs a suitable one",
         check[1]
     );
     program

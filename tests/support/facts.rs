@@ -1,10 +1,10 @@
-//! Made-up facts, as a feeder would write them: plain JSON, not the types of the service.
+//! Events as a feeder writes them: plain JSON, independent of the types of the service.
 
 use serde_json::{Value, json};
 
 pub(crate) const DAY: &str = "2026-10-03";
 
-/// An event around data. Its id is the next of a UUIDv7.
+/// An event with this data, and a new UUIDv7 as its id.
 pub(crate) fn event(kind: &str, time: &str, data: Value) -> Value {
     json!({
         "specversion": "1.0",
@@ -16,7 +16,7 @@ pub(crate) fn event(kind: &str, time: &str, data: Value) -> Value {
     })
 }
 
-/// A race's key, with more fields beside it.
+/// The key of a race, and more fields.
 pub(crate) fn of_race(date: &str, venue: &str, race_number: u16, more: Value) -> Value {
     let mut data = json!({ "date": date, "venue": venue, "race_number": race_number });
     data.as_object_mut()
@@ -59,7 +59,7 @@ pub(crate) fn card(date: &str, venue: &str, race_number: u16, runners: u16) -> V
     )
 }
 
-/// A result in which `H1` to `Hn` came in in that order, and `P1` was pulled up.
+/// A result in which `H1` to `Hn` finished in that order, and `P1` was pulled up.
 pub(crate) fn result(
     date: &str,
     venue: &str,
@@ -67,14 +67,14 @@ pub(crate) fn result(
     runners: u16,
     revision: u32,
 ) -> Value {
-    let mut lines: Vec<Value> = (1..=runners)
+    let mut rows: Vec<Value> = (1..=runners)
         .map(|n| json!({
             "horse_no": format!("H{n}"), "horse_name": format!("HORSE {n}"), "position": n, "jockey": format!("J Ockey {n}"),
             "trainer": "T Rainer", "finish_time": format!("1:09.{:02}", 30 + n), "win_odds": 2.5 + f64::from(n),
             "stakes": 100_000 / u32::from(n),
         }))
         .collect();
-    lines.push(json!({
+    rows.push(json!({
         "horse_no": "P1", "horse_name": "PULLED UP", "outcome": "PU", "jockey": "J Ockey", "trainer": "T Rainer", "win_odds": 99,
     }));
     event(
@@ -86,18 +86,18 @@ pub(crate) fn result(
             race_number,
             json!({
                 "race_name": format!("THE {venue} HANDICAP {race_number}"), "distance": 1200, "going": "GOOD",
-                "revision": revision, "status": "official", "runners": lines,
+                "revision": revision, "status": "official", "runners": rows,
             }),
         ),
     )
 }
 
-/// Prices of `H1`, `H2`, ... in a race of today's.
+/// Win prices of `H1`, `H2`, ... in a race of [`DAY`].
 pub(crate) fn odds(venue: &str, race_number: u16, time: &str, prices: &[f64]) -> Value {
     odds_on(DAY, venue, race_number, time, prices)
 }
 
-/// Prices of `H1`, `H2`, ... in a race.
+/// Win prices of `H1`, `H2`, ... in a race.
 pub(crate) fn odds_on(
     date: &str,
     venue: &str,
@@ -117,7 +117,7 @@ pub(crate) fn odds_on(
     )
 }
 
-/// Where a race of today's stands.
+/// The status of a race of [`DAY`].
 pub(crate) fn status(venue: &str, race_number: u16, time: &str, status: &str) -> Value {
     of_today(
         "race.status_changed",
@@ -128,7 +128,7 @@ pub(crate) fn status(venue: &str, race_number: u16, time: &str, status: &str) ->
     )
 }
 
-/// A runner of today's that does not run.
+/// A withdrawal in a race of [`DAY`].
 pub(crate) fn withdrawn(venue: &str, race_number: u16, time: &str, horse_no: &str) -> Value {
     of_today(
         "runner.withdrawn",
@@ -139,7 +139,7 @@ pub(crate) fn withdrawn(venue: &str, race_number: u16, time: &str, horse_no: &st
     )
 }
 
-/// A fact about a race of today's.
+/// An event about a race of [`DAY`].
 pub(crate) fn of_today(
     kind: &str,
     venue: &str,

@@ -93,7 +93,7 @@ pub(crate) async fn send(
 
 pub(crate) struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
-    /// What the service closed with.
+    /// The close code of the service.
     closed: Option<u16>,
 }
 
@@ -115,12 +115,12 @@ impl Socket {
         })
     }
 
-    /// The answer to a handshake, that is refused or 101.
+    /// The response to a handshake, whether it is accepted or rejected.
     pub(crate) async fn refused(address: SocketAddr, path: &str) -> Reply {
         Self::refused_with(address, path, &[]).await
     }
 
-    /// The answer to a handshake with these headers.
+    /// The response to a handshake with these headers.
     pub(crate) async fn refused_with(
         address: SocketAddr,
         path: &str,
@@ -141,7 +141,7 @@ impl Socket {
                     body: body.unwrap_or_default(),
                 }
             }
-            Err(error) => panic!("not refused, but failed: {error}"),
+            Err(error) => panic!("the handshake got no response: {error}"),
             Ok((_, response)) => Reply {
                 status: response.status().as_u16(),
                 headers: response.headers().clone(),
@@ -150,17 +150,17 @@ impl Socket {
         }
     }
 
-    pub(crate) async fn say(&mut self, message: &Value) {
-        self.say_text(&message.to_string()).await;
+    pub(crate) async fn send(&mut self, message: &Value) {
+        self.send_text(&message.to_string()).await;
     }
 
-    pub(crate) async fn say_text(&mut self, text: &str) {
+    pub(crate) async fn send_text(&mut self, text: &str) {
         self.stream.send(Message::text(text)).await.unwrap();
     }
 
-    /// Says something, and returns what came before the answer, and the answer.
-    pub(crate) async fn ask(&mut self, message: &Value) -> (Vec<Value>, Value) {
-        self.say(message).await;
+    /// Sends a request, and returns the messages before its `ack` or `error`, and that.
+    pub(crate) async fn request(&mut self, message: &Value) -> (Vec<Value>, Value) {
+        self.send(message).await;
         let mut before = Vec::new();
         loop {
             let message = self.next().await.expect("the socket stays open");
@@ -171,23 +171,23 @@ impl Socket {
         }
     }
 
-    /// The next message that is no heartbeat; `None` when the server closed.
+    /// The next message other than a heartbeat; `None` after the close.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
-            let message = self.next_of_all().await?;
+            let message = self.next_or_heartbeat().await?;
             if message["event"] != "heartbeat" {
                 return Some(message);
             }
         }
     }
 
-    /// The next message; `None` when the server closed.
-    pub(crate) async fn next_of_all(&mut self) -> Option<Value> {
+    /// The next message; `None` after the close.
+    pub(crate) async fn next_or_heartbeat(&mut self) -> Option<Value> {
         let text = self.next_text().await?;
         Some(serde_json::from_str(&text).unwrap())
     }
 
-    /// The next message as it stands on the wire.
+    /// The text of the next message; `None` after the close.
     pub(crate) async fn next_text(&mut self) -> Option<String> {
         loop {
             let message = timeout(PATIENCE, self.stream.next())
@@ -195,7 +195,7 @@ impl Socket {
                 .expect("a message in time");
             match message {
                 Some(Ok(Message::Text(text))) => return Some(text.as_str().to_owned()),
-                // Read on: the client's own goodbye goes out with it.
+                // Reading on sends the client's own close frame.
                 Some(Ok(Message::Close(frame))) => {
                     self.closed = frame.map(|frame| frame.code.into())
                 }
@@ -207,7 +207,7 @@ impl Socket {
         }
     }
 
-    /// All messages to the end, without heartbeats, and the close code.
+    /// All messages until the close, without heartbeats, and the close code.
     pub(crate) async fn until_closed(&mut self) -> (Vec<Value>, Option<u16>) {
         let mut messages = Vec::new();
         while let Some(message) = self.next().await {
@@ -216,7 +216,7 @@ impl Socket {
         (messages, self.closed)
     }
 
-    /// All messages up to and with the first that is as asked, heartbeats not counted.
+    /// All messages up to and with the first that matches, without heartbeats.
     pub(crate) async fn until_one(&mut self, is: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut messages = Vec::new();
         loop {
@@ -229,7 +229,7 @@ impl Socket {
         }
     }
 
-    /// All messages up to and with one of an event.
+    /// All messages up to and with the first of an event, without heartbeats.
     pub(crate) async fn until(&mut self, event: &str) -> Vec<Value> {
         self.until_one(|message| message["event"] == event).await
     }

@@ -1,4 +1,4 @@
-//! What the tests stand on: a nats-server of their own, a service, clients, and made-up facts.
+//! The fixtures of the tests: a nats-server for each test, services, clients, and events.
 
 mod binary;
 mod example;
@@ -24,22 +24,23 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Nothing in these tests takes so long unless it is broken.
+/// The timeout of every wait. Nothing takes this long unless it is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until something holds, and says what it waited for if it never does.
+/// Waits until a condition holds. Panics with its description if it never does.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let until = std::time::Instant::now() + PATIENCE;
     while !holds().await {
         assert!(
             std::time::Instant::now() < until,
-            "waited in vain until {what}"
+            "timed out waiting until {what}"
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// The folder of real racing data, or `None` with a word about it: no licence lets it stand in this repository.
+/// The folder of real racing data. Prints a note and returns `None` without it: no licence permits to keep it in this
+/// repository.
 pub(crate) fn real_data() -> Option<PathBuf> {
     let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
     let folder = std::env::var_os("RAILBIRD_DATA").map_or(beside, PathBuf::from);

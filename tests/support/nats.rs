@@ -1,4 +1,4 @@
-//! [`Nats`]: a real nats-server on a free port, with a folder of its own, killed by its own id.
+//! [`Nats`]: a real nats-server on a free port, with a folder of its own.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ impl Nats {
         Self::start_with(|conf| conf)
     }
 
-    /// The same, but for a change to the configuration.
+    /// The same, with a changed configuration.
     pub(crate) fn start_with(change: impl FnOnce(String) -> String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let conf = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("nats.conf");
@@ -41,7 +41,7 @@ impl Nats {
             child,
             port: 0,
         };
-        nats.port = nats.wait_until_it_listens();
+        nats.port = nats.wait_until_listening();
         nats
     }
 
@@ -57,7 +57,7 @@ impl Nats {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
-    /// Where its configuration, its log and its streams lie.
+    /// The folder of its configuration, its log and its streams.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -71,25 +71,25 @@ impl Nats {
         }
     }
 
-    /// Starts the server again, on the same port, with what is on its disk.
+    /// Starts the server again, on the same port and folder.
     pub(crate) fn start_again(&mut self) {
         self.child = spawn(&self.folder, Some(self.port));
-        assert_eq!(self.wait_until_it_listens(), self.port);
+        assert_eq!(self.wait_until_listening(), self.port);
     }
 
-    /// Loses what the server had on disk of a stream. Only while it is down.
+    /// Deletes a stream from the disk. Only while the server is down.
     pub(crate) fn lose(&self, stream: &str) {
         std::fs::remove_dir_all(self.stream_folder(stream)).unwrap();
     }
 
-    /// A copy of what the server has on disk of a stream. Only while it is down.
+    /// A copy of a stream on the disk. Only while the server is down.
     pub(crate) fn back_up(&self, stream: &str) -> TempDir {
         let copy = tempfile::tempdir().unwrap();
         copy_folder(&self.stream_folder(stream), copy.path());
         copy
     }
 
-    /// Puts a copy in the place of what the server has on disk of a stream. Only while it is down.
+    /// Replaces a stream on the disk with a copy. Only while the server is down.
     pub(crate) fn put_back(&self, stream: &str, copy: &TempDir) {
         let folder = self.stream_folder(stream);
         self.lose(stream);
@@ -105,24 +105,24 @@ impl Nats {
             .unwrap()
     }
 
-    /// Loses the log while the server runs. The keys are in another stream, and stay.
+    /// Deletes the log while the server runs. The keys are in another stream.
     pub(crate) async fn lose_log(&self) {
         let client = async_nats::connect(self.url()).await.unwrap();
         let jetstream = async_nats::jetstream::new(client);
         jetstream.delete_stream(RACING.name).await.unwrap();
     }
 
-    /// Creates the log before the service does, with ids that are forgotten almost at once.
+    /// Creates the log before the service does, with almost no dedupe window.
     pub(crate) async fn create_log_that_forgets_ids(&self) {
         self.create_log(Config {
-            // The shortest that the server takes.
+            // The shortest that the server accepts.
             duplicate_window: Duration::from_millis(100),
             ..Config::default()
         })
         .await;
     }
 
-    /// Creates the log before the service does, with room for so many events.
+    /// Creates the log before the service does, with room for this many events.
     pub(crate) async fn create_log_of(&self, events: i64) {
         self.create_log(Config {
             max_messages: events,
@@ -155,7 +155,7 @@ impl Nats {
         self.log().await.state(RACING).await.unwrap().last_seq
     }
 
-    /// Waits until the log has so many messages.
+    /// Waits until the log has this many messages.
     pub(crate) async fn until_logged(&self, count: u64) {
         eventually(&format!("the log has {count} messages"), || async {
             self.last_seq().await >= count
@@ -195,7 +195,7 @@ impl Nats {
             .map_or(0, |appended| appended.seq)
     }
 
-    /// Publishes bytes, whatever they are, on a subject.
+    /// Publishes bytes on a subject, and returns their sequence.
     pub(crate) async fn publish_raw(&self, subject: &str, payload: &[u8]) -> u64 {
         let id = uuid::Uuid::now_v7().to_string();
         let outgoing = Outgoing {
@@ -206,7 +206,7 @@ impl Nats {
         self.log().await.append(outgoing).await.unwrap().seq
     }
 
-    fn wait_until_it_listens(&mut self) -> u16 {
+    fn wait_until_listening(&mut self) -> u16 {
         let until = Instant::now() + PATIENCE;
         loop {
             for file in self.ports_files() {
@@ -299,7 +299,7 @@ fn spawn(folder: &TempDir, port: Option<u16>) -> Child {
     })
 }
 
-/// An event as it goes to the log, on the subject that its data asks for.
+/// An event as it is published, on the subject of its data.
 pub(crate) fn outgoing(event: &Value) -> Outgoing {
     let payload = event.to_string().into_bytes();
     let envelope =

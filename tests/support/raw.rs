@@ -1,5 +1,5 @@
-//! [`Raw`]: a WebSocket by hand, written from RFC 6455 and not with a library: what breaks the rules can be sent, and what comes is
-//! held to them.
+//! [`Raw`]: a WebSocket written from RFC 6455, without a library: it can send what violates the protocol, and checks
+//! what it receives.
 
 use std::io;
 use std::net::SocketAddr;
@@ -49,7 +49,7 @@ pub(crate) fn frame(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
     frame
 }
 
-/// A frame that lacks its mask.
+/// A frame without a mask.
 pub(crate) fn unmasked(first: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).unwrap();
     assert!(length <= 125);
@@ -67,7 +67,7 @@ pub(crate) fn close(code: u16, reason: &str) -> Vec<u8> {
     )
 }
 
-/// The message that the service answers with an ack of the same id.
+/// A request that the service acknowledges with the same id.
 pub(crate) fn ping(id: &str) -> String {
     json!({ "op": "ping", "id": id }).to_string()
 }
@@ -80,20 +80,20 @@ pub(crate) fn handshake(key: &str) -> String {
     )
 }
 
-/// What came from the service, without what it sends everyone: welcome, races, heartbeats, pings.
+/// A frame of the service, other than those that every client gets: welcome, races, heartbeats, pings.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Got {
-    /// Of a message with this id.
+    /// An `ack` with this id.
     Ack(Value),
-    /// Of this kind.
+    /// An `error` with this code.
     Error(String),
     Pong(Vec<u8>),
-    /// The announcement of a close.
+    /// A `closing` message with this code.
     Closing(u16),
     Close(Option<u16>),
-    /// The service ended the connection in order.
+    /// The service ended the connection with FIN.
     End,
-    /// The connection was cut: what was on its way may be lost.
+    /// The connection was reset: frames in flight may be lost.
     Reset,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn ack(id: &str) -> Got {
     Got::Ack(id.into())
 }
 
-/// Both ways of a connection behind its handshake.
+/// A connection after its handshake.
 #[derive(Debug)]
 pub(crate) struct Raw {
     pub(crate) read: Reader,
@@ -119,17 +119,17 @@ impl Raw {
         Self::open_and_send(address, key, &[]).await
     }
 
-    /// Sends octets behind the handshake, in the same packet.
-    pub(crate) async fn open_and_send(address: SocketAddr, key: &str, behind: &[u8]) -> Self {
+    /// Sends bytes after the handshake, in the same packet.
+    pub(crate) async fn open_and_send(address: SocketAddr, key: &str, after: &[u8]) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
-        Self::on(stream, key, behind).await
+        Self::on(stream, key, after).await
     }
 
-    /// The same on a connection that there is.
-    pub(crate) async fn on(stream: TcpStream, key: &str, behind: &[u8]) -> Self {
+    /// The same on an open connection.
+    pub(crate) async fn on(stream: TcpStream, key: &str, after: &[u8]) -> Self {
         stream.set_nodelay(true).unwrap();
         let (read, mut write) = stream.into_split();
-        let first = [handshake(key).as_bytes(), behind].concat();
+        let first = [handshake(key).as_bytes(), after].concat();
         write.write_all(&first).await.unwrap();
         let mut read = Reader {
             stream: BufReader::new(read),
@@ -143,15 +143,15 @@ impl Raw {
         Self { read, write }
     }
 
-    /// Sends, and reads until the connection has ended. What is sent last may find nobody.
-    pub(crate) async fn tell(mut self, octets: &[u8]) -> Vec<Got> {
+    /// Sends bytes, and reads until the connection has ended.
+    pub(crate) async fn send(mut self, octets: &[u8]) -> Vec<Got> {
         let sending = self.write.write_all(octets);
-        // Where the service has closed already, nothing more can be sent.
+        // Sending fails if the service has closed already.
         let (_, got) = tokio::join!(sending, self.read.until_end());
         got
     }
 
-    /// Sends the same again and again until the connection has ended.
+    /// Sends the same bytes again and again, and reads until the connection has ended.
     pub(crate) async fn flood(mut self, octets: &[u8]) -> Vec<Got> {
         let sending = async {
             while self.write.write_all(octets).await.is_ok() {}
@@ -173,7 +173,7 @@ impl Reader {
         Ok(String::from_utf8(head).unwrap())
     }
 
-    /// Everything up to the end of the connection.
+    /// All frames up to the end of the connection.
     pub(crate) async fn until_end(&mut self) -> Vec<Got> {
         let mut all = Vec::new();
         loop {
@@ -194,10 +194,10 @@ impl Reader {
                 Ok(None) => return Got::End,
                 Err(_) => return Got::Reset,
             };
-            assert!(!self.closed, "a frame behind the close frame");
+            assert!(!self.closed, "a frame after the close frame");
             match opcode {
                 TEXT => {
-                    if let Some(got) = told(&serde_json::from_slice(&payload).unwrap()) {
+                    if let Some(got) = reply(&serde_json::from_slice(&payload).unwrap()) {
                         return got;
                     }
                 }
@@ -214,7 +214,7 @@ impl Reader {
         }
     }
 
-    /// A frame, held to what the RFC asks of a server; `None` at the end.
+    /// A frame, checked against the rules for servers; `None` at the end.
     async fn frame(&mut self) -> io::Result<Option<(u8, Vec<u8>)>> {
         let first = match self.stream.read_u8().await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
@@ -244,7 +244,8 @@ impl Reader {
     }
 }
 
-fn told(message: &Value) -> Option<Got> {
+/// `None` for messages that every client gets.
+fn reply(message: &Value) -> Option<Got> {
     match message["event"].as_str().unwrap() {
         "ack" => Some(Got::Ack(message["id"].clone())),
         "error" => Some(Got::Error(message["error"].as_str().unwrap().to_owned())),

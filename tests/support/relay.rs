@@ -1,4 +1,4 @@
-//! [`Relay`]: a way to NATS on which answers can be lost.
+//! [`Relay`]: a proxy in front of NATS that loses replies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,8 @@ use tokio::task::JoinHandle;
 
 use super::Nats;
 
-/// Stands before a server. From the `n`th message to a subject on, the connection hears nothing any more; later ones do.
+/// A proxy in front of a server. From the `n`th message to a subject on, it drops all that the server sends on that
+/// connection.
 pub(crate) struct Relay {
     port: u16,
     silence: Arc<Silence>,
@@ -19,8 +20,8 @@ pub(crate) struct Relay {
 }
 
 struct Silence {
-    before: Vec<u8>,
-    messages: usize,
+    command: Vec<u8>,
+    nth: usize,
     seen: AtomicUsize,
 }
 
@@ -30,14 +31,14 @@ impl Relay {
         let port = listener.local_addr().unwrap().port();
         let server = nats.address();
         let silence = Arc::new(Silence {
-            before: format!("HPUB {subject}").into_bytes(),
-            messages: n,
+            command: format!("HPUB {subject}").into_bytes(),
+            nth: n,
             seen: AtomicUsize::new(0),
         });
         let relayed = Arc::clone(&silence);
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                // While the server is down, the client is hung up on.
+                // While the server is down, the client is disconnected.
                 if let Ok(server) = TcpStream::connect(server).await {
                     tokio::spawn(relay(client, server, Arc::clone(&relayed)));
                 }
@@ -50,7 +51,7 @@ impl Relay {
         }
     }
 
-    /// How many messages to the subject have come by.
+    /// The number of messages to the subject so far.
     pub(crate) fn seen(&self) -> usize {
         self.silence.seen.load(Ordering::Relaxed)
     }
@@ -69,15 +70,15 @@ impl Drop for Relay {
 async fn relay(client: TcpStream, server: TcpStream, silence: Arc<Silence>) {
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let (silent, heard) = watch::channel(false);
-    // Where one side is gone, the other is hung up on.
+    let (silent, is_silent) = watch::channel(false);
+    // When one side ends, the other is disconnected.
     tokio::select! {
-        () = forth(from_client, to_server, &silence, &silent) => {}
-        () = back(from_server, to_client, &heard) => {}
+        () = relay_to_server(from_client, to_server, &silence, &silent) => {}
+        () = relay_to_client(from_server, to_client, &is_silent) => {}
     }
 }
 
-async fn forth(
+async fn relay_to_server(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     silence: &Silence,
@@ -86,13 +87,13 @@ async fn forth(
     let (mut buffer, mut carried) = (vec![0; 64 * 1024], Vec::new());
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         carried.extend_from_slice(&buffer[..read]);
-        let found = carried.windows(silence.before.len());
-        let found = found.filter(|bytes| *bytes == silence.before).count();
+        let found = carried.windows(silence.command.len());
+        let found = found.filter(|bytes| *bytes == silence.command).count();
         let seen = silence.seen.fetch_add(found, Ordering::Relaxed);
-        if (seen..seen + found).contains(&(silence.messages - 1)) {
+        if (seen..seen + found).contains(&(silence.nth - 1)) {
             silent.send_replace(true);
         }
-        let whole = carried.len().saturating_sub(silence.before.len() - 1);
+        let whole = carried.len().saturating_sub(silence.command.len() - 1);
         carried.drain(..whole);
         if to.write_all(&buffer[..read]).await.is_err() {
             return;
@@ -100,7 +101,11 @@ async fn forth(
     }
 }
 
-async fn back(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, silent: &watch::Receiver<bool>) {
+async fn relay_to_client(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    silent: &watch::Receiver<bool>,
+) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         if !*silent.borrow() && to.write_all(&buffer[..read]).await.is_err() {

@@ -9,6 +9,7 @@ use events::{Text, VenueCode};
 use jiff::SignedDuration;
 use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
 use railbird::app::{Config, Service, SignUp};
+use railbird::http::AccessLog;
 use railbird::http::state::{App, Origins};
 use railbird::limits::Proxies;
 use railbird::limits::plans::Plans;
@@ -47,7 +48,7 @@ impl Railbird {
         Self::start_as(nats, config(&nats.url(), data)).await
     }
 
-    /// Starts a service with an empty store and a change to what it is told, and waits until it is ready.
+    /// Starts a service with an empty store and a changed configuration, and waits until it is ready.
     pub(crate) async fn start_with(nats: &Nats, change: impl FnOnce(&mut Config)) -> Self {
         let data = tempfile::tempdir().unwrap();
         let mut config = config(&nats.url(), data.path());
@@ -64,7 +65,8 @@ impl Railbird {
         railbird
     }
 
-    /// Starts a service where another one was, and waits until it is ready. It knows the keys of that one.
+    /// Starts a service on the folder and the address of one that has ended, and waits until it is ready. The keys of
+    /// that one stay valid.
     pub(crate) async fn start_on(nats: &Nats, data: &Path, http: SocketAddr) -> Self {
         let config = Config {
             http,
@@ -75,7 +77,7 @@ impl Railbird {
         railbird
     }
 
-    /// Starts a service, whatever its log does.
+    /// Starts a service without waiting for it.
     pub(crate) async fn start_unready(nats: &str, data: &Path) -> Self {
         Self::start_configured(config(nats, data)).await
     }
@@ -112,9 +114,9 @@ impl Railbird {
         .await;
     }
 
-    /// Waits until sockets are told of an event.
-    pub(crate) async fn until_told(&self, seq: u64) {
-        eventually(&format!("sockets are told of {seq}"), || async {
+    /// Waits until an event is published to the live channel.
+    pub(crate) async fn until_published(&self, seq: u64) {
+        eventually(&format!("the live channel has {seq}"), || async {
             self.app.feed.position().seq >= seq
         })
         .await;
@@ -170,7 +172,7 @@ impl Railbird {
         key
     }
 
-    /// A client of the live channel with a query, behind its `welcome`, its snapshots and `snapshot_complete`, and those.
+    /// A client of the live channel with a query, and its first messages, up to `snapshot_complete`.
     pub(crate) async fn live(&self, query: &str) -> (Socket, Vec<Value>) {
         let mut socket = self.connect(query).await;
         let opening = socket.until("snapshot_complete").await;
@@ -209,6 +211,7 @@ fn config(nats: &str, data: &Path) -> Config {
             overlap: SignedDuration::from_hours(24),
         },
         mailing: None,
+        access_log: AccessLog::Debug,
     }
 }
 
@@ -223,12 +226,12 @@ fn issued_on(key: &ApiKey, plan: &str) -> Outgoing {
     Outgoing::from(&AccountEvent::new(issued, jiff::Timestamp::now().into()))
 }
 
-/// A key that is in the log, and so is or will be known to every service.
+/// A new key in the log, which every service reads.
 pub(crate) async fn issue_key(nats: &Nats) -> String {
     issue_key_on(nats, "default").await
 }
 
-/// The same on a plan.
+/// A new key on a plan.
 pub(crate) async fn issue_key_on(nats: &Nats, plan: &str) -> String {
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
@@ -237,12 +240,12 @@ pub(crate) async fn issue_key_on(nats: &Nats, plan: &str) -> String {
     key.reveal().to_owned()
 }
 
-/// Plans of which there is one, the default, with these lines.
+/// A table of plans with only the default plan, with these lines.
 pub(crate) fn plan_with(lines: &str) -> Plans {
     Plans::parse(&plan("default", lines)).unwrap()
 }
 
-/// A plan as it stands in a file, with these lines. Without a word about live odds it has none.
+/// A plan in TOML, with these lines. It has no live odds unless the lines have them.
 pub(crate) fn plan(name: &str, lines: &str) -> String {
     let live = if lines.contains("live_odds") {
         ""

@@ -18,7 +18,7 @@ use jiff::fmt::friendly::{Designator, Spacing, SpanPrinter};
 use super::form::Form;
 use super::{Keep, Problem, page, said};
 use crate::accounts::{ApiKey, Key, KeyId, KeyState, is_secret, random_secret};
-use crate::http::Args;
+use crate::http::params::QueryParams;
 use crate::http::state::App;
 use crate::limits::Network;
 
@@ -132,8 +132,8 @@ fn unknown(app: &App) -> Problem {
     }
 }
 
-pub(super) async fn show(State(app): State<Arc<App>>, args: Args) -> Response {
-    let token = args.get("token").unwrap_or_default();
+pub(super) async fn show(State(app): State<Arc<App>>, query: QueryParams) -> Response {
+    let token = query.get("token").unwrap_or_default();
     let shown = shown(&app, token, None, None);
     shown.unwrap_or_else(|problem| problem.page("../pricing"))
 }

@@ -1,4 +1,4 @@
-//! Keys that were never issued, each from a network address of its own.
+//! Sends requests with keys that were never issued, each from a network address of its own.
 
 use std::net::{Ipv6Addr, SocketAddr};
 
@@ -7,49 +7,50 @@ use railbird::accounts::ApiKey;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::asking::Connection;
+use crate::http_load::Connection;
 
 const CONNECTIONS: u32 = 32;
 
-/// How many ask, and where.
+/// The number of requests, and their destination.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Strangers {
+pub(crate) struct Unauthenticated {
     #[arg(long)]
     http: SocketAddr,
     #[arg(long)]
     count: u32,
 }
 
-impl Strangers {
+impl Unauthenticated {
     pub(crate) async fn run(self) -> anyhow::Result<Value> {
-        let mut asking = JoinSet::new();
+        let mut connections = JoinSet::new();
         for n in 0..CONNECTIONS {
             let mut connection = Connection::open(self.http).await?;
-            asking.spawn(async move {
+            connections.spawn(async move {
                 let (mut unauthorized, mut refused) = (0_u32, 0_u32);
-                for who in (n..self.count).step_by(CONNECTIONS as usize) {
-                    match connection.ask(&request(who)?).await? {
+                for site in (n..self.count).step_by(CONNECTIONS as usize) {
+                    match connection.request(&request(site)?).await? {
                         401 => unauthorized += 1,
                         429 => refused += 1,
-                        status => bail!("a stranger got {status}"),
+                        status => bail!("a key that was never issued got {status}"),
                     }
                 }
                 Ok((unauthorized, refused))
             });
         }
         let (mut unauthorized, mut refused) = (0, 0);
-        while let Some(told) = asking.join_next().await {
-            let told = told??;
-            unauthorized += told.0;
-            refused += told.1;
+        while let Some(ended) = connections.join_next().await {
+            let ended = ended??;
+            unauthorized += ended.0;
+            refused += ended.1;
         }
         Ok(json!({ "unauthorized": unauthorized, "refused": refused }))
     }
 }
 
-fn request(who: u32) -> anyhow::Result<String> {
+/// A request from the `site`th IPv6 /64.
+fn request(site: u32) -> anyhow::Result<String> {
     let key = ApiKey::generate("bench")?;
-    let address = Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(who) << 64);
+    let address = Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(site) << 64);
     Ok(format!(
         "GET /api/v1/meetings HTTP/1.1\r\nHost: bench\r\nX-API-Key: {}\r\nX-Forwarded-For: {address}\r\n\r\n",
         key.reveal()

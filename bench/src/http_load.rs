@@ -1,4 +1,4 @@
-//! Asks for answers over HTTP at a fixed rate, whatever becomes of them, and says how long each took.
+//! Sends HTTP requests at a fixed rate, independent of the responses, and measures the latency of each.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::histogram::Histogram;
 
-/// What is asked for, and how often.
+/// The requests, and their rate.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Asking {
+pub(crate) struct HttpLoad {
     #[arg(long)]
     http: SocketAddr,
     #[arg(long)]
     key: String,
-    /// Asked for in turn.
+    /// Requested in turn.
     #[arg(long, required = true)]
     path: Vec<String>,
     /// Requests a second, over all connections.
@@ -29,48 +29,45 @@ pub(crate) struct Asking {
     connections: u32,
     #[arg(long, default_value_t = 10)]
     seconds: u32,
-    /// An answer may also be that there were too many requests.
+    /// Accept 429, too.
     #[arg(long)]
     or_refused: bool,
 }
 
-impl Asking {
+impl HttpLoad {
     pub(crate) async fn run(self) -> anyhow::Result<Value> {
-        let mut asking = JoinSet::new();
+        let mut connections = JoinSet::new();
         let begun = Instant::now();
-        // Each connection asks in its turn.
-        let every = Duration::from_secs(1) * self.connections / self.rate;
+        // The connections take turns.
+        let interval = Duration::from_secs(1) * self.connections / self.rate;
+        let requests_each = self.seconds * self.rate / self.connections;
         for n in 0..self.connections {
             let mut connection = Connection::open(self.http).await?;
             let requests = self.requests();
-            let (first, asked) = (
-                begun + every * n / self.connections,
-                self.seconds * self.rate,
-            );
-            let asked = asked / self.connections;
-            asking.spawn(async move {
-                let (mut took, mut refused) = (Vec::new(), 0_u32);
-                for (round, request) in (0..asked).zip(requests.iter().cycle()) {
-                    let due = first + every * round;
+            let first = begun + interval * n / self.connections;
+            connections.spawn(async move {
+                let (mut latencies, mut refused) = (Vec::new(), 0_u32);
+                for (round, request) in (0..requests_each).zip(requests.iter().cycle()) {
+                    let due = first + interval * round;
                     sleep_until(due).await;
-                    match connection.ask(request).await? {
+                    match connection.request(request).await? {
                         200 => {}
                         429 if self.or_refused => refused += 1,
                         status => bail!("{status} for {request}"),
                     }
-                    // From when it was due: who waits for the answer before it waits, too.
-                    took.push(due.elapsed());
+                    // From when it was due, so that waiting for the previous response counts.
+                    latencies.push(due.elapsed());
                 }
-                Ok((took, refused))
+                Ok((latencies, refused))
             });
         }
         let mut histogram = Histogram::default();
         let mut refused = 0;
-        while let Some(told) = asking.join_next().await {
-            let (took, refused_there) = told??;
-            refused += refused_there;
-            for took in took {
-                histogram.add(took.as_micros() as u64);
+        while let Some(ended) = connections.join_next().await {
+            let (latencies, refused_here) = ended??;
+            refused += refused_here;
+            for latency in latencies {
+                histogram.add(latency.as_micros() as u64);
             }
         }
         let ms = |share| json!(histogram.quantile(share) as f64 / 1e3);
@@ -87,7 +84,7 @@ impl Asking {
     }
 }
 
-/// A connection on which one request is asked after the other.
+/// A connection that sends one request after the other.
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
     body: Vec<u8>,
@@ -103,8 +100,8 @@ impl Connection {
         })
     }
 
-    /// The status of the answer, once all of it is there.
-    pub(crate) async fn ask(&mut self, request: &str) -> anyhow::Result<u16> {
+    /// Sends a request, reads the whole response, and returns its status.
+    pub(crate) async fn request(&mut self, request: &str) -> anyhow::Result<u16> {
         self.stream.write_all(request.as_bytes()).await?;
         let (mut length, mut status, mut line) = (None, None, String::new());
         while line != "\r\n" {
@@ -116,11 +113,11 @@ impl Connection {
             if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                 length = Some(value.trim().parse::<usize>()?);
             }
-            ensure!(!line.is_empty(), "the service ended the connection");
+            ensure!(!line.is_empty(), "the service closed the connection");
         }
         self.body
-            .resize(length.context("an answer has a length")?, 0);
+            .resize(length.context("the response has no Content-Length")?, 0);
         self.stream.read_exact(&mut self.body).await?;
-        status.context("an answer has a status")
+        status.context("the response has no status")
     }
 }

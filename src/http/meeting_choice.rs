@@ -1,0 +1,144 @@
+//! [`MeetingChoice`]: the meeting of a day that a response is about, and its fields in the response.
+
+use axum::response::Response;
+use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
+use projections::json::JsonObject;
+use projections::meetings::MeetingView;
+use projections::{Store, keys};
+use serde::Serialize;
+
+use super::error::ApiError;
+use super::params::QueryParams;
+use super::request::{ApiRequest, views};
+use super::state::App;
+
+/// Characters of an unknown venue's name that an error message quotes.
+const QUOTED_CHARS_MAX: usize = 40;
+
+/// The meeting that a response is about, and the other meetings of its day.
+#[derive(Debug)]
+pub(super) struct MeetingChoice {
+    pub(super) code: VenueCode,
+    pub(super) meeting: MeetingView,
+    others: Vec<MeetingView>,
+}
+
+/// The fields of the meeting in a response about its races or one of them.
+#[derive(Serialize)]
+struct MeetingFields<'a> {
+    date: &'a str,
+    venue: &'a str,
+    venue_code: &'a str,
+    meeting_status: &'a str,
+    other_venues: Vec<&'a str>,
+}
+
+impl MeetingChoice {
+    /// Chooses a meeting of a day: the one at `venue`, a code or a name in any case, else the first in the configured
+    /// order of venues, then by code.
+    ///
+    /// # Errors
+    /// Returns [`ApiError::NotFound`] if the day has no meeting, or none at `venue`.
+    pub(super) fn find(
+        app: &App,
+        store: &Store,
+        date: RacingDate,
+        venue: Option<&str>,
+    ) -> Result<Self, ApiError> {
+        let mut meetings = Vec::new();
+        for row in store.scan(&keys::meetings_of(date)) {
+            let meeting: MeetingView = serde_json::from_slice(&row?.1)
+                .map_err(|error| ApiError::Internal(error.to_string()))?;
+            meetings.push(meeting);
+        }
+        if meetings.is_empty() {
+            return Err(ApiError::NotFound(format!(
+                "No meeting is known for {date}"
+            )));
+        }
+        meetings.sort_by_key(|meeting| app.venue_rank(&meeting.venue_code));
+        let index = match venue {
+            None => 0,
+            Some(venue) => meetings
+                .iter()
+                .position(|meeting| is_at(meeting, venue))
+                .ok_or_else(|| no_meeting_at(venue, date, &meetings))?,
+        };
+        let meeting = meetings.remove(index);
+        let code = VenueCode::parse(&meeting.venue_code)
+            .map_err(|error| ApiError::Internal(error.to_string()))?;
+        Ok(Self {
+            code,
+            meeting,
+            others: meetings,
+        })
+    }
+
+    /// An object with the meeting's fields, open for those of its races.
+    pub(super) fn object(&self) -> JsonObject {
+        let others = self.others.iter();
+        JsonObject::of(&MeetingFields {
+            date: &self.meeting.date,
+            venue: &self.meeting.venue,
+            venue_code: &self.meeting.venue_code,
+            meeting_status: &self.meeting.status,
+            other_venues: others.map(|other| other.venue_code.as_str()).collect(),
+        })
+    }
+
+    /// A `Link` to the same path for each other meeting of the day.
+    pub(super) fn links(&self, path: &str) -> Vec<String> {
+        let link =
+            |other: &MeetingView| format!("<{path}?venue={}>; rel=\"alternate\"", other.venue_code);
+        self.others.iter().map(link).collect()
+    }
+}
+
+fn is_at(meeting: &MeetingView, venue: &str) -> bool {
+    meeting.venue_code.eq_ignore_ascii_case(venue) || meeting.venue.eq_ignore_ascii_case(venue)
+}
+
+fn no_meeting_at(venue: &str, date: RacingDate, meetings: &[MeetingView]) -> ApiError {
+    let codes: Vec<&str> = meetings
+        .iter()
+        .map(|meeting| meeting.venue_code.as_str())
+        .collect();
+    let venue: String = venue.chars().take(QUOTED_CHARS_MAX).collect();
+    ApiError::NotFound(format!(
+        "No meeting is known for {date} at {venue:?}; there is one at {}",
+        codes.join(", ")
+    ))
+}
+
+/// Responds with the races of a meeting. `views_of` returns the key prefix of their views.
+pub(super) fn respond_with_races(
+    request: ApiRequest,
+    app: &App,
+    date: RacingDate,
+    query: &QueryParams,
+    path: &str,
+    views_of: fn(RacingDate, &VenueCode) -> String,
+) -> Result<Response, ApiError> {
+    let choice = MeetingChoice::find(app, &request.store, date, query.get("venue"))?;
+    let rows = request.store.scan(&views_of(date, &choice.code));
+    let body = choice.object().try_list("races", views(rows))?.finish();
+    Ok(request.respond_with_links(body, choice.links(path)))
+}
+
+/// A race of today's primary meeting, or of today's meeting at the `venue` of the query.
+///
+/// # Errors
+/// Returns [`ApiError::NotFound`] if there is no such meeting today.
+pub(super) fn race_of_today(
+    app: &App,
+    race_number: RaceNumber,
+    query: &QueryParams,
+) -> Result<RaceKey, ApiError> {
+    let date = app.clock.today();
+    let choice = MeetingChoice::find(app, &*app.ready_store()?, date, query.get("venue"))?;
+    Ok(RaceKey {
+        date,
+        venue: choice.code,
+        race_number,
+    })
+}

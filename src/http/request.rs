@@ -1,0 +1,129 @@
+//! [`ApiRequest`]: an admitted API request with the store that answers it, and the response with its caching headers.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::FromRequestParts;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use projections::{Store, StoreError, View};
+
+use super::error::ApiError;
+use super::state::App;
+
+const RAILBIRD_SEQ: HeaderName = HeaderName::from_static("railbird-seq");
+
+/// Headers of a response: six of this file, three rate limits, the request id, and two for compression. The map grows
+/// once.
+const RESPONSE_HEADERS: usize = 12;
+
+/// A request for views that the gate has admitted.
+#[derive(Debug)]
+pub(super) struct ApiRequest {
+    /// The store in force when the request came.
+    pub store: Arc<Store>,
+    seq: u64,
+    if_none_match: Option<HeaderValue>,
+}
+
+impl FromRequestParts<Arc<App>> for ApiRequest {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        if !accepts_json(&parts.headers) {
+            return Err(ApiError::NotAcceptable);
+        }
+        let store = app.ready_store()?;
+        let seq = store.seq();
+        Ok(Self {
+            store,
+            seq,
+            if_none_match: parts.headers.get(IF_NONE_MATCH).cloned(),
+        })
+    }
+}
+
+impl ApiRequest {
+    /// Responds with JSON, or with 304 if the client has the same JSON cached.
+    #[must_use]
+    pub(super) fn respond(self, json: Vec<u8>) -> Response {
+        self.respond_with_links(json, Vec::new())
+    }
+
+    /// Like [`ApiRequest::respond`], with `Link` headers.
+    #[must_use]
+    pub(super) fn respond_with_links(self, json: Vec<u8>, links: Vec<String>) -> Response {
+        let etag = entity_tag(&json);
+        let is_cached = self
+            .if_none_match
+            .is_some_and(|tags| matches_etag(&tags, &etag));
+        let mut response = Response::new(if is_cached {
+            Body::empty()
+        } else {
+            Body::from(json)
+        });
+        let headers = response.headers_mut();
+        headers.reserve(RESPONSE_HEADERS);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        headers.insert(RAILBIRD_SEQ, self.seq.into());
+        if let Ok(etag) = HeaderValue::try_from(etag) {
+            headers.insert(ETAG, etag);
+        }
+        for link in links {
+            if let Ok(link) = HeaderValue::try_from(link) {
+                headers.append(LINK, link);
+            }
+        }
+        if is_cached {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+        }
+        response
+    }
+}
+
+/// The views among the rows of a scan.
+pub(super) fn views(
+    rows: impl Iterator<Item = Result<(String, View), StoreError>>,
+) -> impl Iterator<Item = Result<View, StoreError>> {
+    rows.map(|row| row.map(|(_, view)| view))
+}
+
+/// A weak entity tag, because the same body may be sent compressed: the first 64 bits of its BLAKE3 hash.
+fn entity_tag(json: &[u8]) -> String {
+    let hash = blake3::hash(json).to_hex();
+    format!("W/\"{}\"", &hash[..16])
+}
+
+/// Whether a list of entity tags has this one, by weak comparison (RFC 9110, 8.8.3.2).
+fn matches_etag(tags: &HeaderValue, etag: &str) -> bool {
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let wanted = opaque(etag);
+    tags.to_str()
+        .is_ok_and(|tags| tags.trim() == "*" || tags.split(',').any(|tag| opaque(tag) == wanted))
+}
+
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let mut accepts = headers.get_all(ACCEPT).iter().peekable();
+    if accepts.peek().is_none() {
+        return true;
+    }
+    accepts
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            let is_json = matches!(
+                parts.next(),
+                Some("*/*" | "application/*" | "application/json" | "")
+            );
+            is_json && !parts.any(is_zero_weight)
+        })
+}
+
+/// Whether a parameter is the weight 0, which excludes what it belongs to (RFC 9110, 12.4.2).
+pub(super) fn is_zero_weight(parameter: &str) -> bool {
+    matches!(parameter.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
+}

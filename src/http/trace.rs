@@ -1,0 +1,110 @@
+//! [`RequestTrace`]: the id of a request, its span, and its line in the access log.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use tracing::field::Empty;
+use tracing::{Level, Span};
+
+use super::error::InternalReason;
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Characters of a request id that is taken from a client.
+const REQUEST_ID_CHARS_MAX: usize = 64;
+
+/// The level of the access log. It has one line for each response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessLog {
+    /// Logged at `debug`.
+    Debug,
+    /// Logged at `info`.
+    Info,
+}
+
+/// A request from its head to its response. The span is disabled, and costs next to nothing, unless its level is
+/// logged.
+#[derive(Debug)]
+pub(super) struct RequestTrace {
+    request_id: HeaderValue,
+    access_log: AccessLog,
+    /// The span has the path without the query, which may hold a key.
+    pub(super) span: Span,
+    /// `None` while the span is disabled.
+    started_at: Option<Instant>,
+}
+
+macro_rules! request_span {
+    ($level:expr, $request:ident, $request_id:ident) => {
+        tracing::span!(
+            $level,
+            "request",
+            request_id = $request_id.to_str().unwrap_or_default(),
+            method = $request.method().as_str(),
+            path = $request.uri().path(),
+            key_id = Empty,
+            status = Empty,
+            latency_ms = Empty,
+        )
+    };
+}
+
+impl RequestTrace {
+    /// Takes the request id of the client, or makes one, and opens the span.
+    pub(super) fn start<B>(request: &axum::http::Request<B>, access_log: AccessLog) -> Self {
+        let request_id = client_request_id(request.headers());
+        let request_id = request_id.cloned().unwrap_or_else(new_request_id);
+        let span = match access_log {
+            AccessLog::Debug => request_span!(Level::DEBUG, request, request_id),
+            AccessLog::Info => request_span!(Level::INFO, request, request_id),
+        };
+        Self {
+            request_id,
+            access_log,
+            started_at: (!span.is_disabled()).then(Instant::now),
+            span,
+        }
+    }
+
+    /// Logs the response, and adds the request id to it.
+    pub(super) fn finish<B>(self, response: &mut Response<B>) {
+        let status = response.status();
+        if status == StatusCode::INTERNAL_SERVER_ERROR
+            && let Some(InternalReason(reason)) = response.extensions_mut().remove()
+        {
+            let request_id = self.request_id.to_str().unwrap_or_default();
+            tracing::error!(parent: &self.span, request_id, reason, "request failed");
+        }
+        if let Some(started_at) = self.started_at {
+            let latency_ms = started_at.elapsed().as_micros() as f64 / 1e3;
+            self.span.record("status", status.as_u16());
+            self.span.record("latency_ms", latency_ms);
+            match self.access_log {
+                AccessLog::Debug => tracing::debug!(parent: &self.span, "request answered"),
+                AccessLog::Info => tracing::info!(parent: &self.span, "request answered"),
+            }
+        }
+        response.headers_mut().insert(X_REQUEST_ID, self.request_id);
+    }
+}
+
+/// The request id of the client, if it has 1 to 64 of `A-Z a-z 0-9 . _ -`.
+fn client_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let request_id = headers.get(X_REQUEST_ID)?;
+    let bytes = request_id.as_bytes();
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    let is_valid =
+        (1..=REQUEST_ID_CHARS_MAX).contains(&bytes.len()) && bytes.iter().all(is_allowed);
+    is_valid.then_some(request_id)
+}
+
+/// A request id: the keyed hash of a counter, which does not reveal the number of requests. Cheaper than a UUID.
+fn new_request_id() -> HeaderValue {
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let id = KEY.hash_one(COUNT.fetch_add(1, Ordering::Relaxed));
+    HeaderValue::try_from(format!("{id:016x}")).expect("hexadecimal digits")
+}
