@@ -71,8 +71,8 @@ struct HorseProfile<'a> {
     registered: bool,
 }
 
-/// Renders the profile of a horse. A horse that is not registered has the names in its form rows; without those it has no
-/// profile.
+/// Renders the profile of a horse. A horse that is not registered has the names in its form rows; without those it has
+/// no profile.
 pub(crate) fn render(
     horse_no: &HorseNo,
     horse: &Horse,
