@@ -211,7 +211,7 @@ async fn the_service_accepts_what_the_schemas_allow_and_rejects_the_rest_with_th
         let combined = combined(&edges, COMBINED);
         for changes in edges.iter().step_by(EVERY).chain(&combined) {
             let event = changed(schema, changes);
-            let refusal = oracle.refusal(&event);
+            let refusal = oracle.rejection(&event);
             seq += 1;
             let subject_of_event = if let Some(refusal) = &refusal {
                 refused.insert(seq, refusal.code);

@@ -56,8 +56,8 @@ impl<'a> CloudEvent<'a> {
     /// Parses an event. The caller checks the values of the attributes.
     ///
     /// # Errors
-    /// Returns [`DecodeError::NotCloudEvent`] if the bytes are not a JSON object with all attributes, or if `specversion` is
-    /// not 1.0.
+    /// Returns [`DecodeError::NotCloudEvent`] if the bytes are not a JSON object with all attributes, or if
+    /// `specversion` is not 1.0.
     pub fn from_json(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let Object(event): Object<Self> = serde_json::from_slice(bytes)
             .map_err(|e| DecodeError::NotCloudEvent(cut_reason(&e.to_string())))?;

@@ -68,8 +68,8 @@ impl Envelope {
     /// Parses and checks a message: its bytes, and the subject that it was published on.
     ///
     /// # Errors
-    /// Returns the [`DecodeError`] of [`Envelope::from_json`], or [`DecodeError::SubjectMismatch`] if the data belongs on
-    /// another subject.
+    /// Returns the [`DecodeError`] of [`Envelope::from_json`], or [`DecodeError::SubjectMismatch`] if the data belongs
+    /// on another subject.
     pub fn decode(subject: &str, bytes: &[u8]) -> Result<Self, DecodeError> {
         let envelope = Self::from_json(bytes)?;
         let expected = envelope.event.subject().to_string();

@@ -82,7 +82,8 @@ mod tests {
         for text in ["A", "HK_2016_A123", "a-Z_0", "-", &"x".repeat(32)] {
             assert_eq!(HorseNo::parse(text).expect(text).as_str(), text);
         }
-        // A dot, a blank, a star and an angle bracket have a meaning in a subject, a slash has one in a key of the store.
+        // A dot, a blank, a star and an angle bracket have a meaning in a subject, a slash has one in a key of the
+        // store.
         for text in [
             "",
             " A",

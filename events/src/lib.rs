@@ -1,8 +1,8 @@
 //! Racing events as pure types, and their wire form.
 //!
 //! An event is a CloudEvents 1.0 JSON object on a subject of the log. [`Envelope::decode`] parses and checks both, and
-//! returns a [`DecodeError`] with the field and the reason if they are not an event. All values of an envelope are parsed: a
-//! [`HorseNo`] is well formed, [`Odds`] are exact thousandths.
+//! returns a [`DecodeError`] with the field and the reason if they are not an event. All values of an envelope are
+//! parsed: a [`HorseNo`] is well formed, [`Odds`] are exact thousandths.
 //!
 //! This crate has no I/O, no async code and no clock. Time comes in with the event.
 

@@ -6,12 +6,12 @@ use crate::ParseError;
 
 /// Why a runner has no official placing: an upper-case code such as `PU`, `UR`, `WV-A`, `DISQ`.
 ///
-/// The codes are those of the Hong Kong Jockey Club's "special incidents index". Any other code of 1 to 8 of `A-Z 0-9 -`
-/// that begins with a letter is kept as it is and counts as a start.
+/// The codes are those of the Hong Kong Jockey Club's "special incidents index". Any other code of 1 to 8 of `A-Z 0-9
+/// -` that begins with a letter is kept as it is and counts as a start.
 ///
 /// A horse that came under starter's orders has started, unless the starter or the stewards withdrew it (British Rules
-/// of Racing (B)36.6). The Club counts in the same way: the totals of its horses include PU, UR and FE, and exclude WV and
-/// WV-A. In its results TNP (took no part) has a draw and a price, as runners have; a withdrawn horse has neither.
+/// of Racing (B)36.6). The Club counts in the same way: the totals of its horses include PU, UR and FE, and exclude WV
+/// and WV-A. In its results TNP (took no part) has a draw and a price, as runners have; a withdrawn horse has neither.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -39,7 +39,8 @@ impl Outcome {
     /// Parses a code.
     ///
     /// # Errors
-    /// Returns [`ParseError`] for more than 8 characters, another first character than a letter, or any other character.
+    /// Returns [`ParseError`] for more than 8 characters, another first character than a letter, or any other
+    /// character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let known = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'-';
         let begins_with_letter = text.starts_with(|c: char| c.is_ascii_uppercase());

@@ -120,7 +120,8 @@ impl schemars::JsonSchema for RaceNumber {
     }
 }
 
-/// The identity of a race: date, venue and number. Date and number are not enough, because two meetings may share a date.
+/// The identity of a race: date, venue and number. Date and number are not enough, because two meetings may share a
+/// date.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]

@@ -37,9 +37,9 @@ fn of_type(type_name: &str, mut data: Value, example: &str) -> SchemaFile {
         "required": ["specversion", "id", "source", "type", "time", "data"],
         "properties": {
             "specversion": { "const": "1.0", "description": "The version of CloudEvents." },
-            "id": attribute("The event's identity, and the Nats-Msg-Id."),
+            "id": attribute("The event's identity."),
             "source": attribute("The feeder."),
-            "type": { "const": type_name, "description": "What kind of fact it is." },
+            "type": { "const": type_name, "description": "The kind of fact." },
             "time": Moment::json_schema(&mut SchemaGenerator::default()),
         },
         "examples": [example],
@@ -69,8 +69,8 @@ fn attribute(description: &str) -> Value {
     })
 }
 
-/// Replaces the formats of Rust integers, such as `uint16`, by their bounds. They are not formats of JSON Schema, and strict
-/// validators reject them.
+/// Replaces the formats of Rust integers, such as `uint16`, by their bounds. They are not formats of JSON Schema, and
+/// strict validators reject them.
 fn without_rust_formats(schema: &mut Schema) {
     let Some(format) = schema.get("format").and_then(Value::as_str) else {
         return;

@@ -67,8 +67,8 @@ fn is_end_of_day(time: Timestamp) -> bool {
     time.as_second().rem_euclid(86_400) == 86_399
 }
 
-/// Whether a text has the form of RFC 3339, `YYYY-MM-DDThh:mm:ss[.f](Z|+hh:mm)`. jiff accepts other forms, which neither
-/// the schema nor other validators accept.
+/// Whether a text has the form of RFC 3339, `YYYY-MM-DDThh:mm:ss[.f](Z|+hh:mm)`. jiff accepts other forms, which
+/// neither the schema nor other validators accept.
 fn is_rfc_3339(text: &[u8]) -> bool {
     let like = |text: &[u8], form: &[u8]| {
         text.len() == form.len()

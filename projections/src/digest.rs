@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// An order-independent digest of a set of keys and values: the sum, lane by lane, of the BLAKE3 hash of each entry. Two
-/// stores with the same digest hold the same bytes. Adding and removing an entry restores the digest.
+/// An order-independent digest of a set of keys and values: the sum, lane by lane, of the BLAKE3 hash of each entry.
+/// Two stores with the same digest hold the same bytes. Adding and removing an entry restores the digest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest([u64; 4]);
 

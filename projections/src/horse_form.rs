@@ -162,8 +162,8 @@ fn tagged(kind: RowKind, row: &[u8]) -> Vec<u8> {
     value
 }
 
-/// What a runner of a result adds to its career. A withdrawn runner is not a start, second and third are places, and a void
-/// result adds nothing.
+/// What a runner of a result adds to its career. A withdrawn runner is not a start, second and third are places, and a
+/// void result adds nothing.
 fn contribution(runner: &ResultRunner) -> Career {
     if runner.outcome.as_ref().is_some_and(Outcome::is_void) {
         return Career::default();

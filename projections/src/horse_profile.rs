@@ -71,8 +71,8 @@ struct HorseProfile<'a> {
     registered: bool,
 }
 
-/// Renders the profile of a horse. A horse that is not registered has the names in its form rows; without those it has no
-/// profile.
+/// Renders the profile of a horse. A horse that is not registered has the names in its form rows; without those it has
+/// no profile.
 pub(crate) fn render(
     horse_no: &HorseNo,
     horse: &Horse,
@@ -162,7 +162,10 @@ fn with_age(age: Option<OfficialAge>, profile: &HorseProfile<'_>) -> Vec<u8> {
 /// A stored profile as it is served on a day, with the age. `None` if the value is not a profile.
 #[must_use]
 pub fn serve(value: &[u8], today: RacingDate) -> Option<Vec<u8>> {
-    let (&[high, low, southern], json) = value.split_first_chunk::<AGE_BYTES>()?;
+    let (&[high, low, southern], profile) = value.split_first_chunk::<AGE_BYTES>()?;
+    if json::fields(profile).is_empty() {
+        return None;
+    }
     let year = i16::from_be_bytes([high, low]);
     let age = if year == 0 {
         0
@@ -170,8 +173,8 @@ pub fn serve(value: &[u8], today: RacingDate) -> Option<Vec<u8>> {
         let southern = southern == 1;
         OfficialAge { year, southern }.on(today)
     };
-    let profile = JsonObject::new().fields_of(json);
-    Some(profile.field("age", &age).finish())
+    let served = JsonObject::new().fields_of(profile).field("age", &age);
+    Some(served.finish())
 }
 
 pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {

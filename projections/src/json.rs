@@ -1,8 +1,8 @@
 //! Rendered JSON, and how to put rendered pieces together without parsing them again.
 //!
-//! Views are kept and sent as the bytes that were rendered once. An answer adds fields to such bytes, or makes a list of
-//! them: [`JsonObject`] does both. [`fields`] and [`around_number`] give the slices of a message that is sent with other
-//! fields, for callers that write the slices into one buffer themselves.
+//! Views are kept and sent as the bytes that were rendered once. An answer adds fields to such bytes, or makes a list
+//! of them: [`JsonObject`] does both. [`fields`] and [`around_number`] give the slices of a message that is sent with
+//! other fields, for callers that write the slices into one buffer themselves.
 
 use std::convert::Infallible;
 
@@ -40,8 +40,8 @@ pub fn fields(object: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// Splits rendered JSON around the first number in a field of this name: the bytes before the number and those after it.
-/// `None` if there is no such field. A string is never taken for the field, because its quotes are escaped.
+/// Splits rendered JSON around the first number in a field of this name: the bytes before the number and those after
+/// it. `None` if there is no such field. A string is never taken for the field, because its quotes are escaped.
 #[must_use]
 pub fn around_number<'a>(json: &'a [u8], name: &str) -> Option<(&'a [u8], &'a [u8])> {
     let field = [b"\"", name.as_bytes(), b"\":"].concat();

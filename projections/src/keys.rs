@@ -1,6 +1,7 @@
 //! The keys of views and state in the store.
 //!
-//! A key is text, such as `result/2026-11-21/ST/003`. Numbers are padded, so that the order of bytes is the order of numbers.
+//! A key is text, such as `result/2026-11-21/ST/003`. Numbers are padded, so that the order of bytes is the order of
+//! numbers.
 
 use events::{HorseNo, RaceKey, RaceNumber, RacingDate, VenueCode};
 

@@ -65,7 +65,8 @@ impl Board {
             return Quote::Repeated;
         }
         self.ticks += 1;
-        // The time that the log stored it is the upper bound: the quotes after one with a clock ahead must not be stale.
+        // The time that the log stored it is the upper bound: the quotes after one with a clock ahead must not be
+        // stale.
         let time = recorded.recorded_at.min(*time);
         if self.time.is_some_and(|shown| time < shown) {
             return Quote::Stale;

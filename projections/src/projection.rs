@@ -98,12 +98,12 @@ impl Projection {
         &self.checkpoint
     }
 
-    /// Folds messages in the order of the log, and commits. With `live`, the step has the live updates; the views and all
-    /// later updates are the same without.
+    /// Folds messages in the order of the log, and commits. With `live`, the step has the live updates; the views and
+    /// all later updates are the same without.
     ///
     /// # Errors
-    /// Returns a [`StoreError`] if the store fails or is damaged. What was not committed is lost, and the caller rebuilds
-    /// the views.
+    /// Returns a [`StoreError`] if the store fails or is damaged. What was not committed is lost, and the caller
+    /// rebuilds the views.
     pub fn step<'a>(
         &mut self,
         messages: impl IntoIterator<Item = StoredMessage<'a>>,

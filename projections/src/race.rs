@@ -17,7 +17,8 @@ const HORSES_MAX: usize = 4 * RUNNERS_MAX;
 /// The facts about a race that are in force.
 ///
 /// A card replaces the card before it, and the changes of riders and going since. A withdrawal is in force until a
-/// reinstatement. Of two statements of the result the one with the higher revision is in force, of equals the later one.
+/// reinstatement. Of two statements of the result the one with the higher revision is in force, of equals the later
+/// one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Race {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The identities of the latest events, at most `MAX`. An event that is repeated while its identity is here is skipped, so
-/// that it does not undo later facts.
+/// The identities of the latest events, at most `MAX`. An event that is repeated while its identity is here is skipped,
+/// so that it does not undo later facts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct SeenIds<const MAX: usize>(Vec<String>);

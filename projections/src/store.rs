@@ -99,8 +99,8 @@ impl Store {
     /// Opens or creates the store in a folder. This blocks. If the folder is damaged, sled may panic or hang.
     ///
     /// # Errors
-    /// Returns [`StoreError::InUse`] if another process has the folder open, [`StoreError::Corrupt`] if the checkpoint is
-    /// damaged, and [`StoreError::Sled`] if the folder cannot be read or written.
+    /// Returns [`StoreError::InUse`] if another process has the folder open, [`StoreError::Corrupt`] if the checkpoint
+    /// is damaged, and [`StoreError::Sled`] if the folder cannot be read or written.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let config = sled::Config::new()
             .path(folder)
@@ -185,18 +185,18 @@ impl Store {
         Ok(self.tree.size_on_disk()?)
     }
 
-    /// Waits until all commits are on disk. A process that ends without this loses the last half second, which is folded
-    /// from the log again.
+    /// Waits until all commits are on disk. A process that ends without this loses the last half second, which is
+    /// folded from the log again.
     ///
     /// # Errors
-    /// Returns [`StoreError::Stuck`] if the disk does not answer in time, [`StoreError::Torn`] after a failed commit, and
-    /// [`StoreError::Sled`] on an I/O error.
+    /// Returns [`StoreError::Stuck`] if the disk does not answer in time, [`StoreError::Torn`] after a failed commit,
+    /// and [`StoreError::Sled`] on an I/O error.
     pub fn flush(&self) -> Result<(), StoreError> {
         self.flusher.flush()
     }
 
-    /// Commits changes and the checkpoint of the views after them in one atomic batch. A value that is stored already is not
-    /// written. Returns the checkpoint with the digest of the views.
+    /// Commits changes and the checkpoint of the views after them in one atomic batch. A value that is stored already
+    /// is not written. Returns the checkpoint with the digest of the views.
     pub(crate) fn commit(
         &self,
         writes: &Writes,
@@ -254,8 +254,8 @@ impl Store {
     }
 }
 
-/// A store that cannot be written to disk stays in memory. If it was dropped, sled would wait for the disk and block all
-/// other stores.
+/// A store that cannot be written to disk stays in memory. If it was dropped, sled would wait for the disk and block
+/// all other stores.
 impl Drop for Store {
     fn drop(&mut self) {
         if let Err(error) = self.flusher.close() {

@@ -64,7 +64,8 @@ fn event(message: &OwnedMessage) -> Value {
     serde_json::from_slice(&message.payload).expect("JSON")
 }
 
-/// The sequence of the statement of the result in force, by race: computed from the raw JSON, independently of the fold.
+/// The sequence of the statement of the result in force, by race: computed from the raw JSON, independently of the
+/// fold.
 fn in_force(log: &[OwnedMessage]) -> BTreeMap<String, u64> {
     let mut ids = HashSet::new();
     let mut best: BTreeMap<String, (u64, u64, Value)> = BTreeMap::new();

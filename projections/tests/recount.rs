@@ -1,7 +1,8 @@
-//! Whatever was message, in whatever order: results, form and profiles are what anybody can count over the final statements.
+//! Whatever was message, in whatever order: results, form and profiles are what anybody can count over the final
+//! statements.
 //!
-//! The count is made from the raw JSON, by the rules in docs/feeding.md and docs/api.md, and by nothing of the code: each
-//! race is looked at once, at the end.
+//! The count is made from the raw JSON, by the rules in docs/feeding.md and docs/api.md, and by nothing of the code:
+//! each race is looked at once, at the end.
 
 mod common;
 
@@ -85,6 +86,12 @@ fn first_known(words: [String; 2]) -> String {
     }
 }
 
+fn venue_of(code: &str) -> String {
+    let names = [("ST", "Sha Tin"), ("HV", "Happy Valley")];
+    let known = names.iter().find(|(known, _)| *known == code);
+    known.map_or(code, |(_, name)| name).to_owned()
+}
+
 fn ending((_, venue, _): Race, story: &Story) -> Ending {
     let is = |wanted: &'static str| move |(kind, _): &&(String, Value)| kind == wanted;
     let statements = story
@@ -113,10 +120,8 @@ fn ending((_, venue, _): Race, story: &Story) -> Ending {
         .iter()
         .rfind(is("racing.race.status_changed.v1"))
         .map(|(_, data)| data);
-    let going = since_card
-        .iter()
-        .rfind(is("racing.going.changed.v1"))
-        .map(|(_, data)| text(&data["going"]));
+    let going = since_card.iter().rfind(is("racing.going.changed.v1"));
+    let going = going.map(|(_, data)| text(&data["going"]));
 
     let known = |field: &str| declared.map_or_else(String::new, |data| text(&data[field]));
     let mut ending = Ending {
@@ -130,15 +135,7 @@ fn ending((_, venue, _): Race, story: &Story) -> Ending {
             .filter(|n| *n > 0)
             .or(card["distance"].as_u64())
             .unwrap_or(0),
-        venue: first_known([
-            known("venue_name"),
-            match venue {
-                "ST" => "Sha Tin",
-                "HV" => "Happy Valley",
-                code => code,
-            }
-            .to_owned(),
-        ]),
+        venue: first_known([known("venue_name"), venue_of(venue)]),
         parts: parts(story, since_card, declared, &card),
         ..Ending::default()
     };

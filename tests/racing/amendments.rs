@@ -12,7 +12,7 @@ fn none() -> [Vec<String>; 2] {
 async fn a_result_changes_hours_days_and_months_after_it_was_official() {
     let year = Year::new();
     let race = year.race("01-21", "ST", 3);
-    let said = |revision, time: &str, placings| {
+    let result = |revision, time: &str, placings| {
         let time = format!("{}T{}Z", year.date(&time[..5]), &time[6..]);
         race.result(revision, placings).under("time", &time)
     };
@@ -23,10 +23,14 @@ async fn a_result_changes_hours_days_and_months_after_it_was_official() {
         (3, "01-25 02:00:00", "B 1, C 2, A DISQ"),
         (7, "06-30 09:00:00", "C 1, A DISQ, B DISQ"),
     ] {
-        year.say([said(revision, time, placings)]).await;
+        year.publish([result(revision, time, placings)]).await;
         assert_eq!(race.placings().await, placings);
         revisions.push(format!("{revision} official"));
-        assert_eq!(race.revisions().await, revisions, "each statement is kept");
+        assert_eq!(
+            race.revisions().await,
+            revisions,
+            "every statement is listed"
+        );
     }
     assert_eq!(
         year.careers("A B C").await,
@@ -35,10 +39,11 @@ async fn a_result_changes_hours_days_and_months_after_it_was_official() {
     assert_eq!(
         year.career("A").await,
         [1, 0, 0, 0],
-        "each earlier contribution was taken back"
+        "the earlier results do not count"
     );
-    // What comes late, and says less, is kept and changes nothing.
-    year.say([said(5, "07-01 09:00:00", "A 1, B 2, C 3")]).await;
+    // A late statement with a lower revision is listed and changes nothing.
+    year.publish([result(5, "07-01 09:00:00", "A 1, B 2, C 3")])
+        .await;
     assert_eq!(race.placings().await, "C 1, A DISQ, B DISQ");
     assert_eq!(race.revisions().await.last().unwrap(), "5 official stale");
 }
@@ -48,7 +53,7 @@ async fn every_amendment_and_the_void_are_published_live() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     let before = year.nats().last_seq().await;
-    year.say([race.card("A B"), race.result(1, "A 1, B 2")])
+    year.publish([race.card("A B"), race.result(1, "A 1, B 2")])
         .await;
     let query = format!("date={}&since={before}", race.date());
     let (mut socket, opening) = year.railbird().live(&query).await;
@@ -56,15 +61,15 @@ async fn every_amendment_and_the_void_are_published_live() {
         .result(2, "B 1, A 2")
         .with("/reason", json!("Objection upheld"));
     let stale = race.result(1, "A 1");
-    year.say([amended, stale, race.void(3)]).await;
+    year.publish([amended, stale, race.void(3)]).await;
     let voided = |m: &Value| m["event"] == "result_update" && m["status"] == "void";
-    let told = socket.until_one(voided).await;
-    let results = opening.iter().chain(&told);
+    let messages = socket.until_one(voided).await;
+    let results = opening.iter().chain(&messages);
     let results: Vec<_> = results
         .filter(|m| m["event"] == "result_update")
         .map(|m| {
-            let said = [&m["status"], &m["revision"], &m["reason"]].map(Value::to_string);
-            (said.join(" "), m["runners"].as_array().unwrap().len())
+            let fields = [&m["status"], &m["revision"], &m["reason"]].map(Value::to_string);
+            (fields.join(" "), m["runners"].as_array().unwrap().len())
         })
         .collect();
     assert_eq!(
@@ -74,7 +79,7 @@ async fn every_amendment_and_the_void_are_published_live() {
             (r#""official" 2 "Objection upheld""#.to_owned(), 2),
             (r#""void" 3 "In error""#.to_owned(), 0),
         ],
-        "the stale statement is not told"
+        "the stale statement is not published"
     );
 }
 
@@ -83,18 +88,15 @@ async fn a_row_published_by_mistake_is_deleted_again() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     let earlier = year.race("11-01", "HV", 1);
-    year.say([
+    year.publish([
         earlier.result(1, "B 1"),
         race.result(1, "A 1, B 2, NOBODY 3, C 4"),
     ])
     .await;
     assert!(year.knows("NOBODY").await);
-    year.say([race.result(2, "A 1, C 3")]).await;
+    year.publish([race.result(2, "A 1, C 3")]).await;
     assert_eq!(race.placings().await, "A 1, C 3");
-    assert!(
-        !year.knows("NOBODY").await,
-        "nothing else was ever said of it"
-    );
+    assert!(!year.knows("NOBODY").await, "it is in no other event");
     assert_eq!(
         year.career("B").await,
         [1, 1, 0, 1000],
@@ -107,7 +109,7 @@ async fn a_row_published_by_mistake_is_deleted_again() {
 async fn a_result_published_by_mistake_is_deleted_whole() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
-    year.say([
+    year.publish([
         race.card("A B"),
         race.result(1, "A 1, B 2, NOBODY 3"),
         race.void(2),
@@ -134,7 +136,7 @@ async fn an_amendment_months_later_changes_the_winner_and_nothing_of_the_races_b
         year.race("03-01", "ST", 8),
         year.race("03-01", "ST", 10),
     ];
-    year.say([
+    year.publish([
         first.result(1, "A 1, B 2"),
         between[0].result(1, "B 1, A 2"),
         between[1].result(1, "A 3, B 4"),
@@ -156,7 +158,7 @@ async fn an_amendment_months_later_changes_the_winner_and_nothing_of_the_races_b
     let unchanged = [between[0].served().await, between[2].served().await];
 
     let months_later = format!("{}T09:00:00Z", year.date("06-30"));
-    year.say([first.result(2, "B 1, A 2").under("time", &months_later)])
+    year.publish([first.result(2, "B 1, A 2").under("time", &months_later)])
         .await;
     assert_eq!(first.placings().await, "B 1, A 2");
     assert_eq!(
@@ -178,19 +180,19 @@ async fn a_career_from_before_the_log_stays_while_races_are_amended_and_voided()
     let race = year.race("11-21", "ST", 3);
     let career = json!({ "starts": 10, "wins": 2, "places": 3, "total_stakes": 5000 });
     let known = || year.registered("A").with("/career", career.clone());
-    year.say([known(), race.result(1, "A 1, B 2")]).await;
+    year.publish([known(), race.result(1, "A 1, B 2")]).await;
     assert_eq!(year.career("A").await, [11, 3, 3, 6000]);
-    year.say([race.result(2, "B 1, A 2")]).await;
+    year.publish([race.result(2, "B 1, A 2")]).await;
     assert_eq!(year.career("A").await, [11, 2, 4, 5500]);
-    year.say([race.void(3)]).await;
+    year.publish([race.void(3)]).await;
     assert_eq!(year.career("A").await, [10, 2, 3, 5000]);
-    year.say([
+    year.publish([
         race.result(4, "A 1"),
         known().with("/owner", json!("New owner")),
     ])
     .await;
     assert_eq!(year.career("A").await, [11, 3, 3, 6000]);
-    year.say([race.result(5, "B 1, A WV-A")]).await;
+    year.publish([race.result(5, "B 1, A WV-A")]).await;
     assert_eq!(
         year.career("A").await,
         [10, 2, 3, 5000],
@@ -202,7 +204,7 @@ async fn a_career_from_before_the_log_stays_while_races_are_amended_and_voided()
 async fn a_voided_race_is_run_again_under_its_number() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
-    year.say([
+    year.publish([
         race.card("A B C"),
         race.odds("A 2.0, B 3.0, C 4.0"),
         race.status("off"),
@@ -216,7 +218,7 @@ async fn a_voided_race_is_run_again_under_its_number() {
     let (_socket, opening) = year.railbird().live(&query).await;
     assert_eq!(opening.last().unwrap()["races"], 0, "it is over");
 
-    year.say([
+    year.publish([
         race.card("A C D"),
         race.status("open"),
         race.odds("A 1.5, C 2.5, D 9.0"),
@@ -227,7 +229,7 @@ async fn a_voided_race_is_run_again_under_its_number() {
     assert_eq!(opening.last().unwrap()["races"], 1, "it is open again");
     assert_eq!(race.served().await["status"], "void");
 
-    year.say([race.result(3, "D 1, A 2, C PU")]).await;
+    year.publish([race.result(3, "D 1, A 2, C PU")]).await;
     assert_eq!(race.placings().await, "D 1, A 2, C PU");
     assert_eq!(race.on_card().await["status"], "result");
     assert_eq!(
@@ -238,10 +240,7 @@ async fn a_voided_race_is_run_again_under_its_number() {
         year.careers("A C D").await,
         [[1, 0, 1], [1, 0, 0], [1, 1, 0]]
     );
-    assert!(
-        !year.knows("B").await,
-        "it stands on no card, and in no race"
-    );
+    assert!(!year.knows("B").await, "it is on no card and in no result");
     assert_eq!(year.form("A").await, [vec!["11-21 ST 3: 2"], vec![]]);
 }
 
@@ -256,13 +255,13 @@ async fn a_card_after_its_result_fills_in_what_the_result_left_out() {
         .with("/going", Value::Null)
         .with("/runners/0/horse_name", json!(""))
         .with("/runners/0/jockey", json!(""));
-    year.say([bare]).await;
+    year.publish([bare]).await;
     let before = race.served().await;
     assert_eq!(
         [&before["race_name"], &before["distance"], &before["going"]],
         [&json!(""), &json!(0), &json!("")]
     );
-    year.say([race.card("A B C")]).await;
+    year.publish([race.card("A B C")]).await;
     let after = race.served().await;
     assert_eq!(
         [&after["race_name"], &after["distance"], &after["going"]],
@@ -274,7 +273,11 @@ async fn a_card_after_its_result_fills_in_what_the_result_left_out() {
         [&json!("HORSE A"), &json!("Jockey A"), &json!(1)]
     );
     assert_eq!(race.placings().await, "A 1, B 2");
-    assert_eq!(race.on_card().await["status"], "result", "and stays so");
+    assert_eq!(
+        race.on_card().await["status"],
+        "result",
+        "the card does not change the status"
+    );
     assert_eq!(
         year.careers("A B C").await,
         [[1, 1, 0], [1, 0, 1], [0, 0, 0]]

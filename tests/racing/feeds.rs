@@ -1,4 +1,4 @@
-//! Feeds that share a clock, and feeds that repeat themselves.
+//! Feeders with equal times, and feeds that repeat themselves.
 
 use serde_json::{Value, json};
 
@@ -10,18 +10,18 @@ async fn the_order_of_the_log_decides_between_two_feeders_with_equal_times() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     let at = |second: u8| format!("{}T06:00:{second:02}Z", race.date());
-    let said_by =
+    let from_feeder =
         |fact: Value, source: &str, time: &str| fact.under("source", source).under("time", time);
-    // Each is said by two feeders with one time; what stands is what the log has last.
-    year.say([
-        said_by(year.registered("A").with("/owner", json!("X")), "x", &at(0)),
-        said_by(year.registered("A").with("/owner", json!("Y")), "y", &at(0)),
-        said_by(race.card("A B"), "x", &at(0)),
-        said_by(race.card("A B C"), "y", &at(0)),
-        said_by(race.status("closed"), "x", &at(0)),
-        said_by(race.status("open"), "y", &at(0)),
-        said_by(race.odds("A 2.0, B 3.0"), "y", &at(1)),
-        said_by(race.odds("A 2.5"), "x", &at(1)),
+    // Two feeders publish each fact with one time. The later one in the log is in force.
+    year.publish([
+        from_feeder(year.registered("A").with("/owner", json!("X")), "x", &at(0)),
+        from_feeder(year.registered("A").with("/owner", json!("Y")), "y", &at(0)),
+        from_feeder(race.card("A B"), "x", &at(0)),
+        from_feeder(race.card("A B C"), "y", &at(0)),
+        from_feeder(race.status("closed"), "x", &at(0)),
+        from_feeder(race.status("open"), "y", &at(0)),
+        from_feeder(race.odds("A 2.0, B 3.0"), "y", &at(1)),
+        from_feeder(race.odds("A 2.5"), "x", &at(1)),
     ])
     .await;
     assert_eq!(year.profile("A").await["owner"], "Y");
@@ -32,14 +32,14 @@ async fn the_order_of_the_log_decides_between_two_feeders_with_equal_times() {
     );
     assert_eq!(race.prices().await, "A 2.5, B 3.0");
 
-    // A result is never put in order by its time, not even by one that is earlier.
-    year.say([
-        said_by(race.result(1, "A 1, B 2"), "x", &at(5)),
-        said_by(race.result(1, "B 1, A 2"), "y", &at(5)),
+    // The time of a result never decides, not even an earlier one.
+    year.publish([
+        from_feeder(race.result(1, "A 1, B 2"), "x", &at(5)),
+        from_feeder(race.result(1, "B 1, A 2"), "y", &at(5)),
     ])
     .await;
     assert_eq!(race.placings().await, "B 1, A 2");
-    year.say([said_by(race.result(1, "A 1, B 1"), "x", &at(3))])
+    year.publish([from_feeder(race.result(1, "A 1, B 1"), "x", &at(3))])
         .await;
     assert_eq!(race.placings().await, "A 1, B 1");
     assert_eq!(
@@ -47,8 +47,9 @@ async fn the_order_of_the_log_decides_between_two_feeders_with_equal_times() {
         ["1 official", "1 official", "1 official"]
     );
 
-    // Prices alone are stale by their time: the history has them where the log has them.
-    year.say([said_by(race.odds("A 9.0"), "z", &at(0))]).await;
+    // Only prices are stale by their time. The history has them in the order of the log.
+    year.publish([from_feeder(race.odds("A 9.0"), "z", &at(0))])
+        .await;
     assert_eq!(race.prices().await, "A 2.5, B 3.0");
     let history = year.json(&race.path("odds/history")).await;
     let quotes: Vec<_> = history["history"]
@@ -77,7 +78,7 @@ fn whole_race(race: &Race) -> Vec<Value> {
     ]
 }
 
-/// What is served of a race and of its horses.
+/// All responses about a race and its horses.
 async fn everything(year: &Year, race: &Race) -> Vec<(String, Value)> {
     let date = race.date();
     let mut paths = vec![
@@ -106,9 +107,9 @@ async fn a_feed_that_repeats_itself_changes_nothing() {
     let race = year.race("11-21", "ST", 3);
     let mut facts = vec![year.registered("A")];
     facts.extend(whole_race(&race));
-    year.say(facts.clone()).await;
+    year.publish(facts.clone()).await;
     let before = everything(&year, &race).await;
-    // Long after NATS has forgotten the ids, in the same order and in the other one.
+    // After NATS has forgotten the ids, in the same order and in reverse order.
     for again in [facts.clone(), facts.iter().rev().cloned().collect()] {
         let mut last = 0;
         for fact in again {
@@ -121,17 +122,17 @@ async fn a_feed_that_repeats_itself_changes_nothing() {
         year.railbird().until_seq(last).await;
         assert_eq!(everything(&year, &race).await, before);
     }
-    // The same facts under other ids, as a feeder says them that makes a new id each time: all but the quotes.
+    // The same facts but the quotes with other ids, as from a feeder that makes a new id each time.
     let renewed = facts
         .into_iter()
         .filter(|fact| fact["type"] != "racing.odds.quoted.v1");
     let renewed = renewed.map(|fact| fact.under("id", &uuid::Uuid::now_v7().to_string()));
-    year.say(renewed).await;
+    year.publish(renewed).await;
     let revisions = race.revisions().await;
     assert_eq!(
         revisions,
         ["1 official", "2 official", "1 official stale"],
-        "one that was amended is stale"
+        "the amended statement is stale"
     );
     let but_revisions = |served: Vec<(String, Value)>| -> Vec<(String, Value)> {
         served
@@ -166,7 +167,7 @@ async fn importing_twice_changes_nothing_nor_do_files_that_repeat_themselves() {
     let date = year.date("11-21");
     let folder = tempfile::tempdir().unwrap();
     let [first, second] = [race_of_a_file(&date, 1), race_of_a_file(&date, 2)];
-    // A race that stands twice in one file, one that stands in two, and a row that stands twice.
+    // A race that is twice in one file, one that is in two files, and a row that is repeated.
     let files = [
         ("a.json", json!([first, second, first]).to_string()),
         ("b.json", json!([second]).to_string()),
@@ -212,7 +213,7 @@ async fn importing_twice_changes_nothing_nor_do_files_that_repeat_themselves() {
     assert_eq!(
         revisions["revisions"].as_array().unwrap().len(),
         1,
-        "said once"
+        "one statement"
     );
     assert_eq!([&horse["starts"], &horse["places"]], [&json!(2), &json!(2)]);
 }

@@ -1,4 +1,4 @@
-//! Horses: which is which, what of them changes, and what is not known.
+//! Horses: their identity, changes of their facts, and unknown facts.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,9 @@ use super::year::{Change, Year};
 async fn a_reused_brand_is_another_horse() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
-    // The brand is A123; the year of the import makes the number lasting.
+    // The brand is A123. The year of import makes the number unique.
     let name = |horse: &str, name: &str| year.registered(horse).with("/horse_name", json!(name));
-    year.say([
+    year.publish([
         name("HK_2001_A123", "THE FIRST"),
         name("HK_2016_A123", "THE SECOND"),
         name("A123", "THE BRAND ALONE"),
@@ -39,7 +39,7 @@ async fn a_name_may_be_shared_even_in_one_race() {
         .result(1, "A 1, B 2")
         .with("/runners/0/horse_name", json!("TWICE"))
         .with("/runners/1/horse_name", json!("TWICE"));
-    year.say([shared]).await;
+    year.publish([shared]).await;
     assert_eq!(race.placings().await, "A 1, B 2");
     assert_eq!(year.careers("A B").await, [[1, 1, 0], [1, 0, 1]]);
     for (horse, position) in [("A", 1), ("B", 2)] {
@@ -70,7 +70,7 @@ async fn a_horse_changes_trainer_owner_sex_and_name_and_its_form_keeps_what_was_
             .with("/owner", json!(owner))
             .with("/sex", json!(sex))
     };
-    year.say([
+    year.publish([
         identity("YOUNG NAME", "First Trainer", "First Owner", "Colt"),
         as_of(&first, "YOUNG NAME", "First Trainer", "First Jockey"),
         identity("NEW NAME", "Second Trainer", "Second Owner", "Gelding"),
@@ -103,7 +103,7 @@ async fn a_horse_changes_trainer_owner_sex_and_name_and_its_form_keeps_what_was_
     let result = first.served().await;
     assert_eq!(
         result["runners"][0]["horse_name"], "YOUNG NAME",
-        "nor does the result change"
+        "the result does not change"
     );
     assert_eq!(year.career("A").await, [2, 2, 0, 2000]);
 }
@@ -121,7 +121,7 @@ async fn an_unregistered_horse_keeps_a_name_that_a_later_race_leaves_out() {
         .with("/runners/0/horse_name", json!(""))
         .with("/runners/0/trainer", json!(""));
     let only_name = named.result(1, "A 1").with("/runners/0/trainer", json!(""));
-    year.say([
+    year.publish([
         blank,
         only_name,
         older
@@ -137,9 +137,9 @@ async fn an_unregistered_horse_keeps_a_name_that_a_later_race_leaves_out() {
             &profile["registered"]
         ],
         [&json!("HORSE A"), &json!("Trainer A"), &json!(false)],
-        "of each the latest word"
+        "the latest name and the latest trainer"
     );
-    year.say([named.void(2)]).await;
+    year.publish([named.void(2)]).await;
     assert_eq!(year.profile("A").await["horse_name"], "OLD NAME");
 }
 
@@ -147,7 +147,7 @@ async fn an_unregistered_horse_keeps_a_name_that_a_later_race_leaves_out() {
 async fn missing_distance_and_class_keep_the_types_and_the_race() {
     let year = Year::new();
     let [carded, stated] = [1, 2].map(|number| year.race("11-21", "ST", number));
-    year.say([
+    year.publish([
         carded
             .card("A B")
             .with("/distance", json!(0))
@@ -185,11 +185,11 @@ async fn missing_distance_and_class_keep_the_types_and_the_race() {
     }
     assert_eq!(year.careers("A B").await, [[2, 2, 0], [2, 0, 2]]);
     // The distance becomes known.
-    year.say([carded.card("A B")]).await;
+    year.publish([carded.card("A B")]).await;
     assert_eq!(carded.served().await["distance"], 1200);
 }
 
-/// The official age today in Hong Kong of a horse of the season 2018: by the calendar, and by nothing of the code.
+/// The official age today in Hong Kong of a horse of the season 2018, computed independently of the code.
 fn age_today(southern: bool) -> i64 {
     let today = jiff::Timestamp::now()
         .in_tz("Asia/Hong_Kong")
@@ -213,12 +213,12 @@ async fn a_horse_has_its_birthday_by_the_hemisphere_in_which_it_was_bred() {
             .with("/age", json!(age))
             .with("/age_as_of", json!(as_of))
     };
-    year.say([
+    year.publish([
         bred("NORTH", "IRE", json!("2018-04-11")),
         bred("NORTH_YEAR", "JPN", json!("2018")),
         bred("SOUTH", "NZ", json!("2018-09-03")),
         bred("SOUTH_YEAR", "AUS", json!("2018")),
-        // Foaled before August: of the season that began the year before.
+        // Foaled before August, so of the season that began in the year before.
         bred("SOUTH_EARLY", "SAF", json!("2019-07-31")),
         aged("NORTH_AGED", "GB", "2022-12-31", 4),
         aged("SOUTH_AGED", "ARG", "2022-07-31", 3),

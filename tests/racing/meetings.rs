@@ -1,4 +1,4 @@
-//! Meetings: which race is which, and which day is whose.
+//! Meetings: races with one number, meetings on one date, and the date of a meeting.
 
 use events::VenueCode;
 use serde_json::{Value, json};
@@ -11,9 +11,9 @@ async fn date_and_race_number_are_no_key_simulcasts_run_beside_local_races() {
     let year = Year::new();
     let local = year.race("11-21", "ST", 1);
     let simulcast = year.race("11-21", "S1", 1);
-    let (mut at_local, _) = listen(&year, "venue=ST").await;
-    let (mut at_simulcast, _) = listen(&year, "venue=S1").await;
-    year.say([
+    let (mut at_local, _) = connect(&year, "venue=ST").await;
+    let (mut at_simulcast, _) = connect(&year, "venue=S1").await;
+    year.publish([
         simulcast.card("C D"),
         local.card("A B"),
         simulcast.odds("C 3.0, D 4.0"),
@@ -36,7 +36,7 @@ async fn date_and_race_number_are_no_key_simulcasts_run_beside_local_races() {
         [[1, 0, 1], [1, 1, 0], [0, 0, 0]]
     );
 
-    // Without a word about the venue all three speak of the same race.
+    // Without `venue` all three serve the same race.
     let date = local.date();
     for view in ["results", "odds"] {
         assert_eq!(
@@ -54,13 +54,16 @@ async fn date_and_race_number_are_no_key_simulcasts_run_beside_local_races() {
         (&mut at_simulcast, "S1", "void"),
     ] {
         let last = |m: &Value| m["event"] == "result_update" && m["status"] == result;
-        let told = socket.until_one(last).await;
-        assert!(told.iter().all(|m| m["venue_code"] == venue), "{told:?}");
+        let messages = socket.until_one(last).await;
+        assert!(
+            messages.iter().all(|m| m["venue_code"] == venue),
+            "{messages:?}"
+        );
     }
 }
 
-/// A client of the live channel that hears of a test's own year alone.
-async fn listen(year: &Year, query: &str) -> (Socket, Vec<Value>) {
+/// A client of the live channel that follows the test's own year.
+async fn connect(year: &Year, query: &str) -> (Socket, Vec<Value>) {
     let query = format!("date={}&{query}", year.date("11-21"));
     year.railbird().live(&query).await
 }
@@ -71,13 +74,13 @@ async fn odds_of_another_meeting_are_never_served() {
     let local = year.race("11-21", "ST", 1);
     let simulcast = year.race("11-21", "S1", 1);
     let path = format!("odds/{}/1", local.date());
-    year.say([simulcast.odds("C 3.0")]).await;
+    year.publish([simulcast.odds("C 3.0")]).await;
     assert_eq!(
         year.json(&path).await["venue_code"],
         "S1",
-        "nothing else is known of this day"
+        "it is the only meeting of the day"
     );
-    year.say([local.card("A B")]).await;
+    year.publish([local.card("A B")]).await;
     for path in [path.clone(), format!("{path}/history")] {
         let reply = year.get(&path).await;
         let message = format!(
@@ -89,8 +92,12 @@ async fn odds_of_another_meeting_are_never_served() {
             (404, json!({ "error": "not_found", "message": message }))
         );
     }
-    assert_eq!(simulcast.prices().await, "C 3.0", "they are had by name");
-    year.say([local.odds("A 1.5")]).await;
+    assert_eq!(
+        simulcast.prices().await,
+        "C 3.0",
+        "they are served with `venue`"
+    );
+    year.publish([local.odds("A 1.5")]).await;
     assert_eq!(year.json(&path).await["venue_code"], "ST");
 }
 
@@ -108,7 +115,7 @@ async fn the_configured_order_of_venues_decides_the_primary_meeting() {
         .unwrap()
         .date();
     let mut facts = Vec::new();
-    // What arrives first, and what comes first in the alphabet, is none of its business.
+    // Neither the first to arrive nor the first in the alphabet is the primary meeting.
     for venue in ["ST", "AA", "HV", "S1"] {
         facts.extend([card(DAY, venue, 1, 2), result(DAY, venue, 1, 2, 1)]);
         // The day may end while this runs.
@@ -152,9 +159,9 @@ async fn the_configured_order_of_venues_decides_the_primary_meeting() {
 async fn race_numbers_have_holes() {
     let year = Year::new();
     let races = [1, 2, 5, 11].map(|number| year.race("11-21", "HV", number));
-    year.say(races.iter().rev().map(|race| race.card("A B")))
+    year.publish(races.iter().rev().map(|race| race.card("A B")))
         .await;
-    year.say(
+    year.publish(
         races[1..]
             .iter()
             .rev()
@@ -195,7 +202,7 @@ async fn race_numbers_have_holes() {
     assert_eq!(
         year.form("A").await[0],
         ["11-21 HV 11: 1", "11-21 HV 5: 1", "11-21 HV 2: 1"],
-        "by number, not by its digits"
+        "ordered by number, not by its digits"
     );
 }
 
@@ -205,8 +212,8 @@ async fn a_race_at_00_20_belongs_to_the_evening_before() {
     let race = year.race("11-21", "HV", 9);
     let next_day = year.date("11-22");
     let after_midnight = |minute: &str| format!("{next_day}T00:{minute}:00+08:00");
-    let (mut socket, _) = listen(&year, "race=9").await;
-    year.say([
+    let (mut socket, _) = connect(&year, "race=9").await;
+    year.publish([
         race.card("A B")
             .with("/off_time", json!(after_midnight("20"))),
         race.odds("A 2.0, B 3.0")
@@ -238,15 +245,18 @@ async fn a_race_at_00_20_belongs_to_the_evening_before() {
         assert_eq!(year.get(&format!("{view}/{next_day}")).await.status, 404);
     }
     assert_eq!(year.get(&format!("odds/{next_day}/9")).await.status, 404);
-    let told = socket.until("result_update").await;
-    assert!(told.iter().all(|m| m["date"] == race.date()), "{told:?}");
-    assert!(told.iter().any(|m| m["event"] == "odds_update"));
+    let messages = socket.until("result_update").await;
+    assert!(
+        messages.iter().all(|m| m["date"] == race.date()),
+        "{messages:?}"
+    );
+    assert!(messages.iter().any(|m| m["event"] == "odds_update"));
 }
 
 #[tokio::test]
 async fn today_is_the_day_in_the_configured_zone() {
     let nats = Nats::start();
-    // Their clocks are 26 hours apart: they never have the same day.
+    // The clocks of these zones are 26 hours apart, so they never have the same date.
     let zones = ["Pacific/Kiritimati", "Etc/GMT+12"];
     let today_in = |zone: &str| jiff::Timestamp::now().in_tz(zone).unwrap().date();
     let west = today_in(zones[1]);
@@ -276,7 +286,7 @@ async fn an_abandoned_race_is_200_with_its_status() {
     let year = Year::new();
     let [run, fog] = [1, 2].map(|number| year.race("11-21", "ST", number));
     let abandoned = fog.status("abandoned").with("/reason", json!("Fog"));
-    year.say([
+    year.publish([
         run.card("A B"),
         fog.card("A C"),
         run.result(1, "A 1, B 2"),
@@ -299,7 +309,7 @@ async fn an_abandoned_race_is_200_with_its_status() {
         ]
     );
     assert_eq!(fog.placings().await, "");
-    assert!(fog.revisions().await.is_empty(), "nothing was stated");
+    assert!(fog.revisions().await.is_empty(), "there is no statement");
     let date = year.date("11-21");
     let meeting = year.json(&format!("results/{date}")).await;
     let races: Vec<_> = meeting["races"]
@@ -314,9 +324,9 @@ async fn an_abandoned_race_is_200_with_its_status() {
     assert_eq!(year.careers("A C").await, [[1, 1, 0], [0, 0, 0]]);
 
     // The fog lifts.
-    year.say([fog.status("open")]).await;
+    year.publish([fog.status("open")]).await;
     assert_eq!(year.get(&fog.path("results")).await.status, 404);
-    year.say([fog.result(1, "C 1, A 2")]).await;
+    year.publish([fog.result(1, "C 1, A 2")]).await;
     assert_eq!(fog.placings().await, "C 1, A 2");
 }
 
@@ -324,8 +334,8 @@ async fn an_abandoned_race_is_200_with_its_status() {
 async fn an_abandoned_meeting_is_200_with_its_status() {
     let year = Year::new();
     let races = [1, 2].map(|number| year.race("11-21", "ST", number));
-    // Of the second race nothing is known but that it is off.
-    year.say([
+    // The second race has a status only.
+    year.publish([
         races[0].card("A B"),
         races[0].status("abandoned"),
         races[1].status("abandoned"),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::year::{Change, Year};
 use crate::support::*;
 
-/// Every code without a position, and how many starts it is.
+/// Every code without a position, and whether it is a start: 1 or 0.
 const CODES: [(&str, u64); 12] = [
     ("WV", 0),
     ("WV-A", 0),
@@ -25,9 +25,9 @@ const CODES: [(&str, u64); 12] = [
 async fn after_a_dead_heat_for_third_comes_fifth() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
-    let said = "A 1, B 2, C 3, D 3, E 5";
-    year.say([race.result(1, said)]).await;
-    assert_eq!(race.placings().await, said);
+    let declared = "A 1, B 2, C 3, D 3, E 5";
+    year.publish([race.result(1, declared)]).await;
+    assert_eq!(race.placings().await, declared);
     assert_eq!(
         year.careers("A B C D E").await,
         [[1, 1, 0], [1, 0, 1], [1, 0, 1], [1, 0, 1], [1, 0, 0]]
@@ -39,7 +39,7 @@ async fn after_a_dead_heat_for_third_comes_fifth() {
 async fn a_winner_that_shares_first_place_has_won() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
-    year.say([race.result(1, "A 1, B 1, C 3")]).await;
+    year.publish([race.result(1, "A 1, B 1, C 3")]).await;
     assert_eq!(race.placings().await, "A 1, B 1, C 3");
     assert_eq!(
         year.careers("A B C").await,
@@ -52,7 +52,7 @@ async fn three_runners_may_share_a_place() {
     let year = Year::new();
     let first = year.race("11-21", "ST", 1);
     let third = year.race("11-21", "ST", 2);
-    year.say([
+    year.publish([
         first.result(1, "A 1, B 1, C 1, D 4"),
         third.result(1, "D 1, E 2, A 3, B 3, C 3, F 6"),
     ])
@@ -74,7 +74,7 @@ async fn three_runners_may_share_a_place() {
 async fn runners_in_a_dead_heat_are_in_the_order_of_the_feeder() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
-    year.say([race.result(1, "D 4, C 1, A 3, B 1")]).await;
+    year.publish([race.result(1, "D 4, C 1, A 3, B 1")]).await;
     assert_eq!(race.placings().await, "C 1, B 1, A 3, D 4");
 }
 
@@ -82,14 +82,14 @@ async fn runners_in_a_dead_heat_are_in_the_order_of_the_feeder() {
 async fn a_disqualification_moves_the_runners_that_shared_third() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
-    year.say([race.result(1, "A 1, B 2, C 3, D 3, E 3, F 6")])
+    year.publish([race.result(1, "A 1, B 2, C 3, D 3, E 3, F 6")])
         .await;
     assert_eq!(
         year.careers("B C D E F").await,
         [[1, 0, 1], [1, 0, 1], [1, 0, 1], [1, 0, 1], [1, 0, 0]]
     );
 
-    year.say([race.result(2, "A 1, C 2, D 2, E 2, F 5, B DISQ")])
+    year.publish([race.result(2, "A 1, C 2, D 2, E 2, F 5, B DISQ")])
         .await;
     assert_eq!(race.placings().await, "A 1, C 2, D 2, E 2, F 5, B DISQ");
     assert_eq!(
@@ -97,15 +97,15 @@ async fn a_disqualification_moves_the_runners_that_shared_third() {
         [[1, 0, 0], [1, 0, 1], [1, 0, 1], [1, 0, 1], [1, 0, 0]]
     );
 
-    // Of those who share second one is disqualified, too: two are left, and there is no third.
-    year.say([race.result(3, "A 1, C 2, E 2, F 4, B DISQ, D DISQ")])
+    // One of the runners that share second is disqualified, too. Two are left, and there is no third.
+    year.publish([race.result(3, "A 1, C 2, E 2, F 4, B DISQ, D DISQ")])
         .await;
     assert_eq!(race.placings().await, "A 1, C 2, E 2, F 4, B DISQ, D DISQ");
     assert_eq!(year.careers("D E").await, [[1, 0, 0], [1, 0, 1]]);
     assert_eq!(
         year.form("D").await,
         [vec![], vec!["11-21 ST 3: DISQ"]],
-        "it stands beside the form now"
+        "it is unplaced now"
     );
     assert_eq!(year.career("D").await, [1, 0, 0, 0], "without its stakes");
 }
@@ -114,11 +114,11 @@ async fn a_disqualification_moves_the_runners_that_shared_third() {
 async fn a_disqualified_horse_keeps_its_time_and_its_price() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
-    let said = race
+    let declared = race
         .result(1, "A 1, B DISQ")
         .with("/runners/1/finish_time", json!("1:09.29"))
         .with("/runners/1/win_odds", json!(2.2));
-    year.say([said]).await;
+    year.publish([declared]).await;
     let row = &race.served().await["unplaced"][0];
     let form = format!("horses/{}/form", year.horse_no("B"));
     let beside_form = &year.json(&form).await["unplaced"][0];
@@ -138,14 +138,14 @@ async fn every_outcome_code_is_unplaced_and_either_a_start_or_not() {
         .iter()
         .map(|(code, _)| format!("{code}-HORSE {code}"))
         .collect();
-    let said = format!("A 1, {}", coded.join(", "));
-    year.say([race.result(1, &said)]).await;
-    assert_eq!(race.placings().await, said);
+    let declared = format!("A 1, {}", coded.join(", "));
+    year.publish([race.result(1, &declared)]).await;
+    assert_eq!(race.placings().await, declared);
     for row in race.served().await["unplaced"].as_array().unwrap() {
         assert_eq!(
             [&row["finish_time"], &row["win_odds"], &row["stakes"]],
             [&json!(""), &json!(0), &json!(0)],
-            "nothing was said of it: {row}"
+            "the result does not have it: {row}"
         );
     }
     for (code, starts) in CODES {
@@ -160,19 +160,19 @@ async fn every_outcome_code_is_unplaced_and_either_a_start_or_not() {
 async fn a_void_outcome_counts_for_nothing_not_even_stakes() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
-    let stakes = |said: Value| said.with("/runners/1/stakes", json!(700));
-    year.say([stakes(race.result(1, "A 1, B VOID"))]).await;
+    let stakes = |declared: Value| declared.with("/runners/1/stakes", json!(700));
+    year.publish([stakes(race.result(1, "A 1, B VOID"))]).await;
     assert_eq!(year.career("B").await, [0, 0, 0, 0]);
     assert_eq!(
         race.served().await["unplaced"][0]["stakes"],
         700,
-        "served as said"
+        "served as declared"
     );
-    year.say([stakes(race.result(2, "A 1, B DISQ"))]).await;
+    year.publish([stakes(race.result(2, "A 1, B DISQ"))]).await;
     assert_eq!(
         year.career("B").await,
         [1, 0, 0, 700],
-        "not so where the feeder leaves a disqualified horse its stakes"
+        "a disqualified horse keeps the stakes that the feeder declares"
     );
 }
 
@@ -180,7 +180,7 @@ async fn a_void_outcome_counts_for_nothing_not_even_stakes() {
 async fn a_withdrawn_runner_that_the_result_leaves_out_is_unplaced_in_its_form() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
-    year.say([
+    year.publish([
         race.card("A B C"),
         race.withdrawn("B"),
         race.result(1, "A 1, C 2"),
@@ -189,15 +189,15 @@ async fn a_withdrawn_runner_that_the_result_leaves_out_is_unplaced_in_its_form()
     assert_eq!(race.placings().await, "A 1, C 2, B SCR");
     assert_eq!(year.form("B").await, [vec![], vec!["11-21 ST 3: SCR"]]);
     assert_eq!(year.career("B").await, [0, 0, 0, 0]);
-    // It ran after all.
-    year.say([race.result(2, "A 1, C 2, B 3")]).await;
+    // The horse ran.
+    year.publish([race.result(2, "A 1, C 2, B 3")]).await;
     assert_eq!(race.placings().await, "A 1, C 2, B 3");
     assert_eq!(year.form("B").await, [vec!["11-21 ST 3: 3"], vec![]]);
-    year.say([race.void(3)]).await;
+    year.publish([race.void(3)]).await;
     assert_eq!(year.form("B").await, [Vec::<&str>::new(), vec![]]);
 }
 
-/// The rows of a made-up CSV: a winner, and a runner for each code, with dashes for what is not known.
+/// The rows of a CSV file: a winner, and a runner for each code, with dashes for unknown values.
 fn csv(date: &str, brand: impl Fn(usize) -> String) -> String {
     let header = "plc,horseno,horse,jockey,trainer,finishtime,winodds,date,raceno,distance,going,handicap,venue";
     let row = |(n, placing, time, odds): (usize, &str, &str, &str)| {
@@ -224,7 +224,7 @@ async fn times_and_odds_written_as_dashes_are_unknown() {
     let year = Year::new();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("results.csv");
-    // A brand has up to two letters and four digits: here the digits are the year's.
+    // A brand has up to two letters and four digits. Here the digits are the year.
     let brand = |n: usize| {
         let letter = char::from(b'A' + u8::try_from(n).unwrap());
         format!("X{letter}{}", year.date("").trim_end_matches('-'))
@@ -275,12 +275,12 @@ async fn dashes_in_an_event_are_rejected_with_the_field_and_stop_nothing() {
     let race = year.race("11-21", "ST", 3);
     let subject = format!("racing.result.{}.ST.3", race.date());
     for field in ["finish_time", "win_odds"] {
-        let said = race
+        let declared = race
             .result(1, "A PU")
             .with(&format!("/runners/0/{field}"), json!("---"));
         let seq = year
             .nats()
-            .publish_raw(&subject, said.to_string().as_bytes())
+            .publish_raw(&subject, declared.to_string().as_bytes())
             .await;
         year.railbird().until_seq(seq).await;
         let rejections = year
@@ -291,6 +291,6 @@ async fn dashes_in_an_event_are_rejected_with_the_field_and_stop_nothing() {
         let starts = format!("data.runners[0].{field}: ");
         assert!(reason.as_str().unwrap().starts_with(&starts), "{reason}");
     }
-    year.say([race.result(1, "A PU")]).await;
+    year.publish([race.result(1, "A PU")]).await;
     assert_eq!(race.placings().await, "A PU");
 }

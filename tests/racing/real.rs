@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::*;
 
-/// A race of the files: date, venue code, number, and who came in where.
+/// A race of the files: date, venue code, number, and the placings of horses.
 struct RealRace {
     date: String,
     venue: String,
@@ -34,7 +34,7 @@ impl RealRace {
         }
     }
 
-    /// The positions that several horses share, and how many they are.
+    /// The positions that several horses share, each with their number.
     fn shared(&self) -> Vec<(u64, usize)> {
         let mut horses = BTreeMap::new();
         for (position, _) in &self.placings {
@@ -44,7 +44,7 @@ impl RealRace {
     }
 }
 
-/// The races of each file of a season that has a dead heat in it.
+/// The races of each file of a season with a dead heat.
 fn meetings_with_dead_heats(season: &Path) -> Vec<(String, Vec<RealRace>)> {
     let files = std::fs::read_dir(season)
         .unwrap()
@@ -61,7 +61,7 @@ fn meetings_with_dead_heats(season: &Path) -> Vec<(String, Vec<RealRace>)> {
     meetings
 }
 
-/// Starts, wins and places of all horses, counted one by one.
+/// Starts, wins and places of all horses.
 fn count(races: &[RealRace]) -> BTreeMap<&str, [u64; 3]> {
     let mut careers: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
     for (position, horse) in races.iter().flat_map(|race| &race.placings) {
@@ -76,7 +76,7 @@ fn count(races: &[RealRace]) -> BTreeMap<&str, [u64; 3]> {
     careers
 }
 
-/// The season has 29 dead heats, each of two horses; three that share a place are made up, in `placings.rs`.
+/// The season has 29 dead heats, each of two horses. `placings.rs` tests one of three.
 #[tokio::test]
 async fn the_dead_heats_of_a_real_season_are_placed_and_counted_as_they_were_run() {
     let Some(data) = real_data() else { return };

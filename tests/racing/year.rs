@@ -1,4 +1,4 @@
-//! [`Year`]: a year of racing for each test, with horses of its own, on one service that the tests share.
+//! [`Year`]: a year of racing for each test, with its own horses, on a service that the tests share.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, Weak, mpsc};
@@ -8,47 +8,48 @@ use tokio::sync::oneshot;
 
 use crate::support::*;
 
-/// A service that lives as long as any test uses it, on a thread of its own: each test has a runtime that ends with it.
-struct House {
+/// A service that lives as long as any test uses it. It runs on its own thread, because the runtime of a test ends with
+/// the test.
+struct SharedService {
     railbird: Railbird,
     nats: Nats,
     _open: oneshot::Sender<()>,
 }
 
-impl House {
-    fn enter() -> Arc<Self> {
-        static SHARED: Mutex<Weak<House>> = Mutex::new(Weak::new());
+impl SharedService {
+    fn get() -> Arc<Self> {
+        static SHARED: Mutex<Weak<SharedService>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap();
-        if let Some(house) = shared.upgrade() {
-            return house;
+        if let Some(service) = shared.upgrade() {
+            return service;
         }
-        let (hand_over, handed) = mpsc::channel();
+        let (started, starting) = mpsc::channel();
         let (open, closed) = oneshot::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             runtime.block_on(async {
                 let nats = Nats::start();
                 let railbird = Railbird::start(&nats).await;
-                hand_over.send((railbird, nats)).ok();
+                started.send((railbird, nats)).ok();
                 closed.await.unwrap_or_default();
             });
         });
-        let (railbird, nats) = handed.recv().expect("the service starts");
-        let house = Arc::new(Self {
+        let (railbird, nats) = starting.recv().expect("the service starts");
+        let service = Arc::new(Self {
             railbird,
             nats,
             _open: open,
         });
-        *shared = Arc::downgrade(&house);
-        house
+        *shared = Arc::downgrade(&service);
+        service
     }
 }
 
-/// A year that no other test has, with horses that nobody else has: `A` is `1951_A`. It is long ago, as the time of a
-/// quote counts only if it is not to come.
+/// A year that no other test uses, with its own horses: `A` is `1951_A`. It is in the past, because a quote with a time
+/// in the future counts with the time of the log.
 #[derive(Clone)]
 pub(super) struct Year {
-    house: Arc<House>,
+    service: Arc<SharedService>,
     year: u16,
 }
 
@@ -56,17 +57,17 @@ impl Year {
     pub(super) fn new() -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(1951);
         Self {
-            house: House::enter(),
+            service: SharedService::get(),
             year: NEXT.fetch_add(1, Ordering::Relaxed),
         }
     }
 
     pub(super) fn railbird(&self) -> &Railbird {
-        &self.house.railbird
+        &self.service.railbird
     }
 
     pub(super) fn nats(&self) -> &Nats {
-        &self.house.nats
+        &self.service.nats
     }
 
     /// `11-21` of this year.
@@ -87,8 +88,9 @@ impl Year {
         }
     }
 
-    /// Says facts, and waits until every answer reflects them, and every socket was told. Returns the place of the last.
-    pub(super) async fn say(&self, facts: impl IntoIterator<Item = Value>) -> u64 {
+    /// Publishes facts, and waits until all responses reflect them and all sockets were sent them. Returns the sequence
+    /// of the last.
+    pub(super) async fn publish(&self, facts: impl IntoIterator<Item = Value>) -> u64 {
         let seq = self.nats().publish(facts).await;
         self.railbird().until_published(seq).await;
         self.railbird().until_seq(seq).await;
@@ -100,7 +102,7 @@ impl Year {
         self.railbird().get(&format!("/api/v1/{path}")).await
     }
 
-    /// The body of an answer that is 200.
+    /// The body of a response with status 200.
     pub(super) async fn json(&self, path: &str) -> Value {
         let reply = self.get(path).await;
         assert_eq!(reply.status, 200, "{path}: {}", reply.text());
@@ -143,7 +145,7 @@ impl Year {
         })
     }
 
-    /// Whether a horse is known at all.
+    /// Whether a horse is known.
     pub(super) async fn knows(&self, horse: &str) -> bool {
         let reply = self.get(&format!("horses/{}", self.horse_no(horse))).await;
         assert!([200, 404].contains(&reply.status), "{}", reply.text());
@@ -165,14 +167,14 @@ impl Year {
 
     /// The runners of a list, such as `A 1, B 1, C 3`.
     fn listed(&self, runners: &Value, what: impl Fn(&Value) -> String) -> String {
-        let line =
+        let runner =
             |runner: &Value| format!("{} {}", self.short(word(runner, "horse_no")), what(runner));
-        let lines: Vec<String> = runners.as_array().unwrap().iter().map(line).collect();
-        lines.join(", ")
+        let listed: Vec<String> = runners.as_array().unwrap().iter().map(runner).collect();
+        listed.join(", ")
     }
 }
 
-/// A race of a test's own year. What is said of it reads as what is served of it: `A 1, B 1, C 3, D PU`.
+/// A race in the year of a test. Results are written in the form that is read back: `A 1, B 1, C 3, D PU`.
 #[derive(Clone)]
 pub(super) struct Race {
     year: Year,
@@ -207,26 +209,27 @@ impl Race {
         )
     }
 
-    /// A result: `A 1, B 1, C 3, D PU`. Whoever is placed has 1,000 in stakes by the position, and a time and a price.
+    /// A result: `A 1, B 1, C 3, D PU`. A placed runner has stakes of 1,000 divided by the position, a time and a
+    /// price.
     pub(super) fn result(&self, revision: u32, placings: &str) -> Value {
-        let line = |placing: &str| {
+        let runner = |placing: &str| {
             let (horse, placing) = placing.split_once(' ').unwrap();
-            let mut line = json!({
+            let mut runner = json!({
                 "horse_no": self.year.horse_no(horse), "horse_name": format!("HORSE {horse}"), "jockey": format!("Jockey {horse}"),
                 "trainer": format!("Trainer {horse}"),
             });
             match placing.parse::<u16>() {
                 Ok(position) => {
-                    line["position"] = json!(position);
-                    line["stakes"] = json!(1000 / position);
-                    line["finish_time"] = json!(format!("1:09.{:02}", 30 + position));
-                    line["win_odds"] = json!(2.5);
+                    runner["position"] = json!(position);
+                    runner["stakes"] = json!(1000 / position);
+                    runner["finish_time"] = json!(format!("1:09.{:02}", 30 + position));
+                    runner["win_odds"] = json!(2.5);
                 }
-                Err(_) => line["outcome"] = json!(placing),
+                Err(_) => runner["outcome"] = json!(placing),
             }
-            line
+            runner
         };
-        let runners: Vec<Value> = placings.split(", ").map(line).collect();
+        let runners: Vec<Value> = placings.split(", ").map(runner).collect();
         let name = format!("THE {} PLATE {}", self.venue, self.number);
         self.fact(
             "result.declared",
@@ -252,11 +255,11 @@ impl Race {
 
     /// Prices: `A 3.5, B 4.0`.
     pub(super) fn odds(&self, prices: &str) -> Value {
-        let line = |price: &str| {
+        let runner = |price: &str| {
             let (horse, price) = price.split_once(' ').unwrap();
             json!({ "horse_no": self.year.horse_no(horse), "win": price.parse::<f64>().unwrap() })
         };
-        let runners: Vec<Value> = prices.split(", ").map(line).collect();
+        let runners: Vec<Value> = prices.split(", ").map(runner).collect();
         self.fact("odds.quoted", json!({ "runners": runners }))
     }
 
@@ -275,12 +278,12 @@ impl Race {
         self.year.json(&self.path("results")).await
     }
 
-    /// The placings as they are served, the unplaced behind the placed.
+    /// The placings as they are served, placed runners first.
     pub(super) async fn placings(&self) -> String {
         let result = self.served().await;
         let lists = ["runners", "unplaced"].map(|list| self.year.listed(&result[list], placing));
-        let said = lists.into_iter().filter(|list| !list.is_empty());
-        said.collect::<Vec<_>>().join(", ")
+        let lists = lists.into_iter().filter(|list| !list.is_empty());
+        lists.collect::<Vec<_>>().join(", ")
     }
 
     /// The prices as they are served.
@@ -295,9 +298,9 @@ impl Race {
         let answer = self.year.json(&self.path("results/revisions")).await;
         let statements = answer["revisions"].as_array().unwrap().iter();
         statements
-            .map(|said| {
-                let stale = if said["stale"] == true { " stale" } else { "" };
-                format!("{} {}{stale}", said["revision"], word(said, "status"))
+            .map(|row| {
+                let stale = if row["stale"] == true { " stale" } else { "" };
+                format!("{} {}{stale}", row["revision"], word(row, "status"))
             })
             .collect()
     }
@@ -316,7 +319,7 @@ fn word<'a>(object: &'a Value, field: &str) -> &'a str {
     object[field].as_str().unwrap()
 }
 
-/// The position or the outcome of a row: never both.
+/// The position or the outcome of a row. A row with both or neither fails the test.
 fn placing(row: &Value) -> String {
     match (row.get("position"), row.get("outcome")) {
         (Some(position), None) => position.to_string(),
@@ -325,17 +328,17 @@ fn placing(row: &Value) -> String {
     }
 }
 
-/// Changes to a fact, before it is said.
+/// Changes to a fact before it is published.
 pub(super) trait Change {
-    /// With other data at a place such as `/runners/0/stakes`.
-    fn with(self, place: &str, value: Value) -> Self;
-    /// Under another attribute of the envelope, such as `time`, `source` or `id`.
+    /// With another value in a field of the data, such as `/runners/0/stakes`.
+    fn with(self, pointer: &str, value: Value) -> Self;
+    /// With another attribute of the envelope, such as `time`, `source` or `id`.
     fn under(self, attribute: &str, value: &str) -> Self;
 }
 
 impl Change for Value {
-    fn with(mut self, place: &str, value: Value) -> Self {
-        let (parent, field) = place.rsplit_once('/').unwrap();
+    fn with(mut self, pointer: &str, value: Value) -> Self {
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
         self["data"].pointer_mut(parent).unwrap()[field] = value;
         self
     }

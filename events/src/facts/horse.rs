@@ -87,8 +87,8 @@ pub struct Career {
 /// When a horse was foaled: a year (`2014`), or a day (`2014-09-03`).
 ///
 /// A horse bred in the southern hemisphere has its birthday on 1 August, any other on 1 January (International
-/// Federation of Horseracing Authorities, International Agreement, article 13). A year alone means, for a southern horse,
-/// the season that begins in August of that year.
+/// Federation of Horseracing Authorities, International Agreement, article 13). A year alone means, for a southern
+/// horse, the season that begins in August of that year.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Foaled {

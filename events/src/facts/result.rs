@@ -9,8 +9,8 @@ use crate::{
     object,
 };
 
-/// A full statement of a result. A statement with a higher revision replaces it. Of two with the same revision the later
-/// one in the log is in force.
+/// A full statement of a result. A statement with a higher revision replaces it. Of two with the same revision the
+/// later one in the log is in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResultDeclared {
     /// The meeting's date.

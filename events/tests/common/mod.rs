@@ -1,10 +1,10 @@
-//! Golden files: what an event looks like on the wire, and its schema. `UPDATE_GOLDEN=1` writes them anew.
+//! Golden files: an event of each type on the wire, and its schema. `UPDATE_GOLDEN=1` writes them again.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The golden event of a type, as it stands in its file.
+/// The text of the golden event of a type.
 pub(crate) fn golden(type_name: &str) -> String {
     let path = golden_path(type_name);
     std::fs::read_to_string(&path)
@@ -22,18 +22,18 @@ pub(crate) fn changed(type_name: &str, change: impl FnOnce(&mut Value)) -> Value
     event
 }
 
-/// Holds what the code says to what the file says.
-pub(crate) fn check_file(path: &Path, said: &str) {
+/// Compares the output of the code with a file.
+pub(crate) fn check_file(path: &Path, output: &str) {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("a folder");
-        std::fs::write(path, said).expect("a writable file");
+        std::fs::write(path, output).expect("a writable file");
         return;
     }
     let kept = std::fs::read_to_string(path)
         .unwrap_or_else(|e| panic!("{}: {e}; UPDATE_GOLDEN=1 writes it", path.display()));
     assert!(
-        kept == said,
-        "{} is not what the code says; UPDATE_GOLDEN=1 writes it anew:\n{said}",
+        kept == output,
+        "{} differs from the output of the code; UPDATE_GOLDEN=1 writes it again:\n{output}",
         path.display()
     );
 }

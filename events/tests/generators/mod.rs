@@ -1,5 +1,5 @@
-//! Instances of the schema of an event: at the edges of what it allows, and just beyond them. Each is the example in the schema
-//! with some changes, found by walking through the schema.
+//! Events at the edges of their schemas, and just beyond. Each is the example in the schema with some changes, which
+//! are found by walking through the schema.
 
 mod oracle;
 mod rules;
@@ -12,17 +12,17 @@ use proptest::string::string_regex;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-/// What is put at a place of an event; nothing, where it is left out.
+/// The new value of a field of an event; `None` to leave the field out.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) at: String,
     value: Option<Value>,
 }
 
-/// Changes that go together.
+/// Changes that are made together.
 pub(crate) type Changes = Vec<Change>;
 
-/// The events that some changes make of the example in a schema. A change at a place that is not there is left out.
+/// The example in a schema with some changes. A change of a field that does not exist is skipped.
 pub(crate) fn changed(schema: &Value, changes: &[Change]) -> Value {
     let mut event = schema["examples"][0].clone();
     for Change { at, value } in changes {
@@ -49,7 +49,7 @@ pub(crate) fn changed(schema: &Value, changes: &[Change]) -> Value {
     event
 }
 
-/// All changes that lead to an edge of a schema, each by itself.
+/// All changes that lead to an edge of a schema, each alone.
 pub(crate) fn edges(schema: &Value) -> Vec<Changes> {
     let mut walk = Walk {
         root: schema,
@@ -60,7 +60,7 @@ pub(crate) fn edges(schema: &Value) -> Vec<Changes> {
     walk.found
 }
 
-/// Two or three of these changes at a time, chosen by chance that is the same in each run.
+/// Two or three of these changes at a time, chosen at random with a fixed seed.
 pub(crate) fn combined(edges: &[Changes], count: usize) -> Vec<Changes> {
     let mut runner = TestRunner::deterministic();
     let some = proptest::collection::vec(0..edges.len(), 2..=3);
@@ -69,7 +69,7 @@ pub(crate) fn combined(edges: &[Changes], count: usize) -> Vec<Changes> {
     (0..count).map(|_| all_of(choose())).collect()
 }
 
-/// The schema that a node stands for.
+/// The schema of a node, after its reference is followed.
 pub(crate) fn resolve<'a>(root: &'a Value, node: &'a Value) -> &'a Value {
     match node["$ref"].as_str() {
         Some(reference) => root.pointer(&reference[1..]).expect("a definition"),
@@ -77,7 +77,7 @@ pub(crate) fn resolve<'a>(root: &'a Value, node: &'a Value) -> &'a Value {
     }
 }
 
-/// The choices that a node leaves, of values or of the fields that go together.
+/// The alternatives of a node: of values, or of fields that go together.
 pub(crate) fn choices(node: &Value) -> impl Iterator<Item = &Value> {
     let lists = ["anyOf", "oneOf"].map(|key| node[key].as_array());
     lists.into_iter().flatten().flatten()
@@ -145,7 +145,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Fields that go together, or exclude each other: there, null, and left out, in all combinations.
+    /// Fields that go together or exclude each other: with a value, null, and left out, in all combinations.
     fn together(&mut self, node: &Value, at: &str) {
         let mut names: Vec<&String> = choices(node)
             .filter_map(|choice| choice["properties"].as_object())
@@ -156,13 +156,13 @@ impl<'a> Walk<'a> {
         let mut combinations: Vec<Changes> = vec![Vec::new()];
         for name in &names {
             let plain = self.plain(&node["properties"][*name]);
-            let ways = [None, Some(Value::Null), Some(plain)].map(|value| Change {
+            let states = [None, Some(Value::Null), Some(plain)].map(|value| Change {
                 at: format!("{at}/{name}"),
                 value,
             });
             let with_each = |changes: Changes| {
-                let more = |way: &Change| changes.iter().chain([way]).cloned().collect();
-                ways.iter().map(more).collect::<Vec<Changes>>()
+                let more = |state: &Change| changes.iter().chain([state]).cloned().collect();
+                states.iter().map(more).collect::<Vec<Changes>>()
             };
             combinations = combinations.into_iter().flat_map(with_each).collect();
         }
@@ -182,7 +182,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Lists of all lengths that matter, of different horses and with one that stands twice.
+    /// Lists at the edges of the length, of different horses and with one horse twice.
     fn lists(&self, node: &Value, at: &str) -> Vec<Value> {
         let bound = |name: &str| node[name].as_u64().and_then(|n| usize::try_from(n).ok());
         let (min, max) = (
@@ -207,14 +207,14 @@ impl<'a> Walk<'a> {
         lists.into_iter().map(Value::from).collect()
     }
 
-    /// Texts of the form that a node asks for, others that nearly are, and some that are odd anywhere.
+    /// Texts that match the pattern of a node, texts that nearly match, and odd ones.
     fn strings(&mut self, node: &Value) -> Vec<Value> {
         let mut texts: Vec<String> = ODD.iter().map(|text| (*text).to_owned()).collect();
         for (text, times) in LONG {
             texts.extend(times.map(|n| text.repeat(n)));
         }
         if let Some(pattern) = node["pattern"].as_str() {
-            // What comes out is judged by a validator, so that it need not be exact here.
+            // A validator judges the samples, so they need not match exactly.
             let whole = pattern.trim_start_matches('^').trim_end_matches('$');
             let whole = match whole.strip_prefix("(?!") {
                 Some(rest) => rest.split_once("$)").map_or(rest, |(_, rest)| rest),

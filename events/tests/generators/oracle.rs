@@ -1,4 +1,4 @@
-//! What has to become of an event, by the schemas and the rules alone.
+//! [`Oracle`]: whether an event has to be accepted, by the schemas and the rules alone.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use super::RULES;
 /// The schemas of all types.
 pub(crate) struct Oracle(BTreeMap<String, (Value, Validator)>);
 
-/// Why an event is refused.
+/// Why an event is rejected.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct Rejection {
     pub(crate) code: &'static str,
-    /// The rule that it breaks and alone, where the schema allows it.
+    /// The rule that it breaks, if that is the only reason and the schema allows the event.
     pub(crate) rule: Option<&'static str>,
 }
 
@@ -38,8 +38,9 @@ impl Oracle {
             .map(|(name, (schema, _))| (name.as_str(), schema))
     }
 
-    /// Why an event is refused, if it is. First comes its size, then the envelope, then the type, then the data.
-    pub(crate) fn refusal(&self, event: &Value) -> Option<Refusal> {
+    /// Why an event is rejected; `None` if it is accepted. The size is checked first, then the envelope, the type and
+    /// the data.
+    pub(crate) fn rejection(&self, event: &Value) -> Option<Rejection> {
         let known = event["type"].as_str().and_then(|name| self.0.get(name));
         let any = self.0.values().next();
         let (schema, validator) = known.or(any).expect("there are types");
@@ -72,6 +73,6 @@ impl Oracle {
             [(_, rule)] => rule,
             _ => None,
         };
-        Some(Refusal { code, rule })
+        Some(Rejection { code, rule })
     }
 }

@@ -1,4 +1,4 @@
-//! The rules for events that no JSON Schema can say, in other words than those of the decoder.
+//! The rules for events that JSON Schema cannot express, written independently of the decoder.
 
 use std::ops::Range;
 
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::{choices, resolve};
 
-/// A rule: how docs/feeding.md has it, and the code under which an event is refused that breaks it.
+/// A rule: its sentence in docs/feeding.md, and the error code of an event that breaks it.
 pub(crate) struct Rule {
     pub(crate) says: &'static str,
     broken: fn(&Value, &Value) -> Option<&'static str>,
 }
 
 impl Rule {
-    /// The code under which an event is refused; `None` if it keeps the rule. The schema tells what its fields are.
+    /// The error code of an event that breaks the rule; `None` if it does not. The schema has the types of the fields.
     pub(crate) fn broken(&self, schema: &Value, event: &Value) -> Option<&'static str> {
         (self.broken)(schema, event)
     }
@@ -56,7 +56,7 @@ pub(crate) const RULES: [Rule; 6] = [
         says: "A price has at most three decimals.",
         broken: |schema, event| {
             any(schema, event, |of, value| {
-                // A sum of doubles is off by dust; 15 digits are what a double holds for sure.
+                // A sum of doubles has a small error. A double has 15 exact digits.
                 let digits = value.as_f64().map(|n| format!("{n:.14e}").parse::<f64>());
                 let digits = digits.and_then(Result::ok).unwrap_or_default().to_string();
                 let decimals = digits.split_once('.');
@@ -99,44 +99,44 @@ fn is_integer((_, node): Node<'_>) -> bool {
             .is_some_and(|names| names.contains(&"integer".into()))
 }
 
-/// Whether something holds of a value in the data of an event and of what the schema has for it.
+/// Whether a predicate is true of any value in the data of an event, with its node of the schema.
 fn any(
     schema: &Value,
     event: &Value,
-    what: impl Fn(Node<'_>, &Value) -> bool,
+    is_broken: impl Fn(Node<'_>, &Value) -> bool,
 ) -> Option<&'static str> {
     fn look(
         root: &Value,
         node: &Value,
         value: &Value,
-        what: &dyn Fn(Node<'_>, &Value) -> bool,
+        is_broken: &dyn Fn(Node<'_>, &Value) -> bool,
     ) -> bool {
         let name = node["$ref"].as_str().unwrap_or_default();
         let node = resolve(root, node);
         let name = name.rsplit('/').next().unwrap_or_default();
         let fields = node["properties"].as_object().into_iter().flatten();
-        let of_choices = choices(node).any(|choice| look(root, choice, value, what));
+        let of_choices = choices(node).any(|choice| look(root, choice, value, is_broken));
         let of_fields = || {
             fields
                 .into_iter()
-                .any(|(field, node)| look(root, node, &value[field], what))
+                .any(|(field, node)| look(root, node, &value[field], is_broken))
         };
         let of_items = || {
             let mut items = value.as_array().into_iter().flatten();
             node.get("items")
-                .is_some_and(|node| items.any(|item| look(root, node, item, what)))
+                .is_some_and(|node| items.any(|item| look(root, node, item, is_broken)))
         };
-        what((name, node), value) || of_choices || of_fields() || of_items()
+        is_broken((name, node), value) || of_choices || of_fields() || of_items()
     }
     let data = &schema["properties"]["data"];
-    look(schema, data, &event["data"], &what).then_some("invalid_data")
+    look(schema, data, &event["data"], &is_broken).then_some("invalid_data")
 }
 
 fn is_out_of_time(text: &str) -> bool {
     utc_year(text).is_some_and(|year| !(1..=9998).contains(&year))
 }
 
-/// The year of a moment, put into UTC.
+/// The year of a moment in UTC.
 fn utc_year(text: &str) -> Option<i32> {
     let number = |range: Range<usize>| text.get(range)?.parse::<i32>().ok();
     let clock = |at: usize| Some(number(at..at + 2)? * 60 + number(at + 3..at + 5)?);

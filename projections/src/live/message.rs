@@ -77,7 +77,8 @@ struct OddsUpdate<'a> {
     /// Only in a snapshot: the image as it is, whatever was sent before.
     #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "boolean", "const" = true))]
     snapshot: Option<bool>,
-    /// Only in a conflated message: how many updates were merged. `prev_seq` is the last `seq` that this client was sent.
+    /// Only in a conflated message: how many updates were merged. `prev_seq` is the last `seq` that this client was
+    /// sent.
     #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "integer"))]
     conflated: Option<u64>,
     /// Only in a conflated message: `client` (it asked for it) or `backpressure` (it was too slow).
@@ -223,8 +224,8 @@ pub(crate) fn result_update(context: &MessageContext<'_>, result: RaceResult<'_>
     })
 }
 
-/// The name and the schema of every message about a race, for the AsyncAPI document. Shared definitions are added to the
-/// generator.
+/// The name and the schema of every message about a race, for the AsyncAPI document. Shared definitions are added to
+/// the generator.
 #[must_use]
 pub fn live_schemas(
     generator: &mut schemars::SchemaGenerator,

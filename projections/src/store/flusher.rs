@@ -1,8 +1,8 @@
 //! [`Flusher`]: a thread that writes a store to disk.
 //!
-//! sled has a thread for this, and flushes again when it is dropped. Both wait under a lock that all stores of a process
-//! share, and wait forever after a write that failed halfway, so that no other store could commit. This thread waits
-//! without a lock, and may be abandoned.
+//! sled has a thread for this, and flushes again when it is dropped. Both wait under a lock that all stores of a
+//! process share, and wait forever after a write that failed halfway, so that no other store could commit. This thread
+//! waits without a lock, and may be abandoned.
 
 use std::fs::{File, OpenOptions};
 use std::io;
