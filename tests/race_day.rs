@@ -181,7 +181,8 @@ async fn dev_finishes_a_day_that_was_begun_and_then_plays_other_races() {
     dev.interrupt();
 }
 
-/// A zone in which it is not about midnight: yesterday's last race is run after midnight, and its result is amended later.
+/// A zone in which it is not about midnight: yesterday's last race is run after midnight, and its result is amended
+/// later.
 fn where_yesterday_is_over() -> &'static str {
     match Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).hour() {
         4..20 => "Etc/UTC",

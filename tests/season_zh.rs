@@ -1,5 +1,5 @@
-//! A real season in Chinese, from the files to the answers, compared with the same season in English: an independent copy,
-//! read by other code.
+//! A real season in Chinese, from the files to the answers, compared with the same season in English: an independent
+//! copy, read by other code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

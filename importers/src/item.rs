@@ -1,4 +1,4 @@
-//! [`Item`]: what becomes of a piece of a file, and [`Location`]: where that piece is.
+//! [`Item`]: the outcome of a piece of a file, and [`Location`]: where that piece is.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use events::{Envelope, Event, Moment, ParseError};
 
-/// What an importer returns, in the order of the files.
+/// The items of an import, in the order of the files.
 pub type Items = Box<dyn Iterator<Item = Item> + Send>;
 
-/// What becomes of a piece of a file.
+/// The outcome of a piece of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     /// An event, ready to be published.
@@ -27,7 +27,7 @@ pub struct Diagnostic {
     pub file: PathBuf,
     /// The line, from 1; 0 is the whole file.
     pub line: u64,
-    /// What is wrong.
+    /// The reason of a rejection, or the text of a note.
     pub reason: String,
 }
 

@@ -1,7 +1,7 @@
 //! Importers: read files that people already have as racing events.
 //!
-//! An importer publishes nothing, and it never stops at bad input: it returns [`Item::Rejected`] with file and line, and
-//! goes on. The same files give the same events with the same ids, so importing twice changes nothing.
+//! An importer publishes nothing, and it never stops at bad input: it returns [`Item::Rejected`] with file and line,
+//! and goes on. The same files give the same events with the same ids, so importing twice changes nothing.
 
 mod betfair;
 mod hkjc;

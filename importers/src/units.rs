@@ -102,8 +102,8 @@ pub(crate) fn pounds(text: &str) -> Result<u16, ParseError> {
     u16::try_from(pounds).map_err(|_| wrong())
 }
 
-/// Minutes and seconds, also where the seconds are not padded, or were rounded up to a whole minute: `1:40.15`, `1:0.22`,
-/// `1:60.00`.
+/// Minutes and seconds, also where the seconds are not padded, or were rounded up to a whole minute: `1:40.15`,
+/// `1:0.22`, `1:60.00`.
 pub(crate) fn clock(text: &str) -> Result<FinishTime, ParseError> {
     const MINUTE: u64 = 6_000;
     let wrong = || ParseError::new("a time is m:ss.cc", text);

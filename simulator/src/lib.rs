@@ -1,7 +1,7 @@
 //! A synthetic race day: two meetings on one date, with everything that can happen on one.
 //!
-//! Pure: the same [`RaceDay`] at the same [`Pace`] makes the same events, to the byte. Horses and people are invented. A
-//! horse keeps its number, name and people from one date of a venue to the next.
+//! Pure: the same [`RaceDay`] at the same [`Pace`] makes the same events, to the byte. Horses and people are invented.
+//! A horse keeps its number, name and people from one date of a venue to the next.
 
 mod betting;
 mod card;

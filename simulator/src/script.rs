@@ -16,8 +16,8 @@ pub const SOURCE: &str = "railbird-simulate";
 
 /// All events of a day in the order of publication, each at its time.
 ///
-/// Another pace changes only the times: `time` of every event, and `off_time` of the cards, which is when the race will be
-/// off.
+/// Another pace changes only the times: `time` of every event, and `off_time` of the cards, which is when the race will
+/// be off.
 #[must_use]
 pub fn script(day: &RaceDay, pace: &Pace) -> Vec<Envelope> {
     let begins_ms = day.cards_out_ms();

@@ -212,7 +212,7 @@ proptest! {
     }
 }
 
-/// What an event contains of everything that a full day should have.
+/// The parts of a full day that an event contains.
 fn happened(event: &Event) -> Vec<String> {
     match event {
         Event::RaceStatusChanged(fact) => vec![fact.status.as_str().to_owned()],

@@ -33,8 +33,8 @@ pub(crate) enum Ending {
 }
 
 impl Twists {
-    /// On a full day everything happens at the races named here, and some of it by chance at others. A shorter day lacks
-    /// the twists of the races that it does not have.
+    /// On a full day everything happens at the races named here, and some of it by chance at others. A shorter day
+    /// lacks the twists of the races that it does not have.
     pub(crate) fn of(meeting: &MeetingPlan<'_>, race: &RacePlan, rng: &mut Rng) -> Self {
         use Session::{Afternoon, Evening};
         let here = |session, nth| meeting.session == session && race.nth == nth;

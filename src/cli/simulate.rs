@@ -24,8 +24,8 @@ pub(super) struct Simulate {
     /// Races of each meeting; with 4 or more, everything happens.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=20))]
     races: u16,
-    /// How much faster than in life the day is played, 0.1 to 1000000. It begins now, and events have the times at which
-    /// they are published. With max all events are published at once, with their times in life.
+    /// How much faster than in life the day is played, 0.1 to 1000000. It begins now, and events have the times at
+    /// which they are published. With max all events are published at once, with their times in life.
     #[arg(long, default_value = "10")]
     speed: SimulationSpeed,
     /// The same seed makes the same races.

@@ -244,7 +244,8 @@ impl Race {
         Some(race)
     }
 
-    /// Revision, status, reason, time and id of every statement, as in `/api/v1/results/{date}/{race_number}/revisions`.
+    /// Revision, status, reason, time and id of every statement, as in
+    /// `/api/v1/results/{date}/{race_number}/revisions`.
     pub(crate) fn revisions(&self) -> Vec<Value> {
         let row = |event: &Value| {
             let data = &event["data"];

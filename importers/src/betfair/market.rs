@@ -267,8 +267,8 @@ fn declared(runner: &MarketRunner) -> Result<DeclaredRunner, ParseError> {
     })
 }
 
-/// Splits `13. Tottenham Hotspur`. Without a number in the name it is not known: the order of a market's runners is that
-/// of their prices.
+/// Splits `13. Tottenham Hotspur`. Without a number in the name it is not known: the order of a market's runners is
+/// that of their prices.
 fn number_and_name(text: &str) -> (Option<u16>, &str) {
     let found = text.split_once(". ").and_then(|(digits, name)| {
         let plain = digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -53,7 +53,8 @@ impl BetfairStream {
         self.files.len()
     }
 
-    /// Reads all files for the first time, and returns the items of the second reading. `number` is that of the only race.
+    /// Reads all files for the first time, and returns the items of the second reading. `number` is that of the only
+    /// race.
     #[must_use]
     pub fn items(self, number: Option<RaceNumber>) -> Items {
         let mut survey = MarketSurvey::default();

@@ -21,7 +21,7 @@ pub(super) struct MarketRace {
     pub(super) note: Option<String>,
 }
 
-/// What a market means.
+/// The meaning of a market.
 #[derive(Debug)]
 pub(super) enum MarketMeaning {
     Race(MarketRace),
@@ -103,7 +103,7 @@ impl MarketSurvey {
     }
 }
 
-/// What each market of an import means.
+/// The meanings of the markets of an import.
 #[derive(Debug, Default)]
 pub(super) struct MarketRaces {
     markets: HashMap<String, MarketMeaning>,
@@ -113,7 +113,7 @@ pub(super) struct MarketRaces {
 type MeetingMarkets = BTreeMap<(Moment, String), ListedMarket>;
 
 impl MarketRaces {
-    /// What a market means; `None` if no file defines it.
+    /// The meaning of a market; `None` if no file defines it.
     pub(super) fn meaning(&self, market: &str) -> Option<&MarketMeaning> {
         self.markets.get(market)
     }

@@ -215,8 +215,8 @@ impl Blocks {
         Ok(())
     }
 
-    /// Gives the decoder more of the file and no room for output, so that it stops behind the block. Returns false at the
-    /// end.
+    /// Gives the decoder more of the file and no room for output, so that it stops behind the block. Returns false at
+    /// the end.
     fn feed(&mut self) -> Result<bool, Damage> {
         let at = self.input.offset;
         let input = self.input.fill_buf().map_err(|error| Damage::Unread {

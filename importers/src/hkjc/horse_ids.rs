@@ -41,11 +41,11 @@ impl RacingDays {
     }
 }
 
-/// A brand is the letter of a season and a number, and is reused after sixteen letters. A horse that raced within half of
-/// that time is the same one.
+/// A brand is the letter of a season and a number, and is reused after sixteen letters. A horse that raced within half
+/// of that time is the same one.
 const SAME_HORSE_DAYS_MAX: i64 = 8 * 365;
 
-/// What a brand and a name mean.
+/// The horses with a brand and a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum BrandMatch {
     One(HorseNo),
@@ -94,7 +94,8 @@ impl HorseIds {
         }
     }
 
-    /// The number of a horse that a row names by brand and name. A brand that is not known with this name is the number.
+    /// The number of a horse that a row names by brand and name. A brand that is not known with this name is the
+    /// number.
     pub(crate) fn horse_no(
         &self,
         brand: &str,
@@ -116,8 +117,8 @@ impl HorseIds {
         Ok(HorseNo::parse(brand)?)
     }
 
-    /// The number and the name of a horse that a row names in another language: those of the horse that raced under this
-    /// brand nearest to the day, else the brand and the name of the row.
+    /// The number and the name of a horse that a row names in another language: those of the horse that raced under
+    /// this brand nearest to the day, else the brand and the name of the row.
     pub(crate) fn horse_on(
         &self,
         brand: &str,
@@ -174,8 +175,8 @@ fn ambiguous<'a>(name: &str, brand: &str, horses: impl Iterator<Item = &'a str>)
     format!("{name} ({brand}) may be any of {}", horses.join(", ")).into()
 }
 
-/// All brands of a runner of the JSON: the field, the end of its id, and those behind its name, which may have a letter in
-/// front: `CM401` for `M401`.
+/// All brands of a runner of the JSON: the field, the end of its id, and those behind its name, which may have a letter
+/// in front: `CM401` for `M401`.
 pub(crate) fn brands(id: &str, field: Option<&str>, name: &str) -> BTreeSet<String> {
     let of_id = id.rsplit_once('_').map(|(_, brand)| brand);
     let of_name = split_brands(name).1;

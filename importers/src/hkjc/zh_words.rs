@@ -15,35 +15,17 @@ const VENUES: [(&str, &str); 4] = [
 ];
 
 /// Countries, with the codes of the English profiles.
+#[rustfmt::skip]
 const COUNTRIES: [(&str, &str); 17] = [
-    ("澳洲", "AUS"),
-    ("紐西蘭", "NZ"),
-    ("愛爾蘭", "IRE"),
-    ("英國", "GB"),
-    ("法國", "FR"),
-    ("美國", "USA"),
-    ("日本", "JPN"),
-    ("德國", "GER"),
-    ("南非", "SAF"),
-    ("意大利", "ITY"),
-    ("西班牙", "SPA"),
-    ("阿根廷", "ARG"),
-    ("加拿大", "CAN"),
-    ("巴西", "BRZ"),
-    ("智利", "CHI"),
-    ("烏拉圭", "URU"),
-    ("津巴布韋", "ZIM"),
+    ("澳洲", "AUS"), ("紐西蘭", "NZ"), ("愛爾蘭", "IRE"), ("英國", "GB"), ("法國", "FR"), ("美國", "USA"),
+    ("日本", "JPN"), ("德國", "GER"), ("南非", "SAF"), ("意大利", "ITY"), ("西班牙", "SPA"), ("阿根廷", "ARG"),
+    ("加拿大", "CAN"), ("巴西", "BRZ"), ("智利", "CHI"), ("烏拉圭", "URU"), ("津巴布韋", "ZIM"),
 ];
 
+#[rustfmt::skip]
 const COLOURS: [(&str, &str); 8] = [
-    ("棗", "Bay"),
-    ("深棗", "Dark Bay"),
-    ("棕", "Brown"),
-    ("栗", "Chestnut"),
-    ("灰", "Grey"),
-    ("黑", "Black"),
-    ("沙", "Roan"),
-    ("白", "White"),
+    ("棗", "Bay"), ("深棗", "Dark Bay"), ("棕", "Brown"), ("栗", "Chestnut"), ("灰", "Grey"), ("黑", "Black"),
+    ("沙", "Roan"), ("白", "White"),
 ];
 
 const SEXES: [(&str, &str); 4] = [
@@ -53,33 +35,20 @@ const SEXES: [(&str, &str); 4] = [
     ("隱睪", "Rig"),
 ];
 
+#[rustfmt::skip]
 const GOINGS: [(&str, &str); 11] = [
-    ("好地至快地", "GOOD TO FIRM"),
-    ("好地", "GOOD"),
-    ("好地至黏地", "GOOD TO YIELDING"),
-    ("黏地", "YIELDING"),
-    ("黏地至軟地", "YIELDING TO SOFT"),
-    ("軟地", "SOFT"),
-    ("大爛地", "HEAVY"),
-    ("濕快地", "WET FAST"),
-    ("濕慢地", "WET SLOW"),
-    ("慢地", "SLOW"),
-    ("快地", "FIRM"),
+    ("好地至快地", "GOOD TO FIRM"), ("好地", "GOOD"), ("好地至黏地", "GOOD TO YIELDING"), ("黏地", "YIELDING"),
+    ("黏地至軟地", "YIELDING TO SOFT"), ("軟地", "SOFT"), ("大爛地", "HEAVY"), ("濕快地", "WET FAST"),
+    ("濕慢地", "WET SLOW"), ("慢地", "SLOW"), ("快地", "FIRM"),
 ];
 /// `快地` on the all-weather track. On turf it is `FIRM`.
 const FAST: (&str, &str) = ("快地", "FAST");
 const ALL_WEATHER: &str = "全天候";
 
+#[rustfmt::skip]
 const CLASSES: [(&str, &str); 9] = [
-    ("第一班", "1"),
-    ("第二班", "2"),
-    ("第三班", "3"),
-    ("第四班", "4"),
-    ("第五班", "5"),
-    ("一級賽", "Group One"),
-    ("二級賽", "Group Two"),
-    ("三級賽", "Group Three"),
-    ("新馬賽", "Griffin Race"),
+    ("第一班", "1"), ("第二班", "2"), ("第三班", "3"), ("第四班", "4"), ("第五班", "5"), ("一級賽", "Group One"),
+    ("二級賽", "Group Two"), ("三級賽", "Group Three"), ("新馬賽", "Griffin Race"),
 ];
 const RESTRICTED: (&str, &str) = ("（條件限制）", " (Restricted)");
 

@@ -38,7 +38,7 @@ pub(crate) fn find(paths: &[PathBuf], extensions: &[&str]) -> (Vec<PathBuf>, Vec
         for file in files_in(path) {
             match file {
                 Ok(file) if is_wanted(&file) => files.push(file),
-                // Nobody named this file, so it is not rejected.
+                // The file was not named itself, so it is not rejected.
                 Ok(file) => items.push(Location::file(&file).note(&unread)),
                 Err(item) => items.push(item),
             }

@@ -1,4 +1,5 @@
-//! Reading files of any format: folders, lines, tables, JSON arrays, their cells and fields, and races given row by row.
+//! Reading files of any format: folders, lines, tables, JSON arrays, their cells and fields, and races given row by
+//! row.
 
 pub(crate) mod cells;
 pub(crate) mod csv_table;

@@ -1,4 +1,4 @@
-//! [`RaceHeading`]: what is known of a race beside its runners.
+//! [`RaceHeading`]: the fields of a race beside its runners.
 
 use events::{
     DeclaredRunner, Moment, RaceDeclared, RaceKey, ResultDeclared, ResultRunner, ResultStatus, Text,
@@ -9,7 +9,7 @@ use crate::item::{Item, Location};
 /// The revision of every imported result: files contain only the last one.
 const REVISION: u32 = 1;
 
-/// What is known of a race beside its runners. In a table each row repeats it. A text is empty where it is not known.
+/// The fields of a race beside its runners, which each row of a table repeats. An unknown text is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RaceHeading {
     pub(crate) venue_name: Option<Text>,

@@ -7,7 +7,7 @@ use crate::input::csv_table::CsvTable;
 use crate::input::files;
 use crate::item::{InputError, Item, Items, Location};
 
-/// What an importer makes of rows.
+/// An importer of CSV files row by row.
 pub(crate) trait ReadRows: Send + 'static {
     /// The columns that a file must have.
     const REQUIRED: &'static [&'static str];

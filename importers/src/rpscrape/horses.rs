@@ -33,7 +33,7 @@ pub(super) struct RpscrapeHorse {
     location: Location,
 }
 
-/// What a runner won.
+/// The prize of a runner.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prize {
     pub(super) amount: u64,
@@ -54,8 +54,8 @@ impl Currency {
         }
     }
 
-    /// The currency of the sign, else of the region: the source of the files has Irish prizes in euros, and all others in
-    /// pounds.
+    /// The currency of the sign, else of the region: the source of the files has Irish prizes in euros, and all others
+    /// in pounds.
     fn of(sign: Option<char>, region: &str) -> Result<Self, ParseError> {
         match (sign, region) {
             (Some('€'), _) | (None, "IRE") => Ok(Self::Euros),

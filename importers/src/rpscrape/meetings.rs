@@ -15,7 +15,7 @@ pub(super) struct RpscrapeRace {
     pub(super) slot: RaceSlot,
 }
 
-/// What orders the races of a meeting.
+/// The order of a race within its meeting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RaceSlot {
     pub(super) off: OffMinute,
@@ -103,8 +103,8 @@ impl RpscrapeMeetings {
     }
 }
 
-/// The order in which the races of a meeting are run: that of the clock, beginning behind the longest pause, so that a race
-/// at 00:20 follows one at 23:50.
+/// The order in which the races of a meeting are run: that of the clock, beginning behind the longest pause, so that a
+/// race at 00:20 follows one at 23:50.
 fn in_order(mut slots: Vec<RaceSlot>) -> Vec<RaceSlot> {
     slots.sort();
     let minutes: Vec<u16> = slots.iter().map(|slot| slot.off.0).collect();

@@ -45,8 +45,8 @@ pub(super) fn horse_no(horse_id: &str, name: &str, country: &str) -> Result<Hors
     HorseNo::parse(&format!("{made}{behind}"))
 }
 
-/// A racecourse's code: its letters and digits in capitals, `YORK`. Of more than eight, the first five and a checksum of
-/// all.
+/// A racecourse's code: its letters and digits in capitals, `YORK`. Of more than eight, the first five and a checksum
+/// of all.
 pub(super) fn venue_code(course: &str) -> Result<VenueCode, ParseError> {
     const LEN_MAX: usize = 8;
     const LETTERS: usize = 5;

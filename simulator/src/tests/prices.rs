@@ -21,7 +21,8 @@ fn win(quote: &OddsQuoted) -> HashMap<&HorseNo, Option<u32>> {
         .collect()
 }
 
-/// Whether a pool pays out what it should. Prices are rounded down, so that is between these and the next higher prices.
+/// Whether a pool pays out what it should. Prices are rounded down, so that is between these and the next higher
+/// prices.
 fn is_a_book(prices: &[u32]) -> bool {
     let share = |thousandths: u32| 1000.0 / f64::from(thousandths);
     let higher = |price: u32| match price {
