@@ -129,7 +129,7 @@ fn allow_nothing_else(schema: &mut Value) {
 struct Client<'a> {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     messages: &'a Messages,
-    heard: Vec<Value>,
+    received: Vec<Value>,
 }
 
 impl<'a> Client<'a> {
@@ -139,11 +139,11 @@ impl<'a> Client<'a> {
         Self {
             socket: connect_async(url).await.unwrap().0,
             messages,
-            heard: Vec::new(),
+            received: Vec::new(),
         }
     }
 
-    async fn say(&mut self, text: &str) {
+    async fn send(&mut self, text: &str) {
         self.socket.send(Message::text(text)).await.unwrap();
     }
 
@@ -155,7 +155,7 @@ impl<'a> Client<'a> {
                     let message: Value = serde_json::from_str(&text).unwrap();
                     self.messages
                         .check(message["event"].as_str().unwrap(), &message);
-                    self.heard.push(message.clone());
+                    self.received.push(message.clone());
                     return Some(message);
                 }
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return None,
@@ -168,7 +168,7 @@ impl<'a> Client<'a> {
     async fn until(&mut self, what: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.next().await;
-            let message = message.unwrap_or_else(|| panic!("closed: {:?}", self.heard.last()));
+            let message = message.unwrap_or_else(|| panic!("closed: {:?}", self.received.last()));
             if what(&message) {
                 return message;
             }
@@ -176,8 +176,8 @@ impl<'a> Client<'a> {
     }
 
     /// Says something, and reads up to the answer.
-    async fn ask(&mut self, text: &str) -> Value {
-        self.say(text).await;
+    async fn request(&mut self, text: &str) -> Value {
+        self.send(text).await;
         self.until(|m| m["event"] == "ack" || m["event"] == "error")
             .await
     }
@@ -185,7 +185,7 @@ impl<'a> Client<'a> {
     /// Reads to the end.
     async fn closing(&mut self) -> Value {
         while self.next().await.is_some() {}
-        self.heard.last().unwrap().clone()
+        self.received.last().unwrap().clone()
     }
 }
 
@@ -208,7 +208,7 @@ fn the_document_is_asyncapi() {
 }
 
 #[test]
-fn what_is_referred_to_is_there() {
+fn every_reference_resolves_and_every_part_is_referenced() {
     let document = document();
     let mut found = BTreeSet::new();
     references_of(&document, &mut found);
@@ -246,9 +246,9 @@ fn every_message_and_field_of_the_service_is_described() {
     }
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
         for (field, property) in schema["properties"].as_object().into_iter().flatten() {
-            let said_by_its_name = ["event", "op"].contains(&field.as_str());
+            let is_named_by_its_value = ["event", "op"].contains(&field.as_str());
             let described = property["description"].is_string() || property["$ref"].is_string();
-            assert!(said_by_its_name || described, "{name}.{field}");
+            assert!(is_named_by_its_value || described, "{name}.{field}");
         }
     }
 }
@@ -304,7 +304,7 @@ fn put_into(whole: &mut Value, part: &Value) {
 }
 
 #[test]
-fn the_examples_are_those_of_the_documentation_and_fit() {
+fn examples_match_their_schemas_and_the_documentation() {
     let document = document();
     let strict = Messages::of(&document);
     let messages = document["components"]["messages"].as_object().unwrap();
@@ -400,8 +400,8 @@ fn eventful_race(race_number: u16) -> Vec<Value> {
     ]
 }
 
-fn seen<'a>(heard: impl IntoIterator<Item = &'a Value>, field: &str) -> BTreeSet<String> {
-    let values = heard.into_iter().map(|message| &message[field]);
+fn seen<'a>(received: impl IntoIterator<Item = &'a Value>, field: &str) -> BTreeSet<String> {
+    let values = received.into_iter().map(|message| &message[field]);
     values
         .filter(|value| !value.is_null())
         .map(ToString::to_string)
@@ -413,7 +413,7 @@ fn words<const N: usize>(words: [&str; N]) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn whatever_the_service_says_is_as_described() {
+async fn every_message_of_the_service_matches_its_schema() {
     let mut nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let messages = Messages::of(&railbird.get_open("/asyncapi.json").await.json());
@@ -432,7 +432,7 @@ async fn whatever_the_service_says_is_as_described() {
     for client in [&mut client, &mut patient] {
         client.until(|m| m["event"] == "snapshot_complete").await;
     }
-    let welcome = client.heard[0].clone();
+    let welcome = client.received[0].clone();
     let more = (2..9).map(|n| {
         odds(
             "ST",
@@ -459,7 +459,7 @@ async fn whatever_the_service_says_is_as_described() {
         r#"{"op":"ping"}"#,
         r#"{"op":"unsubscribe"}"#,
     ] {
-        assert_eq!(client.ask(text).await["event"], "ack", "{text}");
+        assert_eq!(client.request(text).await["event"], "ack", "{text}");
     }
     for (text, error) in [
         ("gallop", "invalid_message"),
@@ -475,7 +475,7 @@ async fn whatever_the_service_says_is_as_described() {
             "not_subscribed",
         ),
     ] {
-        assert_eq!(client.ask(text).await["error"], error, "{text}");
+        assert_eq!(client.request(text).await["error"], error, "{text}");
     }
 
     // To come back, by the URL and by a message.
@@ -487,7 +487,10 @@ async fn whatever_the_service_says_is_as_described() {
     lost.until(|m| m["event"] == "snapshot_complete").await;
     for (since, recovered) in [(last + 1_000, false), (seq, true)] {
         let text = json!({ "op": "subscribe", "id": "8", "since": since, "epoch": epoch });
-        assert_eq!(back.ask(&text.to_string()).await["recovered"], recovered);
+        assert_eq!(
+            back.request(&text.to_string()).await["recovered"],
+            recovered
+        );
         back.until(|m| m["event"] == "snapshot_complete" && m["id"] == "8")
             .await;
     }
@@ -497,7 +500,7 @@ async fn whatever_the_service_says_is_as_described() {
     rude.socket.send(Message::binary("x")).await.unwrap();
     assert_eq!(rude.closing().await["code"], 1003);
     let mut wordy = Client::open(&railbird, &messages, "").await;
-    wordy.say(&"x".repeat(17 * 1024)).await;
+    wordy.send(&"x".repeat(17 * 1024)).await;
     assert_eq!(wordy.closing().await["code"], 1009);
     let mut hasty = Client::open(&railbird, &messages, "").await;
     for _ in 0..150 {
@@ -517,12 +520,12 @@ async fn whatever_the_service_says_is_as_described() {
     assert_eq!(client.closing().await["code"], 1001);
     stopping.await.unwrap();
 
-    let heard: Vec<&Value> = [&client, &patient, &back, &lost, &rude, &wordy, &hasty]
+    let received: Vec<&Value> = [&client, &patient, &back, &lost, &rude, &wordy, &hasty]
         .into_iter()
-        .flat_map(|client| &client.heard)
+        .flat_map(|client| &client.received)
         .collect();
     assert_eq!(
-        seen(heard.iter().copied(), "event"),
+        seen(received.iter().copied(), "event"),
         words([
             "welcome",
             "snapshot_complete",
@@ -537,7 +540,7 @@ async fn whatever_the_service_says_is_as_described() {
             "result_update",
         ])
     );
-    let all = |field| seen(heard.iter().copied(), field);
+    let all = |field| seen(received.iter().copied(), field);
     assert_eq!(
         all("op"),
         words(["subscribe", "unsubscribe", "resync", "ping"])
@@ -559,12 +562,12 @@ async fn whatever_the_service_says_is_as_described() {
     assert_eq!(all("snapshot"), ["true".to_owned()].into());
     assert!(all("conflated_by").contains("\"client\""));
     assert!(all("reason").is_superset(&words(["other_epoch", "ahead"])));
-    let of_results = heard
+    let of_results = received
         .iter()
         .copied()
         .filter(|m| m["event"] == "result_update");
     assert_eq!(seen(of_results, "status"), words(["official", "void"]));
-    let runners = heard.iter().filter(|m| m["event"] == "odds_update");
+    let runners = received.iter().filter(|m| m["event"] == "odds_update");
     let runners = runners.flat_map(|m| m["runners"].as_array().unwrap());
     assert_eq!(
         seen(runners, "state"),
@@ -573,7 +576,7 @@ async fn whatever_the_service_says_is_as_described() {
 }
 
 #[test]
-fn facts_are_described_as_their_schemas_have_them() {
+fn events_match_the_same_instances_as_their_schema_files() {
     let document = document();
     let messages = Messages::of(&document);
     let oracle = Oracle::new();
@@ -614,7 +617,7 @@ fn channel<'a>(document: &'a Value, subject: &str) -> (&'a str, &'a Value) {
 }
 
 #[tokio::test]
-async fn what_goes_over_the_log_is_as_described() {
+async fn messages_of_the_log_match_their_schemas() {
     let nats = Nats::start();
     let url = nats.url_of("railbird");
     let railbird = Railbird::start_with(&nats, |config| config.nats = url).await;
@@ -626,8 +629,8 @@ async fn what_goes_over_the_log_is_as_described() {
         let mut headers = async_nats::HeaderMap::new();
         headers.insert(header.0, header.1);
         let payload = payload.to_owned().into();
-        let asked = feeder.request_with_headers(subject.to_owned(), headers, payload);
-        serde_json::from_slice(&asked.await.unwrap().payload).unwrap()
+        let replied = feeder.request_with_headers(subject.to_owned(), headers, payload);
+        serde_json::from_slice(&replied.await.unwrap().payload).unwrap()
     };
     let described = document["components"]["messages"].as_object().unwrap();
     for (name, message) in described.iter().filter(|(name, _)| name.starts_with(FACTS)) {
@@ -661,9 +664,9 @@ async fn what_goes_over_the_log_is_as_described() {
 
         let ack = ask(&sent.subject, ("A", "b"), "garbage").await;
         let rejection = timeout(PATIENCE, rejections.next()).await.unwrap().unwrap();
-        let told: Value = serde_json::from_slice(&rejection.payload).unwrap();
-        messages.check("rejection", &told);
-        assert_eq!(told["seq"], ack["seq"]);
+        let announced: Value = serde_json::from_slice(&rejection.payload).unwrap();
+        messages.check("rejection", &announced);
+        assert_eq!(announced["seq"], ack["seq"]);
         assert_eq!(self::channel(&document, &rejection.subject).0, "rejected");
         assert!(rejection.headers.unwrap().get("Nats-Msg-Id").is_some());
     }
@@ -773,7 +776,7 @@ fn cases(document: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_the_schemas_allow_is_taken_and_what_they_forbid_is_answered_by_an_error() {
+async fn requests_are_accepted_exactly_when_their_schema_allows_them() {
     // A filter that has each list, so that values can be taken out of it.
     const EVERYTHING: &str = r#"{"op":"subscribe","dates":[],"venues":[],"races":[],"horses":[]}"#;
     /// A client may say 100 messages at once.
@@ -787,8 +790,8 @@ async fn what_the_schemas_allow_is_taken_and_what_they_forbid_is_answered_by_an_
     for cases in cases.chunks(A_CLIENT) {
         let mut client = Client::open(&railbird, &messages, "").await;
         for case in cases {
-            client.ask(EVERYTHING).await;
-            let answer = client.ask(&case.to_string()).await;
+            client.request(EVERYTHING).await;
+            let answer = client.request(&case.to_string()).await;
             let allowed = messages.allow(case);
             assert_eq!(
                 answer["event"] == "ack",
@@ -805,7 +808,7 @@ async fn what_the_schemas_allow_is_taken_and_what_they_forbid_is_answered_by_an_
 }
 
 #[tokio::test]
-async fn what_the_url_may_say_is_as_described() {
+async fn query_parameters_match_their_schemas() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let document = railbird.get_open("/asyncapi.json").await.json();

@@ -26,7 +26,7 @@ fn closed(end: &(Vec<Value>, Option<u16>), code: u16) -> u64 {
 }
 
 #[tokio::test]
-async fn a_service_that_stops_says_goodbye_and_when_to_come_back() {
+async fn a_stopping_service_sends_closing_with_a_random_retry_time() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let mut sockets = Vec::new();
@@ -47,7 +47,7 @@ async fn a_service_that_stops_says_goodbye_and_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn the_header_is_taken_too_and_no_upgrade_is_no_crash() {
+async fn the_key_header_is_accepted_and_a_request_without_upgrade_is_426() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let reply = railbird.get("/ws/live/odds").await;
@@ -77,7 +77,7 @@ async fn the_header_is_taken_too_and_no_upgrade_is_no_crash() {
 }
 
 #[tokio::test]
-async fn web_pages_of_other_origins_are_refused() {
+async fn other_origins_are_rejected() {
     let nats = Nats::start();
     let change = |config: &mut railbird::app::Config| {
         config.ws_origins = Origins::new(vec!["https://racing.example".to_owned()]);
@@ -115,7 +115,7 @@ async fn web_pages_of_other_origins_are_refused() {
 }
 
 #[tokio::test]
-async fn a_key_has_so_many_connections_and_a_place_comes_free_again() {
+async fn connections_per_key_are_limited_and_freed_again() {
     let nats = Nats::start();
     let railbird = Railbird::start_with(&nats, |config| {
         config.plans = plan_with("live_odds = true\nconnections = 2")
@@ -142,7 +142,7 @@ async fn a_key_has_so_many_connections_and_a_place_comes_free_again() {
 }
 
 #[tokio::test]
-async fn when_all_places_are_taken_the_handshake_says_so() {
+async fn the_handshake_is_503_when_all_connections_are_taken() {
     let nats = Nats::start();
     let railbird = Railbird::start_with(&nats, |config| config.connections_max = 3).await;
     let mut sockets = Vec::new();
@@ -166,7 +166,7 @@ async fn when_all_places_are_taken_the_handshake_says_so() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_no_longer_valid_is_sent_away_and_the_others_stay() {
+async fn clients_of_an_invalid_key_are_closed_and_others_stay() {
     let mut nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let mut stays = railbird.live("").await.0;

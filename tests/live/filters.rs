@@ -31,7 +31,7 @@ fn three_races(n: u64) -> [Value; 3] {
     ]
 }
 
-/// What each filter lets pass: as in a URL (where it can be said there), as in a message, and the races.
+/// What each filter lets pass: as in a URL (where it can be request there), as in a message, and the races.
 #[rustfmt::skip]
 fn filters() -> Vec<(Option<&'static str>, Value, &'static [&'static str])> {
     let all: &[&str] = &["ST 1", "ST 2", "HV 1"];
@@ -67,7 +67,7 @@ fn filters() -> Vec<(Option<&'static str>, Value, &'static [&'static str])> {
 }
 
 #[tokio::test]
-async fn each_filter_lets_pass_what_it_says_from_the_url_and_from_a_message() {
+async fn filters_select_races_in_the_url_and_in_a_message() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     nats.publish([card_of(DAY, "ST", 1, "CARDED")]).await;
@@ -82,10 +82,10 @@ async fn each_filter_lets_pass_what_it_says_from_the_url_and_from_a_message() {
             listening.push((socket, query.to_owned(), passing.clone()));
         }
         let (mut socket, _) = railbird.live("events=status_update&venue=XX").await;
-        let mut said = lists.clone();
-        said["op"] = json!("subscribe");
-        said["events"] = json!(["odds_update"]);
-        let (before, ack) = socket.ask(&said).await;
+        let mut request = lists.clone();
+        request["op"] = json!("subscribe");
+        request["events"] = json!(["odds_update"]);
+        let (before, ack) = socket.ask(&request).await;
         assert_eq!((before.len(), &ack["event"]), (0, &json!("ack")), "{lists}");
         let images = socket.until("snapshot_complete").await;
         assert_eq!(races(&images), passing, "{lists}");
@@ -101,9 +101,9 @@ async fn each_filter_lets_pass_what_it_says_from_the_url_and_from_a_message() {
     let seq = nats.publish(three_races(1)).await;
     railbird.until_told(seq).await;
     for (socket, filter, passing) in &mut listening {
-        let (told, _) = socket.ask(&json!({ "op": "resync" })).await;
+        let (received, _) = socket.ask(&json!({ "op": "resync" })).await;
         assert_eq!(
-            (races(&told), told.len()),
+            (races(&received), received.len()),
             (passing.clone(), passing.len()),
             "{filter}"
         );
@@ -113,7 +113,7 @@ async fn each_filter_lets_pass_what_it_says_from_the_url_and_from_a_message() {
 }
 
 #[tokio::test]
-async fn kinds_of_messages_are_chosen_and_snapshots_are_odds() {
+async fn kinds_of_messages_are_selected_and_snapshots_are_odds() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let seq = nats
@@ -146,10 +146,10 @@ async fn kinds_of_messages_are_chosen_and_snapshots_are_odds() {
         .await;
     railbird.until_told(seq).await;
     for (socket, kind) in listening.iter_mut().zip(kinds) {
-        let (told, _) = socket.ask(&json!({ "op": "resync" })).await;
+        let (received, _) = socket.ask(&json!({ "op": "resync" })).await;
         assert!(
-            !told.is_empty() && told.iter().all(|m| m["event"] == kind),
-            "{kind}: {told:?}"
+            !received.is_empty() && received.iter().all(|m| m["event"] == kind),
+            "{kind}: {received:?}"
         );
     }
     // Odds that are asked for later begin with their snapshots, though the races were followed before.
@@ -180,7 +180,7 @@ async fn kinds_of_messages_are_chosen_and_snapshots_are_odds() {
 }
 
 #[tokio::test]
-async fn a_horse_that_a_new_card_brings_in_brings_its_race() {
+async fn a_horse_on_a_new_card_selects_its_race() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let seq = nats.publish([quote(DAY, "ST", 1, 0, "OTHER")]).await;
@@ -205,7 +205,7 @@ async fn a_horse_that_a_new_card_brings_in_brings_its_race() {
 }
 
 #[tokio::test]
-async fn a_filter_that_cannot_be_read_is_refused_before_the_upgrade() {
+async fn an_invalid_filter_is_rejected_before_the_upgrade() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let many = |count: usize| format!("race={}", vec!["1"; count].join(","));
@@ -315,20 +315,20 @@ fn numbered(numbers: &BTreeSet<u64>) -> Value {
         .collect()
 }
 
-/// What one client was sent between two filters, and what it was told of both.
+/// What one client was sent between two filters, and what it was received of both.
 #[derive(Debug, Default)]
 struct Stretch {
     followed: BTreeSet<u64>,
     /// The answer that put the filter in force.
-    began: u64,
+    started: u64,
     snapshots: BTreeMap<Race, u64>,
     /// The end of the snapshots.
     complete: u64,
-    told: Vec<(String, Race, u64)>,
+    received: Vec<(String, Race, u64)>,
 }
 
 #[tokio::test]
-async fn filters_change_while_odds_move_and_nothing_is_lost_and_nothing_comes_twice() {
+async fn changing_filters_while_odds_move_loses_and_repeats_nothing() {
     const UPDATES: u64 = 3_000;
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
@@ -338,7 +338,7 @@ async fn filters_change_while_odds_move_and_nothing_is_lost_and_nothing_comes_tw
     let (mut everything, _) = railbird.live("").await;
     let (mut changing, _) = railbird.live("venue=XX").await;
     let log = nats.log().await;
-    let feeding = tokio::spawn(async move {
+    let publishing = tokio::spawn(async move {
         let mut appender = log.appender(4);
         for n in 1..=UPDATES {
             let race = u16::try_from(n % 5).unwrap() + 1;
@@ -370,24 +370,24 @@ async fn filters_change_while_odds_move_and_nothing_is_lost_and_nothing_comes_tw
 
     let mut stretches = vec![Stretch::default()];
     let (mut next, mut proof) = (0_u64, Proof::default());
-    while !feeding.is_finished() {
+    while !publishing.is_finished() {
         next += 1;
         // Sets that share some races with those before them and some not.
         let followed: BTreeSet<u64> = (1..=5)
             .filter(|n| (next * 7 + n * 3) % 5 < 3 || next % 6 == 0)
             .collect();
-        let said = json!({ "op": "subscribe", "id": next, "races": numbered(&followed) });
-        let (before, ack) = changing.ask(&said).await;
+        let request = json!({ "op": "subscribe", "id": next, "races": numbered(&followed) });
+        let (before, ack) = changing.ask(&request).await;
         proof.take_all(&before);
         proof.0.retain(|(_, race), _| followed.contains(&race.2));
         stretches
             .last_mut()
             .unwrap()
-            .told
+            .received
             .extend(before.iter().map(place));
         let mut stretch = Stretch {
             followed,
-            began: seq_of(&ack),
+            started: seq_of(&ack),
             ..Stretch::default()
         };
         for message in changing.until("snapshot_complete").await {
@@ -403,29 +403,29 @@ async fn filters_change_while_odds_move_and_nothing_is_lost_and_nothing_comes_tw
                 assert_eq!(message["id"], next);
                 stretch.complete = seq_of(&message);
             } else {
-                stretch.told.push(place(&message));
+                stretch.received.push(place(&message));
             }
         }
         stretches.push(stretch);
         // Within what a client may say.
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    let last = feeding.await.unwrap();
+    let last = publishing.await.unwrap();
     railbird.until_told(last).await;
     let (rest, ack) = changing.ask(&json!({ "op": "unsubscribe" })).await;
     stretches
         .last_mut()
         .unwrap()
-        .told
+        .received
         .extend(rest.iter().map(place));
     stretches.push(Stretch {
-        began: seq_of(&ack),
+        started: seq_of(&ack),
         ..Stretch::default()
     });
     let truth: Vec<_> = truth.await.unwrap().iter().map(place).collect();
     assert!(stretches.len() > 20, "{} changes", stretches.len());
     for pair in stretches.windows(3) {
-        check_stretch(&pair[0], &pair[1], pair[2].began, &truth);
+        check_stretch(&pair[0], &pair[1], pair[2].started, &truth);
     }
 }
 
@@ -447,16 +447,16 @@ fn check_stretch(before: &Stretch, stretch: &Stretch, end: u64, truth: &[(String
             let from = if is_new(race) && event == "odds_update" {
                 stretch.complete
             } else {
-                stretch.began
+                stretch.started
             };
             stretch.followed.contains(&race.2) && (from + 1..=end).contains(seq)
         })
         .cloned()
         .collect();
     assert_eq!(
-        stretch.told, expected,
+        stretch.received, expected,
         "from {} to {end}, complete at {}",
-        stretch.began, stretch.complete
+        stretch.started, stretch.complete
     );
     let imaged: BTreeSet<u64> = stretch.snapshots.keys().map(|race| race.2).collect();
     assert_eq!(
@@ -499,14 +499,14 @@ async fn prev_seq_is_the_same_for_everyone() {
     });
     let seq = nats.publish(facts).await;
     railbird.until_told(seq).await;
-    let (told, _) = all.ask(&json!({ "op": "resync" })).await;
-    let (some_told, _) = some.ask(&json!({ "op": "resync" })).await;
-    proof.take_all(&told);
-    some_proof.take_all(&some_told);
+    let (received, _) = all.ask(&json!({ "op": "resync" })).await;
+    let (some_received, _) = some.ask(&json!({ "op": "resync" })).await;
+    proof.take_all(&received);
+    some_proof.take_all(&some_received);
     let wanted = |m: &&Value| event_of(m) == "odds_update" && [2, 3].contains(&race_of(m).2);
     assert_eq!(
-        some_told,
-        told.iter().filter(wanted).cloned().collect::<Vec<_>>(),
+        some_received,
+        received.iter().filter(wanted).cloned().collect::<Vec<_>>(),
         "byte for byte the same"
     );
 }

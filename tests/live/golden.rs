@@ -57,16 +57,16 @@ fn pretty(compact: &str) -> String {
 
 fn check(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/live/{name}.json"));
-    let said = pretty(&normalised(text));
+    let actual = pretty(&normalised(text));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, said).unwrap();
+        std::fs::write(path, actual).unwrap();
         return;
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
-        kept == said,
-        "{} is not what is said; UPDATE_GOLDEN=1 writes it anew:\n{said}",
+        kept == actual,
+        "{} differs; UPDATE_GOLDEN=1 writes it again:\n{actual}",
         path.display()
     );
 }
@@ -85,7 +85,7 @@ async fn check_next(socket: &mut Socket, names: &[&str]) {
 }
 
 #[tokio::test]
-async fn each_message_is_what_its_file_says() {
+async fn each_message_equals_its_golden_file() {
     let mut nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let quote = |n: u64, prices: &[f64]| odds("ST", 1, &second(n), prices);
@@ -136,12 +136,12 @@ async fn each_message_is_what_its_file_says() {
     )
     .await;
 
-    let said = json!({
+    let request = json!({
         "op": "subscribe", "id": "one", "dates": [DAY], "venues": ["Sha Tin"], "horses": ["H1"],
         "races": [{ "date": DAY, "venue": "ST", "race_number": 1 }, { "race_number": 2 }],
         "events": ["odds_update", "status_update"], "conflate_ms": 60_000, "heartbeat_ms": 60_000,
     });
-    socket.say(&said).await;
+    socket.say(&request).await;
     check_next(&mut socket, &["ack", "snapshot_complete_asked"]).await;
     let seq = nats
         .publish([quote(7, &[5.0]), quote(8, &[6.0]), quote(9, &[7.0])])

@@ -15,7 +15,7 @@ fn full_field(n: u64) -> Value {
 }
 
 #[tokio::test]
-async fn a_socket_that_does_not_read_is_moved_on_and_told_so() {
+async fn a_slow_client_is_moved_on_with_conflated_messages() {
     const UPDATES: u64 = 12_000;
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
@@ -42,12 +42,12 @@ async fn a_socket_that_does_not_read_is_moved_on_and_told_so() {
     assert_eq!(
         sent + merged,
         UPDATES,
-        "it is said how many each message stands for"
+        "it is request how many each message stands for"
     );
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_while_odds_are_held_back_slows_nobody() {
+async fn a_conflating_client_that_reads_nothing_slows_no_other() {
     const RACES: u64 = 90;
     const UPDATES: u64 = 4_000;
     let nats = Nats::start();
@@ -84,7 +84,7 @@ async fn a_client_that_takes_nothing_while_odds_are_held_back_slows_nobody() {
         assert_eq!(
             sum,
             UPDATES + 1,
-            "it is said how many each message stands for"
+            "it is request how many each message stands for"
         );
     }
 }
