@@ -1,5 +1,5 @@
-//! `/asyncapi.json`: right by its specification, like the documentation, and what the service says and hears, on its own channel
-//! and on the log.
+//! `/asyncapi.json`: valid by its specification, equal to the documentation, and true of all messages on the live channel and
+//! the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,15 +19,15 @@ const SPECIFICATION: &str = include_str!("asyncapi/3.0.0.json");
 const LIVE_ODDS: &str = include_str!("../docs/live-odds.md");
 const FEEDING: &str = include_str!("../docs/feeding.md");
 
-/// What the messages begin with that feeders publish. They may say more than what is described.
-const FACTS: &str = "racing.";
+/// The prefix of the events that feeders publish. These may have more fields than are described.
+const EVENTS: &str = "racing.";
 
 fn document() -> Value {
     railbird::asyncapi::document()
 }
 
-/// The messages of the document, held to their schemas strictly, but for facts: nothing may be missing, and nothing may be there
-/// that is not described, though a client has to expect it.
+/// Validators of the document's messages. Except for events they are strict: no field may be missing, and none may be there that
+/// is not described, although a client must expect it.
 struct Messages(BTreeMap<String, Validator>);
 
 impl Messages {
@@ -35,7 +35,7 @@ impl Messages {
         let messages = document["components"]["messages"].as_object().unwrap();
         let held = messages.iter().map(|(name, message)| {
             let mut schemas = document["components"]["schemas"].clone();
-            if !name.starts_with(FACTS) {
+            if !name.starts_with(EVENTS) {
                 let needed = reachable(document, &message["payload"]);
                 let is_needed =
                     |name: &str| needed.contains(&format!("#/components/schemas/{name}"));
@@ -64,7 +64,7 @@ impl Messages {
         assert!(errors.is_empty(), "{errors:#?} in {message}");
     }
 
-    /// Whether a client may say this, by the schema of its op.
+    /// Whether the schema of its op allows a request.
     fn allow(&self, message: &Value) -> bool {
         let op = message["op"].as_str().unwrap_or_default();
         self.0
@@ -73,7 +73,7 @@ impl Messages {
     }
 }
 
-/// All that a part of the document refers to, and what that refers to.
+/// All references in a part of the document, directly or not.
 fn reachable(document: &Value, part: &Value) -> BTreeSet<String> {
     let (mut found, mut parts) = (BTreeSet::new(), vec![part]);
     while let Some(part) = parts.pop() {
@@ -115,7 +115,7 @@ fn allow_nothing_else(schema: &mut Value) {
                 let whole = ["allOf", "anyOf", "oneOf"]
                     .iter()
                     .all(|key| !fields.contains_key(*key));
-                assert!(whole, "its properties stand in several places: {fields:?}");
+                assert!(whole, "its properties are in several places: {fields:?}");
                 fields.insert("additionalProperties".to_owned(), false.into());
             }
             fields.values_mut().for_each(allow_nothing_else);
@@ -125,7 +125,7 @@ fn allow_nothing_else(schema: &mut Value) {
     }
 }
 
-/// A client that holds every message to the document.
+/// A client that validates every message by the document.
 struct Client<'a> {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     messages: &'a Messages,
@@ -164,7 +164,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads up to and with a message.
+    /// Receives up to and including a message.
     async fn until(&mut self, what: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.next().await;
@@ -175,14 +175,14 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Says something, and reads up to the answer.
+    /// Sends a request, and receives up to the answer.
     async fn request(&mut self, text: &str) -> Value {
         self.send(text).await;
         self.until(|m| m["event"] == "ack" || m["event"] == "error")
             .await
     }
 
-    /// Reads to the end.
+    /// Receives to the end.
     async fn closing(&mut self) -> Value {
         while self.next().await.is_some() {}
         self.received.last().unwrap().clone()
@@ -203,7 +203,7 @@ fn the_document_is_asyncapi() {
     document["operations"]["sendLiveOdds"]["action"] = json!("shout");
     assert!(
         !validator.is_valid(&document),
-        "the schema is one that refuses"
+        "the schema rejects something"
     );
 }
 
@@ -253,7 +253,7 @@ fn every_message_and_field_of_the_service_is_described() {
     }
 }
 
-/// The examples of messages in a page of the documentation, and whether something is left out.
+/// The messages in a page of the documentation, and whether fields are left out.
 fn documented(page: &str) -> Vec<(Value, bool)> {
     let mut blocks: Vec<String> = Vec::new();
     let mut inside = false;
@@ -284,7 +284,7 @@ fn documented(page: &str) -> Vec<(Value, bool)> {
         .collect()
 }
 
-/// Puts what a part of a message says into a whole one.
+/// Overwrites a message with the fields of a partial one.
 fn put_into(whole: &mut Value, part: &Value) {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {
@@ -316,7 +316,7 @@ fn examples_match_their_schemas_and_the_documentation() {
     more["feed"]["mood"] = json!("good");
     assert!(
         !strict.0["heartbeat"].is_valid(&more),
-        "what is not described is noticed"
+        "a field that is not described is noticed"
     );
     let mut less = example("odds_update");
     less["runners"][0]
@@ -325,7 +325,7 @@ fn examples_match_their_schemas_and_the_documentation() {
         .remove("opening");
     assert!(
         !strict.0["odds_update"].is_valid(&less),
-        "what is missing is noticed"
+        "a missing field is noticed"
     );
     let mut seen = BTreeSet::new();
     for (message, is_part) in [LIVE_ODDS, FEEDING].into_iter().flat_map(documented) {
@@ -360,7 +360,7 @@ fn examples_match_their_schemas_and_the_documentation() {
     );
 }
 
-/// Facts about a race of today that make each kind of message about it.
+/// Events about a race of today that make each kind of message about it.
 fn eventful_race(race_number: u16) -> Vec<Value> {
     let of = |kind: &str, n: u64, data: Value| {
         event(kind, &second(n), of_race(DAY, "ST", race_number, data))
@@ -412,44 +412,8 @@ fn words<const N: usize>(words: [&str; N]) -> BTreeSet<String> {
     words.iter().map(|word| format!("{word:?}")).collect()
 }
 
-#[tokio::test]
-async fn every_message_of_the_service_matches_its_schema() {
-    let mut nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
-    let messages = Messages::of(&railbird.get_open("/asyncapi.json").await.json());
-    let seq = nats
-        .publish([
-            card(DAY, "ST", 1, 3),
-            odds("ST", 1, &second(0), &[3.5, 4.0]),
-            odds("HV", 2, &second(1), &[9.0]),
-        ])
-        .await;
-    railbird.until_seq(seq).await;
-
-    // News, as they come and held back.
-    let mut client = Client::open(&railbird, &messages, "&heartbeat_ms=1000").await;
-    let mut patient = Client::open(&railbird, &messages, "&conflate_ms=60000").await;
-    for client in [&mut client, &mut patient] {
-        client.until(|m| m["event"] == "snapshot_complete").await;
-    }
-    let welcome = client.received[0].clone();
-    let more = (2..9).map(|n| {
-        odds(
-            "ST",
-            1,
-            &second(n),
-            &[3.5, 4.0 + f64::from(u8::try_from(n).unwrap())],
-        )
-    });
-    let last = nats.publish(more.chain(eventful_race(1))).await;
-    for client in [&mut client, &mut patient] {
-        client
-            .until(|m| m["event"] == "status_update" && m["seq"] == last)
-            .await;
-    }
-    client.until(|m| m["event"] == "heartbeat").await;
-
-    // Every op, and what is wrong with them.
+/// Sends every operation, and every kind of invalid request.
+async fn send_every_op(client: &mut Client<'_>) {
     for text in [
         r#"{"op":"subscribe","id":"1","venues":["st"],"races":[{"race_number":1},{"date":"2026-10-03","race_number":2}]}"#,
         r#"{"op":"unsubscribe","id":2.5,"venues":["st"]}"#,
@@ -477,53 +441,29 @@ async fn every_message_of_the_service_matches_its_schema() {
     ] {
         assert_eq!(client.request(text).await["error"], error, "{text}");
     }
+}
 
-    // To come back, by the URL and by a message.
-    let epoch = welcome["epoch"].as_str().unwrap();
-    let mut back = Client::open(&railbird, &messages, &format!("&since={seq}&epoch={epoch}")).await;
-    let complete = back.until(|m| m["event"] == "snapshot_complete").await;
-    assert!(complete["replayed"].as_u64() > Some(10), "{complete}");
-    let mut lost = Client::open(&railbird, &messages, "&since=1&epoch=other").await;
-    lost.until(|m| m["event"] == "snapshot_complete").await;
-    for (since, recovered) in [(last + 1_000, false), (seq, true)] {
-        let text = json!({ "op": "subscribe", "id": "8", "since": since, "epoch": epoch });
-        assert_eq!(
-            back.request(&text.to_string()).await["recovered"],
-            recovered
-        );
-        back.until(|m| m["event"] == "snapshot_complete" && m["id"] == "8")
+/// Clients that are closed because they violate the protocol or their quota.
+async fn violate_the_protocol<'a>(railbird: &Railbird, messages: &'a Messages) -> [Client<'a>; 3] {
+    let mut binary = Client::open(railbird, messages, "").await;
+    binary.socket.send(Message::binary("x")).await.unwrap();
+    assert_eq!(binary.closing().await["code"], 1003);
+    let mut large = Client::open(railbird, messages, "").await;
+    large.send(&"x".repeat(17 * 1024)).await;
+    assert_eq!(large.closing().await["code"], 1009);
+    let mut frequent = Client::open(railbird, messages, "").await;
+    for _ in 0..150 {
+        let _ = frequent
+            .socket
+            .send(Message::text(r#"{"op":"ping"}"#))
             .await;
     }
+    assert_eq!(frequent.closing().await["code"], 1008);
+    [binary, large, frequent]
+}
 
-    // Those who do not keep to the rules.
-    let mut rude = Client::open(&railbird, &messages, "").await;
-    rude.socket.send(Message::binary("x")).await.unwrap();
-    assert_eq!(rude.closing().await["code"], 1003);
-    let mut wordy = Client::open(&railbird, &messages, "").await;
-    wordy.send(&"x".repeat(17 * 1024)).await;
-    assert_eq!(wordy.closing().await["code"], 1009);
-    let mut hasty = Client::open(&railbird, &messages, "").await;
-    for _ in 0..150 {
-        let _ = hasty.socket.send(Message::text(r#"{"op":"ping"}"#)).await;
-    }
-    assert_eq!(hasty.closing().await["code"], 1008);
-
-    // Another log, and the end.
-    nats.kill();
-    client.until(|m| m["feed"]["state"] == "stale").await;
-    nats.start_again();
-    client.until(|m| m["feed"]["state"] == "live").await;
-    nats.lose_log().await;
-    client.until(|m| m["event"] == "resync").await;
-    client.until(|m| m["event"] == "snapshot_complete").await;
-    let stopping = tokio::spawn(railbird.stop());
-    assert_eq!(client.closing().await["code"], 1001);
-    stopping.await.unwrap();
-
-    let received: Vec<&Value> = [&client, &patient, &back, &lost, &rude, &wordy, &hasty]
-        .into_iter()
-        .flat_map(|client| &client.received)
-        .collect();
+/// Checks that every message was received, and every value of the fields with few values.
+fn check_coverage(received: &[&Value]) {
     assert_eq!(
         seen(received.iter().copied(), "event"),
         words([
@@ -573,6 +513,84 @@ async fn every_message_of_the_service_matches_its_schema() {
         seen(runners, "state"),
         words(["scratched", "suspended", "no_market"])
     );
+}
+
+#[tokio::test]
+async fn every_message_of_the_service_matches_its_schema() {
+    let mut nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let messages = Messages::of(&railbird.get_open("/asyncapi.json").await.json());
+    let seq = nats
+        .publish([
+            card(DAY, "ST", 1, 3),
+            odds("ST", 1, &second(0), &[3.5, 4.0]),
+            odds("HV", 2, &second(1), &[9.0]),
+        ])
+        .await;
+    railbird.until_seq(seq).await;
+
+    // Updates, at once and conflated.
+    let mut client = Client::open(&railbird, &messages, "&heartbeat_ms=1000").await;
+    let mut patient = Client::open(&railbird, &messages, "&conflate_ms=60000").await;
+    for client in [&mut client, &mut patient] {
+        client.until(|m| m["event"] == "snapshot_complete").await;
+    }
+    let welcome = client.received[0].clone();
+    let more = (2..9).map(|n| {
+        odds(
+            "ST",
+            1,
+            &second(n),
+            &[3.5, 4.0 + f64::from(u8::try_from(n).unwrap())],
+        )
+    });
+    let last = nats.publish(more.chain(eventful_race(1))).await;
+    for client in [&mut client, &mut patient] {
+        client
+            .until(|m| m["event"] == "status_update" && m["seq"] == last)
+            .await;
+    }
+    client.until(|m| m["event"] == "heartbeat").await;
+
+    send_every_op(&mut client).await;
+
+    // A resume, by the URL and by a message.
+    let epoch = welcome["epoch"].as_str().unwrap();
+    let mut back = Client::open(&railbird, &messages, &format!("&since={seq}&epoch={epoch}")).await;
+    let complete = back.until(|m| m["event"] == "snapshot_complete").await;
+    assert!(complete["replayed"].as_u64() > Some(10), "{complete}");
+    let mut lost = Client::open(&railbird, &messages, "&since=1&epoch=other").await;
+    lost.until(|m| m["event"] == "snapshot_complete").await;
+    for (since, recovered) in [(last + 1_000, false), (seq, true)] {
+        let text = json!({ "op": "subscribe", "id": "8", "since": since, "epoch": epoch });
+        assert_eq!(
+            back.request(&text.to_string()).await["recovered"],
+            recovered
+        );
+        back.until(|m| m["event"] == "snapshot_complete" && m["id"] == "8")
+            .await;
+    }
+
+    let violators = violate_the_protocol(&railbird, &messages).await;
+
+    // A new log, and the end of the service.
+    nats.kill();
+    client.until(|m| m["feed"]["state"] == "stale").await;
+    nats.start_again();
+    client.until(|m| m["feed"]["state"] == "live").await;
+    nats.lose_log().await;
+    client.until(|m| m["event"] == "resync").await;
+    client.until(|m| m["event"] == "snapshot_complete").await;
+    let stopping = tokio::spawn(railbird.stop());
+    assert_eq!(client.closing().await["code"], 1001);
+    stopping.await.unwrap();
+
+    let received: Vec<&Value> = [&client, &patient, &back, &lost]
+        .into_iter()
+        .chain(&violators)
+        .flat_map(|client| &client.received)
+        .collect();
+    check_coverage(&received);
 }
 
 #[test]
@@ -633,7 +651,10 @@ async fn messages_of_the_log_match_their_schemas() {
         serde_json::from_slice(&replied.await.unwrap().payload).unwrap()
     };
     let described = document["components"]["messages"].as_object().unwrap();
-    for (name, message) in described.iter().filter(|(name, _)| name.starts_with(FACTS)) {
+    for (name, message) in described
+        .iter()
+        .filter(|(name, _)| name.starts_with(EVENTS))
+    {
         let event = &message["examples"][0]["payload"];
         messages.check(name, event);
         let sent = outgoing(event);
@@ -679,7 +700,7 @@ async fn messages_of_the_log_match_their_schemas() {
     );
 }
 
-/// Values of a field of a client message: some that are right, and some that are not.
+/// Valid and invalid values of a field of a request.
 fn values(field: &str) -> (Vec<Value>, Vec<Value>) {
     let long = |n: usize| "x".repeat(n);
     let list = |value: Value| match value {
@@ -739,7 +760,7 @@ fn values(field: &str) -> (Vec<Value>, Vec<Value>) {
     (list(right), list(wrong))
 }
 
-/// Client messages of each op with one field said, and what the filter has to be for them.
+/// Requests of each op with one field, and some others.
 fn cases(document: &Value) -> Vec<Value> {
     let mut cases = Vec::new();
     for op in ["subscribe", "unsubscribe", "resync", "ping"] {
@@ -777,9 +798,9 @@ fn cases(document: &Value) -> Vec<Value> {
 
 #[tokio::test]
 async fn requests_are_accepted_exactly_when_their_schema_allows_them() {
-    // A filter that has each list, so that values can be taken out of it.
+    // A filter with each list, so that values can be removed from it.
     const EVERYTHING: &str = r#"{"op":"subscribe","dates":[],"venues":[],"races":[],"horses":[]}"#;
-    /// A client may say 100 messages at once.
+    /// A client may send 100 messages at once.
     const A_CLIENT: usize = 40;
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;

@@ -1,4 +1,4 @@
-//! Odds at most so often.
+//! Conflated odds.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Proof, event_of, events, seq_of};
 use crate::support::*;
 
-/// How many updates messages of odds stand for.
+/// The number of updates that odds messages stand for.
 fn stand_for(messages: &[Value]) -> u64 {
     let odds = messages
         .iter()
@@ -73,7 +73,7 @@ async fn conflated_odds_are_sent_before_a_message_that_is_not_conflated() {
         (seq, &json!(0))
     );
 
-    // And the image that comes with a runner's withdrawal comes at once, too.
+    // The image after a withdrawal is sent at once, too.
     let seq = nats
         .publish([
             odds("ST", 1, &second(20), &[3.0, 4.0]),
@@ -117,7 +117,7 @@ async fn odds_are_sent_once_per_interval_with_the_number_of_merged_updates() {
         let message = socket.next_of_all().await.unwrap();
         if event_of(&message) == "heartbeat" {
             assert!(seq_of(&message) >= through, "never behind what was sent");
-            // Nothing at or below it comes after it.
+            // Nothing at or below it follows.
             through = seq_of(&message);
             continue;
         }
@@ -178,7 +178,7 @@ async fn conflation_can_change_during_a_connection() {
         .collect();
     assert_eq!(conflated, [5, 5, 5]);
 
-    // Leaving what is held back unfollowed leaves it unsaid; resync says it as an image.
+    // A resync sends what is held back, and then the images.
     socket
         .ask(&json!({ "op": "subscribe", "conflate_ms": 60_000 }))
         .await;

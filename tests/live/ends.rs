@@ -1,4 +1,4 @@
-//! Who is let in, and how it ends.
+//! The handshake and the end of connections.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::events;
 use crate::support::*;
 
-/// Holds the end of a connection to a code, and says for how long to stay away.
+/// Checks the close code of a connection. Returns `retry_after_ms`.
 fn closed(end: &(Vec<Value>, Option<u16>), code: u16) -> u64 {
     let (messages, closed) = end;
-    let last = messages.last().expect("it says why");
+    let last = messages.last().expect("a closing message");
     assert_eq!(
         (&last["event"], &last["code"], closed),
         (&json!("closing"), &json!(code), &Some(code))
@@ -42,7 +42,7 @@ async fn a_stopping_service_sends_closing_with_a_random_retry_time() {
         assert!((500..5000).contains(&retry_after_ms), "{retry_after_ms}");
         times.insert(retry_after_ms);
     }
-    assert!(times.len() > 10, "not all come back at once: {times:?}");
+    assert!(times.len() > 10, "the times differ: {times:?}");
     stopping.await.unwrap();
 }
 
@@ -100,7 +100,7 @@ async fn other_origins_are_rejected() {
     assert_eq!(
         Socket::refused(railbird.http, &path).await.status,
         101,
-        "no web page says no origin"
+        "a request without an origin is not from a web page"
     );
     let origin = [("origin", "https://other.example")];
     let keyless = Socket::refused_with(railbird.http, "/ws/live/odds", &origin).await;
@@ -127,14 +127,14 @@ async fn connections_per_key_are_limited_and_freed_again() {
     assert_eq!(events(&end.0), ["closing"], "and nothing else");
     closed(&end, 4429);
     second.ask(&json!({ "op": "ping" })).await;
-    // Another key has places of its own.
+    // Another key has connections of its own.
     let other = railbird.issue_key(&nats).await;
     Socket::open(railbird.http, &other)
         .await
         .until("snapshot_complete")
         .await;
     drop(first);
-    eventually("the place is free again", || async {
+    eventually("the connection is free again", || async {
         let mut socket = railbird.connect("").await;
         socket.next().await.unwrap()["event"] == "welcome"
     })
@@ -159,7 +159,7 @@ async fn the_handshake_is_503_when_all_connections_are_taken() {
     );
     assert!(!reply.header("retry-after").is_empty());
     sockets.pop();
-    eventually("the place is free again", || async {
+    eventually("the connection is free again", || async {
         Socket::refused(railbird.http, &path).await.status == 101
     })
     .await;
@@ -178,12 +178,12 @@ async fn clients_of_an_invalid_key_are_closed_and_others_stay() {
     let mut goes = Socket::open(railbird.http, &lost).await;
     goes.until("snapshot_complete").await;
 
-    // The keys come back from a backup that is older than one of them.
+    // The keys are restored from a backup that is older than one of them.
     nats.kill();
     nats.put_back(ACCOUNTS.name, &backup);
     nats.start_again();
     let end = goes.until_closed().await;
-    assert_eq!(closed(&end, 4401), 0, "coming back is of no use");
+    assert_eq!(closed(&end, 4401), 0, "the same key would fail again");
     let path = format!("/ws/live/odds?api_key={lost}");
     assert_eq!(Socket::refused(railbird.http, &path).await.status, 401);
     let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;

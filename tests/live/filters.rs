@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use railbird::log::Log;
 use serde_json::{Value, json};
 
 use super::{Proof, Race, event_of, events, race_of, races, seq_of};
@@ -31,7 +32,7 @@ fn three_races(n: u64) -> [Value; 3] {
     ]
 }
 
-/// What each filter lets pass: as in a URL (where it can be request there), as in a message, and the races.
+/// Filters in a URL (if possible there) and in a message, with the races that they select.
 #[rustfmt::skip]
 fn filters() -> Vec<(Option<&'static str>, Value, &'static [&'static str])> {
     let all: &[&str] = &["ST 1", "ST 2", "HV 1"];
@@ -152,7 +153,7 @@ async fn kinds_of_messages_are_selected_and_snapshots_are_odds() {
             "{kind}: {received:?}"
         );
     }
-    // Odds that are asked for later begin with their snapshots, though the races were followed before.
+    // Odds that are subscribed to later start with snapshots, although the races were followed before.
     let seq = nats.publish([odds("ST", 2, &second(3), &[2.0])]).await;
     railbird.until_told(seq).await;
     let socket = &mut listening[1];
@@ -307,7 +308,7 @@ async fn one_race_of_today_is_followed_by_its_number() {
     }
 }
 
-/// Numbers of races of a venue, and in a message.
+/// Race numbers as in a message.
 fn numbered(numbers: &BTreeSet<u64>) -> Value {
     numbers
         .iter()
@@ -315,16 +316,71 @@ fn numbered(numbers: &BTreeSet<u64>) -> Value {
         .collect()
 }
 
-/// What one client was sent between two filters, and what it was received of both.
+/// What a client received between two changes of its filter.
 #[derive(Debug, Default)]
 struct Stretch {
     followed: BTreeSet<u64>,
-    /// The answer that put the filter in force.
+    /// The `seq` of the answer that put the filter in force.
     started: u64,
     snapshots: BTreeMap<Race, u64>,
-    /// The end of the snapshots.
+    /// The `seq` of the end of the snapshots.
     complete: u64,
     received: Vec<(String, Race, u64)>,
+}
+
+/// Publishes odds and statuses of races 1 to 5. Returns the last log sequence.
+async fn publish_updates(log: Log, updates: u64) -> u64 {
+    let mut appender = log.appender(4);
+    for n in 1..=updates {
+        let race = u16::try_from(n % 5).unwrap() + 1;
+        let fact = match n % 7 {
+            0 => status(
+                "ST",
+                race,
+                &second(n),
+                if n % 2 == 0 { "open" } else { "closed" },
+            ),
+            _ => odds("ST", race, &second(n), &[2.0]),
+        };
+        appender.append(outgoing(&fact)).await.unwrap();
+    }
+    appender
+        .finish()
+        .await
+        .unwrap()
+        .last()
+        .map_or(0, |last| last.seq)
+}
+
+/// Receives what follows the answer to a subscription, up to the end of the snapshots.
+async fn receive_snapshots(
+    socket: &mut Socket,
+    followed: BTreeSet<u64>,
+    ack: &Value,
+    proof: &mut Proof,
+) -> Stretch {
+    let mut stretch = Stretch {
+        followed,
+        started: seq_of(ack),
+        ..Stretch::default()
+    };
+    for message in socket.until("snapshot_complete").await {
+        proof.take(&message);
+        if message["snapshot"] == true {
+            assert!(
+                stretch
+                    .snapshots
+                    .insert(race_of(&message), seq_of(&message))
+                    .is_none()
+            );
+        } else if message["event"] == "snapshot_complete" {
+            assert_eq!(message["id"], ack["id"]);
+            stretch.complete = seq_of(&message);
+        } else {
+            stretch.received.push(position_of(&message));
+        }
+    }
+    stretch
 }
 
 #[tokio::test]
@@ -337,29 +393,7 @@ async fn changing_filters_while_odds_move_loses_and_repeats_nothing() {
     railbird.until_told(5).await;
     let (mut everything, _) = railbird.live("").await;
     let (mut changing, _) = railbird.live("venue=XX").await;
-    let log = nats.log().await;
-    let publishing = tokio::spawn(async move {
-        let mut appender = log.appender(4);
-        for n in 1..=UPDATES {
-            let race = u16::try_from(n % 5).unwrap() + 1;
-            let fact = match n % 7 {
-                0 => status(
-                    "ST",
-                    race,
-                    &second(n),
-                    if n % 2 == 0 { "open" } else { "closed" },
-                ),
-                _ => odds("ST", race, &second(n), &[2.0]),
-            };
-            appender.append(outgoing(&fact)).await.unwrap();
-        }
-        appender
-            .finish()
-            .await
-            .unwrap()
-            .last()
-            .map_or(0, |last| last.seq)
-    });
+    let publishing = tokio::spawn(publish_updates(nats.log().await, UPDATES));
     let truth = tokio::spawn(async move {
         let mut truth = Vec::new();
         while truth.last().is_none_or(|m| seq_of(m) < 5 + UPDATES) {
@@ -372,7 +406,7 @@ async fn changing_filters_while_odds_move_loses_and_repeats_nothing() {
     let (mut next, mut proof) = (0_u64, Proof::default());
     while !publishing.is_finished() {
         next += 1;
-        // Sets that share some races with those before them and some not.
+        // Each set shares some races with the one before.
         let followed: BTreeSet<u64> = (1..=5)
             .filter(|n| (next * 7 + n * 3) % 5 < 3 || next % 6 == 0)
             .collect();
@@ -384,30 +418,10 @@ async fn changing_filters_while_odds_move_loses_and_repeats_nothing() {
             .last_mut()
             .unwrap()
             .received
-            .extend(before.iter().map(place));
-        let mut stretch = Stretch {
-            followed,
-            started: seq_of(&ack),
-            ..Stretch::default()
-        };
-        for message in changing.until("snapshot_complete").await {
-            proof.take(&message);
-            if message["snapshot"] == true {
-                assert!(
-                    stretch
-                        .snapshots
-                        .insert(race_of(&message), seq_of(&message))
-                        .is_none()
-                );
-            } else if message["event"] == "snapshot_complete" {
-                assert_eq!(message["id"], next);
-                stretch.complete = seq_of(&message);
-            } else {
-                stretch.received.push(place(&message));
-            }
-        }
+            .extend(before.iter().map(position_of));
+        let stretch = receive_snapshots(&mut changing, followed, &ack, &mut proof).await;
         stretches.push(stretch);
-        // Within what a client may say.
+        // Within the rate limit of a client.
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     let last = publishing.await.unwrap();
@@ -417,19 +431,19 @@ async fn changing_filters_while_odds_move_loses_and_repeats_nothing() {
         .last_mut()
         .unwrap()
         .received
-        .extend(rest.iter().map(place));
+        .extend(rest.iter().map(position_of));
     stretches.push(Stretch {
         started: seq_of(&ack),
         ..Stretch::default()
     });
-    let truth: Vec<_> = truth.await.unwrap().iter().map(place).collect();
+    let truth: Vec<_> = truth.await.unwrap().iter().map(position_of).collect();
     assert!(stretches.len() > 20, "{} changes", stretches.len());
     for pair in stretches.windows(3) {
         check_stretch(&pair[0], &pair[1], pair[2].started, &truth);
     }
 }
 
-fn place(message: &Value) -> (String, Race, u64) {
+fn position_of(message: &Value) -> (String, Race, u64) {
     (
         event_of(message).to_owned(),
         race_of(message),
@@ -437,13 +451,13 @@ fn place(message: &Value) -> (String, Race, u64) {
     )
 }
 
-/// Holds what was sent under one filter to what a client that follows everything was sent.
+/// Compares what was sent under one filter with what a client that follows everything was sent.
 fn check_stretch(before: &Stretch, stretch: &Stretch, end: u64, truth: &[(String, Race, u64)]) {
     let is_new = |race: &Race| !before.followed.contains(&race.2);
     let expected: Vec<_> = truth
         .iter()
         .filter(|(event, race, seq)| {
-            // Odds of what is new begin behind the image.
+            // Odds of newly followed races start after the image.
             let from = if is_new(race) && event == "odds_update" {
                 stretch.complete
             } else {

@@ -100,7 +100,7 @@ async fn a_socket_gets_the_open_races_and_then_every_update_in_order() {
     let board = railbird.get(&format!("/api/v1/odds/{DAY}/2")).await.json();
     assert_eq!(
         board["seq"], last,
-        "what a socket has request, a GET already knows"
+        "a GET includes what the socket has sent"
     );
     assert_eq!(board["runners"], updates.last().unwrap()["runners"]);
 }
