@@ -1,5 +1,5 @@
-//! `/asyncapi.json`: valid by its specification, equal to the documentation, and true of all messages on the live channel and
-//! the log.
+//! `/asyncapi.json`: valid by its specification, equal to the documentation, and true of all messages on the live
+//! channel and the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +26,8 @@ fn document() -> Value {
     railbird::asyncapi::document()
 }
 
-/// Validators of the document's messages. Except for events they are strict: no field may be missing, and none may be there that
-/// is not described, although a client must expect it.
+/// Validators of the document's messages. Except for events they are strict: no field may be missing, and none may be
+/// there that is not described, although a client must expect it.
 struct Messages(BTreeMap<String, Validator>);
 
 impl Messages {
@@ -443,6 +443,35 @@ async fn send_every_op(client: &mut Client<'_>) {
     }
 }
 
+/// Clients that resume by the URL and by a message.
+async fn resume<'a>(
+    railbird: &Railbird,
+    messages: &'a Messages,
+    epoch: &str,
+    seq: u64,
+    last: u64,
+) -> [Client<'a>; 2] {
+    let mut resumed =
+        Client::open(railbird, messages, &format!("&since={seq}&epoch={epoch}")).await;
+    let complete = resumed.until(|m| m["event"] == "snapshot_complete").await;
+    assert!(complete["replayed"].as_u64() > Some(10), "{complete}");
+    let mut not_resumed = Client::open(railbird, messages, "&since=1&epoch=other").await;
+    not_resumed
+        .until(|m| m["event"] == "snapshot_complete")
+        .await;
+    for (since, recovered) in [(last + 1_000, false), (seq, true)] {
+        let text = json!({ "op": "subscribe", "id": "8", "since": since, "epoch": epoch });
+        assert_eq!(
+            resumed.request(&text.to_string()).await["recovered"],
+            recovered
+        );
+        resumed
+            .until(|m| m["event"] == "snapshot_complete" && m["id"] == "8")
+            .await;
+    }
+    [resumed, not_resumed]
+}
+
 /// Clients that are closed because they violate the protocol or their quota.
 async fn violate_the_protocol<'a>(railbird: &Railbird, messages: &'a Messages) -> [Client<'a>; 3] {
     let mut binary = Client::open(railbird, messages, "").await;
@@ -554,23 +583,8 @@ async fn every_message_of_the_service_matches_its_schema() {
 
     send_every_op(&mut client).await;
 
-    // A resume, by the URL and by a message.
     let epoch = welcome["epoch"].as_str().unwrap();
-    let mut back = Client::open(&railbird, &messages, &format!("&since={seq}&epoch={epoch}")).await;
-    let complete = back.until(|m| m["event"] == "snapshot_complete").await;
-    assert!(complete["replayed"].as_u64() > Some(10), "{complete}");
-    let mut lost = Client::open(&railbird, &messages, "&since=1&epoch=other").await;
-    lost.until(|m| m["event"] == "snapshot_complete").await;
-    for (since, recovered) in [(last + 1_000, false), (seq, true)] {
-        let text = json!({ "op": "subscribe", "id": "8", "since": since, "epoch": epoch });
-        assert_eq!(
-            back.request(&text.to_string()).await["recovered"],
-            recovered
-        );
-        back.until(|m| m["event"] == "snapshot_complete" && m["id"] == "8")
-            .await;
-    }
-
+    let resumed = resume(&railbird, &messages, epoch, seq, last).await;
     let violators = violate_the_protocol(&railbird, &messages).await;
 
     // A new log, and the end of the service.
@@ -585,8 +599,9 @@ async fn every_message_of_the_service_matches_its_schema() {
     assert_eq!(client.closing().await["code"], 1001);
     stopping.await.unwrap();
 
-    let received: Vec<&Value> = [&client, &patient, &back, &lost]
+    let received: Vec<&Value> = [&client, &patient]
         .into_iter()
+        .chain(&resumed)
         .chain(&violators)
         .flat_map(|client| &client.received)
         .collect();

@@ -1,17 +1,17 @@
 //! RFC 6455: the cases of the Autobahn test suite, under its numbers.
 //!
-//! The suite needs a server that echoes. This service answers `{"op":"ping","id":..}` with an ack of the same id, which counts as
-//! the echo; it answers other text with an error, and closes with 1003 after a binary message. Each case is sent three times: at
-//! once, one frame a write, and one octet a write (997 octets for large cases). Where the suite accepts a dropped connection as
-//! failed, these tests require the close code, after the message `closing`.
+//! The suite needs a server that echoes. This service answers `{"op":"ping","id":..}` with an ack of the same id, which
+//! counts as the echo; it answers other text with an error, and closes with 1003 after a binary message. Each case is
+//! sent three times: at once, one frame a write, and one octet a write (997 octets for large cases). Where the suite
+//! accepts a dropped connection as failed, these tests require the close code, after the message `closing`.
 //!
-//! Different from the suite: 1.1.6 to 1.1.8 are larger than a message may be, so they are closed with 1009 (1.1.s are our own sizes
-//! up to the bound); 1.2 and 3.5 are binary; 5.19 and 5.20 do not pause for a second; 7.1.6 sends 16 KiB instead of 256. Cases x.s
-//! are our own.
+//! Different from the suite: 1.1.6 to 1.1.8 are larger than a message may be, so they are closed with 1009 (1.1.s are
+//! our own sizes up to the bound); 1.2 and 3.5 are binary; 5.19 and 5.20 do not pause for a second; 7.1.6 sends 16 KiB
+//! instead of 256. Cases x.s are our own.
 //!
-//! Not covered: 6.4.3 and 6.4.4 do not check that a frame fails before its end (the suite accepts both); 7.13 is informational in
-//! the suite, and must be 1002 here; 9 (performance) and 10.1 have messages that are too large here; 12 and 13 are compression,
-//! which is not offered.
+//! Not covered: 6.4.3 and 6.4.4 do not check that a frame fails before its end (the suite accepts both); 7.13 is
+//! informational in the suite, and must be 1002 here; 9 (performance) and 10.1 have messages that are too large here;
+//! 12 and 13 are compression, which is not offered.
 
 use futures::StreamExt;
 use tokio::io::AsyncWriteExt;

@@ -1,5 +1,5 @@
-//! Every message of the service to the byte, except for values that differ from run to run. `UPDATE_GOLDEN=1` writes the files
-//! again.
+//! Every message of the service to the byte, except for values that differ from run to run. `UPDATE_GOLDEN=1` writes
+//! the files again.
 
 use std::path::Path;
 

@@ -262,7 +262,7 @@ async fn unsubscribe_removes_values() {
             &json!("none"),
             &json!(["odds_update", "status_update", "runner_update"])
         ),
-        "a list that is empty lets nothing pass"
+        "an empty list selects no race"
     );
     socket
         .ask(&json!({ "op": "subscribe", "venues": ["ST"] }))
@@ -281,7 +281,12 @@ async fn unsubscribe_removes_values() {
         seq,
         "nothing has changed"
     );
+}
 
+#[tokio::test]
+async fn unsubscribe_without_lists_follows_nothing() {
+    let (nats, railbird) = with_races().await;
+    let (mut socket, _) = railbird.live("venue=ST").await;
     let (_, ack) = socket.ask(&unsubscribe(json!({}))).await;
     assert_eq!(ack["follows"], "none");
     let seq = nats.publish([odds("ST", 1, &second(2), &[3.5])]).await;
