@@ -1,4 +1,4 @@
-// Keeps the board of each open race right, through lost connections and restarts of the service.
+// Keeps a correct board of each open race, through lost connections and restarts of the service.
 const { RAILBIRD_URL = "ws://127.0.0.1:8080/ws/live/odds", RAILBIRD_API_KEY: key } = process.env;
 if (!key) { console.error("RAILBIRD_API_KEY has to hold an API key"); process.exit(1); }
 const url = `${RAILBIRD_URL}${RAILBIRD_URL.includes("?") ? "&" : "?"}api_key=${key}`;
@@ -35,5 +35,5 @@ for (;; await new Promise((slept) => setTimeout(slept, wait))) {
     };
   }).then((e) => console.log(`lost: ${e?.code ?? (e ? "no connection" : "no heartbeat")}`));
   socket.onmessage = null; socket.close();
-  if (wait === 0) process.exit(1); // Coming back would change nothing.
+  if (wait === 0) process.exit(1); // The same request would fail again.
 }

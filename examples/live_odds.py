@@ -1,4 +1,4 @@
-"""Keeps the board of each open race right, through lost connections and restarts of the service."""
+"""Keeps a correct board of each open race, through lost connections and restarts of the service."""
 import json, os, random, sys, time
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import connect

@@ -1,5 +1,5 @@
-//! `/asyncapi.json`: right by its specification, like the documentation, and what the service says and hears, on its own channel
-//! and on the log.
+//! `/asyncapi.json`: valid by its specification, equal to the documentation, and true of all messages on the live
+//! channel and the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,15 +19,15 @@ const SPECIFICATION: &str = include_str!("asyncapi/3.0.0.json");
 const LIVE_ODDS: &str = include_str!("../docs/live-odds.md");
 const FEEDING: &str = include_str!("../docs/feeding.md");
 
-/// What the messages begin with that feeders publish. They may say more than what is described.
-const FACTS: &str = "racing.";
+/// The prefix of the events that feeders publish. These may have more fields than are described.
+const EVENTS: &str = "racing.";
 
 fn document() -> Value {
     railbird::asyncapi::document()
 }
 
-/// The messages of the document, held to their schemas strictly, but for facts: nothing may be missing, and nothing may be there
-/// that is not described, though a client has to expect it.
+/// Validators of the document's messages. Except for events they are strict: no field may be missing, and none may be
+/// there that is not described, although a client must expect it.
 struct Messages(BTreeMap<String, Validator>);
 
 impl Messages {
@@ -35,7 +35,7 @@ impl Messages {
         let messages = document["components"]["messages"].as_object().unwrap();
         let held = messages.iter().map(|(name, message)| {
             let mut schemas = document["components"]["schemas"].clone();
-            if !name.starts_with(FACTS) {
+            if !name.starts_with(EVENTS) {
                 let needed = reachable(document, &message["payload"]);
                 let is_needed =
                     |name: &str| needed.contains(&format!("#/components/schemas/{name}"));
@@ -64,7 +64,7 @@ impl Messages {
         assert!(errors.is_empty(), "{errors:#?} in {message}");
     }
 
-    /// Whether a client may say this, by the schema of its op.
+    /// Whether the schema of its op allows a request.
     fn allow(&self, message: &Value) -> bool {
         let op = message["op"].as_str().unwrap_or_default();
         self.0
@@ -73,7 +73,7 @@ impl Messages {
     }
 }
 
-/// All that a part of the document refers to, and what that refers to.
+/// All references in a part of the document, directly or not.
 fn reachable(document: &Value, part: &Value) -> BTreeSet<String> {
     let (mut found, mut parts) = (BTreeSet::new(), vec![part]);
     while let Some(part) = parts.pop() {
@@ -115,7 +115,7 @@ fn allow_nothing_else(schema: &mut Value) {
                 let whole = ["allOf", "anyOf", "oneOf"]
                     .iter()
                     .all(|key| !fields.contains_key(*key));
-                assert!(whole, "its properties stand in several places: {fields:?}");
+                assert!(whole, "its properties are in several places: {fields:?}");
                 fields.insert("additionalProperties".to_owned(), false.into());
             }
             fields.values_mut().for_each(allow_nothing_else);
@@ -125,11 +125,11 @@ fn allow_nothing_else(schema: &mut Value) {
     }
 }
 
-/// A client that holds every message to the document.
+/// A client that validates every message by the document.
 struct Client<'a> {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     messages: &'a Messages,
-    heard: Vec<Value>,
+    received: Vec<Value>,
 }
 
 impl<'a> Client<'a> {
@@ -139,11 +139,11 @@ impl<'a> Client<'a> {
         Self {
             socket: connect_async(url).await.unwrap().0,
             messages,
-            heard: Vec::new(),
+            received: Vec::new(),
         }
     }
 
-    async fn say(&mut self, text: &str) {
+    async fn send(&mut self, text: &str) {
         self.socket.send(Message::text(text)).await.unwrap();
     }
 
@@ -155,7 +155,7 @@ impl<'a> Client<'a> {
                     let message: Value = serde_json::from_str(&text).unwrap();
                     self.messages
                         .check(message["event"].as_str().unwrap(), &message);
-                    self.heard.push(message.clone());
+                    self.received.push(message.clone());
                     return Some(message);
                 }
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return None,
@@ -164,28 +164,28 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads up to and with a message.
+    /// Receives up to and including a message.
     async fn until(&mut self, what: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.next().await;
-            let message = message.unwrap_or_else(|| panic!("closed: {:?}", self.heard.last()));
+            let message = message.unwrap_or_else(|| panic!("closed: {:?}", self.received.last()));
             if what(&message) {
                 return message;
             }
         }
     }
 
-    /// Says something, and reads up to the answer.
-    async fn ask(&mut self, text: &str) -> Value {
-        self.say(text).await;
+    /// Sends a request, and receives up to the answer.
+    async fn request(&mut self, text: &str) -> Value {
+        self.send(text).await;
         self.until(|m| m["event"] == "ack" || m["event"] == "error")
             .await
     }
 
-    /// Reads to the end.
+    /// Receives to the end.
     async fn closing(&mut self) -> Value {
         while self.next().await.is_some() {}
-        self.heard.last().unwrap().clone()
+        self.received.last().unwrap().clone()
     }
 }
 
@@ -203,12 +203,12 @@ fn the_document_is_asyncapi() {
     document["operations"]["sendLiveOdds"]["action"] = json!("shout");
     assert!(
         !validator.is_valid(&document),
-        "the schema is one that refuses"
+        "the schema rejects something"
     );
 }
 
 #[test]
-fn what_is_referred_to_is_there() {
+fn every_reference_resolves_and_every_part_is_referenced() {
     let document = document();
     let mut found = BTreeSet::new();
     references_of(&document, &mut found);
@@ -246,14 +246,14 @@ fn every_message_and_field_of_the_service_is_described() {
     }
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
         for (field, property) in schema["properties"].as_object().into_iter().flatten() {
-            let said_by_its_name = ["event", "op"].contains(&field.as_str());
+            let is_named_by_its_value = ["event", "op"].contains(&field.as_str());
             let described = property["description"].is_string() || property["$ref"].is_string();
-            assert!(said_by_its_name || described, "{name}.{field}");
+            assert!(is_named_by_its_value || described, "{name}.{field}");
         }
     }
 }
 
-/// The examples of messages in a page of the documentation, and whether something is left out.
+/// The messages in a page of the documentation, and whether fields are left out.
 fn documented(page: &str) -> Vec<(Value, bool)> {
     let mut blocks: Vec<String> = Vec::new();
     let mut inside = false;
@@ -284,7 +284,7 @@ fn documented(page: &str) -> Vec<(Value, bool)> {
         .collect()
 }
 
-/// Puts what a part of a message says into a whole one.
+/// Overwrites a message with the fields of a partial one.
 fn put_into(whole: &mut Value, part: &Value) {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {
@@ -304,7 +304,7 @@ fn put_into(whole: &mut Value, part: &Value) {
 }
 
 #[test]
-fn the_examples_are_those_of_the_documentation_and_fit() {
+fn examples_match_their_schemas_and_the_documentation() {
     let document = document();
     let strict = Messages::of(&document);
     let messages = document["components"]["messages"].as_object().unwrap();
@@ -316,7 +316,7 @@ fn the_examples_are_those_of_the_documentation_and_fit() {
     more["feed"]["mood"] = json!("good");
     assert!(
         !strict.0["heartbeat"].is_valid(&more),
-        "what is not described is noticed"
+        "a field that is not described is noticed"
     );
     let mut less = example("odds_update");
     less["runners"][0]
@@ -325,7 +325,7 @@ fn the_examples_are_those_of_the_documentation_and_fit() {
         .remove("opening");
     assert!(
         !strict.0["odds_update"].is_valid(&less),
-        "what is missing is noticed"
+        "a missing field is noticed"
     );
     let mut seen = BTreeSet::new();
     for (message, is_part) in [LIVE_ODDS, FEEDING].into_iter().flat_map(documented) {
@@ -360,7 +360,7 @@ fn the_examples_are_those_of_the_documentation_and_fit() {
     );
 }
 
-/// Facts about a race of today that make each kind of message about it.
+/// Events about a race of today that make each kind of message about it.
 fn eventful_race(race_number: u16) -> Vec<Value> {
     let of = |kind: &str, n: u64, data: Value| {
         event(kind, &second(n), of_race(DAY, "ST", race_number, data))
@@ -400,8 +400,8 @@ fn eventful_race(race_number: u16) -> Vec<Value> {
     ]
 }
 
-fn seen<'a>(heard: impl IntoIterator<Item = &'a Value>, field: &str) -> BTreeSet<String> {
-    let values = heard.into_iter().map(|message| &message[field]);
+fn seen<'a>(received: impl IntoIterator<Item = &'a Value>, field: &str) -> BTreeSet<String> {
+    let values = received.into_iter().map(|message| &message[field]);
     values
         .filter(|value| !value.is_null())
         .map(ToString::to_string)
@@ -412,44 +412,8 @@ fn words<const N: usize>(words: [&str; N]) -> BTreeSet<String> {
     words.iter().map(|word| format!("{word:?}")).collect()
 }
 
-#[tokio::test]
-async fn whatever_the_service_says_is_as_described() {
-    let mut nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
-    let messages = Messages::of(&railbird.get_open("/asyncapi.json").await.json());
-    let seq = nats
-        .publish([
-            card(DAY, "ST", 1, 3),
-            odds("ST", 1, &second(0), &[3.5, 4.0]),
-            odds("HV", 2, &second(1), &[9.0]),
-        ])
-        .await;
-    railbird.until_seq(seq).await;
-
-    // News, as they come and held back.
-    let mut client = Client::open(&railbird, &messages, "&heartbeat_ms=1000").await;
-    let mut patient = Client::open(&railbird, &messages, "&conflate_ms=60000").await;
-    for client in [&mut client, &mut patient] {
-        client.until(|m| m["event"] == "snapshot_complete").await;
-    }
-    let welcome = client.heard[0].clone();
-    let more = (2..9).map(|n| {
-        odds(
-            "ST",
-            1,
-            &second(n),
-            &[3.5, 4.0 + f64::from(u8::try_from(n).unwrap())],
-        )
-    });
-    let last = nats.publish(more.chain(eventful_race(1))).await;
-    for client in [&mut client, &mut patient] {
-        client
-            .until(|m| m["event"] == "status_update" && m["seq"] == last)
-            .await;
-    }
-    client.until(|m| m["event"] == "heartbeat").await;
-
-    // Every op, and what is wrong with them.
+/// Sends every operation, and every kind of invalid request.
+async fn send_every_op(client: &mut Client<'_>) {
     for text in [
         r#"{"op":"subscribe","id":"1","venues":["st"],"races":[{"race_number":1},{"date":"2026-10-03","race_number":2}]}"#,
         r#"{"op":"unsubscribe","id":2.5,"venues":["st"]}"#,
@@ -459,7 +423,7 @@ async fn whatever_the_service_says_is_as_described() {
         r#"{"op":"ping"}"#,
         r#"{"op":"unsubscribe"}"#,
     ] {
-        assert_eq!(client.ask(text).await["event"], "ack", "{text}");
+        assert_eq!(client.request(text).await["event"], "ack", "{text}");
     }
     for (text, error) in [
         ("gallop", "invalid_message"),
@@ -475,54 +439,62 @@ async fn whatever_the_service_says_is_as_described() {
             "not_subscribed",
         ),
     ] {
-        assert_eq!(client.ask(text).await["error"], error, "{text}");
+        assert_eq!(client.request(text).await["error"], error, "{text}");
     }
+}
 
-    // To come back, by the URL and by a message.
-    let epoch = welcome["epoch"].as_str().unwrap();
-    let mut back = Client::open(&railbird, &messages, &format!("&since={seq}&epoch={epoch}")).await;
-    let complete = back.until(|m| m["event"] == "snapshot_complete").await;
+/// Clients that resume by the URL and by a message.
+async fn resume<'a>(
+    railbird: &Railbird,
+    messages: &'a Messages,
+    epoch: &str,
+    seq: u64,
+    last: u64,
+) -> [Client<'a>; 2] {
+    let mut resumed =
+        Client::open(railbird, messages, &format!("&since={seq}&epoch={epoch}")).await;
+    let complete = resumed.until(|m| m["event"] == "snapshot_complete").await;
     assert!(complete["replayed"].as_u64() > Some(10), "{complete}");
-    let mut lost = Client::open(&railbird, &messages, "&since=1&epoch=other").await;
-    lost.until(|m| m["event"] == "snapshot_complete").await;
+    let mut not_resumed = Client::open(railbird, messages, "&since=1&epoch=other").await;
+    not_resumed
+        .until(|m| m["event"] == "snapshot_complete")
+        .await;
     for (since, recovered) in [(last + 1_000, false), (seq, true)] {
         let text = json!({ "op": "subscribe", "id": "8", "since": since, "epoch": epoch });
-        assert_eq!(back.ask(&text.to_string()).await["recovered"], recovered);
-        back.until(|m| m["event"] == "snapshot_complete" && m["id"] == "8")
+        assert_eq!(
+            resumed.request(&text.to_string()).await["recovered"],
+            recovered
+        );
+        resumed
+            .until(|m| m["event"] == "snapshot_complete" && m["id"] == "8")
             .await;
     }
+    [resumed, not_resumed]
+}
 
-    // Those who do not keep to the rules.
-    let mut rude = Client::open(&railbird, &messages, "").await;
-    rude.socket.send(Message::binary("x")).await.unwrap();
-    assert_eq!(rude.closing().await["code"], 1003);
-    let mut wordy = Client::open(&railbird, &messages, "").await;
-    wordy.say(&"x".repeat(17 * 1024)).await;
-    assert_eq!(wordy.closing().await["code"], 1009);
-    let mut hasty = Client::open(&railbird, &messages, "").await;
+/// Clients that are closed because they violate the protocol or their quota.
+async fn violate_the_protocol<'a>(railbird: &Railbird, messages: &'a Messages) -> [Client<'a>; 3] {
+    let mut binary = Client::open(railbird, messages, "").await;
+    binary.socket.send(Message::binary("x")).await.unwrap();
+    assert_eq!(binary.closing().await["code"], 1003);
+    let mut large = Client::open(railbird, messages, "").await;
+    large.send(&"x".repeat(17 * 1024)).await;
+    assert_eq!(large.closing().await["code"], 1009);
+    let mut frequent = Client::open(railbird, messages, "").await;
     for _ in 0..150 {
-        let _ = hasty.socket.send(Message::text(r#"{"op":"ping"}"#)).await;
+        let _ = frequent
+            .socket
+            .send(Message::text(r#"{"op":"ping"}"#))
+            .await;
     }
-    assert_eq!(hasty.closing().await["code"], 1008);
+    assert_eq!(frequent.closing().await["code"], 1008);
+    [binary, large, frequent]
+}
 
-    // Another log, and the end.
-    nats.kill();
-    client.until(|m| m["feed"]["state"] == "stale").await;
-    nats.start_again();
-    client.until(|m| m["feed"]["state"] == "live").await;
-    nats.lose_log().await;
-    client.until(|m| m["event"] == "resync").await;
-    client.until(|m| m["event"] == "snapshot_complete").await;
-    let stopping = tokio::spawn(railbird.stop());
-    assert_eq!(client.closing().await["code"], 1001);
-    stopping.await.unwrap();
-
-    let heard: Vec<&Value> = [&client, &patient, &back, &lost, &rude, &wordy, &hasty]
-        .into_iter()
-        .flat_map(|client| &client.heard)
-        .collect();
+/// Checks that every message was received, and every value of the fields with few values.
+fn check_coverage(received: &[&Value]) {
     assert_eq!(
-        seen(heard.iter().copied(), "event"),
+        seen(received.iter().copied(), "event"),
         words([
             "welcome",
             "snapshot_complete",
@@ -537,7 +509,7 @@ async fn whatever_the_service_says_is_as_described() {
             "result_update",
         ])
     );
-    let all = |field| seen(heard.iter().copied(), field);
+    let all = |field| seen(received.iter().copied(), field);
     assert_eq!(
         all("op"),
         words(["subscribe", "unsubscribe", "resync", "ping"])
@@ -559,12 +531,12 @@ async fn whatever_the_service_says_is_as_described() {
     assert_eq!(all("snapshot"), ["true".to_owned()].into());
     assert!(all("conflated_by").contains("\"client\""));
     assert!(all("reason").is_superset(&words(["other_epoch", "ahead"])));
-    let of_results = heard
+    let of_results = received
         .iter()
         .copied()
         .filter(|m| m["event"] == "result_update");
     assert_eq!(seen(of_results, "status"), words(["official", "void"]));
-    let runners = heard.iter().filter(|m| m["event"] == "odds_update");
+    let runners = received.iter().filter(|m| m["event"] == "odds_update");
     let runners = runners.flat_map(|m| m["runners"].as_array().unwrap());
     assert_eq!(
         seen(runners, "state"),
@@ -572,8 +544,72 @@ async fn whatever_the_service_says_is_as_described() {
     );
 }
 
+#[tokio::test]
+async fn every_message_of_the_service_matches_its_schema() {
+    let mut nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let messages = Messages::of(&railbird.get_open("/asyncapi.json").await.json());
+    let seq = nats
+        .publish([
+            card(DAY, "ST", 1, 3),
+            odds("ST", 1, &second(0), &[3.5, 4.0]),
+            odds("HV", 2, &second(1), &[9.0]),
+        ])
+        .await;
+    railbird.until_seq(seq).await;
+
+    // Updates, at once and conflated.
+    let mut client = Client::open(&railbird, &messages, "&heartbeat_ms=1000").await;
+    let mut patient = Client::open(&railbird, &messages, "&conflate_ms=60000").await;
+    for client in [&mut client, &mut patient] {
+        client.until(|m| m["event"] == "snapshot_complete").await;
+    }
+    let welcome = client.received[0].clone();
+    let more = (2..9).map(|n| {
+        odds(
+            "ST",
+            1,
+            &second(n),
+            &[3.5, 4.0 + f64::from(u8::try_from(n).unwrap())],
+        )
+    });
+    let last = nats.publish(more.chain(eventful_race(1))).await;
+    for client in [&mut client, &mut patient] {
+        client
+            .until(|m| m["event"] == "status_update" && m["seq"] == last)
+            .await;
+    }
+    client.until(|m| m["event"] == "heartbeat").await;
+
+    send_every_op(&mut client).await;
+
+    let epoch = welcome["epoch"].as_str().unwrap();
+    let resumed = resume(&railbird, &messages, epoch, seq, last).await;
+    let violators = violate_the_protocol(&railbird, &messages).await;
+
+    // A new log, and the end of the service.
+    nats.kill();
+    client.until(|m| m["feed"]["state"] == "stale").await;
+    nats.start_again();
+    client.until(|m| m["feed"]["state"] == "live").await;
+    nats.lose_log().await;
+    client.until(|m| m["event"] == "resync").await;
+    client.until(|m| m["event"] == "snapshot_complete").await;
+    let stopping = tokio::spawn(railbird.stop());
+    assert_eq!(client.closing().await["code"], 1001);
+    stopping.await.unwrap();
+
+    let received: Vec<&Value> = [&client, &patient]
+        .into_iter()
+        .chain(&resumed)
+        .chain(&violators)
+        .flat_map(|client| &client.received)
+        .collect();
+    check_coverage(&received);
+}
+
 #[test]
-fn facts_are_described_as_their_schemas_have_them() {
+fn events_match_the_same_instances_as_their_schema_files() {
     let document = document();
     let messages = Messages::of(&document);
     let oracle = Oracle::new();
@@ -614,7 +650,7 @@ fn channel<'a>(document: &'a Value, subject: &str) -> (&'a str, &'a Value) {
 }
 
 #[tokio::test]
-async fn what_goes_over_the_log_is_as_described() {
+async fn messages_of_the_log_match_their_schemas() {
     let nats = Nats::start();
     let url = nats.url_of("railbird");
     let railbird = Railbird::start_with(&nats, |config| config.nats = url).await;
@@ -626,11 +662,14 @@ async fn what_goes_over_the_log_is_as_described() {
         let mut headers = async_nats::HeaderMap::new();
         headers.insert(header.0, header.1);
         let payload = payload.to_owned().into();
-        let asked = feeder.request_with_headers(subject.to_owned(), headers, payload);
-        serde_json::from_slice(&asked.await.unwrap().payload).unwrap()
+        let replied = feeder.request_with_headers(subject.to_owned(), headers, payload);
+        serde_json::from_slice(&replied.await.unwrap().payload).unwrap()
     };
     let described = document["components"]["messages"].as_object().unwrap();
-    for (name, message) in described.iter().filter(|(name, _)| name.starts_with(FACTS)) {
+    for (name, message) in described
+        .iter()
+        .filter(|(name, _)| name.starts_with(EVENTS))
+    {
         let event = &message["examples"][0]["payload"];
         messages.check(name, event);
         let sent = outgoing(event);
@@ -661,9 +700,9 @@ async fn what_goes_over_the_log_is_as_described() {
 
         let ack = ask(&sent.subject, ("A", "b"), "garbage").await;
         let rejection = timeout(PATIENCE, rejections.next()).await.unwrap().unwrap();
-        let told: Value = serde_json::from_slice(&rejection.payload).unwrap();
-        messages.check("rejection", &told);
-        assert_eq!(told["seq"], ack["seq"]);
+        let announced: Value = serde_json::from_slice(&rejection.payload).unwrap();
+        messages.check("rejection", &announced);
+        assert_eq!(announced["seq"], ack["seq"]);
         assert_eq!(self::channel(&document, &rejection.subject).0, "rejected");
         assert!(rejection.headers.unwrap().get("Nats-Msg-Id").is_some());
     }
@@ -676,7 +715,7 @@ async fn what_goes_over_the_log_is_as_described() {
     );
 }
 
-/// Values of a field of a client message: some that are right, and some that are not.
+/// Valid and invalid values of a field of a request.
 fn values(field: &str) -> (Vec<Value>, Vec<Value>) {
     let long = |n: usize| "x".repeat(n);
     let list = |value: Value| match value {
@@ -736,7 +775,7 @@ fn values(field: &str) -> (Vec<Value>, Vec<Value>) {
     (list(right), list(wrong))
 }
 
-/// Client messages of each op with one field said, and what the filter has to be for them.
+/// Requests of each op with one field, and some others.
 fn cases(document: &Value) -> Vec<Value> {
     let mut cases = Vec::new();
     for op in ["subscribe", "unsubscribe", "resync", "ping"] {
@@ -773,10 +812,10 @@ fn cases(document: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_the_schemas_allow_is_taken_and_what_they_forbid_is_answered_by_an_error() {
-    // A filter that has each list, so that values can be taken out of it.
+async fn requests_are_accepted_exactly_when_their_schema_allows_them() {
+    // A filter with each list, so that values can be removed from it.
     const EVERYTHING: &str = r#"{"op":"subscribe","dates":[],"venues":[],"races":[],"horses":[]}"#;
-    /// A client may say 100 messages at once.
+    /// A client may send 100 messages at once.
     const A_CLIENT: usize = 40;
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
@@ -787,8 +826,8 @@ async fn what_the_schemas_allow_is_taken_and_what_they_forbid_is_answered_by_an_
     for cases in cases.chunks(A_CLIENT) {
         let mut client = Client::open(&railbird, &messages, "").await;
         for case in cases {
-            client.ask(EVERYTHING).await;
-            let answer = client.ask(&case.to_string()).await;
+            client.request(EVERYTHING).await;
+            let answer = client.request(&case.to_string()).await;
             let allowed = messages.allow(case);
             assert_eq!(
                 answer["event"] == "ack",
@@ -805,7 +844,7 @@ async fn what_the_schemas_allow_is_taken_and_what_they_forbid_is_answered_by_an_
 }
 
 #[tokio::test]
-async fn what_the_url_may_say_is_as_described() {
+async fn query_parameters_match_their_schemas() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let document = railbird.get_open("/asyncapi.json").await.json();

@@ -1,7 +1,8 @@
-//! The live channel under faults: whatever is cut, killed or stopped, each client receives everything once, or is told that
-//! it does not.
+//! The live channel under faults: whatever is cut, killed or stopped, each client receives everything once, or is told
+//! that it does not.
 //!
-//! Each client records what it receives, and a checker that knows every event of the log compares; see `tests/conformance`.
+//! Each client records what it receives, and a checker that knows every event of the log compares; see
+//! `tests/conformance`.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -242,7 +243,8 @@ async fn clients_are_told_at_once_of_a_nats_restart_and_miss_nothing() {
                 _ => None,
             })
             .collect();
-        // A client that connected before the first check of its thread, or stayed for half a minute, gets one more heartbeat.
+        // A client that connected before the first check of its thread, or stayed for half a minute, gets one more
+        // heartbeat.
         if states.len() == 5 && record.plan.heartbeat_ms == 60_000 {
             let extra = states.windows(2).position(|pair| pair == [true, true]);
             states.remove(extra.unwrap_or(0));

@@ -1,5 +1,5 @@
-//! The live channel under faults: clients that are cut off, slow clients, restarts. A checker that knows every event checks what
-//! each client received; the tests do the same with fewer clients.
+//! The live channel under faults: clients that are cut off, slow clients, restarts. A checker that knows every event
+//! checks what each client received; the tests do the same with fewer clients.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};

@@ -136,8 +136,8 @@ pub(super) fn apply_transforms(mut schema: Schema, generator: &mut SchemaGenerat
     schema
 }
 
-/// Removes what comes from Rust and means nothing to a reader: formats such as `uint64`, which JSON Schema does not have,
-/// defaults of null, and the line breaks of comments.
+/// Removes what comes from Rust and means nothing to a reader: formats such as `uint64`, which JSON Schema does not
+/// have, defaults of null, and the line breaks of comments.
 pub(super) fn clean_schema(schema: &mut Schema) {
     let format = schema.get("format").and_then(Value::as_str);
     if format.is_some_and(|format| format.starts_with("uint") || format == "double") {

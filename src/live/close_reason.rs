@@ -6,7 +6,8 @@ use std::ops::Range;
 /// The bounds of the random time after which a client should connect again, so that not all come back at once.
 const RETRY_AFTER_MS: Range<u32> = 500..5_000;
 
-/// Why the service closes a connection. To add a reason, add a variant, and its code to [`CloseReason::CODES`] if it is new.
+/// Why the service closes a connection. To add a reason, add a variant, and its code to [`CloseReason::CODES`] if it is
+/// new.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CloseReason {
     ServiceStopping,

@@ -1,4 +1,5 @@
-//! [`Connection`]: the socket of a client after the handshake. A library decodes frames; encoded frames are written as they are.
+//! [`Connection`]: the socket of a client after the handshake. A library decodes frames; encoded frames are written as
+//! they are.
 
 mod outgoing;
 
@@ -57,7 +58,8 @@ pub(super) struct Connection {
     waker: Option<Waker>,
 }
 
-/// The stream for the library: it reads from the socket, but what it writes is collected, so that it never interrupts a frame.
+/// The stream for the library: it reads from the socket, but what it writes is collected, so that it never interrupts a
+/// frame.
 struct Pipe<'a> {
     stream: &'a TcpStream,
     replies: &'a mut Vec<Bytes>,
@@ -251,8 +253,8 @@ impl Connection {
         }
     }
 
-    /// Writes what is queued and then `frames`, as far as the system accepts them. Returns how many of `frames` were started:
-    /// the last of them is finished later, from the queue.
+    /// Writes what is queued and then `frames`, as far as the system accepts them. Returns how many of `frames` were
+    /// started: the last of them is finished later, from the queue.
     ///
     /// # Errors
     /// Returns an I/O error if the connection has ended.

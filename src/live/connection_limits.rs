@@ -57,8 +57,8 @@ impl ConnectionLimits {
         }
     }
 
-    /// A permit for a client; `None` if the service has as many as it takes. A client that its plan does not allow gets one
-    /// as well, so that it can be told why it is disconnected.
+    /// A permit for a client; `None` if the service has as many as it takes. A client that its plan does not allow gets
+    /// one as well, so that it receives the reason.
     pub(super) fn acquire(
         &self,
         key_id: KeyId,

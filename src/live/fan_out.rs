@@ -18,7 +18,8 @@ use crate::accounts::KeyEntry;
 /// Threads that write to clients. The more there are, the fewer clients each has, and the shorter is its turn.
 const SHARDS_PER_CORE: usize = 4;
 const SHARDS_MAX: usize = 64;
-/// A shard takes this many clients before the next one is used: waking another thread costs more than writing to a few clients.
+/// A shard takes this many clients before the next one is used: waking another thread costs more than writing to a few
+/// clients.
 const CLIENTS_PER_SHARD: usize = 256;
 
 /// How long clients may take to leave when the service stops.
@@ -62,8 +63,8 @@ impl ShardHandle {
 }
 
 impl FanOut {
-    /// Starts the shards. Half as many as there are cores write at a time. They end when the service stops and their last client
-    /// has left.
+    /// Starts the shards. Half as many as there are cores write at a time. They end when the service stops and their
+    /// last client has left.
     ///
     /// # Errors
     /// Returns an error if the system starts no thread.

@@ -15,8 +15,8 @@ const VALUES_MAX: usize = 1_000;
 /// Bytes of a venue's code or name.
 const VENUE_BYTES_MAX: usize = 256;
 
-/// Selects races: a race must match at least one value of each list that is given. All lists together have at most 1,000
-/// values.
+/// Selects races: a race must match at least one value of each list that is given. All lists together have at most
+/// 1,000 values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Filter {
     /// Dates of meetings.

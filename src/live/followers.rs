@@ -11,7 +11,7 @@ use super::feed::Topic;
 /// Races whose followers are remembered.
 const RACES_MAX: usize = 256;
 
-/// A cache: it must be cleared when a client comes, goes, or changes its filter.
+/// A cache. Clear it when a client connects, disconnects or changes its filter.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
     races: HashMap<RaceKey, (Arc<Topic>, Rc<[usize]>)>,

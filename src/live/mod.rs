@@ -1,8 +1,8 @@
 //! The live channel, `/ws/live/odds`: the image of every open race, then every change in the order of the log.
 //!
 //! - `feed`: the latest messages, encoded once, and the image of each race.
-//! - `fan_out`, `shard`, `followers`, `batch`: spread clients over threads, and deliver new messages to those concerned.
-//! - `session`, `connection`, `quota`: one client; its position, timers and requests; its frames; how much it may send.
+//! - `fan_out`, `shard`, `followers`, `batch`: spread clients over threads, and deliver new messages to them.
+//! - `session`, `connection`, `quota`: one client, with its position, timers and requests; its frames; its limits.
 //! - `subscription`, `filter`, `request`, `server_message`, `close_reason`: the protocol.
 //! - `context`, `new_client`, `connection_limits`, `health`, `status`: what surrounds the clients.
 //!

@@ -124,8 +124,8 @@ pub(crate) enum ServerMessage<'a> {
 /// Whether the service receives what happens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct FeedHealth {
-    /// `live`: no event is delayed. `stale`: the log cannot be reached, or it has more events and none was processed for 10
-    /// seconds. `down`: the log could not be reached for 30 seconds.
+    /// `live`: no event is delayed. `stale`: the log cannot be reached, or it has more events and none was processed
+    /// for 10 seconds. `down`: the log could not be reached for 30 seconds.
     #[schemars(extend("enum" = ["live", "stale", "down"]))]
     pub(crate) state: &'static str,
     /// When the log recorded the last event that the views reflect, RFC 3339; empty before the first.

@@ -156,7 +156,8 @@ impl Session {
         }
     }
 
-    /// Moves back to the last message that the client received. `id` is that of the client message, if one requested it.
+    /// Moves back to the last message that the client received. `id` is that of the client message, if one requested
+    /// it.
     fn resume(&mut self, point: &ResumePoint, id: Option<&Value>) -> Result<(), NotRecovered> {
         let feed = &self.context.feed;
         let resumed = feed.resume(point.seq, point.epoch.as_deref());
@@ -367,8 +368,8 @@ impl Session {
         self.start_closing(now);
     }
 
-    /// Writes what is queued, of which the close frame is the last, and waits until the client closes its side. To end a
-    /// connection with unread input would cut off the output as well.
+    /// Writes what is queued, of which the close frame is the last, and waits until the client closes its side. To end
+    /// a connection with unread input would cut off the output as well.
     fn start_closing(&mut self, now: Instant) {
         self.state = SessionState::Closing(now + CLOSE_TIMEOUT);
         if self.write(&[], now).is_err() {

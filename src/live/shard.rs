@@ -1,11 +1,11 @@
 //! A shard: some of the clients, on a thread of their own.
 //!
-//! New messages are written to one client after the other, with one system call each for all of them. Meanwhile more messages
-//! arrive, so under load each call carries more. The clients of a shard share no lock with those of another, and HTTP has its
-//! own threads.
+//! New messages are written to one client after the other, with one system call each for all of them. Meanwhile more
+//! messages arrive, so under load each call carries more. The clients of a shard share no lock with those of another,
+//! and HTTP has its own threads.
 //!
-//! There are more shards than cores, and only some of them write at a time. So a turn is short, what arrives meanwhile is sent
-//! with the next turn, and half of the machine is left for everything else.
+//! There are more shards than cores, and only some of them write at a time. So a turn is short, what arrives meanwhile
+//! is sent with the next turn, and half of the machine is left for everything else.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;

@@ -144,7 +144,8 @@ pub(crate) struct ReceivedMessages {
     inner: Mutex<ReceivedInner>,
 }
 
-/// A message about a race: its number, and the log sequence up to which all has been received with it, if that is known.
+/// A message about a race: its number, and the log sequence up to which all has been received with it, if that is
+/// known.
 #[derive(Debug, Clone, Copy)]
 struct ReceivedMessage {
     number: u32,

@@ -151,8 +151,8 @@ impl Oracle {
         &statuses[behind.max(1) - 1].1
     }
 
-    /// Finds what is wrong with a message. An image that was made later may have a later status: the one at `made_at`, or any
-    /// later one if that is not known.
+    /// Finds what is wrong with a message. An image that was made later may have a later status: the one at `made_at`,
+    /// or any later one if that is not known.
     pub(crate) fn compare(&self, index: usize, message: &Value, made_at: MadeAt) -> Option<String> {
         let expected = &self.messages[index];
         for (name, value) in &expected.fields {

@@ -1,4 +1,4 @@
-//! Odds at most so often.
+//! Conflated odds.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Proof, event_of, events, seq_of};
 use crate::support::*;
 
-/// How many updates messages of odds stand for.
+/// The number of updates that odds messages stand for.
 fn stand_for(messages: &[Value]) -> u64 {
     let odds = messages
         .iter()
@@ -20,7 +20,7 @@ async fn with_races() -> (Nats, Railbird) {
 }
 
 #[tokio::test]
-async fn what_is_held_back_stands_for_all_of_it_and_comes_before_what_is_not() {
+async fn conflated_odds_are_sent_before_a_message_that_is_not_conflated() {
     let (nats, railbird) = with_races().await;
     let (mut socket, _) = railbird.live("conflate_ms=60000&heartbeat_ms=1000").await;
     let quotes = (1..=10).map(|n| odds("ST", if n == 4 { 2 } else { 1 }, &second(n), &[2.0]));
@@ -42,12 +42,12 @@ async fn what_is_held_back_stands_for_all_of_it_and_comes_before_what_is_not() {
         "a ping gets nothing out"
     );
     let seq = nats.publish([status("ST", 2, &second(11), "closed")]).await;
-    let told = socket.until("status_update").await;
+    let received = socket.until("status_update").await;
     assert_eq!(
-        events(&told),
+        events(&received),
         ["odds_update", "odds_update", "status_update"]
     );
-    let (alone, many) = (&told[0], &told[1]);
+    let (alone, many) = (&received[0], &received[1]);
     assert_eq!(
         (
             &alone["race_number"],
@@ -68,24 +68,27 @@ async fn what_is_held_back_stands_for_all_of_it_and_comes_before_what_is_not() {
         ),
         (&json!(1), 12, &json!(1), &json!(9), &json!("client"))
     );
-    assert_eq!((seq_of(&told[2]), &told[2]["prev_seq"]), (seq, &json!(0)));
+    assert_eq!(
+        (seq_of(&received[2]), &received[2]["prev_seq"]),
+        (seq, &json!(0))
+    );
 
-    // And the image that comes with a runner's withdrawal comes at once, too.
+    // The image after a withdrawal is sent at once, too.
     let seq = nats
         .publish([
             odds("ST", 1, &second(20), &[3.0, 4.0]),
             withdrawn("ST", 1, &second(21), "H2"),
         ])
         .await;
-    let told = socket
+    let received = socket
         .until_one(|m| event_of(m) == "odds_update" && seq_of(m) == seq)
         .await;
-    assert!(events(&told).contains(&"runner_update"), "{told:?}");
-    assert_eq!(stand_for(&told), 2);
+    assert!(events(&received).contains(&"runner_update"), "{received:?}");
+    assert_eq!(stand_for(&received), 2);
 }
 
 #[tokio::test]
-async fn odds_come_at_most_so_often_and_say_how_many_they_are() {
+async fn odds_are_sent_once_per_interval_with_the_number_of_merged_updates() {
     const CONFLATE_MS: u64 = 200;
     let (nats, railbird) = with_races().await;
     let (mut socket, opening) = railbird
@@ -93,9 +96,9 @@ async fn odds_come_at_most_so_often_and_say_how_many_they_are() {
         .await;
     let mut proof = Proof::default();
     proof.take_all(&opening);
-    let began = Instant::now();
+    let started = Instant::now();
     let log = nats.log().await;
-    let feeding = tokio::spawn(async move {
+    let publishing = tokio::spawn(async move {
         let mut appender = log.appender(8);
         let (mut n, until) = (0, Instant::now() + Duration::from_millis(1500));
         while Instant::now() < until {
@@ -108,13 +111,13 @@ async fn odds_come_at_most_so_often_and_say_how_many_they_are() {
         appender.finish().await.unwrap();
         n
     });
-    let mut told: Vec<Value> = Vec::new();
+    let mut received: Vec<Value> = Vec::new();
     let mut through = 0;
     let updates = loop {
         let message = socket.next_or_heartbeat().await.unwrap();
         if event_of(&message) == "heartbeat" {
             assert!(seq_of(&message) >= through, "never behind what was sent");
-            // Nothing at or below it comes after it.
+            // Nothing at or below it follows.
             through = seq_of(&message);
             continue;
         }
@@ -124,34 +127,35 @@ async fn odds_come_at_most_so_often_and_say_how_many_they_are() {
         );
         through = through.max(seq_of(&message) - 1);
         proof.take(&message);
-        told.push(message);
-        if feeding.is_finished() && railbird.app.feed.position().seq == seq_of(told.last().unwrap())
+        received.push(message);
+        if publishing.is_finished()
+            && railbird.app.feed.position().seq == seq_of(received.last().unwrap())
         {
-            break feeding.await.unwrap();
+            break publishing.await.unwrap();
         }
     };
-    let took = u64::try_from(began.elapsed().as_millis()).unwrap();
-    assert_eq!(stand_for(&told), updates);
+    let took = u64::try_from(started.elapsed().as_millis()).unwrap();
+    assert_eq!(stand_for(&received), updates);
     let at_most = took / CONFLATE_MS + 1;
-    let came = told.len() as u64;
+    let came = received.len() as u64;
     assert!(came > 2 && came <= at_most, "{came} messages in {took} ms");
-    assert!(told.iter().any(|m| m["conflated_by"] == "client"));
+    assert!(received.iter().any(|m| m["conflated_by"] == "client"));
 }
 
 #[tokio::test]
-async fn conflation_is_changed_on_the_fly() {
+async fn conflation_can_change_during_a_connection() {
     let (nats, railbird) = with_races().await;
     let (mut socket, opening) = railbird.live("").await;
     let mut proof = Proof::default();
     proof.take_all(&opening);
     let quotes = |from: u64| (from..from + 5).map(|n| odds("ST", 1, &second(n), &[2.0]));
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for (round, conflate_ms) in [60_000, 0, 59_999, 60_000, 0].into_iter().enumerate() {
         let (before, ack) = socket
             .request(&json!({ "op": "subscribe", "conflate_ms": conflate_ms }))
             .await;
         assert_eq!(ack["conflate_ms"], conflate_ms);
-        told.extend(before);
+        received.extend(before);
         let done = socket.until("snapshot_complete").await;
         assert_eq!(
             done.len(),
@@ -163,18 +167,18 @@ async fn conflation_is_changed_on_the_fly() {
         if conflate_ms == 0 {
             let came = socket.until_one(|m| seq_of(m) == seq).await;
             assert_eq!(came.len(), 5, "each by itself again: {came:?}");
-            told.extend(came);
+            received.extend(came);
         }
     }
-    proof.take_all(&told);
-    assert_eq!(stand_for(&told), 25);
-    let conflated: Vec<_> = told
+    proof.take_all(&received);
+    assert_eq!(stand_for(&received), 25);
+    let conflated: Vec<_> = received
         .iter()
         .filter_map(|m| m["conflated"].as_u64())
         .collect();
     assert_eq!(conflated, [5, 5, 5]);
 
-    // Leaving what is held back unfollowed leaves it unsaid; resync says it as an image.
+    // A resync sends what is held back, and then the images.
     socket
         .request(&json!({ "op": "subscribe", "conflate_ms": 60_000 }))
         .await;

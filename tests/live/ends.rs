@@ -1,4 +1,4 @@
-//! Who is let in, and how it ends.
+//! The handshake and the end of connections.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::events;
 use crate::support::*;
 
-/// Holds the end of a connection to a code, and says for how long to stay away.
+/// Checks the close code of a connection. Returns `retry_after_ms`.
 fn closed(end: &(Vec<Value>, Option<u16>), code: u16) -> u64 {
     let (messages, closed) = end;
-    let last = messages.last().expect("it says why");
+    let last = messages.last().expect("a closing message");
     assert_eq!(
         (&last["event"], &last["code"], closed),
         (&json!("closing"), &json!(code), &Some(code))
@@ -26,7 +26,7 @@ fn closed(end: &(Vec<Value>, Option<u16>), code: u16) -> u64 {
 }
 
 #[tokio::test]
-async fn a_service_that_stops_says_goodbye_and_when_to_come_back() {
+async fn a_stopping_service_sends_closing_with_a_random_retry_time() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let mut sockets = Vec::new();
@@ -42,12 +42,12 @@ async fn a_service_that_stops_says_goodbye_and_when_to_come_back() {
         assert!((500..5000).contains(&retry_after_ms), "{retry_after_ms}");
         times.insert(retry_after_ms);
     }
-    assert!(times.len() > 10, "not all come back at once: {times:?}");
+    assert!(times.len() > 10, "the times differ: {times:?}");
     stopping.await.unwrap();
 }
 
 #[tokio::test]
-async fn the_header_is_taken_too_and_no_upgrade_is_no_crash() {
+async fn the_key_header_is_accepted_and_a_request_without_upgrade_is_426() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let reply = railbird.get("/ws/live/odds").await;
@@ -77,7 +77,7 @@ async fn the_header_is_taken_too_and_no_upgrade_is_no_crash() {
 }
 
 #[tokio::test]
-async fn web_pages_of_other_origins_are_refused() {
+async fn other_origins_are_rejected() {
     let nats = Nats::start();
     let change = |config: &mut railbird::app::Config| {
         config.ws_origins = Origins::new(vec!["https://racing.example".to_owned()]);
@@ -100,7 +100,7 @@ async fn web_pages_of_other_origins_are_refused() {
     assert_eq!(
         Socket::refused(railbird.http, &path).await.status,
         101,
-        "no web page says no origin"
+        "a request without an origin is not from a web page"
     );
     let origin = [("origin", "https://other.example")];
     let keyless = Socket::refused_with(railbird.http, "/ws/live/odds", &origin).await;
@@ -115,7 +115,7 @@ async fn web_pages_of_other_origins_are_refused() {
 }
 
 #[tokio::test]
-async fn a_key_has_so_many_connections_and_a_place_comes_free_again() {
+async fn connections_per_key_are_limited_and_freed_again() {
     let nats = Nats::start();
     let railbird = Railbird::start_with(&nats, |config| {
         config.plans = plan_with("live_odds = true\nconnections = 2")
@@ -127,14 +127,14 @@ async fn a_key_has_so_many_connections_and_a_place_comes_free_again() {
     assert_eq!(events(&end.0), ["closing"], "and nothing else");
     closed(&end, 4429);
     second.request(&json!({ "op": "ping" })).await;
-    // Another key has places of its own.
+    // Another key has connections of its own.
     let other = railbird.issue_key(&nats).await;
     Socket::open(railbird.http, &other)
         .await
         .until("snapshot_complete")
         .await;
     drop(first);
-    eventually("the place is free again", || async {
+    eventually("the connection is free again", || async {
         let mut socket = railbird.connect("").await;
         socket.next().await.unwrap()["event"] == "welcome"
     })
@@ -142,7 +142,7 @@ async fn a_key_has_so_many_connections_and_a_place_comes_free_again() {
 }
 
 #[tokio::test]
-async fn when_all_places_are_taken_the_handshake_says_so() {
+async fn the_handshake_is_503_when_all_connections_are_taken() {
     let nats = Nats::start();
     let railbird = Railbird::start_with(&nats, |config| config.connections_max = 3).await;
     let mut sockets = Vec::new();
@@ -159,14 +159,14 @@ async fn when_all_places_are_taken_the_handshake_says_so() {
     );
     assert!(!reply.header("retry-after").is_empty());
     sockets.pop();
-    eventually("the place is free again", || async {
+    eventually("the connection is free again", || async {
         Socket::refused(railbird.http, &path).await.status == 101
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_key_that_is_no_longer_valid_is_sent_away_and_the_others_stay() {
+async fn clients_of_an_invalid_key_are_closed_and_others_stay() {
     let mut nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let mut stays = railbird.live("").await.0;
@@ -178,12 +178,12 @@ async fn a_key_that_is_no_longer_valid_is_sent_away_and_the_others_stay() {
     let mut goes = Socket::open(railbird.http, &lost).await;
     goes.until("snapshot_complete").await;
 
-    // The keys come back from a backup that is older than one of them.
+    // The keys are restored from a backup that is older than one of them.
     nats.kill();
     nats.put_back(ACCOUNTS.name, &backup);
     nats.start_again();
     let end = goes.until_closed().await;
-    assert_eq!(closed(&end, 4401), 0, "coming back is of no use");
+    assert_eq!(closed(&end, 4401), 0, "the same key would fail again");
     let path = format!("/ws/live/odds?api_key={lost}");
     assert_eq!(Socket::refused(railbird.http, &path).await.status, 401);
     let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;

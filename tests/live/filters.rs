@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use railbird::log::Log;
 use serde_json::{Value, json};
 
 use super::{Proof, Race, event_of, events, race_of, races, seq_of};
@@ -31,7 +32,7 @@ fn three_races(n: u64) -> [Value; 3] {
     ]
 }
 
-/// What each filter lets pass: as in a URL (where it can be said there), as in a message, and the races.
+/// Filters in a URL (if possible there) and in a message, with the races that they select.
 #[rustfmt::skip]
 fn filters() -> Vec<(Option<&'static str>, Value, &'static [&'static str])> {
     let all: &[&str] = &["ST 1", "ST 2", "HV 1"];
@@ -67,7 +68,7 @@ fn filters() -> Vec<(Option<&'static str>, Value, &'static [&'static str])> {
 }
 
 #[tokio::test]
-async fn each_filter_lets_pass_what_it_says_from_the_url_and_from_a_message() {
+async fn filters_select_races_in_the_url_and_in_a_message() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     nats.publish([card_of(DAY, "ST", 1, "CARDED")]).await;
@@ -82,10 +83,10 @@ async fn each_filter_lets_pass_what_it_says_from_the_url_and_from_a_message() {
             listening.push((socket, query.to_owned(), passing.clone()));
         }
         let (mut socket, _) = railbird.live("events=status_update&venue=XX").await;
-        let mut said = lists.clone();
-        said["op"] = json!("subscribe");
-        said["events"] = json!(["odds_update"]);
-        let (before, ack) = socket.request(&said).await;
+        let mut request = lists.clone();
+        request["op"] = json!("subscribe");
+        request["events"] = json!(["odds_update"]);
+        let (before, ack) = socket.request(&request).await;
         assert_eq!((before.len(), &ack["event"]), (0, &json!("ack")), "{lists}");
         let images = socket.until("snapshot_complete").await;
         assert_eq!(races(&images), passing, "{lists}");
@@ -101,9 +102,9 @@ async fn each_filter_lets_pass_what_it_says_from_the_url_and_from_a_message() {
     let seq = nats.publish(three_races(1)).await;
     railbird.until_published(seq).await;
     for (socket, filter, passing) in &mut listening {
-        let (told, _) = socket.request(&json!({ "op": "resync" })).await;
+        let (received, _) = socket.request(&json!({ "op": "resync" })).await;
         assert_eq!(
-            (races(&told), told.len()),
+            (races(&received), received.len()),
             (passing.clone(), passing.len()),
             "{filter}"
         );
@@ -113,7 +114,7 @@ async fn each_filter_lets_pass_what_it_says_from_the_url_and_from_a_message() {
 }
 
 #[tokio::test]
-async fn kinds_of_messages_are_chosen_and_snapshots_are_odds() {
+async fn kinds_of_messages_are_selected_and_snapshots_are_odds() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let seq = nats
@@ -146,13 +147,13 @@ async fn kinds_of_messages_are_chosen_and_snapshots_are_odds() {
         .await;
     railbird.until_published(seq).await;
     for (socket, kind) in listening.iter_mut().zip(kinds) {
-        let (told, _) = socket.request(&json!({ "op": "resync" })).await;
+        let (received, _) = socket.request(&json!({ "op": "resync" })).await;
         assert!(
-            !told.is_empty() && told.iter().all(|m| m["event"] == kind),
-            "{kind}: {told:?}"
+            !received.is_empty() && received.iter().all(|m| m["event"] == kind),
+            "{kind}: {received:?}"
         );
     }
-    // Odds that are asked for later begin with their snapshots, though the races were followed before.
+    // Odds that are subscribed to later start with snapshots, although the races were followed before.
     let seq = nats.publish([odds("ST", 2, &second(3), &[2.0])]).await;
     railbird.until_published(seq).await;
     let socket = &mut listening[1];
@@ -180,7 +181,7 @@ async fn kinds_of_messages_are_chosen_and_snapshots_are_odds() {
 }
 
 #[tokio::test]
-async fn a_horse_that_a_new_card_brings_in_brings_its_race() {
+async fn a_horse_on_a_new_card_selects_its_race() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let seq = nats.publish([quote(DAY, "ST", 1, 0, "OTHER")]).await;
@@ -205,7 +206,7 @@ async fn a_horse_that_a_new_card_brings_in_brings_its_race() {
 }
 
 #[tokio::test]
-async fn a_filter_that_cannot_be_read_is_refused_before_the_upgrade() {
+async fn an_invalid_filter_is_rejected_before_the_upgrade() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let many = |count: usize| format!("race={}", vec!["1"; count].join(","));
@@ -307,7 +308,7 @@ async fn one_race_of_today_is_followed_by_its_number() {
     }
 }
 
-/// Numbers of races of a venue, and in a message.
+/// Race numbers as in a message.
 fn numbered(numbers: &BTreeSet<u64>) -> Value {
     numbers
         .iter()
@@ -315,20 +316,75 @@ fn numbered(numbers: &BTreeSet<u64>) -> Value {
         .collect()
 }
 
-/// What one client was sent between two filters, and what it was told of both.
+/// What a client received between two changes of its filter.
 #[derive(Debug, Default)]
 struct Stretch {
     followed: BTreeSet<u64>,
-    /// The answer that put the filter in force.
-    began: u64,
+    /// The `seq` of the answer that put the filter in force.
+    started: u64,
     snapshots: BTreeMap<Race, u64>,
-    /// The end of the snapshots.
+    /// The `seq` of the end of the snapshots.
     complete: u64,
-    told: Vec<(String, Race, u64)>,
+    received: Vec<(String, Race, u64)>,
+}
+
+/// Publishes odds and statuses of races 1 to 5. Returns the last log sequence.
+async fn publish_updates(log: Log, updates: u64) -> u64 {
+    let mut appender = log.appender(4);
+    for n in 1..=updates {
+        let race = u16::try_from(n % 5).unwrap() + 1;
+        let fact = match n % 7 {
+            0 => status(
+                "ST",
+                race,
+                &second(n),
+                if n % 2 == 0 { "open" } else { "closed" },
+            ),
+            _ => odds("ST", race, &second(n), &[2.0]),
+        };
+        appender.append(outgoing(&fact)).await.unwrap();
+    }
+    appender
+        .finish()
+        .await
+        .unwrap()
+        .last()
+        .map_or(0, |last| last.seq)
+}
+
+/// Receives what follows the answer to a subscription, up to the end of the snapshots.
+async fn receive_snapshots(
+    socket: &mut Socket,
+    followed: BTreeSet<u64>,
+    ack: &Value,
+    proof: &mut Proof,
+) -> Stretch {
+    let mut stretch = Stretch {
+        followed,
+        started: seq_of(ack),
+        ..Stretch::default()
+    };
+    for message in socket.until("snapshot_complete").await {
+        proof.take(&message);
+        if message["snapshot"] == true {
+            assert!(
+                stretch
+                    .snapshots
+                    .insert(race_of(&message), seq_of(&message))
+                    .is_none()
+            );
+        } else if message["event"] == "snapshot_complete" {
+            assert_eq!(message["id"], ack["id"]);
+            stretch.complete = seq_of(&message);
+        } else {
+            stretch.received.push(position_of(&message));
+        }
+    }
+    stretch
 }
 
 #[tokio::test]
-async fn filters_change_while_odds_move_and_nothing_is_lost_and_nothing_comes_twice() {
+async fn changing_filters_while_odds_move_loses_and_repeats_nothing() {
     const UPDATES: u64 = 3_000;
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
@@ -337,29 +393,7 @@ async fn filters_change_while_odds_move_and_nothing_is_lost_and_nothing_comes_tw
     railbird.until_published(5).await;
     let (mut everything, _) = railbird.live("").await;
     let (mut changing, _) = railbird.live("venue=XX").await;
-    let log = nats.log().await;
-    let feeding = tokio::spawn(async move {
-        let mut appender = log.appender(4);
-        for n in 1..=UPDATES {
-            let race = u16::try_from(n % 5).unwrap() + 1;
-            let fact = match n % 7 {
-                0 => status(
-                    "ST",
-                    race,
-                    &second(n),
-                    if n % 2 == 0 { "open" } else { "closed" },
-                ),
-                _ => odds("ST", race, &second(n), &[2.0]),
-            };
-            appender.append(outgoing(&fact)).await.unwrap();
-        }
-        appender
-            .finish()
-            .await
-            .unwrap()
-            .last()
-            .map_or(0, |last| last.seq)
-    });
+    let publishing = tokio::spawn(publish_updates(nats.log().await, UPDATES));
     let truth = tokio::spawn(async move {
         let mut truth = Vec::new();
         while truth.last().is_none_or(|m| seq_of(m) < 5 + UPDATES) {
@@ -370,66 +404,46 @@ async fn filters_change_while_odds_move_and_nothing_is_lost_and_nothing_comes_tw
 
     let mut stretches = vec![Stretch::default()];
     let (mut next, mut proof) = (0_u64, Proof::default());
-    while !feeding.is_finished() {
+    while !publishing.is_finished() {
         next += 1;
-        // Sets that share some races with those before them and some not.
+        // Each set shares some races with the one before.
         let followed: BTreeSet<u64> = (1..=5)
             .filter(|n| (next * 7 + n * 3) % 5 < 3 || next % 6 == 0)
             .collect();
-        let said = json!({ "op": "subscribe", "id": next, "races": numbered(&followed) });
-        let (before, ack) = changing.request(&said).await;
+        let request = json!({ "op": "subscribe", "id": next, "races": numbered(&followed) });
+        let (before, ack) = changing.request(&request).await;
         proof.take_all(&before);
         proof.0.retain(|(_, race), _| followed.contains(&race.2));
         stretches
             .last_mut()
             .unwrap()
-            .told
-            .extend(before.iter().map(place));
-        let mut stretch = Stretch {
-            followed,
-            began: seq_of(&ack),
-            ..Stretch::default()
-        };
-        for message in changing.until("snapshot_complete").await {
-            proof.take(&message);
-            if message["snapshot"] == true {
-                assert!(
-                    stretch
-                        .snapshots
-                        .insert(race_of(&message), seq_of(&message))
-                        .is_none()
-                );
-            } else if message["event"] == "snapshot_complete" {
-                assert_eq!(message["id"], next);
-                stretch.complete = seq_of(&message);
-            } else {
-                stretch.told.push(place(&message));
-            }
-        }
+            .received
+            .extend(before.iter().map(position_of));
+        let stretch = receive_snapshots(&mut changing, followed, &ack, &mut proof).await;
         stretches.push(stretch);
-        // Within what a client may say.
+        // Within the rate limit of a client.
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    let last = feeding.await.unwrap();
+    let last = publishing.await.unwrap();
     railbird.until_published(last).await;
     let (rest, ack) = changing.request(&json!({ "op": "unsubscribe" })).await;
     stretches
         .last_mut()
         .unwrap()
-        .told
-        .extend(rest.iter().map(place));
+        .received
+        .extend(rest.iter().map(position_of));
     stretches.push(Stretch {
-        began: seq_of(&ack),
+        started: seq_of(&ack),
         ..Stretch::default()
     });
-    let truth: Vec<_> = truth.await.unwrap().iter().map(place).collect();
+    let truth: Vec<_> = truth.await.unwrap().iter().map(position_of).collect();
     assert!(stretches.len() > 20, "{} changes", stretches.len());
     for pair in stretches.windows(3) {
-        check_stretch(&pair[0], &pair[1], pair[2].began, &truth);
+        check_stretch(&pair[0], &pair[1], pair[2].started, &truth);
     }
 }
 
-fn place(message: &Value) -> (String, Race, u64) {
+fn position_of(message: &Value) -> (String, Race, u64) {
     (
         event_of(message).to_owned(),
         race_of(message),
@@ -437,26 +451,26 @@ fn place(message: &Value) -> (String, Race, u64) {
     )
 }
 
-/// Holds what was sent under one filter to what a client that follows everything was sent.
+/// Compares what was sent under one filter with what a client that follows everything was sent.
 fn check_stretch(before: &Stretch, stretch: &Stretch, end: u64, truth: &[(String, Race, u64)]) {
     let is_new = |race: &Race| !before.followed.contains(&race.2);
     let expected: Vec<_> = truth
         .iter()
         .filter(|(event, race, seq)| {
-            // Odds of what is new begin behind the image.
+            // Odds of newly followed races start after the image.
             let from = if is_new(race) && event == "odds_update" {
                 stretch.complete
             } else {
-                stretch.began
+                stretch.started
             };
             stretch.followed.contains(&race.2) && (from + 1..=end).contains(seq)
         })
         .cloned()
         .collect();
     assert_eq!(
-        stretch.told, expected,
+        stretch.received, expected,
         "from {} to {end}, complete at {}",
-        stretch.began, stretch.complete
+        stretch.started, stretch.complete
     );
     let imaged: BTreeSet<u64> = stretch.snapshots.keys().map(|race| race.2).collect();
     assert_eq!(
@@ -499,14 +513,14 @@ async fn prev_seq_is_the_same_for_everyone() {
     });
     let seq = nats.publish(facts).await;
     railbird.until_published(seq).await;
-    let (told, _) = all.request(&json!({ "op": "resync" })).await;
-    let (some_told, _) = some.request(&json!({ "op": "resync" })).await;
-    proof.take_all(&told);
-    some_proof.take_all(&some_told);
+    let (received, _) = all.request(&json!({ "op": "resync" })).await;
+    let (some_received, _) = some.request(&json!({ "op": "resync" })).await;
+    proof.take_all(&received);
+    some_proof.take_all(&some_received);
     let wanted = |m: &&Value| event_of(m) == "odds_update" && [2, 3].contains(&race_of(m).2);
     assert_eq!(
-        some_told,
-        told.iter().filter(wanted).cloned().collect::<Vec<_>>(),
+        some_received,
+        received.iter().filter(wanted).cloned().collect::<Vec<_>>(),
         "byte for byte the same"
     );
 }

@@ -1,13 +1,14 @@
-//! Every message of the service to the byte, but for what differs from run to run. `UPDATE_GOLDEN=1` writes them anew.
+//! Every message of the service to the byte, except for values that differ from run to run. `UPDATE_GOLDEN=1` writes
+//! the files again.
 
 use std::path::Path;
 
 use railbird::log::RACING;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// What differs from run to run, and what stands for it in the files.
+/// Fields that differ from run to run, and their values in the files.
 const DIFFERS: [(&str, &str); 6] = [
     ("recorded_at", "\"2026-10-03T04:00:00.123456Z\""),
     ("server_time", "\"2026-10-03T04:00:00.123456Z\""),
@@ -30,7 +31,7 @@ fn normalised(text: &str) -> String {
     text
 }
 
-/// A field a line, and every token as it was.
+/// One field a line, with every token unchanged.
 fn pretty(compact: &str) -> String {
     let (mut out, mut depth, mut in_text, mut escaped) = (String::new(), 0, false, false);
     let line = |depth: usize| format!("\n{}", "  ".repeat(depth));
@@ -57,21 +58,21 @@ fn pretty(compact: &str) -> String {
 
 fn check(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/live/{name}.json"));
-    let said = pretty(&normalised(text));
+    let actual = pretty(&normalised(text));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, said).unwrap();
+        std::fs::write(path, actual).unwrap();
         return;
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
-        kept == said,
-        "{} is not what is said; UPDATE_GOLDEN=1 writes it anew:\n{said}",
+        kept == actual,
+        "{} differs; UPDATE_GOLDEN=1 writes it again:\n{actual}",
         path.display()
     );
 }
 
-/// Holds the next messages, heartbeats not counted, to these files.
+/// Compares the next messages, without heartbeats, with these files.
 async fn check_next(socket: &mut Socket, names: &[&str]) {
     for name in names {
         let text = loop {
@@ -84,15 +85,72 @@ async fn check_next(socket: &mut Socket, names: &[&str]) {
     }
 }
 
+fn quote(n: u64, prices: &[f64]) -> Value {
+    odds("ST", 1, &second(n), prices)
+}
+
+fn with_reason(reason: &str, mut event: Value) -> Value {
+    event["data"]["reason"] = json!(reason);
+    event
+}
+
+async fn check_updates(nats: &Nats, socket: &mut Socket) {
+    nats.publish([quote(2, &[4.2, 1.45])]).await;
+    check_next(socket, &["odds_update"]).await;
+    nats.publish([with_reason(
+        "a \"loose\" horse",
+        status("ST", 1, &second(3), "closed"),
+    )])
+    .await;
+    check_next(socket, &["status_update"]).await;
+    let rider = json!({ "horse_no": "H1", "jockey": "N Ewrider", "weight": 120 });
+    nats.publish([of_today("rider.changed", "ST", 1, &second(4), rider)])
+        .await;
+    check_next(socket, &["runner_update_rider_changed"]).await;
+    nats.publish([with_reason("lame", withdrawn("ST", 1, &second(5), "H2"))])
+        .await;
+    check_next(
+        socket,
+        &["runner_update_withdrawn", "odds_update_scratched"],
+    )
+    .await;
+    let back = json!({ "horse_no": "H2" });
+    nats.publish([of_today("runner.reinstated", "ST", 1, &second(6), back)])
+        .await;
+    check_next(
+        socket,
+        &["runner_update_reinstated", "odds_update_reinstated"],
+    )
+    .await;
+}
+
+async fn check_requests(nats: &Nats, railbird: &Railbird, socket: &mut Socket) {
+    let request = json!({
+        "op": "subscribe", "id": "one", "dates": [DAY], "venues": ["Sha Tin"], "horses": ["H1"],
+        "races": [{ "date": DAY, "venue": "ST", "race_number": 1 }, { "race_number": 2 }],
+        "events": ["odds_update", "status_update"], "conflate_ms": 60_000, "heartbeat_ms": 60_000,
+    });
+    socket.send(&request).await;
+    check_next(socket, &["ack", "snapshot_complete_asked"]).await;
+    let seq = nats
+        .publish([quote(7, &[5.0]), quote(8, &[6.0]), quote(9, &[7.0])])
+        .await;
+    railbird.until_published(seq).await;
+    let seq = nats.publish([status("ST", 1, &second(10), "off")]).await;
+    railbird.until_published(seq).await;
+    check_next(socket, &["odds_update_conflated"]).await;
+    let status_update = socket.next().await.unwrap();
+    assert_eq!(status_update["event"], "status_update");
+    socket
+        .send(&json!({ "op": "subscribe", "heartbeat_ms": 5 }))
+        .await;
+    check_next(socket, &["error"]).await;
+}
+
 #[tokio::test]
-async fn each_message_is_what_its_file_says() {
+async fn each_message_equals_its_golden_file() {
     let mut nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
-    let quote = |n: u64, prices: &[f64]| odds("ST", 1, &second(n), prices);
-    let because = |reason: &str, mut event: serde_json::Value| {
-        event["data"]["reason"] = json!(reason);
-        event
-    };
     let seq = nats
         .publish([
             card(DAY, "ST", 1, 3),
@@ -108,54 +166,8 @@ async fn each_message_is_what_its_file_says() {
     )
     .await;
 
-    nats.publish([quote(2, &[4.2, 1.45])]).await;
-    check_next(&mut socket, &["odds_update"]).await;
-    nats.publish([because(
-        "a \"loose\" horse",
-        status("ST", 1, &second(3), "closed"),
-    )])
-    .await;
-    check_next(&mut socket, &["status_update"]).await;
-    let rider = json!({ "horse_no": "H1", "jockey": "N Ewrider", "weight": 120 });
-    nats.publish([of_today("rider.changed", "ST", 1, &second(4), rider)])
-        .await;
-    check_next(&mut socket, &["runner_update_rider_changed"]).await;
-    nats.publish([because("lame", withdrawn("ST", 1, &second(5), "H2"))])
-        .await;
-    check_next(
-        &mut socket,
-        &["runner_update_withdrawn", "odds_update_scratched"],
-    )
-    .await;
-    let back = json!({ "horse_no": "H2" });
-    nats.publish([of_today("runner.reinstated", "ST", 1, &second(6), back)])
-        .await;
-    check_next(
-        &mut socket,
-        &["runner_update_reinstated", "odds_update_reinstated"],
-    )
-    .await;
-
-    let said = json!({
-        "op": "subscribe", "id": "one", "dates": [DAY], "venues": ["Sha Tin"], "horses": ["H1"],
-        "races": [{ "date": DAY, "venue": "ST", "race_number": 1 }, { "race_number": 2 }],
-        "events": ["odds_update", "status_update"], "conflate_ms": 60_000, "heartbeat_ms": 60_000,
-    });
-    socket.send(&said).await;
-    check_next(&mut socket, &["ack", "snapshot_complete_asked"]).await;
-    let seq = nats
-        .publish([quote(7, &[5.0]), quote(8, &[6.0]), quote(9, &[7.0])])
-        .await;
-    railbird.until_published(seq).await;
-    let seq = nats.publish([status("ST", 1, &second(10), "off")]).await;
-    railbird.until_published(seq).await;
-    check_next(&mut socket, &["odds_update_conflated"]).await;
-    let status_update = socket.next().await.unwrap();
-    assert_eq!(status_update["event"], "status_update");
-    socket
-        .send(&json!({ "op": "subscribe", "heartbeat_ms": 5 }))
-        .await;
-    check_next(&mut socket, &["error"]).await;
+    check_updates(&nats, &mut socket).await;
+    check_requests(&nats, &railbird, &mut socket).await;
 
     let mut socket = railbird.connect("heartbeat_ms=1000").await;
     socket.until("snapshot_complete").await;

@@ -1,4 +1,4 @@
-//! The live odds channel, held to docs/live-odds.md sentence by sentence.
+//! The live odds channel, compared with docs/live-odds.md sentence by sentence.
 
 mod conflation;
 mod ends;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::support::*;
 
-/// A service that has told the first odds of some races.
+/// A service that has published the first odds of some races.
 async fn with_odds(races: &[(&str, u16)]) -> (Nats, Railbird) {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
@@ -56,7 +56,7 @@ fn races(messages: &[Value]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Holds messages to what the docs say proves that nothing is missing.
+/// Checks messages by the rule of the docs that proves that nothing is missing.
 #[derive(Debug, Default)]
 struct Proof(BTreeMap<(String, Race), u64>);
 
@@ -71,7 +71,7 @@ impl Proof {
             return;
         }
         let prev_seq = message["prev_seq"].as_u64().unwrap();
-        // Who has just come has nothing to hold it against.
+        // The first message of an event has no predecessor.
         let expected = before.unwrap_or(prev_seq);
         assert_eq!(
             prev_seq, expected,

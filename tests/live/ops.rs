@@ -1,4 +1,4 @@
-//! What clients say, and what comes of it.
+//! Client messages and their answers.
 
 use serde_json::{Value, json};
 
@@ -11,98 +11,76 @@ async fn with_races() -> (Nats, Railbird) {
     super::with_odds(&[("ST", 1), ("ST", 2), ("HV", 1)]).await
 }
 
+/// Texts without a known op.
+const INVALID_MESSAGES: [&str; 11] = [
+    "",
+    "nonsense",
+    "{",
+    "[]",
+    "null",
+    "\"subscribe\"",
+    "{}",
+    r#"{"id":"a"}"#,
+    r#"{"op":1}"#,
+    r#"{"op":null,"id":1}"#,
+    r#"{"op":"ping"} {"op":"ping"}"#,
+];
+
+/// Messages with an unknown op.
+const UNKNOWN_OPS: [&str; 2] = [r#"{"op":"Subscribe"}"#, r#"{"op":""}"#];
+
+/// Requests with an invalid field.
+const INVALID_PARAMETERS: [&str; 16] = [
+    r#"{"op":"subscribe","dates":"2026-10-03"}"#,
+    r#"{"op":"subscribe","dates":["2026-10-32"]}"#,
+    r#"{"op":"subscribe","venues":[1]}"#,
+    r#"{"op":"subscribe","races":[1]}"#,
+    r#"{"op":"subscribe","races":[{"venue":"ST"}]}"#,
+    r#"{"op":"subscribe","races":[{"race_number":0}]}"#,
+    r#"{"op":"subscribe","horses":["a b"]}"#,
+    r#"{"op":"subscribe","events":["heartbeat"]}"#,
+    r#"{"op":"subscribe","events":"odds_update"}"#,
+    r#"{"op":"subscribe","conflate_ms":60001}"#,
+    r#"{"op":"subscribe","conflate_ms":-1}"#,
+    r#"{"op":"subscribe","conflate_ms":"5"}"#,
+    r#"{"op":"subscribe","heartbeat_ms":5}"#,
+    r#"{"op":"subscribe","heartbeat_ms":60001}"#,
+    r#"{"op":"subscribe","since":"1"}"#,
+    r#"{"op":"subscribe","since":1,"epoch":2}"#,
+];
+
+/// Requests that name a list that is not in force.
+const NOT_SUBSCRIBED: [&str; 2] = [
+    r#"{"op":"unsubscribe","venues":["ST"]}"#,
+    r#"{"op":"unsubscribe","races":[]}"#,
+];
+
 #[tokio::test]
-async fn what_is_wrong_is_answered_with_why_and_changes_nothing() {
+async fn invalid_requests_are_answered_by_an_error_and_change_nothing() {
     let (_nats, railbird) = with_races().await;
     let (mut socket, _) = railbird.live(OPENING).await;
     let (_, in_force) = socket.request(&json!({ "op": "ping" })).await;
     let many = vec!["H1"; 1_001];
     let half = vec!["H1"; 501];
     let date = vec!["2026-10-03"; 500];
-    let wrong = [
-        ("", "invalid_message"),
-        ("nonsense", "invalid_message"),
-        ("{", "invalid_message"),
-        ("[]", "invalid_message"),
-        ("null", "invalid_message"),
-        ("\"subscribe\"", "invalid_message"),
-        ("{}", "invalid_message"),
-        (r#"{"id":"a"}"#, "invalid_message"),
-        (r#"{"op":1}"#, "invalid_message"),
-        (r#"{"op":null,"id":1}"#, "invalid_message"),
-        (r#"{"op":"ping"} {"op":"ping"}"#, "invalid_message"),
-        (r#"{"op":"Subscribe"}"#, "unknown_op"),
-        (r#"{"op":""}"#, "unknown_op"),
-        (
-            r#"{"op":"subscribe","dates":"2026-10-03"}"#,
-            "invalid_parameter",
-        ),
-        (
-            r#"{"op":"subscribe","dates":["2026-10-32"]}"#,
-            "invalid_parameter",
-        ),
-        (r#"{"op":"subscribe","venues":[1]}"#, "invalid_parameter"),
-        (r#"{"op":"subscribe","races":[1]}"#, "invalid_parameter"),
-        (
-            r#"{"op":"subscribe","races":[{"venue":"ST"}]}"#,
-            "invalid_parameter",
-        ),
-        (
-            r#"{"op":"subscribe","races":[{"race_number":0}]}"#,
-            "invalid_parameter",
-        ),
-        (
-            r#"{"op":"subscribe","horses":["a b"]}"#,
-            "invalid_parameter",
-        ),
-        (
-            r#"{"op":"subscribe","events":["heartbeat"]}"#,
-            "invalid_parameter",
-        ),
-        (
-            r#"{"op":"subscribe","events":"odds_update"}"#,
-            "invalid_parameter",
-        ),
-        (
-            r#"{"op":"subscribe","conflate_ms":60001}"#,
-            "invalid_parameter",
-        ),
-        (
-            r#"{"op":"subscribe","conflate_ms":-1}"#,
-            "invalid_parameter",
-        ),
-        (
-            r#"{"op":"subscribe","conflate_ms":"5"}"#,
-            "invalid_parameter",
-        ),
-        (
-            r#"{"op":"subscribe","heartbeat_ms":5}"#,
-            "invalid_parameter",
-        ),
-        (
-            r#"{"op":"subscribe","heartbeat_ms":60001}"#,
-            "invalid_parameter",
-        ),
-        (r#"{"op":"subscribe","since":"1"}"#, "invalid_parameter"),
-        (
-            r#"{"op":"subscribe","since":1,"epoch":2}"#,
-            "invalid_parameter",
-        ),
-        (
-            &json!({ "op": "subscribe", "horses": many }).to_string(),
-            "invalid_parameter",
-        ),
-        (
-            &json!({ "op": "subscribe", "horses": half, "dates": date }).to_string(),
-            "invalid_parameter",
-        ),
-        (
-            &json!({ "op": "subscribe", "venues": ["x".repeat(257)] }).to_string(),
-            "invalid_parameter",
-        ),
-        (r#"{"op":"unsubscribe","venues":["ST"]}"#, "not_subscribed"),
-        (r#"{"op":"unsubscribe","races":[]}"#, "not_subscribed"),
+    let too_large = [
+        json!({ "op": "subscribe", "horses": many }).to_string(),
+        json!({ "op": "subscribe", "horses": half, "dates": date }).to_string(),
+        json!({ "op": "subscribe", "venues": ["x".repeat(257)] }).to_string(),
     ];
+    let too_large = too_large.iter().map(String::as_str);
+    let with = |error: &'static str| move |text| (text, error);
+    let wrong = INVALID_MESSAGES
+        .map(with("invalid_message"))
+        .into_iter()
+        .chain(UNKNOWN_OPS.map(with("unknown_op")))
+        .chain(
+            INVALID_PARAMETERS
+                .into_iter()
+                .chain(too_large)
+                .map(with("invalid_parameter")),
+        )
+        .chain(NOT_SUBSCRIBED.map(with("not_subscribed")));
     for (text, error) in wrong {
         socket.send_text(text).await;
         let answer = socket.next().await.unwrap();
@@ -133,7 +111,7 @@ async fn what_is_wrong_is_answered_with_why_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_id_comes_back_as_it_was() {
+async fn answers_repeat_the_id_unchanged() {
     let (_nats, railbird) = with_races().await;
     let (mut socket, _) = railbird.live(OPENING).await;
     for id in [
@@ -167,11 +145,11 @@ async fn the_id_comes_back_as_it_was() {
             }
         }
     }
-    for said in [
+    for request in [
         json!({ "op": "resync" }),
         json!({ "op": "resync", "id": null }),
     ] {
-        let (_, answer) = socket.request(&said).await;
+        let (_, answer) = socket.request(&request).await;
         assert_eq!(
             (&answer["event"], &answer["id"]),
             (&json!("ack"), &Value::Null)
@@ -189,10 +167,10 @@ async fn the_id_comes_back_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_subscription_takes_the_place_of_the_one_before() {
+async fn a_subscription_replaces_the_one_before() {
     let (nats, railbird) = with_races().await;
     let (mut socket, _) = railbird.live(&format!("{OPENING}&venue=ST")).await;
-    // What of it was followed before is not imaged again; what is new is.
+    // Races that were followed before get no new image; new ones do.
     let all = json!({ "op": "subscribe" });
     let (before, ack) = socket.request(&all).await;
     assert_eq!(
@@ -221,8 +199,8 @@ async fn a_subscription_takes_the_place_of_the_one_before() {
         "nothing is new"
     );
 
-    let said = json!({ "op": "subscribe", "races": [{ "race_number": 2 }], "events": ["odds_update"], "conflate_ms": 50, "heartbeat_ms": 2000 });
-    let (_, ack) = socket.request(&said).await;
+    let request = json!({ "op": "subscribe", "races": [{ "race_number": 2 }], "events": ["odds_update"], "conflate_ms": 50, "heartbeat_ms": 2000 });
+    let (_, ack) = socket.request(&request).await;
     assert_eq!(
         (
             &ack["events"],
@@ -258,16 +236,17 @@ async fn a_subscription_takes_the_place_of_the_one_before() {
     assert_eq!((seq_of(&message), &message["prev_seq"]), (last, &json!(3)));
 }
 
+fn unsubscribe(mut lists: Value) -> Value {
+    lists["op"] = json!("unsubscribe");
+    lists
+}
+
 #[tokio::test]
-async fn unsubscribing_takes_values_out() {
+async fn unsubscribe_removes_values() {
     let (nats, railbird) = with_races().await;
     let (mut socket, _) = railbird
         .live("venue=ST,HV&race=1,2&date=2026-10-03&horse=H1")
         .await;
-    let unsubscribe = |mut lists: Value| {
-        lists["op"] = json!("unsubscribe");
-        lists
-    };
     let (_, ack) = socket
         .request(&unsubscribe(
             json!({ "venues": ["HV", "XX"], "races": [{ "race_number": 2 }] }),
@@ -275,16 +254,15 @@ async fn unsubscribing_takes_values_out() {
         .await;
     let filter = json!({ "dates": [DAY], "venues": ["ST"], "races": [{ "race_number": 1 }], "horses": ["H1"] });
     assert_eq!((&ack["follows"], &ack["filter"]), (&json!("some"), &filter));
-    // One list that is not in force, and nothing of it is done.
-    let (_, error) = socket.request(&unsubscribe(json!({ "events": ["result_update"], "venues": ["ST"], "races": [{ "race_number": 1 }] }))).await;
-    assert_eq!(error["event"], "ack", "all of these are in force");
+    let (_, ack) = socket.request(&unsubscribe(json!({ "events": ["result_update"], "venues": ["ST"], "races": [{ "race_number": 1 }] }))).await;
+    assert_eq!(ack["event"], "ack", "all of these are in force");
     assert_eq!(
-        (&error["follows"], &error["events"]),
+        (&ack["follows"], &ack["events"]),
         (
             &json!("none"),
             &json!(["odds_update", "status_update", "runner_update"])
         ),
-        "a list that is empty lets nothing pass"
+        "an empty list selects no race"
     );
     socket
         .request(&json!({ "op": "subscribe", "venues": ["ST"] }))
@@ -303,7 +281,12 @@ async fn unsubscribing_takes_values_out() {
         seq,
         "nothing has changed"
     );
+}
 
+#[tokio::test]
+async fn unsubscribe_without_lists_follows_nothing() {
+    let (nats, railbird) = with_races().await;
+    let (mut socket, _) = railbird.live("venue=ST").await;
     let (_, ack) = socket.request(&unsubscribe(json!({}))).await;
     assert_eq!(ack["follows"], "none");
     let seq = nats.publish([odds("ST", 1, &second(2), &[3.5])]).await;
@@ -337,7 +320,7 @@ async fn unsubscribing_takes_values_out() {
 }
 
 #[tokio::test]
-async fn a_resync_sends_what_was_on_its_way_and_then_each_open_race_that_is_followed() {
+async fn a_resync_sends_pending_messages_and_then_each_followed_open_race() {
     let (nats, railbird) = with_races().await;
     let (mut socket, _) = railbird.live("venue=ST").await;
     let seq = nats
@@ -373,7 +356,7 @@ async fn a_resync_sends_what_was_on_its_way_and_then_each_open_race_that_is_foll
 }
 
 #[tokio::test]
-async fn since_in_a_subscription_says_again_what_passes() {
+async fn since_in_a_subscription_replays_matching_messages() {
     let (nats, railbird) = with_races().await;
     let (mut socket, opening) = railbird.live("venue=HV").await;
     let epoch = opening[0]["epoch"].clone();
@@ -384,16 +367,16 @@ async fn since_in_a_subscription_says_again_what_passes() {
         }))
         .await;
     railbird.until_published(seq).await;
-    let said = json!({ "op": "subscribe", "id": "again", "races": [{ "race_number": 1, "venue": "ST" }], "since": 3, "epoch": epoch });
-    let (before, ack) = socket.request(&said).await;
+    let request = json!({ "op": "subscribe", "id": "again", "races": [{ "race_number": 1, "venue": "ST" }], "since": 3, "epoch": epoch });
+    let (before, ack) = socket.request(&request).await;
     assert_eq!((before.len(), &ack["recovered"]), (0, &json!(true)));
-    let told = socket.until("snapshot_complete").await;
-    let (done, told) = told.split_last().unwrap();
-    let seqs: Vec<u64> = told.iter().map(seq_of).collect();
-    assert_eq!(seqs, [5, 7, 9, 11, 13, 15, 17, 19, 21, 23], "{told:?}");
+    let received = socket.until("snapshot_complete").await;
+    let (done, received) = received.split_last().unwrap();
+    let seqs: Vec<u64> = received.iter().map(seq_of).collect();
+    assert_eq!(seqs, [5, 7, 9, 11, 13, 15, 17, 19, 21, 23], "{received:?}");
     assert_eq!(
         (&done["replayed"], &done["id"], &done["races"], seq_of(done)),
-        (&json!(told.len()), &json!("again"), &json!(0), seq)
+        (&json!(received.len()), &json!("again"), &json!(0), seq)
     );
     let next = nats.publish([odds("ST", 1, &second(30), &[4.0])]).await;
     assert_eq!(
@@ -402,8 +385,8 @@ async fn since_in_a_subscription_says_again_what_passes() {
         "and then the live ones"
     );
 
-    let said = json!({ "op": "subscribe", "since": 3, "epoch": "another" });
-    let (_, ack) = socket.request(&said).await;
+    let request = json!({ "op": "subscribe", "since": 3, "epoch": "another" });
+    let (_, ack) = socket.request(&request).await;
     assert_eq!(
         (&ack["recovered"], &ack["reason"]),
         (&json!(false), &json!("other_epoch"))

@@ -1,4 +1,4 @@
-//! What comes, and in which order.
+//! Messages and their order.
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,27 @@ fn seqs(messages: &[Value], race_number: u16) -> Vec<(u64, u64)> {
     of_race
         .map(|m| (m["prev_seq"].as_u64().unwrap(), m["seq"].as_u64().unwrap()))
         .collect()
+}
+
+/// The images of races 1 and 2, without race 3, which is over.
+fn check_opening(opening: &[Value]) {
+    assert_eq!(opening[0]["event"], "welcome");
+    assert_eq!(opening.last().unwrap()["races"], 2, "race 3 is over");
+    assert!(opening[1..3].iter().all(|m| m["snapshot"] == true));
+    assert_eq!(
+        (seqs(opening, 1), seqs(opening, 2), seqs(opening, 3)),
+        (vec![(4, 6)], vec![(0, 5)], vec![])
+    );
+    let image = &opening[1];
+    assert_eq!(
+        (&image["date"], &image["venue"], &image["venue_code"]),
+        (&json!(DAY), &json!("Sha Tin"), &json!("ST"))
+    );
+    assert_eq!(image["runners"][0]["horse_no"], "H1");
+    assert_eq!(
+        (&image["runners"][0]["win"], &image["runners"][0]["number"]),
+        (&json!(3.6), &json!(1))
+    );
 }
 
 #[tokio::test]
@@ -37,23 +58,7 @@ async fn a_socket_gets_the_open_races_and_then_every_update_in_order() {
 
     let mut socket = Socket::open(railbird.http, &railbird.key).await;
     let opening = socket.until("snapshot_complete").await;
-    assert_eq!(opening[0]["event"], "welcome");
-    assert_eq!(opening.last().unwrap()["races"], 2, "race 3 is over");
-    assert!(opening[1..3].iter().all(|m| m["snapshot"] == true));
-    assert_eq!(
-        (seqs(&opening, 1), seqs(&opening, 2), seqs(&opening, 3)),
-        (vec![(4, 6)], vec![(0, 5)], vec![])
-    );
-    let image = &opening[1];
-    assert_eq!(
-        (&image["date"], &image["venue"], &image["venue_code"]),
-        (&json!(DAY), &json!("Sha Tin"), &json!("ST"))
-    );
-    assert_eq!(image["runners"][0]["horse_no"], "H1");
-    assert_eq!(
-        (&image["runners"][0]["win"], &image["runners"][0]["number"]),
-        (&json!(3.6), &json!(1))
-    );
+    check_opening(&opening);
 
     nats.publish([
         odds("ST", 1, &second(7), &[3.7]),
@@ -67,12 +72,12 @@ async fn a_socket_gets_the_open_races_and_then_every_update_in_order() {
     while updates.last().is_none_or(|m: &Value| m["seq"] != last) {
         updates.push(socket.next().await.unwrap());
     }
-    let told: Vec<&str> = updates
+    let received: Vec<&str> = updates
         .iter()
         .map(|m| m["event"].as_str().unwrap())
         .collect();
     let image = "odds_update";
-    assert_eq!(told, [image, "runner_update", image, image, image]);
+    assert_eq!(received, [image, "runner_update", image, image, image]);
     assert_eq!(
         seqs(&updates, 1),
         [(6, 9), (9, 11)],
@@ -85,7 +90,7 @@ async fn a_socket_gets_the_open_races_and_then_every_update_in_order() {
             .iter()
             .filter(|m| m["event"] == image)
             .all(|m| runners(m) == 2),
-        "any message heals any loss"
+        "each message is a full image"
     );
     let scratched = &updates.iter().rfind(|m| m["seq"] == 10).unwrap()["runners"][1];
     assert_eq!(
@@ -95,7 +100,7 @@ async fn a_socket_gets_the_open_races_and_then_every_update_in_order() {
     let board = railbird.get(&format!("/api/v1/odds/{DAY}/2")).await.json();
     assert_eq!(
         board["seq"], last,
-        "what a socket has said, a GET already knows"
+        "a GET includes what the socket has sent"
     );
     assert_eq!(board["runners"], updates.last().unwrap()["runners"]);
 }
@@ -105,7 +110,7 @@ async fn sockets_that_join_while_odds_move_miss_nothing() {
     const UPDATES: u64 = 400;
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
-    let feeding = {
+    let publishing = {
         let log = nats.log().await;
         tokio::spawn(async move {
             let mut appender = log.appender(8);
@@ -150,14 +155,14 @@ async fn sockets_that_join_while_odds_move_miss_nothing() {
             .until_seq(railbird.app.views.current().seq() + 20)
             .await;
     }
-    feeding.await.unwrap();
+    publishing.await.unwrap();
     for listener in listeners {
         listener.await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn the_first_message_says_what_is_in_force() {
+async fn welcome_contains_the_values_in_force() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
@@ -289,7 +294,7 @@ async fn a_race_is_open_from_its_first_quote_until_it_is_over() {
 }
 
 #[tokio::test]
-async fn an_event_that_says_several_things_says_them_in_order_and_a_get_knows_them() {
+async fn messages_of_one_event_are_sent_in_order_and_a_get_includes_them() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     nats.publish([
@@ -315,8 +320,8 @@ async fn an_event_that_says_several_things_says_them_in_order_and_a_get_knows_th
         result(DAY, "ST", 1, 2, 1),
     ])
     .await;
-    let mut told = Vec::new();
-    while told.len() < 8 {
+    let mut received = Vec::new();
+    while received.len() < 8 {
         let message = socket.next().await.unwrap();
         let seq = message["seq"].as_u64().unwrap();
         assert!(
@@ -328,7 +333,7 @@ async fn an_event_that_says_several_things_says_them_in_order_and_a_get_knows_th
         } else {
             "status"
         }];
-        told.push(format!(
+        received.push(format!(
             "{seq} {} {} {}",
             event_of(&message),
             message["prev_seq"],
@@ -336,7 +341,7 @@ async fn an_event_that_says_several_things_says_them_in_order_and_a_get_knows_th
         ));
     }
     assert_eq!(
-        told,
+        received,
         [
             "3 runner_update 0 withdrawn",
             "3 odds_update 2 scheduled",
@@ -347,12 +352,12 @@ async fn an_event_that_says_several_things_says_them_in_order_and_a_get_knows_th
             "8 result_update 0 official",
             "8 status_update 6 result",
         ],
-        "what changes nothing, as the second `closed`, is not told"
+        "an event without effect, such as the second `closed`, is not sent"
     );
 }
 
 #[tokio::test]
-async fn a_get_and_a_socket_are_joined_without_a_hole() {
+async fn a_socket_continues_a_get_without_a_gap() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let seq = nats
@@ -365,45 +370,45 @@ async fn a_get_and_a_socket_are_joined_without_a_hole() {
         .publish((5..9).map(|n| odds("ST", 1, &second(n), &[3.0])))
         .await;
     railbird.until_published(last).await;
-    let (_socket, told) = railbird.live(&format!("since={known}")).await;
+    let (_socket, received) = railbird.live(&format!("since={known}")).await;
     assert_eq!(
-        (&told[0]["event"], &told[0]["recovered"]),
+        (&received[0]["event"], &received[0]["recovered"]),
         (&json!("welcome"), &json!(true))
     );
-    assert_eq!(seqs(&told, 1), [(5, 6), (6, 7), (7, 8), (8, 9)]);
-    assert!(told.iter().all(|m| m.get("snapshot").is_none()));
-    let done = told.last().unwrap();
+    assert_eq!(seqs(&received, 1), [(5, 6), (6, 7), (7, 8), (8, 9)]);
+    assert!(received.iter().all(|m| m.get("snapshot").is_none()));
+    let done = received.last().unwrap();
     assert_eq!(
         (&done["replayed"], &done["races"], &done["seq"]),
         (&json!(4), &json!(0), &json!(last))
     );
-    let (_socket, told) = railbird.live("since=100").await;
+    let (_socket, received) = railbird.live("since=100").await;
     assert_eq!(
-        (&told[0]["recovered"], &told[0]["reason"]),
+        (&received[0]["recovered"], &received[0]["reason"]),
         (&json!(false), &json!("ahead"))
     );
     assert_eq!(
-        events(&told),
+        events(&received),
         ["welcome", "odds_update", "snapshot_complete"]
     );
-    let (_socket, told) = railbird
+    let (_socket, received) = railbird
         .live(&format!("since={last}&epoch=0123456789abcdef"))
         .await;
     assert_eq!(
-        (&told[0]["recovered"], &told[0]["reason"]),
+        (&received[0]["recovered"], &received[0]["reason"]),
         (&json!(false), &json!("other_epoch"))
     );
 }
 
 #[tokio::test]
-async fn heartbeats_come_as_asked_and_at_once_when_the_log_is_lost_and_found() {
+async fn heartbeats_follow_the_interval_and_are_sent_at_once_when_health_changes() {
     let mut nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
     railbird.until_published(seq).await;
     let (mut often, _) = railbird.live("heartbeat_ms=1000").await;
     let (mut seldom, _) = railbird.live("heartbeat_ms=60000").await;
-    let began = std::time::Instant::now();
+    let started = std::time::Instant::now();
     for _ in 0..2 {
         let beat = often.next_or_heartbeat().await.unwrap();
         assert_eq!(
@@ -419,7 +424,7 @@ async fn heartbeats_come_as_asked_and_at_once_when_the_log_is_lost_and_found() {
         assert_eq!(feed["last_event_at"], board["recorded_at"]);
         assert!(beat["server_time"].as_str().unwrap() > feed["last_event_at"].as_str().unwrap());
     }
-    let took = began.elapsed().as_millis();
+    let took = started.elapsed().as_millis();
     assert!((1000..5000).contains(&took), "two heartbeats in {took} ms");
 
     nats.kill();
@@ -428,7 +433,7 @@ async fn heartbeats_come_as_asked_and_at_once_when_the_log_is_lost_and_found() {
     until_feed_is(&mut seldom, "live").await;
 }
 
-/// Waits for a heartbeat of a client that gets them for no other reason than that the feed is better or worse.
+/// Waits for a heartbeat of a client that gets them only when the health of the feed changes.
 async fn until_feed_is(socket: &mut Socket, state: &str) {
     loop {
         let beat = socket.next_or_heartbeat().await.unwrap();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Proof;
 use crate::support::*;
 
-/// Twelve runners with a new price each, so that a few thousand images overflow what the system buffers for a socket.
+/// Twelve runners with a new price each: a few thousand images overflow the system's buffer of a socket.
 fn full_field(n: u64) -> Value {
     #[expect(clippy::cast_precision_loss, reason = "small")]
     let prices: Vec<f64> = (0..12)
@@ -15,7 +15,7 @@ fn full_field(n: u64) -> Value {
 }
 
 #[tokio::test]
-async fn a_socket_that_does_not_read_is_moved_on_and_told_so() {
+async fn a_slow_client_is_moved_on_with_conflated_messages() {
     const UPDATES: u64 = 12_000;
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
@@ -29,7 +29,7 @@ async fn a_socket_that_does_not_read_is_moved_on_and_told_so() {
     while prev < last {
         let message = slow.next().await.unwrap();
         assert_eq!(message["event"], "odds_update");
-        assert_eq!(message["prev_seq"], prev, "never a hole without a word");
+        assert_eq!(message["prev_seq"], prev, "no gap without conflation");
         prev = message["seq"].as_u64().unwrap();
         if let Some(conflated) = message["conflated"].as_u64() {
             assert_eq!(message["conflated_by"], "backpressure");
@@ -42,17 +42,17 @@ async fn a_socket_that_does_not_read_is_moved_on_and_told_so() {
     assert_eq!(
         sent + merged,
         UPDATES,
-        "it is said how many each message stands for"
+        "the number of merged updates is sent"
     );
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_while_odds_are_held_back_slows_nobody() {
+async fn a_conflating_client_that_reads_nothing_slows_no_other() {
     const RACES: u64 = 90;
     const UPDATES: u64 = 4_000;
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
-    // Neighbours get different shards: each shard has one that does not read and one that does.
+    // Each shard gets a client that does not read and one that does.
     let shards = std::thread::available_parallelism().map_or(1, |n| n.get().min(16));
     let (mut slow, mut listening) = (Vec::new(), Vec::new());
     for _ in 0..shards {
@@ -81,10 +81,6 @@ async fn a_client_that_takes_nothing_while_odds_are_held_back_slows_nobody() {
             proof.take(&message);
             sum += message["conflated"].as_u64().unwrap_or(1);
         }
-        assert_eq!(
-            sum,
-            UPDATES + 1,
-            "it is said how many each message stands for"
-        );
+        assert_eq!(sum, UPDATES + 1, "the number of merged updates is sent");
     }
 }

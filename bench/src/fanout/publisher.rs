@@ -43,8 +43,8 @@ impl Texts {
     }
 }
 
-/// It implements the protocol itself, in the thread that reads the clients: the same for both servers, with known times of
-/// publishing, and without threads that would compete with the servers.
+/// It implements the protocol itself, in the thread that reads the clients: the same for both servers, with known times
+/// of publishing, and without threads that would compete with the servers.
 #[derive(Debug)]
 pub(super) struct Publisher {
     pub(super) socket: TcpStream,

@@ -51,8 +51,8 @@ impl OutgoingBuffer {
         Some(write(slices))
     }
 
-    /// Records that `bytes` were written. Returns how many of `frames` were at least started; one that was not finished is in
-    /// the buffer then.
+    /// Records that `bytes` were written. Returns how many of `frames` were at least started; one that was not finished
+    /// is in the buffer then.
     pub(super) fn advance(&mut self, bytes: usize, frames: &[Bytes]) -> usize {
         let mut bytes = bytes + std::mem::take(&mut self.written);
         while let Some(front) = self.frames.front() {

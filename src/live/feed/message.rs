@@ -48,7 +48,7 @@ pub struct Position {
 
 /// The messages from an index on, and how far the feed was when they were taken.
 #[derive(Debug)]
-pub struct Tail {
+pub struct FeedTail {
     /// The messages.
     pub messages: Vec<Arc<FeedMessage>>,
     /// The position after the last message of the feed.
@@ -64,7 +64,7 @@ pub struct Snapshots {
     pub position: Position,
 }
 
-/// Why a message stands for several.
+/// Why a message merges several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConflatedBy {
     /// The client asked for it.

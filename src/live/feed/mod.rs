@@ -1,8 +1,8 @@
 //! [`Feed`]: what changed, encoded once for all clients.
 //!
-//! The latest messages are in a ring, in the order of the log. A client has a position in it and takes the messages from
-//! there on. A client that is too far behind takes the latest image of each race instead: the feed knows for each race which
-//! messages led to the image, and so how many the image stands for.
+//! The latest messages are in a ring, in the order of the log. A client has a position in it and takes the messages
+//! from there on. A client that is too far behind takes the latest image of each race instead: the feed knows for each
+//! race which messages led to the image, and so how many the image stands for.
 
 pub mod frame;
 mod message;
@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 pub use message::{
-    ConflatedBy, FeedMessage, NotRecovered, Position, Replayed, Snapshots, Tail, Topic,
+    ConflatedBy, FeedMessage, FeedTail, NotRecovered, Position, Replayed, Snapshots, Topic,
 };
 use state::{BOUNDS, Bounds, FeedState};
 
@@ -47,8 +47,8 @@ impl Feed {
         }
     }
 
-    /// Publishes what was committed, up to `seq`. Updates that were published before are skipped: while views are rebuilt and
-    /// swapped, two projections pass the same events.
+    /// Publishes what was committed, up to `seq`. Updates that were published before are skipped: while views are
+    /// rebuilt and swapped, two projections pass the same events.
     pub fn publish(&self, updates: Vec<LiveUpdate>, seq: u64) {
         let position = {
             let mut state = self.state();
@@ -63,8 +63,8 @@ impl Feed {
         self.position.send_replace(position);
     }
 
-    /// Starts again with other views, which are at `seq` of a log: with their open races, and the messages before them that
-    /// could be replayed.
+    /// Starts again with other views, which are at `seq` of a log: with their open races, and the messages before them
+    /// that could be replayed.
     pub fn reset(&self, log: &LogIdentity, seq: u64, open: Vec<LiveUpdate>, replayed: Replayed) {
         let position = {
             let mut state = self.state();
@@ -102,7 +102,7 @@ impl Feed {
 
     /// At most `max` messages from an index on; `None` if they are not kept.
     #[must_use]
-    pub fn tail(&self, from: u64, max: usize) -> Option<Tail> {
+    pub fn tail(&self, from: u64, max: usize) -> Option<FeedTail> {
         self.state().tail(from, max)
     }
 
@@ -119,13 +119,13 @@ impl Feed {
         &self,
         from: u64,
         wants: impl Fn(&Topic) -> bool,
-    ) -> Option<(Tail, Snapshots)> {
+    ) -> Option<(FeedTail, Snapshots)> {
         let state = self.state();
         Some((state.tail(from, usize::MAX)?, state.snapshots(wants)))
     }
 
-    /// Replaces the messages from an index on: status, runner and result messages as they are, and one odds message a race,
-    /// in the order of the log. `None` if too little is kept to do so.
+    /// Replaces the messages from an index on: status, runner and result messages as they are, and one odds message a
+    /// race, in the order of the log. `None` if too little is kept to do so.
     ///
     /// An odds message merges earlier ones, which may belong before a message of another race. So all but the last have
     /// `"more":true`: only after the last is the client's picture consistent.
@@ -141,11 +141,12 @@ impl Feed {
         Some((frames, state.position.clone()))
     }
 
-    /// The index of the first message for a client that has received everything up to the event at `since`. If that event made
-    /// several messages, the client may have received only the first, so the others are sent again.
+    /// The index of the first message for a client that has received everything up to the event at `since`. If that
+    /// event made several messages, the client may have received only the first, so the others are sent again.
     ///
     /// # Errors
-    /// Returns [`NotRecovered`] if the messages after `since` are not kept, or `since` is not a sequence of this log so far.
+    /// Returns [`NotRecovered`] if the messages after `since` are not kept, or `since` is not a sequence of this log so
+    /// far.
     pub fn resume(&self, since: u64, epoch: Option<&str>) -> Result<u64, NotRecovered> {
         self.state().resume(since, epoch)
     }

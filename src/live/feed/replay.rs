@@ -1,8 +1,8 @@
-//! [`replay`]: the live messages from before this process followed the log, so that clients miss nothing after a restart, or
-//! on another replica.
+//! [`replay`]: the live messages from before this process followed the log, so that clients miss nothing after a
+//! restart, or on another replica.
 //!
-//! The messages of a race are a pure function of its events. So the races of the latest events are folded from their first
-//! event on, and the messages after some sequence are kept.
+//! The messages of a race are a pure function of its events. So the races of the latest events are folded from their
+//! first event on, and the messages after some sequence are kept.
 
 use std::collections::HashSet;
 
@@ -50,8 +50,8 @@ pub async fn replay(log: &Log, identity: &LogIdentity, seq: u64) -> Result<Repla
     }
 }
 
-/// The races of the events up to `seq`, back to `earliest` or to where there would be too many races. Returns the sequence
-/// after which these are all.
+/// The races of the events up to `seq`, back to `earliest` or to where there would be too many races. Returns the
+/// sequence after which these are all.
 async fn latest_races(
     log: &Log,
     identity: &LogIdentity,

@@ -8,7 +8,9 @@ use events::RaceKey;
 use projections::{LiveKind, LiveUpdate};
 
 use super::frame;
-use super::message::{ConflatedBy, FeedMessage, NotRecovered, Position, Snapshots, Tail, Topic};
+use super::message::{
+    ConflatedBy, FeedMessage, FeedTail, NotRecovered, Position, Snapshots, Topic,
+};
 use super::race::RaceFeed;
 
 /// How much is kept.
@@ -73,10 +75,10 @@ impl FeedState {
         self.position.head - self.ring.len() as u64
     }
 
-    pub(super) fn tail(&self, from: u64, max: usize) -> Option<Tail> {
+    pub(super) fn tail(&self, from: u64, max: usize) -> Option<FeedTail> {
         let skip = from.checked_sub(self.first_index())?;
         let skip = usize::try_from(skip).ok()?.min(self.ring.len());
-        Some(Tail {
+        Some(FeedTail {
             messages: self.ring.range(skip..).take(max).cloned().collect(),
             position: self.position.clone(),
         })

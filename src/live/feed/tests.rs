@@ -52,6 +52,20 @@ enum Fact {
     Other,
 }
 
+impl Fact {
+    /// The kinds of messages for it; `None` if it is not live.
+    fn kinds(self, has_board: bool) -> Option<&'static [LiveKind]> {
+        Some(match self {
+            Self::Quote => &[LiveKind::Odds],
+            Self::Withdrawal if has_board => &[LiveKind::Runner, LiveKind::Odds],
+            Self::Withdrawal => &[LiveKind::Runner],
+            Self::Status | Self::End => &[LiveKind::Status],
+            Self::Result => &[LiveKind::Result, LiveKind::Status],
+            Self::Other => return None,
+        })
+    }
+}
+
 fn fact() -> impl Strategy<Value = (u16, Fact)> {
     let fact = prop_oneof![
         6 => Just(Fact::Quote),
@@ -99,14 +113,7 @@ impl Model {
         self.seq += 1;
         let (seq, race) = (self.seq, self.races.entry(race_number).or_default());
         let was_open = race.board.is_some() && !race.over;
-        let kinds: &[LiveKind] = match fact {
-            Fact::Quote => &[LiveKind::Odds],
-            Fact::Withdrawal if race.board.is_some() => &[LiveKind::Runner, LiveKind::Odds],
-            Fact::Withdrawal => &[LiveKind::Runner],
-            Fact::Status | Fact::End => &[LiveKind::Status],
-            Fact::Result => &[LiveKind::Result, LiveKind::Status],
-            Fact::Other => return None,
-        };
+        let kinds = fact.kinds(race.board.is_some())?;
         race.over = match fact {
             Fact::Status => false,
             Fact::End | Fact::Result => true,

@@ -10,9 +10,11 @@ use crate::live::feed::{FeedMessage, Position};
 #[derive(Debug)]
 pub(super) struct Cursor {
     generation: u64,
-    /// The index of the next message. While the client is current, messages after it may have passed that it did not want.
+    /// The index of the next message. While the client is current, messages after it may have passed that it did not
+    /// want.
     next_index: u64,
-    /// Every message for this client up to this log sequence has been sent. While the client is current, it may be more.
+    /// Every message for this client up to this log sequence has been sent. While the client is current, it may be
+    /// more.
     through_seq: u64,
     /// Everything that its shard has delivered has been sent to this client, too.
     is_current: bool,

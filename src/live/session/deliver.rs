@@ -18,7 +18,8 @@ const BEHIND_MAX: u64 = 4_096;
 const TAIL_MESSAGES_MAX: usize = 512;
 
 impl Session {
-    /// Sends what the client wants of a batch of its shard, or notes that it is behind. `selected` is a buffer to reuse.
+    /// Sends what the client wants of a batch of its shard, or notes that it is behind. `selected` is a buffer to
+    /// reuse.
     pub(in crate::live) fn deliver(
         &mut self,
         batch: &FeedBatch,
@@ -39,7 +40,8 @@ impl Session {
         self.end_on_error(delivered);
     }
 
-    /// Whether a frame would be written at once. A connection may be blocked right after a frame, when nothing is queued.
+    /// Whether a frame would be written at once. A connection may be blocked right after a frame, when nothing is
+    /// queued.
     fn is_writable(&self) -> bool {
         self.connection.is_clear() && !self.connection.is_blocked()
     }
@@ -131,8 +133,8 @@ impl Session {
         self.end_on_error(advanced);
     }
 
-    /// Sends everything up to the end of the feed, also what its shard has not delivered and what is held back, as far as the
-    /// client takes it. Returns whether it has taken everything.
+    /// Sends everything up to the end of the feed, also what its shard has not delivered and what is held back, as far
+    /// as the client takes it. Returns whether it has taken everything.
     pub(super) fn flush(&mut self, delivered: FeedCursor, now: Instant) -> io::Result<bool> {
         self.cursor.fall_behind(delivered.next_index, delivered.seq);
         self.timers.cancel_flush();

@@ -73,8 +73,8 @@ impl Session {
         Ok(())
     }
 
-    /// Answers the pending request, if there is one. What belongs to the subscription before it is sent first; until the client
-    /// has taken that, the request stays pending.
+    /// Answers the pending request, if there is one. What belongs to the subscription before it is sent first; until
+    /// the client has taken that, the request stays pending.
     ///
     /// # Errors
     /// Returns an I/O error if the connection has ended.
@@ -192,8 +192,8 @@ impl Session {
         before
     }
 
-    /// Queues the messages so far that the subscription `before` selects, and moves to the end of the feed. Returns the images
-    /// there of the open races that the client follows, without those that the subscription `known` selects.
+    /// Queues the messages so far that the subscription `before` selects, and moves to the end of the feed. Returns the
+    /// images there of the open races that the client follows, without those that the subscription `known` selects.
     fn move_to_snapshots(
         &mut self,
         before: &LiveSubscription,

@@ -27,8 +27,8 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// The first heartbeat is sent after half an interval to a whole one, at random: clients that connected together do not
-    /// get their heartbeats together.
+    /// The first heartbeat is sent after half an interval to a whole one, at random: clients that connected together do
+    /// not get their heartbeats together.
     pub(super) fn new(heartbeat: Duration, now: Instant) -> Self {
         let random = getrandom::u32().unwrap_or(0) % 512;
         Self {
@@ -106,8 +106,8 @@ impl Timers {
         self.heartbeat_due = self.heartbeat_due.min(now + interval);
     }
 
-    /// Whether new odds are to be sent now, because `at_once` or because the last ones were sent an interval ago. If not, they
-    /// are held back until then.
+    /// Whether new odds are to be sent now, because `at_once` or because the last ones were sent an interval ago. If
+    /// not, they are held back until then.
     pub(super) fn hold_odds(&mut self, interval: Duration, at_once: bool, now: Instant) -> bool {
         let due = self.flushed_at + interval;
         let is_due = at_once || due <= now;
