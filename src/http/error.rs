@@ -94,7 +94,7 @@ impl ApiError {
                 "Too many requests without a valid API key".to_owned(),
             ),
             Self::RateLimited { plan, exceeded } => {
-                let (limit, period) = (exceeded.allowance.limit, exceeded.period.as_str());
+                let (limit, period) = (exceeded.status.limit, exceeded.period.as_str());
                 let plan = plan.name.as_str();
                 (
                     StatusCode::TOO_MANY_REQUESTS,
@@ -218,9 +218,7 @@ impl IntoResponse for ApiError {
             Self::MethodNotAllowed => {
                 headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             }
-            Self::RateLimited { exceeded, .. } => {
-                set_rate_limit_headers(headers, exceeded.allowance)
-            }
+            Self::RateLimited { exceeded, .. } => set_rate_limit_headers(headers, exceeded.status),
             _ => {}
         }
         response
