@@ -100,7 +100,7 @@ fn describe() {
         "Events about keys and subscriptions that this version does not understand."
     );
     describe_counter!(
-        "railbird_mails_wished_total",
+        "railbird_mails_requested_total",
         "Mails with keys that are to be sent."
     );
     describe_counter!(
@@ -182,7 +182,7 @@ pub fn mails_waiting(count: usize, oldest: Duration) {
 
 /// Counts a mail that is to be sent.
 pub fn mail_requested() {
-    counter!("railbird_mails_wished_total").increment(1);
+    counter!("railbird_mails_requested_total").increment(1);
 }
 
 /// Counts a mail that was sent.

@@ -250,7 +250,7 @@ async fn who_subscribes_is_mailed_a_key_that_works() {
         }
     }
     for (name, value) in [
-        ("railbird_mails_wished_total", 1.0),
+        ("railbird_mails_requested_total", 1.0),
         ("railbird_mails_delivered_total", 1.0),
         ("railbird_mails_waiting", 0.0),
         ("railbird_mails_oldest_seconds", 0.0),

@@ -62,7 +62,7 @@ impl Dev {
         log.ensure(ACCOUNTS).await?;
         let (trigger, ending) = shutdown();
         let mailing = self.answering.mail.dev(&self.data.join("mail"))?;
-        let carrier = mailing.carrier.clone();
+        let transport = mailing.transport.clone();
         let (nats_url, data) = (nats.to_owned(), self.data.clone());
         let config = self.answering.config(nats_url, data, Some(mailing))?;
         let service = Service::start(config, ending.clone()).await?;
@@ -84,7 +84,7 @@ impl Dev {
             if !self.no_demo {
                 until_meeting_today(&app).await;
             }
-            introduce(http, admin, nats, &carrier, &key);
+            introduce(http, admin, nats, &transport, &key);
             std::future::pending::<anyhow::Result<()>>().await
         };
         let ended = tokio::select! {

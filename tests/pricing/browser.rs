@@ -113,7 +113,7 @@ async fn a_person_subscribes_uses_the_key_replaces_it_and_revokes_it() {
     let railbird = Railbird::start_with(&nats, |config| {
         config.sign_up.overlap = OVERLAP;
         config.mailing = Some(Mailing {
-            carrier: Transport::Smtp(Smtp::parse(&smtp, Duration::from_secs(30)).unwrap()),
+            transport: Transport::Smtp(Smtp::parse(&smtp, Duration::from_secs(30)).unwrap()),
             from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
             public_url: None,
             key_env: "test",

@@ -20,7 +20,7 @@ async fn start(nats: &Nats, mails: &TempDir) -> Railbird {
 
 fn mailing(mails: &TempDir) -> Mailing {
     Mailing {
-        carrier: Transport::Folder(Folder::new(mails.path().join("mail"))),
+        transport: Transport::Folder(Folder::new(mails.path().join("mail"))),
         from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
         public_url: None,
         key_env: "test",
@@ -126,7 +126,7 @@ async fn who_subscribes_is_in_the_log_once_at_however_many_replicas_the_form_is_
         (&id(EMAIL, "free"), EMAIL)
     );
     assert!(subscription.approved_at.is_some());
-    let said = ledger.last_seq(&accounts::Subject::Subscription(found.clone()));
+    let said = ledger.last_seq(&accounts::AccountSubject::Subscription(found.clone()));
     let keys = 2;
     assert_eq!(said, keys + 1, "nothing else was said of it");
 }
