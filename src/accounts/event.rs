@@ -319,77 +319,90 @@ mod tests {
 
     const SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
+    const KEY: &str = "accounts.key.7k2m9x4q";
+    const SUBSCRIPTION: &str = "accounts.subscription.sub-1";
+    const MAIL: &str = "accounts.mail.mail-1";
+
     /// Every event type in its wire form, with its subject. Logs contain these forms: they never change.
     fn golden() -> Vec<(&'static str, &'static str, Value)> {
+        golden_keys().into_iter().chain(golden_mails()).collect()
+    }
+
+    fn golden_keys() -> Vec<(&'static str, &'static str, Value)> {
         let expires_at = "2027-01-01T00:00:00Z";
         vec![
             (
-                "accounts.key.7k2m9x4q",
+                KEY,
                 "accounts.key.issued.v1",
                 json!({ "key_id": "7k2m9x4q", "sha256": SHA256, "plan": "default" }),
             ),
             (
-                "accounts.key.7k2m9x4q",
+                KEY,
                 "accounts.key.issued.v1",
                 json!({ "key_id": "7k2m9x4q", "sha256": SHA256, "plan": "basic", "subscription_id": "sub-1", "expires_at": expires_at }),
             ),
             (
-                "accounts.key.7k2m9x4q",
+                KEY,
                 "accounts.key.rotated.v1",
                 json!({ "key_id": "7k2m9x4q", "valid_until": expires_at, "new_key_id": "8z8z8z8z", "new_sha256": SHA256 }),
             ),
             (
-                "accounts.key.7k2m9x4q",
+                KEY,
                 "accounts.key.revoked.v1",
                 json!({ "key_id": "7k2m9x4q" }),
             ),
             (
-                "accounts.key.7k2m9x4q",
+                KEY,
                 "accounts.key.revoked.v1",
                 json!({ "key_id": "7k2m9x4q", "reason": "seen in a repository" }),
             ),
             (
-                "accounts.key.7k2m9x4q",
+                KEY,
                 "accounts.plan.changed.v1",
                 json!({ "key_id": "7k2m9x4q", "plan": "pro", "revision": 1 }),
             ),
+        ]
+    }
+
+    fn golden_mails() -> Vec<(&'static str, &'static str, Value)> {
+        vec![
             (
-                "accounts.subscription.sub-1",
+                SUBSCRIPTION,
                 "accounts.subscription.requested.v1",
                 json!({ "subscription_id": "sub-1", "email": "a@racing.example", "plan": "basic" }),
             ),
             (
-                "accounts.subscription.sub-1",
+                SUBSCRIPTION,
                 "accounts.subscription.requested.v1",
                 json!({ "subscription_id": "sub-1", "email": "a@racing.example", "plan": "basic", "approved": true }),
             ),
             (
-                "accounts.subscription.sub-1",
+                SUBSCRIPTION,
                 "accounts.subscription.approved.v1",
                 json!({ "subscription_id": "sub-1" }),
             ),
             (
-                "accounts.mail.mail-1",
+                MAIL,
                 "accounts.mail.requested.v1",
                 json!({ "mail_id": "mail-1", "subscription_id": "sub-1", "purpose": "welcome" }),
             ),
             (
-                "accounts.mail.mail-1",
+                MAIL,
                 "accounts.mail.attempted.v1",
                 json!({ "mail_id": "mail-1", "attempt": 1, "key_id": "7k2m9x4q", "sha256": SHA256, "manage_sha256": SHA256 }),
             ),
             (
-                "accounts.mail.mail-1",
+                MAIL,
                 "accounts.mail.delivered.v1",
                 json!({ "mail_id": "mail-1", "attempt": 1 }),
             ),
             (
-                "accounts.mail.mail-1",
+                MAIL,
                 "accounts.mail.failed.v1",
                 json!({ "mail_id": "mail-1", "attempt": 1, "reason": "450 busy" }),
             ),
             (
-                "accounts.mail.mail-1",
+                MAIL,
                 "accounts.mail.failed.v1",
                 json!({ "mail_id": "mail-1", "attempt": 2, "reason": "550 no such user", "final": true }),
             ),

@@ -182,18 +182,18 @@ fn fact(step: &Step, at: i64, ids: &mut Generated) -> Option<Fact> {
             let (mail_id, attempt) = pick(&ids.attempts, attempt)?;
             MailDelivered { mail_id, attempt }.into()
         }
-        Step::Fail { attempt, is_final } => {
-            let (mail_id, attempt) = pick(&ids.attempts, attempt)?;
-            let reason = text("450 busy");
-            MailFailed {
-                mail_id,
-                attempt,
-                reason,
-                is_final: *is_final,
-            }
-            .into()
-        }
+        Step::Fail { attempt, is_final } => failed(pick(&ids.attempts, attempt)?, *is_final),
     })
+}
+
+fn failed((mail_id, attempt): (MailId, u32), is_final: bool) -> Fact {
+    MailFailed {
+        mail_id,
+        attempt,
+        reason: text("450 busy"),
+        is_final,
+    }
+    .into()
 }
 
 fn issued(
