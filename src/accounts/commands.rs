@@ -1,8 +1,8 @@
 //! [`AccountCommands`]: the commands on keys, subscriptions and mails.
 //!
-//! Each command decides from the ledger which event to append, appends it with the sequence that the ledger has for its subject,
-//! and waits until the ledger has folded it. Where several writers act on one thing at the same time, one succeeds and the
-//! others get [`LogError::Conflict`].
+//! Each command decides from the ledger which event to append, appends it with the sequence that the ledger has for its
+//! subject, and waits until the ledger has folded it. Where several writers act on one thing at the same time, one
+//! succeeds and the others get [`LogError::Conflict`].
 
 use std::time::Duration;
 
@@ -68,7 +68,8 @@ impl AccountCommands {
     /// Replaces a key by a new one. Both are valid until `valid_until`.
     ///
     /// # Errors
-    /// Returns [`CommandError`] if the key is unknown, was rotated before or is not valid, or the event could not be appended.
+    /// Returns [`CommandError`] if the key is unknown, was rotated before or is not valid, or the event could not be
+    /// appended.
     pub async fn rotate(
         &self,
         key_id: KeyId,
@@ -106,11 +107,12 @@ impl AccountCommands {
             .await
     }
 
-    /// Subscribes an address to a plan. An address that is subscribed is sent another key of the same subscription, but not soon
-    /// after the last one, and not if the subscription needed approval and has no valid key.
+    /// Subscribes an address to a plan. An address that is subscribed is sent another key of the same subscription, but
+    /// not soon after the last one, and not if the subscription needed approval and has no valid key.
     ///
     /// # Errors
-    /// Returns the [`LogError`] if the event could not be appended. A conflict is not an error: another replica was first.
+    /// Returns the [`LogError`] if the event could not be appended. A conflict is not an error: another replica was
+    /// first.
     pub async fn subscribe(
         &self,
         email: Email,
@@ -145,11 +147,12 @@ impl AccountCommands {
         Ok(())
     }
 
-    /// Appends an event if the last event on its subject has the expected sequence (0 for none), and returns its sequence. Waits
-    /// until the ledger has the event, or the one of another writer.
+    /// Appends an event if the last event on its subject has the expected sequence (0 for none), and returns its
+    /// sequence. Waits until the ledger has the event, or the one of another writer.
     ///
     /// # Errors
-    /// Returns [`LogError::Conflict`] if another writer was first, or another [`LogError`] if the event could not be appended.
+    /// Returns [`LogError::Conflict`] if another writer was first, or another [`LogError`] if the event could not be
+    /// appended.
     pub async fn append(&self, event: &AccountEvent, expected_seq: u64) -> Result<u64, LogError> {
         let outgoing = Outgoing::from(event);
         let appended = self

@@ -1,5 +1,5 @@
-//! Decisions: which event a command appends, given the ledger. Pure functions; [`AccountCommands`](super::AccountCommands) runs
-//! them.
+//! Decisions: which event a command appends, given the ledger. Pure functions;
+//! [`AccountCommands`](super::AccountCommands) runs them.
 
 use events::{Moment, Text};
 use jiff::SignedDuration;

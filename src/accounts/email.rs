@@ -48,7 +48,8 @@ impl Email {
         }
     }
 
-    /// Parses an address from a form: one that mail servers deliver to. The domain is converted to ASCII and lower case (IDNA).
+    /// Parses an address from a form: one that mail servers deliver to. The domain is converted to ASCII and lower case
+    /// (IDNA).
     ///
     /// # Errors
     /// Returns [`InvalidEmail`] with the reason if mail servers would not deliver to the address.

@@ -1,7 +1,7 @@
 //! [`AccountEvent`]: a change of a key, a subscription or a mail, as stored in the stream `ACCOUNTS`.
 //!
-//! The events are CloudEvents, as in the racing log. They are stored for ever: the form of a type never changes, and every version
-//! reads the events of all earlier versions.
+//! The events are CloudEvents, as in the racing log. They are stored for ever: the form of a type never changes, and
+//! every version reads the events of all earlier versions.
 
 use events::{CloudEvent, DecodeError, Moment, Text};
 use serde::{Deserialize, Serialize};
@@ -162,7 +162,8 @@ facts! {
         key_id: KeyId,
         /// The new plan.
         plan: Text,
-        /// The number of this change of the holder's plan, from 1. A number that is not higher than the last one is a repetition.
+        /// The number of this change of the holder's plan, from 1. A number that is not higher than the last one is a
+        /// repetition.
         revision: u32,
     }
     /// A subscription was requested.
@@ -191,7 +192,8 @@ facts! {
         /// The purpose.
         purpose: Text,
     }
-    /// A key was created for a mail that is about to be sent. The key is valid, and those of earlier attempts are revoked.
+    /// A key was created for a mail that is about to be sent. The key is valid, and those of earlier attempts are
+    /// revoked.
     MailAttempted = "accounts.mail.attempted.v1", of Mail by mail_id {
         /// The mail.
         mail_id: MailId,

@@ -14,7 +14,8 @@ use crate::metrics;
 
 /// The wait before the stream is looked up again after an error.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// How often expired keys are removed from the cache. Requests check the expiry themselves; open WebSockets rely on this.
+/// How often expired keys are removed from the cache. Requests check the expiry themselves; open WebSockets rely on
+/// this.
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
 
 /// Follows the stream for as long as the service runs.
@@ -60,8 +61,8 @@ async fn follow_streams(log: &Log, keys: &KeyCache, ledger: &watch::Sender<Ledge
     }
 }
 
-/// Follows one stream until it is replaced. The cache answers only after all events that existed at the start are folded: an
-/// earlier one could not know which keys were revoked.
+/// Follows one stream until it is replaced. The cache answers only after all events that existed at the start are
+/// folded: an earlier one could not know which keys were revoked.
 async fn follow_stream(
     log: &Log,
     state: &LogState,

@@ -1,7 +1,7 @@
 //! [`ApiKey`]: the form of a key, its public id and its hash.
 //!
-//! `rb_<env>_<key id>_<secret><checksum>`: a prefix that scanners recognise, 160 bits of secret, and a CRC-32 that rejects a typo
-//! without a look-up. Only the SHA-256 of a key is stored.
+//! `rb_<env>_<key id>_<secret><checksum>`: a prefix that scanners recognise, 160 bits of secret, and a CRC-32 that
+//! rejects a typo without a look-up. Only the SHA-256 of a key is stored.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -208,8 +208,8 @@ impl KeyCache {
 }
 
 impl CachedKeys {
-    /// Inserts a key of a ledger if it is valid. Keys of one holder share a meter while the plan stays the same; `removed` are
-    /// the entries that this update replaces.
+    /// Inserts a key of a ledger if it is valid. Keys of one holder share a meter while the plan stays the same;
+    /// `removed` are the entries that this update replaces.
     fn insert(
         &mut self,
         plans: &Plans,

@@ -1,7 +1,7 @@
 //! [`Ledger`]: the state of the stream `ACCOUNTS`: keys, accounts, subscriptions and mails.
 //!
-//! A pure, synchronous and total fold. An event that is not possible in the current state (the rotation of a revoked key, an
-//! attempt of a mail that was not requested) changes nothing, and neither does a repeated event.
+//! A pure, synchronous and total fold. An event that is not possible in the current state (the rotation of a revoked
+//! key, an attempt of a mail that was not requested) changes nothing, and neither does a repeated event.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -47,10 +47,12 @@ struct EventMeta {
 }
 
 impl Ledger {
-    /// Folds a message of the stream, and returns the keys that are new, on another plan, or valid for another time than before.
+    /// Folds a message of the stream, and returns the keys that are new, on another plan, or valid for another time
+    /// than before.
     ///
     /// # Errors
-    /// Returns [`AccountEventError`] if this version cannot decode the message, which then changes nothing but the sequences.
+    /// Returns [`AccountEventError`] if this version cannot decode the message, which then changes nothing but the
+    /// sequences.
     pub fn fold(&mut self, message: Message<'_>) -> Result<Vec<KeyId>, AccountEventError> {
         self.seq = message.seq;
         self.last_seqs.insert(message.subject.into(), message.seq);
@@ -285,8 +287,8 @@ impl Ledger {
         self.seq
     }
 
-    /// The sequence of the last event on a subject; 0 if there is none. An append that expects this sequence fails if another
-    /// writer was first.
+    /// The sequence of the last event on a subject; 0 if there is none. An append that expects this sequence fails if
+    /// another writer was first.
     #[must_use]
     pub fn last_seq(&self, subject: &AccountSubject) -> u64 {
         let seq = self.last_seqs.get(subject.to_string().as_str());

@@ -1,8 +1,9 @@
-//! API keys and their holders: events in the stream `ACCOUNTS`, the ledger folded from them, and the cache of valid keys.
+//! API keys and their holders: events in the stream `ACCOUNTS`, the ledger folded from them, and the cache of valid
+//! keys.
 //!
-//! [`ApiKey`] is a key, [`AccountEvent`] a change of a key, subscription or mail, [`Ledger`] the current state, and [`KeyCache`]
-//! the keys that requests are checked against. [`AccountCommands`] appends events. Only the hash of a key is stored; the key
-//! itself exists in the mail or on the terminal that requested it, and nowhere else.
+//! [`ApiKey`] is a key, [`AccountEvent`] a change of a key, subscription or mail, [`Ledger`] the current state, and
+//! [`KeyCache`] the keys that requests are checked against. [`AccountCommands`] appends events. Only the hash of a key
+//! is stored; the key itself exists in the mail or on the terminal that requested it, and nowhere else.
 
 mod commands;
 mod decide;

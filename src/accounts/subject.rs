@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Email, KeyId, SecretHash};
 
-/// The subject of an account event. All events about one thing share a subject, so a writer can detect that another writer was
-/// first.
+/// The subject of an account event. All events about one thing share a subject, so a writer can detect that another
+/// writer was first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccountSubject {
     /// A key.
@@ -83,8 +83,8 @@ ids! {
 }
 
 impl SubscriptionId {
-    /// The id of the subscription of an address to a plan. It is the same on every replica, so a request that is sent twice
-    /// creates one subscription.
+    /// The id of the subscription of an address to a plan. It is the same on every replica, so a request that is sent
+    /// twice creates one subscription.
     #[must_use]
     pub fn of(email: &Email, plan: &Text) -> Self {
         Self(digits(&format!("{}\n{}", email.folded(), plan.as_str())))

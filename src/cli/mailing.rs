@@ -16,12 +16,13 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(10 * 60);
 /// The sender of the mails of `dev`, which are not sent.
 const DEV_SENDER: &str = "Railbird <keys@localhost>";
 
-/// The mail settings. They are parsed later, because command line errors repeat the value, which may contain a password.
+/// The mail settings. They are parsed later, because command line errors repeat the value, which may contain a
+/// password.
 #[derive(Debug, Clone, Args)]
 pub(super) struct MailFlags {
-    /// The mail server: smtp://user:password@host:port (with STARTTLS; without, if the host is this machine or the URL ends with
-    /// ?tls=none) or smtps://user:password@host:port. Without it, `serve` accepts no subscriptions and `dev` writes mails to
-    /// files.
+    /// The mail server: smtp://user:password@host:port (with STARTTLS; without, if the host is this machine or the URL
+    /// ends with ?tls=none) or smtps://user:password@host:port. Without it, `serve` accepts no subscriptions and `dev`
+    /// writes mails to files.
     #[arg(
         long,
         env = "RAILBIRD_SMTP_URL",

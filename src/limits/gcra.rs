@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// A limit of a number of requests in a period.
 ///
-/// The state of a bucket is the time at which it is full again, in nanoseconds since a start that the caller chooses. A bucket of
-/// 0 is full.
+/// The state of a bucket is the time at which it is full again, in nanoseconds since a start that the caller chooses. A
+/// bucket of 0 is full.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gcra {
     /// The nanoseconds in which one request is refilled.

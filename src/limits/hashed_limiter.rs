@@ -12,8 +12,8 @@ const SLOTS: usize = 1 << 16;
 
 /// A rate limit for each of any number of clients, by network address or e-mail address.
 ///
-/// A hash with a secret of this process chooses the slot of a client. Two clients may share a slot, and then its limit; no client
-/// can find out with whom. So the table never grows, and needs no sweeping.
+/// A hash with a secret of this process chooses the slot of a client. Two clients may share a slot, and then its limit;
+/// no client can find out with whom. So the table never grows, and needs no sweeping.
 #[derive(Debug)]
 pub struct HashedLimiter {
     limit: Gcra,

@@ -92,7 +92,8 @@ impl Meter {
         &self.plan
     }
 
-    /// Counts a request. Returns the status of the limit, minute or day, of which fewer requests remain; `None` without limits.
+    /// Counts a request. Returns the status of the limit, minute or day, of which fewer requests remain; `None` without
+    /// limits.
     ///
     /// # Errors
     /// Returns [`Exceeded`] if nothing remains; if that is so for both limits, the one with the longer wait.

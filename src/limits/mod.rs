@@ -1,4 +1,5 @@
-//! Plans and rate limits: a [`Meter`] for each holder of keys, and a [`HashedLimiter`] for any number of unauthenticated clients.
+//! Plans and rate limits: a [`Meter`] for each holder of keys, and a [`HashedLimiter`] for any number of
+//! unauthenticated clients.
 //!
 //! Both count with token buckets that are full at first and refill evenly. Each replica counts for itself, in memory.
 

@@ -46,8 +46,8 @@ impl Proxies {
 
     /// The address of the client. `forwarded` are the values of `X-Forwarded-For`, in order.
     ///
-    /// Each proxy appends the address of its own client. So the list is read from its end while the proxies are trusted; the
-    /// entries before that may be forged.
+    /// Each proxy appends the address of its own client. So the list is read from its end while the proxies are
+    /// trusted; the entries before that may be forged.
     #[must_use]
     pub fn client<'a>(
         &self,

@@ -58,8 +58,8 @@ pub struct DeliveryError {
 }
 
 impl DeliveryError {
-    /// An error with the words of a server, the system or a library. Long words and addresses are replaced by `...`: servers
-    /// quote what they reject, which may be the subscriber's address, the link or the key.
+    /// An error with the words of a server, the system or a library. Long words and addresses are replaced by `...`:
+    /// servers quote what they reject, which may be the subscriber's address, the link or the key.
     #[must_use]
     pub(super) fn new(reason: FailureReason, words: &str) -> Self {
         let is_harmless = |word: &&str| word.len() <= WORD_BYTES_MAX && !word.contains('@');

@@ -1,7 +1,7 @@
 //! Mails with keys: the outbox sends the mails that the ledger requests, over SMTP or, in `dev`, into a folder.
 //!
-//! [`Mailing`] is the configuration, [`Outbox`] the task that sends. The stream `ACCOUNTS` holds the request of a mail, never a key:
-//! each attempt creates a new key. No other module names lettre.
+//! [`Mailing`] is the configuration, [`Outbox`] the task that sends. The stream `ACCOUNTS` holds the request of a mail,
+//! never a key: each attempt creates a new key. No other module names lettre.
 
 mod deliver;
 mod delivery_error;

@@ -1,8 +1,8 @@
 //! [`Outbox`]: sends the mails that the ledger requests, at least once, and leaves one working key for each.
 //!
-//! The stream records every step: before a replica sends a mail, it appends the attempt with the hash of a new key, expecting the
-//! last sequence of that mail. The attempt revokes the key of the previous one. If no result follows for some time, another
-//! replica tries.
+//! The stream records every step: before a replica sends a mail, it appends the attempt with the hash of a new key,
+//! expecting the last sequence of that mail. The attempt revokes the key of the previous one. If no result follows for
+//! some time, another replica tries.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -7,14 +7,15 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::accounts::{Mail, MailState};
 
-/// The first wait after a failed attempt. It is short, because people wait for the mail, and doubles up to [`RETRY_MAX`].
+/// The first wait after a failed attempt. It is short, because people wait for the mail, and doubles up to
+/// [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_secs(2);
 /// Servers that defer a mail do so for minutes.
 const RETRY_MAX: Duration = Duration::from_secs(30 * 60);
 /// The age of the first attempt at which a mail is given up.
 pub(super) const GIVE_UP_AFTER: SignedDuration = SignedDuration::from_hours(24);
-/// How many times the time limit for sending an attempt may be without a result before another replica tries. Two events are
-/// written in this time, too.
+/// How many times the time limit for sending an attempt may be without a result before another replica tries. Two
+/// events are written in this time, too.
 const TAKEOVER_FACTOR: u32 = 2;
 /// The longest wait before an unreachable server is tried again, so that mails go out soon after it is back.
 const SERVER_RETRY_MAX: Duration = Duration::from_secs(60);

@@ -29,8 +29,8 @@ const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Replies about the login, at any step (RFC 4954, 6).
 const LOGIN_CODES: [&str; 4] = ["530", "534", "535", "538"];
 
-/// Replies that the subscriber's address does not exist (RFC 3463, 3.2 and 3.3, and RFC 7505). Any other rejection may be due to
-/// the configuration of either side, and be resolved soon.
+/// Replies that the subscriber's address does not exist (RFC 3463, 3.2 and 3.3, and RFC 7505). Any other rejection may
+/// be due to the configuration of either side, and be resolved soon.
 const FINAL_CODES: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"];
 
 const FORM: &str = "expected smtp://user:password@host:port or smtps://user:password@host:port";
@@ -72,8 +72,8 @@ impl fmt::Debug for Smtp {
 }
 
 impl Smtp {
-    /// Parses `smtp://user:password@host:port?tls=required` or `smtps://user:password@host:port`. `timeout` limits connecting and
-    /// logging in, and again sending a mail.
+    /// Parses `smtp://user:password@host:port?tls=required` or `smtps://user:password@host:port`. `timeout` limits
+    /// connecting and logging in, and again sending a mail.
     ///
     /// # Errors
     /// Returns [`InvalidMailSetting`] if the URL is invalid. It does not repeat the URL, which may contain a password.

@@ -56,7 +56,8 @@ async fn keys(fixture: &MailFixture, args: &[&str], written: &mut Written) -> St
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Makes the mail server hold the first mail, quote the second one in a rejection, and accept the third. Returns all three.
+/// Makes the mail server hold the first mail, quote the second one in a rejection, and accept the third. Returns all
+/// three.
 async fn deliver_at_the_third_attempt(fixture: &mut MailFixture) -> Vec<ReceivedMail> {
     fixture.server.at("data", "hold", 1).await;
     fixture.subscribe("anna").await;

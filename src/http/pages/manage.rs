@@ -1,6 +1,7 @@
 //! `/keys/manage`: the page of the link in a mail, where a key is replaced or revoked.
 //!
-//! GET changes nothing, because mail scanners follow links. A link works for the key of its mail and for the keys that replaced it.
+//! GET changes nothing, because mail scanners follow links. A link works for the key of its mail and for the keys that
+//! replaced it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The pages for subscribers: plain HTML without scripts. Their links are relative, so that a proxy can serve them under any path.
+//! The pages for subscribers: plain HTML without scripts. Their links are relative, so that a proxy can serve them
+//! under any path.
 
 mod form;
 mod manage;
@@ -179,8 +180,8 @@ async fn method_not_allowed() -> Response {
     PageError::MethodNotAllowed.page("/pricing")
 }
 
-/// Runs a command with a time limit. The command continues when the client disconnects: someone who presses a button twice does
-/// not wait for the first response.
+/// Runs a command with a time limit. The command continues when the client disconnects: someone who presses a button
+/// twice does not wait for the first response.
 async fn run_command<T: Send + 'static>(
     command: impl Future<Output = Result<T, CommandError>> + Send + 'static,
 ) -> Result<T, PageError> {

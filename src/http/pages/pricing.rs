@@ -1,7 +1,7 @@
 //! `/pricing`: the plans, and the form to subscribe.
 //!
-//! The response and its timing are the same whether or not the address is known. It is a page rather than a redirection, so that it
-//! can show the address without putting it in a URL. Sending the form again does no harm.
+//! The response and its timing are the same whether or not the address is known. It is a page rather than a
+//! redirection, so that it can show the address without putting it in a URL. Sending the form again does no harm.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -229,7 +229,8 @@ pub(super) async fn subscribe(
     page(StatusCode::OK, PageCaching::NoStore, &sent)
 }
 
-/// Counts a request against the limits of its network and its address. Returns the seconds until the next one if a limit is reached.
+/// Counts a request against the limits of its network and its address. Returns the seconds until the next one if a
+/// limit is reached.
 fn count(app: &App, network: Network, email: &Email) -> Result<(), (u32, FormError)> {
     let error = |field, text| move |seconds| (seconds, FormError { field, text });
     app.pages.per_network.take(&network).map_err(error(
