@@ -80,7 +80,7 @@ impl KeyEmail {
             .subject(SUBJECT)
             .message_id(Some(format!("<{mail}.{attempt}@{}>", from.domain())))
             .date_now()
-            // RFC 3834: asks for no automatic replies.
+            // RFC 3834: prevents automatic replies.
             .raw_header(header("Auto-Submitted", "auto-generated"))
             .multipart(MultiPart::alternative_plain_html(plain, html))
             .expect("the message has a sender and a recipient")
