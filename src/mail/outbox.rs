@@ -124,20 +124,18 @@ impl Outbox {
         let timeout = self.context.mailing.transport.timeout();
         let mails = ledger.open_mails().filter(|(id, _)| is_idle(id));
         let mut mails: Vec<_> = mails
-            .filter_map(|(id, mail)| {
-                let due = schedule::due(mail, timeout);
-                Some((due, PendingMail::of(&ledger, id, mail)?))
-            })
+            .map(|(id, mail)| (schedule::due(mail, timeout), id, mail))
             .collect();
-        mails.sort_by_key(|(due, _)| *due);
-        let later = mails.split_off(mails.partition_point(|(due, _)| *due <= now));
-        let next = later
-            .first()
-            .and_then(|(due, _)| Duration::try_from(due.duration_since(now)).ok());
+        mails.sort_by_key(|(due, ..)| *due);
+        let (mails, later) = mails.split_at(mails.partition_point(|(due, ..)| *due <= now));
+        let next = later.first().map(|(due, ..)| due.duration_since(now));
+        let next = next.and_then(|wait| Duration::try_from(wait).ok());
         let wait = self.server.closed_for().or(next).unwrap_or(WAIT_MAX);
 
-        let sends = mails.into_iter().map(|(_, mail)| MailTask::Send(mail));
-        let sends = sends.take(self.server.slots().saturating_sub(self.in_progress.len()));
+        let slots = self.server.slots().saturating_sub(self.in_progress.len());
+        let sends = mails.iter().take(slots);
+        let sends = sends.filter_map(|(_, id, mail)| PendingMail::of(&ledger, id, mail));
+        let sends = sends.map(MailTask::Send);
         let free = TASKS_MAX - self.in_progress.len();
         let due: Vec<_> = requests.chain(sends).take(free).collect();
         drop(ledger);
