@@ -188,17 +188,17 @@ async fn apply(app: &Arc<App>, network: Network, form: &Form) -> Result<Response
 async fn rotate(app: Arc<App>, key_id: KeyId, new: ApiKey) -> Result<Option<ApiKey>, CommandError> {
     let valid_until = Timestamp::now().saturating_add(app.pages.overlap);
     let valid_until = valid_until.unwrap_or(Timestamp::MAX).into();
-    let rotated = app.pages.commands.rotate(key_id, &new, valid_until).await;
-    let is_valid = match rotated {
-        Ok(()) => true,
+    match app.pages.commands.rotate(key_id, &new, valid_until).await {
         Err(CommandError::Log(error)) if !matches!(error, LogError::Conflict) => {
             return Err(error.into());
         }
-        Err(_) => {
-            let ledger = app.ledger.borrow();
-            let key = ledger.key(new.key_id());
-            key.is_some_and(|key| key.hash == new.hash() && key.is_valid(now()))
-        }
+        // The ledger has the outcome, whether this command or an earlier one rotated the key.
+        Ok(()) | Err(_) => {}
+    }
+    let is_valid = {
+        let ledger = app.ledger.borrow();
+        let key = ledger.key(new.key_id());
+        key.is_some_and(|key| key.hash == new.hash() && key.is_valid(now()))
     };
     Ok(is_valid.then_some(new))
 }
