@@ -54,39 +54,8 @@ impl Email {
     /// # Errors
     /// Returns [`InvalidEmail`] with the reason if mail servers would not deliver to the address.
     pub fn parse_input(text: &str) -> Result<Self, InvalidEmail> {
-        let text = text.trim();
-        if text.is_empty() {
-            return Err(InvalidEmail("Enter your e-mail address."));
-        }
-        if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err(InvalidEmail(
-                "An e-mail address has no spaces and no line breaks.",
-            ));
-        }
-        let sides = text.rsplit_once('@');
-        let sides = sides.filter(|(local, domain)| !local.is_empty() && !domain.is_empty());
-        let Some((local, domain)) = sides else {
-            return Err(InvalidEmail(
-                "An e-mail address looks like name@example.com.",
-            ));
-        };
-        if local.len() > LOCAL_LEN_MAX || text.len() > EMAIL_LEN_MAX {
-            return Err(InvalidEmail(
-                "The address is too long: at most 64 characters before the @, and 254 in total.",
-            ));
-        }
-        if !is_dot_atom(local) {
-            return Err(InvalidEmail(
-                "Before the @, use only letters a to z, digits, single dots and + - _ ' & and the like.",
-            ));
-        }
-        let domain = idna::domain_to_ascii_strict(domain).unwrap_or_default();
-        if !domain.contains('.') {
-            return Err(InvalidEmail(
-                "After the @, enter a domain such as example.com.",
-            ));
-        }
-        Self::parse(&format!("{local}@{domain}")).map_err(|_| {
+        let address = deliverable(text.trim()).map_err(InvalidEmail)?;
+        Self::parse(&address).map_err(|_| {
             InvalidEmail(
                 "The address is too long: at most 254 characters, with the domain in ASCII.",
             )
@@ -104,6 +73,34 @@ impl Email {
     pub fn reveal(&self) -> &str {
         &self.0
     }
+}
+
+/// The address with its domain in ASCII, or the reason why mail servers would not deliver to it.
+fn deliverable(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() {
+        return Err("Enter your e-mail address.");
+    }
+    if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err("An e-mail address has no spaces and no line breaks.");
+    }
+    let sides = text.rsplit_once('@');
+    let sides = sides.filter(|(local, domain)| !local.is_empty() && !domain.is_empty());
+    let (local, domain) = sides.ok_or("An e-mail address looks like name@example.com.")?;
+    if local.len() > LOCAL_LEN_MAX || text.len() > EMAIL_LEN_MAX {
+        return Err(
+            "The address is too long: at most 64 characters before the @, and 254 in total.",
+        );
+    }
+    if !is_dot_atom(local) {
+        return Err(
+            "Before the @, use only letters a to z, digits, single dots and + - _ ' & and the like.",
+        );
+    }
+    let domain = idna::domain_to_ascii_strict(domain).unwrap_or_default();
+    if !domain.contains('.') {
+        return Err("After the @, enter a domain such as example.com.");
+    }
+    Ok(format!("{local}@{domain}"))
 }
 
 /// RFC 5322, 3.2.3. The quoted form is not in use.
