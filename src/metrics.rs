@@ -42,7 +42,7 @@ const COUNTERS: [(&str, &str); 19] = [
     ("railbird_sign_ups_total", "Forms submitted on the pricing page, by outcome."),
     ("railbird_rate_limited_total", "Requests over a limit, by limit."),
     ("railbird_account_events_skipped_total", "Events about keys and subscriptions that this version cannot decode."),
-    ("railbird_mails_wished_total", "Requested mails with keys."),
+    ("railbird_mails_requested_total", "Requested mails with keys."),
     ("railbird_mails_delivered_total", "Mails with keys accepted by a mail server."),
     ("railbird_mails_failed_total", "Failed attempts to send a mail with a key, by reason."),
     ("railbird_mails_given_up_total", "Mails with keys that will not be tried again."),
@@ -128,7 +128,7 @@ pub fn mails_waiting(count: usize, oldest: Duration) {
 
 /// Counts a requested mail.
 pub fn mail_requested() {
-    counter!("railbird_mails_wished_total").increment(1);
+    counter!("railbird_mails_requested_total").increment(1);
 }
 
 /// Counts a mail that a mail server accepted.

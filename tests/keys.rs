@@ -1,4 +1,4 @@
-//! The life of a key, by the commands that people use, on two replicas that log all they can.
+//! The life of a key, by the commands of operators, on two replicas that log at the finest level.
 
 use std::path::Path;
 
@@ -14,16 +14,16 @@ use tempfile::TempDir;
 
 use crate::support::*;
 
-const ASKED: &str = "/api/v1/meetings";
+const PATH: &str = "/api/v1/meetings";
 
-/// What `railbird keys` said.
-struct Said {
+/// The result of `railbird keys`.
+struct CommandResult {
     code: i32,
     stdout: String,
     stderr: String,
 }
 
-impl Said {
+impl CommandResult {
     /// The key on standard output.
     fn key(&self) -> Key {
         assert_eq!(self.code, 0, "{}", self.stderr);
@@ -33,7 +33,7 @@ impl Said {
         Key { id, key }
     }
 
-    fn done(self) -> Self {
+    fn succeeded(self) -> Self {
         assert_eq!(self.code, 0, "{}", self.stderr);
         self
     }
@@ -58,7 +58,7 @@ struct Replicas {
     nats: Nats,
     folders: [TempDir; 2],
     services: Vec<Serving>,
-    /// All that was logged by those that were stopped, and by commands.
+    /// The log of commands and of services that were stopped.
     logs: Vec<String>,
     secrets: Vec<String>,
 }
@@ -103,8 +103,8 @@ impl Replicas {
         }
     }
 
-    /// `railbird keys`, which logs all that it can.
-    async fn keys(&mut self, args: &[&str]) -> Said {
+    /// Runs `railbird keys` with the finest log level.
+    async fn keys(&mut self, args: &[&str]) -> CommandResult {
         let mut command = command();
         let url = self.nats.url_of("railbird");
         command
@@ -113,40 +113,47 @@ impl Replicas {
         let output = tokio::task::spawn_blocking(move || command.output());
         let output = output.await.unwrap().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        let said = Said {
+        let result = CommandResult {
             code: output.status.code().unwrap(),
             stdout: text(output.stdout),
             stderr: text(output.stderr),
         };
-        let made = said.stdout.lines().filter(|line| line.starts_with("rb_"));
-        self.secrets.extend(made.map(ToOwned::to_owned));
-        self.logs.extend(said.stderr.lines().map(ToOwned::to_owned));
-        said
+        let keys = result.stdout.lines().filter(|line| line.starts_with("rb_"));
+        self.secrets.extend(keys.map(ToOwned::to_owned));
+        self.logs
+            .extend(result.stderr.lines().map(ToOwned::to_owned));
+        result
     }
 
     /// The row of a key in the list.
     async fn row(&mut self, key: &Key) -> Value {
-        let rows = self.keys(&["list", "--json"]).await.done().rows();
+        let rows = self.keys(&["list", "--json"]).await.succeeded().rows();
         let row = rows.into_iter().find(|row| row["key_id"] == *key.id);
-        row.expect("it is listed")
+        row.expect("the key is listed")
     }
 
-    /// Waits until every replica takes a key.
-    async fn until_taken(&self, key: &Key) {
+    /// Waits until every replica accepts a key.
+    async fn until_accepted(&self, key: &Key) {
         for service in &self.services {
-            let what = format!("{} takes {}", service.http, key.id);
-            eventually(&what, || async { asked(service, key).await.status == 200 }).await;
+            let what = format!("{} accepts {}", service.http, key.id);
+            eventually(&what, || async {
+                get_with_key(service, key).await.status == 200
+            })
+            .await;
         }
     }
 
-    /// Waits until every replica refuses a key, and holds it to how.
-    async fn until_refused(&self, key: &Key) {
+    /// Waits until every replica rejects a key, and checks the response.
+    async fn until_rejected(&self, key: &Key) {
         for service in &self.services {
-            let what = format!("{} refuses {}", service.http, key.id);
-            eventually(&what, || async { asked(service, key).await.status != 200 }).await;
+            let what = format!("{} rejects {}", service.http, key.id);
+            eventually(&what, || async {
+                get_with_key(service, key).await.status != 200
+            })
+            .await;
             let path = format!("/ws/live/odds?api_key={}", key.key);
             let handshake = Socket::refused(service.http, &path).await;
-            for reply in [asked(service, key).await, handshake] {
+            for reply in [get_with_key(service, key).await, handshake] {
                 let (status, body) = (reply.status, reply.text());
                 assert_eq!((status, body.as_str()), (401, UNAUTHORIZED_BODY));
             }
@@ -162,11 +169,11 @@ impl Replicas {
         .await
     }
 
-    /// Stops all, and holds what was logged to be without any key. Nothing else was written.
+    /// Stops all services, and checks that no key or password was logged.
     async fn end(mut self) {
         self.stop().await;
         let finest = |line: &String| line.contains("DEBUG");
-        assert!(self.logs.iter().any(finest), "all is logged");
+        assert!(self.logs.iter().any(finest), "the finest level is logged");
         for key in &self.secrets {
             let (_, secret) = key.rsplit_once('_').unwrap();
             let found = self.logs.iter().find(|line| line.contains(secret));
@@ -177,29 +184,29 @@ impl Replicas {
     }
 }
 
-/// The answer to a request with a key.
-async fn asked(service: &Serving, key: &Key) -> Reply {
-    request(service.http, "GET", ASKED, &[("x-api-key", &key.key)]).await
+/// The response to a request with a key.
+async fn get_with_key(service: &Serving, key: &Key) -> Reply {
+    request(service.http, "GET", PATH, &[("x-api-key", &key.key)]).await
 }
 
-/// Holds sockets to be closed for their key.
-async fn sent_away(sockets: Vec<Socket>) {
+/// Checks that sockets are closed because of their key.
+async fn assert_closed(sockets: Vec<Socket>) {
     for mut socket in sockets {
         let (messages, code) = socket.until_closed().await;
-        let closing = messages.last().expect("it says why");
+        let closing = messages.last().expect("a closing message");
         assert_eq!((&closing["event"], code), (&json!("closing"), Some(4401)));
-        assert_eq!(closing["retry_after_ms"], 0, "coming back is of no use");
+        assert_eq!(closing["retry_after_ms"], 0, "reconnecting is pointless");
     }
 }
 
-async fn still_open(sockets: &mut [Socket]) {
+async fn assert_open(sockets: &mut [Socket]) {
     for socket in sockets {
         socket.request(&json!({ "op": "ping" })).await;
     }
 }
 
-/// Appends what has no command.
-async fn say(nats: &Nats, fact: impl Into<Fact>) {
+/// Appends an event for which there is no command.
+async fn append(nats: &Nats, fact: impl Into<Fact>) {
     let event = AccountEvent::new(fact, jiff::Timestamp::now().into());
     let log = nats.log().await;
     log.append(Outgoing::from(&event)).await.unwrap();
@@ -210,16 +217,16 @@ fn text(text: &str) -> events::Text {
 }
 
 #[tokio::test]
-async fn a_key_that_was_rotated_works_beside_the_new_one_and_then_no_more() {
+async fn a_rotated_key_works_until_the_overlap_ends() {
     let mut replicas = Replicas::start().await;
     let first = replicas.keys(&["issue", "--plan", "basic"]).await.key();
-    replicas.until_taken(&first).await;
+    replicas.until_accepted(&first).await;
     let mut of_first = replicas.sockets(&first).await;
 
     let second = replicas.keys(&["rotate", &first.id]).await.key();
-    replicas.until_taken(&second).await;
-    replicas.until_taken(&first).await;
-    still_open(&mut of_first).await;
+    replicas.until_accepted(&second).await;
+    replicas.until_accepted(&first).await;
+    assert_open(&mut of_first).await;
     let row = replicas.row(&first).await;
     assert_eq!(
         (&row["state"], &row["rotated_to"]),
@@ -236,51 +243,62 @@ async fn a_key_that_was_rotated_works_beside_the_new_one_and_then_no_more() {
     assert!(again.stderr.contains(&second.id), "{}", again.stderr);
 
     let mut of_second = replicas.sockets(&second).await;
-    // Named by the whole key, as it may have been found somewhere.
+    // The whole key is accepted instead of its id.
     let third = replicas
         .keys(&["rotate", &second.key, "--overlap", "1s"])
         .await
         .key();
-    replicas.until_taken(&third).await;
-    sent_away(std::mem::take(&mut of_second)).await;
-    replicas.until_refused(&second).await;
+    replicas.until_accepted(&third).await;
+    assert_closed(std::mem::take(&mut of_second)).await;
+    replicas.until_rejected(&second).await;
     assert_eq!(replicas.row(&second).await["state"], "rotated");
-    still_open(&mut of_first).await;
-    still_open(&mut replicas.sockets(&third).await).await;
+    assert_open(&mut of_first).await;
+    assert_open(&mut replicas.sockets(&third).await).await;
     replicas.end().await;
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_refused_everywhere_and_its_sockets_are_closed() {
+async fn a_revoked_key_is_rejected_by_every_replica_and_its_sockets_are_closed() {
     let mut replicas = Replicas::start().await;
-    let (goes, stays) = (
+    let (revoked, other) = (
         replicas.keys(&["issue"]).await.key(),
         replicas.keys(&["issue"]).await.key(),
     );
-    for key in [&goes, &stays] {
-        replicas.until_taken(key).await;
+    for key in [&revoked, &other] {
+        replicas.until_accepted(key).await;
     }
-    let (going, mut staying) = (
-        replicas.sockets(&goes).await,
-        replicas.sockets(&stays).await,
+    let (closing, mut open) = (
+        replicas.sockets(&revoked).await,
+        replicas.sockets(&other).await,
     );
-    let revoke = ["revoke", &goes.id, "--reason", "seen in a repository"];
-    replicas.keys(&revoke).await.done();
-    sent_away(going).await;
-    replicas.until_refused(&goes).await;
-    still_open(&mut staying).await;
-    replicas.until_taken(&stays).await;
-    let row = replicas.row(&goes).await;
+    let revoke = ["revoke", &revoked.id, "--reason", "seen in a repository"];
+    replicas.keys(&revoke).await.succeeded();
+    assert_closed(closing).await;
+    replicas.until_rejected(&revoked).await;
+    assert_open(&mut open).await;
+    replicas.until_accepted(&other).await;
+    let row = replicas.row(&revoked).await;
     assert_eq!(
         (&row["state"], &row["reason"]),
         (&json!("revoked"), &json!("seen in a repository"))
     );
-    replicas.keys(&["revoke", &goes.id]).await.done();
-    assert_eq!(replicas.row(&goes).await, row, "what was said first stands");
-    for args in [["rotate", &goes.id].as_slice(), &["plan", &goes.id, "pro"]] {
-        let refused = replicas.keys(args).await;
-        assert_eq!(refused.code, 1, "{args:?}");
-        assert!(refused.stderr.contains("is revoked"), "{}", refused.stderr);
+    replicas.keys(&["revoke", &revoked.id]).await.succeeded();
+    assert_eq!(
+        replicas.row(&revoked).await,
+        row,
+        "the first revocation stands"
+    );
+    for args in [
+        ["rotate", &revoked.id].as_slice(),
+        &["plan", &revoked.id, "pro"],
+    ] {
+        let rejected = replicas.keys(args).await;
+        assert_eq!(rejected.code, 1, "{args:?}");
+        assert!(
+            rejected.stderr.contains("is revoked"),
+            "{}",
+            rejected.stderr
+        );
     }
     for service in &replicas.services {
         assert_eq!(service.metric("railbird_keys").await, 1);
@@ -293,16 +311,16 @@ async fn a_revoked_key_is_refused_everywhere_and_its_sockets_are_closed() {
 }
 
 #[tokio::test]
-async fn a_key_expires_without_a_word() {
+async fn a_key_expires_without_an_event() {
     let mut replicas = Replicas::start().await;
-    // However slow this machine is, one lasts until it has been used.
+    // On a slow machine, the key has to last longer to be used at all.
     let mut seconds = 2;
-    let (expires, going) = loop {
+    let (expires, sockets) = loop {
         let lasts = format!("{seconds}s");
         let expires = replicas.keys(&["issue", "--expires", &lasts]).await.key();
-        // Who knows this one knows the one before.
+        // A replica that has this key has the previous one.
         let next = replicas.keys(&["issue", "--expires", "30d"]).await.key();
-        replicas.until_taken(&next).await;
+        replicas.until_accepted(&next).await;
         let path = format!("/ws/live/odds?api_key={}", expires.key);
         let open = replicas.services.iter();
         let open = open.map(|service| Socket::try_connect(service.http, &path));
@@ -311,13 +329,13 @@ async fn a_key_expires_without_a_word() {
         }
         seconds *= 2;
     };
-    sent_away(going).await;
-    replicas.until_refused(&expires).await;
+    assert_closed(sockets).await;
+    replicas.until_rejected(&expires).await;
     assert_eq!(replicas.row(&expires).await["state"], "expired");
-    let refused = replicas.keys(&["rotate", &expires.id]).await;
-    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    let rejected = replicas.keys(&["rotate", &expires.id]).await;
+    assert_eq!((rejected.code, rejected.stdout.as_str()), (1, ""));
 
-    // What takes the place of a key expires when that would have.
+    // The replacement of a key has its expiry.
     let lasting = replicas
         .keys(&["issue", "--expires", "2999-12-31"])
         .await
@@ -329,25 +347,25 @@ async fn a_key_expires_without_a_word() {
 }
 
 #[tokio::test]
-async fn a_service_that_starts_again_knows_the_same() {
+async fn a_restarted_service_has_the_same_keys() {
     let mut replicas = Replicas::start().await;
     let valid = replicas.keys(&["issue"]).await.key();
     let revoked = replicas.keys(&["issue"]).await.key();
     let rotated = replicas.keys(&["issue"]).await.key();
     let overlapping = replicas.keys(&["issue"]).await.key();
-    replicas.keys(&["revoke", &revoked.id]).await.done();
+    replicas.keys(&["revoke", &revoked.id]).await.succeeded();
     let next = replicas
         .keys(&["rotate", &rotated.id, "--overlap", "0s"])
         .await
         .key();
     let other = replicas.keys(&["rotate", &overlapping.id]).await.key();
-    replicas.keys(&["plan", &valid.id, "pro"]).await.done();
+    replicas.keys(&["plan", &valid.id, "pro"]).await.succeeded();
     for _ in 0..2 {
         for key in [&valid, &next, &overlapping, &other] {
-            replicas.until_taken(key).await;
+            replicas.until_accepted(key).await;
         }
         for key in [&revoked, &rotated] {
-            replicas.until_refused(key).await;
+            replicas.until_rejected(key).await;
         }
         assert_eq!(replicas.row(&valid).await["plan"], "pro");
         replicas.stop().await;
@@ -357,13 +375,13 @@ async fn a_service_that_starts_again_knows_the_same() {
 }
 
 #[tokio::test]
-async fn a_service_that_has_not_read_all_lets_no_revoked_key_in() {
+async fn a_service_that_has_not_read_all_events_accepts_no_revoked_key() {
     let nats = Nats::start();
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
     let revoked = ApiKey::generate("test").unwrap();
     log.append(issued(&revoked)).await.unwrap();
-    // So many that they do not come all at once.
+    // More than one batch.
     let mut appender = log.appender(256);
     for _ in 0..12_000 {
         let other = ApiKey::generate("test").unwrap();
@@ -371,95 +389,89 @@ async fn a_service_that_has_not_read_all_lets_no_revoked_key_in() {
     }
     appender.finish().await.unwrap();
     let (key_id, reason) = (revoked.key_id(), text("compromised"));
-    say(&nats, KeyRevoked { key_id, reason }).await;
+    append(&nats, KeyRevoked { key_id, reason }).await;
 
     let data = tempfile::tempdir().unwrap();
     let mut railbird = Railbird::start_unready(&nats.url(), data.path()).await;
     railbird.key = revoked.reveal().to_owned();
     let mut answers = Vec::new();
     while answers.last() != Some(&401) {
-        answers.push(railbird.get(ASKED).await.status);
+        answers.push(railbird.get(PATH).await.status);
         assert!([401, 503].contains(&answers[answers.len() - 1]));
     }
     assert_eq!(railbird.app.keys.len(), 12_000);
 }
 
-#[tokio::test]
-async fn of_two_attempts_to_send_a_mail_the_later_one_leaves_a_key() {
-    let mut replicas = Replicas::start().await;
-    let subscription_id = SubscriptionId::parse("sub-1").unwrap();
-    let mail_id = MailId::parse("mail-1").unwrap();
+/// Requests a subscription and approves it, each as an operator sees it.
+async fn subscribe_and_approve(replicas: &mut Replicas, subscription_id: &SubscriptionId) {
     let requested = SubscriptionRequested {
         subscription_id: subscription_id.clone(),
         email: Email::parse("subscriber@racing.example").unwrap(),
         plan: text("basic"),
         approved: false,
     };
-    say(&replicas.nats, requested).await;
-    let rows = replicas
-        .keys(&["subscriptions", "--json"])
-        .await
-        .done()
-        .rows();
+    append(&replicas.nats, requested).await;
+    let listed = replicas.keys(&["subscriptions", "--json"]).await;
+    let rows = listed.succeeded().rows();
     assert_eq!(rows.len(), 1);
-    let shown = |row: &Value| {
-        [
-            &row["subscription_id"],
-            &row["state"],
-            &row["plan"],
-            &row["email"],
-        ]
-        .map(|v| v.as_str().unwrap().to_owned())
-    };
+    let shown = ["subscription_id", "state", "plan", "email"].map(|name| &rows[0][name]);
     assert_eq!(
-        shown(&rows[0]),
+        shown,
         ["sub-1", "requested", "basic", "s...@racing.example"]
     );
-    replicas.keys(&["approve", "sub-1"]).await.done();
-    let approved = replicas.keys(&["approve", "sub-1"]).await.done();
-    assert!(approved.stderr.contains("is approved"), "twice is harmless");
+    replicas.keys(&["approve", "sub-1"]).await.succeeded();
+    let approved = replicas.keys(&["approve", "sub-1"]).await.succeeded();
+    assert!(
+        approved.stderr.contains("is approved"),
+        "a repetition succeeds"
+    );
+}
 
-    let purpose = text("welcome");
-    let wished = MailRequested {
+/// An attempt of a mail, and its key.
+fn attempt(mail_id: &MailId, attempt: u32) -> (MailAttempted, Key) {
+    let key = ApiKey::generate("live").unwrap();
+    let attempted = MailAttempted {
+        mail_id: mail_id.clone(),
+        attempt,
+        key_id: key.key_id(),
+        sha256: key.hash(),
+        manage_sha256: SecretHash::of("token"),
+    };
+    let (id, key) = (key.key_id().to_string(), key.reveal().to_owned());
+    (attempted, Key { id, key })
+}
+
+#[tokio::test]
+async fn only_the_last_attempt_of_a_mail_leaves_a_valid_key() {
+    let mut replicas = Replicas::start().await;
+    let subscription_id = SubscriptionId::parse("sub-1").unwrap();
+    let mail_id = MailId::parse("mail-1").unwrap();
+    subscribe_and_approve(&mut replicas, &subscription_id).await;
+    let requested = MailRequested {
         mail_id: mail_id.clone(),
         subscription_id,
-        purpose,
+        purpose: text("welcome"),
     };
-    say(&replicas.nats, wished).await;
-    let attempt = |attempt: u32| {
-        let key = ApiKey::generate("live").unwrap();
-        let attempted = MailAttempted {
-            mail_id: mail_id.clone(),
-            attempt,
-            key_id: key.key_id(),
-            sha256: key.hash(),
-            manage_sha256: SecretHash::of("token"),
-        };
-        let (id, key) = (key.key_id().to_string(), key.reveal().to_owned());
-        (attempted, Key { id, key })
-    };
-    let (first, first_key) = attempt(1);
-    say(&replicas.nats, first).await;
-    replicas.until_taken(&first_key).await;
+    append(&replicas.nats, requested).await;
+    let (first, first_key) = attempt(&mail_id, 1);
+    append(&replicas.nats, first).await;
+    replicas.until_accepted(&first_key).await;
     let sockets = replicas.sockets(&first_key).await;
-    let (second, second_key) = attempt(2);
-    say(&replicas.nats, second).await;
-    replicas.until_taken(&second_key).await;
-    sent_away(sockets).await;
-    replicas.until_refused(&first_key).await;
+    let (second, second_key) = attempt(&mail_id, 2);
+    append(&replicas.nats, second).await;
+    replicas.until_accepted(&second_key).await;
+    assert_closed(sockets).await;
+    replicas.until_rejected(&first_key).await;
     let row = replicas.row(&second_key).await;
     assert_eq!(
         (&row["plan"], &row["subscription_id"]),
         (&json!("basic"), &json!("sub-1"))
     );
 
-    let list = replicas
-        .keys(&["subscriptions", "--emails"])
-        .await
-        .done()
-        .stdout;
-    let lines: Vec<Vec<&str>> = list
-        .lines()
+    let list = replicas.keys(&["subscriptions", "--emails"]).await;
+    let list = list.succeeded().stdout;
+    let lines = list.lines();
+    let lines: Vec<Vec<&str>> = lines
         .map(|line| line.split_whitespace().collect())
         .collect();
     assert_eq!(lines[0][..3], ["SUBSCRIPTION_ID", "STATE", "PLAN"]);
@@ -475,7 +487,7 @@ async fn of_two_attempts_to_send_a_mail_the_later_one_leaves_a_key() {
 }
 
 #[tokio::test]
-async fn what_is_not_understood_is_skipped_and_counted() {
+async fn an_event_that_cannot_be_decoded_is_skipped_and_counted() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let later = json!({
@@ -493,10 +505,10 @@ async fn what_is_not_understood_is_skipped_and_counted() {
     }
     railbird.issue_key(&nats).await;
     assert!(skipped(&railbird).await >= before + 2);
-    assert_eq!(railbird.get(ASKED).await.status, 200);
+    assert_eq!(railbird.get(PATH).await.status, 200);
 }
 
-/// Of all services of this process: there is one recorder.
+/// The counter of all services of this process, which share one recorder.
 async fn skipped(railbird: &Railbird) -> u64 {
     let metrics = railbird.get_admin("/metrics").await.text();
     let name = "railbird_account_events_skipped_total ";
@@ -505,14 +517,14 @@ async fn skipped(railbird: &Railbird) -> u64 {
 }
 
 #[tokio::test]
-async fn commands_say_what_is_wrong_and_change_nothing() {
+async fn a_rejected_command_explains_why_and_changes_nothing() {
     let mut replicas = Replicas::start().await;
-    let nothing = replicas.keys(&["list"]).await.done();
-    assert_eq!(nothing.stdout.lines().count(), 1, "a head and no rows");
+    let nothing = replicas.keys(&["list"]).await.succeeded();
+    assert_eq!(nothing.stdout.lines().count(), 1, "a heading and no rows");
     let key = replicas.keys(&["issue"]).await.key();
-    let before = replicas.keys(&["list", "--json"]).await.done().stdout;
+    let before = replicas.keys(&["list", "--json"]).await.succeeded().stdout;
     let typo = format!("{}x", key.key);
-    for (args, code, said) in [
+    for (args, code, message) in [
         (
             ["rotate", "00000000"].as_slice(),
             1,
@@ -525,23 +537,27 @@ async fn commands_say_what_is_wrong_and_change_nothing() {
         (&["approve", "sub-1"], 1, "there is no subscription sub-1"),
         (&["approve", "sub.1"], 2, "an id is"),
         (&["issue", "--expires", "soon"], 2, "an end is a date"),
-        (&["issue", "--expires", "2020-01-01"], 2, "that is over"),
+        (
+            &["issue", "--expires", "2020-01-01"],
+            2,
+            "the end is in the past",
+        ),
         (&["issue", "--env", "LIVE"], 2, "1 to 8 of a-z"),
         (&["rotate", &key.id, "--overlap", "24"], 2, "a duration is"),
         (&["plan", &key.id], 2, "PLAN"),
     ] {
-        let refused = replicas.keys(args).await;
-        assert_eq!(refused.code, code, "{args:?}: {}", refused.stderr);
+        let rejected = replicas.keys(args).await;
+        assert_eq!(rejected.code, code, "{args:?}: {}", rejected.stderr);
         assert!(
-            refused.stderr.contains(said),
+            rejected.stderr.contains(message),
             "{args:?}: {}",
-            refused.stderr
+            rejected.stderr
         );
-        assert_eq!(refused.stdout, "", "{args:?}");
+        assert_eq!(rejected.stdout, "", "{args:?}");
     }
-    let after = replicas.keys(&["list", "--json"]).await.done().stdout;
+    let after = replicas.keys(&["list", "--json"]).await.succeeded().stdout;
     assert_eq!(after, before);
-    // Two at the same time: one of them is told.
+    // Of two rotations at the same time, one fails.
     let (one, other) = (
         replicas.nats.url_of("railbird"),
         replicas.nats.url_of("admin"),

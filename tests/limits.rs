@@ -1,4 +1,4 @@
-//! Hostile and slow clients: closed in time, and nobody else notices.
+//! Hostile and slow clients: they are closed in time, and do not affect others.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,11 @@ use tokio::time::timeout;
 
 use crate::support::*;
 
-/// Reads to the end, and says how long that took.
+/// Reads until the server closes the connection, and returns how long that took.
 async fn until_closed(stream: &mut TcpStream) -> Duration {
     let began = Instant::now();
     let mut bytes = Vec::new();
-    // A reset is an end, too.
+    // A reset counts as closed.
     let _ = timeout(PATIENCE, stream.read_to_end(&mut bytes))
         .await
         .expect("the server closes it");
@@ -44,11 +44,11 @@ async fn slow_headers_are_cut_off() {
 }
 
 #[tokio::test]
-async fn connections_are_bounded_and_come_free_again() {
+async fn connections_are_limited_and_freed_again() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let mut held = Vec::new();
-    // The service under test takes 256 at a time.
+    // The service under test accepts 256 connections at a time.
     for _ in 0..256 {
         let mut stream = TcpStream::connect(railbird.http).await.unwrap();
         stream
@@ -68,20 +68,20 @@ async fn connections_are_bounded_and_come_free_again() {
         "one too many is closed at once"
     );
     drop(held);
-    eventually("places are free again", || async {
+    eventually("a connection is accepted again", || async {
         let mut stream = TcpStream::connect(railbird.http).await.unwrap();
         let _ = stream
             .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             .await;
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer).await;
-        answer.starts_with(b"HTTP/1.1 200")
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response).await;
+        response.starts_with(b"HTTP/1.1 200")
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_head_of_many_kilobytes_is_refused() {
+async fn a_large_head_is_rejected() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let mut stream = TcpStream::connect(railbird.http).await.unwrap();
@@ -90,19 +90,19 @@ async fn a_head_of_many_kilobytes_is_refused() {
         "x".repeat(64 * 1024)
     );
     let _ = stream.write_all(head.as_bytes()).await;
-    let mut answer = Vec::new();
-    let _ = timeout(PATIENCE, stream.read_to_end(&mut answer))
+    let mut response = Vec::new();
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut response))
         .await
         .unwrap();
     assert!(
-        answer.is_empty() || answer.starts_with(b"HTTP/1.1 431"),
+        response.is_empty() || response.starts_with(b"HTTP/1.1 431"),
         "{}",
-        String::from_utf8_lossy(&answer)
+        String::from_utf8_lossy(&response)
     );
 }
 
 #[tokio::test]
-async fn requests_under_way_end_before_the_service_does() {
+async fn requests_in_progress_are_finished_at_the_shutdown() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let mut stream = TcpStream::connect(railbird.http).await.unwrap();
@@ -120,13 +120,13 @@ async fn requests_under_way_end_before_the_service_does() {
     .await;
     let stopping = tokio::spawn(railbird.stop());
     stream.write_all(b"Host: x\r\n\r\n").await.unwrap();
-    let mut answer = Vec::new();
-    let _ = timeout(PATIENCE, stream.read_to_end(&mut answer))
+    let mut response = Vec::new();
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut response))
         .await
         .unwrap();
     stopping.await.unwrap();
     assert!(
-        answer.is_empty() || answer.starts_with(b"HTTP/1.1 200"),
-        "a whole answer or none"
+        response.is_empty() || response.starts_with(b"HTTP/1.1 200"),
+        "a whole response or none"
     );
 }

@@ -1,4 +1,4 @@
-//! What a plan allows, and how often strangers are answered.
+//! The limits of plans, and of clients without a valid key.
 
 use futures::future::join_all;
 use railbird::accounts::{AccountEvent, ApiKey, Fact, KeyId, KeyRotated, PlanChanged};
@@ -10,9 +10,9 @@ use serde_json::json;
 
 use crate::support::*;
 
-const ASKED: &str = "/api/v1/meetings";
+const PATH: &str = "/api/v1/meetings";
 
-/// A service with these plans, of which one is the default.
+/// A service with these plans, one of which is the default.
 async fn start(nats: &Nats, plans: &[String]) -> Railbird {
     let plans = Plans::parse(&plans.concat()).unwrap();
     Railbird::start_with(nats, |config| config.plans = plans).await
@@ -22,11 +22,11 @@ async fn start_with_default(nats: &Nats, lines: &str) -> Railbird {
     start(nats, &[plan("default", lines)]).await
 }
 
-async fn ask(railbird: &Railbird, key: &str) -> Reply {
-    request(railbird.http, "GET", ASKED, &[("x-api-key", key)]).await
+async fn get_with_key(railbird: &Railbird, key: &str) -> Reply {
+    request(railbird.http, "GET", PATH, &[("x-api-key", key)]).await
 }
 
-async fn say(nats: &Nats, fact: impl Into<Fact>) {
+async fn append(nats: &Nats, fact: impl Into<Fact>) {
     let event = AccountEvent::new(fact, jiff::Timestamp::now().into());
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
@@ -38,7 +38,7 @@ async fn change_plan(nats: &Nats, key: &str, plan: &str, revision: u32) {
         KeyId::of_key(key).unwrap(),
         events::Text::parse(plan).unwrap(),
     );
-    say(
+    append(
         nats,
         PlanChanged {
             key_id,
@@ -49,13 +49,13 @@ async fn change_plan(nats: &Nats, key: &str, plan: &str, revision: u32) {
     .await;
 }
 
-/// Limit, remaining and reset, as the headers of an answer say them.
-fn told(reply: &Reply) -> [&str; 3] {
+/// The rate limit headers of a response: limit, remaining and reset.
+fn rate_limit(reply: &Reply) -> [&str; 3] {
     ["limit", "remaining", "reset"].map(|name| reply.header(&format!("x-ratelimit-{name}")))
 }
 
-/// Holds an answer to be a refusal, to the byte, and says for how long.
-fn refused(reply: &Reply, message: &str) -> u32 {
+/// Checks that a response is a 429 with a message, and returns the seconds to wait.
+fn assert_limited(reply: &Reply, message: &str) -> u32 {
     let retry_after = reply.header("retry-after");
     let body = format!(
         r#"{{"error":"rate_limit_exceeded","message":{message:?},"retry_after":{retry_after}}}"#
@@ -67,69 +67,63 @@ fn refused(reply: &Reply, message: &str) -> u32 {
 }
 
 #[tokio::test]
-async fn every_answer_says_what_is_left_and_one_too_many_is_told_when_to_come_back() {
+async fn every_response_has_rate_limit_headers_and_a_429_says_when_to_retry() {
     let nats = Nats::start();
     let railbird = start_with_default(
         &nats,
         "requests_per_day = 8\nlive_odds = true\nconnections = 1",
     )
     .await;
-    let first = railbird.get(ASKED).await;
-    assert_eq!((first.status, told(&first)), (200, ["8", "7", "10800"]));
+    let first = railbird.get(PATH).await;
+    assert_eq!(
+        (first.status, rate_limit(&first)),
+        (200, ["8", "7", "10800"])
+    );
     let seen = [("if-none-match", first.header("etag"))];
     let key = [("x-api-key", railbird.key.as_str())];
-    let live = Socket::refused_with(railbird.http, "/ws/live/odds", &key);
-    for (reply, status, expected) in [
-        (
-            railbird.get_with(ASKED, &seen).await,
-            304,
-            ["8", "6", "21600"],
-        ),
-        (
-            railbird.get("/api/v1/horses/NOBODY").await,
-            404,
-            ["8", "5", "32400"],
-        ),
-        (
-            railbird.get("/api/v1/no/such/path").await,
-            404,
-            ["8", "4", "43200"],
-        ),
-        (
-            railbird.get("/api/v1/results/nonsense").await,
-            400,
-            ["8", "3", "54000"],
-        ),
-        (
-            request(railbird.http, "POST", ASKED, &key).await,
-            405,
-            ["8", "2", "64800"],
-        ),
-        (
-            request(railbird.http, "HEAD", ASKED, &key).await,
-            200,
-            ["8", "1", "75600"],
-        ),
-        (live.await, 101, ["8", "0", "86400"]),
-    ] {
-        assert_eq!((reply.status, told(&reply)), (status, expected));
-    }
+    let replies = [
+        railbird.get_with(PATH, &seen).await,
+        railbird.get("/api/v1/horses/NOBODY").await,
+        railbird.get("/api/v1/no/such/path").await,
+        railbird.get("/api/v1/results/nonsense").await,
+        request(railbird.http, "POST", PATH, &key).await,
+        request(railbird.http, "HEAD", PATH, &key).await,
+        Socket::refused_with(railbird.http, "/ws/live/odds", &key).await,
+    ];
+    let found = replies
+        .iter()
+        .map(|reply| (reply.status, rate_limit(reply)));
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        [
+            (304, ["8", "6", "21600"]),
+            (404, ["8", "5", "32400"]),
+            (404, ["8", "4", "43200"]),
+            (400, ["8", "3", "54000"]),
+            (405, ["8", "2", "64800"]),
+            (200, ["8", "1", "75600"]),
+            (101, ["8", "0", "86400"]),
+        ]
+    );
     for path in [
-        ASKED,
+        PATH,
         "/api/v1/no/such/path",
         "/ws/live/odds",
         "/ws/live/odds/1",
     ] {
         let reply = railbird.get(path).await;
-        let seconds = refused(&reply, "The plan \"default\" allows 8 requests a day");
+        let seconds = assert_limited(&reply, "The plan \"default\" allows 8 requests a day");
         assert!((1..=10_800).contains(&seconds), "{seconds}");
-        assert_eq!(told(&reply), ["8", "0", "86400"], "{path}");
+        assert_eq!(rate_limit(&reply), ["8", "0", "86400"], "{path}");
     }
-    // Who has no key is told nothing of that, and nobody needs one for what is open.
-    let stranger = request(railbird.http, "GET", ASKED, &[]).await;
-    assert_eq!((stranger.status, told(&stranger)), (401, [""; 3]));
+    // Responses without a key have no such headers.
+    let unauthenticated = request(railbird.http, "GET", PATH, &[]).await;
+    assert_eq!(
+        (unauthenticated.status, rate_limit(&unauthenticated)),
+        (401, [""; 3])
+    );
     let open = railbird.get_open("/healthz").await;
-    assert_eq!((open.status, told(&open)), (200, [""; 3]));
+    assert_eq!((open.status, rate_limit(&open)), (200, [""; 3]));
     let metrics = railbird.get_admin("/metrics").await.text();
     assert!(
         metrics.contains("railbird_rate_limited_total{limit=\"day\"} "),
@@ -138,12 +132,12 @@ async fn every_answer_says_what_is_left_and_one_too_many_is_told_when_to_come_ba
 }
 
 #[tokio::test]
-async fn the_allowance_of_a_minute_comes_back() {
+async fn the_quota_of_a_minute_refills() {
     let nats = Nats::start();
     let railbird = start_with_default(&nats, "requests_per_minute = 60").await;
     let mut answered = 0;
     let over = loop {
-        let reply = railbird.get(ASKED).await;
+        let reply = railbird.get(PATH).await;
         if reply.status != 200 {
             break reply;
         }
@@ -151,28 +145,28 @@ async fn the_allowance_of_a_minute_comes_back() {
     };
     assert!(answered >= 60, "{answered}");
     assert_eq!(
-        refused(&over, "The plan \"default\" allows 60 requests a minute"),
+        assert_limited(&over, "The plan \"default\" allows 60 requests a minute"),
         1
     );
-    assert_eq!(told(&over), ["60", "0", "60"]);
+    assert_eq!(rate_limit(&over), ["60", "0", "60"]);
     eventually("there is one more", || async {
-        railbird.get(ASKED).await.status == 200
+        railbird.get(PATH).await.status == 200
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_plan_without_limits_tells_none() {
+async fn a_plan_without_limits_sends_no_headers() {
     let nats = Nats::start();
     let railbird = start_with_default(&nats, "").await;
     for _ in 0..100 {
-        let reply = railbird.get(ASKED).await;
-        assert_eq!((reply.status, told(&reply)), (200, [""; 3]));
+        let reply = railbird.get(PATH).await;
+        assert_eq!((reply.status, rate_limit(&reply)), (200, [""; 3]));
     }
 }
 
 #[tokio::test]
-async fn another_plan_is_in_force_at_once() {
+async fn a_change_of_plan_takes_effect_at_once() {
     let nats = Nats::start();
     let plans = [
         plan("small", "requests_per_day = 1"),
@@ -181,27 +175,27 @@ async fn another_plan_is_in_force_at_once() {
     ];
     let railbird = start(&nats, &plans).await;
     let key = railbird.issue_key_on(&nats, "small").await;
-    assert_eq!(told(&ask(&railbird, &key).await)[0], "1");
-    assert_eq!(ask(&railbird, &key).await.status, 429);
-    // The last one is of another file: there is no such plan.
+    assert_eq!(rate_limit(&get_with_key(&railbird, &key).await)[0], "1");
+    assert_eq!(get_with_key(&railbird, &key).await.status, 429);
+    // The last plan is not configured.
     for (revision, name, limit) in [(1, "large", "9000"), (2, "small", "1"), (3, "gone", "500")] {
         change_plan(&nats, &key, name, revision).await;
         eventually(&format!("{name} is in force"), || async {
-            told(&ask(&railbird, &key).await)[0] == limit
+            rate_limit(&get_with_key(&railbird, &key).await)[0] == limit
         })
         .await;
     }
 }
 
 #[tokio::test]
-async fn a_key_and_what_took_its_place_share_what_the_plan_allows() {
+async fn a_rotated_key_and_its_replacement_share_the_limits() {
     let nats = Nats::start();
     let lines = "requests_per_day = 100\nlive_odds = true\nconnections = 1";
     let railbird = start_with_default(&nats, lines).await;
     let second = ApiKey::generate("test").unwrap();
-    assert_eq!(told(&railbird.get(ASKED).await)[1], "99");
+    assert_eq!(rate_limit(&railbird.get(PATH).await)[1], "99");
     let end = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
-    say(
+    append(
         &nats,
         KeyRotated {
             key_id: KeyId::of_key(&railbird.key).unwrap(),
@@ -215,35 +209,38 @@ async fn a_key_and_what_took_its_place_share_what_the_plan_allows() {
         railbird.app.keys.check(second.reveal()).is_ok()
     })
     .await;
-    assert_eq!(told(&ask(&railbird, second.reveal()).await)[1], "98");
-    assert_eq!(told(&railbird.get(ASKED).await)[1], "97");
+    assert_eq!(
+        rate_limit(&get_with_key(&railbird, second.reveal()).await)[1],
+        "98"
+    );
+    assert_eq!(rate_limit(&railbird.get(PATH).await)[1], "97");
 
     let (_first, _) = railbird.live("").await;
     let (_, code) = Socket::open(railbird.http, second.reveal())
         .await
         .until_closed()
         .await;
-    assert_eq!(code, Some(4429), "the one place is taken");
+    assert_eq!(code, Some(4429), "the one connection is in use");
 }
 
 #[tokio::test]
-async fn one_who_asks_ten_times_too_much_is_no_matter_to_another() {
+async fn a_client_over_its_limit_does_not_affect_another() {
     const ALLOWED: usize = 100;
     let nats = Nats::start();
     let railbird = start_with_default(&nats, &format!("requests_per_day = {ALLOWED}")).await;
-    let (greedy, modest) = (railbird.issue_key(&nats).await, &railbird.key);
+    let (exceeding, modest) = (railbird.issue_key(&nats).await, &railbird.key);
     let storm = join_all((0..10).map(|_| async {
         let mut statuses = Vec::new();
         for _ in 0..ALLOWED {
-            statuses.push(ask(&railbird, &greedy).await.status);
+            statuses.push(get_with_key(&railbird, &exceeding).await.status);
         }
         statuses
     }));
     let calm = async {
         for left in (0..ALLOWED).rev() {
-            let reply = ask(&railbird, modest).await;
+            let reply = get_with_key(&railbird, modest).await;
             assert_eq!(
-                (reply.status, told(&reply)[1]),
+                (reply.status, rate_limit(&reply)[1]),
                 (200, left.to_string().as_str())
             );
         }
@@ -254,7 +251,7 @@ async fn one_who_asks_ten_times_too_much_is_no_matter_to_another() {
 }
 
 #[tokio::test]
-async fn live_odds_are_in_a_plan_or_they_are_not() {
+async fn a_plan_without_live_odds_rejects_the_handshake() {
     let nats = Nats::start();
     let railbird = start_with_default(&nats, "").await;
     for path in ["/ws/live/odds", "/ws/live/odds/1"] {
@@ -263,11 +260,11 @@ async fn live_odds_are_in_a_plan_or_they_are_not() {
         let body = r#"{"error":"live_odds_not_included","message":"The plan \"default\" does not include live odds"}"#;
         assert_eq!((reply.status, reply.text().as_str()), (403, body));
     }
-    assert_eq!(railbird.get(ASKED).await.status, 200);
+    assert_eq!(railbird.get(PATH).await.status, 200);
 }
 
 #[tokio::test]
-async fn a_plan_that_has_no_live_odds_any_more_ends_them() {
+async fn a_change_to_a_plan_without_live_odds_closes_the_sockets() {
     let nats = Nats::start();
     let plans = [
         plan("live", "live_odds = true\nconnections = 2"),
@@ -278,13 +275,13 @@ async fn a_plan_that_has_no_live_odds_any_more_ends_them() {
         railbird.issue_key_on(&nats, "live").await,
         railbird.issue_key_on(&nats, "live").await,
     ];
-    let mut goes = Socket::open(railbird.http, &keys[0]).await;
-    let mut stays = Socket::open(railbird.http, &keys[1]).await;
-    for socket in [&mut goes, &mut stays] {
+    let mut closed = Socket::open(railbird.http, &keys[0]).await;
+    let mut open = Socket::open(railbird.http, &keys[1]).await;
+    for socket in [&mut closed, &mut open] {
         socket.until("snapshot_complete").await;
     }
     change_plan(&nats, &keys[0], "default", 1).await;
-    let (messages, code) = goes.until_closed().await;
+    let (messages, code) = closed.until_closed().await;
     let closing = messages.last().unwrap();
     assert_eq!(
         (code, &closing["code"], &closing["retry_after_ms"]),
@@ -292,7 +289,7 @@ async fn a_plan_that_has_no_live_odds_any_more_ends_them() {
     );
     let path = format!("/ws/live/odds?api_key={}", keys[0]);
     assert_eq!(Socket::refused(railbird.http, &path).await.status, 403);
-    stays.request(&json!({ "op": "ping" })).await;
+    open.request(&json!({ "op": "ping" })).await;
     change_plan(&nats, &keys[0], "live", 2).await;
     eventually("live odds are there again", || async {
         Socket::refused(railbird.http, &path).await.status == 101
@@ -302,10 +299,10 @@ async fn a_plan_that_has_no_live_odds_any_more_ends_them() {
 
 const GUESSED: &str = "Too many requests without a valid API key";
 
-/// In which nothing was guessed from an address lately.
+/// The guesses that are answered from an address without recent guesses.
 const FRESH: usize = 120;
 
-/// How many guesses are answered until one is refused.
+/// The number of guesses that are answered with 401 before one is rejected with 429.
 async fn guesses(
     railbird: &Railbird,
     headers: impl Fn(usize) -> Vec<(&'static str, String)>,
@@ -316,38 +313,38 @@ async fn guesses(
             .iter()
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
-        let reply = request(railbird.http, "GET", ASKED, &headers).await;
+        let reply = request(railbird.http, "GET", PATH, &headers).await;
         if reply.status != 401 {
-            assert_eq!(refused(&reply, GUESSED), 1);
-            assert_eq!(told(&reply), [""; 3]);
+            assert_eq!(assert_limited(&reply, GUESSED), 1);
+            assert_eq!(rate_limit(&reply), [""; 3]);
             return n;
         }
         assert_eq!(reply.text(), UNAUTHORIZED_BODY);
     }
-    panic!("no guess is ever refused");
+    panic!("no guess is rejected");
 }
 
 #[tokio::test]
-async fn who_guesses_keys_is_sent_away_and_who_has_one_is_not() {
+async fn guesses_are_limited_and_valid_keys_are_not_affected() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let never_issued = ApiKey::generate("test").unwrap();
     let key = |_| vec![("x-api-key", never_issued.reveal().to_owned())];
     assert!(guesses(&railbird, key).await >= FRESH);
-    assert_eq!(railbird.get(ASKED).await.status, 200);
+    assert_eq!(railbird.get(PATH).await.status, 200);
     assert_eq!(railbird.get_open("/healthz").await.status, 200);
     assert!(
         guesses(&railbird, |_| Vec::new()).await < FRESH,
-        "no key is as good as a wrong one"
+        "a missing key counts like a wrong one"
     );
     let path = format!("/ws/live/odds?api_key={}", never_issued.reveal());
-    eventually("a handshake is refused, too", || async {
+    eventually("a handshake is rejected, too", || async {
         guesses(&railbird, key).await;
         Socket::refused(railbird.http, &path).await.status == 429
     })
     .await;
-    eventually("it is answered again", || async {
-        railbird.get_open(ASKED).await.status == 401
+    eventually("a request is answered again", || async {
+        railbird.get_open(PATH).await.status == 401
     })
     .await;
     let metrics = railbird.get_admin("/metrics").await.text();
@@ -358,7 +355,7 @@ async fn who_guesses_keys_is_sent_away_and_who_has_one_is_not() {
 }
 
 #[tokio::test]
-async fn nobody_believes_a_client_about_where_it_is() {
+async fn a_client_cannot_forge_its_address() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let elsewhere = |n| vec![("x-forwarded-for", format!("203.0.113.{}", n % 256))];
@@ -367,7 +364,7 @@ async fn nobody_believes_a_client_about_where_it_is() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_guesses_are_counted_where_they_come_from() {
+async fn behind_a_proxy_guesses_are_counted_by_client_address() {
     let nats = Nats::start();
     let trusted = ["127.0.0.0/8", "10.0.0.0/8"].map(|text| Proxies::parse(text).unwrap());
     let change =
@@ -386,9 +383,9 @@ async fn behind_a_proxy_guesses_are_counted_where_they_come_from() {
             "192.0.2.1, 192.0.2.99",
         ),
     ] {
-        let forwarded = |said: &str| {
-            let said = said.to_owned();
-            move |_| vec![("x-forwarded-for", said.clone())]
+        let forwarded = |addresses: &str| {
+            let addresses = addresses.to_owned();
+            move |_| vec![("x-forwarded-for", addresses.clone())]
         };
         assert!(guesses(&railbird, forwarded(from)).await >= FRESH, "{from}");
         assert!(
@@ -403,7 +400,7 @@ async fn behind_a_proxy_guesses_are_counted_where_they_come_from() {
 }
 
 #[tokio::test]
-async fn a_file_of_plans_is_read_and_a_wrong_one_is_named() {
+async fn a_plans_file_is_read_and_an_error_names_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plans.toml");
     let serve = || {
@@ -428,14 +425,14 @@ async fn a_file_of_plans_is_read_and_a_wrong_one_is_named() {
             String::from_utf8(output.stderr).unwrap(),
         )
     };
-    let (code, said) = serve();
-    assert_eq!(code, Some(78), "{said}");
-    assert!(said.contains("plans.toml cannot be read"), "{said}");
+    let (code, error) = serve();
+    assert_eq!(code, Some(78), "{error}");
+    assert!(error.contains("plans.toml cannot be read"), "{error}");
     std::fs::write(&file, plan("default", "requests_per_minute = 0")).unwrap();
-    let (code, said) = serve();
-    assert_eq!(code, Some(78), "{said}");
+    let (code, error) = serve();
+    assert_eq!(code, Some(78), "{error}");
     let wrong = "plans.toml: line 7, requests_per_minute: invalid value: integer `0`, expected a nonzero u32";
-    assert!(said.contains(wrong), "{said}");
+    assert!(error.contains(wrong), "{error}");
 
     let nats = Nats::start();
     std::fs::write(&file, plan("default", "requests_per_day = 7")).unwrap();
@@ -444,23 +441,23 @@ async fn a_file_of_plans_is_read_and_a_wrong_one_is_named() {
     let serving = Serving::start_with(&flags, &folder.path().join("data"));
     let key = issue_key_on(&nats, "gone").await;
     eventually("the key is valid", || async {
-        let reply = request(serving.http, "GET", ASKED, &[("x-api-key", &key)]).await;
-        reply.status == 200 && told(&reply)[0] == "7"
+        let reply = request(serving.http, "GET", PATH, &[("x-api-key", &key)]).await;
+        reply.status == 200 && rate_limit(&reply)[0] == "7"
     })
     .await;
     let logged = serving.stop().await;
     let warned =
-        |line: &&String| line.contains("a plan that is not known") && line.contains("gone");
+        |line: &&String| line.contains("a plan that is not configured") && line.contains("gone");
     assert_eq!(logged.iter().filter(warned).count(), 1, "{logged:?}");
 }
 
-/// What `/openapi.json` says of the headers is what is answered.
+/// `/openapi.json` describes the headers of the responses.
 #[tokio::test]
-async fn the_headers_are_described() {
+async fn the_headers_match_the_openapi_document() {
     let nats = Nats::start();
     let railbird = start_with_default(&nats, "requests_per_day = 1").await;
     let document = railbird.get_open("/openapi.json").await.json();
-    let (allowed, over) = (railbird.get(ASKED).await, railbird.get(ASKED).await);
+    let (allowed, over) = (railbird.get(PATH).await, railbird.get(PATH).await);
     for (reply, extra) in [(&allowed, [].as_slice()), (&over, &["Retry-After"])] {
         let pointer = format!("/paths/~1api~1v1~1meetings/get/responses/{}", reply.status);
         let described = &document.pointer(&pointer).unwrap()["headers"];

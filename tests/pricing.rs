@@ -1,4 +1,4 @@
-//! The pages for subscribers: how a key is asked for, and how it is looked after.
+//! The pages for subscribers: requesting a key, and replacing or revoking it.
 
 mod browser;
 mod manage;
@@ -13,39 +13,39 @@ use railbird::log::{ACCOUNTS, Outgoing};
 
 use crate::support::*;
 
-/// What the stream says by now.
+/// The ledger as of now.
 async fn ledger(nats: &Nats) -> Ledger {
     accounts::read(&nats.log().await).await.unwrap()
 }
 
-/// Says something.
-async fn say(nats: &Nats, fact: impl Into<Fact>) {
+/// Appends an event.
+async fn append(nats: &Nats, fact: impl Into<Fact>) {
     let event = AccountEvent::new(fact, Timestamp::now().into());
     let log = nats.log().await;
     log.append(Outgoing::from(&event)).await.unwrap();
 }
 
-/// Waits until a service has heard all that was said.
-async fn until_heard(railbird: &Railbird, nats: &Nats) {
-    let said = nats.log().await.state(ACCOUNTS).await.unwrap().last_seq;
-    eventually("it has heard", || async {
-        railbird.app.ledger.borrow().seq() >= said && railbird.app.keys.is_complete()
+/// Waits until a service has folded all account events.
+async fn until_folded(railbird: &Railbird, nats: &Nats) {
+    let last_seq = nats.log().await.state(ACCOUNTS).await.unwrap().last_seq;
+    eventually("all events are folded", || async {
+        railbird.app.ledger.borrow().seq() >= last_seq && railbird.app.keys.is_complete()
     })
     .await;
 }
 
-/// A mail that was delivered, and what stood in it.
-struct Mailed {
+/// The key and the token of a mail that was delivered.
+struct DeliveredMail {
     key: ApiKey,
     token: String,
 }
 
-impl Mailed {
-    /// The first mail to a subscription.
+impl DeliveredMail {
+    /// Appends the events of the first mail of a subscription.
     async fn to(nats: &Nats, subscription_id: SubscriptionId) -> Self {
         let mail_id = MailId::first_to(&subscription_id);
         let (key, token) = (ApiKey::generate("test").unwrap(), random_secret().unwrap());
-        let wished = MailRequested {
+        let requested = MailRequested {
             mail_id: mail_id.clone(),
             subscription_id,
             purpose: text("subscription"),
@@ -61,9 +61,9 @@ impl Mailed {
             mail_id: mail_id.clone(),
             attempt: 1,
         };
-        say(nats, wished).await;
-        say(nats, attempted).await;
-        say(nats, delivered).await;
+        append(nats, requested).await;
+        append(nats, attempted).await;
+        append(nats, delivered).await;
         Self { key, token }
     }
 }
@@ -72,15 +72,15 @@ fn text(text: &str) -> events::Text {
     events::Text::parse(text).unwrap()
 }
 
-/// Where a page puts something that it holds in an attribute.
+/// The value of an attribute that follows a text.
 fn attribute<'a>(page: &'a str, before: &str) -> &'a str {
     let found = page.split_once(before);
-    let (_, behind) = found.unwrap_or_else(|| panic!("{before} is not there:\n{page}"));
-    behind.split_once('"').unwrap().0
+    let (_, after) = found.unwrap_or_else(|| panic!("no {before} in\n{page}"));
+    after.split_once('"').unwrap().0
 }
 
-/// Holds an answer to be a page that may do nothing.
-fn is_page(reply: &Reply, status: u16) -> String {
+/// Checks that a response is a page without scripts and with strict headers. Returns its HTML.
+fn html(reply: &Reply, status: u16) -> String {
     let page = reply.text();
     assert_eq!(reply.status, status, "{page}");
     assert_eq!(reply.header("content-type"), "text/html; charset=utf-8");

@@ -1,4 +1,4 @@
-//! [`Email`]: where a subscriber is written to.
+//! [`Email`]: the e-mail address of a subscriber.
 
 use std::fmt;
 
@@ -9,83 +9,108 @@ const EMAIL_LEN_MAX: usize = 254;
 /// RFC 5321, 4.5.3.1.1.
 const LOCAL_LEN_MAX: usize = 64;
 
-/// An e-mail address. It shows itself in part, but when asked: it belongs into no log.
+/// An e-mail address. `Display` and `Debug` show its first letter and its domain; addresses do not belong in logs.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Email(String);
 
+/// A text is not an e-mail address. The message is a sentence for subscribers, and does not repeat the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidEmail(&'static str);
+
+impl InvalidEmail {
+    /// The message.
+    #[must_use]
+    pub fn message(self) -> &'static str {
+        self.0
+    }
+}
+
 impl Email {
-    /// Reads an address: one `@` with something on both sides, and nothing that could end a line or a field of a header.
+    /// Parses an address: one `@` with text on both sides, and no character that could end a line or a header field.
     ///
     /// # Errors
-    /// It is none. The error does not repeat it.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
-        let foul = |c: char| c.is_whitespace() || c.is_control() || "<>,;:\"()[]\\".contains(c);
+    /// Returns [`InvalidEmail`] if the text is not such an address, or longer than 254 bytes.
+    pub fn parse(text: &str) -> Result<Self, InvalidEmail> {
+        let is_unsafe =
+            |c: char| c.is_whitespace() || c.is_control() || "<>,;:\"()[]\\".contains(c);
         let sides = text.split_once('@');
-        let sides = sides.filter(|(local, domain)| !local.is_empty() && !domain.is_empty());
-        let plain = sides.is_some_and(|(_, domain)| !domain.contains('@')) && !text.contains(foul);
-        if plain && text.len() <= EMAIL_LEN_MAX {
+        let is_address = sides.is_some_and(|(local, domain)| {
+            !local.is_empty() && !domain.is_empty() && !domain.contains('@')
+        });
+        if is_address && !text.contains(is_unsafe) && text.len() <= EMAIL_LEN_MAX {
             Ok(Self(text.to_owned()))
         } else {
-            Err("an e-mail address is at most 254 bytes, with one @ and no spaces")
+            Err(InvalidEmail(
+                "an e-mail address is at most 254 bytes, with one @ and no spaces",
+            ))
         }
     }
 
-    /// Reads an address that somebody typed: one that mail servers deliver to. Its domain is written as they know it, in ASCII
-    /// and lower case (IDNA).
+    /// Parses an address from a form: one that mail servers deliver to. The domain is converted to ASCII and lower case
+    /// (IDNA).
     ///
     /// # Errors
-    /// It is none. The error is a sentence for who typed it, and does not repeat it.
-    pub fn typed(text: &str) -> Result<Self, &'static str> {
-        let text = text.trim();
-        if text.is_empty() {
-            return Err("Enter your e-mail address.");
-        }
-        if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err("An e-mail address has no spaces and no line breaks.");
-        }
-        let sides = text.rsplit_once('@');
-        let sides = sides.filter(|(local, domain)| !local.is_empty() && !domain.is_empty());
-        let Some((local, domain)) = sides else {
-            return Err("An e-mail address looks like name@example.com.");
-        };
-        if local.len() > LOCAL_LEN_MAX || text.len() > EMAIL_LEN_MAX {
-            return Err("That is too long: at most 64 characters before the @, and 254 in all.");
-        }
-        if !is_dot_atom(local) {
-            return Err(
-                "Before the @ we can only use letters a to z, digits, single dots, and + - _ ' & and the like.",
-            );
-        }
-        let domain = idna::domain_to_ascii_strict(domain).unwrap_or_default();
-        if !domain.contains('.') {
-            return Err("Behind the @ comes a domain, such as example.com.");
-        }
-        Self::parse(&format!("{local}@{domain}"))
-            .map_err(|_| "That is too long: at most 254 characters, with the domain in ASCII.")
+    /// Returns [`InvalidEmail`] with the reason if mail servers would not deliver to the address.
+    pub fn parse_input(text: &str) -> Result<Self, InvalidEmail> {
+        let address = deliverable(text.trim()).map_err(InvalidEmail)?;
+        Self::parse(&address).map_err(|_| {
+            InvalidEmail(
+                "The address is too long: at most 254 characters, with the domain in ASCII.",
+            )
+        })
     }
 
-    /// What two ways to write one address have in common: no provider of note tells upper from lower case.
+    /// The address in lower case, to compare two spellings: mail providers do not distinguish upper and lower case.
     #[must_use]
     pub fn folded(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 
-    /// The address.
+    /// The address in full.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// RFC 5322, 3.2.3. The other form, in quotes, is in use nowhere.
+/// The address with its domain in ASCII, or the reason why mail servers would not deliver to it.
+fn deliverable(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() {
+        return Err("Enter your e-mail address.");
+    }
+    if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err("An e-mail address has no spaces and no line breaks.");
+    }
+    let sides = text.rsplit_once('@');
+    let sides = sides.filter(|(local, domain)| !local.is_empty() && !domain.is_empty());
+    let (local, domain) = sides.ok_or("An e-mail address looks like name@example.com.")?;
+    if local.len() > LOCAL_LEN_MAX || text.len() > EMAIL_LEN_MAX {
+        return Err(
+            "The address is too long: at most 64 characters before the @, and 254 in total.",
+        );
+    }
+    if !is_dot_atom(local) {
+        return Err(
+            "Before the @, use only letters a to z, digits, single dots and + - _ ' & and the like.",
+        );
+    }
+    let domain = idna::domain_to_ascii_strict(domain).unwrap_or_default();
+    if !domain.contains('.') {
+        return Err("After the @, enter a domain such as example.com.");
+    }
+    Ok(format!("{local}@{domain}"))
+}
+
+/// RFC 5322, 3.2.3. The quoted form is not in use.
 fn is_dot_atom(local: &str) -> bool {
     let is_atext = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&b);
     let is_atom = |atom: &str| !atom.is_empty() && atom.bytes().all(is_atext);
     local.split('.').all(is_atom)
 }
 
-/// The first letter and the domain.
+/// Shows the first letter and the domain.
 impl fmt::Display for Email {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (local, domain) = self.0.split_once('@').unwrap_or_default();
@@ -101,7 +126,7 @@ impl fmt::Debug for Email {
 }
 
 impl TryFrom<String> for Email {
-    type Error = &'static str;
+    type Error = InvalidEmail;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         Self::parse(&text)
@@ -113,7 +138,7 @@ mod tests {
     use super::Email;
 
     #[test]
-    fn an_address_shows_itself_in_part() {
+    fn an_address_is_shown_abbreviated() {
         let email = Email::parse("rail.bird+odds@racing.example").expect("an address");
         assert_eq!(
             format!("{email} {email:?}"),
@@ -123,8 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn what_people_type_is_read_as_mail_servers_know_it() {
-        for (typed, read) in [
+    fn input_is_converted_to_the_form_that_mail_servers_use() {
+        for (input, expected) in [
             (
                 "rail.bird+odds@racing.example",
                 "rail.bird+odds@racing.example",
@@ -133,29 +158,29 @@ mod tests {
             ("Jo@b\u{fc}cher.example", "Jo@xn--bcher-kva.example"),
             ("jo@\u{99ac}.\u{9999}\u{6e2f}", "jo@xn--m95a.xn--j6w193g"),
         ] {
-            let email = Email::typed(typed).expect(typed);
-            assert_eq!(email.reveal(), read);
+            let email = Email::parse_input(input).expect(input);
+            assert_eq!(email.reveal(), expected);
         }
     }
 
     #[test]
-    fn of_254_bytes_an_address_is_the_longest() {
+    fn an_address_of_254_bytes_is_the_longest() {
         let label = "d".repeat(60);
         let of_len = |len: usize| {
             let local = "a".repeat(len - "@".len() - 3 * 61 - "example".len());
             format!("{local}@{label}.{label}.{label}.example")
         };
         assert_eq!(of_len(254).len(), 254);
-        assert!(Email::typed(&of_len(254)).is_ok());
+        assert!(Email::parse_input(&of_len(254)).is_ok());
         for text in [of_len(255), "a".repeat(65) + "@racing.example"] {
-            let why = Email::typed(&text).expect_err("too long");
+            let why = Email::parse_input(&text).expect_err("too long").message();
             assert!(why.contains("too long"), "{why}");
         }
     }
 
     #[test]
-    fn what_people_type_by_mistake_is_told_to_them() {
-        for (typed, told) in [
+    fn an_input_mistake_is_explained() {
+        for (input, expected) in [
             ("", "Enter"),
             (" ", "Enter"),
             ("rail bird@racing.example", "no spaces"),
@@ -180,13 +205,13 @@ mod tests {
             ("a@[127.0.0.1]", "domain"),
             ("a@racing.\u{fffd}", "domain"),
         ] {
-            let why = Email::typed(typed).expect_err(typed);
-            assert!(why.contains(told), "{typed:?}: {why}");
+            let why = Email::parse_input(input).expect_err(input).message();
+            assert!(why.contains(expected), "{input:?}: {why}");
         }
     }
 
     #[test]
-    fn what_could_end_a_header_is_no_address() {
+    fn an_address_that_could_end_a_header_is_rejected() {
         let long = format!("{}@racing.example", "a".repeat(250));
         for text in [
             "",

@@ -1,19 +1,19 @@
-//! [`AccountEvent`]: what happened to a key, a subscription or a mail, as it stands in the stream `ACCOUNTS`.
+//! [`AccountEvent`]: a change of a key, a subscription or a mail, as stored in the stream `ACCOUNTS`.
 //!
-//! CloudEvents, as in the racing log. What is in the stream stays there for ever: a type keeps its form, and every version
-//! reads what every earlier one wrote.
+//! The events are CloudEvents, as in the racing log. They are stored for ever: the form of a type never changes, and
+//! every version reads the events of all earlier versions.
 
 use events::{CloudEvent, DecodeError, Moment, Text};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::{ApiKey, Email, KeyId, MailId, SecretHash, Subject, SubscriptionId};
+use super::{AccountSubject, ApiKey, Email, KeyId, MailId, SecretHash, SubscriptionId};
 use crate::log::Outgoing;
 
-/// The largest event that is taken. Those that are written here are under 1 KiB.
+/// The largest event that is decoded. Events written by this service are under 1 KiB.
 const EVENT_BYTES_MAX: usize = 16 * 1024;
-/// An unknown type or a subject is quoted in an error only so far.
+/// The length at which an unknown type or a subject is cut in an error.
 const CHARS_SHOWN: usize = 80;
 
 const SOURCE: &str = "railbird";
@@ -23,7 +23,7 @@ const SOURCE: &str = "railbird";
 pub struct AccountEvent {
     /// The event's identity.
     pub id: String,
-    /// Who says so.
+    /// The writer.
     pub source: String,
     /// When it happened.
     pub time: Moment,
@@ -31,41 +31,60 @@ pub struct AccountEvent {
     pub fact: Fact,
 }
 
-/// Why a message of the stream is no event that this version understands.
+/// A message of the stream is not an event that this version can decode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotUnderstood {
-    /// It is too large.
-    #[error("{bytes} bytes, at most {EVENT_BYTES_MAX} are taken")]
+pub enum AccountEventError {
+    /// The message is too large.
+    #[error("the event has {bytes} bytes; the maximum is {EVENT_BYTES_MAX}")]
     TooLarge {
         /// Its size.
         bytes: usize,
     },
-    /// It is no CloudEvent.
+    /// The message is not a CloudEvent.
     #[error(transparent)]
     NotCloudEvent(#[from] DecodeError),
-    /// A later version may know it.
+    /// The type is unknown. A later version may have added it.
     #[error("unknown event type {0:?}")]
     UnknownType(String),
-    /// A field is missing or wrong.
+    /// A field of the data is missing or invalid.
     #[error("data: {0}")]
     Invalid(String),
-    /// The subject says something else than the data.
+    /// The subject does not match the data.
     #[error("published on {subject}, but the data belongs on {expected}")]
     SubjectMismatch {
-        /// Where it stands.
+        /// The subject of the message.
         subject: String,
-        /// Where it belongs.
+        /// The subject that matches the data.
         expected: String,
     },
 }
 
 macro_rules! facts {
-    ($($(#[doc = $doc:literal])* $name:ident = $type:literal, of $subject:ident by $id:ident;)*) => {
+    ($(
+        $(#[doc = $doc:literal])*
+        $name:ident = $type:literal, of $subject:ident by $id:ident {
+            $($(#[$meta:meta])* $field:ident: $field_type:ty,)*
+        }
+    )*) => {
         /// What happened. A variant wraps the struct of its own name.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Fact {
             $($(#[doc = $doc])* $name($name),)*
         }
+
+        $(
+            $(#[doc = $doc])*
+            #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+            pub struct $name {
+                $($(#[$meta])* pub $field: $field_type,)*
+            }
+
+            impl From<$name> for Fact {
+                fn from(fact: $name) -> Self {
+                    Self::$name(fact)
+                }
+            }
+        )*
 
         impl Fact {
             /// The CloudEvents `type`.
@@ -76,11 +95,11 @@ macro_rules! facts {
                 }
             }
 
-            /// What it is about.
+            /// The subject in the stream.
             #[must_use]
-            pub fn subject(&self) -> Subject {
+            pub fn subject(&self) -> AccountSubject {
                 match self {
-                    $(Self::$name(fact) => Subject::$subject(fact.$id.to_owned()),)*
+                    $(Self::$name(fact) => AccountSubject::$subject(fact.$id.to_owned()),)*
                 }
             }
 
@@ -91,60 +110,121 @@ macro_rules! facts {
                 data.expect("facts have string keys and no failing field")
             }
 
-            fn parse(type_name: &str, data: &str) -> Result<Self, NotUnderstood> {
-                match type_name {
-                    $($type => serde_json::from_str(data).map(Self::$name).map_err(|e| NotUnderstood::Invalid(cut(&e.to_string()))),)*
-                    _ => Err(NotUnderstood::UnknownType(cut(type_name))),
-                }
+            fn parse(type_name: &str, data: &str) -> Result<Self, AccountEventError> {
+                let parsed = match type_name {
+                    $($type => serde_json::from_str(data).map(Self::$name),)*
+                    _ => return Err(AccountEventError::UnknownType(cut(type_name))),
+                };
+                parsed.map_err(|error| AccountEventError::Invalid(cut(&error.to_string())))
             }
         }
-
-        $(impl From<$name> for Fact {
-            fn from(fact: $name) -> Self {
-                Self::$name(fact)
-            }
-        })*
     };
 }
 
 facts! {
-    /// A key is valid from now on.
-    KeyIssued = "accounts.key.issued.v1", of Key by key_id;
-    /// Another key takes the place of one.
-    KeyRotated = "accounts.key.rotated.v1", of Key by key_id;
-    /// A key is no longer valid.
-    KeyRevoked = "accounts.key.revoked.v1", of Key by key_id;
-    /// The holder of a key is on another plan.
-    PlanChanged = "accounts.plan.changed.v1", of Key by key_id;
-    /// Somebody subscribed.
-    SubscriptionRequested = "accounts.subscription.requested.v1", of Subscription by subscription_id;
-    /// An operator approved of it.
-    SubscriptionApproved = "accounts.subscription.approved.v1", of Subscription by subscription_id;
-    /// A mail with a key is to be sent.
-    MailRequested = "accounts.mail.requested.v1", of Mail by mail_id;
-    /// A key was made for it, and is about to be sent.
-    MailAttempted = "accounts.mail.attempted.v1", of Mail by mail_id;
-    /// The attempt reached the mail server.
-    MailDelivered = "accounts.mail.delivered.v1", of Mail by mail_id;
-    /// The attempt did not.
-    MailFailed = "accounts.mail.failed.v1", of Mail by mail_id;
-}
-
-/// A key is valid from now on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyIssued {
-    /// The key.
-    pub key_id: KeyId,
-    /// What is kept of it.
-    pub sha256: SecretHash,
-    /// The plan of a key without a subscription. A subscription has a plan of its own.
-    pub plan: Text,
-    /// Whose it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subscription_id: Option<SubscriptionId>,
-    /// When it ends by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<Moment>,
+    /// A key was issued, and is valid.
+    KeyIssued = "accounts.key.issued.v1", of Key by key_id {
+        /// The key.
+        key_id: KeyId,
+        /// The hash of the key.
+        sha256: SecretHash,
+        /// The plan of a key without a subscription. Keys of a subscription are on the subscription's plan.
+        plan: Text,
+        /// The subscription that holds the key, if any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subscription_id: Option<SubscriptionId>,
+        /// When the key expires, if ever.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Moment>,
+    }
+    /// A key was replaced by a new one, which has the same holder, plan and expiry.
+    KeyRotated = "accounts.key.rotated.v1", of Key by key_id {
+        /// The old key.
+        key_id: KeyId,
+        /// The end of the overlap, in which both keys are valid.
+        valid_until: Moment,
+        /// The new key.
+        new_key_id: KeyId,
+        /// The hash of the new key.
+        new_sha256: SecretHash,
+    }
+    /// A key was revoked.
+    KeyRevoked = "accounts.key.revoked.v1", of Key by key_id {
+        /// The key.
+        key_id: KeyId,
+        /// The reason; empty if none was given.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        reason: Text,
+    }
+    /// The holder of a key was put on another plan, with all its keys.
+    PlanChanged = "accounts.plan.changed.v1", of Key by key_id {
+        /// One of the holder's keys.
+        key_id: KeyId,
+        /// The new plan.
+        plan: Text,
+        /// The number of this change of the holder's plan, from 1. A number that is not higher than the last one is a
+        /// repetition.
+        revision: u32,
+    }
+    /// A subscription was requested.
+    SubscriptionRequested = "accounts.subscription.requested.v1", of Subscription by subscription_id {
+        /// The subscription.
+        subscription_id: SubscriptionId,
+        /// Where the key is sent.
+        email: Email,
+        /// The plan.
+        plan: Text,
+        /// Whether the plan needs no approval. It is part of the request, so that no crash can separate the two.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        approved: bool,
+    }
+    /// An operator approved a subscription.
+    SubscriptionApproved = "accounts.subscription.approved.v1", of Subscription by subscription_id {
+        /// The subscription.
+        subscription_id: SubscriptionId,
+    }
+    /// A mail with a key was requested.
+    MailRequested = "accounts.mail.requested.v1", of Mail by mail_id {
+        /// The mail.
+        mail_id: MailId,
+        /// The subscription whose holder receives it.
+        subscription_id: SubscriptionId,
+        /// The purpose.
+        purpose: Text,
+    }
+    /// A key was created for a mail that is about to be sent. The key is valid, and those of earlier attempts are
+    /// revoked.
+    MailAttempted = "accounts.mail.attempted.v1", of Mail by mail_id {
+        /// The mail.
+        mail_id: MailId,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// The key.
+        key_id: KeyId,
+        /// The hash of the key.
+        sha256: SecretHash,
+        /// The hash of the token in the mail's link.
+        manage_sha256: SecretHash,
+    }
+    /// The mail server accepted the mail.
+    MailDelivered = "accounts.mail.delivered.v1", of Mail by mail_id {
+        /// The mail.
+        mail_id: MailId,
+        /// The number of the attempt.
+        attempt: u32,
+    }
+    /// The mail server did not accept the mail: the key of the attempt is revoked.
+    MailFailed = "accounts.mail.failed.v1", of Mail by mail_id {
+        /// The mail.
+        mail_id: MailId,
+        /// The number of the attempt; 0 for a mail that is given up before the first one.
+        attempt: u32,
+        /// The reason.
+        reason: Text,
+        /// Whether there will be no further attempt.
+        #[serde(default, rename = "final", skip_serializing_if = "std::ops::Not::not")]
+        is_final: bool,
+    }
 }
 
 impl KeyIssued {
@@ -161,112 +241,21 @@ impl KeyIssued {
     }
 }
 
-/// Another key takes the place of one. It has the holder, and so the plan, of the old one, and expires when that would have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyRotated {
-    /// The old key.
-    pub key_id: KeyId,
-    /// The end of the overlap, in which both are valid.
-    pub valid_until: Moment,
-    /// The new key.
-    pub new_key_id: KeyId,
-    /// What is kept of it.
-    pub new_sha256: SecretHash,
-}
-
-/// A key is no longer valid.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyRevoked {
-    /// The key.
-    pub key_id: KeyId,
-    /// Why; empty if nobody said.
-    #[serde(default, skip_serializing_if = "Text::is_empty")]
-    pub reason: Text,
-}
-
-/// The holder of a key is on another plan, with all of its keys.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlanChanged {
-    /// One of its keys.
-    pub key_id: KeyId,
-    /// The plan.
-    pub plan: Text,
-    /// Counts the changes of this holder's plan, from 1. One that is not higher than the last was said before.
-    pub revision: u32,
-}
-
-/// Somebody subscribed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SubscriptionRequested {
-    /// The subscription.
-    pub subscription_id: SubscriptionId,
-    /// Where the key is sent.
-    pub email: Email,
-    /// The plan.
-    pub plan: Text,
-    /// It waits for nobody: the plan needs no approval. With the request, so that no crash comes between the two.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub approved: bool,
-}
-
-/// An operator approved of a subscription.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SubscriptionApproved {
-    /// The subscription.
-    pub subscription_id: SubscriptionId,
-}
-
-/// A mail with a key is to be sent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MailRequested {
-    /// The mail.
-    pub mail_id: MailId,
-    /// To whom.
-    pub subscription_id: SubscriptionId,
-    /// What for.
-    pub purpose: Text,
-}
-
-/// A key was made for a mail, and is about to be sent: it is valid, and those of earlier attempts are not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MailAttempted {
-    /// The mail.
-    pub mail_id: MailId,
-    /// Which attempt it is, from 1.
-    pub attempt: u32,
-    /// The key.
-    pub key_id: KeyId,
-    /// What is kept of it.
-    pub sha256: SecretHash,
-    /// What is kept of the token in the mail's links.
-    pub manage_sha256: SecretHash,
-}
-
-/// An attempt reached the mail server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MailDelivered {
-    /// The mail.
-    pub mail_id: MailId,
-    /// Which attempt.
-    pub attempt: u32,
-}
-
-/// An attempt did not: its key is taken back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MailFailed {
-    /// The mail.
-    pub mail_id: MailId,
-    /// Which attempt; 0 for a mail that is given up before the first.
-    pub attempt: u32,
-    /// Why.
-    pub reason: Text,
-    /// There will be no other.
-    #[serde(default, rename = "final", skip_serializing_if = "std::ops::Not::not")]
-    pub is_final: bool,
+impl SubscriptionRequested {
+    /// A request of an address for a plan.
+    #[must_use]
+    pub fn new(email: Email, plan: Text, approved: bool) -> Self {
+        Self {
+            subscription_id: SubscriptionId::of(&email, &plan),
+            email,
+            plan,
+            approved,
+        }
+    }
 }
 
 impl AccountEvent {
-    /// A new event.
+    /// Creates an event with a new id.
     #[must_use]
     pub fn new(fact: impl Into<Fact>, time: Moment) -> Self {
         Self {
@@ -277,20 +266,20 @@ impl AccountEvent {
         }
     }
 
-    /// Reads an event from the bytes of a message and the subject that it stands on.
+    /// Decodes a message that was published on `subject`.
     ///
     /// # Errors
-    /// This version does not understand it.
-    pub fn decode(subject: &str, bytes: &[u8]) -> Result<Self, NotUnderstood> {
+    /// Returns [`AccountEventError`] if this version cannot decode the message.
+    pub fn decode(subject: &str, bytes: &[u8]) -> Result<Self, AccountEventError> {
         if bytes.len() > EVENT_BYTES_MAX {
-            return Err(NotUnderstood::TooLarge { bytes: bytes.len() });
+            return Err(AccountEventError::TooLarge { bytes: bytes.len() });
         }
         let wire = CloudEvent::from_json(bytes)?;
         let fact = Fact::parse(&wire.type_name, wire.data.get())?;
         let expected = fact.subject().to_string();
         if subject != expected {
             let subject = cut(subject);
-            return Err(NotUnderstood::SubjectMismatch { subject, expected });
+            return Err(AccountEventError::SubjectMismatch { subject, expected });
         }
         Ok(Self {
             id: wire.id.into_owned(),
@@ -327,82 +316,95 @@ fn cut(text: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{AccountEvent, Fact, NotUnderstood};
+    use super::{AccountEvent, AccountEventError, Fact};
     use crate::log::Outgoing;
 
     const SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
-    /// Every type as it stands on the wire, with its subject. What is written here is in logs: it never changes.
+    const KEY: &str = "accounts.key.7k2m9x4q";
+    const SUBSCRIPTION: &str = "accounts.subscription.sub-1";
+    const MAIL: &str = "accounts.mail.mail-1";
+
+    /// Every event type in its wire form, with its subject. Logs contain these forms: they never change.
     fn golden() -> Vec<(&'static str, &'static str, Value)> {
+        golden_keys().into_iter().chain(golden_mails()).collect()
+    }
+
+    fn golden_keys() -> Vec<(&'static str, &'static str, Value)> {
         let expires_at = "2027-01-01T00:00:00Z";
         vec![
             (
-                "accounts.key.7k2m9x4q",
+                KEY,
                 "accounts.key.issued.v1",
                 json!({ "key_id": "7k2m9x4q", "sha256": SHA256, "plan": "default" }),
             ),
             (
-                "accounts.key.7k2m9x4q",
+                KEY,
                 "accounts.key.issued.v1",
                 json!({ "key_id": "7k2m9x4q", "sha256": SHA256, "plan": "basic", "subscription_id": "sub-1", "expires_at": expires_at }),
             ),
             (
-                "accounts.key.7k2m9x4q",
+                KEY,
                 "accounts.key.rotated.v1",
                 json!({ "key_id": "7k2m9x4q", "valid_until": expires_at, "new_key_id": "8z8z8z8z", "new_sha256": SHA256 }),
             ),
             (
-                "accounts.key.7k2m9x4q",
+                KEY,
                 "accounts.key.revoked.v1",
                 json!({ "key_id": "7k2m9x4q" }),
             ),
             (
-                "accounts.key.7k2m9x4q",
+                KEY,
                 "accounts.key.revoked.v1",
                 json!({ "key_id": "7k2m9x4q", "reason": "seen in a repository" }),
             ),
             (
-                "accounts.key.7k2m9x4q",
+                KEY,
                 "accounts.plan.changed.v1",
                 json!({ "key_id": "7k2m9x4q", "plan": "pro", "revision": 1 }),
             ),
+        ]
+    }
+
+    fn golden_mails() -> Vec<(&'static str, &'static str, Value)> {
+        vec![
             (
-                "accounts.subscription.sub-1",
+                SUBSCRIPTION,
                 "accounts.subscription.requested.v1",
                 json!({ "subscription_id": "sub-1", "email": "a@racing.example", "plan": "basic" }),
             ),
             (
-                "accounts.subscription.sub-1",
+                SUBSCRIPTION,
                 "accounts.subscription.requested.v1",
                 json!({ "subscription_id": "sub-1", "email": "a@racing.example", "plan": "basic", "approved": true }),
             ),
             (
-                "accounts.subscription.sub-1",
+                SUBSCRIPTION,
                 "accounts.subscription.approved.v1",
                 json!({ "subscription_id": "sub-1" }),
             ),
             (
-                "accounts.mail.mail-1",
+                MAIL,
                 "accounts.mail.requested.v1",
                 json!({ "mail_id": "mail-1", "subscription_id": "sub-1", "purpose": "welcome" }),
             ),
             (
-                "accounts.mail.mail-1",
+                MAIL,
                 "accounts.mail.attempted.v1",
                 json!({ "mail_id": "mail-1", "attempt": 1, "key_id": "7k2m9x4q", "sha256": SHA256, "manage_sha256": SHA256 }),
             ),
             (
-                "accounts.mail.mail-1",
+                MAIL,
                 "accounts.mail.delivered.v1",
                 json!({ "mail_id": "mail-1", "attempt": 1 }),
             ),
             (
-                "accounts.mail.mail-1",
+                MAIL,
                 "accounts.mail.failed.v1",
                 json!({ "mail_id": "mail-1", "attempt": 1, "reason": "450 busy" }),
             ),
             (
-                "accounts.mail.mail-1",
+                MAIL,
                 "accounts.mail.failed.v1",
                 json!({ "mail_id": "mail-1", "attempt": 2, "reason": "550 no such user", "final": true }),
             ),
@@ -416,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_is_read_from_the_wire_and_written_as_it_was() {
+    fn every_type_round_trips_through_its_wire_form() {
         for (subject, type_name, data) in golden() {
             let event = wire(type_name, &data);
             let read = AccountEvent::decode(subject, event.to_string().as_bytes());
@@ -432,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_later_is_ignored() {
+    fn unknown_fields_are_ignored() {
         for (subject, type_name, mut data) in golden() {
             data["added"] = json!({ "later": true });
             let mut event = wire(type_name, &data);
@@ -442,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_says_why() {
+    fn an_event_that_cannot_be_decoded_gives_the_reason() {
         let data = json!({ "key_id": "7k2m9x4q" });
         let decode = |subject: &str, event: &str| AccountEvent::decode(subject, event.as_bytes());
         let revoked = wire("accounts.key.revoked.v1", &data);
@@ -452,27 +454,27 @@ mod tests {
         );
         assert_eq!(
             unknown,
-            Err(NotUnderstood::UnknownType(
+            Err(AccountEventError::UnknownType(
                 "accounts.key.lent.v9".to_owned()
             ))
         );
         assert!(matches!(
             decode("accounts.key.8z8z8z8z", &revoked.to_string()),
-            Err(NotUnderstood::SubjectMismatch { .. })
+            Err(AccountEventError::SubjectMismatch { .. })
         ));
-        // The values of an event in their order are no event.
+        // An array of the values of an event is not an event.
         let values = ["specversion", "id", "source", "type", "time", "data"];
         let list = json!(values.map(|name| &revoked[name])).to_string();
         for nonsense in ["", "[]", "null", "{}", r#"{"specversion":"0.3"}"#, &list] {
             assert!(matches!(
                 decode("accounts.key.7k2m9x4q", nonsense),
-                Err(NotUnderstood::NotCloudEvent(_))
+                Err(AccountEventError::NotCloudEvent(_))
             ));
         }
         let long = format!("{revoked}{}", " ".repeat(20_000));
         assert!(matches!(
             decode("accounts.key.7k2m9x4q", &long),
-            Err(NotUnderstood::TooLarge { .. })
+            Err(AccountEventError::TooLarge { .. })
         ));
         for (subject, type_name, data) in golden() {
             for field in [
@@ -495,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_address_is_in_no_debug_output() {
+    fn debug_output_contains_no_email_address() {
         let (subject, type_name, data) = golden().swap_remove(6);
         let event = AccountEvent::decode(subject, wire(type_name, &data).to_string().as_bytes());
         let event = event.expect("an event");

@@ -1,4 +1,4 @@
-//! Follows the stream `ACCOUNTS`: into the ledger, and from there into the ring.
+//! Follows the stream `ACCOUNTS` into the ledger and the key cache.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +12,21 @@ use super::{KeyCache, KeyId, Ledger};
 use crate::log::{ACCOUNTS, Batch, Log, LogError, LogState, ReadError, ReadPosition, Reader};
 use crate::metrics;
 
-/// How long to wait before the log is asked again.
-const RETRY: Duration = Duration::from_millis(500);
-/// How often it is looked whether a key has ended. Requests look for themselves; this is for open sockets.
+/// The wait before the stream is looked up again after an error.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+/// How often expired keys are removed from the cache. Requests check the expiry themselves; open WebSockets rely on
+/// this.
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
 
 /// Follows the stream for as long as the service runs.
-pub async fn follow(log: Log, ring: Arc<KeyCache>, ledger: watch::Sender<Ledger>) {
-    tokio::join!(follow_streams(&log, &ring, &ledger), sweep(&ring));
+pub async fn follow(log: Log, keys: Arc<KeyCache>, ledger: watch::Sender<Ledger>) {
+    tokio::join!(follow_streams(&log, &keys, &ledger), sweep(&keys));
 }
 
-/// All that the stream says until now.
+/// Reads the stream to its end and returns the ledger; an empty one if there is no stream.
 ///
 /// # Errors
-/// JetStream does not answer, or the stream was replaced meanwhile.
+/// Returns the [`LogError`] if JetStream does not respond, or the [`ReadError`] if the stream was replaced meanwhile.
 pub async fn read(log: &Log) -> anyhow::Result<Ledger> {
     let mut ledger = Ledger::default();
     let state = match log.state(ACCOUNTS).await {
@@ -43,47 +44,49 @@ pub async fn read(log: &Log) -> anyhow::Result<Ledger> {
     Ok(ledger)
 }
 
-async fn follow_streams(log: &Log, ring: &KeyCache, ledger: &watch::Sender<Ledger>) {
+async fn follow_streams(log: &Log, keys: &KeyCache, ledger: &watch::Sender<Ledger>) {
     loop {
         match log.ensure(ACCOUNTS).await {
             Ok(state) => {
-                let ReadError::LogReplaced(reason) = follow_stream(log, &state, ring, ledger).await;
-                tracing::warn!(reason, "the stream of keys is another one; it is read anew");
-                ring.clear();
+                let ReadError::LogReplaced(reason) = follow_stream(log, &state, keys, ledger).await;
+                tracing::warn!(reason, "the accounts stream was replaced; reading it again");
+                keys.clear();
                 ledger.send_replace(Ledger::default());
             }
             Err(error) => {
-                tracing::debug!(%error, "waiting for the keys");
-                sleep(RETRY).await;
+                tracing::debug!(%error, "waiting for the accounts stream");
+                sleep(RETRY_AFTER).await;
             }
         }
     }
 }
 
-/// Follows one stream until it is replaced. A key counts only once all that was said of it before is known.
+/// Follows one stream until it is replaced. The cache answers only after all events that existed at the start are
+/// folded: an earlier one could not know which keys were revoked.
 async fn follow_stream(
     log: &Log,
     state: &LogState,
-    ring: &KeyCache,
+    keys: &KeyCache,
     ledger: &watch::Sender<Ledger>,
 ) -> ReadError {
     let mut reader = reader(log, state);
     if state.last_seq == 0 {
-        ring.fill(&ledger.borrow(), now());
+        keys.fill(&ledger.borrow(), now());
     }
     loop {
         let batch = match reader.next().await {
             Ok(batch) => batch,
             Err(error) => return error,
         };
-        let mut changed = Vec::new();
-        ledger.send_modify(|ledger| changed = fold(ledger, &batch));
-        let ledger = ledger.borrow();
-        if ring.is_complete() {
-            ring.update(&ledger, &changed, now());
-        } else if ledger.seq() >= state.last_seq || batch.pending == 0 {
-            ring.fill(&ledger, now());
-        }
+        // The cache is updated before the receivers are notified, so they find both in step.
+        ledger.send_modify(|ledger| {
+            let changed = fold(ledger, &batch);
+            if keys.is_complete() {
+                keys.update(ledger, &changed, now());
+            } else if ledger.seq() >= state.last_seq || batch.pending == 0 {
+                keys.fill(ledger, now());
+            }
+        });
     }
 }
 
@@ -102,7 +105,7 @@ fn fold(ledger: &mut Ledger, batch: &Batch) -> Vec<KeyId> {
         match ledger.fold(message.as_message()) {
             Ok(keys) => changed.extend(keys),
             Err(error) => {
-                tracing::warn!(seq = message.seq, %error, "an account event was skipped");
+                tracing::warn!(seq = message.seq, %error, "account event skipped");
                 metrics::account_event_skipped();
             }
         }
@@ -110,12 +113,12 @@ fn fold(ledger: &mut Ledger, batch: &Batch) -> Vec<KeyId> {
     changed
 }
 
-async fn sweep(ring: &KeyCache) {
+async fn sweep(keys: &KeyCache) {
     let mut tick = interval(SWEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        ring.drop_ended(now());
+        keys.remove_expired(now());
     }
 }
 

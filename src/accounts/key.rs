@@ -1,7 +1,7 @@
-//! [`ApiKey`]: the form of a key, and what is kept of one.
+//! [`ApiKey`]: the form of a key, its public id and its hash.
 //!
-//! `rb_<env>_<key id>_<secret><checksum>`: a prefix that scanners recognise, 160 bits of secret, and a CRC-32 that turns a typo
-//! away without a look-up. Only the SHA-256 of a key is kept.
+//! `rb_<env>_<key id>_<secret><checksum>`: a prefix that scanners recognise, 160 bits of secret, and a CRC-32 that
+//! rejects a typo without a look-up. Only the SHA-256 of a key is stored.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Crockford's base 32, lower case: no letter that reads as another.
+/// Crockford's base 32 in lower case: no letter can be mistaken for another.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// Which bytes are letters of it: every request asks.
+/// Whether a byte is in the alphabet. A table, because every request needs it.
 const IS_LETTER: [bool; 256] = {
     let mut letters = [false; 256];
     let mut i = 0;
@@ -27,12 +27,12 @@ const KEY_ID_LEN: usize = 8;
 const SECRET_LEN: usize = 32;
 /// 32 bits at 5 bits a letter.
 const CHECKSUM_LEN: usize = 7;
-/// What [`ApiKey::derive`] mixes in, so that nothing else that is made of these secrets is a key.
+/// The context of [`ApiKey::derive`], so that no other hash of the same secrets is a key.
 const DERIVE_CONTEXT: &str = "railbird 2026-11-21 a key that is made of secrets";
-/// Longer than any key: nothing beyond it is even looked at.
+/// Longer texts are rejected before they are parsed.
 const KEY_LEN_MAX: usize = 80;
 
-/// A key as it is handed out, once. It shows itself only when asked.
+/// A key, as it is shown once. `Debug` shows only its id.
 pub struct ApiKey {
     key_id: KeyId,
     text: String,
@@ -47,15 +47,15 @@ impl fmt::Debug for ApiKey {
 }
 
 impl ApiKey {
-    /// Makes a key for an environment, such as `live` or `dev`.
+    /// Generates a key for an environment, such as `live` or `dev`.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// Returns the error of the system's random number generator.
     pub fn generate(env: &str) -> Result<Self, getrandom::Error> {
         Ok(Self::new(env, KeyId(random()?), random()?))
     }
 
-    /// Makes the key that follows from secrets: the same ones make the same key, and whoever lacks one of them learns nothing.
+    /// Derives a key from secrets. The same secrets give the same key; all of them are needed to compute it.
     #[must_use]
     pub fn derive(env: &str, secrets: &[&str]) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key(DERIVE_CONTEXT);
@@ -77,41 +77,41 @@ impl ApiKey {
         Self { key_id, text }
     }
 
-    /// The key itself, to be shown to the one who asked for it.
+    /// The key in full.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.text
     }
 
-    /// The public part.
+    /// The public id.
     #[must_use]
     pub fn key_id(&self) -> KeyId {
         self.key_id
     }
 
-    /// What is kept of it.
+    /// The hash that is stored.
     #[must_use]
     pub fn hash(&self) -> SecretHash {
         SecretHash::of(&self.text)
     }
 }
 
-/// The public part of a key: its name in events, lists and commands.
+/// The public id of a key, used in events, lists and commands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct KeyId([u8; KEY_ID_LEN]);
 
 impl KeyId {
-    /// Reads a key id; `None` if it is none.
+    /// Parses a key id; `None` if the text is not one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes().try_into().ok()?;
         let id = Self(bytes);
-        let plain = id.0.iter().all(|byte| IS_LETTER[usize::from(*byte)]);
-        plain.then_some(id)
+        let is_id = id.0.iter().all(|byte| IS_LETTER[usize::from(*byte)]);
+        is_id.then_some(id)
     }
 
-    /// The id of a key, if it has the form of one and its checksum is right.
+    /// The id of a key; `None` if the text does not have the form of a key or its checksum is wrong.
     #[must_use]
     pub fn of_key(key: &str) -> Option<Self> {
         if key.len() > KEY_LEN_MAX || !key.is_ascii() {
@@ -122,12 +122,12 @@ impl KeyId {
         if parts.next().is_some() || secret.len() != SECRET_LEN + CHECKSUM_LEN {
             return None;
         }
-        let (text, said) = key.split_at(key.len() - CHECKSUM_LEN);
-        let right = checksum(text) == said.as_bytes();
-        right.then(|| Self::parse(key_id)).flatten()
+        let (text, expected) = key.split_at(key.len() - CHECKSUM_LEN);
+        let is_intact = checksum(text) == expected.as_bytes();
+        is_intact.then(|| Self::parse(key_id)).flatten()
     }
 
-    /// Its letters.
+    /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         letters(&self.0)
@@ -160,7 +160,7 @@ impl From<KeyId> for String {
     }
 }
 
-/// The SHA-256 of a secret: all that is kept of it. Two are compared in constant time.
+/// The SHA-256 of a secret. Hashes are compared in constant time.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SecretHash([u8; 32]);
@@ -171,10 +171,8 @@ impl SecretHash {
     pub fn of(secret: &str) -> Self {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
-}
 
-impl SecretHash {
-    /// In words: every request compares, and byte by byte that takes longer than the hash.
+    /// The hash as words: a constant-time comparison byte by byte takes longer than the hash itself.
     fn words(&self) -> [u64; 4] {
         let (words, _) = self.0.as_chunks();
         std::array::from_fn(|i| u64::from_ne_bytes(words[i]))
@@ -189,7 +187,7 @@ impl PartialEq for SecretHash {
 
 impl Eq for SecretHash {}
 
-/// Nobody can choose a hash, so how long a look-up takes tells nothing that helps.
+/// The time of a look-up reveals nothing useful, as a client cannot choose a hash.
 impl Hash for SecretHash {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.hash(state);
@@ -224,15 +222,15 @@ impl From<SecretHash> for String {
     }
 }
 
-/// A secret of the alphabet's letters, 5 random bits each.
+/// Generates a secret of 160 random bits.
 ///
 /// # Errors
-/// The system has no random numbers.
+/// Returns the error of the system's random number generator.
 pub fn random_secret() -> Result<String, getrandom::Error> {
     Ok(letters(&random::<SECRET_LEN>()?).to_owned())
 }
 
-/// Whether something has the form of a secret that [`random_secret`] makes.
+/// Whether a text has the form of a secret from [`random_secret`].
 #[must_use]
 pub fn is_secret(text: &str) -> bool {
     text.len() == SECRET_LEN && text.bytes().all(|byte| IS_LETTER[usize::from(byte)])
@@ -244,14 +242,13 @@ fn random<const LEN: usize>() -> Result<[u8; LEN], getrandom::Error> {
     Ok(to_letters(bytes))
 }
 
-/// A letter for each byte, of which 5 bits count.
+/// Converts each byte to a letter, using 5 of its bits.
 fn to_letters<const LEN: usize>(bytes: [u8; LEN]) -> [u8; LEN] {
     bytes.map(|byte| ALPHABET[usize::from(byte % 32)])
 }
 
 fn checksum(text: &str) -> [u8; CHECKSUM_LEN] {
-    let crc = crc32fast::hash(text.as_bytes());
-    let mut rest = crc;
+    let mut rest = crc32fast::hash(text.as_bytes());
     let mut checksum = [0; CHECKSUM_LEN];
     for letter in checksum.iter_mut().rev() {
         *letter = ALPHABET[(rest % 32) as usize];
@@ -269,7 +266,7 @@ mod tests {
     use super::{ApiKey, KeyId, SecretHash};
 
     #[test]
-    fn a_key_says_its_id_and_has_the_form_that_scanners_know() {
+    fn a_key_contains_its_id_and_has_the_form_that_scanners_recognise() {
         let key = ApiKey::generate("live").expect("random");
         let parts: Vec<&str> = key.reveal().split('_').collect();
         let id = key.key_id();
@@ -278,9 +275,9 @@ mod tests {
         assert_eq!(KeyId::of_key(key.reveal()), Some(id));
     }
 
-    /// Keys of this form are in the hands of people: what is read of one must never change.
+    /// Subscribers hold keys of this form: the id and the hash of a key must never change.
     #[test]
-    fn a_key_of_long_ago_is_read_as_ever() {
+    fn the_form_of_a_key_never_changes() {
         let key = "rb_live_7k2m9x4q_0123456789abcdefghjkmnpqrstvwxyz22svd9k";
         assert_eq!(KeyId::of_key(key), KeyId::parse("7k2m9x4q"));
         assert_eq!(
@@ -290,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_secrets_make_the_same_key_and_others_another() {
+    fn the_same_secrets_derive_the_same_key() {
         let key = |secrets: &[&str]| ApiKey::derive("dev", secrets).reveal().to_owned();
         let first = key(&["ab", "c"]);
         assert!(KeyId::of_key(&first).is_some(), "{first}");
@@ -301,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typo_is_found_by_the_checksum() {
+    fn a_typo_is_detected_by_the_checksum() {
         let key = ApiKey::generate("dev").expect("random");
         for at in 0..key.reveal().len() {
             let mut typo = key.reveal().as_bytes().to_vec();
@@ -312,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_key() {
+    fn a_text_that_is_not_a_key_is_rejected() {
         let long = "a".repeat(10_000);
         for text in [
             "",
@@ -328,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_comes_back_from_its_digits_and_from_no_others() {
+    fn a_hash_round_trips_through_its_digits() {
         let hash = SecretHash::of("a secret");
         let digits = String::from(hash);
         assert_eq!(SecretHash::try_from(digits.clone()), Ok(hash));

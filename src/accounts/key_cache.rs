@@ -1,4 +1,4 @@
-//! [`KeyCache`]: the keys that are valid now, as every request asks for them.
+//! [`KeyCache`]: the keys that are valid, as every request checks them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,42 +11,42 @@ use super::{Holder, KeyId, Ledger, SecretHash};
 use crate::limits::Meter;
 use crate::limits::plans::{Plan, Plans};
 
-/// The keys that are valid now.
+/// The keys that are valid.
 #[derive(Debug, Default)]
 pub struct KeyCache {
     plans: Plans,
-    held: RwLock<Held>,
+    keys: RwLock<CachedKeys>,
     losses: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct CachedKeys {
     entries: HashMap<KeyId, Arc<KeyEntry>>,
-    /// When keys end by themselves, first to last.
+    /// When keys expire or their overlap ends, first to last.
     ends: BTreeSet<(Moment, KeyId)>,
-    /// Every key that is valid is here.
+    /// Whether every valid key is here.
     complete: bool,
-    /// Names of plans that keys are on and that there are none of.
+    /// Plans of keys that are not configured. Each is logged once.
     unknown_plans: HashSet<Text>,
 }
 
-/// A key that is valid, until it ends.
+/// A key that is valid, until it expires.
 #[derive(Debug)]
 pub struct KeyEntry {
     /// The key.
     pub key_id: KeyId,
-    /// Whose it is: limits are counted by holder.
+    /// The holder.
     pub holder: Holder,
     /// The name of the holder's plan.
     pub plan: Text,
-    /// What the holder has asked for, with all keys together.
+    /// The holder's request quota, shared by all its keys.
     pub meter: Arc<Meter>,
-    /// When it ends by itself.
+    /// When it expires or its overlap ends, if ever.
     pub valid_until: Option<Moment>,
     hash: SecretHash,
 }
 
-/// But for what was asked for.
+/// Compares everything but the meter.
 impl PartialEq for KeyEntry {
     fn eq(&self, other: &Self) -> bool {
         let all = |entry: &Self| (entry.key_id, entry.valid_until, entry.hash);
@@ -54,14 +54,14 @@ impl PartialEq for KeyEntry {
     }
 }
 
-/// Why a key opens nothing.
+/// Why a key is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// It does not have the form of a key, or its checksum is wrong.
+    /// The text does not have the form of a key, or its checksum is wrong.
     Malformed,
-    /// It was never issued, or is no longer valid.
+    /// The key was never issued, or is not valid any more.
     NotValid,
-    /// It is not known yet which keys are valid.
+    /// The keys have not been read from the stream yet.
     NotKnownYet,
 }
 
@@ -73,7 +73,7 @@ impl KeyEntry {
 }
 
 impl KeyCache {
-    /// A ring of keys that are on these plans.
+    /// An empty cache for keys on these plans.
     #[must_use]
     pub fn new(plans: Plans) -> Self {
         Self {
@@ -82,52 +82,56 @@ impl KeyCache {
         }
     }
 
-    /// What is known of a key, if it is valid.
+    /// Looks up a key and compares its hash in constant time.
     ///
     /// # Errors
-    /// It is not.
+    /// Returns [`Refusal`] if the key is malformed or not valid, or the keys have not been read yet.
     pub fn check(&self, key: &str) -> Result<Arc<KeyEntry>, Refusal> {
         let key_id = KeyId::of_key(key).ok_or(Refusal::Malformed)?;
-        let held = self.read();
-        let Some(entry) = held.entries.get(&key_id).cloned() else {
-            return Err(held.refusal());
+        let keys = self.read();
+        let Some(entry) = keys.entries.get(&key_id).cloned() else {
+            return Err(if keys.complete {
+                Refusal::NotValid
+            } else {
+                Refusal::NotKnownYet
+            });
         };
-        drop(held);
-        let right = entry.hash == SecretHash::of(key) && entry.is_valid();
-        right.then_some(entry).ok_or(Refusal::NotValid)
+        drop(keys);
+        let is_valid = entry.hash == SecretHash::of(key) && entry.is_valid();
+        is_valid.then_some(entry).ok_or(Refusal::NotValid)
     }
 
-    /// Whether it is known that a key is not valid, as one may be that was.
+    /// Whether a key is known to be invalid. Before all keys are read, none is.
     #[must_use]
     pub fn has_lost(&self, key_id: KeyId) -> bool {
-        let held = self.read();
-        match held.entries.get(&key_id) {
+        let keys = self.read();
+        match keys.entries.get(&key_id) {
             Some(entry) => !entry.is_valid(),
-            None => held.complete,
+            None => keys.complete,
         }
     }
 
-    /// Whether it is known that the plan of a key does not include live odds.
+    /// Whether the plan of a key is known not to include live odds.
     #[must_use]
     pub fn is_without_live_odds(&self, key_id: KeyId) -> bool {
-        let held = self.read();
-        let entry = held.entries.get(&key_id);
+        let keys = self.read();
+        let entry = keys.entries.get(&key_id);
         entry.is_some_and(|entry| entry.meter.plan().connections.is_none())
     }
 
-    /// Counts what was taken out or replaced. While it stays the same, who was let in may stay.
+    /// A counter of removed and replaced keys. While it stays the same, open connections need no check.
     #[must_use]
     pub fn losses(&self) -> u64 {
         self.losses.load(Ordering::Acquire)
     }
 
-    /// Whether every key that is valid is here.
+    /// Whether every valid key is in the cache.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.read().complete
     }
 
-    /// How many keys are valid.
+    /// The number of valid keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.read().entries.len()
@@ -139,53 +143,53 @@ impl KeyCache {
         self.len() == 0
     }
 
-    /// Takes in all keys of a ledger: from now on it is known which are valid.
+    /// Replaces the cache by all valid keys of a ledger, and marks it as complete.
     pub fn fill(&self, ledger: &Ledger, now: Moment) {
-        let mut held = self.write();
-        *held = Held::default();
+        let mut keys = self.write();
+        *keys = CachedKeys::default();
         for (key_id, _) in ledger.keys() {
-            held.put(&self.plans, ledger, key_id, now, &[]);
+            keys.insert(&self.plans, ledger, key_id, now, &[]);
         }
-        held.complete = true;
-        self.lose(held);
+        keys.complete = true;
+        self.count_loss(keys);
     }
 
-    /// Takes in what became of some keys.
+    /// Updates the keys that changed in a ledger.
     pub(super) fn update(&self, ledger: &Ledger, changed: &[KeyId], now: Moment) {
-        let mut held = self.write();
-        let lost: Vec<_> = changed.iter().filter_map(|id| held.remove(*id)).collect();
+        let mut keys = self.write();
+        let removed: Vec<_> = changed.iter().filter_map(|id| keys.remove(*id)).collect();
         for key_id in changed {
-            held.put(&self.plans, ledger, *key_id, now, &lost);
+            keys.insert(&self.plans, ledger, *key_id, now, &removed);
         }
-        if !lost.is_empty() {
-            self.lose(held);
+        if !removed.is_empty() {
+            self.count_loss(keys);
         }
     }
 
-    /// Takes out what has ended.
-    pub(super) fn drop_ended(&self, now: Moment) {
+    /// Removes the keys that have expired.
+    pub(super) fn remove_expired(&self, now: Moment) {
         if self.read().ends.first().is_none_or(|(end, _)| *end > now) {
             return;
         }
-        let mut held = self.write();
-        while let Some((end, key_id)) = held.ends.first().copied()
+        let mut keys = self.write();
+        while let Some((end, key_id)) = keys.ends.first().copied()
             && end <= now
         {
-            held.remove(key_id);
+            keys.remove(key_id);
         }
-        self.lose(held);
+        self.count_loss(keys);
     }
 
-    /// Forgets every key: it is not known which are valid.
+    /// Removes all keys and marks the cache as incomplete.
     pub(super) fn clear(&self) {
-        let mut held = self.write();
-        *held = Held::default();
-        self.lose(held);
+        let mut keys = self.write();
+        *keys = CachedKeys::default();
+        self.count_loss(keys);
     }
 
-    /// Counts a loss, once everyone sees it.
-    fn lose(&self, held: RwLockWriteGuard<'_, Held>) {
-        drop(held);
+    /// Counts a loss after the lock is released, so that a reader of the new count sees the change.
+    fn count_loss(&self, keys: RwLockWriteGuard<'_, CachedKeys>) {
+        drop(keys);
         self.losses.fetch_add(1, Ordering::Release);
     }
 
@@ -194,25 +198,25 @@ impl KeyCache {
         self.read().entries.clone()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Held> {
-        self.held.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, CachedKeys> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Held> {
-        self.held.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, CachedKeys> {
+        self.keys.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
-    /// Takes in what a ledger says of a key, unless it opens nothing any more. Keys of one holder share a meter, for as long as the
-    /// plan stays the same; `lost` are those that were just taken out.
-    fn put(
+impl CachedKeys {
+    /// Inserts a key of a ledger if it is valid. Keys of one holder share a meter while the plan stays the same;
+    /// `removed` are the entries that this update replaces.
+    fn insert(
         &mut self,
         plans: &Plans,
         ledger: &Ledger,
         key_id: KeyId,
         now: Moment,
-        lost: &[Arc<KeyEntry>],
+        removed: &[Arc<KeyEntry>],
     ) {
         let key = ledger.key(key_id).filter(|key| key.is_valid(now));
         let account = key.and_then(|key| ledger.account(&key.holder));
@@ -221,7 +225,7 @@ impl Held {
         };
         let siblings = account.keys.iter().filter_map(|id| self.entries.get(id));
         let meter = siblings
-            .chain(lost)
+            .chain(removed)
             .find(|other| other.holder == key.holder && other.plan == account.plan)
             .map(|other| Arc::clone(&other.meter));
         let entry = KeyEntry {
@@ -236,13 +240,13 @@ impl Held {
         self.entries.insert(key_id, Arc::new(entry));
     }
 
-    /// The plan of a name; the one named `default`, with a word about it, if there is none.
+    /// The plan of a name, or the plan `default` if it is not configured.
     fn plan(&mut self, plans: &Plans, name: &Text) -> Arc<Plan> {
         let plan = plans.get(name.as_str());
         if plan.is_none() && self.unknown_plans.insert(name.clone()) {
             tracing::warn!(
                 plan = name.as_str(),
-                "there are keys on a plan that is not known; they have what the plan \"default\" allows"
+                "keys are on a plan that is not configured; the limits of the plan \"default\" apply"
             );
         }
         Arc::clone(plan.unwrap_or_else(|| plans.default_plan()))
@@ -254,14 +258,6 @@ impl Held {
             self.ends.remove(&(end, key_id));
         }
         Some(entry)
-    }
-
-    fn refusal(&self) -> Refusal {
-        if self.complete {
-            Refusal::NotValid
-        } else {
-            Refusal::NotKnownYet
-        }
     }
 }
 
@@ -288,25 +284,25 @@ mod tests {
         ApiKey::generate("dev").expect("random")
     }
 
-    fn ring(stream: &Stream) -> KeyCache {
-        let ring = KeyCache::default();
-        ring.fill(&stream.ledger, now());
-        ring
+    fn cache_of(stream: &Stream) -> KeyCache {
+        let cache = KeyCache::default();
+        cache.fill(&stream.ledger, now());
+        cache
     }
 
     #[test]
     fn an_issued_key_is_valid_and_no_other() {
         let (mut stream, one, other) = (Stream::default(), key(), key());
-        stream.say(issued(&one, None));
-        let ring = ring(&stream);
-        let entry = ring.check(one.reveal()).expect("valid");
+        stream.append(issued(&one, None));
+        let cache = cache_of(&stream);
+        let entry = cache.check(one.reveal()).expect("valid");
         assert_eq!(
             (entry.key_id, entry.plan.as_str()),
             (one.key_id(), "default")
         );
-        assert_eq!(ring.check(other.reveal()), Err(Refusal::NotValid));
-        assert_eq!(ring.check("rb_dev_nonsense"), Err(Refusal::Malformed));
-        assert!(!ring.has_lost(one.key_id()) && ring.has_lost(other.key_id()));
+        assert_eq!(cache.check(other.reveal()), Err(Refusal::NotValid));
+        assert_eq!(cache.check("rb_dev_nonsense"), Err(Refusal::Malformed));
+        assert!(!cache.has_lost(one.key_id()) && cache.has_lost(other.key_id()));
     }
 
     #[test]
@@ -314,56 +310,59 @@ mod tests {
         let (mut stream, one, other) = (Stream::default(), key(), key());
         let mut forged = KeyIssued::new(&one, Default::default(), None);
         forged.sha256 = other.hash();
-        stream.say(forged);
-        assert_eq!(ring(&stream).check(one.reveal()), Err(Refusal::NotValid));
+        stream.append(forged);
+        assert_eq!(
+            cache_of(&stream).check(one.reveal()),
+            Err(Refusal::NotValid)
+        );
     }
 
     #[test]
-    fn a_key_ends_by_itself_without_a_word() {
+    fn a_key_expires_without_an_event() {
         let (mut stream, over, lasting) = (Stream::default(), key(), key());
-        stream.say(issued(&over, Some(SignedDuration::from_secs(-1))));
-        stream.say(issued(&lasting, Some(SignedDuration::from_hours(1))));
-        // The ring is that of an hour ago, in which both were valid.
-        let ring = KeyCache::default();
+        stream.append(issued(&over, Some(SignedDuration::from_secs(-1))));
+        stream.append(issued(&lasting, Some(SignedDuration::from_hours(1))));
+        // Filled as of an hour ago, when both were valid.
+        let cache = KeyCache::default();
         let an_hour_ago = now().timestamp() - SignedDuration::from_hours(1);
-        ring.fill(&stream.ledger, an_hour_ago.into());
-        assert_eq!(ring.len(), 2);
-        assert_eq!(ring.check(over.reveal()), Err(Refusal::NotValid));
-        assert!(ring.has_lost(over.key_id()));
-        assert!(ring.check(lasting.reveal()).is_ok());
+        cache.fill(&stream.ledger, an_hour_ago.into());
+        assert_eq!(cache.len(), 2);
+        assert_eq!(cache.check(over.reveal()), Err(Refusal::NotValid));
+        assert!(cache.has_lost(over.key_id()));
+        assert!(cache.check(lasting.reveal()).is_ok());
 
-        let losses = ring.losses();
-        ring.drop_ended(now());
-        assert_eq!((ring.len(), ring.losses()), (1, losses + 1));
-        ring.drop_ended(now());
-        assert_eq!(ring.losses(), losses + 1, "nothing more has ended");
+        let losses = cache.losses();
+        cache.remove_expired(now());
+        assert_eq!((cache.len(), cache.losses()), (1, losses + 1));
+        cache.remove_expired(now());
+        assert_eq!(cache.losses(), losses + 1, "nothing more has ended");
     }
 
     #[test]
-    fn a_new_key_takes_nothing_from_anyone_and_a_revoked_one_does() {
+    fn a_new_key_counts_no_loss_and_a_revoked_one_does() {
         let (mut stream, one, other) = (Stream::default(), key(), key());
-        stream.say(issued(&one, None));
-        let ring = ring(&stream);
-        let losses = ring.losses();
-        let changed = stream.say(issued(&other, None));
-        ring.update(&stream.ledger, &changed, now());
-        assert_eq!((ring.len(), ring.losses()), (2, losses));
+        stream.append(issued(&one, None));
+        let cache = cache_of(&stream);
+        let losses = cache.losses();
+        let changed = stream.append(issued(&other, None));
+        cache.update(&stream.ledger, &changed, now());
+        assert_eq!((cache.len(), cache.losses()), (2, losses));
         let reason = Default::default();
-        let changed = stream.say(KeyRevoked {
+        let changed = stream.append(KeyRevoked {
             key_id: one.key_id(),
             reason,
         });
-        ring.update(&stream.ledger, &changed, now());
-        assert_eq!((ring.len(), ring.losses()), (1, losses + 1));
-        assert_eq!(ring.check(one.reveal()), Err(Refusal::NotValid));
+        cache.update(&stream.ledger, &changed, now());
+        assert_eq!((cache.len(), cache.losses()), (1, losses + 1));
+        assert_eq!(cache.check(one.reveal()), Err(Refusal::NotValid));
     }
 
-    /// Takes one request of each key, and says how many are left then.
-    fn left(ring: &KeyCache, keys: &[&ApiKey]) -> Vec<u32> {
+    /// Counts one request of each key, and returns how many remain after it.
+    fn remaining(cache: &KeyCache, keys: &[&ApiKey]) -> Vec<u32> {
         let take = |key: &&ApiKey| {
-            let entry = ring.check(key.reveal()).expect("valid");
-            let allowance = entry.meter.take().expect("few were asked for");
-            allowance.expect("the plan has limits").remaining
+            let entry = cache.check(key.reveal()).expect("valid");
+            let status = entry.meter.take().expect("within the limit");
+            status.expect("the plan has limits").remaining
         };
         keys.iter().map(take).collect()
     }
@@ -373,77 +372,80 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_one_holder_share_what_the_plan_allows() {
+    fn keys_of_one_holder_share_its_limits() {
         let (mut stream, first, second, other) = (Stream::default(), key(), key(), key());
-        stream.say(on_plan(&first, "free"));
-        stream.say(on_plan(&other, "free"));
-        let following = ring(&stream);
-        assert_eq!(left(&following, &[&first, &first]), [59, 58]);
-        let changed = stream.say(KeyRotated {
+        stream.append(on_plan(&first, "free"));
+        stream.append(on_plan(&other, "free"));
+        let following = cache_of(&stream);
+        assert_eq!(remaining(&following, &[&first, &first]), [59, 58]);
+        let changed = stream.append(KeyRotated {
             key_id: first.key_id(),
             valid_until: (now().timestamp() + SignedDuration::from_hours(1)).into(),
             new_key_id: second.key_id(),
             new_sha256: second.hash(),
         });
         following.update(&stream.ledger, &changed, now());
-        assert_eq!(left(&following, &[&second, &first, &other]), [57, 56, 59]);
-        let anew = ring(&stream);
-        assert_eq!(left(&anew, &[&first, &second, &other]), [59, 58, 59]);
+        assert_eq!(
+            remaining(&following, &[&second, &first, &other]),
+            [57, 56, 59]
+        );
+        let anew = cache_of(&stream);
+        assert_eq!(remaining(&anew, &[&first, &second, &other]), [59, 58, 59]);
     }
 
     #[test]
-    fn a_million_keys_that_are_not_valid_leave_nothing_behind() {
+    fn a_million_invalid_keys_take_no_memory() {
         let (mut stream, one) = (Stream::default(), key());
-        stream.say(on_plan(&one, "free"));
-        let ring = ring(&stream);
-        let size = |ring: &KeyCache| {
-            let held = ring.read();
+        stream.append(on_plan(&one, "free"));
+        let cache = cache_of(&stream);
+        let size = |cache: &KeyCache| {
+            let keys = cache.read();
             (
-                held.entries.capacity(),
-                held.ends.len(),
-                held.unknown_plans.capacity(),
+                keys.entries.capacity(),
+                keys.ends.len(),
+                keys.unknown_plans.capacity(),
             )
         };
-        let before = size(&ring);
+        let before = size(&cache);
         for _ in 0..1_000_000 {
-            assert_eq!(ring.check(key().reveal()), Err(Refusal::NotValid));
+            assert_eq!(cache.check(key().reveal()), Err(Refusal::NotValid));
         }
-        assert_eq!(size(&ring), before);
-        // What there is for each that is valid.
+        assert_eq!(size(&cache), before);
+        // The memory of each valid key.
         assert!(size_of::<KeyEntry>() + size_of::<Meter>() <= 320);
     }
 
     #[test]
-    fn another_plan_is_in_force_at_once_and_begins_full() {
+    fn a_change_of_plan_takes_effect_at_once_with_a_full_quota() {
         let (mut stream, one) = (Stream::default(), key());
-        stream.say(on_plan(&one, "free"));
-        let ring = ring(&stream);
-        assert_eq!(left(&ring, &[&one, &one]), [59, 58]);
+        stream.append(on_plan(&one, "free"));
+        let cache = cache_of(&stream);
+        assert_eq!(remaining(&cache, &[&one, &one]), [59, 58]);
         let mut change = |plan: &str, revision| {
             let (key_id, plan) = (one.key_id(), Text::parse(plan).expect("text"));
-            let changed = stream.say(PlanChanged {
+            let changed = stream.append(PlanChanged {
                 key_id,
                 plan,
                 revision,
             });
-            ring.update(&stream.ledger, &changed, now());
+            cache.update(&stream.ledger, &changed, now());
         };
         change("standard", 1);
-        assert_eq!(left(&ring, &[&one]), [599]);
+        assert_eq!(remaining(&cache, &[&one]), [599]);
         change("of another file", 2);
-        let entry = ring.check(one.reveal()).expect("valid");
+        let entry = cache.check(one.reveal()).expect("valid");
         assert_eq!(entry.plan.as_str(), "of another file");
         assert_eq!(entry.meter.plan().name.as_str(), "default");
     }
 
     #[test]
-    fn until_all_are_read_no_key_is_known_to_be_wrong() {
+    fn no_key_is_known_to_be_invalid_before_all_are_read() {
         let (mut stream, one) = (Stream::default(), key());
-        stream.say(issued(&one, None));
-        let ring = ring(&stream);
-        ring.clear();
-        assert_eq!(ring.check(one.reveal()), Err(Refusal::NotKnownYet));
-        assert!(!ring.has_lost(one.key_id()) && !ring.is_complete());
-        assert_eq!(ring.check("rb_dev_nonsense"), Err(Refusal::Malformed));
+        stream.append(issued(&one, None));
+        let cache = cache_of(&stream);
+        cache.clear();
+        assert_eq!(cache.check(one.reveal()), Err(Refusal::NotKnownYet));
+        assert!(!cache.has_lost(one.key_id()) && !cache.is_complete());
+        assert_eq!(cache.check("rb_dev_nonsense"), Err(Refusal::Malformed));
     }
 }

@@ -1,31 +1,36 @@
-//! Keys and who holds them: events in the stream `ACCOUNTS`, a fold of them, and the ring that requests ask.
+//! API keys and their holders: events in the stream `ACCOUNTS`, the ledger folded from them, and the cache of valid
+//! keys.
 //!
-//! [`ApiKey`] is a key, [`AccountEvent`] what happened to one, [`Ledger`] what that means, and [`KeyCache`] what is valid now. Of
-//! a key only the hash is kept; the raw one is nowhere but in the mail or on the terminal that asked for it.
+//! [`ApiKey`] is a key, [`AccountEvent`] a change of a key, subscription or mail, [`Ledger`] the current state, and
+//! [`KeyCache`] the keys that requests are checked against. [`AccountCommands`] appends events. Only the hash of a key
+//! is stored; the key itself exists in the mail or on the terminal that requested it, and nowhere else.
 
 mod commands;
+mod decide;
 mod email;
 mod event;
 mod follow;
 mod key;
 mod key_cache;
 mod ledger;
+mod state;
 mod subject;
 #[cfg(test)]
 mod tests;
 
 pub use commands::AccountCommands;
-pub use email::Email;
+pub use decide::CommandError;
+pub use email::{Email, InvalidEmail};
 pub use event::{
-    AccountEvent, Fact, KeyIssued, KeyRevoked, KeyRotated, MailAttempted, MailDelivered,
-    MailFailed, MailRequested, NotUnderstood, PlanChanged, SubscriptionApproved,
+    AccountEvent, AccountEventError, Fact, KeyIssued, KeyRevoked, KeyRotated, MailAttempted,
+    MailDelivered, MailFailed, MailRequested, PlanChanged, SubscriptionApproved,
     SubscriptionRequested,
 };
 pub use follow::{follow, read};
 pub use key::{ApiKey, KeyId, SecretHash, is_secret, random_secret};
 pub use key_cache::{KeyCache, KeyEntry, Refusal};
-pub use ledger::{
-    Account, Attempt, Holder, Key, KeyState, Ledger, Mail, MailState, Revocation, Rotation,
-    Subscription,
+pub use ledger::Ledger;
+pub use state::{
+    Account, Attempt, Holder, Key, KeyState, Mail, MailState, Revocation, Rotation, Subscription,
 };
-pub use subject::{MailId, Subject, SubscriptionId};
+pub use subject::{AccountSubject, MailId, SubscriptionId};

@@ -1,4 +1,4 @@
-//! [`Subject`]: what an event is about, and where it stands in the stream.
+//! [`AccountSubject`]: the subject of an account event in the stream.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Email, KeyId, SecretHash};
 
-/// What an event is about. All that is said of one thing stands on one subject, so that writers can see whether another one
-/// was first.
+/// The subject of an account event. All events about one thing share a subject, so a writer can detect that another
+/// writer was first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
+pub enum AccountSubject {
     /// A key.
     Key(KeyId),
     /// A subscription.
@@ -20,7 +20,7 @@ pub enum Subject {
     Mail(MailId),
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for AccountSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key(id) => write!(f, "accounts.key.{id}"),
@@ -32,7 +32,7 @@ impl fmt::Display for Subject {
 
 /// Ids are tokens of a subject.
 const ID_LEN_MAX: usize = 64;
-/// Digits of an id that is made of what it names: 80 bits.
+/// Hexadecimal digits of a derived id: 80 bits.
 const ID_DIGITS: usize = 20;
 const ID_FORM: &str = "an id is 1 to 64 of A-Z a-z 0-9 _ -";
 
@@ -45,13 +45,13 @@ macro_rules! ids {
             pub struct $name(Arc<str>);
 
             impl $name {
-                /// Reads an id.
+                /// Parses an id.
                 ///
                 /// # Errors
-                /// It is not 1 to 64 of `A-Z a-z 0-9 _ -`.
+                /// Returns the expected form if the text is not 1 to 64 of `A-Z a-z 0-9 _ -`.
                 pub fn parse(text: &str) -> Result<Self, &'static str> {
-                    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-                    if text.is_empty() || text.len() > ID_LEN_MAX || !text.bytes().all(plain) {
+                    let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+                    if text.is_empty() || text.len() > ID_LEN_MAX || !text.bytes().all(is_allowed) {
                         return Err(ID_FORM);
                     }
                     Ok(Self(text.into()))
@@ -76,14 +76,15 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A subscription's id.
+    /// The id of a subscription.
     SubscriptionId;
-    /// A mail's id.
+    /// The id of a mail.
     MailId;
 }
 
 impl SubscriptionId {
-    /// The one subscription of an address to a plan: whoever subscribes twice, at whichever replica, says the same.
+    /// The id of the subscription of an address to a plan. It is the same on every replica, so a request that is sent
+    /// twice creates one subscription.
     #[must_use]
     pub fn of(email: &Email, plan: &Text) -> Self {
         Self(digits(&format!("{}\n{}", email.folded(), plan.as_str())))
@@ -91,13 +92,13 @@ impl SubscriptionId {
 }
 
 impl MailId {
-    /// The first mail to a subscriber: whoever wishes for it says the same.
+    /// The id of the first mail of a subscription, the same on every replica.
     #[must_use]
     pub fn first_to(id: &SubscriptionId) -> Self {
         Self(Arc::clone(&id.0))
     }
 
-    /// The mail behind another one to the same subscriber: whoever wishes for it says the same.
+    /// The id of the mail that follows another one of the same subscription, the same on every replica.
     #[must_use]
     pub fn after(last: &Self) -> Self {
         Self(digits(&format!("behind {last}")))

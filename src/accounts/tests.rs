@@ -1,4 +1,4 @@
-//! The ledger and the ring under any history.
+//! The ledger and the key cache under arbitrary histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ fn text(text: &str) -> Text {
     Text::parse(text).expect("text")
 }
 
-/// A stream, and the fold of it.
+/// A stream and its fold.
 #[derive(Default)]
 pub(super) struct Stream {
     pub(super) ledger: Ledger,
@@ -27,28 +27,28 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Says something now.
-    pub(super) fn say(&mut self, fact: impl Into<Fact>) -> Vec<KeyId> {
-        self.say_at(fact, now())
+    /// Appends a fact of this moment, and returns the keys that changed.
+    pub(super) fn append(&mut self, fact: impl Into<Fact>) -> Vec<KeyId> {
+        self.append_at(fact, now())
     }
 
-    /// Says something that happened at a time.
-    pub(super) fn say_at(&mut self, fact: impl Into<Fact>, time: Moment) -> Vec<KeyId> {
-        self.take(&AccountEvent::new(fact, time), now())
+    /// Appends a fact that happened at a time.
+    pub(super) fn append_at(&mut self, fact: impl Into<Fact>, time: Moment) -> Vec<KeyId> {
+        self.append_event(&AccountEvent::new(fact, time), now())
     }
 
-    fn take(&mut self, event: &AccountEvent, recorded_at: Moment) -> Vec<KeyId> {
+    fn append_event(&mut self, event: &AccountEvent, recorded_at: Moment) -> Vec<KeyId> {
         let outgoing = Outgoing::from(event);
-        self.take_raw(&outgoing.subject, &outgoing.payload, recorded_at)
-            .expect("its own event")
+        self.append_raw(&outgoing.subject, &outgoing.payload, recorded_at)
+            .expect("an event of this version")
     }
 
-    fn take_raw(
+    fn append_raw(
         &mut self,
         subject: &str,
         payload: &[u8],
         recorded_at: Moment,
-    ) -> Result<Vec<KeyId>, NotUnderstood> {
+    ) -> Result<Vec<KeyId>, AccountEventError> {
         self.seq += 1;
         let seq = self.seq;
         self.ledger.fold(StoredMessage {
@@ -66,7 +66,7 @@ fn second(n: i64) -> Moment {
     (beginning + SignedDuration::from_secs(n)).into()
 }
 
-/// One thing that happens. What it is about is picked from what there is by then.
+/// One event of a history. Its key, subscription or mail is picked from those of earlier steps.
 #[derive(Debug, Clone)]
 enum Step {
     Issue { lasts: Option<i64> },
@@ -76,7 +76,7 @@ enum Step {
     ChangePlan { key: Index, revision: u32 },
     Subscribe { approved: bool },
     Approve { subscription: Index },
-    Wish { subscription: Index },
+    RequestMail { subscription: Index },
     Attempt { mail: Index, ahead: u32 },
     Deliver { attempt: Index },
     Fail { attempt: Index, is_final: bool },
@@ -92,23 +92,23 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (pick(), 1..4_u32).prop_map(|(key, revision)| Step::ChangePlan { key, revision }),
         1 => any::<bool>().prop_map(|approved| Step::Subscribe { approved }),
         1 => pick().prop_map(|subscription| Step::Approve { subscription }),
-        2 => pick().prop_map(|subscription| Step::Wish { subscription }),
+        2 => pick().prop_map(|subscription| Step::RequestMail { subscription }),
         5 => (pick(), 0..3_u32).prop_map(|(mail, ahead)| Step::Attempt { mail, ahead }),
         2 => pick().prop_map(|attempt| Step::Deliver { attempt }),
         3 => (pick(), any::<bool>()).prop_map(|(attempt, is_final)| Step::Fail { attempt, is_final }),
     ]
 }
 
-/// What was made so far, whether it took effect or not.
+/// The ids that earlier steps generated, whether their events took effect or not.
 #[derive(Default)]
-struct Made {
+struct Generated {
     keys: Vec<KeyId>,
     subscriptions: Vec<SubscriptionId>,
     mails: Vec<MailId>,
     attempts: Vec<(MailId, u32)>,
 }
 
-impl Made {
+impl Generated {
     fn key(&mut self) -> KeyId {
         let key_id = KeyId::parse(&format!("{:08}", self.keys.len())).expect("an id");
         self.keys.push(key_id);
@@ -120,16 +120,16 @@ fn pick<T: Clone>(from: &[T], index: &Index) -> Option<T> {
     (!from.is_empty()).then(|| index.get(from).clone())
 }
 
-/// A step as a fact; `None` if there is nothing yet that it could be about.
-fn fact(step: &Step, at: i64, made: &mut Made) -> Option<Fact> {
+/// A step as a fact; `None` if there is nothing yet to pick from.
+fn fact(step: &Step, at: i64, ids: &mut Generated) -> Option<Fact> {
     Some(match step {
-        Step::Issue { lasts } => issued(made.key(), None, lasts.map(|lasts| second(at + lasts))),
+        Step::Issue { lasts } => issued(ids.key(), None, lasts.map(|lasts| second(at + lasts))),
         Step::IssueTo { subscription } => {
-            let subscription = pick(&made.subscriptions, subscription)?;
-            issued(made.key(), Some(subscription), None)
+            let subscription = pick(&ids.subscriptions, subscription)?;
+            issued(ids.key(), Some(subscription), None)
         }
         Step::Rotate { key, overlap } => {
-            let (key_id, new_key_id) = (pick(&made.keys, key)?, made.key());
+            let (key_id, new_key_id) = (pick(&ids.keys, key)?, ids.key());
             KeyRotated {
                 key_id,
                 valid_until: second(at + overlap),
@@ -139,20 +139,20 @@ fn fact(step: &Step, at: i64, made: &mut Made) -> Option<Fact> {
             .into()
         }
         Step::Revoke { key } => KeyRevoked {
-            key_id: pick(&made.keys, key)?,
+            key_id: pick(&ids.keys, key)?,
             reason: text("compromised"),
         }
         .into(),
         Step::ChangePlan { key, revision } => PlanChanged {
-            key_id: pick(&made.keys, key)?,
+            key_id: pick(&ids.keys, key)?,
             plan: text(&format!("plan {at}")),
             revision: *revision,
         }
         .into(),
         Step::Subscribe { approved } => {
-            let id = format!("sub-{}", made.subscriptions.len());
+            let id = format!("sub-{}", ids.subscriptions.len());
             let subscription_id = SubscriptionId::parse(&id).expect("an id");
-            made.subscriptions.push(subscription_id.clone());
+            ids.subscriptions.push(subscription_id.clone());
             SubscriptionRequested {
                 subscription_id,
                 email: Email::parse("a@racing.example").expect("an address"),
@@ -162,13 +162,13 @@ fn fact(step: &Step, at: i64, made: &mut Made) -> Option<Fact> {
             .into()
         }
         Step::Approve { subscription } => SubscriptionApproved {
-            subscription_id: pick(&made.subscriptions, subscription)?,
+            subscription_id: pick(&ids.subscriptions, subscription)?,
         }
         .into(),
-        Step::Wish { subscription } => {
-            let subscription_id = pick(&made.subscriptions, subscription)?;
-            let mail_id = MailId::parse(&format!("mail-{}", made.mails.len())).expect("an id");
-            made.mails.push(mail_id.clone());
+        Step::RequestMail { subscription } => {
+            let subscription_id = pick(&ids.subscriptions, subscription)?;
+            let mail_id = MailId::parse(&format!("mail-{}", ids.mails.len())).expect("an id");
+            ids.mails.push(mail_id.clone());
             let purpose = text("welcome");
             MailRequested {
                 mail_id,
@@ -177,23 +177,23 @@ fn fact(step: &Step, at: i64, made: &mut Made) -> Option<Fact> {
             }
             .into()
         }
-        Step::Attempt { mail, ahead } => attempted(pick(&made.mails, mail)?, *ahead, made),
+        Step::Attempt { mail, ahead } => attempted(pick(&ids.mails, mail)?, *ahead, ids),
         Step::Deliver { attempt } => {
-            let (mail_id, attempt) = pick(&made.attempts, attempt)?;
+            let (mail_id, attempt) = pick(&ids.attempts, attempt)?;
             MailDelivered { mail_id, attempt }.into()
         }
-        Step::Fail { attempt, is_final } => {
-            let (mail_id, attempt) = pick(&made.attempts, attempt)?;
-            let reason = text("450 busy");
-            MailFailed {
-                mail_id,
-                attempt,
-                reason,
-                is_final: *is_final,
-            }
-            .into()
-        }
+        Step::Fail { attempt, is_final } => failed(pick(&ids.attempts, attempt)?, *is_final),
     })
+}
+
+fn failed((mail_id, attempt): (MailId, u32), is_final: bool) -> Fact {
+    MailFailed {
+        mail_id,
+        attempt,
+        reason: text("450 busy"),
+        is_final,
+    }
+    .into()
 }
 
 fn issued(
@@ -211,16 +211,12 @@ fn issued(
     .into()
 }
 
-/// An attempt after, at or before the one that would be next.
-fn attempted(mail_id: MailId, ahead: u32, made: &mut Made) -> Fact {
-    let before = made
-        .attempts
-        .iter()
-        .filter(|(of, _)| *of == mail_id)
-        .count();
+/// An attempt whose number is the last one's or up to two higher.
+fn attempted(mail_id: MailId, ahead: u32, ids: &mut Generated) -> Fact {
+    let before = ids.attempts.iter().filter(|(of, _)| *of == mail_id).count();
     let attempt = (u32::try_from(before).expect("few") + ahead).max(1);
-    made.attempts.push((mail_id.clone(), attempt));
-    let key_id = made.key();
+    ids.attempts.push((mail_id.clone(), attempt));
+    let key_id = ids.key();
     MailAttempted {
         mail_id,
         attempt,
@@ -231,21 +227,21 @@ fn attempted(mail_id: MailId, ahead: u32, made: &mut Made) -> Fact {
     .into()
 }
 
-/// An event a second.
+/// A history of one event per second.
 fn history() -> impl Strategy<Value = Vec<AccountEvent>> {
     prop::collection::vec(step(), 0..60).prop_map(|steps| {
-        let mut made = Made::default();
+        let mut ids = Generated::default();
         let facts = steps
             .iter()
             .zip(0..)
-            .map(|(step, at)| (at, fact(step, at, &mut made)));
+            .map(|(step, at)| (at, fact(step, at, &mut ids)));
         facts
             .filter_map(|(at, fact)| Some(AccountEvent::new(fact?, second(at))))
             .collect()
     })
 }
 
-/// What a ledger means, without where it was said.
+/// The state of a ledger without its sequences.
 fn meaning(ledger: &Ledger) -> String {
     let accounts: BTreeMap<_, _> = ledger
         .keys()
@@ -258,15 +254,15 @@ fn meaning(ledger: &Ledger) -> String {
     format!("{keys:?} {accounts:?} {subscriptions:?} {open:?} {awaiting_mail:?}")
 }
 
-fn told(history: &[AccountEvent]) -> Stream {
+fn folded(history: &[AccountEvent]) -> Stream {
     let mut stream = Stream::default();
     for event in history {
-        stream.take(event, event.time);
+        stream.append_event(event, event.time);
     }
     stream
 }
 
-/// Which keys came of an attempt of a mail, by rotation too: told from the events alone.
+/// The keys that an attempt of a mail created, directly or by rotation, computed from the events alone.
 fn of_attempts(history: &[AccountEvent]) -> BTreeMap<KeyId, (MailId, u32)> {
     let mut of: BTreeMap<KeyId, (MailId, u32)> = BTreeMap::new();
     for event in history {
@@ -287,44 +283,44 @@ fn of_attempts(history: &[AccountEvent]) -> BTreeMap<KeyId, (MailId, u32)> {
 
 proptest! {
     #[test]
-    fn what_is_said_again_at_any_time_changes_nothing(
+    fn a_repeated_event_changes_nothing_at_any_time(
         history in history(),
         again in prop::collection::vec((any::<Index>(), 0..80_i64), 0..40),
     ) {
         let mut stream = Stream::default();
         for (event, at) in history.iter().zip(0..) {
-            stream.take(event, event.time);
+            stream.append_event(event, event.time);
             for (of, _) in again.iter().filter(|(_, when)| *when == at) {
-                stream.take(of.get(&history[..=usize::try_from(at).expect("small")]), event.time);
+                stream.append_event(of.get(&history[..=usize::try_from(at).expect("small")]), event.time);
             }
         }
-        prop_assert_eq!(meaning(&stream.ledger), meaning(&told(&history).ledger));
+        prop_assert_eq!(meaning(&stream.ledger), meaning(&folded(&history).ledger));
     }
 
     #[test]
-    fn what_is_not_understood_changes_nothing(history in history(), seq in any::<Index>(), garbage in any::<Vec<u8>>()) {
+    fn a_message_that_cannot_be_decoded_changes_nothing(history in history(), seq in any::<Index>(), garbage in any::<Vec<u8>>()) {
         let mut stream = Stream::default();
         for (event, at) in history.iter().zip(0..) {
-            stream.take(event, event.time);
+            stream.append_event(event, event.time);
             if at == seq.index(history.len()) {
                 let unknown = br#"{"specversion":"1.0","id":"1","source":"later","type":"accounts.key.lent.v9","time":"2026-11-21T00:00:00Z","data":{}}"#;
-                prop_assert!(stream.take_raw("accounts.key.00000000", unknown, event.time).is_err());
-                prop_assert!(stream.take_raw("accounts.key.00000000", &garbage, event.time).is_err());
+                prop_assert!(stream.append_raw("accounts.key.00000000", unknown, event.time).is_err());
+                prop_assert!(stream.append_raw("accounts.key.00000000", &garbage, event.time).is_err());
             }
         }
-        prop_assert_eq!(meaning(&stream.ledger), meaning(&told(&history).ledger));
+        prop_assert_eq!(meaning(&stream.ledger), meaning(&folded(&history).ledger));
     }
 
     #[test]
-    fn a_key_that_is_not_valid_never_is_again(history in history()) {
+    fn an_invalid_key_never_becomes_valid_again(history in history()) {
         let (mut stream, mut over) = (Stream::default(), BTreeSet::new());
         for event in &history {
-            stream.take(event, event.time);
+            stream.append_event(event, event.time);
             for (key_id, key) in stream.ledger.keys() {
                 if !key.is_valid(event.time) {
                     over.insert(key_id);
                 }
-                prop_assert!(!(over.contains(&key_id) && key.is_valid(event.time)), "{key_id} came back");
+                prop_assert!(!(over.contains(&key_id) && key.is_valid(event.time)), "{key_id} is valid again");
             }
         }
         for event in &history {
@@ -336,11 +332,11 @@ proptest! {
     }
 
     #[test]
-    fn of_the_attempts_of_a_mail_one_at_most_has_left_a_working_key(history in history()) {
+    fn at_most_one_attempt_of_a_mail_leaves_a_working_key(history in history()) {
         let mut stream = Stream::default();
         let of_attempts = of_attempts(&history);
         for event in &history {
-            stream.take(event, event.time);
+            stream.append_event(event, event.time);
             let mut working: BTreeMap<MailId, BTreeSet<u32>> = BTreeMap::new();
             for (key_id, (mail, attempt)) in &of_attempts {
                 if stream.ledger.key(*key_id).is_some_and(|key| key.is_valid(event.time)) {
@@ -352,13 +348,13 @@ proptest! {
     }
 
     #[test]
-    fn an_overlap_ends_when_it_was_said_to(history in history()) {
-        let ledger = told(&history).ledger;
+    fn an_overlap_ends_at_its_time(history in history()) {
+        let ledger = folded(&history).ledger;
         for event in &history {
             let Fact::KeyRotated(fact) = &event.fact else { continue };
             let (old, new) = (ledger.key(fact.key_id), ledger.key(fact.new_key_id));
             let Some(new) = new else { continue };
-            let old = old.expect("what was rotated is there");
+            let old = old.expect("the rotated key exists");
             prop_assert!(!old.is_valid(fact.valid_until));
             prop_assert_eq!(&new.holder, &old.holder);
             prop_assert_eq!(new.expires_at, old.expires_at);
@@ -366,32 +362,32 @@ proptest! {
     }
 
     #[test]
-    fn a_subscription_that_is_approved_of_is_unanswered_until_a_mail_is_wished(history in history()) {
-        let ledger = told(&history).ledger;
+    fn an_approved_subscription_awaits_mail_until_one_is_requested(history in history()) {
+        let ledger = folded(&history).ledger;
         let of = |fact: &Fact| match fact {
             Fact::SubscriptionRequested(fact) if fact.approved => Some((fact.subscription_id.clone(), true)),
             Fact::SubscriptionApproved(fact) => Some((fact.subscription_id.clone(), true)),
             Fact::MailRequested(fact) => Some((fact.subscription_id.clone(), false)),
             _ => None,
         };
-        let said: Vec<_> = history.iter().filter_map(|event| of(&event.fact)).collect();
-        let wished: BTreeSet<_> = said.iter().filter(|(_, approved)| !approved).map(|(id, _)| id).collect();
-        let approved: BTreeSet<_> = said.iter().filter(|(_, approved)| *approved).map(|(id, _)| id).collect();
+        let events: Vec<_> = history.iter().filter_map(|event| of(&event.fact)).collect();
+        let requested: BTreeSet<_> = events.iter().filter(|(_, approved)| !approved).map(|(id, _)| id).collect();
+        let approved: BTreeSet<_> = events.iter().filter(|(_, approved)| *approved).map(|(id, _)| id).collect();
         let awaiting_mail: BTreeSet<_> = ledger.awaiting_mail().map(|(id, _)| id).collect();
-        prop_assert_eq!(awaiting_mail, &approved - &wished);
+        prop_assert_eq!(awaiting_mail, &approved - &requested);
     }
 
     #[test]
-    fn a_ring_that_follows_is_the_ring_that_is_filled_at_the_end(history in history()) {
+    fn a_cache_that_follows_equals_a_cache_that_is_filled_at_the_end(history in history()) {
         let (mut stream, following) = (Stream::default(), KeyCache::default());
         following.fill(&stream.ledger, second(0));
         for event in &history {
-            let changed = stream.take(event, event.time);
+            let changed = stream.append_event(event, event.time);
             following.update(&stream.ledger, &changed, event.time);
-            following.drop_ended(event.time);
+            following.remove_expired(event.time);
         }
         let end = second(60);
-        following.drop_ended(end);
+        following.remove_expired(end);
         let filled = KeyCache::default();
         filled.fill(&stream.ledger, end);
         prop_assert_eq!(following.entries(), filled.entries());
@@ -401,24 +397,24 @@ proptest! {
     }
 }
 
-/// A subscription, a mail, and its first attempts.
-struct Outbox {
+/// A subscription with a mail.
+struct MailFixture {
     stream: Stream,
     mail_id: MailId,
 }
 
-impl Outbox {
+impl MailFixture {
     fn new() -> Self {
         let mut stream = Stream::default();
         let subscription_id = SubscriptionId::parse("sub-1").expect("an id");
         let mail_id = MailId::parse("mail-1").expect("an id");
-        stream.say(SubscriptionRequested {
+        stream.append(SubscriptionRequested {
             subscription_id: subscription_id.clone(),
             email: Email::parse("a@racing.example").expect("an address"),
             plan: text("basic"),
             approved: true,
         });
-        stream.say(MailRequested {
+        stream.append(MailRequested {
             mail_id: mail_id.clone(),
             subscription_id,
             purpose: text("welcome"),
@@ -428,7 +424,7 @@ impl Outbox {
 
     fn attempt(&mut self, attempt: u32) -> KeyId {
         let key = ApiKey::generate("test").expect("random");
-        self.stream.say(MailAttempted {
+        self.stream.append(MailAttempted {
             mail_id: self.mail_id.clone(),
             attempt,
             key_id: key.key_id(),
@@ -440,7 +436,7 @@ impl Outbox {
 
     fn fail(&mut self, attempt: u32, is_final: bool) {
         let (mail_id, reason) = (self.mail_id.clone(), text("450 busy"));
-        self.stream.say(MailFailed {
+        self.stream.append(MailFailed {
             mail_id,
             attempt,
             reason,
@@ -458,79 +454,75 @@ impl Outbox {
 }
 
 #[test]
-fn an_attempt_makes_its_key_valid_and_takes_back_the_one_before() {
-    let mut outbox = Outbox::new();
-    let first = outbox.attempt(1);
-    assert_eq!(outbox.state_of(first), KeyState::Valid);
-    let key = outbox.stream.ledger.key(first).expect("a key");
-    let account = outbox
-        .stream
-        .ledger
-        .account(&key.holder)
-        .expect("an account");
-    assert_eq!(account.plan, text("basic"), "of the subscription");
-    // The one who sent it crashed, and another one tries.
-    let second = outbox.attempt(2);
-    assert_eq!(outbox.state_of(first), KeyState::Revoked);
-    assert_eq!(outbox.state_of(second), KeyState::Valid);
-    outbox.fail(2, false);
-    assert_eq!(outbox.state_of(second), KeyState::Revoked);
-    assert!(outbox.is_open(), "it will be tried again");
-    let third = outbox.attempt(3);
-    outbox.stream.say(MailDelivered {
-        mail_id: outbox.mail_id.clone(),
+fn an_attempt_makes_its_key_valid_and_revokes_the_previous_one() {
+    let mut mail = MailFixture::new();
+    let first = mail.attempt(1);
+    assert_eq!(mail.state_of(first), KeyState::Valid);
+    let key = mail.stream.ledger.key(first).expect("a key");
+    let account = mail.stream.ledger.account(&key.holder).expect("an account");
+    assert_eq!(account.plan, text("basic"), "the plan of the subscription");
+    // The first replica crashed, and another one tries.
+    let second = mail.attempt(2);
+    assert_eq!(mail.state_of(first), KeyState::Revoked);
+    assert_eq!(mail.state_of(second), KeyState::Valid);
+    mail.fail(2, false);
+    assert_eq!(mail.state_of(second), KeyState::Revoked);
+    assert!(mail.is_open(), "it will be tried again");
+    let third = mail.attempt(3);
+    mail.stream.append(MailDelivered {
+        mail_id: mail.mail_id.clone(),
         attempt: 3,
     });
-    assert!(!outbox.is_open());
-    // Too late: it was delivered.
-    outbox.fail(3, true);
-    let fourth = outbox.attempt(4);
-    assert_eq!(outbox.state_of(third), KeyState::Valid);
-    assert_eq!(outbox.stream.ledger.key(fourth), None);
+    assert!(!mail.is_open());
+    // The mail was delivered: later events change nothing.
+    mail.fail(3, true);
+    let fourth = mail.attempt(4);
+    assert_eq!(mail.state_of(third), KeyState::Valid);
+    assert_eq!(mail.stream.ledger.key(fourth), None);
 }
 
 #[test]
 fn a_mail_that_is_given_up_leaves_no_key() {
-    let mut outbox = Outbox::new();
-    let key = outbox.attempt(1);
-    outbox.fail(1, false);
-    outbox.fail(1, true);
-    assert!(!outbox.is_open());
-    assert_eq!(outbox.state_of(key), KeyState::Revoked);
-    let later = outbox.attempt(2);
-    assert_eq!(outbox.stream.ledger.key(later), None);
+    let mut mail = MailFixture::new();
+    let key = mail.attempt(1);
+    mail.fail(1, false);
+    mail.fail(1, true);
+    assert!(!mail.is_open());
+    assert_eq!(mail.state_of(key), KeyState::Revoked);
+    let later = mail.attempt(2);
+    assert_eq!(mail.stream.ledger.key(later), None);
 
-    let mut outbox = Outbox::new();
-    outbox.fail(0, true);
-    assert!(!outbox.is_open(), "nor does one that nobody tried to send");
+    let mut mail = MailFixture::new();
+    mail.fail(0, true);
+    assert!(!mail.is_open(), "given up before the first attempt");
 }
 
 #[test]
-fn a_plan_is_that_of_all_keys_of_a_holder() {
+fn a_plan_applies_to_all_keys_of_a_holder() {
     let mut stream = Stream::default();
     let [first, second, other] = [0; 3].map(|_| ApiKey::generate("test").expect("random"));
     for key in [&first, &other] {
-        stream.say(KeyIssued::new(key, text("basic"), None));
+        stream.append(KeyIssued::new(key, text("basic"), None));
     }
-    stream.say(KeyRotated {
+    stream.append(KeyRotated {
         key_id: first.key_id(),
         valid_until: (now().timestamp() + SignedDuration::from_hours(24)).into(),
         new_key_id: second.key_id(),
         new_sha256: second.hash(),
     });
-    let changed = stream.say(PlanChanged {
+    let changed = stream.append(PlanChanged {
         key_id: second.key_id(),
         plan: text("pro"),
         revision: 1,
     });
     assert_eq!(changed, [first.key_id(), second.key_id()]);
     let (key_id, plan) = (first.key_id(), text("another"));
-    let overtaken = PlanChanged {
+    let late = PlanChanged {
         key_id,
         plan,
         revision: 1,
     };
-    assert_eq!(stream.say(overtaken), [], "somebody was first");
+    assert_eq!(stream.append(late), [], "another change was first");
     let plan_of = |key: &ApiKey| {
         let holder = &stream.ledger.key(key.key_id()).expect("a key").holder;
         stream
@@ -547,15 +539,15 @@ fn a_plan_is_that_of_all_keys_of_a_holder() {
 }
 
 #[test]
-fn who_writes_knows_where_the_last_event_of_a_subject_stands() {
+fn the_ledger_knows_the_last_sequence_of_each_subject() {
     let mut stream = Stream::default();
     let key = ApiKey::generate("test").expect("random");
-    let subject = Subject::Key(key.key_id());
+    let subject = AccountSubject::Key(key.key_id());
     assert_eq!(stream.ledger.last_seq(&subject), 0);
-    stream.say(KeyIssued::new(&key, text("basic"), None));
+    stream.append(KeyIssued::new(&key, text("basic"), None));
     assert_eq!(stream.ledger.last_seq(&subject), 1);
-    // What is not understood stands there too.
-    let _ = stream.take_raw(&subject.to_string(), b"{}", now());
+    // A message that cannot be decoded counts too.
+    let _ = stream.append_raw(&subject.to_string(), b"{}", now());
     assert_eq!(
         (stream.ledger.last_seq(&subject), stream.ledger.seq()),
         (2, 2)

@@ -70,7 +70,7 @@ impl Dev {
         log.ensure(ACCOUNTS).await?;
         let shutdown = Shutdown::new();
         let mailing = self.service.mail.dev(&self.data.join("mail"))?;
-        let transport = mailing.carrier.clone();
+        let transport = mailing.transport.clone();
         let (nats_url, data) = (nats.to_owned(), self.data.clone());
         let config = self.service.config(nats_url, data, Some(mailing))?;
         let service = Service::start(config, shutdown.clone()).await?;

@@ -3,7 +3,7 @@
 mod list;
 mod when;
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use events::{Moment, ParseError, Text};
 use jiff::{SignedDuration, Timestamp};
@@ -12,13 +12,9 @@ use self::list::List;
 pub(super) use self::when::parse_duration;
 use super::report::{line, result};
 use super::{ExitStatus, Nats};
-use crate::accounts::{
-    self, AccountEvent, ApiKey, Fact, Key, KeyId, KeyIssued, KeyRevoked, KeyRotated, KeyState,
-    Ledger, PlanChanged, SubscriptionApproved, SubscriptionId,
-};
-use crate::log::{ACCOUNTS, Log, Outgoing};
+use crate::accounts::{AccountCommands, ApiKey, CommandError, Key, KeyId, SubscriptionId};
 
-/// What is done with keys.
+/// `railbird keys`.
 #[derive(Debug, Args)]
 pub(super) struct Keys {
     #[command(subcommand)]
@@ -29,37 +25,37 @@ pub(super) struct Keys {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a key and print it, once. Only its hash is kept.
+    /// Create a key and print it once. Only its hash is stored.
     #[command(after_help = "Example:\n  railbird keys issue --plan standard --expires 30d")]
     Issue(Issue),
-    /// List keys: where each stands, on which plan, until when.
+    /// List keys with their state, plan and expiry.
     #[command(after_help = "Example:\n  railbird keys list --json")]
     List(List),
-    /// List subscriptions: which plan, whether they are approved of, how many keys are valid.
+    /// List subscriptions with their plan, approval, mail and number of valid keys.
     #[command(after_help = "Example:\n  railbird keys subscriptions --emails")]
     Subscriptions(list::Subscriptions),
-    /// Make a key that takes the place of another, and print it, once. Both are valid for a while.
+    /// Replace a key by a new one, and print it once. Both are valid during the overlap.
     #[command(after_help = "Example:\n  railbird keys rotate 7k2m9x4q --overlap 2h")]
     Rotate(Rotate),
-    /// Take a key back, for ever: services refuse it within moments, and close its sockets.
+    /// Revoke a key for ever. Services reject it within seconds, and close its WebSockets.
     #[command(
         after_help = "Example:\n  railbird keys revoke 7k2m9x4q --reason \"seen in a repository\""
     )]
     Revoke(Revoke),
-    /// Put who holds a key on another plan, with all keys that came of it by rotation.
+    /// Put the holder of a key on another plan, with all keys that share its limits.
     #[command(after_help = "Example:\n  railbird keys plan 7k2m9x4q professional")]
     Plan(ChangePlan),
-    /// Approve of a subscription that waits for it.
+    /// Approve a subscription that is waiting for it.
     #[command(after_help = "Example:\n  railbird keys approve 01930a5c7e2f")]
     Approve(Approve),
 }
 
 #[derive(Debug, Args)]
 struct Issue {
-    /// The plan that the key is on.
+    /// The plan of the key.
     #[arg(long, default_value = "default", value_parser = parse_text)]
     plan: Text,
-    /// When it ends: a date (its last day, UTC), a time, or a duration such as 30d. Never, if it is left out.
+    /// The expiry: a date (its last day, UTC), a time, or a duration such as 30d. Without it, the key does not expire.
     #[arg(long, value_name = "WHEN", value_parser = when::parse_end)]
     expires: Option<Moment>,
     #[command(flatten)]
@@ -68,9 +64,9 @@ struct Issue {
 
 #[derive(Debug, Args)]
 struct Rotate {
-    /// The key's id, or the key.
+    /// The id of the key, or the key.
     key_id: String,
-    /// For how long the old key stays valid; 0s ends it at once.
+    /// How long the old key stays valid; 0s ends it at once.
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
     overlap: SignedDuration,
     #[command(flatten)]
@@ -79,16 +75,16 @@ struct Rotate {
 
 #[derive(Debug, Args)]
 struct Revoke {
-    /// The key's id, or the key.
+    /// The id of the key, or the key.
     key_id: String,
-    /// Why, for those who read the list.
+    /// The reason, shown in the list of keys.
     #[arg(long, default_value = "", hide_default_value = true, value_parser = parse_text)]
     reason: Text,
 }
 
 #[derive(Debug, Args)]
 struct ChangePlan {
-    /// The key's id, or the key.
+    /// The id of the key, or the key.
     key_id: String,
     /// The plan.
     #[arg(value_parser = parse_text)]
@@ -97,25 +93,22 @@ struct ChangePlan {
 
 #[derive(Debug, Args)]
 struct Approve {
-    /// The subscription, as `railbird keys subscriptions` names it.
+    /// The id of the subscription, from `railbird keys subscriptions`.
     #[arg(value_name = "SUBSCRIPTION", value_parser = SubscriptionId::parse)]
     subscription_id: SubscriptionId,
 }
 
 #[derive(Debug, Args)]
 struct Env {
-    /// The environment that stands in the key.
+    /// The environment in the key.
     #[arg(long, default_value = "live", value_parser = parse_env)]
     env: String,
 }
 
-fn parse_env(text: &str) -> Result<String, String> {
-    let plain = !text.is_empty() && text.len() <= 8 && text.bytes().all(|b| b.is_ascii_lowercase());
-    if plain {
-        Ok(text.to_owned())
-    } else {
-        Err("an environment is 1 to 8 of a-z".to_owned())
-    }
+fn parse_env(text: &str) -> Result<String, &'static str> {
+    let is_env = (1..=8).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase());
+    let env = is_env.then(|| text.to_owned());
+    env.ok_or("an environment is 1 to 8 of a-z")
 }
 
 fn parse_text(text: &str) -> Result<Text, ParseError> {
@@ -124,152 +117,105 @@ fn parse_text(text: &str) -> Result<Text, ParseError> {
 
 impl Keys {
     pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
-        let log = self.nats.connect().await?;
-        let desk = KeyCommands {
-            ledger: accounts::read(&log).await?,
-            log,
+        let commands = AccountCommands::at_end(self.nats.connect().await?).await?;
+        let done = match self.action {
+            Action::List(list) => return Ok(list.print(&commands.ledger().borrow())),
+            Action::Subscriptions(list) => return Ok(list.print(&commands.ledger().borrow())),
+            Action::Issue(issue) => issue.run(&commands).await,
+            Action::Rotate(rotate) => rotate.run(&commands).await,
+            Action::Revoke(revoke) => revoke.run(&commands).await,
+            Action::Plan(change) => change.run(&commands).await,
+            Action::Approve(approve) => approve.run(&commands).await,
         };
-        match self.action {
-            Action::List(list) => list.print(&desk.ledger),
-            Action::Subscriptions(list) => list.print(&desk.ledger),
-            Action::Issue(issue) => desk.issue(issue).await?,
-            Action::Rotate(rotate) => desk.rotate(rotate).await?,
-            Action::Revoke(revoke) => desk.revoke(revoke).await?,
-            Action::Plan(change) => desk.change_plan(change).await?,
-            Action::Approve(approve) => desk.approve(approve).await?,
+        match done.map_err(anyhow::Error::downcast) {
+            Ok(()) => Ok(ExitStatus::Success),
+            // The exit code depends on the error of the log.
+            Err(Ok(CommandError::Log(error))) => Err(error.into()),
+            Err(Ok(error)) => Err(error.into()),
+            Err(Err(error)) => Err(error),
         }
-        Ok(ExitStatus::Success)
     }
 }
 
-/// Where keys are looked up and given out.
-struct KeyCommands {
-    log: Log,
-    ledger: Ledger,
-}
-
-impl KeyCommands {
-    async fn issue(&self, issue: Issue) -> anyhow::Result<()> {
-        self.log.ensure(ACCOUNTS).await?;
-        let key = ApiKey::generate(&issue.env.env)?;
-        self.say(KeyIssued::new(&key, issue.plan, issue.expires))
-            .await?;
-        let until = issue
+impl Issue {
+    async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
+        let key = ApiKey::generate(&self.env.env)?;
+        commands.issue(&key, self.plan, self.expires).await?;
+        let until = self
             .expires
             .map(|end| format!(" until {}", list::time(end)));
         line(format_args!(
-            "key {} is valid{}; this is the only time that it is shown:",
+            "key {} is valid{}; it is shown only this once:",
             key.key_id(),
             until.unwrap_or_default()
         ));
         result(format_args!("{}", key.reveal()));
         Ok(())
     }
+}
 
-    async fn rotate(&self, rotate: Rotate) -> anyhow::Result<()> {
-        let (key_id, old) = self.find(&rotate.key_id)?;
-        match (old.state(now()), old.rotated) {
-            (KeyState::Valid, _) => {}
-            (KeyState::Overlapping, Some(rotation)) => bail!(
-                "key {key_id} was rotated before: rotate {}, which takes its place",
-                rotation.to
-            ),
-            (state, _) => bail!(
-                "key {key_id} is {}, and only a valid key can be rotated; `railbird keys issue` makes a new one",
-                state.as_str()
-            ),
-        }
-        let end = Timestamp::now().checked_add(rotate.overlap);
+impl Rotate {
+    async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
+        let (key_id, old) = find(commands, &self.key_id)?;
+        let end = Timestamp::now().checked_add(self.overlap);
         let valid_until = end.map_err(|_| anyhow!("the overlap is too long"))?.into();
-        let key = ApiKey::generate(&rotate.env.env)?;
-        self.say(KeyRotated {
-            key_id,
-            valid_until,
-            new_key_id: key.key_id(),
-            new_sha256: key.hash(),
-        })
-        .await?;
+        let key = ApiKey::generate(&self.env.env)?;
+        commands.rotate(key_id, &key, valid_until).await?;
         line(format_args!(
-            "key {} takes the place of {key_id}, which is valid until {}; this is the only time that it is shown:",
+            "key {} replaces {key_id}, which is valid until {}; it is shown only this once:",
             key.key_id(),
             list::time(old.expires_at.into_iter().fold(valid_until, Moment::min)),
         ));
         result(format_args!("{}", key.reveal()));
         Ok(())
     }
+}
 
-    async fn revoke(&self, revoke: Revoke) -> anyhow::Result<()> {
-        let (key_id, key) = self.find(&revoke.key_id)?;
-        let reason = revoke.reason;
-        if key.revoked.is_none() {
-            self.say(KeyRevoked { key_id, reason }).await?;
-        }
+impl Revoke {
+    async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
+        let (key_id, key) = find(commands, &self.key_id)?;
+        commands.revoke(key_id, self.reason).await?;
         line(format_args!("key {key_id} is revoked"));
         if let Some(rotation) = key.rotated {
-            line(format_args!(
-                "key {} took its place, and is another one",
-                rotation.to
-            ));
+            let new = rotation.to;
+            line(format_args!("key {new}, which replaced it, is not"));
         }
         Ok(())
     }
+}
 
-    async fn change_plan(&self, change: ChangePlan) -> anyhow::Result<()> {
-        let (key_id, key) = self.find(&change.key_id)?;
-        if !key.is_valid(now()) {
-            let state = key.state(now()).as_str();
-            bail!("key {key_id} is {state}: its plan is of no use");
-        }
-        let (plan, account) = (change.plan, self.ledger.account(&key.holder));
-        let revision = account.map_or(0, |account| account.plan_revision) + 1;
-        if account.is_none_or(|account| account.plan != plan) {
-            let plan = plan.clone();
-            self.say(PlanChanged {
-                key_id,
-                plan,
-                revision,
-            })
-            .await?;
-        }
-        line(format_args!("key {key_id} is on plan {}", plan.as_str()));
+impl ChangePlan {
+    async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
+        let (key_id, _) = find(commands, &self.key_id)?;
+        commands.change_plan(key_id, self.plan.clone()).await?;
+        line(format_args!(
+            "key {key_id} is on plan {}",
+            self.plan.as_str()
+        ));
         Ok(())
     }
+}
 
-    async fn approve(&self, approve: Approve) -> anyhow::Result<()> {
-        let subscription_id = approve.subscription_id;
-        let subscription = self.ledger.subscription(&subscription_id).ok_or_else(|| {
-            anyhow!("there is no subscription {subscription_id}; see `railbird keys subscriptions`")
-        })?;
-        if subscription.approved_at.is_none() {
-            let subscription_id = subscription_id.clone();
-            self.say(SubscriptionApproved { subscription_id }).await?;
-        }
-        line(format_args!("subscription {subscription_id} is approved"));
+impl Approve {
+    async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
+        commands.approve(self.subscription_id.clone()).await?;
+        line(format_args!(
+            "subscription {} is approved",
+            self.subscription_id
+        ));
         Ok(())
     }
+}
 
-    /// The key that is meant. It may be a whole key, which no error repeats.
-    fn find(&self, text: &str) -> anyhow::Result<(KeyId, &Key)> {
-        let key_id = KeyId::parse(text).or_else(|| KeyId::of_key(text));
-        let key_id = key_id.ok_or_else(|| {
-            anyhow!("a key id is the 8 letters behind rb_<env>_; see `railbird keys list`")
-        })?;
-        let key = self.ledger.key(key_id);
-        let key =
-            key.ok_or_else(|| anyhow!("there is no key {key_id}; see `railbird keys list`"))?;
-        Ok((key_id, key))
-    }
-
-    /// Says something of which nothing has been said since the ledger was read.
-    async fn say(&self, fact: impl Into<Fact>) -> anyhow::Result<()> {
-        let event = AccountEvent::new(fact, now());
-        let last_seq = self.ledger.last_seq(&event.fact.subject());
-        let outgoing = Outgoing::from(&event);
-        self.log
-            .append_expecting(ACCOUNTS, outgoing, last_seq)
-            .await?;
-        Ok(())
-    }
+/// The key with an id. `text` may be a whole key, which no error repeats.
+fn find(commands: &AccountCommands, text: &str) -> anyhow::Result<(KeyId, Key)> {
+    let key_id = KeyId::parse(text).or_else(|| KeyId::of_key(text));
+    let key_id = key_id.ok_or_else(|| {
+        anyhow!("a key id is the 8 characters after rb_<env>_; see `railbird keys list`")
+    })?;
+    let ledger = commands.ledger().borrow();
+    let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
+    Ok((key_id, key.clone()))
 }
 
 fn now() -> Moment {

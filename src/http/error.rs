@@ -36,7 +36,7 @@ pub enum ApiError {
         retry_after: u32,
     },
     /// The key is valid, and a limit of its plan is used up.
-    #[error("The plan {:?} allows {} requests a {}", .plan.name.as_str(), .exceeded.allowance.limit, .exceeded.period.as_str())]
+    #[error("The plan {:?} allows {} requests a {}", .plan.name.as_str(), .exceeded.status.limit, .exceeded.period.as_str())]
     RateLimited {
         /// The plan of the key.
         plan: Arc<Plan>,
@@ -163,7 +163,7 @@ impl ApiError {
             }
             Self::RateLimited { exceeded, .. } => {
                 headers.insert(RETRY_AFTER, exceeded.retry_after.into());
-                set_rate_limit_headers(headers, exceeded.allowance);
+                set_rate_limit_headers(headers, exceeded.status);
             }
             _ => {}
         }

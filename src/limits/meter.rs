@@ -1,38 +1,34 @@
-//! [`Meter`]: what somebody has asked for, held against the plan.
+//! [`Meter`]: the requests of a holder of keys, counted against its plan.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
 
-use governor::RateLimiter;
-use governor::clock::{Clock, DefaultClock};
-use governor::middleware::StateInformationMiddleware;
-use governor::nanos::Nanos;
-use governor::state::{InMemoryState, NotKeyed, StateStore};
-
-use super::{quota, seconds};
+use super::gcra::{Gcra, whole_seconds};
 use crate::limits::plans::Plan;
 
-/// What somebody has asked for, held against the plan.
+/// The requests of a holder of keys, counted against its plan.
 #[derive(Debug)]
-pub struct Meter<C: Clock = DefaultClock> {
+pub struct Meter {
     plan: Arc<Plan>,
-    minute: Option<Window<C>>,
-    day: Option<Window<C>>,
+    minute: Option<PeriodQuota>,
+    day: Option<PeriodQuota>,
+    start: Instant,
 }
 
-/// What is left.
+/// The state of a rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimitStatus {
-    /// Requests when it is full.
+    /// The requests in a period.
     pub limit: u32,
-    /// Those that are left.
+    /// The requests that remain.
     pub remaining: u32,
-    /// Seconds until it is full, if nothing more is asked for.
+    /// The seconds until all requests are available again, if none is made.
     pub reset: u32,
 }
 
-/// What a limit is for.
+/// The period of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
     /// A minute.
@@ -42,7 +38,7 @@ pub enum Period {
 }
 
 impl Period {
-    /// As people say it.
+    /// The name of the period.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -59,99 +55,103 @@ impl Period {
     }
 }
 
-/// Too much was asked for.
+/// A request exceeded a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exceeded {
-    /// What is left: nothing.
-    pub allowance: RateLimitStatus,
-    /// Of what.
+    /// The limit, of which nothing remains.
+    pub status: RateLimitStatus,
+    /// The period of the limit.
     pub period: Period,
-    /// Seconds until the next request.
+    /// The seconds until the next request.
     pub retry_after: u32,
 }
 
 impl Meter {
-    /// A full allowance.
+    /// A meter with full quotas.
     #[must_use]
     pub fn new(plan: Arc<Plan>) -> Self {
-        Self::with_clock(plan, &DefaultClock::default())
-    }
-}
-
-impl<C: Clock + Clone> Meter<C> {
-    fn with_clock(plan: Arc<Plan>, clock: &C) -> Self {
-        let window = |period, limit: Option<NonZeroU32>| {
-            limit.map(|limit| Window::new(period, limit, clock.clone()))
+        let quota = |period, limit: Option<NonZeroU32>| {
+            limit.map(|limit| PeriodQuota {
+                period,
+                limit,
+                gcra: Gcra::new(limit, period.duration()),
+                bucket: AtomicU64::default(),
+            })
         };
         Self {
-            minute: window(Period::Minute, plan.requests_per_minute),
-            day: window(Period::Day, plan.requests_per_day),
+            minute: quota(Period::Minute, plan.requests_per_minute),
+            day: quota(Period::Day, plan.requests_per_day),
             plan,
+            start: Instant::now(),
         }
     }
-}
 
-impl<C: Clock> Meter<C> {
-    /// What it is held against.
+    /// The plan.
     #[must_use]
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    /// Counts a request, and says what is left: of the minute or of the day, of which there is less. `None` if there are no limits.
+    /// Counts a request. Returns the status of the limit, minute or day, of which fewer requests remain; `None` without
+    /// limits.
     ///
     /// # Errors
-    /// Nothing was left.
+    /// Returns [`Exceeded`] if nothing remains; if that is so for both limits, the one with the longer wait.
     pub fn take(&self) -> Result<Option<RateLimitStatus>, Exceeded> {
-        let (minute, day) = (self.minute.as_ref(), self.day.as_ref());
-        match minute.map(|minute| minute.ask(Ask::Take)).transpose() {
-            Ok(left) => {
-                let of_day = day.map(|day| day.ask(Ask::Take)).transpose()?;
-                let both = minute.zip(left).into_iter().chain(day.zip(of_day));
-                let tighter = both.min_by_key(|(_, remaining)| *remaining);
-                Ok(tighter.map(|(window, remaining)| window.allowance(remaining)))
-            }
-            // What is refused is not counted to the day; but it may be over, too, and then takes longer.
-            Err(exceeded) => {
-                let of_day = day.and_then(|day| day.ask(Ask::Look).err());
-                let longer = of_day.filter(|day| day.retry_after > exceeded.retry_after);
-                Err(longer.unwrap_or(exceeded))
-            }
+        if self.minute.is_none() && self.day.is_none() {
+            return Ok(None);
         }
+        self.take_at(self.start.elapsed())
+    }
+
+    /// Counts a request at a time since the start.
+    fn take_at(&self, now: Duration) -> Result<Option<RateLimitStatus>, Exceeded> {
+        let take = |quota: &PeriodQuota| quota.take(now);
+        let minute = self.minute.as_ref().map(take).transpose();
+        // A request that exceeds the minute is not counted to the day.
+        let minute = minute.map_err(|exceeded| {
+            let day = self.day.as_ref().and_then(|day| day.exceeded(now));
+            day.filter(|day| day.retry_after > exceeded.retry_after)
+                .unwrap_or(exceeded)
+        })?;
+        let day = self.day.as_ref().map(take).transpose()?;
+        let both = minute.into_iter().chain(day);
+        Ok(both.min_by_key(|status| status.remaining))
     }
 }
 
-/// An allowance for a period.
+/// The quota of a period.
 #[derive(Debug)]
-struct Window<C: Clock> {
+struct PeriodQuota {
     period: Period,
     limit: NonZeroU32,
-    limiter: RateLimiter<Ask, State, C, StateInformationMiddleware>,
+    gcra: Gcra,
+    bucket: AtomicU64,
 }
 
-impl<C: Clock> Window<C> {
-    fn new(period: Period, limit: NonZeroU32, clock: C) -> Self {
-        let quota = quota(limit, period.duration());
-        Self {
-            period,
-            limit,
-            limiter: RateLimiter::new(quota, State::default(), clock),
+impl PeriodQuota {
+    fn take(&self, now: Duration) -> Result<RateLimitStatus, Exceeded> {
+        match self.gcra.take(&self.bucket, now) {
+            Ok(remaining) => Ok(self.status(remaining)),
+            Err(wait) => Err(self.exceeded_for(wait)),
         }
     }
 
-    /// How many are left then.
-    fn ask(&self, ask: Ask) -> Result<u32, Exceeded> {
-        match self.limiter.check_key(&ask) {
-            Ok(state) => Ok(state.remaining_burst_capacity()),
-            Err(until) => Err(Exceeded {
-                allowance: self.allowance(0),
-                period: self.period,
-                retry_after: seconds(until.wait_time_from(self.limiter.clock().now())),
-            }),
+    /// The limit, if nothing remains of it.
+    fn exceeded(&self, now: Duration) -> Option<Exceeded> {
+        let wait = self.gcra.retry_after(&self.bucket, now);
+        (!wait.is_zero()).then(|| self.exceeded_for(wait))
+    }
+
+    fn exceeded_for(&self, wait: Duration) -> Exceeded {
+        Exceeded {
+            status: self.status(0),
+            period: self.period,
+            retry_after: whole_seconds(wait),
         }
     }
 
-    fn allowance(&self, remaining: u32) -> RateLimitStatus {
+    fn status(&self, remaining: u32) -> RateLimitStatus {
         let limit = self.limit.get();
         let taken = u64::from(limit.saturating_sub(remaining));
         let reset = (taken * self.period.duration().as_secs()).div_ceil(limit.into());
@@ -163,62 +163,46 @@ impl<C: Clock> Window<C> {
     }
 }
 
-/// What is asked of a window.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Ask {
-    /// To let one more through.
-    Take,
-    /// Whether it would.
-    Look,
-}
-
-/// Where a window stands. It can be looked at without taking anything.
-#[derive(Debug, Default)]
-struct State(InMemoryState);
-
-impl StateStore for State {
-    type Key = Ask;
-
-    fn measure_and_replace<T, F, E>(&self, ask: &Ask, measure: F) -> Result<T, E>
-    where
-        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
-    {
-        let state = &self.0;
-        match ask {
-            Ask::Take => state.measure_and_replace(&NotKeyed::NonKey, measure),
-            Ask::Look => {
-                // What is refused replaces nothing.
-                let look = |was| Err::<(T, Nanos), _>(measure(was));
-                match state.measure_and_replace(&NotKeyed::NonKey, look) {
-                    Ok(taken) => Ok(taken),
-                    Err(seen) => seen.map(|(outcome, _)| outcome),
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use governor::clock::FakeRelativeClock;
-
     use super::{Exceeded, Meter, Period, RateLimitStatus};
     use crate::limits::plans::Plans;
 
-    fn meter(limits: &str) -> (Meter<FakeRelativeClock>, FakeRelativeClock) {
+    /// A meter and its time, which stands still until it is advanced.
+    struct TimedMeter {
+        meter: Meter,
+        now: Duration,
+    }
+
+    impl TimedMeter {
+        fn take(&self) -> Result<Option<RateLimitStatus>, Exceeded> {
+            self.meter.take_at(self.now)
+        }
+
+        fn advance(&mut self, by: Duration) {
+            self.now += by;
+        }
+    }
+
+    fn meter(limits: &str) -> TimedMeter {
         let plans = format!(
             "[[plan]]\nname = \"default\"\nprice = \"\"\ndescription = \"\"\nlive_odds = false\nsign_up = false\n{limits}"
         );
-        let plans = Plans::parse(&plans).expect("right");
-        let clock = FakeRelativeClock::default();
-        let plan = Arc::clone(plans.default_plan());
-        (Meter::with_clock(plan, &clock), clock)
+        let plans = Plans::parse(&plans).expect("valid plans");
+        TimedMeter {
+            meter: Meter::new(Arc::clone(plans.default_plan())),
+            now: Duration::ZERO,
+        }
     }
 
-    fn left(limit: u32, remaining: u32, reset: u32) -> Result<Option<RateLimitStatus>, Exceeded> {
+    fn remaining(
+        limit: u32,
+        remaining: u32,
+        reset: u32,
+    ) -> Result<Option<RateLimitStatus>, Exceeded> {
         Ok(Some(RateLimitStatus {
             limit,
             remaining,
@@ -233,7 +217,7 @@ mod tests {
         retry_after: u32,
     ) -> Result<Option<RateLimitStatus>, Exceeded> {
         Err(Exceeded {
-            allowance: RateLimitStatus {
+            status: RateLimitStatus {
                 limit,
                 remaining: 0,
                 reset,
@@ -244,74 +228,74 @@ mod tests {
     }
 
     #[test]
-    fn a_minute_is_full_at_first_and_comes_back_evenly() {
-        let (meter, clock) = meter("requests_per_minute = 3");
-        assert_eq!(meter.take(), left(3, 2, 20));
-        assert_eq!(meter.take(), left(3, 1, 40));
-        assert_eq!(meter.take(), left(3, 0, 60));
+    fn a_minute_is_full_at_first_and_refills_evenly() {
+        let mut meter = meter("requests_per_minute = 3");
+        assert_eq!(meter.take(), remaining(3, 2, 20));
+        assert_eq!(meter.take(), remaining(3, 1, 40));
+        assert_eq!(meter.take(), remaining(3, 0, 60));
         assert_eq!(meter.take(), exceeded(Period::Minute, 3, 60, 20));
-        clock.advance(Duration::from_millis(19_500));
+        meter.advance(Duration::from_millis(19_500));
         assert_eq!(meter.take(), exceeded(Period::Minute, 3, 60, 1));
-        clock.advance(Duration::from_millis(500));
-        assert_eq!(meter.take(), left(3, 0, 60));
-        clock.advance(Duration::from_secs(1_000));
+        meter.advance(Duration::from_millis(500));
+        assert_eq!(meter.take(), remaining(3, 0, 60));
+        meter.advance(Duration::from_secs(1_000));
         assert_eq!(
             meter.take(),
-            left(3, 2, 20),
-            "no more than that is saved up"
+            remaining(3, 2, 20),
+            "a bucket holds no more than its limit"
         );
     }
 
     #[test]
-    fn the_tighter_of_minute_and_day_is_told() {
-        let (meter, clock) = meter("requests_per_minute = 3\nrequests_per_day = 4");
-        assert_eq!(meter.take(), left(3, 2, 20));
-        clock.advance(Duration::from_secs(60));
-        assert_eq!(meter.take(), left(3, 2, 20));
-        assert_eq!(meter.take(), left(3, 1, 40));
-        assert_eq!(meter.take(), left(3, 0, 60));
-        // The day is over before the minute is full again.
-        clock.advance(Duration::from_secs(60));
+    fn the_limit_with_fewer_requests_remaining_is_reported() {
+        let mut meter = meter("requests_per_minute = 3\nrequests_per_day = 4");
+        assert_eq!(meter.take(), remaining(3, 2, 20));
+        meter.advance(Duration::from_secs(60));
+        assert_eq!(meter.take(), remaining(3, 2, 20));
+        assert_eq!(meter.take(), remaining(3, 1, 40));
+        assert_eq!(meter.take(), remaining(3, 0, 60));
+        // The day's quota is used up before the minute's is full again.
+        meter.advance(Duration::from_secs(60));
         let day = 24 * 60 * 60;
         assert_eq!(meter.take(), exceeded(Period::Day, 4, day, day / 4 - 120));
-        // However long somebody goes on, it is the day that is told.
+        // Further requests are rejected for the day, too, whether or not the minute is exceeded.
         for _ in 0..10 {
-            let told = meter.take().expect_err("nothing is left");
+            let exceeded = meter.take().expect_err("nothing remains");
             assert_eq!(
-                (told.period, told.retry_after),
+                (exceeded.period, exceeded.retry_after),
                 (Period::Day, day / 4 - 120)
             );
         }
-        clock.advance(Duration::from_secs(u64::from(day) / 4));
+        meter.advance(Duration::from_secs(u64::from(day) / 4));
         assert_eq!(
-            meter.take().map(|left| left.map(|left| left.limit)),
+            meter.take().map(|status| status.map(|status| status.limit)),
             Ok(Some(4))
         );
     }
 
     #[test]
-    fn what_the_minute_refuses_is_not_counted_to_the_day() {
-        let (meter, clock) = meter("requests_per_minute = 1\nrequests_per_day = 2");
+    fn a_request_over_the_limit_of_a_minute_is_not_counted_to_the_day() {
+        let mut meter = meter("requests_per_minute = 1\nrequests_per_day = 2");
         assert!(meter.take().is_ok());
         for _ in 0..100 {
             assert_eq!(meter.take(), exceeded(Period::Minute, 1, 60, 60));
         }
-        clock.advance(Duration::from_secs(60));
+        meter.advance(Duration::from_secs(60));
         assert!(meter.take().is_ok());
     }
 
     #[test]
-    fn without_limits_there_is_nothing_to_tell() {
-        let (meter, _) = meter("");
+    fn a_plan_without_limits_has_no_status() {
+        let meter = meter("");
         assert_eq!(meter.take(), Ok(None));
     }
 
     #[test]
     fn the_highest_limits_can_be_counted() {
         let highest = u32::MAX;
-        let (meter, _) = meter(&format!(
+        let meter = meter(&format!(
             "requests_per_minute = {highest}\nrequests_per_day = {highest}"
         ));
-        assert_eq!(meter.take(), left(highest, highest - 1, 1));
+        assert_eq!(meter.take(), remaining(highest, highest - 1, 1));
     }
 }

@@ -1,13 +1,13 @@
-//! [`Network`]: where a request comes from, as far as it can be told.
+//! [`Network`]: the network that a request comes from.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use ipnet::IpNet;
 
-/// The bits of an IPv6 address that a site is given; who has it has all addresses under it.
+/// The prefix length that an IPv6 site is given, with all addresses in it.
 const SITE_BITS: u32 = 64;
 
-/// What is counted as one: an IPv4 address, or the /64 of an IPv6 address.
+/// A network whose clients share a rate limit: an IPv4 address, or the /64 of an IPv6 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network(IpAddr);
 
@@ -23,32 +23,31 @@ impl From<IpAddr> for Network {
     }
 }
 
-/// Whose word counts on where a request comes from.
+/// The proxies whose `X-Forwarded-For` is trusted.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies(Vec<IpNet>);
 
 impl Proxies {
-    /// Those of these networks.
+    /// The proxies in these networks.
     #[must_use]
     pub fn new(trusted: Vec<IpNet>) -> Self {
         Self(trusted)
     }
 
-    /// Reads a network such as `10.0.0.0/8`, or an address.
+    /// Parses a network such as `10.0.0.0/8`, or an address.
     ///
     /// # Errors
-    /// It is neither.
-    pub fn parse(text: &str) -> Result<IpNet, String> {
+    /// Returns the expected form if the text is neither.
+    pub fn parse(text: &str) -> Result<IpNet, &'static str> {
         let address = || text.parse::<IpAddr>().map(IpNet::from);
-        text.parse().or_else(|_| address()).map_err(|_| {
-            "a network is an address, or one with its length, such as 10.0.0.0/8".to_owned()
-        })
+        let network = text.parse().or_else(|_| address());
+        network.map_err(|_| "expected an address or a network such as 10.0.0.0/8")
     }
 
-    /// Where a request comes from. `forwarded` is what `X-Forwarded-For` says, line by line.
+    /// The address of the client. `forwarded` are the values of `X-Forwarded-For`, in order.
     ///
-    /// Each proxy puts at the end of it where it was asked from. So it is read from the end, as far as those who say so are
-    /// trusted; what stands before that anyone may have written.
+    /// Each proxy appends the address of its own client. So the list is read from its end while the proxies are
+    /// trusted; the entries before that may be forged.
     #[must_use]
     pub fn client<'a>(
         &self,
@@ -56,9 +55,9 @@ impl Proxies {
         forwarded: impl DoubleEndedIterator<Item = &'a str>,
     ) -> IpAddr {
         let mut client = peer.to_canonical();
-        let mut said = forwarded.rev().flat_map(|line| line.rsplit(','));
-        while self.trust(client) {
-            match said.next().and_then(address) {
+        let mut hops = forwarded.rev().flat_map(|value| value.rsplit(','));
+        while self.is_trusted(client) {
+            match hops.next().and_then(address) {
                 Some(before) => client = before,
                 None => break,
             }
@@ -66,12 +65,12 @@ impl Proxies {
         client
     }
 
-    fn trust(&self, address: IpAddr) -> bool {
+    fn is_trusted(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 }
 
-/// An address, with a port or without.
+/// Parses an address with or without a port.
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let with_port = || text.parse().ok().map(|address: SocketAddr| address.ip());
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_is_no_proxy_says_nothing_of_where_it_is() {
+    fn a_client_that_is_not_a_trusted_proxy_cannot_forge_its_address() {
         assert_eq!(client(&[], "192.0.2.1", &["203.0.113.9"]), "192.0.2.1");
         assert_eq!(
             client(&["10.0.0.0/8"], "192.0.2.1", &["203.0.113.9"]),
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_a_proxy_says_the_last_that_is_no_proxy_is_the_client() {
+    fn the_last_forwarded_address_that_is_not_a_proxy_is_the_client() {
         for (forwarded, expected) in [
             (vec!["203.0.113.9"], "203.0.113.9"),
             (vec!["198.51.100.7, 203.0.113.9"], "203.0.113.9"),
@@ -127,15 +126,15 @@ mod tests {
             (vec![""], "10.0.0.1"),
             (vec![], "10.0.0.1"),
         ] {
-            let told = client(&["10.0.0.0/8"], "10.0.0.1", &forwarded);
-            assert_eq!(told, expected, "{forwarded:?}");
+            let found = client(&["10.0.0.0/8"], "10.0.0.1", &forwarded);
+            assert_eq!(found, expected, "{forwarded:?}");
         }
         let mapped = client(&["10.0.0.1"], "::ffff:10.0.0.1", &["203.0.113.9"]);
         assert_eq!(mapped, "203.0.113.9");
     }
 
     #[test]
-    fn a_site_is_one_network() {
+    fn an_ipv6_site_is_one_network() {
         let of = |text| Network::from(ip(text));
         assert_eq!(
             of("2001:db8:1:2::1"),
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_named() {
+    fn an_invalid_network_is_rejected() {
         for wrong in ["", "10.0.0.0/33", "proxy.example", "10.0.0/8"] {
             assert!(Proxies::parse(wrong).is_err(), "{wrong}");
         }

@@ -1,4 +1,4 @@
-//! [`Plans`]: what a key may do, as it stands in a TOML file.
+//! [`Plans`]: the plans of a TOML file, with their limits.
 
 use std::collections::HashSet;
 use std::num::NonZeroU32;
@@ -10,9 +10,9 @@ use events::Text;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// What the service has when it is told of no others.
+/// The plans without a configured file.
 const BUILT_IN: &str = include_str!("../../plans.toml");
-/// The plan of keys that are on none that is known.
+/// The plan of keys whose own plan is not configured.
 const DEFAULT: &str = "default";
 const NAME_LEN_MAX: usize = 32;
 
@@ -23,99 +23,100 @@ pub struct Plans {
     default: Arc<Plan>,
 }
 
-/// What those who are on it may do.
+/// A plan.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What keys and subscriptions call it: 1 to 32 of `a-z 0-9 -`.
+    /// The name in keys and subscriptions: 1 to 32 of `a-z 0-9 -`.
     pub name: Text,
-    /// As people read it.
+    /// The price, as shown on the pricing page.
     pub price: Text,
-    /// What it is for.
+    /// The description, as shown on the pricing page.
     pub description: Text,
-    /// Requests in a minute; `None` for no limit.
+    /// The maximum requests in a minute; `None` for no limit.
     pub requests_per_minute: Option<NonZeroU32>,
-    /// Requests in a day; `None` for no limit.
+    /// The maximum requests in a day; `None` for no limit.
     pub requests_per_day: Option<NonZeroU32>,
-    /// WebSockets at a time; `None` where live odds are not included.
+    /// The maximum WebSockets at a time; `None` if live odds are not included.
     pub connections: Option<NonZeroU32>,
-    /// Whether people may subscribe to it by themselves.
+    /// Whether it can be chosen on the pricing page.
     pub sign_up: bool,
-    /// Whether an operator has to approve of a subscription.
+    /// Whether an operator has to approve a subscription.
     pub approval: bool,
 }
 
-/// Why a file of plans is not taken.
+/// A file of plans could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PlansError {
-    /// It is not there, or may not be read.
+    /// An I/O error.
     #[error("{} cannot be read: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         error: std::io::Error,
     },
-    /// What it says is wrong.
-    #[error("{}: {wrong}", path.display())]
-    Wrong {
+    /// The content is invalid.
+    #[error("{}: {error}", path.display())]
+    Invalid {
         /// The file.
         path: PathBuf,
-        /// What, and where.
-        wrong: Wrong,
+        /// The error.
+        error: InvalidPlans,
     },
 }
 
-/// What is wrong with plans, and where.
+/// A text does not define valid plans.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}{}: {what}", field.as_ref().map(|field| format!(", {field}")).unwrap_or_default())]
-pub struct Wrong {
+#[error("line {line}{}: {message}", field.as_ref().map(|field| format!(", {field}")).unwrap_or_default())]
+pub struct InvalidPlans {
     /// The line, from 1.
     line: usize,
-    /// The field that stands there.
+    /// The field on that line, if any.
     field: Option<String>,
-    what: String,
+    message: String,
 }
 
 impl Default for Plans {
-    /// Those that are built in.
+    /// The built-in plans.
     fn default() -> Self {
         Self::parse(BUILT_IN).expect("plans.toml is tested")
     }
 }
 
 impl Plans {
-    /// Reads a file.
+    /// Reads a TOML file.
     ///
     /// # Errors
-    /// It cannot be read, or what it says is wrong.
+    /// Returns [`PlansError`] if the file cannot be read or its content is invalid.
     pub fn read(path: &Path) -> Result<Self, PlansError> {
         let path = path.to_owned();
         match std::fs::read_to_string(&path) {
             Err(error) => Err(PlansError::Unreadable { path, error }),
-            Ok(text) => Self::parse(&text).map_err(|wrong| PlansError::Wrong { path, wrong }),
+            Ok(text) => Self::parse(&text).map_err(|error| PlansError::Invalid { path, error }),
         }
     }
 
-    /// Reads the text of a file.
+    /// Parses TOML.
     ///
     /// # Errors
-    /// What it says is wrong.
-    pub fn parse(text: &str) -> Result<Self, Wrong> {
-        let file: File = toml::from_str(text)
-            .map_err(|error| Wrong::at(text, error.span().unwrap_or_default(), error.message()))?;
+    /// Returns [`InvalidPlans`] with the line and the field of the first error.
+    pub fn parse(text: &str) -> Result<Self, InvalidPlans> {
+        let file: PlansFile = toml::from_str(text).map_err(|error| {
+            InvalidPlans::at(text, error.span().unwrap_or_default(), error.message())
+        })?;
         let (mut names, mut all) = (HashSet::new(), Vec::new());
         for table in file.plan {
             let plan = table.check(text)?;
             if !names.insert(plan.name.clone()) {
-                let what = format!("there are two plans named {:?}", plan.name.as_str());
-                return Err(Wrong::at(text, table.name.span(), &what));
+                let message = format!("there are two plans named {:?}", plan.name.as_str());
+                return Err(InvalidPlans::at(text, table.name.span(), &message));
             }
             all.push(Arc::new(plan));
         }
         let default = all.iter().find(|plan| plan.name.as_str() == DEFAULT);
         let default = default.cloned().ok_or_else(|| {
-            let what = "a plan named \"default\" is needed, for keys that are on no other";
-            Wrong::at(text, text.len()..text.len(), what)
+            let message = "a plan named \"default\" is required, for keys without another plan";
+            InvalidPlans::at(text, text.len()..text.len(), message)
         })?;
         Ok(Self {
             all: all.into(),
@@ -123,18 +124,18 @@ impl Plans {
         })
     }
 
-    /// All of them, in the order of the file.
+    /// All plans, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Plan>> {
         self.all.iter()
     }
 
-    /// The plan of a name, if there is one.
+    /// The plan with a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<Plan>> {
         self.iter().find(|plan| plan.name.as_str() == name)
     }
 
-    /// The plan of keys that are on none that is known.
+    /// The plan of keys whose own plan is not configured.
     #[must_use]
     pub fn default_plan(&self) -> &Arc<Plan> {
         &self.default
@@ -143,14 +144,14 @@ impl Plans {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct PlansFile {
     #[serde(default)]
-    plan: Vec<Table>,
+    plan: Vec<PlanTable>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct PlanTable {
     name: Spanned<Text>,
     price: Text,
     description: Text,
@@ -162,41 +163,30 @@ struct Table {
     approval: Option<Spanned<bool>>,
 }
 
-impl Table {
-    fn check(&self, text: &str) -> Result<Plan, Wrong> {
-        let wrong = |span, what| Err(Wrong::at(text, span, what));
+impl PlanTable {
+    fn check(&self, text: &str) -> Result<Plan, InvalidPlans> {
+        let invalid = |span, message| Err(InvalidPlans::at(text, span, message));
         let name = self.name.get_ref();
-        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if name.is_empty()
-            || name.as_str().len() > NAME_LEN_MAX
-            || !name.as_str().bytes().all(plain)
-        {
-            return wrong(self.name.span(), "a name is 1 to 32 of a-z 0-9 -");
+        let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let is_name = (1..=NAME_LEN_MAX).contains(&name.as_str().len());
+        if !is_name || !name.as_str().bytes().all(is_allowed) {
+            return invalid(self.name.span(), "a name is 1 to 32 of a-z 0-9 -");
         }
         match (self.live_odds.get_ref(), &self.connections) {
             (true, None) => {
-                return wrong(
-                    self.live_odds.span(),
-                    "with live odds, connections are needed",
-                );
+                let message = "a plan with live odds requires connections";
+                return invalid(self.live_odds.span(), message);
             }
             (false, Some(connections)) => {
-                return wrong(
-                    connections.span(),
-                    "without live odds there are no connections",
-                );
+                let message = "a plan without live odds has no connections";
+                return invalid(connections.span(), message);
             }
             _ => {}
         }
-        let approval = self
-            .approval
-            .as_ref()
-            .filter(|approval| *approval.get_ref());
+        let approval = self.approval.as_ref().filter(|set| *set.get_ref());
         if let Some(approval) = approval.filter(|_| !self.sign_up) {
-            return wrong(
-                approval.span(),
-                "nobody can subscribe to this plan: sign_up is false",
-            );
+            let message = "approval has no effect on a plan with sign_up = false";
+            return invalid(approval.span(), message);
         }
         Ok(Plan {
             name: name.clone(),
@@ -204,19 +194,16 @@ impl Table {
             description: self.description.clone(),
             requests_per_minute: self.requests_per_minute,
             requests_per_day: self.requests_per_day,
-            connections: self
-                .connections
-                .as_ref()
-                .map(|connections| *connections.get_ref()),
+            connections: self.connections.as_ref().map(|set| *set.get_ref()),
             sign_up: self.sign_up,
             approval: approval.is_some(),
         })
     }
 }
 
-impl Wrong {
-    /// Names the line on which a span begins, and the field that it is of.
-    fn at(text: &str, span: Range<usize>, what: &str) -> Self {
+impl InvalidPlans {
+    /// An error at a span, with the line on which it begins and the field on that line.
+    fn at(text: &str, span: Range<usize>, message: &str) -> Self {
         let before = text.get(..span.start).unwrap_or(text);
         let begin = before.rfind('\n').map_or(0, |end| end + 1);
         let line = text[begin..].lines().next().unwrap_or_default();
@@ -226,7 +213,7 @@ impl Wrong {
         Self {
             line: before.matches('\n').count() + 1,
             field,
-            what: what.lines().collect::<Vec<_>>().join(" "),
+            message: message.lines().collect::<Vec<_>>().join(" "),
         }
     }
 }
@@ -237,7 +224,7 @@ mod tests {
 
     const DEFAULT: &str = "[[plan]]\nname = \"default\"\nprice = \"Free\"\ndescription = \"All\"\nlive_odds = false\nsign_up = false\n";
 
-    fn wrong(text: &str) -> String {
+    fn error(text: &str) -> String {
         Plans::parse(text).expect_err(text).to_string()
     }
 
@@ -248,11 +235,11 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_built_in_are_right_and_in_order() {
+    fn the_built_in_plans_are_valid_and_in_order() {
         let plans = Plans::default();
         let names: Vec<_> = plans.iter().map(|plan| plan.name.as_str()).collect();
         assert_eq!(names, ["free", "standard", "professional", "default"]);
-        let free = plans.get("free").expect("it is there");
+        let free = plans.get("free").expect("a built-in plan");
         assert_eq!(free.requests_per_minute.map(u32::from), Some(60));
         assert!(free.sign_up && !free.approval && free.connections.is_none());
         assert!(!plans.default_plan().sign_up);
@@ -260,8 +247,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_without_a_limit() {
-        let plans = Plans::parse(DEFAULT).expect("right");
+    fn a_missing_limit_means_no_limit() {
+        let plans = Plans::parse(DEFAULT).expect("valid plans");
         let plan = plans.default_plan();
         assert_eq!(
             (plan.requests_per_minute, plan.requests_per_day),
@@ -270,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line_and_field() {
+    fn an_error_names_its_line_and_field() {
         for (text, expected) in [
             (
                 with("\"Free\"", "5"),
@@ -302,15 +289,15 @@ mod tests {
             ),
             (
                 with("live_odds = false", "live_odds = true"),
-                "line 5, live_odds: with live odds, connections are needed",
+                "line 5, live_odds: a plan with live odds requires connections",
             ),
             (
                 with("sign_up = false", "sign_up = false\nconnections = 1"),
-                "line 7, connections: without live odds there are no connections",
+                "line 7, connections: a plan without live odds has no connections",
             ),
             (
                 with("sign_up = false", "sign_up = false\napproval = true"),
-                "line 7, approval: nobody can subscribe to this plan: sign_up is false",
+                "line 7, approval: approval has no effect on a plan with sign_up = false",
             ),
             (
                 DEFAULT.repeat(2),
@@ -318,16 +305,16 @@ mod tests {
             ),
             (
                 with("\"default\"", "\"basic\""),
-                "line 7: a plan named \"default\" is needed, for keys that are on no other",
+                "line 7: a plan named \"default\" is required, for keys without another plan",
             ),
             (
                 String::new(),
-                "line 1: a plan named \"default\" is needed, for keys that are on no other",
+                "line 1: a plan named \"default\" is required, for keys without another plan",
             ),
         ] {
-            assert_eq!(wrong(&text), expected);
+            assert_eq!(error(&text), expected);
         }
-        let no_toml = wrong("[[plan]\nname = 1");
-        assert!(no_toml.starts_with("line 1: "), "{no_toml}");
+        let not_toml = error("[[plan]\nname = 1");
+        assert!(not_toml.starts_with("line 1: "), "{not_toml}");
     }
 }

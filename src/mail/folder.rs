@@ -1,36 +1,36 @@
-//! [`Folder`]: where `dev` puts its mails, instead of sending them.
+//! [`Folder`]: the folder to which `dev` writes its mails.
 
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::failure::{Failure, Reason};
+use super::delivery_error::{DeliveryError, FailureReason};
 
-/// A folder for the eyes of this user alone, with a file for each mail.
+/// A folder with a file for each mail, readable by this user alone.
 #[derive(Debug, Clone)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// This folder. It is made when the first mail comes.
+    /// A folder, which is created with the first mail.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self(path)
     }
 
-    /// Where it lies.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Writes a mail, whole or not at all.
-    pub(super) fn put(&self, name: &str, mail: &[u8]) -> Result<(), Failure> {
-        let written = self.write(name, mail);
-        written.map_err(|error| Failure::new(Reason::NotWritten, &error.to_string()))
+    /// Writes a mail atomically.
+    pub(super) fn write(&self, name: &str, mail: &[u8]) -> Result<(), DeliveryError> {
+        let written = self.write_and_rename(name, mail);
+        written.map_err(|error| DeliveryError::new(FailureReason::NotWritten, &error.to_string()))
     }
 
-    fn write(&self, name: &str, mail: &[u8]) -> io::Result<()> {
+    fn write_and_rename(&self, name: &str, mail: &[u8]) -> io::Result<()> {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)

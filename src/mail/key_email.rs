@@ -1,4 +1,4 @@
-//! [`KeyEmail`]: what stands in a mail.
+//! [`KeyEmail`]: the content of a mail with a key.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::accounts::{ApiKey, Email, KeyId, MailId};
 
 const SUBJECT: &str = "Your Railbird API key";
 
-/// A mail with a key. It shows itself in no log.
+/// A mail with a key. `Debug` shows only the key id.
 pub(super) struct KeyEmail {
     key: String,
     key_id: KeyId,
@@ -27,13 +27,13 @@ pub(super) struct KeyEmail {
 #[derive(Template)]
 #[template(path = "mail/welcome.txt")]
 struct Plain<'a> {
-    letter: &'a KeyEmail,
+    email: &'a KeyEmail,
 }
 
 #[derive(Template)]
 #[template(path = "mail/welcome.html")]
 struct Html<'a> {
-    letter: &'a KeyEmail,
+    email: &'a KeyEmail,
 }
 
 impl fmt::Debug for KeyEmail {
@@ -61,7 +61,7 @@ impl KeyEmail {
         }
     }
 
-    /// As it goes out. The same attempt of the same mail has the same id.
+    /// The message as it is sent. The same attempt of the same mail has the same message id.
     pub(super) fn message(
         &self,
         from: &Sender,
@@ -69,21 +69,21 @@ impl KeyEmail {
         mail: &MailId,
         attempt: u32,
     ) -> Message {
-        let plain = Plain { letter: self }.render();
-        let html = Html { letter: self }.render();
+        let plain = Plain { email: self }.render();
+        let html = Html { email: self }.render();
         let (plain, html) = plain
             .and_then(|plain| Ok((plain, html?)))
-            .expect("a string takes all that is written to it");
+            .expect("writing to a string cannot fail");
         Message::builder()
             .from(from.0.clone())
             .to(Mailbox::new(None, to))
             .subject(SUBJECT)
             .message_id(Some(format!("<{mail}.{attempt}@{}>", from.domain())))
             .date_now()
-            // RFC 3834: no vacation answers it.
+            // RFC 3834: prevents automatic replies.
             .raw_header(header("Auto-Submitted", "auto-generated"))
             .multipart(MultiPart::alternative_plain_html(plain, html))
-            .expect("it has a sender and a recipient")
+            .expect("the message has a sender and a recipient")
     }
 }
 
@@ -91,7 +91,7 @@ fn header(name: &'static str, value: &str) -> HeaderValue {
     HeaderValue::new(HeaderName::new_from_ascii_str(name), value.to_owned())
 }
 
-/// The address as mail knows it; `None` if it is none there.
+/// The address as lettre parses it; `None` if mail cannot be sent to it.
 pub(super) fn recipient(email: &Email) -> Option<Address> {
     email.reveal().parse().ok()
 }
@@ -106,13 +106,13 @@ mod tests {
     use crate::mail::PublicUrl;
 
     #[test]
-    fn live_odds_are_named_where_they_are_included() {
+    fn live_odds_are_mentioned_if_the_plan_includes_them() {
         let key = ApiKey::generate("live").expect("random");
         let url = PublicUrl::parse("https://racing.example").expect("an address");
         for included in [true, false] {
-            let letter = KeyEmail::new(&key, Text::default(), included, &url, "token");
-            let plain = Plain { letter: &letter }.render().expect("text");
-            let html = Html { letter: &letter }.render().expect("text");
+            let email = KeyEmail::new(&key, Text::default(), included, &url, "token");
+            let plain = Plain { email: &email }.render().expect("text");
+            let html = Html { email: &email }.render().expect("text");
             for mail in [plain, html] {
                 assert_eq!(mail.contains("wss://racing.example/"), included, "{mail}");
                 assert_eq!(mail.contains("Live odds"), included, "{mail}");
@@ -121,21 +121,21 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_shown_as_it_is_called() {
+    fn a_plan_name_is_escaped_in_html_only() {
         let key = ApiKey::generate("live").expect("random");
         let plan = Text::parse("G\u{f6}del & <b>").expect("text");
         let url = PublicUrl::parse("https://racing.example").expect("an address");
-        let letter = KeyEmail::new(&key, plan, true, &url, "token");
-        let plain = Plain { letter: &letter }.render().expect("text");
-        let html = Html { letter: &letter }.render().expect("text");
+        let email = KeyEmail::new(&key, plan, true, &url, "token");
+        let plain = Plain { email: &email }.render().expect("text");
+        let html = Html { email: &email }.render().expect("text");
         assert!(plain.contains("Plan: G\u{f6}del & <b>\n"), "{plain}");
         assert!(html.contains("G\u{f6}del &#38; &#60;b&#62;"), "{html}");
-        let shown = format!("{letter:?}");
+        let shown = format!("{email:?}");
         assert!(
             !shown.contains(key.reveal()) && !shown.contains("token"),
             "{shown}"
         );
-        // What has no break within it may be longer.
+        // Lines that cannot be wrapped may be longer.
         let prose = plain.lines().filter(|line| {
             line.contains(' ') && !line.contains("rb_live") && !line.contains("curl")
         });

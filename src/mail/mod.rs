@@ -1,20 +1,23 @@
-//! Mail with keys: the outbox sends what the ledger wishes, over SMTP, or in `dev` into a folder.
+//! Mails with keys: the outbox sends the mails that the ledger requests, over SMTP or, in `dev`, into a folder.
 //!
-//! [`Mailing`] is what is configured, [`Outbox`] what is done. A wish stands in the stream `ACCOUNTS`, and never a key: each attempt
-//! makes a fresh one. Nothing else names lettre.
+//! [`Mailing`] is the configuration, [`Outbox`] the task that sends. The stream `ACCOUNTS` holds the request of a mail,
+//! never a key: each attempt creates a new key. No other module names lettre.
 
-mod failure;
+mod deliver;
+mod delivery_error;
+mod error;
 mod folder;
 mod key_email;
 mod outbox;
-mod post;
 mod schedule;
 mod settings;
 mod smtp;
+mod transport;
 
-pub use failure::{Failure, Reason};
+pub use delivery_error::{DeliveryError, FailureReason};
+pub use error::InvalidMailSetting;
 pub use folder::Folder;
 pub use outbox::Outbox;
-pub use post::Transport;
-pub use settings::{Mailing, PublicUrl, Sender, WrongSetting};
+pub use settings::{Mailing, PublicUrl, Sender};
 pub use smtp::Smtp;
+pub use transport::Transport;

@@ -1,4 +1,4 @@
-//! When a mail is tried, and for how long.
+//! When a mail is sent again, and when it is given up.
 
 use std::time::Duration;
 
@@ -7,23 +7,24 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::accounts::{Mail, MailState};
 
-/// The first wait after an attempt that failed. People wait for the mail, so it is short; it doubles up to [`RETRY_MAX`].
+/// The first wait after a failed attempt. It is short, because people wait for the mail, and doubles up to
+/// [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_secs(2);
-/// A server that puts a mail off does so for minutes.
+/// Servers that defer a mail do so for minutes.
 const RETRY_MAX: Duration = Duration::from_secs(30 * 60);
-/// Since its first attempt. A server that does not take a mail for so long never will.
+/// The age of the first attempt at which a mail is given up.
 pub(super) const GIVE_UP_AFTER: SignedDuration = SignedDuration::from_hours(24);
-/// Times as long as a mail may be handed over, a replica may be silent about it before another one tries. Beside the mail itself
-/// two events are written in this time.
-const SILENT_TIMES: u32 = 2;
-/// A server that cannot be reached is tried again at least so often: what waits for it goes out soon after it is back.
+/// How many times the time limit for sending an attempt may be without a result before another replica tries. Two
+/// events are written in this time, too.
+const TAKEOVER_FACTOR: u32 = 2;
+/// The longest wait before an unreachable server is tried again, so that mails go out soon after it is back.
 const SERVER_RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// When an open mail is to be tried next.
+/// When the next attempt of an open mail is due.
 pub(super) fn due(mail: &Mail, timeout: Duration) -> Timestamp {
     let wait = match (&mail.state, mail.attempt) {
-        (MailState::UnderWay, _) => timeout * SILENT_TIMES,
-        // Each replica comes to the same result, and the mails that a server has put off to different ones.
+        (MailState::UnderWay, _) => timeout * TAKEOVER_FACTOR,
+        // The jitter is derived from the key id: every replica computes the same time, and mails differ.
         (MailState::Failed(_), Some(attempt)) => {
             let letters = attempt.key_id.as_str().bytes();
             let random = letters.fold(0_u32, |sum, letter| {
@@ -40,12 +41,12 @@ pub(super) fn due(mail: &Mail, timeout: Duration) -> Timestamp {
         .unwrap_or(Timestamp::MAX)
 }
 
-/// Whether a mail that was not taken is given up.
-pub(super) fn is_over(begun_at: Option<Moment>, now: Timestamp) -> bool {
+/// Whether a mail that failed again is given up.
+pub(super) fn is_expired(begun_at: Option<Moment>, now: Timestamp) -> bool {
     begun_at.is_some_and(|begun_at| now.duration_since(begun_at.timestamp()) >= GIVE_UP_AFTER)
 }
 
-/// How long to leave a server alone that could not be reached so many times.
+/// The wait before a server is tried again after so many failures in a row.
 pub(super) fn server_retry(failures: u32) -> Duration {
     backoff(
         failures.saturating_sub(1),
@@ -54,7 +55,7 @@ pub(super) fn server_retry(failures: u32) -> Duration {
     )
 }
 
-/// Doubled `step` times, at most `max`, of which up to a half is taken off.
+/// [`RETRY_MIN`] doubled `step` times, at most `max`, less a jitter of up to a half.
 fn backoff(step: u32, max: Duration, random: u32) -> Duration {
     let full = RETRY_MIN.saturating_mul(1 << step.min(16)).min(max);
     full - full / 2 * (random % 1000) / 1000
@@ -67,12 +68,12 @@ mod tests {
     use events::{Moment, Text};
     use jiff::{SignedDuration, Timestamp};
 
-    use super::{GIVE_UP_AFTER, RETRY_MAX, due, is_over, server_retry};
+    use super::{GIVE_UP_AFTER, RETRY_MAX, due, is_expired, server_retry};
     use crate::accounts::{Attempt, KeyId, Mail, MailState, SecretHash, SubscriptionId};
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// How long a mail waits in a state, after so many attempts of which the last one had this key.
+    /// The wait of a mail in a state, after a number of attempts of which the last one has this key.
     fn wait(state: MailState, number: u32, key_id: &str) -> Duration {
         let since = Moment::from(Timestamp::now());
         let mail = Mail {
@@ -93,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_is_tried_at_once_and_taken_over_when_nobody_is_heard() {
-        assert_eq!(wait(MailState::Wished, 1, "00000000"), Duration::ZERO);
+    fn a_mail_is_sent_at_once_and_taken_over_from_a_silent_replica() {
+        assert_eq!(wait(MailState::Requested, 1, "00000000"), Duration::ZERO);
         assert_eq!(wait(MailState::UnderWay, 1, "00000000"), TIMEOUT * 2);
     }
 
     #[test]
-    fn waits_grow_to_a_bound_and_differ() {
+    fn waits_grow_to_a_maximum_and_differ() {
         let failed = || MailState::Failed(Text::default());
         let mut full = Duration::from_secs(2);
         for number in 1..100 {
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_back_is_noticed_soon() {
+    fn a_server_is_tried_again_within_a_minute() {
         for failures in [1, 2, 5, 1_000_000] {
             let wait = server_retry(failures);
             assert!((Duration::from_secs(1)..=Duration::from_secs(60)).contains(&wait));
@@ -124,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn a_day_after_the_first_attempt_it_is_over() {
+    fn a_mail_expires_a_day_after_its_first_attempt() {
         let now = Timestamp::now();
         let ago = |age: SignedDuration| Some((now - age).into());
-        assert!(!is_over(None, now));
-        assert!(!is_over(
+        assert!(!is_expired(None, now));
+        assert!(!is_expired(
             ago(GIVE_UP_AFTER - SignedDuration::from_secs(1)),
             now
         ));
-        assert!(is_over(ago(GIVE_UP_AFTER), now));
+        assert!(is_expired(ago(GIVE_UP_AFTER), now));
     }
 }

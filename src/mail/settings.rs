@@ -1,4 +1,4 @@
-//! [`Mailing`]: what is configured, read once and then trusted.
+//! [`Mailing`]: the mail configuration, parsed once at the start.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,98 +6,81 @@ use std::net::SocketAddr;
 use lettre::message::Mailbox;
 use url::Url;
 
-use super::post::Transport;
+use super::error::InvalidMailSetting;
+use super::transport::Transport;
 
-/// How mail is sent, and what stands in it.
+/// The mail configuration.
 #[derive(Debug, Clone)]
 pub struct Mailing {
-    /// What takes it.
-    pub carrier: Transport,
-    /// Who sends it.
+    /// Where mails are sent.
+    pub transport: Transport,
+    /// The sender.
     pub from: Sender,
-    /// Where the links lead; where the service listens, if nothing is said.
+    /// The base of the links; without it, the address that the service listens on.
     pub public_url: Option<PublicUrl>,
-    /// The environment that stands in keys, such as `live`.
+    /// The environment in keys, such as `live`.
     pub key_env: &'static str,
 }
 
-/// A setting is not what it has to be. It repeats nothing of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{flag}: {why}")]
-pub struct WrongSetting {
-    flag: &'static str,
-    why: &'static str,
-}
-
-impl WrongSetting {
-    /// What is wrong with a flag.
-    #[must_use]
-    pub fn new(flag: &'static str, why: &'static str) -> Self {
-        Self { flag, why }
-    }
-}
-
-/// Who sends mails, such as `Railbird <keys@racing.example>`.
+/// The sender of mails, such as `Railbird <keys@racing.example>`.
 #[derive(Debug, Clone)]
 pub struct Sender(pub(super) Mailbox);
 
 impl Sender {
-    /// Reads an address, with a name in front of it or without.
+    /// Parses an address, with or without a name.
     ///
     /// # Errors
-    /// It is none.
-    pub fn parse(text: &str) -> Result<Self, WrongSetting> {
-        let why = "it is an address, as keys@racing.example or Railbird <keys@racing.example>";
-        let mailbox = text
-            .parse()
-            .ok()
-            .filter(|_| !text.contains(char::is_control));
-        mailbox
-            .map(Self)
-            .ok_or(WrongSetting::new("--mail-from", why))
+    /// Returns [`InvalidMailSetting`] if the text is not a mail address.
+    pub fn parse(text: &str) -> Result<Self, InvalidMailSetting> {
+        let message =
+            "expected an address such as keys@racing.example or Railbird <keys@racing.example>";
+        let mailbox = text.parse().ok();
+        let mailbox = mailbox.filter(|_| !text.contains(char::is_control));
+        let mailbox = mailbox.ok_or(InvalidMailSetting::new("--mail-from", message))?;
+        Ok(Self(mailbox))
     }
 
-    /// The domain of the address: how the service introduces itself, and what makes ids of mails unique.
+    /// The domain of the address: the name in the SMTP greeting, and the part of message ids that makes them unique.
     #[must_use]
     pub fn domain(&self) -> &str {
         self.0.email.domain()
     }
 }
 
-/// Where clients reach the service, such as `https://racing.example`, without a slash at the end.
+/// The public URL of the service, such as `https://racing.example`, without a slash at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicUrl(String);
 
 impl PublicUrl {
-    /// Reads an address, which may have a path.
+    /// Parses a URL, which may have a path.
     ///
     /// # Errors
-    /// It is none, or has a user, a query or a fragment.
-    pub fn parse(text: &str) -> Result<Self, WrongSetting> {
-        let why = "it is where clients reach the service, as https://racing.example";
+    /// Returns [`InvalidMailSetting`] if the text is not an HTTP URL, or has a user, a query or a fragment.
+    pub fn parse(text: &str) -> Result<Self, InvalidMailSetting> {
+        let message = "expected the URL of the service, such as https://racing.example";
         let url = Url::parse(text).ok();
         let url = url.filter(|url| {
             let is_web = matches!(url.scheme(), "https" | "http");
             let is_bare = url.query().is_none() && url.fragment().is_none();
             is_web && is_bare && url.username().is_empty() && url.password().is_none()
         });
-        let url = url.ok_or(WrongSetting::new("--public-url", why))?;
+        let url = url.ok_or(InvalidMailSetting::new("--public-url", message))?;
         Ok(Self(url.as_str().trim_end_matches('/').to_owned()))
     }
 
-    /// Where a service listens that nobody has given a name.
+    /// The URL of a service without a public one: the address that it listens on.
     #[must_use]
     pub fn of(listening: SocketAddr) -> Self {
         Self(format!("http://{listening}"))
     }
 
-    /// The address of the live channel: `wss://` for `https://`.
+    /// The URL of the live channel: `wss://` for `https://`.
     #[must_use]
     pub fn live(&self) -> String {
         format!("{}/ws/live/odds", self.0.replacen("http", "ws", 1))
     }
 
-    /// Where a key is rotated or revoked by whoever has the token.
+    /// The URL of the page that rotates or revokes the key of a token.
     #[must_use]
     pub fn manage(&self, token: &str) -> String {
         format!("{self}/keys/manage?token={token}")
@@ -115,7 +98,7 @@ mod tests {
     use super::{PublicUrl, Sender};
 
     #[test]
-    fn links_begin_with_what_is_configured() {
+    fn links_begin_with_the_configured_url() {
         for (url, live) in [
             (
                 "https://racing.example",

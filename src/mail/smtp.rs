@@ -1,4 +1,4 @@
-//! [`Smtp`]: a mail server, and how it is spoken to.
+//! [`Smtp`]: a mail server, and [`SmtpSession`], a connection to it.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -16,26 +16,25 @@ use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 use url::Url;
 
-use super::failure::{Failure, Reason};
-use super::settings::WrongSetting;
+use super::delivery_error::{DeliveryError, FailureReason};
+use super::error::InvalidMailSetting;
 
 /// Submission, with STARTTLS (RFC 6409).
 const PORT: u16 = 587;
 /// Submission over TLS (RFC 8314).
 const PORT_TLS: u16 = 465;
-/// A goodbye is a courtesy.
+/// The time limit for QUIT, which is a courtesy.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An answer that is about the login, at whatever step it comes (RFC 4954, 6).
+/// Replies about the login, at any step (RFC 4954, 6).
 const LOGIN_CODES: [&str; 4] = ["530", "534", "535", "538"];
 
-/// What is wrong is the address of the subscriber (RFC 3463, 3.2 and 3.3, and RFC 7505). Any other refusal may be one of how this
-/// service is configured, there or here, and be over soon.
+/// Replies that the subscriber's address does not exist (RFC 3463, 3.2 and 3.3, and RFC 7505). Any other rejection may
+/// be due to the configuration of either side, and be resolved soon.
 const FINAL_CODES: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"];
 
-const FORM: &str = "it is smtp://user:password@host:port or smtps://user:password@host:port";
-const ESCAPES: &str =
-    "user and password are UTF-8, with % and two digits for what has a meaning in addresses";
+const FORM: &str = "expected smtp://user:password@host:port or smtps://user:password@host:port";
+const ESCAPES: &str = "user and password must be UTF-8, with reserved characters percent-encoded";
 
 /// A mail server.
 #[derive(Clone)]
@@ -54,7 +53,7 @@ enum Security {
     Tls,
 }
 
-/// Without the password, and without the user.
+/// Shows neither the user nor the password.
 impl fmt::Display for Smtp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let security = match self.security {
@@ -73,38 +72,38 @@ impl fmt::Debug for Smtp {
 }
 
 impl Smtp {
-    /// Reads `smtp://user:password@host:port?tls=required` or `smtps://user:password@host:port`. As long as `timeout` may take the way to
-    /// where the server takes a mail, and again the handing over.
+    /// Parses `smtp://user:password@host:port?tls=required` or `smtps://user:password@host:port`. `timeout` limits
+    /// connecting and logging in, and again sending a mail.
     ///
     /// # Errors
-    /// It is none. The error repeats nothing of it: what is wrong may be the password.
-    pub fn parse(text: &str, timeout: Duration) -> Result<Self, WrongSetting> {
-        let wrong = |why: &'static str| WrongSetting::new("--smtp-url", why);
-        let url = Url::parse(text).map_err(|_| wrong(FORM))?;
+    /// Returns [`InvalidMailSetting`] if the URL is invalid. It does not repeat the URL, which may contain a password.
+    pub fn parse(text: &str, timeout: Duration) -> Result<Self, InvalidMailSetting> {
+        let invalid = |message| InvalidMailSetting::new("--smtp-url", message);
+        let url = Url::parse(text).map_err(|_| invalid(FORM))?;
         let is_bare = matches!(url.path(), "" | "/") && url.fragment().is_none();
         let host = url.host_str().filter(|host| !host.is_empty() && is_bare);
-        let host = host.ok_or_else(|| wrong(FORM))?;
+        let host = host.ok_or_else(|| invalid(FORM))?;
         let host = host
             .trim_start_matches('[')
             .trim_end_matches(']')
             .to_owned();
         let (security, port) = match (url.scheme(), url.query()) {
             ("smtps", None) => (Security::Tls, PORT_TLS),
-            ("smtps", _) => return Err(wrong("smtps:// takes nothing behind ?")),
+            ("smtps", _) => return Err(invalid("smtps:// takes no ?tls=")),
             ("smtp", Some("tls=none")) => (Security::Plain, PORT),
             ("smtp", None) if is_loopback(&host) => (Security::Plain, PORT),
             ("smtp", None | Some("tls=required")) => (Security::StartTls, PORT),
-            ("smtp", _) => return Err(wrong("behind ? stands tls=required or tls=none")),
-            _ => return Err(wrong(FORM)),
+            ("smtp", _) => return Err(invalid("only ?tls=required and ?tls=none are allowed")),
+            _ => return Err(invalid(FORM)),
         };
         let credentials = match (url.username(), url.password()) {
             ("", None) => None,
             (user, Some(password)) if !user.is_empty() => {
                 let (user, password) = (unescaped(user), unescaped(password));
-                let both = user.zip(password).ok_or_else(|| wrong(ESCAPES))?;
+                let both = user.zip(password).ok_or_else(|| invalid(ESCAPES))?;
                 Some(Credentials::new(both.0, both.1))
             }
-            _ => return Err(wrong("a user has a password, and a password a user")),
+            _ => return Err(invalid("user and password are required together")),
         };
         Ok(Self {
             port: url.port().unwrap_or(port),
@@ -115,67 +114,70 @@ impl Smtp {
         })
     }
 
-    /// For how long a mail may be handed over.
+    /// The time limit for sending a mail.
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Connects, as far as to where the server takes a mail.
-    pub(super) async fn connect(&self, hello: &str) -> Result<Connection, Failure> {
+    /// Connects and logs in.
+    pub(super) async fn connect(&self, hello: &str) -> Result<SmtpSession, DeliveryError> {
         let hello = ClientId::Domain(hello.to_owned());
-        let connected = timeout(self.timeout, self.introduce(&hello)).await;
-        Ok(Connection {
-            connection: connected.map_err(|_| too_late())??,
+        let connected = timeout(self.timeout, self.log_in(&hello)).await;
+        Ok(SmtpSession {
+            connection: connected.map_err(|_| timed_out())??,
             timeout: self.timeout,
         })
     }
 
-    async fn introduce(&self, hello: &ClientId) -> Result<AsyncSmtpConnection, Failure> {
+    async fn log_in(&self, hello: &ClientId) -> Result<AsyncSmtpConnection, DeliveryError> {
         let server = (self.host.as_str(), self.port);
         let tls = match self.security {
             Security::Tls => Some(self.tls()?),
             Security::StartTls | Security::Plain => None,
         };
         let connection = AsyncSmtpConnection::connect_tokio1(server, None, hello, tls, None).await;
-        let mut connection = connection.map_err(|error| failure(&error, Reason::Unreachable))?;
+        let mut connection =
+            connection.map_err(|error| classify(&error, FailureReason::Unreachable))?;
         if self.security == Security::StartTls {
             let secured = connection.starttls(self.tls()?, hello).await;
-            secured.map_err(|error| failure(&error, Reason::Tls))?;
+            secured.map_err(|error| classify(&error, FailureReason::Tls))?;
         }
         if let Some(credentials) = &self.credentials {
-            let let_in = connection.auth(DEFAULT_MECHANISMS, credentials).await;
-            let_in.map_err(|error| failure(&error, Reason::Login))?;
+            let logged_in = connection.auth(DEFAULT_MECHANISMS, credentials).await;
+            logged_in.map_err(|error| classify(&error, FailureReason::Login))?;
         }
         Ok(connection)
     }
 
-    /// Made for each connection: the certificates that this machine trusts may change.
-    fn tls(&self) -> Result<TlsParameters, Failure> {
-        TlsParameters::new(self.host.clone()).map_err(|error| failure(&error, Reason::Tls))
+    /// Created for each connection, as the trusted certificates of this machine may change.
+    fn tls(&self) -> Result<TlsParameters, DeliveryError> {
+        TlsParameters::new(self.host.clone()).map_err(|error| classify(&error, FailureReason::Tls))
     }
 }
 
-/// A server that waits for a mail.
-pub(super) struct Connection {
+/// A connection to a server that is ready for a mail.
+pub(super) struct SmtpSession {
     connection: AsyncSmtpConnection,
     timeout: Duration,
 }
 
-impl Connection {
-    /// Hands over a mail. Once this is done, it is the server's to deliver.
-    pub(super) async fn hand_over(&mut self, mail: &Message) -> Result<(), Failure> {
+impl SmtpSession {
+    /// Sends a mail. Once this returns, the server is responsible for it.
+    pub(super) async fn send(&mut self, mail: &Message) -> Result<(), DeliveryError> {
         let (envelope, mail) = (mail.envelope(), mail.formatted());
         let sent = timeout(self.timeout, self.connection.send(envelope, &mail)).await;
-        match sent.map_err(|_| too_late())? {
+        match sent.map_err(|_| timed_out())? {
             Ok(_) => Ok(()),
-            // The server does not know addresses like this one.
-            Err(error) if error.is_client() => Err(failure(&error, Reason::Refused).finally()),
-            Err(error) => Err(failure(&error, Reason::CutOff)),
+            // The server does not support this kind of address.
+            Err(error) if error.is_client() => {
+                Err(classify(&error, FailureReason::Refused).into_final())
+            }
+            Err(error) => Err(classify(&error, FailureReason::CutOff)),
         }
     }
 
-    /// Says goodbye, whether it is heard or not.
-    pub(super) async fn leave(mut self) {
+    /// Sends QUIT, and ignores the reply.
+    pub(super) async fn quit(mut self) {
         let _ = timeout(QUIT_TIMEOUT, self.connection.quit()).await;
     }
 }
@@ -190,45 +192,45 @@ fn unescaped(text: &str) -> Option<String> {
     (!text.contains('\0')).then(|| text.into_owned())
 }
 
-fn too_late() -> Failure {
-    Failure::new(Reason::Timeout, "no answer in time")
+fn timed_out() -> DeliveryError {
+    DeliveryError::new(FailureReason::Timeout, "no reply in time")
 }
 
-/// An error as what it means; `otherwise` where it is neither an answer of the server nor one of TLS.
-fn failure(error: &Error, otherwise: Reason) -> Failure {
+/// Classifies an error; `otherwise` is the reason of one that is neither a reply of the server nor about TLS.
+fn classify(error: &Error, otherwise: FailureReason) -> DeliveryError {
     let words = causes(error)
         .last()
         .map_or_else(|| error.to_string(), ToString::to_string);
     let Some(code) = error.status().map(|code| code.to_string()) else {
         let reason = match otherwise {
-            Reason::Unreachable if is_of_tls(error) => Reason::Tls,
-            Reason::Unreachable if error.is_response() => Reason::CutOff,
+            FailureReason::Unreachable if is_of_tls(error) => FailureReason::Tls,
+            FailureReason::Unreachable if error.is_response() => FailureReason::CutOff,
             otherwise => otherwise,
         };
-        return Failure::new(reason, &words);
+        return DeliveryError::new(reason, &words);
     };
     let reason = match otherwise {
-        Reason::Login | Reason::Tls => otherwise,
-        _ if LOGIN_CODES.contains(&code.as_str()) => Reason::Login,
-        Reason::CutOff if error.is_permanent() => Reason::Refused,
-        _ => Reason::Deferred,
+        FailureReason::Login | FailureReason::Tls => otherwise,
+        _ if LOGIN_CODES.contains(&code.as_str()) => FailureReason::Login,
+        FailureReason::CutOff if error.is_permanent() => FailureReason::Refused,
+        _ => FailureReason::Deferred,
     };
-    let failure = Failure::new(reason, &format!("{code} {words}"));
+    let delivery_error = DeliveryError::new(reason, &format!("{code} {words}"));
     let status = words.split_whitespace().next().unwrap_or_default();
-    if reason == Reason::Refused && FINAL_CODES.contains(&status) {
-        failure.finally()
+    if reason == FailureReason::Refused && FINAL_CODES.contains(&status) {
+        delivery_error.into_final()
     } else {
-        failure
+        delivery_error
     }
 }
 
-/// A handshake that fails does so as invalid data, and a certificate that is not trusted is that.
+/// Whether an error is about TLS. A failed handshake or an untrusted certificate is reported as invalid data.
 fn is_of_tls(error: &Error) -> bool {
     let is_invalid = |error: &std::io::Error| error.kind() == ErrorKind::InvalidData;
     error.is_tls() || causes(error).any(|cause| cause.downcast_ref().is_some_and(is_invalid))
 }
 
-/// What an error came of. The last one says most.
+/// The causes of an error. The last one is the most specific.
 fn causes(error: &Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     successors(error.source(), |&cause| cause.source())
 }
@@ -240,7 +242,7 @@ mod tests {
     use super::Smtp;
 
     #[test]
-    fn an_address_says_where_and_how() {
+    fn a_url_gives_host_port_and_security() {
         for (url, shown) in [
             ("smtp://mail.example", "mail.example:587 with STARTTLS"),
             (
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_shown_nowhere_and_its_escapes_are_read() {
+    fn a_login_is_decoded_and_never_shown() {
         let url = "smtp://us%40er:pass%2Fword%3A@mail.example";
         let smtp = Smtp::parse(url, Duration::from_secs(60)).expect(url);
         let shown = format!("{smtp} {smtp:?}");

@@ -1,9 +1,9 @@
-// A person in a browser without JavaScript, who asks for a key, replaces it and revokes it.
+// Subscribes in a browser without JavaScript, then replaces the key and revokes it.
 //
 //     node subscribe.mjs http://127.0.0.1:8080 a@racing.example
 //
-// RAILBIRD_BROWSER names the browser. What was done is printed as a line of JSON each; where the link in the mail leads, and when to go on,
-// is read from standard input, a line each.
+// RAILBIRD_BROWSER is the path of the browser. Each completed step is printed as a line of JSON. The link of the mail, and a line to
+// continue, are read from standard input.
 
 import assert from "node:assert/strict";
 import { createInterface } from "node:readline";
@@ -11,8 +11,8 @@ import { chromium } from "playwright-core";
 
 const [service, email] = process.argv.slice(2);
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-const told = async () => (await lines.next()).value;
-const say = (done) => console.log(JSON.stringify(done));
+const nextLine = async () => (await lines.next()).value;
+const report = (done) => console.log(JSON.stringify(done));
 
 const browser = await chromium.launch({
   executablePath: process.env.RAILBIRD_BROWSER,
@@ -30,11 +30,11 @@ const browser = await chromium.launch({
 try {
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
-  const complaints = [];
-  page.on("console", (message) => complaints.push(message.text()));
+  const problems = [];
+  page.on("console", (message) => problems.push(message.text()));
   page.on("request", (request) => {
     const url = request.url();
-    if (!url.startsWith(service) && !url.startsWith("data:")) complaints.push(`asked for ${url}`);
+    if (!url.startsWith(service) && !url.startsWith("data:")) problems.push(`requested ${url}`);
   });
 
   await page.goto(`${service}/pricing`);
@@ -43,25 +43,25 @@ try {
   await page.getByRole("button", { name: "Send me a key" }).click();
   await page.getByRole("heading", { name: "Thank you" }).waitFor();
   assert.ok((await page.textContent("main")).includes(email));
-  say({ subscribed: "Standard" });
+  report({ subscribed: "Standard" });
 
-  const link = await told();
+  const link = await nextLine();
   await page.goto(link);
-  // As an impatient person does: the answer to the first press is never seen.
+  // A double click: the response to the first press is never shown.
   await page.getByRole("button", { name: "Replace it" }).dblclick();
   await page.getByRole("heading", { name: "Your new key" }).waitFor();
-  say({ key: await page.getByLabel("Your new key").textContent() });
+  report({ key: await page.getByLabel("Your new key").textContent() });
 
-  await told();
+  await nextLine();
   await page.goto(link);
   const revoke = page.getByRole("button", { name: "Yes, revoke it now" });
   assert.ok(!(await revoke.first().isVisible()), "it asks first");
   await page.getByText("Revoke it", { exact: true }).first().click();
   await revoke.first().click();
   await page.getByText("It is revoked.").waitFor();
-  say({ revoked: true });
+  report({ revoked: true });
 
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(problems, []);
   assert.deepEqual(await context.cookies(), []);
 } finally {
   await browser.close();

@@ -1,4 +1,4 @@
-//! A key is driven through all of its life, while everything that can log does so as much as it can: it stands nowhere.
+//! A key is driven through all of its life with the finest logs, and must appear nowhere but in the mail.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,9 @@ use railbird::accounts::KeyId;
 
 use super::*;
 
-/// All that is written, by name: logs, files, answers to operators.
+const SERVICE_OUTPUT: &str = "the service's output";
+
+/// All output by name: logs, files, and responses to operators.
 #[derive(Default)]
 struct Written(Vec<(String, Vec<u8>)>);
 
@@ -26,22 +28,21 @@ impl Written {
         }
     }
 
-    /// Where something stands.
-    fn places(&self, text: &str) -> Vec<&str> {
+    /// The names of the outputs that contain a text.
+    fn containing(&self, text: &str) -> Vec<&str> {
         let has = |bytes: &[u8]| {
-            bytes
-                .windows(text.len())
-                .any(|window| window == text.as_bytes())
+            let mut windows = bytes.windows(text.len());
+            windows.any(|window| window == text.as_bytes())
         };
         let found = self.0.iter().filter(|(_, bytes)| has(bytes));
         found.map(|(name, _)| name.as_str()).collect()
     }
 }
 
-/// `railbird keys`, which logs all that it can; what it prints is for whoever asked.
-async fn keys(post: &Post, args: &[&str], written: &mut Written) -> String {
+/// Runs `railbird keys` with the finest log level. Its standard output is for the operator and may contain a key.
+async fn keys(fixture: &MailFixture, args: &[&str], written: &mut Written) -> String {
     let mut command = command();
-    let nats = post.nats.url_of("railbird");
+    let nats = fixture.nats.url_of("railbird");
     command
         .arg("keys")
         .args(args)
@@ -55,133 +56,145 @@ async fn keys(post: &Post, args: &[&str], written: &mut Written) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-#[tokio::test]
-async fn a_key_stands_nowhere_but_in_the_mail_and_on_the_terminal_that_asked() {
-    let server = MailServer::start_as(Manner::StartTls, true).await;
-    let mut post = Post::to(server).await;
-    post.timeout = SHORT;
-    post.nats = Nats::start_with(|conf| format!("{conf}\ndebug: true\ntrace: true\n"));
-    post.nats.log().await.ensure(ACCOUNTS).await.unwrap();
-    let mut trusting = command();
-    trusting.env("SSL_CERT_FILE", post.server.authority());
-    let escaped = "p%40ss%2Fw%3Ard%3F%23";
-    let url = format!(
-        "smtp://{}:{escaped}@{}?tls=required",
-        LOGIN[0],
-        post.server.address()
-    );
-    let service = post.serve_with(trusting, &url, post.data.path()).await;
-    let mut written = Written::default();
-
-    // The wish, a mail that is not taken, and one that is. The first answer repeats what it was sent.
-    post.server.at("data", "hold", 1).await;
-    post.subscribe("anna").await;
-    let first = post.server.until_mails(1).await.remove(0);
-    let repeated = format!(
+/// Makes the mail server hold the first mail, quote the second one in a rejection, and accept the third. Returns all
+/// three.
+async fn deliver_at_the_third_attempt(fixture: &mut MailFixture) -> Vec<ReceivedMail> {
+    fixture.server.at("data", "hold", 1).await;
+    fixture.subscribe("anna").await;
+    let first = fixture.server.until_mails(1).await.remove(0);
+    let quoting = format!(
         "451 {} {} https://racing.example/keys/manage?token={}",
         address("anna"),
         first.key(),
         first.token()
     );
-    post.server.at("data", &repeated, 1).await;
-    let delivered = post.until_delivered("anna").await;
-    assert_eq!(delivered.attempts(), 3, "no answer, a bad one, a good one");
-    let mails = post.server.mails();
-    let key = mails[2].key();
+    fixture.server.at("data", &quoting, 1).await;
+    let delivered = fixture.until_delivered("anna").await;
+    assert_eq!(delivered.attempts(), 3, "a timeout, a rejection, a success");
+    fixture.server.mails()
+}
 
-    // On HTTP and on the live channel, in every place where somebody could put it.
-    assert_eq!(status_of(&service, &key).await, 200);
-    let mut socket = Socket::open(service.http, &key).await;
+/// Sends the key over HTTP and the live channel, wherever a client could put it. Returns an open socket.
+async fn use_key(fixture: &MailFixture, service: &Serving, key: &str, token: &str) -> Socket {
+    assert_eq!(status_of(service, key).await, 200);
+    let mut socket = Socket::open(service.http, key).await;
     socket.until("snapshot_complete").await;
     socket.request(&json!({ "op": key })).await;
     for path in [
         format!("/api/v1/horses/{key}"),
         format!("/api/v1/results/{key}?api_key={key}"),
         format!("/{key}"),
-        format!("/keys/manage?token={}", mails[2].token()),
+        format!("/keys/manage?token={token}"),
         format!("/ws/live/odds?api_key={key}x"),
     ] {
-        let headers = [
-            ("x-api-key", key.as_str()),
-            ("authorization", key.as_str()),
-            ("cookie", key.as_str()),
-        ];
+        let headers = [("x-api-key", key), ("authorization", key), ("cookie", key)];
         request(service.http, "GET", &path, &headers).await;
     }
-    post.nats
+    fixture
+        .nats
         .publish_raw("racing.odds.2026-11-21.ST.1", b"no event")
         .await;
+    socket
+}
 
-    // Rotation and revocation, named by the whole key.
-    let second = keys(&post, &["rotate", &key, "--overlap", "0s"], &mut written).await;
+/// Rotates and revokes a key, named by the whole key. Returns the second key.
+async fn rotate_and_revoke(
+    fixture: &MailFixture,
+    service: &Serving,
+    key: &str,
+    mut socket: Socket,
+    written: &mut Written,
+) -> String {
+    let second = keys(fixture, &["rotate", key, "--overlap", "0s"], written).await;
     let second = second.trim();
     assert_eq!(socket.until_closed().await.1, Some(4401));
     eventually("the new key works", || async {
-        status_of(&service, second).await == 200
+        status_of(service, second).await == 200
     })
     .await;
     let mut socket = Socket::open(service.http, second).await;
-    keys(&post, &["revoke", second], &mut written).await;
+    keys(fixture, &["revoke", second], written).await;
     assert_eq!(socket.until_closed().await.1, Some(4401));
-    assert_eq!(status_of(&service, second).await, 401);
+    assert_eq!(status_of(service, second).await, 401);
+    second.to_owned()
+}
+
+/// Checks that the output is complete: it contains the key's hash and id, and the finest log level.
+fn assert_complete(written: &Written, key: &str) {
+    let id = KeyId::of_key(key).unwrap();
+    let with_hash = written.containing(&String::from(SecretHash::of(key)));
+    assert!(
+        with_hash.iter().any(|name| name.contains("ACCOUNTS")),
+        "{with_hash:?}"
+    );
+    assert!(
+        with_hash.iter().any(|name| name.ends_with("/log")),
+        "NATS logs what it receives: {with_hash:?}"
+    );
+    let with_id = written.containing(id.as_str());
+    for name in ["list", SERVICE_OUTPUT] {
+        assert!(with_id.contains(&name), "{name}");
+    }
+    let service = written.0.iter().find(|(name, _)| name == SERVICE_OUTPUT);
+    let log = String::from_utf8_lossy(&service.unwrap().1);
+    assert!(log.contains("DEBUG"), "the finest level is logged");
+}
+
+#[tokio::test]
+async fn a_key_appears_nowhere_but_in_the_mail_and_on_the_terminal_that_requested_it() {
+    let server = MailServer::start_as(Security::StartTls, true).await;
+    let mut fixture = MailFixture::to(server).await;
+    fixture.timeout = SHORT;
+    fixture.nats = Nats::start_with(|conf| format!("{conf}\ndebug: true\ntrace: true\n"));
+    fixture.nats.log().await.ensure(ACCOUNTS).await.unwrap();
+    let mut trusting = command();
+    trusting.env("SSL_CERT_FILE", fixture.server.authority());
+    let escaped = "p%40ss%2Fw%3Ard%3F%23";
+    let url = format!(
+        "smtp://{}:{escaped}@{}?tls=required",
+        LOGIN[0],
+        fixture.server.address()
+    );
+    let path = fixture.data.path();
+    let service = fixture.serve_with(trusting, &url, path).await;
+    let mut written = Written::default();
+
+    let mails = deliver_at_the_third_attempt(&mut fixture).await;
+    let key = mails[2].key();
+    let socket = use_key(&fixture, &service, &key, &mails[2].token()).await;
+    let second = rotate_and_revoke(&fixture, &service, &key, socket, &mut written).await;
     for list in ["list", "subscriptions"] {
-        let listed = keys(&post, &[list, "--json"], &mut written).await;
+        let listed = keys(&fixture, &[list, "--json"], &mut written).await;
         written.add(list, listed);
     }
     for path in ["/metrics", "/status", "/rejections", "/views"] {
-        let answer = request(service.admin, "GET", path, &[]).await;
-        written.add(path, answer.body);
+        let response = request(service.admin, "GET", path, &[]).await;
+        written.add(path, response.body);
     }
-    written.add("the service's output", service.stop().await.join("\n"));
-    post.nats.kill();
-    written.add_folder(post.nats.folder());
-    written.add_folder(post.data.path());
+    written.add(SERVICE_OUTPUT, service.stop().await.join("\n"));
+    fixture.nats.kill();
+    written.add_folder(fixture.nats.folder());
+    written.add_folder(fixture.data.path());
+    assert_complete(&written, &key);
 
-    // All of it is there to be found: the key by its id and by its hash.
-    let id = KeyId::of_key(&key).unwrap();
-    let places = written.places(&String::from(SecretHash::of(&key)));
-    assert!(
-        places.iter().any(|place| place.contains("ACCOUNTS")),
-        "{places:?}"
-    );
-    assert!(
-        places.iter().any(|place| place.ends_with("/log")),
-        "NATS logs what it is sent: {places:?}"
-    );
-    for place in ["list", "the service's output"] {
-        assert!(written.places(id.as_str()).contains(&place), "{place}");
-    }
-    let service_log = &written
-        .0
-        .iter()
-        .find(|(name, _)| name == "the service's output")
-        .unwrap()
-        .1;
-    assert!(
-        String::from_utf8_lossy(service_log).contains("DEBUG"),
-        "all is logged"
-    );
-
-    let tokens: Vec<String> = mails.iter().map(ReceivedMail::token).collect();
-    let all_keys: Vec<String> = mails.iter().map(ReceivedMail::key).collect();
     let secret = |key: &str| key.rsplit('_').next().unwrap()[..32].to_owned();
-    let mut secrets: Vec<String> = all_keys.iter().map(|key| secret(key)).collect();
+    let mut secrets: Vec<String> = mails.iter().map(|mail| secret(&mail.key())).collect();
     secrets.extend([
-        secret(second),
+        secret(&second),
         escaped.to_owned(),
         LOGIN[1].to_owned(),
         STANDARD.encode(format!("\0{}\0{}", LOGIN[0], LOGIN[1])),
         "p-railbird".to_owned(),
     ]);
-    secrets.extend(tokens);
+    secrets.extend(mails.iter().map(ReceivedMail::token));
     for secret in secrets {
-        let places = written.places(&secret);
-        assert!(places.is_empty(), "{secret} stands in {places:?}");
+        let found = written.containing(&secret);
+        assert!(found.is_empty(), "{secret} is in {found:?}");
     }
-    let places = written.places(&address("anna"));
-    let in_nats = |place: &&str| place.contains("ACCOUNTS") || place.ends_with("/log");
+    let with_address = written.containing(&address("anna"));
+    let in_nats = |name: &&str| name.contains("ACCOUNTS") || name.ends_with("/log");
     assert!(
-        places.iter().all(in_nats),
-        "an address belongs into no log: {places:?}"
+        with_address.iter().all(in_nats),
+        "an address was logged: {with_address:?}"
     );
 }

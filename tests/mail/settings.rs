@@ -1,10 +1,10 @@
-//! How mail is configured: TLS, logins, wrong values, none at all, and `dev`.
+//! Mail settings: TLS, logins, invalid values, no mail server, and `dev`.
 
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// `smtp` or `smtps`, with the login in the address and its special letters escaped.
+/// An `smtp` or `smtps` URL with the login, percent-encoded.
 fn url(scheme: &str, server: &MailServer, password: &str) -> String {
     let escaped: String = password
         .bytes()
@@ -13,85 +13,85 @@ fn url(scheme: &str, server: &MailServer, password: &str) -> String {
     format!("{scheme}://{}:{escaped}@{}", LOGIN[0], server.address())
 }
 
-/// A service that trusts the certificate of the mail server, or does not.
-async fn serve(post: &Post, url: &str, trusting: bool) -> Serving {
+/// A service that trusts the certificate of the mail server or not.
+async fn serve(fixture: &MailFixture, url: &str, trusting: bool) -> Serving {
     let mut command = command();
     if trusting {
-        command.env("SSL_CERT_FILE", post.server.authority());
+        command.env("SSL_CERT_FILE", fixture.server.authority());
     }
-    post.serve_with(command, url, post.data.path()).await
+    fixture.serve_with(command, url, fixture.data.path()).await
 }
 
 #[tokio::test]
-async fn a_mail_goes_over_tls_with_a_login() {
-    for (manner, scheme, end) in [
-        (Manner::StartTls, "smtp", "?tls=required"),
-        (Manner::Tls, "smtps", ""),
+async fn a_mail_is_sent_over_tls_with_a_login() {
+    for (security, scheme, end) in [
+        (Security::StartTls, "smtp", "?tls=required"),
+        (Security::Tls, "smtps", ""),
     ] {
-        let post = Post::to(MailServer::start_as(manner, true).await).await;
-        let url = url(scheme, &post.server, LOGIN[1]) + end;
-        let service = serve(&post, &url, true).await;
-        post.subscribe("anna").await;
-        post.until_delivered("anna").await;
-        let mail = &post.server.mails()[0];
+        let fixture = MailFixture::to(MailServer::start_as(security, true).await).await;
+        let url = url(scheme, &fixture.server, LOGIN[1]) + end;
+        let service = serve(&fixture, &url, true).await;
+        fixture.subscribe("anna").await;
+        fixture.until_delivered("anna").await;
+        let mail = &fixture.server.mails()[0];
         assert_eq!(
             [&mail.parsed["tls"], &mail.parsed["login"]],
             [true, true],
-            "{manner:?}"
+            "{security:?}"
         );
         assert_eq!(status_of(&service, &mail.key()).await, 200);
     }
 }
 
-/// Waits until a service says why no mail goes out, and returns all that it logged.
-async fn fails(post: &Post, service: Serving, reason: &str) -> String {
-    post.subscribe("anna").await;
+/// Waits until a service reports why no mail is sent, and returns its log.
+async fn log_of_failure(fixture: &MailFixture, service: Serving, reason: &str) -> String {
+    fixture.subscribe("anna").await;
     let name = format!("railbird_mails_failed_total{{reason=\"{reason}\"}}");
     until_metric(&service, &name, 1.0).await;
-    assert_eq!(post.keys().await, (0, 0), "no key is made for nothing");
-    assert_eq!(post.server.times_at("mail"), 0);
+    assert_eq!(fixture.keys().await, (0, 0), "no key is created");
+    assert_eq!(fixture.server.times_at("mail"), 0);
     service.stop().await.join("\n")
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_trusted_stops_every_mail() {
-    for (manner, scheme, end) in [
-        (Manner::StartTls, "smtp", "?tls=required"),
-        (Manner::Tls, "smtps", ""),
+async fn no_mail_is_sent_to_a_server_with_an_untrusted_certificate() {
+    for (security, scheme, end) in [
+        (Security::StartTls, "smtp", "?tls=required"),
+        (Security::Tls, "smtps", ""),
     ] {
-        let post = Post::to(MailServer::start_as(manner, true).await).await;
-        let url = url(scheme, &post.server, LOGIN[1]) + end;
-        let service = serve(&post, &url, false).await;
-        let log = fails(&post, service, "tls").await;
-        assert!(log.contains("UnknownIssuer"), "it says what is wrong");
+        let fixture = MailFixture::to(MailServer::start_as(security, true).await).await;
+        let url = url(scheme, &fixture.server, LOGIN[1]) + end;
+        let service = serve(&fixture, &url, false).await;
+        let log = log_of_failure(&fixture, service, "tls").await;
+        assert!(log.contains("UnknownIssuer"), "the error is logged");
     }
 }
 
 #[tokio::test]
-async fn no_mail_goes_to_a_server_without_the_tls_that_is_required() {
-    let post = Post::start().await;
-    let url = format!("smtp://{}?tls=required", post.server.address());
-    let service = serve(&post, &url, false).await;
-    let log = fails(&post, service, "tls").await;
+async fn no_mail_is_sent_to_a_server_without_the_required_tls() {
+    let fixture = MailFixture::start().await;
+    let url = format!("smtp://{}?tls=required", fixture.server.address());
+    let service = serve(&fixture, &url, false).await;
+    let log = log_of_failure(&fixture, service, "tls").await;
     assert!(
         log.contains("STARTTLS is not supported"),
-        "it says what is wrong"
+        "the error is logged"
     );
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_said_and_not_repeated() {
-    let post = Post::to(MailServer::start_as(Manner::StartTls, true).await).await;
-    let url = url("smtp", &post.server, "not-the-password") + "?tls=required";
-    let service = serve(&post, &url, true).await;
-    let log = fails(&post, service, "login").await;
-    assert!(log.contains("login: 535"), "it says what is wrong");
+async fn a_wrong_password_is_reported_but_not_logged() {
+    let fixture = MailFixture::to(MailServer::start_as(Security::StartTls, true).await).await;
+    let url = url("smtp", &fixture.server, "not-the-password") + "?tls=required";
+    let service = serve(&fixture, &url, true).await;
+    let log = log_of_failure(&fixture, service, "login").await;
+    assert!(log.contains("login: 535"), "the error is logged");
     for secret in ["not-the-password", "bm90LXRoZS1wYXNzd29yZA", &url] {
         assert!(!log.contains(secret), "{secret}");
     }
-    // A server that wants a login says so to whoever comes without.
-    let anonymous = format!("smtp://{}?tls=required", post.server.address());
-    let service = serve(&post, &anonymous, true).await;
+    // A server that requires a login rejects a client without one.
+    let anonymous = format!("smtp://{}?tls=required", fixture.server.address());
+    let service = serve(&fixture, &anonymous, true).await;
     until_metric(
         &service,
         "railbird_mails_failed_total{reason=\"login\"}",
@@ -100,185 +100,127 @@ async fn a_wrong_password_is_said_and_not_repeated() {
     .await;
 }
 
-#[tokio::test]
-async fn wrong_settings_are_said_without_the_password() {
+const SMTP_URL: &str = "smtp://u:secret@mail.test";
+const MAIL_FROM: &str = "Railbird <a@r.test>";
+const SERVICE_URL: &str = "https://r.test";
+const SMTP_FORM: &str = "--smtp-url: expected smtp://";
+const LOGIN_FORM: &str = "user and password must be UTF-8";
+const LOGIN_INCOMPLETE: &str = "user and password are required together";
+const TLS_FORM: &str = "only ?tls=required and ?tls=none";
+const FROM_FORM: &str = "--mail-from: expected an address";
+const URL_FORM: &str = "--public-url: expected the URL";
+
+/// `railbird serve` with flags that it rejects with exit code 78, and its output, which must not contain a secret.
+async fn rejected(flags: &[&str]) -> String {
     let data = tempfile::tempdir().unwrap();
-    let data = data.path().to_str().unwrap();
-    let (good, from, to) = (
-        "smtp://u:secret@mail.test",
-        "Railbird <a@r.test>",
-        "https://r.test",
-    );
-    for (url, sender, public, said) in [
-        ("secret", from, to, "--smtp-url: it is smtp://"),
-        (
-            "http://u:secret@mail.test",
-            from,
-            to,
-            "--smtp-url: it is smtp://",
-        ),
-        ("smtp://u:secret@", from, to, "--smtp-url: it is smtp://"),
-        (
-            "smtp://u:secret@mail.test:99999",
-            from,
-            to,
-            "--smtp-url: it is smtp://",
-        ),
-        (
-            "smtp://u:12/secret@mail.test",
-            from,
-            to,
-            "--smtp-url: it is smtp://",
-        ),
-        (
-            "smtp://u:12#secret@mail.test",
-            from,
-            to,
-            "--smtp-url: it is smtp://",
-        ),
-        (
-            "smtp://u:12?secret@mail.test",
-            from,
-            to,
-            "tls=required or tls=none",
-        ),
-        (
-            "smtp://u:secret@mail.test?tls=maybe",
-            from,
-            to,
-            "tls=required or tls=none",
-        ),
+    let serve = ["serve", "--data", data.path().to_str().unwrap()];
+    let output = railbird(serve.iter().chain(flags).copied()).await;
+    assert_eq!(output.code, 78, "{flags:?}: {}", output.all);
+    assert!(!output.all.contains("secret"), "{}", output.all);
+    output.all
+}
+
+#[tokio::test]
+async fn an_invalid_setting_is_reported_without_the_password() {
+    for (smtp_url, message) in [
+        ("secret", SMTP_FORM),
+        ("http://u:secret@mail.test", SMTP_FORM),
+        ("smtp://u:secret@", SMTP_FORM),
+        ("smtp://u:secret@mail.test:99999", SMTP_FORM),
+        ("smtp://u:12/secret@mail.test", SMTP_FORM),
+        ("smtp://u:12#secret@mail.test", SMTP_FORM),
+        ("smtp://u:12?secret@mail.test", TLS_FORM),
+        ("smtp://u:secret@mail.test?tls=maybe", TLS_FORM),
         (
             "smtps://u:secret@mail.test?tls=none",
-            from,
-            to,
-            "nothing behind ?",
+            "smtps:// takes no ?tls=",
         ),
-        ("smtp://:secret@mail.test", from, to, "a password a user"),
-        ("smtp://secret@mail.test", from, to, "a user has a password"),
-        (
-            "smtp://u:secret%00@mail.test",
-            from,
-            to,
-            "user and password are",
-        ),
-        (
-            "smtp://u:secret%ff@mail.test",
-            from,
-            to,
-            "user and password are",
-        ),
-        (good, "secret", to, "--mail-from: it is an address"),
-        (good, "", to, "--mail-from: it is needed beside --smtp-url"),
-        (
-            good,
-            "A <a@b>\r\nBcc: secret@x",
-            to,
-            "--mail-from: it is an address",
-        ),
-        (good, from, "racing.secret", "--public-url: it is where"),
-        (
-            good,
-            from,
-            "ftp://racing.secret",
-            "--public-url: it is where",
-        ),
-        (
-            good,
-            from,
-            "https://u:secret@r.test",
-            "--public-url: it is where",
-        ),
-        (
-            good,
-            from,
-            "https://r.test?secret",
-            "--public-url: it is where",
-        ),
+        ("smtp://:secret@mail.test", LOGIN_INCOMPLETE),
+        ("smtp://secret@mail.test", LOGIN_INCOMPLETE),
+        ("smtp://u:secret%00@mail.test", LOGIN_FORM),
+        ("smtp://u:secret%ff@mail.test", LOGIN_FORM),
     ] {
-        let flags = [
-            "serve",
-            "--data",
-            data,
-            "--smtp-url",
-            url,
-            "--mail-from",
-            sender,
-            "--public-url",
-            public,
-        ];
-        let refused = railbird(flags).await;
-        assert_eq!(refused.code, 78, "{url} {sender} {public}: {}", refused.all);
-        assert!(
-            refused.all.contains(said),
-            "{url} {sender} {public}: {}",
-            refused.all
-        );
-        assert!(!refused.all.contains("secret"), "{}", refused.all);
-    }
-    for (missing, others) in [
-        ("--mail-from", ["--public-url", to]),
-        ("--public-url", ["--mail-from", from]),
-    ] {
-        let flags = ["serve", "--data", data, "--smtp-url", good];
-        let refused = railbird(flags.into_iter().chain(others)).await;
-        assert_eq!(refused.code, 78);
-        assert!(refused.all.contains(missing), "{}", refused.all);
-    }
-    for timeout in ["0s", "11m", "60", "soon"] {
-        let refused = railbird(["serve", "--data", data, "--smtp-timeout", timeout]).await;
-        assert_eq!(refused.code, 78, "{timeout}");
-        assert!(
-            refused.all.contains("--smtp-timeout: it is 1s to 10m"),
-            "{}",
-            refused.all
-        );
+        let others = ["--mail-from", MAIL_FROM, "--public-url", SERVICE_URL];
+        let output = rejected(&[&["--smtp-url", smtp_url], &others[..]].concat()).await;
+        assert!(output.contains(message), "{smtp_url}: {output}");
     }
     let mut from_env = command();
+    let data = tempfile::tempdir().unwrap();
     from_env
-        .args(["serve", "--data", data])
+        .args(["serve", "--data", data.path().to_str().unwrap()])
         .env("RAILBIRD_SMTP_URL", "smtp://u:secret@mail.test/x");
-    let refused = tokio::task::spawn_blocking(move || from_env.output())
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(refused.status.code(), Some(78));
-    assert!(!String::from_utf8_lossy(&refused.stderr).contains("secret"));
+    let output = tokio::task::spawn_blocking(move || from_env.output());
+    let output = output.await.unwrap().unwrap();
+    assert_eq!(output.status.code(), Some(78));
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("secret"));
     let help = railbird(["serve", "--help"]).await;
     assert!(help.all.contains("RAILBIRD_SMTP_URL") && help.all.contains("--public-url"));
 }
 
 #[tokio::test]
-async fn without_a_mail_server_mails_wait_for_one() {
-    let post = Post::start().await;
-    let nats = post.nats.url_of("railbird");
+async fn an_invalid_sender_url_or_timeout_is_rejected() {
+    for (from, url, message) in [
+        ("secret", SERVICE_URL, FROM_FORM),
+        (
+            "",
+            SERVICE_URL,
+            "--mail-from: required together with --smtp-url",
+        ),
+        ("A <a@b>\r\nBcc: secret@x", SERVICE_URL, FROM_FORM),
+        (MAIL_FROM, "racing.secret", URL_FORM),
+        (MAIL_FROM, "ftp://racing.secret", URL_FORM),
+        (MAIL_FROM, "https://u:secret@r.test", URL_FORM),
+        (MAIL_FROM, "https://r.test?secret", URL_FORM),
+    ] {
+        let settings = ["--mail-from", from, "--public-url", url];
+        let output = rejected(&[&["--smtp-url", SMTP_URL], &settings[..]].concat()).await;
+        assert!(output.contains(message), "{from} {url}: {output}");
+    }
+    for (missing, flag, value) in [
+        ("--mail-from", "--public-url", SERVICE_URL),
+        ("--public-url", "--mail-from", MAIL_FROM),
+    ] {
+        let output = rejected(&["--smtp-url", SMTP_URL, flag, value]).await;
+        assert!(output.contains(missing), "{output}");
+    }
+    for timeout in ["0s", "11m", "60", "soon"] {
+        let output = rejected(&["--smtp-timeout", timeout]).await;
+        let message = "--smtp-timeout: expected 1s to 10m";
+        assert!(output.contains(message), "{timeout}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn mails_wait_while_no_mail_server_is_configured() {
+    let fixture = MailFixture::start().await;
+    let nats = fixture.nats.url_of("railbird");
     let service = Serving::start_with(
         &["--http", "127.0.0.1:0", "--nats", &nats],
-        post.data.path(),
+        fixture.data.path(),
     );
     until_ready(&service).await;
-    post.subscribe("anna").await;
+    fixture.subscribe("anna").await;
     until_metric(&service, "railbird_mails_waiting", 1.0).await;
     let log = service.stop().await.join("\n");
     assert!(log.contains("sign-up is closed"), "{log}");
-    assert_eq!(post.keys().await, (0, 0));
-    let service = post.serve().await;
-    post.until_delivered("anna").await;
+    assert_eq!(fixture.keys().await, (0, 0));
+    let service = fixture.serve().await;
+    fixture.until_delivered("anna").await;
     assert_eq!(
-        status_of(&service, &post.server.mails()[0].key()).await,
+        status_of(&service, &fixture.server.mails()[0].key()).await,
         200
     );
 }
 
 #[tokio::test]
-async fn dev_writes_mails_into_a_folder_that_it_names() {
+async fn dev_writes_mails_into_a_folder_and_prints_its_path() {
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start(data.path(), &["--no-demo"]);
-    let said = dev
+    let path = dev
         .output
         .iter()
         .find_map(|line| line.strip_prefix("Mail "));
-    let folder = std::path::PathBuf::from(said.expect("it says where").trim());
+    let folder = std::path::PathBuf::from(path.expect("the folder is printed").trim());
     assert_eq!(folder, data.path().join("mail"));
     let log = railbird::log::Log::connect(dev.nats(), "test")
         .await

@@ -1,4 +1,4 @@
-//! All of it as a person does it: in a browser, with a real mail server.
+//! The pages in a browser, with a real mail server.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,17 +15,17 @@ use tokio::time::timeout;
 use super::*;
 
 const EMAIL: &str = "rail.bird@racing.example";
-/// Long enough to see that the old key works, on a slow machine, and short enough to wait for its end.
+/// Long enough for a slow machine to use the old key, and short enough to wait for its end.
 const OVERLAP: SignedDuration = SignedDuration::from_secs(20);
 
 /// `tests/browser/subscribe.mjs`.
-struct Person {
+struct Browser {
     child: Child,
-    hears: ChildStdin,
-    says: Lines<BufReader<ChildStdout>>,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
 }
 
-impl Person {
+impl Browser {
     fn start(railbird: &Railbird) -> Self {
         let node = tool("RAILBIRD_NODE", "node", ["--eval", "WebSocket"]);
         let browser = tool(
@@ -44,34 +44,34 @@ impl Person {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        let says = BufReader::new(child.stdout.take().unwrap()).lines();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
         Self {
-            hears: child.stdin.take().unwrap(),
-            says,
+            input: child.stdin.take().unwrap(),
+            output,
             child,
         }
     }
 
-    /// What was done next.
+    /// The next step that was completed.
     async fn done(&mut self) -> Value {
-        let line = timeout(PATIENCE, self.says.next_line()).await;
+        let line = timeout(PATIENCE, self.output.next_line()).await;
         let line = line.expect("in time").unwrap();
-        serde_json::from_str(&line.expect("it says on standard error why not")).unwrap()
+        serde_json::from_str(&line.expect("a step; the error is on standard error")).unwrap()
     }
 
-    async fn tell(&mut self, line: &str) {
+    async fn send(&mut self, line: &str) {
         let line = format!("{line}\n");
-        self.hears.write_all(line.as_bytes()).await.unwrap();
+        self.input.write_all(line.as_bytes()).await.unwrap();
     }
 
-    async fn ended(&mut self) {
-        let ended = timeout(PATIENCE, self.child.wait()).await;
-        assert!(ended.expect("in time").unwrap().success());
+    async fn finished(&mut self) {
+        let finished = timeout(PATIENCE, self.child.wait()).await;
+        assert!(finished.expect("in time").unwrap().success());
     }
 }
 
-/// The answer to a request with a key.
-async fn asked(railbird: &Railbird, key: &str) -> Reply {
+/// The response to a request with a key.
+async fn get_with_key(railbird: &Railbird, key: &str) -> Reply {
     request(
         railbird.http,
         "GET",
@@ -83,7 +83,7 @@ async fn asked(railbird: &Railbird, key: &str) -> Reply {
 
 async fn until(railbird: &Railbird, status: u16, key: &str) {
     eventually(&format!("a key gets {status}"), || async {
-        asked(railbird, key).await.status == status
+        get_with_key(railbird, key).await.status == status
     })
     .await;
 }
@@ -94,10 +94,10 @@ async fn open(railbird: &Railbird, key: &str) -> Socket {
     socket
 }
 
-/// Holds a key to be of no use, and its socket to be closed for that.
-async fn is_over(railbird: &Railbird, key: &str, mut socket: Socket) {
+/// Waits until a key is rejected, and checks that its socket is closed for that reason.
+async fn assert_rejected(railbird: &Railbird, key: &str, mut socket: Socket) {
     until(railbird, 401, key).await;
-    assert_eq!(asked(railbird, key).await.text(), UNAUTHORIZED_BODY);
+    assert_eq!(get_with_key(railbird, key).await.text(), UNAUTHORIZED_BODY);
     let (messages, code) = socket.until_closed().await;
     assert_eq!(
         (&messages.last().unwrap()["event"], code),
@@ -106,25 +106,28 @@ async fn is_over(railbird: &Railbird, key: &str, mut socket: Socket) {
 }
 
 #[tokio::test]
-async fn a_person_subscribes_uses_the_key_replaces_it_and_revokes_it() {
+async fn a_person_subscribes_and_uses_replaces_and_revokes_the_key() {
     let nats = Nats::start();
     let server = MailServer::start().await;
     let smtp = format!("smtp://{}", server.address());
     let railbird = Railbird::start_with(&nats, |config| {
         config.sign_up.overlap = OVERLAP;
         config.mailing = Some(Mailing {
-            carrier: Transport::Smtp(Smtp::parse(&smtp, Duration::from_secs(30)).unwrap()),
+            transport: Transport::Smtp(Smtp::parse(&smtp, Duration::from_secs(30)).unwrap()),
             from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
             public_url: None,
             key_env: "test",
         });
     })
     .await;
-    let mut person = Person::start(&railbird);
-    assert_eq!(person.done().await, json!({ "subscribed": "Standard" }));
+    let mut browser = Browser::start(&railbird);
+    assert_eq!(browser.done().await, json!({ "subscribed": "Standard" }));
 
     let waiting = ledger(&nats).await;
-    let (id, _) = waiting.subscriptions().next().expect("it is written down");
+    let (id, _) = waiting
+        .subscriptions()
+        .next()
+        .expect("the subscription is recorded");
     let approve = ["keys", "approve", &id.to_string(), "--nats", &nats.url()].map(str::to_owned);
     assert_eq!(crate::support::railbird(approve).await.code, 0);
     let mail = server.until_mails(1).await.remove(0);
@@ -138,24 +141,24 @@ async fn a_person_subscribes_uses_the_key_replaces_it_and_revokes_it() {
         railbird.http,
         mail.token()
     );
-    person.tell(&link).await;
-    let new = person.done().await["key"].as_str().unwrap().to_owned();
+    browser.send(&link).await;
+    let new = browser.done().await["key"].as_str().unwrap().to_owned();
     assert_ne!(new, old);
     until(&railbird, 200, &new).await;
     let of_new = open(&railbird, &new).await;
     assert_eq!(
-        asked(&railbird, &old).await.status,
+        get_with_key(&railbird, &old).await.status,
         200,
         "both work for now"
     );
     let made = ledger(&nats).await.keys().count();
-    assert_eq!(made, 3, "that of the test, and two of the subscriber");
-    is_over(&railbird, &old, of_old).await;
-    assert_eq!(asked(&railbird, &new).await.status, 200);
+    assert_eq!(made, 3, "one of the test, and two of the subscriber");
+    assert_rejected(&railbird, &old, of_old).await;
+    assert_eq!(get_with_key(&railbird, &new).await.status, 200);
 
-    person.tell("go on").await;
-    assert_eq!(person.done().await, json!({ "revoked": true }));
-    is_over(&railbird, &new, of_new).await;
-    person.ended().await;
+    browser.send("go on").await;
+    assert_eq!(browser.done().await, json!({ "revoked": true }));
+    assert_rejected(&railbird, &new, of_new).await;
+    browser.finished().await;
     assert_eq!(server.mails().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! `/pricing`: from the form into the log.
+//! `/pricing`: from the form to the log.
 
 use std::num::NonZeroU32;
 
@@ -13,21 +13,21 @@ use super::*;
 
 const EMAIL: &str = "rail.bird+odds@racing.example";
 
-/// A service that puts its mails into a folder.
+/// A service that writes its mails to a folder.
 async fn start(nats: &Nats, mails: &TempDir) -> Railbird {
     Railbird::start_with(nats, |config| config.mailing = Some(mailing(mails))).await
 }
 
 fn mailing(mails: &TempDir) -> Mailing {
     Mailing {
-        carrier: Transport::Folder(Folder::new(mails.path().join("mail"))),
+        transport: Transport::Folder(Folder::new(mails.path().join("mail"))),
         from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
         public_url: None,
         key_env: "test",
     }
 }
 
-/// Waits until so many mails were delivered.
+/// Waits until a number of mails was delivered.
 async fn until_delivered(mails: &TempDir, count: usize) {
     eventually("the mails are there", || async {
         let mails = std::fs::read_dir(mails.path().join("mail"));
@@ -41,7 +41,7 @@ async fn until_delivered(mails: &TempDir, count: usize) {
     .await;
 }
 
-async fn ask(railbird: &Railbird, email: &str, plan: &str) -> Reply {
+async fn subscribe(railbird: &Railbird, email: &str, plan: &str) -> Reply {
     post(
         railbird.http,
         "/pricing",
@@ -55,12 +55,12 @@ fn id(email: &str, plan: &str) -> SubscriptionId {
 }
 
 #[tokio::test]
-async fn the_plans_are_shown_to_everybody_on_a_page_that_may_do_nothing() {
+async fn the_plans_are_shown_on_a_page_without_scripts() {
     let nats = Nats::start();
     let mails = tempfile::tempdir().unwrap();
     let railbird = start(&nats, &mails).await;
     let reply = railbird.get_open("/pricing").await;
-    let page = is_page(&reply, 200);
+    let page = html(&reply, 200);
     for shown in [
         "US$ 29 a month",
         "2,000 requests a day",
@@ -71,10 +71,10 @@ async fn the_plans_are_shown_to_everybody_on_a_page_that_may_do_nothing() {
         assert!(page.contains(shown), "{shown} in\n{page}");
     }
     let values = page.matches("name=\"plan\" id=").count();
-    assert_eq!(values, 3, "those that are open to sign-up can be chosen");
+    assert_eq!(values, 3, "the plans open to sign-up");
     assert!(
         !page.contains("By arrangement"),
-        "and the others are not shown"
+        "other plans are not shown"
     );
     assert_eq!(reply.header("cache-control"), "no-cache");
 
@@ -98,22 +98,22 @@ async fn the_plans_are_shown_to_everybody_on_a_page_that_may_do_nothing() {
         assert_eq!(head.header(name), reply.header(name), "{name}");
     }
     let put = request(railbird.http, "PUT", "/pricing", &[]).await;
-    is_page(&put, 405);
+    html(&put, 405);
     assert_eq!(put.header("allow"), "GET, HEAD, POST");
 }
 
 #[tokio::test]
-async fn who_subscribes_is_in_the_log_once_at_however_many_replicas_the_form_is_sent() {
+async fn a_form_sent_to_several_replicas_creates_one_subscription() {
     let nats = Nats::start();
     let mails = tempfile::tempdir().unwrap();
     let replicas = [start(&nats, &mails).await, start(&nats, &mails).await];
-    let pressed = (0..4).map(|n| ask(&replicas[n % 2], EMAIL, "free"));
+    let pressed = (0..4).map(|n| subscribe(&replicas[n % 2], EMAIL, "free"));
     for reply in join_all(pressed).await {
-        is_page(&reply, 200);
+        html(&reply, 200);
     }
-    // Written in another way it is the same address.
-    is_page(
-        &ask(&replicas[0], " Rail.Bird+odds@RACING.example ", "free").await,
+    // Another spelling of the same address.
+    html(
+        &subscribe(&replicas[0], " Rail.Bird+odds@RACING.example ", "free").await,
         200,
     );
 
@@ -126,21 +126,21 @@ async fn who_subscribes_is_in_the_log_once_at_however_many_replicas_the_form_is_
         (&id(EMAIL, "free"), EMAIL)
     );
     assert!(subscription.approved_at.is_some());
-    let said = ledger.last_seq(&accounts::Subject::Subscription(found.clone()));
+    let last_seq = ledger.last_seq(&accounts::AccountSubject::Subscription(found.clone()));
     let keys = 2;
-    assert_eq!(said, keys + 1, "nothing else was said of it");
+    assert_eq!(last_seq, keys + 1, "one event about the subscription");
 }
 
 #[tokio::test]
-async fn nobody_sees_whether_an_address_is_known() {
+async fn the_response_does_not_reveal_whether_an_address_is_known() {
     let nats = Nats::start();
     let mails = tempfile::tempdir().unwrap();
     let railbird = start(&nats, &mails).await;
     for plan in ["free", "standard"] {
-        let first = ask(&railbird, EMAIL, plan).await;
-        let again = ask(&railbird, EMAIL, plan).await;
-        let page = is_page(&first, 200);
-        assert_eq!(page, is_page(&again, 200));
+        let first = subscribe(&railbird, EMAIL, plan).await;
+        let again = subscribe(&railbird, EMAIL, plan).await;
+        let page = html(&first, 200);
+        assert_eq!(page, html(&again, 200));
         assert!(page.contains("rail.bird+odds@racing.example"), "{page}");
         assert_eq!(first.header("cache-control"), "no-store");
         let but_date = |reply: &Reply| {
@@ -154,12 +154,12 @@ async fn nobody_sees_whether_an_address_is_known() {
 }
 
 #[tokio::test]
-async fn what_was_typed_wrong_is_told_beside_the_field_and_kept() {
+async fn an_input_error_is_shown_beside_its_field_and_the_input_is_kept() {
     let nats = Nats::start();
     let mails = tempfile::tempdir().unwrap();
     let railbird = start(&nats, &mails).await;
-    let page = is_page(
-        &ask(&railbird, "rail bird@racing.example", "standard").await,
+    let page = html(
+        &subscribe(&railbird, "rail bird@racing.example", "standard").await,
         422,
     );
     assert!(page.contains("<title>Error: "), "{page}");
@@ -186,13 +186,13 @@ async fn what_was_typed_wrong_is_told_beside_the_field_and_kept() {
     assert!(chosen.unwrap().contains("value=\"standard\""), "{page}");
 
     for plan in ["", "default", "gold", "free\r\nX: y"] {
-        let page = is_page(&ask(&railbird, EMAIL, plan).await, 422);
+        let page = html(&subscribe(&railbird, EMAIL, plan).await, 422);
         assert!(page.contains("<a href=\"#plan\">Choose "), "{page}");
         assert!(page.contains("id=\"plan-wrong\">Choose "), "{page}");
         assert!(page.contains(&format!("value=\"{EMAIL}\"")), "{page}");
         assert!(!page.contains("aria-invalid=\"true\""), "{page}");
     }
-    let page = is_page(&post(railbird.http, "/pricing", &[]).await, 422);
+    let page = html(&post(railbird.http, "/pricing", &[]).await, 422);
     assert!(
         page.contains("Choose a plan.") && page.contains("Enter your e-mail"),
         "{page}"
@@ -201,7 +201,7 @@ async fn what_was_typed_wrong_is_told_beside_the_field_and_kept() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_typed_becomes_a_header_or_a_tag() {
+async fn input_becomes_neither_a_header_nor_a_tag() {
     let nats = Nats::start();
     let mails = tempfile::tempdir().unwrap();
     let railbird = start(&nats, &mails).await;
@@ -216,18 +216,18 @@ async fn nothing_that_is_typed_becomes_a_header_or_a_tag() {
         "{{ 7 * 7 }}@racing.example",
         "a@racing.example\0",
     ] {
-        let page = is_page(&ask(&railbird, email, "free").await, 422);
+        let page = html(&subscribe(&railbird, email, "free").await, 422);
         assert!(!page.contains("<img") && !page.contains("49@"), "{page}");
     }
     let long = format!("{}@racing.example", "a".repeat(3_000));
-    let page = is_page(&ask(&railbird, &long, "free").await, 422);
+    let page = html(&subscribe(&railbird, &long, "free").await, 422);
     assert!(
         page.contains("too long") && !page.contains(&"a".repeat(321)),
         "{page}"
     );
     assert_eq!(ledger(&nats).await.subscriptions().count(), 0);
 
-    // And what is odd but right is taken.
+    // Unusual but valid addresses are accepted.
     let domain = ["d".repeat(60).as_str(); 3].join(".");
     let longest = format!(
         "{}@{domain}.example",
@@ -239,7 +239,7 @@ async fn nothing_that_is_typed_becomes_a_header_or_a_tag() {
         "jo@b\u{fc}cher.example",
         &longest,
     ] {
-        is_page(&ask(&railbird, email, "free").await, 200);
+        html(&subscribe(&railbird, email, "free").await, 200);
     }
     until_delivered(&mails, 3).await;
     let ledger = ledger(&nats).await;
@@ -259,7 +259,7 @@ async fn nothing_that_is_typed_becomes_a_header_or_a_tag() {
 }
 
 #[tokio::test]
-async fn what_is_no_form_or_too_long_is_refused_with_a_page() {
+async fn a_body_that_is_not_a_form_or_too_long_is_rejected_with_a_page() {
     let nats = Nats::start();
     let mails = tempfile::tempdir().unwrap();
     let railbird = start(&nats, &mails).await;
@@ -272,14 +272,14 @@ async fn what_is_no_form_or_too_long_is_refused_with_a_page() {
         ] {
             let headers = [("content-type", kind)];
             let reply = send(railbird.http, "POST", path, &headers, "{}".to_owned()).await;
-            is_page(&reply, 415);
+            html(&reply, 415);
         }
         let headers = [(
             "content-type",
             "Application/X-WWW-Form-Urlencoded; charset=UTF-8",
         )];
         let long = format!("email={}", "a".repeat(5_000));
-        is_page(
+        html(
             &send(railbird.http, "POST", path, &headers, long).await,
             413,
         );
@@ -292,7 +292,7 @@ async fn what_is_no_form_or_too_long_is_refused_with_a_page() {
 }
 
 #[tokio::test]
-async fn a_program_that_fills_in_every_field_is_told_the_same_and_gets_nothing() {
+async fn a_bot_gets_the_same_response_and_no_key() {
     let nats = Nats::start();
     let mails = tempfile::tempdir().unwrap();
     let railbird = start(&nats, &mails).await;
@@ -301,14 +301,14 @@ async fn a_program_that_fills_in_every_field_is_told_the_same_and_gets_nothing()
         ("plan", "free"),
         ("website", "https://spam.example"),
     ];
-    let program = is_page(&post(railbird.http, "/pricing", &fields).await, 200);
+    let program = html(&post(railbird.http, "/pricing", &fields).await, 200);
     assert_eq!(ledger(&nats).await.subscriptions().count(), 0);
-    let person = is_page(&ask(&railbird, EMAIL, "free").await, 200);
+    let person = html(&subscribe(&railbird, EMAIL, "free").await, 200);
     assert_eq!(program, person);
 }
 
 #[tokio::test]
-async fn an_address_and_a_network_have_limits_of_their_own() {
+async fn an_address_and_a_network_have_separate_limits() {
     let nats = Nats::start();
     let mails = tempfile::tempdir().unwrap();
     let railbird = Railbird::start_with(&nats, |config| {
@@ -318,10 +318,10 @@ async fn an_address_and_a_network_have_limits_of_their_own() {
     })
     .await;
     for email in [EMAIL, "RAIL.bird+odds@racing.example"] {
-        is_page(&ask(&railbird, email, "free").await, 200);
+        html(&subscribe(&railbird, email, "free").await, 200);
     }
-    let reply = ask(&railbird, EMAIL, "free").await;
-    let page = is_page(&reply, 429);
+    let reply = subscribe(&railbird, EMAIL, "free").await;
+    let page = html(&reply, 429);
     assert!(page.contains("id=\"email-wrong\">Too many keys"), "{page}");
     assert!(
         page.contains(&format!("value=\"{EMAIL}\"")),
@@ -330,11 +330,11 @@ async fn an_address_and_a_network_have_limits_of_their_own() {
     let wait: u32 = reply.header("retry-after").parse().unwrap();
     assert!((1..=12 * 60 * 60).contains(&wait), "{wait}");
 
-    // What was typed wrong costs nothing.
-    is_page(&ask(&railbird, "nobody", "free").await, 422);
-    is_page(&ask(&railbird, "b@racing.example", "free").await, 200);
-    let reply = ask(&railbird, "c@racing.example", "free").await;
-    let page = is_page(&reply, 429);
+    // An invalid form does not count.
+    html(&subscribe(&railbird, "nobody", "free").await, 422);
+    html(&subscribe(&railbird, "b@racing.example", "free").await, 200);
+    let reply = subscribe(&railbird, "c@racing.example", "free").await;
+    let page = html(&reply, 429);
     assert!(page.contains("from your network"), "{page}");
     let wait: u32 = reply.header("retry-after").parse().unwrap();
     assert!((1..=15 * 60).contains(&wait), "{wait}");
@@ -342,17 +342,17 @@ async fn an_address_and_a_network_have_limits_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_plan_that_needs_approval_waits_for_it() {
+async fn a_subscription_to_a_plan_with_approval_waits_for_it() {
     let nats = Nats::start();
     let mails = tempfile::tempdir().unwrap();
     let railbird = start(&nats, &mails).await;
-    let page = is_page(&ask(&railbird, EMAIL, "standard").await, 200);
+    let page = html(&subscribe(&railbird, EMAIL, "standard").await, 200);
     assert!(page.contains("confirms"), "{page}");
     let id = id(EMAIL, "standard");
     let found = ledger(&nats).await;
-    let waiting = found.subscription(&id).expect("it is asked for");
+    let waiting = found.subscription(&id).expect("it was requested");
     assert!(waiting.approved_at.is_none());
-    is_page(&ask(&railbird, EMAIL, "standard").await, 200);
+    html(&subscribe(&railbird, EMAIL, "standard").await, 200);
     assert_eq!(found.awaiting_mail().count(), 0);
 
     let url = nats.url();
@@ -363,21 +363,21 @@ async fn a_plan_that_needs_approval_waits_for_it() {
 }
 
 #[tokio::test]
-async fn while_the_log_is_away_it_is_said_and_what_was_typed_is_kept() {
+async fn while_the_log_is_unreachable_the_page_says_so_and_keeps_the_input() {
     let mut nats = Nats::start();
     let mails = tempfile::tempdir().unwrap();
     let railbird = start(&nats, &mails).await;
     nats.kill();
-    let reply = ask(&railbird, EMAIL, "free").await;
-    let page = is_page(&reply, 503);
+    let reply = subscribe(&railbird, EMAIL, "free").await;
+    let page = html(&reply, 503);
     assert!(
         page.contains("Try again") && page.contains(&format!("value=\"{EMAIL}\"")),
         "{page}"
     );
     assert_eq!(reply.header("retry-after"), "5");
     nats.start_again();
-    eventually("it is taken", || async {
-        ask(&railbird, EMAIL, "free").await.status == 200
+    eventually("the subscription is accepted", || async {
+        subscribe(&railbird, EMAIL, "free").await.status == 200
     })
     .await;
     until_delivered(&mails, 1).await;
@@ -385,10 +385,10 @@ async fn while_the_log_is_away_it_is_said_and_what_was_typed_is_kept() {
 }
 
 #[tokio::test]
-async fn without_mail_the_plans_are_shown_and_sign_up_is_closed() {
+async fn without_a_mail_server_the_plans_are_shown_and_sign_up_is_closed() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
-    let page = is_page(&railbird.get_open("/pricing").await, 200);
+    let page = html(&railbird.get_open("/pricing").await, 200);
     assert!(page.contains("Sign-up is closed"), "{page}");
     assert!(
         page.contains("US$ 149 a month") && !page.contains("Choose a plan"),
@@ -398,7 +398,7 @@ async fn without_mail_the_plans_are_shown_and_sign_up_is_closed() {
         !page.contains("<form") && !page.contains("<input"),
         "{page}"
     );
-    let page = is_page(&ask(&railbird, EMAIL, "free").await, 403);
+    let page = html(&subscribe(&railbird, EMAIL, "free").await, 403);
     assert!(page.contains("Sign-up is closed"), "{page}");
     assert_eq!(ledger(&nats).await.subscriptions().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! [`MailServer`]: a real mail server, aiosmtpd, that does what it is told.
+//! [`MailServer`]: a real mail server, aiosmtpd, whose behaviour tests control.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -13,40 +13,41 @@ use super::{eventually, tool};
 
 pub(crate) struct MailServer {
     child: Child,
-    orders: ChildStdin,
-    given: usize,
-    said: Arc<Mutex<Vec<Value>>>,
+    commands: ChildStdin,
+    commands_sent: usize,
+    /// The lines of its standard output.
+    events: Arc<Mutex<Vec<Value>>>,
     port: u64,
     folder: TempDir,
 }
 
-/// A mail as the server had it.
+/// A mail that the server received.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedMail {
-    /// The bytes as they came.
+    /// The bytes.
     pub(crate) raw: Vec<u8>,
-    /// As Python reads them, with what the server was told beside them.
+    /// The mail as Python parses it, with its envelope.
     pub(crate) parsed: Value,
 }
 
-/// How the server is to be spoken to.
+/// The security of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum Security {
     Plain,
     StartTls,
     Tls,
 }
 
-/// The user of a server that asks for one.
+/// The user and password of a server that requires a login.
 pub(crate) const LOGIN: [&str; 2] = ["railbird", "p@ss/w:rd?#"];
 
 impl MailServer {
     pub(crate) async fn start() -> Self {
-        Self::start_as(Manner::Plain, false).await
+        Self::start_as(Security::Plain, false).await
     }
 
-    /// The same, with TLS or without, and with a login or without.
-    pub(crate) async fn start_as(manner: Manner, login: bool) -> Self {
+    /// Starts a server with or without TLS, and with or without a login.
+    pub(crate) async fn start_as(security: Security, login: bool) -> Self {
         let python = tool("RAILBIRD_PYTHON", "python3", ["-c", "import aiosmtpd"]);
         let folder = tempfile::tempdir().unwrap();
         let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
@@ -54,12 +55,12 @@ impl MailServer {
         command
             .arg(tests.join("support/smtp_server.py"))
             .arg(folder.path());
-        if manner != Manner::Plain {
+        if security != Security::Plain {
             make_certificates(folder.path());
             command.arg("--cert").arg(folder.path().join("cert.pem"));
             command.arg("--key").arg(folder.path().join("key.pem"));
         }
-        if manner == Manner::Tls {
+        if security == Security::Tls {
             command.arg("--tls");
         }
         if login {
@@ -70,27 +71,27 @@ impl MailServer {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let (hears, lines) = (Arc::clone(&said), child.stdout.take().unwrap());
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let (received, lines) = (Arc::clone(&events), child.stdout.take().unwrap());
         std::thread::spawn(move || {
             for line in BufReader::new(lines).lines() {
                 let line = serde_json::from_str(&line.unwrap()).unwrap();
-                hears.lock().unwrap().push(line);
+                received.lock().unwrap().push(line);
             }
         });
-        let orders = child.stdin.take().unwrap();
+        let commands = child.stdin.take().unwrap();
         let mut server = Self {
             child,
-            orders,
-            given: 0,
-            said,
+            commands,
+            commands_sent: 0,
+            events,
             port: 0,
             folder,
         };
         server
-            .until("it listens", |said| said[0]["port"].is_u64())
+            .until("it listens", |events| events[0]["port"].is_u64())
             .await;
-        server.port = server.said()[0]["port"].as_u64().unwrap();
+        server.port = server.events()[0]["port"].as_u64().unwrap();
         server
     }
 
@@ -104,70 +105,72 @@ impl MailServer {
         self.folder.path().join("authority.pem")
     }
 
-    /// The next times that a stage is reached: a reply, `hold` or `cut`.
+    /// Sets the action of the next times that a stage is reached: a reply, `hold` or `cut`.
     pub(crate) async fn at(&mut self, stage: &str, action: &str, times: usize) {
-        self.order(&json!({ "at": stage, "do": action, "times": times }))
+        self.send(&json!({ "at": stage, "do": action, "times": times }))
             .await;
     }
 
-    /// Whoever is held at a stage goes on, and so do those to come.
-    pub(crate) async fn go(&mut self, stage: &str) {
-        self.order(&json!({ "go": stage })).await;
+    /// Releases the clients that are held at a stage, and holds no others.
+    pub(crate) async fn release(&mut self, stage: &str) {
+        self.send(&json!({ "release": stage })).await;
     }
 
-    /// Hangs up on everybody, and listens no more.
+    /// Closes all connections, and stops listening.
     pub(crate) async fn go_down(&mut self) {
-        self.order(&json!({ "down": true })).await;
+        self.send(&json!({ "down": true })).await;
     }
 
     pub(crate) async fn come_up(&mut self) {
-        self.order(&json!({ "down": false })).await;
+        self.send(&json!({ "down": false })).await;
     }
 
-    async fn order(&mut self, order: &Value) {
-        writeln!(self.orders, "{order}").unwrap();
-        self.given += 1;
-        let given = self.given;
-        let done = move |said: &[Value]| said.iter().filter(|line| !line["done"].is_null()).count();
-        self.until("the order is carried out", |said| done(said) == given)
-            .await;
+    async fn send(&mut self, command: &Value) {
+        writeln!(self.commands, "{command}").unwrap();
+        self.commands_sent += 1;
+        let is_done = |event: &&Value| !event["done"].is_null();
+        self.until("the command is carried out", |events| {
+            events.iter().filter(is_done).count() == self.commands_sent
+        })
+        .await;
     }
 
-    /// Waits until a stage was reached so often.
+    /// Waits until a stage was reached a number of times.
     pub(crate) async fn until_at(&self, stage: &str, times: usize) {
         let what = format!("{stage} is reached {times} times");
-        self.until(&what, |said| at(said, stage) >= times).await;
+        self.until(&what, |events| at(events, stage) >= times).await;
     }
 
-    /// How often a stage was reached.
+    /// The number of times that a stage was reached.
     pub(crate) fn times_at(&self, stage: &str) -> usize {
-        at(&self.said(), stage)
+        at(&self.events(), stage)
     }
 
-    /// Waits for so many mails, and returns all there are: taken or not, for a client may hear of neither.
+    /// Waits for a number of mails, and returns all mails, whether the server accepted them or not.
     pub(crate) async fn until_mails(&self, count: usize) -> Vec<ReceivedMail> {
         let what = format!("there are {count} mails");
-        self.until(&what, |said| mails(said).count() >= count).await;
+        self.until(&what, |events| mails(events).count() >= count)
+            .await;
         self.mails()
     }
 
     pub(crate) fn mails(&self) -> Vec<ReceivedMail> {
-        let said = self.said();
-        let received = mails(&said).map(|parsed| ReceivedMail {
+        let events = self.events();
+        let received = mails(&events).map(|parsed| ReceivedMail {
             raw: std::fs::read(parsed["mail"].as_str().unwrap()).unwrap(),
             parsed: parsed.clone(),
         });
         received.collect()
     }
 
-    fn said(&self) -> Vec<Value> {
-        self.said.lock().unwrap().clone()
+    fn events(&self) -> Vec<Value> {
+        self.events.lock().unwrap().clone()
     }
 
     async fn until(&self, what: &str, holds: impl Fn(&[Value]) -> bool) {
         eventually(what, || async {
-            let said = self.said();
-            !said.is_empty() && holds(&said)
+            let events = self.events();
+            !events.is_empty() && holds(&events)
         })
         .await;
     }
@@ -180,16 +183,16 @@ impl Drop for MailServer {
     }
 }
 
-fn at(said: &[Value], stage: &str) -> usize {
-    said.iter().filter(|line| line["at"] == stage).count()
+fn at(events: &[Value], stage: &str) -> usize {
+    events.iter().filter(|event| event["at"] == stage).count()
 }
 
-fn mails(said: &[Value]) -> impl Iterator<Item = &Value> {
-    said.iter().filter(|line| line["mail"].is_string())
+fn mails(events: &[Value]) -> impl Iterator<Item = &Value> {
+    events.iter().filter(|event| event["mail"].is_string())
 }
 
 impl ReceivedMail {
-    /// The key, of which there is one: in the text and in the HTML.
+    /// The key, which is the same in the text and in the HTML.
     pub(crate) fn key(&self) -> String {
         let keys = |text: &Value| {
             let words = text
@@ -206,15 +209,15 @@ impl ReceivedMail {
         key
     }
 
-    /// The token of the link with which the key is rotated or revoked.
+    /// The token of the link that rotates or revokes the key.
     pub(crate) fn token(&self) -> String {
         let token = |text: &Value| {
-            let (_, behind) = text
+            let (_, after) = text
                 .as_str()
                 .unwrap()
                 .split_once("/keys/manage?token=")
                 .unwrap();
-            behind
+            after
                 .chars()
                 .take_while(char::is_ascii_alphanumeric)
                 .collect::<String>()
@@ -228,7 +231,7 @@ impl ReceivedMail {
         self.parsed["to"][0].as_str().unwrap()
     }
 
-    /// A header, of which there is one.
+    /// The value of a header that occurs once.
     pub(crate) fn header(&self, name: &str) -> &str {
         let headers = self.parsed["headers"].as_array().unwrap().iter();
         let mut named = headers.filter(|header| header[0] == name);
@@ -238,7 +241,7 @@ impl ReceivedMail {
     }
 }
 
-/// An authority, and a certificate of it for loopback.
+/// Creates an authority and its certificate for loopback.
 fn make_certificates(folder: &Path) {
     let mut authority = CertificateParams::new([]).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,12 +1,12 @@
-"""A mail server that does what it is told, over lines of JSON.
+"""A mail server whose behaviour tests control, by lines of JSON.
 
     python smtp_server.py FOLDER [--cert FILE --key FILE [--tls]] [--login USER PASSWORD]
 
-It listens on a free port of loopback and writes every mail that it takes to FOLDER, as it came. What it is told on standard
-input: {"at": STAGE, "do": ACTION, "times": N}, {"go": STAGE}, {"down": true}, {"down": false}. A stage is what it has heard last:
-connect, auth, mail, rcpt, body (some of the mail), data (all of it, and it is written). An action is "hold" (until it is told to
-go), "cut" (the connection, without a word) or a reply, such as "451 busy". It says on standard output where it listens, which
-stage it is at, and what was in each mail.
+It listens on a free port of loopback and writes every mail to FOLDER, unchanged. Commands on standard input:
+{"at": STAGE, "do": ACTION, "times": N}, {"release": STAGE}, {"down": true}, {"down": false}. A stage is the last thing that the
+server received: connect, auth, mail, rcpt, body (part of the mail), data (all of it, and it is written). An action is "hold" (until
+the stage is released), "cut" (closes the connection) or a reply such as "451 busy". Events on standard output: the port, each
+stage that is reached, and the content of each mail.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import warnings
 
 from aiosmtpd.smtp import SMTP, AuthResult
 
-# What goes wrong does so because it was told to.
+# Errors are intended: tests ask for them.
 logging.disable()
 warnings.simplefilter("ignore")
 
@@ -33,27 +33,27 @@ arguments.add_argument("--cert")
 arguments.add_argument("--key")
 arguments.add_argument("--tls", action="store_true", help="from the first byte on, not by STARTTLS")
 arguments.add_argument("--login", nargs=2)
-told = arguments.parse_args()
+options = arguments.parse_args()
 
-actions = {}  # by stage: the action, and how often it is still taken
-doors = collections.defaultdict(asyncio.Event)
+actions = {}  # by stage: the action, and how many times remain
+releases = collections.defaultdict(asyncio.Event)
 open_connections = set()
 
 
-def say(**event):
+def report(**event):
     print(json.dumps(event), flush=True)
 
 
 async def reached(stage, server):
-    """What to reply at a stage; None if nothing else was said than to go on."""
-    say(at=stage)
+    """Carries out the action of a stage; returns the reply, or None for the default."""
+    report(at=stage)
     action, times = actions.get(stage, (None, 0))
     if times == 0:
         return None
     actions[stage] = (action, times - 1)
     if action == "hold":
-        doors[stage].clear()
-        await doors[stage].wait()
+        releases[stage].clear()
+        await releases[stage].wait()
         return None
     if action == "cut":
         server.transport.abort()
@@ -78,14 +78,14 @@ class Handler:
 
     async def handle_DATA(self, server, session, envelope):
         self.count += 1
-        path = told.folder / f"{self.count:04}.eml"
+        path = options.folder / f"{self.count:04}.eml"
         path.write_bytes(envelope.original_content)
         mail = email.message_from_bytes(envelope.original_content, policy=email.policy.default)
         part = lambda kind: mail.get_body((kind,)).get_content()
         headers = [[name, str(value)] for name, value in mail.items()]
         defects = [str(defect) for part in mail.walk() for defect in part.defects]
         tls = session.ssl or server.transport.get_extra_info("ssl_object")
-        say(
+        report(
             mail=str(path), to=envelope.rcpt_tos, sender=envelope.mail_from, tls=tls is not None, login=bool(session.authenticated),
             headers=headers, text=part("plain"), html=part("html"), defects=defects,
         )
@@ -117,52 +117,52 @@ class Server(SMTP):
 
 def authenticate(server, session, envelope, mechanism, data):
     given = [data.login.decode(), data.password.decode()]
-    return AuthResult(success=given == told.login, handled=False)
+    return AuthResult(success=given == options.login, handled=False)
 
 
 def context():
-    if not told.cert:
+    if not options.cert:
         return None
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(told.cert, told.key)
+    tls.load_cert_chain(options.cert, options.key)
     return tls
 
 
 async def main():
     handler, tls = Handler(), context()
-    by_starttls = tls if not told.tls else None
-    options = {
+    by_starttls = tls if not options.tls else None
+    settings = {
         "hostname": "mail.test",
         "enable_SMTPUTF8": True,
         "tls_context": by_starttls,
         "require_starttls": by_starttls is not None,
-        "authenticator": authenticate if told.login else None,
-        "auth_required": bool(told.login),
+        "authenticator": authenticate if options.login else None,
+        "auth_required": bool(options.login),
         "auth_require_tls": by_starttls is not None,
     }
     loop = asyncio.get_running_loop()
 
     async def listen(port):
-        wrapped = tls if told.tls else None
-        return await loop.create_server(lambda: Server(handler, **options), "127.0.0.1", port, ssl=wrapped)
+        wrapped = tls if options.tls else None
+        return await loop.create_server(lambda: Server(handler, **settings), "127.0.0.1", port, ssl=wrapped)
 
     listening = await listen(0)
     port = listening.sockets[0].getsockname()[1]
-    say(port=port)
+    report(port=port)
     while line := await loop.run_in_executor(None, sys.stdin.readline):
-        order = json.loads(line)
-        if "at" in order:
-            actions[order["at"]] = (order["do"], order["times"])
-        if "go" in order:
-            actions.pop(order["go"], None)
-            doors[order["go"]].set()
-        if order.get("down") is True:
+        command = json.loads(line)
+        if "at" in command:
+            actions[command["at"]] = (command["do"], command["times"])
+        if "release" in command:
+            actions.pop(command["release"], None)
+            releases[command["release"]].set()
+        if command.get("down") is True:
             listening.close()
             for server in list(open_connections):
                 server.transport.abort()
-        if order.get("down") is False:
+        if command.get("down") is False:
             listening = await listen(port)
-        say(done=order)
+        report(done=command)
 
 
 asyncio.run(main())

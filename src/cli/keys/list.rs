@@ -4,13 +4,14 @@ use clap::Args;
 use events::Moment;
 use serde_json::{Value, json};
 
+use super::super::ExitStatus;
 use super::super::report::result;
 use super::now;
 use crate::accounts::{Holder, Key, KeyId, Ledger, Mail, Subscription, SubscriptionId};
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Print each key as JSON, a line a key.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
@@ -20,14 +21,14 @@ pub(super) struct Subscriptions {
     /// Show the e-mail addresses in full.
     #[arg(long)]
     emails: bool,
-    /// Print each subscription as JSON, a line a subscription.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
 
 impl List {
-    /// All keys, those that were made first first.
-    pub(super) fn print(&self, ledger: &Ledger) {
+    /// Prints all keys, oldest first.
+    pub(super) fn print(&self, ledger: &Ledger) -> ExitStatus {
         let mut keys: Vec<(KeyId, &Key)> = ledger.keys().collect();
         keys.sort_by_key(|(_, key)| key.issued_at);
         let rows = keys
@@ -45,12 +46,13 @@ impl List {
                 "subscription_id",
             ],
         );
+        ExitStatus::Success
     }
 }
 
 impl Subscriptions {
-    /// All subscriptions, those that were asked for first first.
-    pub(super) fn print(&self, ledger: &Ledger) {
+    /// Prints all subscriptions, oldest first.
+    pub(super) fn print(&self, ledger: &Ledger) -> ExitStatus {
         let mut all: Vec<(&SubscriptionId, &Subscription)> = ledger.subscriptions().collect();
         all.sort_by_key(|(_, subscription)| subscription.requested_at);
         let rows = all
@@ -69,6 +71,7 @@ impl Subscriptions {
                 "email",
             ],
         );
+        ExitStatus::Success
     }
 
     fn row(&self, ledger: &Ledger, id: &SubscriptionId, subscription: &Subscription) -> Value {
@@ -121,19 +124,19 @@ pub(super) fn time(moment: Moment) -> String {
     moment.timestamp().strftime("%FT%TZ").to_string()
 }
 
-/// Rows as JSON, or some of their columns in line.
+/// Prints rows as JSON, or some of their fields as an aligned table.
 fn print(rows: impl Iterator<Item = Value>, as_json: bool, columns: &[&str]) {
     if as_json {
         rows.for_each(|row| result(format_args!("{row}")));
         return;
     }
-    let head = columns.iter().map(|name| name.to_uppercase()).collect();
+    let heading = columns.iter().map(|name| name.to_uppercase()).collect();
     let cells = rows.map(|row| columns.iter().map(|name| cell(&row[name])).collect());
-    let lines: Vec<Vec<String>> = std::iter::once(head).chain(cells).collect();
-    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max();
+    let table: Vec<Vec<String>> = std::iter::once(heading).chain(cells).collect();
+    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..columns.len()).filter_map(width).collect();
-    for line in &lines {
-        let padded = line.iter().zip(&widths);
+    for row in &table {
+        let padded = row.iter().zip(&widths);
         let padded: Vec<String> = padded
             .map(|(cell, width)| format!("{cell:width$}"))
             .collect();

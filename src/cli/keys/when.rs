@@ -1,10 +1,10 @@
-//! Times and durations, as people write them.
+//! Parses times and durations from the command line.
 
 use events::{Moment, RacingDate};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, ToSpan};
 
-/// A duration such as `24h`, `90m`, `30d` or `1w`. A day has 24 hours.
+/// Parses a duration such as `24h`, `90m`, `30d` or `1w`. A day has 24 hours.
 pub(in crate::cli) fn parse_duration(text: &str) -> Result<SignedDuration, &'static str> {
     let span = text.parse::<Span>().ok();
     let duration = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
@@ -13,7 +13,7 @@ pub(in crate::cli) fn parse_duration(text: &str) -> Result<SignedDuration, &'sta
         .ok_or("a duration is like 30d, 24h, 90m or 10s")
 }
 
-/// The end of a date in UTC, a time, or a duration from now; it is yet to come.
+/// Parses an end in the future: a date (its end, UTC), a time, or a duration from now.
 pub(super) fn parse_end(text: &str) -> Result<Moment, &'static str> {
     let end = if let Ok(date) = RacingDate::parse(text) {
         let next_day = date.civil().checked_add(1.day()).ok();
@@ -32,7 +32,7 @@ pub(super) fn parse_end(text: &str) -> Result<Moment, &'static str> {
     if end > Timestamp::now().into() {
         Ok(end)
     } else {
-        Err("that is over")
+        Err("the end is in the past")
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_a_day_a_time_or_a_while_from_now_and_to_come() {
+    fn an_end_is_a_date_a_time_or_a_duration_in_the_future() {
         for (text, end) in [
             ("2999-12-30", "2999-12-31T00:00:00Z"),
             ("2999-12-30T12:00:00+08:00", "2999-12-30T04:00:00Z"),

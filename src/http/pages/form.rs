@@ -1,38 +1,38 @@
-//! [`Form`]: what somebody typed.
+//! [`Form`]: the fields of a form.
 
 use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use super::Problem;
+use super::PageError;
 
-/// An address of 254 bytes, each of them escaped, and what else there is, with room to spare.
+/// Enough for an address of 254 bytes, each of them escaped, and the other fields.
 const FORM_BYTES_MAX: usize = 4 * 1024;
 
-/// The fields of a form that was sent.
+/// The fields of a form.
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// Reads what was sent.
+    /// Reads the body of a request.
     ///
     /// # Errors
-    /// It is no form, or too long.
-    pub(super) async fn read(request: Request) -> Result<Self, Problem> {
+    /// Returns [`PageError::NotAForm`] or [`PageError::TooLong`].
+    pub(super) async fn read(request: Request) -> Result<Self, PageError> {
         let (parts, body) = request.into_parts();
         if !is_form(&parts.headers) {
-            return Err(Problem::NotAForm);
+            return Err(PageError::NotAForm);
         }
         let body = match Limited::new(body, FORM_BYTES_MAX).collect().await {
             Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => return Err(Problem::TooLong),
-            Err(_) => return Err(Problem::NotAForm),
+            Err(error) if error.is::<LengthLimitError>() => return Err(PageError::TooLong),
+            Err(_) => return Err(PageError::NotAForm),
         };
         let fields = form_urlencoded::parse(&body).into_owned();
         Ok(Self(fields.collect()))
     }
 
-    /// A field; empty if it is not there.
+    /// The value of a field; empty if it is missing.
     pub(super) fn get(&self, name: &str) -> &str {
         let field = self.0.iter().find(|(field, _)| field == name);
         field.map_or("", |(_, value)| value)
@@ -40,14 +40,10 @@ impl Form {
 }
 
 fn is_form(headers: &HeaderMap) -> bool {
-    let kind = headers
-        .get(CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
-    let kind = kind
-        .unwrap_or_default()
-        .split(';')
-        .next()
-        .unwrap_or_default();
-    kind.trim()
-        .eq_ignore_ascii_case("application/x-www-form-urlencoded")
+    let media_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    let media_type = media_type.and_then(|text| text.split(';').next());
+    media_type.is_some_and(|text| {
+        text.trim()
+            .eq_ignore_ascii_case("application/x-www-form-urlencoded")
+    })
 }

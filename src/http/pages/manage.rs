@@ -1,7 +1,7 @@
-//! `/keys/manage`: where the link in a mail leads. A key is replaced or revoked here.
+//! `/keys/manage`: the page of the link in a mail, where a key is replaced or revoked.
 //!
-//! Programs that look through mail follow links: GET changes nothing. A link is good for the key of its mail and for what took the
-//! place of that, and so it is of no more use to a stranger who finds the mail than the key is.
+//! GET changes nothing, because mail scanners follow links. A link works for the key of its mail and for the keys that
+//! replaced it.
 
 use std::sync::Arc;
 
@@ -10,45 +10,50 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use events::Moment;
+use events::{Moment, Text};
 use jiff::SignedDuration;
 use jiff::Timestamp;
 use jiff::fmt::friendly::{Designator, Spacing, SpanPrinter};
 
 use super::form::Form;
-use super::{Keep, Problem, page, said};
-use crate::accounts::{ApiKey, Key, KeyId, KeyState, is_secret, random_secret};
+use super::{PageCaching, PageError, page, run_command};
+use crate::accounts::{ApiKey, CommandError, Key, KeyId, KeyState, is_secret, random_secret};
 use crate::http::params::QueryParams;
 use crate::http::state::App;
 use crate::limits::Network;
+use crate::log::LogError;
 
-/// Keys that are shown: those that were replaced long ago are of no interest.
-const KEYS_SHOWN: usize = 5;
+/// The number of keys shown, newest first.
+const KEYS_SHOWN_MAX: usize = 5;
+/// How often a revocation is tried while other writers change the key.
+const REVOKE_TRIES_MAX: u32 = 10;
+const REVOKED_BY_LINK: &str = "by the subscriber, with the link in the mail";
 
 #[derive(Template)]
 #[template(path = "pages/manage.html")]
-struct Manage<'a> {
+struct ManagePage<'a> {
     token: &'a str,
-    /// Makes the new key, with the token: so the same button makes the same key, however often it is pressed.
+    /// The new key is derived from the nonce and the token: pressing the same button again creates the same key.
     nonce: String,
-    fresh: Option<ApiKey>,
+    new_key: Option<ApiKey>,
     notice: Option<&'static str>,
-    keys: Vec<Row>,
+    keys: Vec<KeyRow>,
+    /// Whether no key is valid.
     is_over: bool,
     overlap: String,
     env: &'static str,
 }
 
-struct Row {
+struct KeyRow {
     id: KeyId,
     state: &'static str,
     is_valid: bool,
     can_rotate: bool,
-    made: String,
+    issued: String,
     end: Option<String>,
 }
 
-impl Row {
+impl KeyRow {
     fn of(key_id: KeyId, key: &Key, now: Moment) -> Self {
         let state = key.state(now);
         let until = |what: &str, end: Moment| format!("{what} {}", date_time(end));
@@ -69,7 +74,7 @@ impl Row {
             },
             is_valid: key.is_valid(now),
             can_rotate: state == KeyState::Valid,
-            made: date_time(key.issued_at),
+            issued: date_time(key.issued_at),
             end,
         }
     }
@@ -80,62 +85,61 @@ fn date_time(moment: Moment) -> String {
     time.to_string()
 }
 
-fn in_words(duration: SignedDuration) -> String {
-    let words = SpanPrinter::new()
+/// A duration as words, such as `24 hours`.
+fn duration_text(duration: SignedDuration) -> String {
+    let printer = SpanPrinter::new()
         .designator(Designator::Verbose)
         .spacing(Spacing::BetweenUnitsAndDesignators);
-    words.duration_to_string(&duration)
+    printer.duration_to_string(&duration)
 }
 
-/// The keys of a link, the newest first.
-fn rows(app: &App, token: &str) -> Option<Vec<Row>> {
+/// The keys of a link, newest first.
+fn rows(app: &App, token: &str) -> Result<Vec<KeyRow>, PageError> {
     let ledger = app.ledger.borrow();
-    let (_, mail) = ledger.mail_of_link(token)?;
-    let now = Timestamp::now().into();
-    let mut rows: Vec<Row> = ledger
+    let Some((_, mail)) = ledger.mail_of_link(token) else {
+        // Before all events are read, the link may be valid.
+        return Err(if app.keys.is_complete() {
+            PageError::UnknownLink
+        } else {
+            PageError::NotReady
+        });
+    };
+    let now = now();
+    let mut rows: Vec<KeyRow> = ledger
         .keys_of_mail(mail)
-        .map(|(key_id, key)| Row::of(key_id, key, now))
+        .map(|(key_id, key)| KeyRow::of(key_id, key, now))
         .collect();
     rows.reverse();
-    Some(rows)
+    Ok(rows)
 }
 
-/// The page of a link as things stand.
-fn shown(
+/// The page of a link, with a new key or a notice.
+fn manage_page(
     app: &App,
     token: &str,
-    fresh: Option<ApiKey>,
+    new_key: Option<ApiKey>,
     notice: Option<&'static str>,
-) -> Result<Response, Problem> {
-    let mut keys = rows(app, token).ok_or_else(|| unknown(app))?;
+) -> Result<Response, PageError> {
+    let mut keys = rows(app, token)?;
     let is_over = !keys.iter().any(|key| key.is_valid);
-    keys.truncate(KEYS_SHOWN);
-    let manage = Manage {
+    keys.truncate(KEYS_SHOWN_MAX);
+    let manage = ManagePage {
         token,
-        nonce: random_secret().map_err(|_| Problem::NotReady)?,
-        fresh,
+        nonce: random_secret().map_err(|_| PageError::NotReady)?,
+        new_key,
         notice,
         keys,
         is_over,
-        overlap: in_words(app.pages.overlap),
+        overlap: duration_text(app.pages.overlap),
         env: app.pages.key_env,
     };
-    Ok(page(StatusCode::OK, Keep::Nobody, &manage))
-}
-
-/// What is not known may not be known yet.
-fn unknown(app: &App) -> Problem {
-    if app.keys.is_complete() {
-        Problem::NoSuchLink
-    } else {
-        Problem::NotReady
-    }
+    Ok(page(StatusCode::OK, PageCaching::NoStore, &manage))
 }
 
 pub(super) async fn show(State(app): State<Arc<App>>, query: QueryParams) -> Response {
     let token = query.get("token").unwrap_or_default();
-    let shown = shown(&app, token, None, None);
-    shown.unwrap_or_else(|problem| problem.page("../pricing"))
+    let page = manage_page(&app, token, None, None);
+    page.unwrap_or_else(|error| error.page("../pricing"))
 }
 
 pub(super) async fn change(
@@ -144,50 +148,74 @@ pub(super) async fn change(
     request: Request,
 ) -> Response {
     let changed = match Form::read(request).await {
-        Ok(form) => changed(&app, network, &form).await,
-        Err(problem) => Err(problem),
+        Ok(form) => apply(&app, network, &form).await,
+        Err(error) => Err(error),
     };
-    changed.unwrap_or_else(|problem| problem.page("../pricing"))
+    changed.unwrap_or_else(|error| error.page("../pricing"))
 }
 
-async fn changed(app: &Arc<App>, network: Network, form: &Form) -> Result<Response, Problem> {
+/// Carries out the button of a form.
+async fn apply(app: &Arc<App>, network: Network, form: &Form) -> Result<Response, PageError> {
     let token = form.get("token");
-    let rows = rows(app, token).ok_or_else(|| unknown(app))?;
+    let rows = rows(app, token)?;
     let key_id = KeyId::parse(form.get("key")).filter(|id| rows.iter().any(|row| row.id == *id));
-    let key_id = key_id.ok_or(Problem::NotFromThePage)?;
-    let too_many = |seconds| Problem::TooMany {
-        retry_after: seconds,
-    };
+    let key_id = key_id.ok_or(PageError::InvalidForm)?;
     match form.get("do") {
         "rotate" => {
             let nonce = form.get("nonce");
             if !is_secret(nonce) {
-                return Err(Problem::NotFromThePage);
+                return Err(PageError::InvalidForm);
             }
-            app.pages.per_network.take(&network).map_err(too_many)?;
+            let limited = app.pages.per_network.take(&network);
+            limited.map_err(|retry_after| PageError::TooManyRequests { retry_after })?;
             let new = ApiKey::derive(app.pages.key_env, &[token, nonce, key_id.as_str()]);
-            let (commands, overlap) = (app.pages.commands.clone(), app.pages.overlap);
-            let (made, new) = said(async move {
-                let made = commands.rotate(key_id, &new, overlap).await?;
-                Ok((made, new))
-            })
-            .await?;
-            if made {
-                return shown(app, token, Some(new), None);
-            }
-            let notice = "This key was replaced or revoked before, and nothing was changed. If you do not have the one that took its place, replace that one.";
-            shown(app, token, None, Some(notice))
+            let rotated = run_command(rotate(Arc::clone(app), key_id, new)).await?;
+            let notice = rotated.is_none().then_some(
+                "This key was replaced or revoked before, so nothing was changed. If you do not have the new key, replace that one.",
+            );
+            manage_page(app, token, rotated, notice)
         }
         "revoke" => {
-            let commands = app.pages.commands.clone();
-            said(async move { commands.revoke(key_id).await }).await?;
-            shown(
-                app,
-                token,
-                None,
-                Some("It is revoked. Programs that use it are turned away."),
-            )
+            run_command(revoke(Arc::clone(app), key_id)).await?;
+            let notice = "It is revoked. Programs that use it are rejected.";
+            manage_page(app, token, None, Some(notice))
         }
-        _ => Err(Problem::NotFromThePage),
+        _ => Err(PageError::InvalidForm),
     }
+}
+
+/// Replaces a key by a new one, and returns the new one if it is valid: now, or by an earlier press of the same button.
+async fn rotate(app: Arc<App>, key_id: KeyId, new: ApiKey) -> Result<Option<ApiKey>, CommandError> {
+    let valid_until = Timestamp::now().saturating_add(app.pages.overlap);
+    let valid_until = valid_until.unwrap_or(Timestamp::MAX).into();
+    match app.pages.commands.rotate(key_id, &new, valid_until).await {
+        Err(CommandError::Log(error)) if !matches!(error, LogError::Conflict) => {
+            return Err(error.into());
+        }
+        // The ledger has the outcome, whether this command or an earlier one rotated the key.
+        Ok(()) | Err(_) => {}
+    }
+    let is_valid = {
+        let ledger = app.ledger.borrow();
+        let key = ledger.key(new.key_id());
+        key.is_some_and(|key| key.hash == new.hash() && key.is_valid(now()))
+    };
+    Ok(is_valid.then_some(new))
+}
+
+/// Revokes a key, also if another writer changes it at the same time.
+async fn revoke(app: Arc<App>, key_id: KeyId) -> Result<(), CommandError> {
+    let reason = Text::parse(REVOKED_BY_LINK).unwrap_or_default();
+    let mut revoked = Ok(());
+    for _ in 0..REVOKE_TRIES_MAX {
+        revoked = app.pages.commands.revoke(key_id, reason.clone()).await;
+        if !matches!(revoked, Err(CommandError::Log(LogError::Conflict))) {
+            break;
+        }
+    }
+    revoked
+}
+
+fn now() -> Moment {
+    Timestamp::now().into()
 }

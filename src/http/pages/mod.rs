@@ -1,4 +1,5 @@
-//! Pages for people: plain HTML, without scripts. Addresses in them are relative, so that a proxy may put them under any path.
+//! The pages for subscribers: plain HTML without scripts. Their links are relative, so that a proxy can serve them
+//! under any path.
 
 mod form;
 mod manage;
@@ -23,11 +24,11 @@ use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
 use super::error::ApiError;
+use crate::accounts::CommandError;
 use crate::http::state::App;
-use crate::log::LogError;
 
 const STYLE: &str = include_str!("../../../templates/pages/style.css");
-/// The style stands in the page, and is the only one that counts.
+/// Allows the inline style of the pages and nothing else.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(
@@ -42,20 +43,20 @@ pub(super) fn router() -> Router<Arc<App>> {
     let pricing = get(pricing::show).post(pricing::subscribe);
     let manage = get(manage::show).post(manage::change);
     Router::new()
-        .route("/pricing", pricing.fallback(no_such_method))
-        .route("/keys/manage", manage.fallback(no_such_method))
+        .route("/pricing", pricing.fallback(method_not_allowed))
+        .route("/keys/manage", manage.fallback(method_not_allowed))
 }
 
-/// Who may keep a page.
+/// Whether a page may be cached.
 #[derive(Debug, Clone, Copy)]
-enum Keep {
-    /// Anybody, to ask whether it is still the same.
-    Anybody,
-    /// Nobody: it is about somebody.
-    Nobody,
+enum PageCaching {
+    /// With revalidation.
+    Revalidate,
+    /// Not at all: it is about a subscriber.
+    NoStore,
 }
 
-fn page(status: StatusCode, keep: Keep, template: &impl Template) -> Response {
+fn page(status: StatusCode, caching: PageCaching, template: &impl Template) -> Response {
     let html = match template.render() {
         Ok(html) => html,
         Err(error) => return ApiError::Internal(error.to_string()).into_response(),
@@ -63,9 +64,9 @@ fn page(status: StatusCode, keep: Keep, template: &impl Template) -> Response {
     let mut response = Response::new(Body::from(html));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    let cache = match keep {
-        Keep::Anybody => "no-cache",
-        Keep::Nobody => {
+    let cache = match caching {
+        PageCaching::Revalidate => "no-cache",
+        PageCaching::NoStore => {
             headers.insert(ROBOTS, HeaderValue::from_static("noindex"));
             "no-store"
         }
@@ -83,84 +84,85 @@ fn page(status: StatusCode, keep: Keep, template: &impl Template) -> Response {
     response
 }
 
-/// Why a page cannot be had.
+/// A page that is shown instead of the requested one.
 #[derive(Debug, Clone, Copy)]
-enum Problem {
+enum PageError {
     NotAForm,
     TooLong,
-    NoSuchMethod,
-    NoSuchLink,
-    NotFromThePage,
-    TooMany { retry_after: u32 },
+    MethodNotAllowed,
+    UnknownLink,
+    InvalidForm,
+    TooManyRequests { retry_after: u32 },
     NotReady,
 }
 
-/// How long somebody waits for the log: less than a handler may take.
-const SAID_WITHIN: Duration = Duration::from_secs(5);
-/// How long a browser waits before it asks a service again that cannot write to the log.
+/// The time limit of a command, which is less than the time limit of a handler.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
+/// The `Retry-After` of a service that cannot write to the log.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
 #[derive(Template)]
 #[template(path = "pages/problem.html")]
-struct ProblemPage {
+struct ErrorPage {
     title: &'static str,
     text: &'static str,
     back: &'static str,
 }
 
-impl Problem {
+impl PageError {
     fn parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::NotAForm => (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "That is not the form",
-                "What was sent is not application/x-www-form-urlencoded, as the form on the page sends it.",
+                "This is not a form",
+                "The request body must be application/x-www-form-urlencoded, as the form on the page sends it.",
             ),
             Self::TooLong => (
                 StatusCode::PAYLOAD_TOO_LARGE,
-                "That is too long",
-                "What was sent is longer than anything that the form on the page takes.",
+                "The form is too long",
+                "The form contains more text than we accept.",
             ),
-            Self::NoSuchMethod => (
+            Self::MethodNotAllowed => (
                 StatusCode::METHOD_NOT_ALLOWED,
-                "That is not how this page works",
-                "It takes GET, HEAD and POST.",
+                "Method not allowed",
+                "This page supports GET, HEAD and POST.",
             ),
-            Self::NoSuchLink => (
+            Self::UnknownLink => (
                 StatusCode::NOT_FOUND,
                 "This link does not work",
-                "It may have been cut off: copy all of it from the mail. If there is a newer mail, use the link in that one.",
+                "It may be incomplete: copy the whole link from the mail. If you have a newer mail, use the link in that one.",
             ),
-            Self::NotFromThePage => (
+            Self::InvalidForm => (
                 StatusCode::UNPROCESSABLE_ENTITY,
-                "That does not come from the page",
-                "Something is missing from what was sent. Open the link in the mail again, and press the button there. Nothing was changed.",
+                "The form is incomplete",
+                "Open the link in the mail again, and use the buttons on that page. Nothing was changed.",
             ),
-            Self::TooMany { .. } => (
+            Self::TooManyRequests { .. } => (
                 StatusCode::TOO_MANY_REQUESTS,
-                "That was often",
-                "Too much was asked from your network for now. Wait a while, and try again.",
+                "Too many requests",
+                "There were too many requests from your network. Wait a while, and try again.",
             ),
             Self::NotReady => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "Not just now",
-                "We cannot write that down at the moment. Try again in a little while: it does no harm to ask twice.",
+                "Temporarily unavailable",
+                "We cannot save your request at the moment. Try again in a few seconds; sending it twice does no harm.",
             ),
         }
     }
 
-    /// The answer, with the way to the pricing page from where it is read.
+    /// The page of the error. `back` is the relative path of the pricing page.
     fn page(self, back: &'static str) -> Response {
         let (status, title, text) = self.parts();
-        let mut response = page(status, Keep::Nobody, &ProblemPage { title, text, back });
-        self.mark(&mut response);
+        let error = ErrorPage { title, text, back };
+        let mut response = page(status, PageCaching::NoStore, &error);
+        self.set_headers(&mut response);
         response
     }
 
-    /// Says in headers what programs want to know.
-    fn mark(self, response: &mut Response) {
+    /// Sets `Retry-After` and `Allow` where they apply.
+    fn set_headers(self, response: &mut Response) {
         let retry_after = match self {
-            Self::TooMany { retry_after } => Some(retry_after),
+            Self::TooManyRequests { retry_after } => Some(retry_after),
             Self::NotReady => Some(RETRY_AFTER_SECONDS),
             _ => None,
         };
@@ -168,27 +170,27 @@ impl Problem {
         if let Some(seconds) = retry_after {
             headers.insert(RETRY_AFTER, seconds.into());
         }
-        if matches!(self, Self::NoSuchMethod) {
+        if matches!(self, Self::MethodNotAllowed) {
             headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST"));
         }
     }
 }
 
-async fn no_such_method() -> Response {
-    Problem::NoSuchMethod.page("/pricing")
+async fn method_not_allowed() -> Response {
+    PageError::MethodNotAllowed.page("/pricing")
 }
 
-/// Waits until something was said to the log, for a bounded time. It is said to its end, even if nobody waits for the answer any
-/// more: whoever presses a button twice does not wait for the first answer.
-async fn said<T: Send + 'static>(
-    saying: impl Future<Output = Result<T, LogError>> + Send + 'static,
-) -> Result<T, Problem> {
-    match timeout(SAID_WITHIN, tokio::spawn(saying)).await {
-        Ok(Ok(Ok(said))) => Ok(said),
+/// Runs a command with a time limit. The command continues when the client disconnects: someone who presses a button
+/// twice does not wait for the first response.
+async fn run_command<T: Send + 'static>(
+    command: impl Future<Output = Result<T, CommandError>> + Send + 'static,
+) -> Result<T, PageError> {
+    match timeout(COMMAND_TIMEOUT, tokio::spawn(command)).await {
+        Ok(Ok(Ok(done))) => Ok(done),
         Ok(Ok(Err(error))) => {
-            tracing::warn!(%error, "what a subscriber asked for could not be said");
-            Err(Problem::NotReady)
+            tracing::warn!(%error, "a subscriber's command failed");
+            Err(PageError::NotReady)
         }
-        Ok(Err(_)) | Err(_) => Err(Problem::NotReady),
+        Ok(Err(_)) | Err(_) => Err(PageError::NotReady),
     }
 }

@@ -1,7 +1,7 @@
-//! `/pricing`: the plans, and the form by which a key is had.
+//! `/pricing`: the plans, and the form to subscribe.
 //!
-//! The answer is the same, to the byte and nearly to the millisecond, whether or not the address is known. It is a page, and no
-//! redirection to one: so it can say where the mail goes without an address in a URL. To send the form again does no harm.
+//! The response and its timing are the same whether or not the address is known. It is a page rather than a
+//! redirection, so that it can show the address without putting it in a URL. Sending the form again does no harm.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,36 +16,36 @@ use events::Text;
 use tokio::time::sleep;
 
 use super::form::Form;
-use super::{Keep, Problem, page, said};
+use super::{PageCaching, PageError, page, run_command};
 use crate::accounts::Email;
 use crate::http::state::App;
 use crate::limits::Network;
 use crate::limits::plans::{Plan, Plans};
 use crate::metrics;
 
-/// The answer is not given before, so that the time it takes does not tell what was done: the log is written in less.
-const ANSWER_AFTER: Duration = Duration::from_millis(300);
-/// What is shown again of what was typed.
-const CHARS_SHOWN: usize = 320;
+/// The minimum response time, so that it does not reveal what was done. Writing to the log takes less.
+const RESPONSE_TIME_MIN: Duration = Duration::from_millis(300);
+/// The length at which the typed address is cut when the form is shown again.
+const EMAIL_CHARS_SHOWN: usize = 320;
 
 #[derive(Template)]
 #[template(path = "pages/pricing.html")]
-struct Pricing<'a> {
-    plans: Vec<Card<'a>>,
+struct PricingPage<'a> {
+    plans: Vec<PlanCard<'a>>,
     closed: Option<&'static str>,
     email: String,
-    problems: Vec<Wrong>,
+    errors: Vec<FormError>,
 }
 
-/// What is wrong with what was typed.
-struct Wrong {
-    /// The field; `None` if it is none of them.
-    at: Option<&'static str>,
+/// An error of the form.
+struct FormError {
+    /// The field; `None` if the error is about no field.
+    field: Option<&'static str>,
     text: &'static str,
 }
 
-/// A plan as it is shown.
-struct Card<'a> {
+/// A plan as the page shows it.
+struct PlanCard<'a> {
     id: &'a str,
     name: String,
     price: &'a str,
@@ -58,20 +58,20 @@ struct Card<'a> {
 
 #[derive(Template)]
 #[template(path = "pages/sent.html")]
-struct Sent<'a> {
+struct SentPage<'a> {
     plan: String,
     approval: bool,
     email: &'a str,
 }
 
-impl Pricing<'_> {
-    fn problem(&self, field: &str) -> Option<&'static str> {
-        let wrong = self.problems.iter().find(|wrong| wrong.at == Some(field));
-        wrong.map(|wrong| wrong.text)
+impl PricingPage<'_> {
+    fn error_of(&self, field: &str) -> Option<&'static str> {
+        let error = self.errors.iter().find(|error| error.field == Some(field));
+        error.map(|error| error.text)
     }
 }
 
-impl<'a> Card<'a> {
+impl<'a> PlanCard<'a> {
     fn of(plan: &'a Plan, chosen: &str) -> Self {
         let per = |requests: Option<std::num::NonZeroU32>, time: &str| {
             requests.map(|requests| counted(requests.get(), "request", time))
@@ -98,14 +98,14 @@ impl<'a> Card<'a> {
     }
 }
 
-/// A name in lower case as a title.
+/// A plan name as a title.
 fn title(name: &str) -> String {
     let (first, rest) = name.split_at(name.len().min(1));
     format!("{}{}", first.to_uppercase(), rest.replace('-', " "))
 }
 
 /// `1 request`, `10,000 requests`.
-fn counted(n: u32, what: &str, behind: &str) -> String {
+fn counted(n: u32, noun: &str, suffix: &str) -> String {
     let digits = n.to_string();
     let mut grouped = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -115,71 +115,66 @@ fn counted(n: u32, what: &str, behind: &str) -> String {
         grouped.push(digit);
     }
     let plural = if n == 1 { "" } else { "s" };
-    format!("{grouped} {what}{plural}{behind}")
+    format!("{grouped} {noun}{plural}{suffix}")
 }
 
-/// Why nobody can subscribe, if so.
+/// Why sign-up is closed, if it is.
 fn closed(app: &App) -> Option<&'static str> {
     if !app.can_mail {
-        Some(
-            "This service has no way to send mail, and so cannot send you a key. Ask who runs it for one.",
-        )
+        Some("This service cannot send mail at the moment. Ask its operator for a key.")
     } else if !app.plans.iter().any(|plan| plan.sign_up) {
-        Some("None of the plans is open to sign-up. Ask who runs this service for a key.")
+        Some("No plan is open to sign-up. Ask the operator of this service for a key.")
     } else {
         None
     }
 }
 
-fn pricing(
+fn pricing_page(
     app: &App,
     status: StatusCode,
     chosen: &str,
     email: &str,
-    problems: Vec<Wrong>,
+    errors: Vec<FormError>,
 ) -> Response {
-    let keep = if status == StatusCode::OK {
-        Keep::Anybody
+    let caching = if status == StatusCode::OK {
+        PageCaching::Revalidate
     } else {
-        Keep::Nobody
+        PageCaching::NoStore
     };
-    let closed = closed(app);
-    let shown = app.plans.iter().filter(|plan| plan.sign_up);
-    page(
-        status,
-        keep,
-        &Pricing {
-            plans: shown.map(|plan| Card::of(plan, chosen)).collect(),
-            closed,
-            email: email.chars().take(CHARS_SHOWN).collect(),
-            problems,
-        },
-    )
+    let open = app.plans.iter().filter(|plan| plan.sign_up);
+    let pricing = PricingPage {
+        plans: open.map(|plan| PlanCard::of(plan, chosen)).collect(),
+        closed: closed(app),
+        email: email.chars().take(EMAIL_CHARS_SHOWN).collect(),
+        errors,
+    };
+    page(status, caching, &pricing)
 }
 
 pub(super) async fn show(State(app): State<Arc<App>>) -> Response {
-    pricing(&app, StatusCode::OK, "", "", Vec::new())
+    pricing_page(&app, StatusCode::OK, "", "", Vec::new())
 }
 
-/// What somebody wants, as far as it was typed right.
-struct Wish<'a> {
+/// The valid fields of the form.
+struct SignUpForm<'a> {
     email: Email,
     plan: &'a Plan,
 }
 
-impl<'a> Wish<'a> {
-    fn read(form: &Form, plans: &'a Plans) -> Result<Self, Vec<Wrong>> {
-        let open = |plan: &&Arc<Plan>| plan.sign_up;
-        let plan = plans.get(form.get("plan")).filter(open).ok_or(Wrong {
-            at: Some("plan"),
+impl<'a> SignUpForm<'a> {
+    fn parse(form: &Form, plans: &'a Plans) -> Result<Self, Vec<FormError>> {
+        let is_open = |plan: &&Arc<Plan>| plan.sign_up;
+        let plan = plans.get(form.get("plan")).filter(is_open);
+        let plan = plan.ok_or(FormError {
+            field: Some("plan"),
             text: match form.get("plan") {
                 "" => "Choose a plan.",
-                _ => "Choose one of these plans: the one you chose is not open to sign-up.",
+                _ => "Choose one of these plans: the plan you chose is not open to sign-up.",
             },
         });
-        let email = Email::typed(form.get("email")).map_err(|text| Wrong {
-            at: Some("email"),
-            text,
+        let email = Email::parse_input(form.get("email")).map_err(|error| FormError {
+            field: Some("email"),
+            text: error.message(),
         });
         match (plan, email) {
             (Ok(plan), Ok(email)) => Ok(Self { email, plan }),
@@ -195,75 +190,75 @@ pub(super) async fn subscribe(
 ) -> Response {
     let form = match Form::read(request).await {
         Ok(form) => form,
-        Err(problem) => return problem.page("pricing"),
+        Err(error) => return error.page("pricing"),
     };
-    let again = |outcome, status, problems| {
+    let show_again = |outcome, status, errors| {
         metrics::sign_up(outcome);
         let (plan, email) = (form.get("plan"), form.get("email"));
-        pricing(&app, status, plan, email, problems)
+        pricing_page(&app, status, plan, email, errors)
     };
     if closed(&app).is_some() {
-        return again("closed", StatusCode::FORBIDDEN, Vec::new());
+        return show_again("closed", StatusCode::FORBIDDEN, Vec::new());
     }
-    let wish = match Wish::read(&form, &app.plans) {
-        Ok(wish) => wish,
-        Err(problems) => return again("invalid", StatusCode::UNPROCESSABLE_ENTITY, problems),
+    let sign_up = match SignUpForm::parse(&form, &app.plans) {
+        Ok(sign_up) => sign_up,
+        Err(errors) => return show_again("invalid", StatusCode::UNPROCESSABLE_ENTITY, errors),
     };
-    if let Err((seconds, problem)) = count(&app, network, &wish.email) {
-        let mut response = again("limited", StatusCode::TOO_MANY_REQUESTS, vec![problem]);
-        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    if let Err((retry_after, error)) = count(&app, network, &sign_up.email) {
+        let mut response = show_again("limited", StatusCode::TOO_MANY_REQUESTS, vec![error]);
+        let headers = response.headers_mut();
+        headers.insert(RETRY_AFTER, retry_after.into());
         return response;
     }
-    // Only programs see this field. They are told what everybody is told.
+    // People do not see this field, programs fill it in. The response is the same.
     let is_person = form.get("website").is_empty();
-    let (done, ()) = tokio::join!(write_down(&app, &wish, is_person), sleep(ANSWER_AFTER));
-    if let Err(problem) = done {
-        let problems = vec![Wrong {
-            at: None,
-            text: problem.parts().2,
-        }];
-        let mut response = again("failed", problem.parts().0, problems);
-        problem.mark(&mut response);
+    let save = save(&app, &sign_up, is_person);
+    let (saved, ()) = tokio::join!(save, sleep(RESPONSE_TIME_MIN));
+    if let Err(error) = saved {
+        let (status, _, text) = error.parts();
+        let mut response = show_again("failed", status, vec![FormError { field: None, text }]);
+        error.set_headers(&mut response);
         return response;
     }
     metrics::sign_up(if is_person { "taken" } else { "bot" });
-    let sent = Sent {
-        plan: title(wish.plan.name.as_str()),
-        approval: wish.plan.approval,
-        email: wish.email.reveal(),
+    let sent = SentPage {
+        plan: title(sign_up.plan.name.as_str()),
+        approval: sign_up.plan.approval,
+        email: sign_up.email.reveal(),
     };
-    page(StatusCode::OK, Keep::Nobody, &sent)
+    page(StatusCode::OK, PageCaching::NoStore, &sent)
 }
 
-/// Counts a request, and says in how many seconds there may be another if there were too many.
-fn count(app: &App, network: Network, email: &Email) -> Result<(), (u32, Wrong)> {
-    let wrong = |at, text| move |seconds| (seconds, Wrong { at, text });
-    app.pages.per_network.take(&network).map_err(wrong(
+/// Counts a request against the limits of its network and its address. Returns the seconds until the next one if a
+/// limit is reached.
+fn count(app: &App, network: Network, email: &Email) -> Result<(), (u32, FormError)> {
+    let error = |field, text| move |seconds| (seconds, FormError { field, text });
+    app.pages.per_network.take(&network).map_err(error(
         None,
-        "Too many keys were asked for from your network. Wait a while, and try again.",
+        "Too many keys were requested from your network. Wait a while, and try again.",
     ))?;
-    app.pages.per_email.take(&email.folded()).map_err(wrong(
+    app.pages.per_email.take(&email.folded()).map_err(error(
         Some("email"),
-        "Too many keys were asked for with this address. Look into your mailbox, or try again tomorrow.",
+        "Too many keys were requested for this address. Check your mailbox, or try again tomorrow.",
     ))
 }
 
-async fn write_down(app: &Arc<App>, wish: &Wish<'_>, is_person: bool) -> Result<(), Problem> {
+async fn save(app: &Arc<App>, sign_up: &SignUpForm<'_>, is_person: bool) -> Result<(), PageError> {
     if !app.keys.is_complete() {
-        return Err(Problem::NotReady);
+        return Err(PageError::NotReady);
     }
     if !is_person {
         return Ok(());
     }
-    let (email, plan) = (wish.email.clone(), wish.plan.name.clone());
+    let (email, plan) = (sign_up.email.clone(), sign_up.plan.name.clone());
     let app = Arc::clone(app);
-    said(async move {
-        let is_free = |plan: &Text| {
-            app.plans
-                .get(plan.as_str())
-                .is_some_and(|plan| !plan.approval)
+    run_command(async move {
+        let needs_no_approval = |plan: &Text| {
+            let plan = app.plans.get(plan.as_str());
+            plan.is_some_and(|plan| !plan.approval)
         };
-        app.pages.commands.subscribe(email, plan, is_free).await
+        let commands = &app.pages.commands;
+        commands.subscribe(email, plan, needs_no_approval).await
     })
     .await
 }

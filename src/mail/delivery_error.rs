@@ -1,37 +1,37 @@
-//! [`Failure`]: why a mail was not taken.
+//! [`DeliveryError`]: why a mail was not delivered, with secrets removed.
 
 use std::fmt;
 
 use events::Text;
 
-/// Of a longer word of an answer nothing is kept: the secret of a key has more letters, and so has the token of a link.
+/// Longer words of a reply are removed: the secret of a key is longer, and so is the token of a link.
 const WORD_BYTES_MAX: usize = 31;
-/// What is kept of an answer, with the reason in front of it, is a [`Text`].
-const WORDS_BYTES_MAX: usize = 200;
+/// The length at which a reply is cut, so that it fits into a [`Text`] with the reason in front.
+const DETAIL_BYTES_MAX: usize = 200;
 
-/// What went wrong, by class: the label of a metric.
+/// The class of a delivery error: the label of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// No connection to the server.
+pub enum FailureReason {
+    /// The server cannot be connected to.
     Unreachable,
-    /// The server did not answer in time.
+    /// The server did not reply in time.
     Timeout,
-    /// No TLS, or a certificate that is not trusted.
+    /// The server does not offer TLS, or its certificate is not trusted.
     Tls,
-    /// The server does not let this user in.
+    /// The server rejected the login.
     Login,
-    /// The connection ended in the middle, or what came is no SMTP.
+    /// The connection was closed early, or the reply is not SMTP.
     CutOff,
-    /// The server said: not now.
+    /// The server replied with a temporary error.
     Deferred,
-    /// The server said: never.
+    /// The server replied with a permanent error.
     Refused,
     /// The file could not be written.
     NotWritten,
 }
 
-impl Reason {
-    /// As metrics, lists and logs say it.
+impl FailureReason {
+    /// The name of the reason in metrics, lists and logs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -47,78 +47,78 @@ impl Reason {
     }
 }
 
-/// Why a mail was not taken. It may be logged: it has no address, key or link in it.
+/// A mail was not delivered. The error can be logged: it contains no address, key or link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct Failure {
-    /// What went wrong.
-    pub reason: Reason,
-    /// There is no sense in another attempt.
+pub struct DeliveryError {
+    /// The class of the error.
+    pub reason: FailureReason,
+    /// Whether another attempt is pointless.
     pub is_final: bool,
-    words: String,
+    detail: String,
 }
 
-impl Failure {
-    /// A failure, with what is harmless of the words that a server, the system or a library has for it. Servers repeat what they
-    /// dislike, which may be the address of the subscriber, the link or even the key.
+impl DeliveryError {
+    /// An error with the words of a server, the system or a library. Long words and addresses are replaced by `...`:
+    /// servers quote what they reject, which may be the subscriber's address, the link or the key.
     #[must_use]
-    pub(super) fn new(reason: Reason, words: &str) -> Self {
+    pub(super) fn new(reason: FailureReason, words: &str) -> Self {
         let is_harmless = |word: &&str| word.len() <= WORD_BYTES_MAX && !word.contains('@');
-        let mut kept = String::new();
+        let mut detail = String::new();
         for word in words.split(|c: char| c.is_whitespace() || c.is_control()) {
             let word = Some(word).filter(is_harmless).unwrap_or("...");
-            if kept.len() + 1 + word.len() > WORDS_BYTES_MAX {
+            if detail.len() + 1 + word.len() > DETAIL_BYTES_MAX {
                 break;
             }
-            if !kept.is_empty() && !word.is_empty() {
-                kept.push(' ');
+            if !detail.is_empty() && !word.is_empty() {
+                detail.push(' ');
             }
-            kept.push_str(word);
+            detail.push_str(word);
         }
         Self {
             reason,
             is_final: false,
-            words: kept,
+            detail,
         }
     }
 
-    /// The same, of which there is no sense in another attempt.
+    /// The same error, marked as final.
     #[must_use]
-    pub(super) fn finally(self) -> Self {
+    pub(super) fn into_final(self) -> Self {
         Self {
             is_final: true,
             ..self
         }
     }
 
-    /// As it stands in an event.
+    /// The error as the reason in an event.
     #[must_use]
     pub fn text(&self) -> Text {
         Text::parse(&self.to_string()).unwrap_or_default()
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for DeliveryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.words.as_str() {
+        match self.detail.as_str() {
             "" => f.write_str(self.reason.as_str()),
-            words => write!(f, "{}: {words}", self.reason.as_str()),
+            detail => write!(f, "{}: {detail}", self.reason.as_str()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Failure, Reason};
+    use super::{DeliveryError, FailureReason};
     use crate::accounts::{ApiKey, random_secret};
 
     #[test]
-    fn what_a_server_repeats_of_a_mail_is_not_kept() {
+    fn secrets_in_a_reply_are_removed() {
         let (key, token) = (
             ApiKey::generate("live").expect("random"),
             random_secret().expect("random"),
         );
         let (key, secret) = (key.reveal(), &key.reveal()[key.reveal().len() - 39..]);
-        for (said, kept) in [
+        for (reply, kept) in [
             (
                 "550 5.1.1 <a@racing.example>: no such user",
                 "550 5.1.1 ... no such user",
@@ -134,23 +134,23 @@ mod tests {
             ("  450   later\t", "450 later"),
             ("", ""),
         ] {
-            let failure = Failure::new(Reason::Refused, said);
+            let error = DeliveryError::new(FailureReason::Refused, reply);
             assert_eq!(
-                failure
+                error
                     .to_string()
                     .trim_start_matches("refused")
                     .trim_start_matches(": "),
                 kept
             );
-            assert_eq!(failure.text().as_str(), failure.to_string());
+            assert_eq!(error.text().as_str(), error.to_string());
         }
     }
 
     #[test]
-    fn however_much_a_server_says_it_is_a_line() {
+    fn a_long_reply_is_cut_to_one_line() {
         for word in ["no ", "\u{1f40e} ", "a@b "] {
-            let failure = Failure::new(Reason::Deferred, &word.repeat(10_000));
-            assert!(!failure.text().is_empty(), "{failure}");
+            let error = DeliveryError::new(FailureReason::Deferred, &word.repeat(10_000));
+            assert!(!error.text().is_empty(), "{error}");
         }
     }
 }

@@ -1,18 +1,18 @@
-//! [`Transport`]: what takes a mail, a server or a folder.
+//! [`Transport`]: a mail server or a folder.
 
 use std::fmt;
 use std::time::Duration;
 
 use lettre::Message;
 
-use super::failure::Failure;
+use super::delivery_error::DeliveryError;
 use super::folder::Folder;
-use super::smtp::{Connection, Smtp};
+use super::smtp::{Smtp, SmtpSession};
 
-/// Writing a file takes no longer.
+/// The time limit for writing a file.
 const FOLDER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What takes mails.
+/// Where mails are sent.
 #[derive(Debug, Clone)]
 pub enum Transport {
     /// A mail server.
@@ -31,15 +31,15 @@ impl fmt::Display for Transport {
 }
 
 impl Transport {
-    /// As far as to where a mail is taken. What fails here has nothing to do with any mail.
-    pub(super) async fn open(&self, hello: &str) -> Result<Delivery, Failure> {
+    /// Connects, up to the point where a mail can be sent. An error here is not about a mail.
+    pub(super) async fn open(&self, hello: &str) -> Result<Delivery, DeliveryError> {
         Ok(match self {
             Self::Smtp(smtp) => Delivery::Smtp(Box::new(smtp.connect(hello).await?)),
             Self::Folder(folder) => Delivery::Folder(folder.clone()),
         })
     }
 
-    /// For how long a mail may be handed over.
+    /// The time limit for sending a mail.
     pub(super) fn timeout(&self) -> Duration {
         match self {
             Self::Smtp(smtp) => smtp.timeout(),
@@ -48,25 +48,29 @@ impl Transport {
     }
 }
 
-/// What waits for one mail.
+/// An open transport, for one mail.
 pub(super) enum Delivery {
-    Smtp(Box<Connection>),
+    Smtp(Box<SmtpSession>),
     Folder(Folder),
 }
 
 impl Delivery {
-    /// Hands over a mail; a file gets this name.
-    pub(super) async fn hand_over(&mut self, mail: &Message, name: &str) -> Result<(), Failure> {
+    /// Sends a mail; in a folder, to a file of this name.
+    pub(super) async fn send(
+        &mut self,
+        mail: &Message,
+        file_name: &str,
+    ) -> Result<(), DeliveryError> {
         match self {
-            Self::Smtp(connection) => connection.hand_over(mail).await,
-            Self::Folder(folder) => folder.put(name, &mail.formatted()),
+            Self::Smtp(session) => session.send(mail).await,
+            Self::Folder(folder) => folder.write(file_name, &mail.formatted()),
         }
     }
 
-    /// Says goodbye.
-    pub(super) async fn leave(self) {
-        if let Self::Smtp(connection) = self {
-            connection.leave().await;
+    /// Closes the session.
+    pub(super) async fn close(self) {
+        if let Self::Smtp(session) = self {
+            session.quit().await;
         }
     }
 }

@@ -1,0 +1,249 @@
+//! [`DeliveryContext`]: carries out the tasks of the outbox.
+
+use std::time::Duration;
+
+use events::{Moment, Text};
+use jiff::Timestamp;
+use lettre::Address;
+use tokio::time::sleep;
+use tracing::Instrument;
+
+use super::delivery_error::DeliveryError;
+use super::key_email::{KeyEmail, recipient};
+use super::schedule;
+use super::settings::{Mailing, PublicUrl};
+use super::transport::Delivery;
+use crate::accounts::{
+    AccountCommands, AccountEvent, AccountSubject, ApiKey, Email, Fact, Holder, Ledger, Mail,
+    MailAttempted, MailDelivered, MailFailed, MailId, MailRequested, SecretHash, SubscriptionId,
+    random_secret,
+};
+use crate::limits::plans::Plans;
+use crate::log::LogError;
+use crate::metrics;
+
+/// The wait before the log is tried again after an error.
+const LOG_RETRY_AFTER: Duration = Duration::from_secs(1);
+const WELCOME: &str = "welcome";
+const INVALID_ADDRESS: &str = "refused: mail cannot be sent to this address";
+
+/// The services and settings that every task needs.
+#[derive(Debug)]
+pub(super) struct DeliveryContext {
+    pub(super) commands: AccountCommands,
+    pub(super) plans: Plans,
+    pub(super) mailing: Mailing,
+    pub(super) url: PublicUrl,
+}
+
+/// A task about one mail.
+#[derive(Debug)]
+pub(super) enum MailTask {
+    /// Requests the first mail of a subscription.
+    Request(SubscriptionId),
+    /// Sends a mail.
+    Send(PendingMail),
+}
+
+/// A mail that is due, from the ledger.
+#[derive(Debug)]
+pub(super) struct PendingMail {
+    mail_id: MailId,
+    last_seq: u64,
+    attempts: u32,
+    begun_at: Option<Moment>,
+    email: Email,
+    plan: Text,
+}
+
+/// Whether the mail server could be reached; `None` if it was not tried.
+pub(super) type ServerOutcome = Option<Result<(), DeliveryError>>;
+
+impl MailTask {
+    pub(super) fn mail_id(&self) -> MailId {
+        match self {
+            Self::Request(id) => MailId::first_to(id),
+            Self::Send(mail) => mail.mail_id.clone(),
+        }
+    }
+}
+
+impl PendingMail {
+    pub(super) fn of(ledger: &Ledger, mail_id: &MailId, mail: &Mail) -> Option<Self> {
+        let holder = Holder::Subscription(mail.subscription_id.clone());
+        Some(Self {
+            mail_id: mail_id.clone(),
+            last_seq: ledger.last_seq(&AccountSubject::Mail(mail_id.clone())),
+            attempts: mail.attempts(),
+            begun_at: mail.begun_at,
+            email: ledger.subscription(&mail.subscription_id)?.email.clone(),
+            plan: ledger.account(&holder)?.plan.clone(),
+        })
+    }
+}
+
+impl DeliveryContext {
+    pub(super) async fn run(&self, task: MailTask) -> ServerOutcome {
+        match task {
+            MailTask::Request(subscription_id) => {
+                self.request(subscription_id).await;
+                None
+            }
+            MailTask::Send(mail) => {
+                let attempt = mail.attempts + 1;
+                let span = tracing::info_span!("mail", mail_id = %mail.mail_id, attempt);
+                self.send(mail).instrument(span).await
+            }
+        }
+    }
+
+    async fn request(&self, subscription_id: SubscriptionId) {
+        let requested = MailRequested {
+            mail_id: MailId::first_to(&subscription_id),
+            subscription_id,
+            purpose: Text::parse(WELCOME).unwrap_or_default(),
+        };
+        if self.append(requested, 0).await.is_some() {
+            metrics::mail_requested();
+        }
+    }
+
+    /// Connects before it creates a key: an unreachable server costs no attempt.
+    async fn send(&self, mail: PendingMail) -> ServerOutcome {
+        let Some(to) = recipient(&mail.email) else {
+            self.give_up(&mail).await;
+            return None;
+        };
+        let from = &self.mailing.from;
+        match self.mailing.transport.open(from.domain()).await {
+            Ok(delivery) => {
+                self.attempt(&mail, to, delivery).await;
+                Some(Ok(()))
+            }
+            Err(error) => {
+                metrics::mail_failed(error.reason.as_str());
+                Some(Err(error))
+            }
+        }
+    }
+
+    async fn attempt(&self, mail: &PendingMail, to: Address, mut delivery: Delivery) {
+        let secrets =
+            ApiKey::generate(self.mailing.key_env).and_then(|key| Ok((key, random_secret()?)));
+        let (key, token) = match secrets {
+            Ok(secrets) => secrets,
+            Err(error) => {
+                tracing::error!(%error, "no random numbers for a key");
+                return sleep(LOG_RETRY_AFTER).await;
+            }
+        };
+        let (mail_id, attempt) = (&mail.mail_id, mail.attempts + 1);
+        let attempted = MailAttempted {
+            mail_id: mail_id.clone(),
+            attempt,
+            key_id: key.key_id(),
+            sha256: key.hash(),
+            manage_sha256: SecretHash::of(&token),
+        };
+        // Of several replicas, one gets past this point.
+        let Some(seq) = self.append(attempted, mail.last_seq).await else {
+            return delivery.close().await;
+        };
+        let plan = self.plans.get(mail.plan.as_str());
+        let plan = plan.unwrap_or(self.plans.default_plan());
+        let live_odds = plan.connections.is_some();
+        let email = KeyEmail::new(&key, mail.plan.clone(), live_odds, &self.url, &token);
+        let message = email.message(&self.mailing.from, to, mail_id, attempt);
+        let file_name = format!("{mail_id}-{attempt}.eml");
+        match delivery.send(&message, &file_name).await {
+            Ok(()) => {
+                self.record_delivery(mail, attempt, seq).await;
+                delivery.close().await;
+            }
+            Err(error) => self.record_failure(mail, attempt, seq, &error).await,
+        }
+    }
+
+    async fn record_delivery(&self, mail: &PendingMail, attempt: u32, seq: u64) {
+        let mail_id = mail.mail_id.clone();
+        if self.record(MailDelivered { mail_id, attempt }, seq).await {
+            tracing::info!("mail delivered");
+            metrics::mail_delivered();
+        }
+    }
+
+    async fn record_failure(
+        &self,
+        mail: &PendingMail,
+        attempt: u32,
+        seq: u64,
+        error: &DeliveryError,
+    ) {
+        let is_final = error.is_final || schedule::is_expired(mail.begun_at, Timestamp::now());
+        metrics::mail_failed(error.reason.as_str());
+        let failed = MailFailed {
+            mail_id: mail.mail_id.clone(),
+            attempt,
+            reason: error.text(),
+            is_final,
+        };
+        if !self.record(failed, seq).await {
+            return;
+        }
+        if is_final {
+            tracing::error!(%error, "mail given up");
+            metrics::mail_given_up();
+        } else {
+            tracing::warn!(%error, "mail not delivered; it will be sent again with another key");
+        }
+    }
+
+    async fn give_up(&self, mail: &PendingMail) {
+        let failed = MailFailed {
+            mail_id: mail.mail_id.clone(),
+            attempt: mail.attempts,
+            reason: Text::parse(INVALID_ADDRESS).unwrap_or_default(),
+            is_final: true,
+        };
+        if self.append(failed, mail.last_seq).await.is_some() {
+            tracing::error!(error = INVALID_ADDRESS, "mail given up");
+            metrics::mail_given_up();
+        }
+    }
+
+    /// Appends the result of an attempt, and retries until the log has it: without it, the mail would be sent again. Returns
+    /// false if another replica took the mail over.
+    async fn record(&self, result: impl Into<Fact>, expected_seq: u64) -> bool {
+        let event = AccountEvent::new(result, Timestamp::now().into());
+        loop {
+            match self.commands.append(&event, expected_seq).await {
+                Ok(_) => return true,
+                Err(LogError::Conflict) => {
+                    tracing::warn!("another replica took over a mail that was being sent");
+                    return false;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the result of a mail cannot be recorded yet");
+                    sleep(LOG_RETRY_AFTER).await;
+                }
+            }
+        }
+    }
+
+    /// Appends an event and returns its sequence; `None` if it is left to another replica or to a later task.
+    async fn append(&self, fact: impl Into<Fact>, expected_seq: u64) -> Option<u64> {
+        let event = AccountEvent::new(fact, Timestamp::now().into());
+        match self.commands.append(&event, expected_seq).await {
+            Ok(seq) => Some(seq),
+            Err(LogError::Conflict) => {
+                tracing::debug!(subject = %event.fact.subject(), "another replica was first");
+                None
+            }
+            Err(error) => {
+                tracing::debug!(%error, subject = %event.fact.subject(), "append failed");
+                sleep(LOG_RETRY_AFTER).await;
+                None
+            }
+        }
+    }
+}
