@@ -8,7 +8,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     cargo build --release --locked --bin railbird && cp target/release/railbird /usr/local/bin/railbird
 
 FROM debian:12.12-slim
-# The roots that a TLS connection to NATS or to a mail server is checked against.
+# The root certificates for TLS connections to NATS and to mail servers.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates \
     && rm -rf /var/lib/apt/lists/* \
@@ -18,14 +18,14 @@ COPY --from=build /usr/local/bin/railbird /usr/local/bin/railbird
 
 USER 10001
 VOLUME /data
-# Inside the container both listen for the outside: what is published, and where, is the caller's to say.
+# Inside the container both listen on all interfaces. Publish the ports where they are needed.
 ENV RAILBIRD_DATA=/data \
     RAILBIRD_HTTP=0.0.0.0:8080 \
     RAILBIRD_ADMIN=0.0.0.0:9090
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
 
-# bash speaks TCP itself, so the image needs no HTTP client.
+# bash opens TCP connections itself, so the image needs no HTTP client.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
     CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8080 && printf 'GET /readyz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [[ $status == 200 ]]"]
 

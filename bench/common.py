@@ -1,4 +1,4 @@
-"""What the benches share: the programs, the folder and the processes of a run, and the figures."""
+"""Shared by all benches: programs, folder and processes of a run, and the figures."""
 
 import contextlib
 import http.client
@@ -22,27 +22,27 @@ READY_TIMEOUT = 600
 POLL = 0.01
 
 
-# Without limits, but where they are what is measured. Versions that know no plans do not look.
+# Plans without limits, except for the limits that a bench measures.
 os.environ["RAILBIRD_PLANS"] = str(ROOT / "bench" / "plans.toml")
 
 
-class Failed(Exception):
-    """What is missing or went wrong, in a sentence."""
+class BenchError(Exception):
+    """The bench cannot go on; the message is the reason."""
 
 
-def say(text):
+def log(text):
     print(text, file=sys.stderr, flush=True)
 
 
 def programs(folder):
-    """railbird and railbird-bench, built now unless a folder holds them."""
+    """The paths of railbird and railbird-bench: in a folder, or built now without one."""
     if folder:
         return [str(pathlib.Path(folder) / name) for name in ("railbird", "railbird-bench")]
-    say("building (release)")
+    log("building (release)")
     command = ["cargo", "build", "--release", "--locked", "-p", "railbird", "-p", "railbird-bench"]
     messages = subprocess.run(command + ["--message-format=json-render-diagnostics"], cwd=ROOT, stdout=subprocess.PIPE)
     if messages.returncode != 0:
-        raise Failed("the build failed")
+        raise BenchError("the build failed")
     found = {}
     for line in messages.stdout.splitlines():
         message = json.loads(line)
@@ -54,14 +54,14 @@ def programs(folder):
 def nats_server():
     found = subprocess.run([ROOT / "script/nats-server"], stdout=subprocess.PIPE, text=True)
     if found.returncode != 0:
-        raise Failed("nats-server is missing")
+        raise BenchError("nats-server is missing")
     return found.stdout.strip()
 
 
 def need(program):
     found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
     if not found:
-        raise Failed(f"{program} is missing; on Debian: apt-get install -y {program}")
+        raise BenchError(f"{program} is missing; on Debian: apt-get install -y {program}")
     return found
 
 
@@ -71,16 +71,15 @@ def version(command):
 
 
 class Bench:
-    """A temporary folder and the processes that live in it. Both are gone at the end, come what may."""
+    """A temporary folder and the processes that use it. Both are removed at the end, also after an error."""
 
     def __init__(self, stack):
         self.folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="railbird-bench-")))
         self.stack = stack
 
     def start(self, name, command):
-        log = open(self.folder / f"{name}.log", "ab")
-        process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log, start_new_session=True)
-        log.close()
+        with open(self.folder / f"{name}.log", "ab") as out:
+            process = subprocess.Popen([str(part) for part in command], stdout=out, stderr=out, start_new_session=True)
         process.name = name
         self.stack.callback(stop, process)
         return process
@@ -91,7 +90,7 @@ class Bench:
 
     def check(self, process):
         if process.poll() is not None:
-            raise Failed(f"{process.name} ended with {process.returncode}:\n{self.tail(process)}")
+            raise BenchError(f"{process.name} ended with {process.returncode}:\n{self.tail(process)}")
 
 
 def stop(process):
@@ -113,16 +112,16 @@ def free_port():
 def run_json(command):
     out = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True)
     if out.returncode != 0:
-        raise Failed(f"{command[0]} ended with {out.returncode}")
+        raise BenchError(f"{command[0]} ended with {out.returncode}")
     return json.loads(out.stdout)
 
 
-# It syncs every two minutes, as is nats-server's default: filling the log is not what is measured.
+# nats-server's default interval: benches do not measure how fast the log is filled.
 JETSTREAM = 'jetstream { sync_interval: "2m" }'
 
 
 def start_nats(bench, server, name="nats", options=JETSTREAM, port=-1):
-    """A server of its own, with the log that one of that name left. Returns the process, and its addresses by protocol."""
+    """Starts a server on the log that an earlier one of this name left. Returns the process and its addresses by protocol."""
     config = bench.folder / f"{name}.conf"
     config.write_text(f'listen: "127.0.0.1:{port}"\nmax_payload: 1MB\n{options}\n')
     ports = bench.folder / f"{name}-ports"
@@ -135,7 +134,7 @@ def start_nats(bench, server, name="nats", options=JETSTREAM, port=-1):
             with contextlib.suppress(ValueError, KeyError, IndexError):
                 return nats, {protocol: urls[0] for protocol, urls in json.loads(file.read_text()).items()}
         time.sleep(POLL)
-    raise Failed("nats-server did not start")
+    raise BenchError("nats-server did not start")
 
 
 def issue_key(railbird, url, plan="default"):
@@ -154,28 +153,28 @@ def get(port, path, headers=None):
 
 
 def metric(admin, name):
-    """0 while there is none."""
+    """The value of a metric without labels; 0 if there is none."""
     found = re.search(rf"^{name} (\S+)$", get(admin, "/metrics")[2].decode(), re.MULTILINE)
     return float(found.group(1)) if found else 0.0
 
 
 def start_railbird(bench, railbird, url, data, options=()):
-    """Returns the process, its two ports, and the seconds from its start until it was ready."""
+    """Returns the process, its HTTP and admin ports, and the seconds from start to readiness."""
     port, admin = free_port(), free_port()
-    begun = time.monotonic()
+    started = time.monotonic()
     command = [railbird, "serve", "--nats", url, "--data", data, "--http", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}"]
     process = bench.start("railbird", [*command, *options])
-    while time.monotonic() - begun < READY_TIMEOUT:
+    while time.monotonic() - started < READY_TIMEOUT:
         bench.check(process)
         with contextlib.suppress(OSError):
             if get(port, "/readyz")[0] == 200:
-                return process, port, admin, time.monotonic() - begun
+                return process, port, admin, time.monotonic() - started
         time.sleep(POLL)
-    raise Failed(f"railbird was not ready within {READY_TIMEOUT} s")
+    raise BenchError(f"railbird was not ready within {READY_TIMEOUT} s")
 
 
 def cpu_seconds(pid):
-    """What a process and its children have used, user and system."""
+    """User and system CPU seconds of a process and its children."""
     ticks = 0
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -196,7 +195,7 @@ def spread(values):
 
 
 class Figures:
-    """What was measured, run by run, and what is said of it."""
+    """The measured values by run, and the ratios of their medians."""
 
     def __init__(self):
         self.runs = {}

@@ -1,4 +1,4 @@
-"""A million quotes through `railbird publish`, beside the client library alone, and through three deaths of nats-server."""
+"""A million quotes through `railbird publish`, compared with the client library, and with nats-server killed three times."""
 
 import collections
 import json
@@ -8,15 +8,16 @@ import shutil
 import subprocess
 import time
 
-from common import POLL, Failed, Figures, cpu_seconds, free_port, get, issue_key, metric, nats_server, programs, run_json, say
+from common import POLL, BenchError, Figures, cpu_seconds, free_port, get, issue_key, log, metric, nats_server, programs
+from common import run_json
 from common import start_nats, start_railbird, stop, version
 
 FULL = {"events": 1_000_000, "synced": 200_000}
 SMALL = {"events": 50_000, "synced": 10_000}
 
-# As `railbird publish` has it.
+# The window of `railbird publish`.
 WINDOW = 256
-# nats-server's own default, under which the client shows, and what nats.conf says, under which the disk does.
+# nats-server's default, which measures the client, and the setting of nats.conf, which measures the disk.
 SYNC = {"": '"2m"', "synced_": "always"}
 KILLS = 3
 DOWN_SECONDS = 1
@@ -31,7 +32,7 @@ class Feed:
     def quotes(self, count):
         file = self.bench.folder / f"{count}.ndjson"
         written = run_json([self.load, "quotes", "--count", count, "--file", file])
-        say(f"{count:,} quotes, {written['bytes'] / count:.0f} bytes each")
+        log(f"{count:,} quotes, {written['bytes'] / count:.0f} bytes each")
         return file
 
     def publish(self, url, file):
@@ -41,19 +42,19 @@ class Feed:
         return [self.load, "--nats", url, "raw", "--file", file, "--window", WINDOW]
 
     def timed(self, command, sync, count):
-        """Events a second of the whole command into an empty log, and the CPU that it and the server used for each event."""
+        """Events per second of the whole command into an empty log, and CPU us per event of the command and of the server."""
         nats, addresses = start_nats(self.bench, self.server, options=f"jetstream {{ sync_interval: {sync} }}")
         try:
             command = [str(part) for part in command(addresses["nats"])]
-            begun = time.monotonic()
+            started = time.monotonic()
             process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             out = process.stdout.read()
             _, status, used = os.wait4(process.pid, 0)
-            seconds, own_cpu = time.monotonic() - begun, used.ru_utime + used.ru_stime
+            seconds, own_cpu = time.monotonic() - started, used.ru_utime + used.ru_stime
             if status:
-                raise Failed(f"{command} failed:\n{out}")
+                raise BenchError(f"{command} failed:\n{out}")
             if out.startswith("{"):
-                # What the load did beforehand is not measured.
+                # The load program leaves out its preparation.
                 seconds, own_cpu = (json.loads(out)[name] for name in ("seconds", "cpu_seconds"))
             return count / seconds, own_cpu / count * 1e6, cpu_seconds(nats.pid) / count * 1e6
         finally:
@@ -68,7 +69,7 @@ def measure_rates(feed, figures, runs, counts):
         for run in range(runs):
             for name, command in (("publish", feed.publish), ("raw", feed.raw)):
                 rate, own_cpu, server_cpu = feed.timed(lambda url: command(url, file), sync, count)
-                say(f"run {run + 1}: {prefix}{name:<8}{rate:>9,.0f} events/s, CPU us an event: {own_cpu:.2f}, nats-server {server_cpu:.2f}")
+                log(f"run {run + 1}: {prefix}{name:<8}{rate:>9,.0f} events/s, CPU us per event: {own_cpu:.2f}, nats-server {server_cpu:.2f}")
                 figures.add(f"{prefix}{name}_events_per_second", rate)
                 figures.add(f"{prefix}{name}_cpu_us_per_event", own_cpu)
                 figures.add(f"{prefix}{name}_server_cpu_us_per_event", server_cpu)
@@ -76,7 +77,7 @@ def measure_rates(feed, figures, runs, counts):
 
 
 class Oracle:
-    """What a race's board and history have to be, from the lines of the file alone."""
+    """The expected board and history of each race, computed from the lines of the file."""
 
     def __init__(self, file):
         self.boards = collections.defaultdict(dict)
@@ -94,25 +95,25 @@ class Oracle:
             opening, last, _, previous = self.boards[race].get(horse, (win, win, place, None))
             self.boards[race][horse] = (opening, win, place, last if win != last else previous)
 
-    def objections(self, port, key):
+    def differences(self, port, key):
         for (date, venue, number), prices in self.boards.items():
             path = f"/api/v1/odds/{date}/{number}/history?venue={venue}"
             status, _, body = get(port, path, {"X-API-Key": key})
             if status != 200:
-                yield f"{path} is {status}"
+                yield f"{path} answers {status}"
                 continue
             answer = json.loads(body)
             board = {r["horse_no"]: (r["opening"], r["win"], r["place"], r["previous"]) for r in answer["runners"]}
             if board != prices:
                 yield f"{path}: the board differs"
-            told = [quote for quote in answer["history"] if not quote["stale"]]
-            told = [(q["time"], [(r["horse_no"], r["win"], r.get("place")) for r in q["runners"]]) for q in told]
-            if told != self.histories[date, venue, number]:
+            quotes = [quote for quote in answer["history"] if not quote["stale"]]
+            quotes = [(q["time"], [(r["horse_no"], r["win"], r.get("place")) for r in q["runners"]]) for q in quotes]
+            if quotes != self.histories[date, venue, number]:
                 yield f"{path}: the history differs"
 
 
 def try_deaths(feed, figures, count):
-    """A service follows, and nats-server is killed three times, while the file is published once."""
+    """Kills nats-server KILLS times while the file is published once and a service follows the log."""
     port, options = free_port(), "jetstream { sync_interval: always }"
     start = lambda: start_nats(feed.bench, feed.server, "deaths", options, port)
     nats, addresses = start()
@@ -120,7 +121,7 @@ def try_deaths(feed, figures, count):
     file = feed.bench.folder / f"{count}.ndjson"
     key = issue_key(feed.railbird, url)
     _, http, admin, _ = start_railbird(feed.bench, feed.railbird, url, feed.bench.folder / "data")
-    begun = time.monotonic()
+    started = time.monotonic()
     publishing = subprocess.Popen([str(part) for part in feed.publish(url, file)], stdout=subprocess.PIPE, text=True)
     feed.bench.stack.callback(stop, publishing)
     kills = 0
@@ -129,36 +130,36 @@ def try_deaths(feed, figures, count):
             nats.kill()
             nats.wait()
             kills += 1
-            say(f"nats-server is killed, {kills} of {KILLS}")
+            log(f"killed nats-server, {kills} of {KILLS}")
             time.sleep(DOWN_SECONDS)
             nats, _ = start()
         time.sleep(POLL)
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - started
     summary = publishing.stdout.read()
     if publishing.returncode or kills < KILLS:
-        raise Failed(f"publish ended with {publishing.returncode} after {kills} kills:\n{summary}")
+        raise BenchError(f"publish ended with {publishing.returncode} after {kills} kills:\n{summary}")
     published, known = map(int, re.search(r"(\d+) published, (\d+) duplicates", summary).groups())
-    log = run_json([feed.load, "--nats", url, "distinct", "--file", file])
-    while metric(admin, "railbird_log_seq") < log["messages"]:
+    in_log = run_json([feed.load, "--nats", url, "distinct", "--file", file])
+    while metric(admin, "railbird_log_seq") < in_log["messages"]:
         time.sleep(POLL)
-    say("asking the oracle")
-    objections = list(Oracle(file).objections(http, key))
-    for objection in objections[:10]:
-        say(f"OBJECTION {objection}")
+    log("comparing boards and histories with the file")
+    differences = list(Oracle(file).differences(http, key))
+    for difference in differences[:10]:
+        log(f"DIFFERENCE {difference}")
     figures.facts |= {
         "deaths_kills": kills,
         "deaths_seconds": round(seconds, 1),
         "deaths_acknowledged": published + known,
         "deaths_acknowledged_as_known": known,
-        "deaths_messages_in_log": log["messages"],
-        "deaths_distinct_in_log": log["distinct"],
-        "deaths_missing": log["missing"],
+        "deaths_messages_in_log": in_log["messages"],
+        "deaths_distinct_in_log": in_log["distinct"],
+        "deaths_missing": in_log["missing"],
         "deaths_stale_in_views": int(metric(admin, "railbird_events_stale_total")),
-        "deaths_objections": len(objections),
+        "deaths_objections": len(differences),
     }
-    if log["missing"] or log["strangers"] or published + known != count or objections:
+    if in_log["missing"] or in_log["unknown"] or published + known != count or differences:
         figures.show()
-        raise Failed("something was lost, or the views differ")
+        raise BenchError("events were lost, or the views differ")
 
 
 def measure(bench, size, runs, folder):

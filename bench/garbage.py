@@ -1,20 +1,20 @@
-"""How long HTTP answers take while a feeder publishes garbage at full speed, and what the garbage costs on disk."""
+"""HTTP answer times while a feeder publishes invalid messages at full speed, and their size on disk."""
 
 import json
 import shutil
 import subprocess
 import time
 
-from common import JETSTREAM, POLL, Failed, Figures, issue_key, metric, nats_server, programs, run_json, say, start_nats
+from common import JETSTREAM, POLL, BenchError, Figures, issue_key, log, metric, nats_server, programs, run_json, start_nats
 from common import start_railbird, stop, version
 
 FULL = {"seconds": 10, "events": 100_000}
 SMALL = {"seconds": 2, "events": 10_000}
 
 RATE = 500
-# A message as an event is, and one of which only a part is kept.
+# Payload bytes: the size of an event, and one that is kept only in part.
 NOISE = {"small": 100, "large": 8_000}
-# nats-server's own default, under which garbage is fastest, and what nats.conf says.
+# nats-server's default, with which garbage is fastest, and the setting of nats.conf.
 SYNC = {"": JETSTREAM, "synced_": "jetstream { sync_interval: always }"}
 PATHS = [
     "/api/v1/horses/HK_2021_000005",
@@ -25,8 +25,8 @@ PATHS = [
 ]
 
 
-class Scene:
-    """A service with a season behind it, its server, and another server that nobody reads."""
+class Setup:
+    """A service on the log of a season, its nats-server, and another nats-server without a service."""
 
     def __init__(self, bench, size, folder, sync):
         self.bench, self.seconds = bench, size["seconds"]
@@ -46,23 +46,23 @@ class Scene:
         for name in ("data", "nats-log", "other-log"):
             shutil.rmtree(self.bench.folder / name, ignore_errors=True)
 
-    def ask(self):
+    def measure_answers(self):
         paths = [part for path in PATHS for part in ("--path", path)]
         address = ["--http", f"127.0.0.1:{self.port}", "--key", self.key]
         return run_json([self.load, "http-load", *address, "--rate", RATE, "--seconds", self.seconds, *paths])
 
-    def ask_while_fed(self, url, noise):
-        """Garbage flows before the first question and behind the last one."""
+    def measure_answers_while_fed(self, url, noise):
+        """Measures answers while garbage is published; that starts earlier and ends later."""
         command = [self.load, "--nats", url, "garbage", "--bytes", noise, "--seconds", self.seconds + 2]
         feeding = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, text=True)
         self.bench.stack.callback(stop, feeding)
         time.sleep(1)
-        asked = self.ask()
+        answers = self.measure_answers()
         out = feeding.stdout.read()
         if feeding.wait():
-            raise Failed("garbage was not taken")
+            raise BenchError("publishing garbage failed")
         fed = json.loads(out)
-        return asked, fed["events"], fed["events"] / fed["seconds"]
+        return answers, fed["events"], fed["events"] / fed["seconds"]
 
     def seq(self):
         return metric(self.admin, "railbird_log_seq")
@@ -72,25 +72,25 @@ class Scene:
             time.sleep(POLL)
 
 
-def measure_one(figures, scene, name, noise, runs):
+def measure_one(figures, setup, name, noise, runs):
     for run in range(runs):
-        alone = scene.ask()
-        beside, _, _ = scene.ask_while_fed(scene.other_url, noise)
-        before, bytes_before = scene.seq(), metric(scene.admin, "railbird_store_bytes")
-        fed, events, rate = scene.ask_while_fed(scene.url, noise)
-        folded = scene.seq() - before
-        scene.until_idle(before + events)
+        alone = setup.measure_answers()
+        beside, _, _ = setup.measure_answers_while_fed(setup.other_url, noise)
+        before, bytes_before = setup.seq(), metric(setup.admin, "railbird_store_bytes")
+        fed, events, rate = setup.measure_answers_while_fed(setup.url, noise)
+        folded = setup.seq() - before
+        setup.until_idle(before + events)
         time.sleep(1)
-        kept = (metric(scene.admin, "railbird_store_bytes") - bytes_before) / events
-        for who, asked in (("alone", alone), ("beside", beside), ("fed", fed)):
+        kept = (metric(setup.admin, "railbird_store_bytes") - bytes_before) / events
+        for case, answers in (("alone", alone), ("beside", beside), ("fed", fed)):
             for figure in ("p50_ms", "p99_ms", "p999_ms"):
-                figures.add(f"{name}_{who}_{figure}", asked[figure])
+                figures.add(f"{name}_{case}_{figure}", answers[figure])
         figures.add(f"{name}_garbage_per_second", rate)
         figures.add(f"{name}_folded_meanwhile", folded / events)
         figures.add(f"{name}_store_bytes_each", kept)
-        say(
+        log(
             f"run {run + 1}: {name}: p99 alone {alone['p99_ms']:.2f} ms, beside {beside['p99_ms']:.2f} ms, fed {fed['p99_ms']:.2f} ms; "
-            f"{rate:,.0f} messages/s, {folded / events:.0%} folded meanwhile, {kept:,.0f} bytes of store each"
+            f"{rate:,.0f} messages/s, {folded / events:.0%} folded meanwhile, {kept:,.0f} bytes of store per message"
         )
     figures.ratio(f"{name}_p99", f"{name}_fed_p99_ms", f"{name}_alone_p99_ms")
     figures.ratio(f"{name}_p99_of_beside", f"{name}_fed_p99_ms", f"{name}_beside_p99_ms")
@@ -100,10 +100,10 @@ def measure(bench, size, runs, folder):
     figures = Figures()
     for prefix, sync in SYNC.items():
         for kind, noise in NOISE.items():
-            scene = Scene(bench, size, folder, sync)
+            setup = Setup(bench, size, folder, sync)
             try:
-                measure_one(figures, scene, f"{prefix}{kind}", noise, runs)
+                measure_one(figures, setup, f"{prefix}{kind}", noise, runs)
             finally:
-                scene.close()
+                setup.close()
     figures.facts = {"requests_per_second": RATE, "nats_server": version([nats_server(), "--version"])}
     return figures

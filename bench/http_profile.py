@@ -1,4 +1,4 @@
-"""One horse's profile among 100,000 horses, beside nginx with the same bytes in a file."""
+"""Requests for one profile of 100,000 horses, compared with nginx serving the same bytes from a file."""
 
 import contextlib
 import os
@@ -6,15 +6,15 @@ import re
 import subprocess
 import time
 
-from common import CORES, POLL, Failed, Figures, cpu_seconds, free_port, get, issue_key, nats_server, need, programs
-from common import run_json, say, start_nats, start_railbird, version
+from common import CORES, POLL, BenchError, Figures, cpu_seconds, free_port, get, issue_key, log, nats_server, need
+from common import programs, run_json, start_nats, start_railbird, version
 
 FULL = {"horses": 100_000, "seconds": 10}
 SMALL = {"horses": 5_000, "seconds": 2}
 
 CONNECTIONS = 64
 
-# As Debian's package ships it, and as fast as it was found to go.
+# The settings of Debian's package, and the fastest that were found.
 NGINX = {
     "nginx": "sendfile on; tcp_nopush on;",
     "nginx_tuned": "sendfile off; open_file_cache max=1000 inactive=1h; open_file_cache_valid 1h;",
@@ -59,14 +59,14 @@ def start_nginx(bench, nginx, name, path):
             get(port, path)
             return process, port
         time.sleep(POLL)
-    raise Failed("nginx did not start")
+    raise BenchError("nginx did not start")
 
 
 def wrk(program, seconds, url, key):
     command = [program, "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-H", f"X-API-Key: {key}", url]
     out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     if "Non-2xx" in out or "Socket errors" in out:
-        raise Failed(f"not every request was answered:\n{out}")
+        raise BenchError(f"not every request was answered:\n{out}")
     number, unit = re.search(r"99%\s+([\d.]+)(us|ms|s)", out).groups()
     p99_ms = float(number) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
     return int(re.search(r"(\d+) requests in", out).group(1)), float(re.search(r"Requests/sec:\s+([\d.]+)", out).group(1)), p99_ms
@@ -78,16 +78,16 @@ def measure(bench, size, runs, folder):
     railbird, load = programs(folder)
     _, addresses = start_nats(bench, server)
     url = addresses["nats"]
-    say(f"publishing {size['horses']:,} horses")
+    log(f"publishing {size['horses']:,} horses")
     run_json([load, "--nats", url, "horses", "--count", size["horses"]])
     key = issue_key(railbird, url)
     process, port, _, seconds = start_railbird(bench, railbird, url, bench.folder / "data")
-    say(f"railbird was ready after {seconds:.1f} s")
+    log(f"railbird was ready after {seconds:.1f} s")
     number = size["horses"] // 2
     path = f"/api/v1/horses/HK_20{16 + number % 8}_{number:06}"
     status, ours, body = get(port, path, {"X-API-Key": key})
     if status != 200:
-        raise Failed(f"{path} is {status}: {body}")
+        raise BenchError(f"{path} answers {status}: {body}")
     file = bench.folder / "www" / path.lstrip("/")
     file.parent.mkdir(parents=True)
     file.write_bytes(body)
@@ -96,7 +96,7 @@ def measure(bench, size, runs, folder):
         servers.append((name, *start_nginx(bench, nginx, name, path)))
         _, theirs, same = get(servers[-1][2], path)
         if same != body:
-            raise Failed("nginx does not serve the same bytes")
+            raise BenchError("nginx does not serve the same bytes")
 
     figures = Figures()
     for _, _, port in servers:
@@ -106,7 +106,7 @@ def measure(bench, size, runs, folder):
             before = cpu_seconds(process.pid)
             requests, per_second, p99_ms = wrk(wrk_program, size["seconds"], f"http://127.0.0.1:{port}{path}", key)
             cpu_us = (cpu_seconds(process.pid) - before) / requests * 1e6
-            say(f"run {run + 1}: {name:<12}{per_second:>8.0f} requests/s, {cpu_us:.2f} us of CPU a request, p99 {p99_ms:.2f} ms")
+            log(f"run {run + 1}: {name:<12}{per_second:>8.0f} requests/s, {cpu_us:.2f} us of CPU per request, p99 {p99_ms:.2f} ms")
             figures.add(f"{name}_cpu_us_per_request", cpu_us)
             figures.add(f"{name}_requests_per_second", per_second)
             figures.add(f"{name}_p99_ms", p99_ms)

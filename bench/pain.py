@@ -1,14 +1,14 @@
-"""The live channel under pain: what `bench/run pain` prints of what `railbird-bench pain` found."""
+"""Live channel clients through cuts, slowness and restarts: prints the figures of `railbird-bench pain`."""
 
 import contextlib
 import json
 import resource
 
-from common import Bench, Failed, nats_server, programs, run_json, say
+from common import Bench, BenchError, log, nats_server, programs, run_json
 
 
 def raise_limits():
-    """2,000 clients and their service need as many files."""
+    """Allows the open files of 2,000 clients and their service."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -32,7 +32,7 @@ def rows(found):
 
 
 def report(found, file):
-    """Prints the table, and says whether the judge had nothing to object."""
+    """Prints the table, and returns whether there were no objections."""
     for name, value in rows(found):
         print(f"{name:<36}{value:>14,.3f}" if isinstance(value, float) else f"{name:<36}{value:>14,}")
     for objection in found["objections"][:20]:
@@ -52,7 +52,7 @@ def run(args):
             railbird, load = programs(args.bin)
             command = [load, "pain", "--railbird", railbird, "--nats-server", server, "--folder", bench.folder, "--runs", args.runs]
             found = run_json(command + ["--small"] * args.small)
-    except (Failed, OSError) as failed:
-        say(f"bench/run: {failed}")
+    except (BenchError, OSError) as error:
+        log(f"bench/run: {error}")
         return 1
     return 0 if report(found, args.json) else 1

@@ -1,18 +1,18 @@
 // Publishes a whole meeting: horses, cards, odds that move, withdrawals, results, amendments.
-// What is not acknowledged is said again under the same id. Ends with 1 if anything was refused or never acknowledged.
+// Retries unacknowledged events under the same id. Exits with 1 if one was rejected or never acknowledged.
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { JetStreamApiError, jetstream } from "@nats-io/jetstream";
 import { PermissionViolationError, connect } from "@nats-io/transport-node";
 
 const { RAILBIRD_NATS = "nats://127.0.0.1:4222", RAILBIRD_RETRIES = "15" } = process.env;
-const retries = Number(RAILBIRD_RETRIES); // 15 take a minute or more: a leader is elected, or NATS restarted.
-const window = 16; // Quotes under way at a time: railbird knows a quote again among the latest 16 of its race.
+const retries = Number(RAILBIRD_RETRIES); // 15 take a minute or more, enough for an election or a restart of NATS.
+const window = 16; // Events in flight: railbird recognises a repeated quote among the latest 16 of its race.
 const date = process.argv[2] ?? new Date().toLocaleDateString("sv");
 const fields = [["PAPER LANTERN", "SLOW TIDE", "NIGHT FERRY"], ["LONG DIVISION", "PLAIN SONG", "SUNDIAL", "TIN BOX"]];
 const end = (why) => { console.error(why); process.exit(1); };
 
-// Publishes events, so many at a time, and again, in their order, those that were not acknowledged.
+// Publishes events, a window at a time, and retries those that were not acknowledged, in order.
 async function publish(js, events) {
   for (let failures = 0; events.length > 0;) {
     const sent = events.slice(0, window), missing = [];
@@ -27,24 +27,24 @@ async function publish(js, events) {
       else missing.push(sent[i]);
     }
     if (missing.length > 0) {
-      console.log(`to be said again: ${missing.length}`);
+      console.log(`retrying: ${missing.length}`);
       await sleep((0.5 + Math.random() / 2) * Math.min(100 * 2 ** failures, 5000));
     }
     [events, failures] = [[...missing, ...events.slice(window)], missing.length > 0 ? failures + 1 : 0];
   }
 }
 
-// All that is said of a race. Quotes have a time, and may go together; of other facts the last one said stands.
-function* happenings(number, names) {
+// The events of a race, in groups that may be in flight together. Only quotes may be: they are ordered by their time.
+function* eventGroups(number, names) {
   const off = Date.parse(`${date}T12:30:00+08:00`) + number * 30 * 60_000;
   const race = `${date}.ST.${number}`, key = { date, venue: "ST", race_number: number };
   const horses = names.map((horse_name, i) => ({ horse_no: `EX_${number}${i + 1}`, horse_name }));
   const people = { jockey: "A. Quill", trainer: "T. Marlowe" };
   const event = (subject, kind, seconds, data) => {
     const time = new Date(off + 1000 * seconds);
-    const said = { specversion: "1.0", source: "feeder.mjs", type: `racing.${kind}.v1`, time, data };
-    // The id is made of what is said: who runs this again says nothing new.
-    return [`racing.${subject}`, { ...said, id: createHash("sha256").update(JSON.stringify(said)).digest("hex") }];
+    const fact = { specversion: "1.0", source: "feeder.mjs", type: `racing.${kind}.v1`, time, data };
+    // The id is a hash of the content, so a second run repeats the same events.
+    return [`racing.${subject}`, { ...fact, id: createHash("sha256").update(JSON.stringify(fact)).digest("hex") }];
   };
   const quotes = (begin, end) => Array.from({ length: end - begin }, (_, i) => begin + i).map((tick) => {
     const prices = horses.map(({ horse_no }, i) => ({ horse_no, win: (20 * (i + 1) + (tick * (i + 1)) % 9) / 10 }));
@@ -78,5 +78,5 @@ const user = username && { user: decodeURIComponent(username), pass: decodeURICo
 const nc = await connect({ servers, ...user, maxReconnectAttempts: -1, reconnectTimeWait: 500, reconnectJitter: 1000 })
   .catch((error) => end(`no connection: ${error.message}`));
 for (const [i, names] of fields.entries())
-  for (const events of happenings(i + 1, names)) await publish(jetstream(nc), events);
+  for (const events of eventGroups(i + 1, names)) await publish(jetstream(nc), events);
 await nc.close();

@@ -1,17 +1,17 @@
 """Publishes a whole meeting: horses, cards, odds that move, withdrawals, results, amendments.
-What is not acknowledged is said again under the same id. Ends with 1 if anything was refused or never acknowledged."""
+Retries unacknowledged events under the same id. Exits with 1 if one was rejected or never acknowledged."""
 import asyncio, hashlib, json, os, random, sys, time
 from datetime import datetime, timedelta
 import nats, nats.errors, nats.js.errors
 
 URL = os.environ.get("RAILBIRD_NATS", "nats://127.0.0.1:4222")
-RETRIES = int(os.environ.get("RAILBIRD_RETRIES", 15))  # 15 take a minute: a leader is elected, or NATS restarted.
-WINDOW = 16  # Quotes under way at a time: railbird knows a quote again among the latest 16 of its race.
+RETRIES = int(os.environ.get("RAILBIRD_RETRIES", 15))  # 15 take a minute, enough for an election or a restart.
+WINDOW = 16  # Events in flight: railbird recognises a repeated quote among the latest 16 of its race.
 DATE = sys.argv[1] if len(sys.argv) > 1 else time.strftime("%Y-%m-%d")
 FIELDS = [["PAPER LANTERN", "SLOW TIDE", "NIGHT FERRY"], ["LONG DIVISION", "PLAIN SONG", "SUNDIAL", "TIN BOX"]]
 
 async def publish(js, events):
-    """Publishes events, so many at a time, and again, in their order, those that were not acknowledged."""
+    """Publishes events, a window at a time, and retries those that were not acknowledged, in order."""
     failures = 0
     while events:
         sent, events = events[:WINDOW], events[WINDOW:]
@@ -26,21 +26,21 @@ async def publish(js, events):
                 sys.exit(f"not acknowledged: {event['type']} on {subject}: {answer}")
             else: missing.append((subject, event))
         if missing:
-            print(f"to be said again: {len(missing)}", flush=True)
+            print(f"retrying: {len(missing)}", flush=True)
             await asyncio.sleep(random.uniform(0.5, 1) * min(0.1 * 2**failures, 5))
         events, failures = missing + events, failures + 1 if missing else 0
 
-def happenings(number, names):
-    """All that is said of a race. Quotes have a time, and may go together; of other facts the last one said stands."""
+def event_groups(number, names):
+    """The events of a race, in groups that may be in flight together. Only quotes may be: they are ordered by their time."""
     off = datetime.fromisoformat(f"{DATE}T12:30:00+08:00") + timedelta(minutes=30 * number)
     race, key = f"{DATE}.ST.{number}", {"date": DATE, "venue": "ST", "race_number": number}
     horses = [{"horse_no": f"EX_{number}{n}", "horse_name": name} for n, name in enumerate(names, 1)]
     people = {"jockey": "A. Quill", "trainer": "T. Marlowe"}
     def event(subject, kind, seconds, data):
-        said = {"specversion": "1.0", "source": "feeder.py", "type": f"racing.{kind}.v1", "data": data,
+        fact = {"specversion": "1.0", "source": "feeder.py", "type": f"racing.{kind}.v1", "data": data,
                 "time": (off + timedelta(seconds=seconds)).isoformat()}
-        # The id is made of what is said: who runs this again says nothing new.
-        return f"racing.{subject}", {**said, "id": hashlib.sha256(json.dumps(said).encode()).hexdigest()}
+        # The id is a hash of the content, so a second run repeats the same events.
+        return f"racing.{subject}", {**fact, "id": hashlib.sha256(json.dumps(fact).encode()).hexdigest()}
     def quote(tick):
         prices = [{"horse_no": h["horse_no"], "win": (20 * n + tick * n % 9) / 10} for n, h in enumerate(horses, 1)]
         return event(f"odds.{race}", "odds.quoted", 5 * tick - 1000, {**key, "runners": prices})
@@ -65,18 +65,18 @@ def happenings(number, names):
         yield [event(f"result.{race}", "result.declared", 600 * revision, data)]
         ran[:2] = ran[1::-1]
 
-async def complain(error):
-    """What NATS says unasked. Who may not publish hears nothing else, however often they try."""
+async def report(error):
+    """Prints an error of the connection. A denied message gets no other response, so a retry would never end."""
     denied = "violation" in str(error).lower()
     print(f"{'not permitted' if denied else 'NATS'}: {error}", flush=True)
-    if denied: os._exit(1)  # sys.exit would end the client's reader first, which says so at length.
+    if denied: os._exit(1)  # sys.exit would first end the client's reader, which prints a traceback.
 
 async def main():
-    # Nothing is kept back while there is no connection: it would come beside what is said again.
-    nc = await nats.connect(URL, error_cb=complain, pending_size=0, max_reconnect_attempts=60,
+    # No buffer while disconnected: the client would send it between the retried events.
+    nc = await nats.connect(URL, error_cb=report, pending_size=0, max_reconnect_attempts=60,
                             reconnect_time_wait=random.uniform(0.5, 1.5))
     for number, names in enumerate(FIELDS, 1):
-        for events in happenings(number, names): await publish(nc.jetstream(), events)
+        for events in event_groups(number, names): await publish(nc.jetstream(), events)
     await nc.close()
 
 try: asyncio.run(main())

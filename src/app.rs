@@ -22,7 +22,7 @@ use crate::limits::{HashedLimiter, Proxies};
 use crate::live::feed::Feed;
 use crate::live::{FanOut, LiveContext};
 use crate::log::Log;
-use crate::log::runtime::DetachedRuntime;
+use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
 use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, LiveMetrics};
 use crate::projector::Projector;
@@ -108,7 +108,7 @@ impl Service {
         let public_listener = bind(config.http).await?;
         let admin_listener = bind(config.admin).await?;
         let http_address = public_listener.local_addr()?;
-        let log_runtime = DetachedRuntime::start()?;
+        let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
         let log = connect(&log_runtime, &config.nats).await?;
         let mut tasks = JoinSet::new();
 
@@ -217,7 +217,7 @@ impl Service {
             http.run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
             admin.run(|_| admin_router.clone()),
         );
-        app.fan_out.left().await;
+        app.fan_out.drain().await;
         if let Some(outbox) = outbox {
             // An error is a panic, which has been logged.
             let _ = outbox.await;

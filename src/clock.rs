@@ -1,4 +1,4 @@
-//! [`Clock`]: which day it is for racing.
+//! [`Clock`]: the racing day in the configured time zone.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use events::RacingDate;
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::time::sleep;
 
-/// A machine that was asleep, or whose clock was set, is noticed within this time.
+/// The longest single sleep of [`sleep_until`]. It notices within this time that the machine was asleep or its clock
+/// was set.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-/// The racing day in the configured zone.
+/// The racing day in a time zone.
 #[derive(Debug, Clone)]
 pub struct Clock {
     zone: TimeZone,
@@ -21,7 +22,7 @@ impl Clock {
     /// A clock in a zone of the IANA database, such as `Asia/Hong_Kong`.
     ///
     /// # Errors
-    /// There is no such zone.
+    /// Returns an error if there is no such zone.
     pub fn new(zone: &str) -> anyhow::Result<Self> {
         let found =
             TimeZone::get(zone).with_context(|| format!("there is no time zone {zone:?}"))?;
@@ -31,7 +32,7 @@ impl Clock {
         })
     }
 
-    /// Today.
+    /// The current date.
     #[must_use]
     pub fn today(&self) -> RacingDate {
         self.day_of(Timestamp::now())
@@ -41,7 +42,7 @@ impl Clock {
         time.to_zoned(self.zone.clone()).date().into()
     }
 
-    /// When a date begins.
+    /// The start of a date.
     #[must_use]
     pub fn midnight(&self, date: RacingDate) -> Timestamp {
         let midnight = date.civil().to_zoned(self.zone.clone());
@@ -55,7 +56,7 @@ impl Clock {
     }
 }
 
-/// Waits for a time of day, not for a length of time.
+/// Sleeps until a time of the system clock, also if that is set meanwhile.
 pub async fn sleep_until(time: Timestamp) {
     loop {
         let left = Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default();

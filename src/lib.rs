@@ -1,5 +1,23 @@
-//! Railbird, an event-sourced horse racing data service: adapters between the world and the pure crates
-//! [`events`] and [`projections`].
+//! Railbird, an event-sourced horse racing data service.
+//!
+//! The crates [`events`] and [`projections`] hold the pure core. The modules of this crate connect it to NATS, HTTP,
+//! WebSockets and mail. Imports run in one direction only, which `tests/architecture.rs` enforces:
+//!
+//! | module | purpose | may use |
+//! |---|---|---|
+//! | [`accounts`] | API keys and subscriptions, folded from the stream `ACCOUNTS` | `limits`, `log`, `metrics` |
+//! | [`app`] | the composition root: builds and runs the service | all but `cli`, `asyncapi` |
+//! | [`asyncapi`] | the AsyncAPI document of the live channel and the log | `live`, `log`, `projector` |
+//! | [`cli`] | the command line, one command per file | all |
+//! | [`clock`] | the racing day in the configured time zone | none |
+//! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all but `app`, `cli`, `mail` |
+//! | [`limits`] | plans, rate limits and network addresses | none |
+//! | [`live`] | the live channel: encoded updates, fan-out, sessions | `accounts`, `log`, `metrics`, `shutdown` |
+//! | [`log`] | the event log on NATS JetStream: connection, reader, appender | none |
+//! | [`mail`] | mails with keys: outbox, templates, transports | `accounts`, `limits`, `log`, `metrics`, `shutdown` |
+//! | [`metrics`] | the Prometheus metrics of the service | `limits` |
+//! | [`projector`] | follows the log, folds events, commits views | `live`, `log`, `metrics` |
+//! | [`shutdown`] | the signal that ends every loop of the service | none |
 
 pub mod accounts;
 pub mod app;

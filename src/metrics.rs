@@ -11,19 +11,61 @@ use crate::limits::Period;
 
 static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
-/// Installs the recorder, once a process. Renders what [`render`] hands out.
+/// The help texts of gauges.
+#[rustfmt::skip]
+const GAUGES: [(&str, &str); 8] = [
+    ("railbird_log_seq", "Sequence of the last event that the views reflect."),
+    ("railbird_log_pending", "Events in the log that are not folded yet."),
+    ("railbird_http_connections", "Open connections, without WebSockets."),
+    ("railbird_ws_connections", "Open WebSockets."),
+    ("railbird_store_bytes", "Size of the store on disk."),
+    ("railbird_keys", "Valid API keys."),
+    ("railbird_mails_waiting", "Mails with keys that are neither sent nor given up."),
+    ("railbird_mails_oldest_seconds", "Age of the oldest waiting mail; 0 if none waits."),
+];
+
+/// The help texts of counters.
+#[rustfmt::skip]
+const COUNTERS: [(&str, &str); 19] = [
+    ("railbird_events_folded_total", "Events folded into views."),
+    ("railbird_events_skipped_total", "Events at or below the checkpoint, not folded again."),
+    ("railbird_events_stale_total", "Events superseded by a later one before they arrived."),
+    ("railbird_events_rejected_total", "Rejected messages, by reason."),
+    ("railbird_rejections_not_announced_total", "Rejections not announced to feeders because the queue was full."),
+    ("railbird_http_requests_total", "Responses, by status class."),
+    ("railbird_http_connections_refused_total", "Connections closed at once because too many were open."),
+    ("railbird_ws_messages_total", "Messages sent to WebSockets."),
+    ("railbird_ws_conflated_total", "Times that a slow client was moved on to the latest images."),
+    ("railbird_ws_resumed_total", "Clients that resumed, by whether every message they missed was replayed."),
+    ("railbird_ws_closed_total", "WebSockets closed by the service, by close code."),
+    ("railbird_unauthorized_total", "Requests without a valid key, by reason."),
+    ("railbird_sign_ups_total", "Forms submitted on the pricing page, by outcome."),
+    ("railbird_rate_limited_total", "Requests over a limit, by limit."),
+    ("railbird_account_events_skipped_total", "Events about keys and subscriptions that this version cannot decode."),
+    ("railbird_mails_wished_total", "Requested mails with keys."),
+    ("railbird_mails_delivered_total", "Mails with keys accepted by a mail server."),
+    ("railbird_mails_failed_total", "Failed attempts to send a mail with a key, by reason."),
+    ("railbird_mails_given_up_total", "Mails with keys that will not be tried again."),
+];
+
+/// Installs the recorder that [`render`] reads. Further calls have no effect.
 pub fn install() {
     HANDLE.get_or_init(|| {
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
-        // An error means that a recorder is there already, which then is not ours to replace.
+        // An error means that the process has a recorder already, which is not ours to replace.
         let _ = metrics::set_global_recorder(recorder);
-        describe();
+        for (name, help) in GAUGES {
+            describe_gauge!(name, help);
+        }
+        for (name, help) in COUNTERS {
+            describe_counter!(name, help);
+        }
         handle
     });
 }
 
-/// All metrics as text.
+/// All metrics in the Prometheus text format.
 #[must_use]
 pub fn render() -> String {
     HANDLE
@@ -32,100 +74,16 @@ pub fn render() -> String {
         .unwrap_or_default()
 }
 
-fn describe() {
-    describe_gauge!("railbird_log_seq", "The last event that the views reflect.");
-    describe_gauge!(
-        "railbird_log_pending",
-        "Events that the log holds behind it."
-    );
-    describe_counter!("railbird_events_folded_total", "Events folded into views.");
-    describe_counter!(
-        "railbird_events_skipped_total",
-        "Events at or below the checkpoint, not folded again."
-    );
-    describe_counter!(
-        "railbird_events_stale_total",
-        "Events older than what is in force."
-    );
-    describe_counter!(
-        "railbird_events_rejected_total",
-        "Messages refused, by reason."
-    );
-    describe_counter!(
-        "railbird_rejections_not_announced_total",
-        "Rejections that feeders were not told of, for too many were waiting."
-    );
-    describe_counter!(
-        "railbird_http_requests_total",
-        "Answers, by class of status."
-    );
-    describe_gauge!(
-        "railbird_http_connections",
-        "Open connections, without WebSockets."
-    );
-    describe_counter!(
-        "railbird_http_connections_refused_total",
-        "Connections closed at once, for there were too many."
-    );
-    describe_gauge!("railbird_ws_connections", "Open WebSockets.");
-    describe_counter!("railbird_ws_messages_total", "Messages sent to WebSockets.");
-    describe_counter!(
-        "railbird_ws_conflated_total",
-        "Times that a client fell behind and was moved on to the latest images."
-    );
-    describe_counter!(
-        "railbird_ws_resumed_total",
-        "Clients that came back, by whether what they missed could be said again."
-    );
-    describe_counter!(
-        "railbird_ws_closed_total",
-        "WebSockets that the service closed, by close code."
-    );
-    describe_gauge!("railbird_store_bytes", "Size of the store on disk.");
-    describe_gauge!("railbird_keys", "Valid API keys.");
-    describe_counter!(
-        "railbird_unauthorized_total",
-        "Requests without a valid key, by reason."
-    );
-    describe_counter!(
-        "railbird_sign_ups_total",
-        "Forms that were sent on the pricing page, by outcome."
-    );
-    describe_counter!(
-        "railbird_rate_limited_total",
-        "Requests over a limit, by which."
-    );
-    describe_counter!(
-        "railbird_account_events_skipped_total",
-        "Events about keys and subscriptions that this version does not understand."
-    );
-    describe_counter!(
-        "railbird_mails_wished_total",
-        "Mails with keys that are to be sent."
-    );
-    describe_counter!(
-        "railbird_mails_delivered_total",
-        "Mails with keys that a mail server took."
-    );
-    describe_counter!(
-        "railbird_mails_failed_total",
-        "Tries to send a mail with a key that failed, by reason."
-    );
-    describe_counter!(
-        "railbird_mails_given_up_total",
-        "Mails with keys that will not be tried again."
-    );
-    describe_gauge!(
-        "railbird_mails_waiting",
-        "Mails with keys that are neither sent nor given up."
-    );
-    describe_gauge!(
-        "railbird_mails_oldest_seconds",
-        "How long the oldest of them has waited; 0 if none does."
-    );
+/// Sets a gauge to a count.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a gauge is a double, exact up to 2^53"
+)]
+fn set(gauge: &'static str, count: u64) {
+    gauge!(gauge).set(count as f64);
 }
 
-/// Counts what became of a batch.
+/// Counts the outcomes of a batch.
 pub fn folded(tally: &Tally) {
     counter!("railbird_events_folded_total").increment(tally.folded);
     counter!("railbird_events_skipped_total").increment(tally.skipped);
@@ -140,57 +98,45 @@ pub fn not_announced() {
     counter!("railbird_rejections_not_announced_total").increment(1);
 }
 
-/// Notes how far the views are.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a gauge is a double; exact up to 2^53 events"
-)]
+/// Sets the projector's progress.
 pub fn progress(seq: u64, pending: u64) {
-    gauge!("railbird_log_seq").set(seq as f64);
-    gauge!("railbird_log_pending").set(pending as f64);
+    set("railbird_log_seq", seq);
+    set("railbird_log_pending", pending);
 }
 
-/// Notes the sizes that are only looked at when somebody asks.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a gauge is a double; exact up to 2^53 bytes"
-)]
+/// Sets the sizes that are measured only for a scrape.
 pub fn sizes(store_bytes: u64, keys: usize) {
-    gauge!("railbird_store_bytes").set(store_bytes as f64);
-    gauge!("railbird_keys").set(keys as f64);
+    set("railbird_store_bytes", store_bytes);
+    set("railbird_keys", keys as u64);
 }
 
-/// Counts an event of the stream of accounts that is not understood.
+/// Counts an event of the stream of accounts that cannot be decoded.
 pub fn account_event_skipped() {
     counter!("railbird_account_events_skipped_total").increment(1);
 }
 
-/// Counts what became of a form on the pricing page.
+/// Counts the outcome of a form on the pricing page.
 pub fn sign_up(outcome: &'static str) {
     counter!("railbird_sign_ups_total", "outcome" => outcome).increment(1);
 }
 
-/// Notes the mails that wait, and since when the oldest does.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a gauge is a double; exact up to 2^53 mails"
-)]
+/// Sets the number of waiting mails and the age of the oldest.
 pub fn mails_waiting(count: usize, oldest: Duration) {
-    gauge!("railbird_mails_waiting").set(count as f64);
+    set("railbird_mails_waiting", count as u64);
     gauge!("railbird_mails_oldest_seconds").set(oldest.as_secs_f64());
 }
 
-/// Counts a mail that is to be sent.
+/// Counts a requested mail.
 pub fn mail_requested() {
     counter!("railbird_mails_wished_total").increment(1);
 }
 
-/// Counts a mail that was sent.
+/// Counts a mail that a mail server accepted.
 pub fn mail_delivered() {
     counter!("railbird_mails_delivered_total").increment(1);
 }
 
-/// Counts a try to send a mail that failed.
+/// Counts a failed attempt to send a mail.
 pub fn mail_failed(reason: &'static str) {
     counter!("railbird_mails_failed_total", "reason" => reason).increment(1);
 }
@@ -200,48 +146,43 @@ pub fn mail_given_up() {
     counter!("railbird_mails_given_up_total").increment(1);
 }
 
-/// The metrics of the hot paths, looked up once.
+/// The metrics of HTTP, looked up once for the hot path.
 #[derive(Debug)]
 pub struct HttpMetrics {
-    answers: [Counter; 5],
+    /// Responses by status class, from 1xx.
+    responses: [Counter; 5],
     /// Open connections.
     pub connections: Gauge,
     /// Connections closed at once.
     pub refused: Counter,
     /// Requests without a key.
     pub key_missing: Counter,
-    /// Requests with what is no key.
+    /// Requests with a malformed key.
     pub key_malformed: Counter,
-    /// Requests with a key that was never issued, or is no longer valid.
+    /// Requests with a key that is unknown, revoked or expired.
     pub key_not_valid: Counter,
-    /// Of those without a valid key, those that were one too many from their network address.
-    pub limited_strangers: Counter,
+    /// Requests without a valid key over the limit of their network address.
+    pub limited_address: Counter,
     limited_minute: Counter,
     limited_day: Counter,
 }
 
 impl Default for HttpMetrics {
     fn default() -> Self {
-        let class =
+        let responses =
             |class: &'static str| counter!("railbird_http_requests_total", "class" => class);
         let unauthorized =
             |reason: &'static str| counter!("railbird_unauthorized_total", "reason" => reason);
         let limited =
             |limit: &'static str| counter!("railbird_rate_limited_total", "limit" => limit);
         Self {
-            answers: [
-                class("1xx"),
-                class("2xx"),
-                class("3xx"),
-                class("4xx"),
-                class("5xx"),
-            ],
+            responses: ["1xx", "2xx", "3xx", "4xx", "5xx"].map(responses),
             connections: gauge!("railbird_http_connections"),
             refused: counter!("railbird_http_connections_refused_total"),
             key_missing: unauthorized("missing"),
             key_malformed: unauthorized("malformed"),
             key_not_valid: unauthorized("not_valid"),
-            limited_strangers: limited("address"),
+            limited_address: limited("address"),
             limited_minute: limited("minute"),
             limited_day: limited("day"),
         }
@@ -249,7 +190,7 @@ impl Default for HttpMetrics {
 }
 
 impl HttpMetrics {
-    /// Counts a request that a plan did not allow.
+    /// Counts a request over the limit of its plan.
     pub fn limited(&self, period: Period) {
         match period {
             Period::Minute => self.limited_minute.increment(1),
@@ -257,21 +198,21 @@ impl HttpMetrics {
         }
     }
 
-    /// Counts an answer.
+    /// Counts a response.
     pub fn answered(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
-        self.answers[class].increment(1);
+        self.responses[class].increment(1);
     }
 }
 
-/// The metrics of the live channel, looked up once.
+/// The metrics of the live channel, looked up once for the hot path.
 #[derive(Debug)]
 pub struct LiveMetrics {
-    /// Clients.
+    /// Open WebSockets.
     pub sockets: Gauge,
     /// Messages sent to clients.
     pub messages: Counter,
-    /// Clients that fell behind.
+    /// Times that a slow client was moved on to the latest images.
     pub conflated: Counter,
     recovered: Counter,
     not_recovered: Counter,
@@ -291,7 +232,7 @@ impl Default for LiveMetrics {
 }
 
 impl LiveMetrics {
-    /// Counts a client that came back.
+    /// Counts a client that resumed.
     pub fn resumed(&self, recovered: bool) {
         if recovered {
             self.recovered.increment(1);
@@ -300,18 +241,18 @@ impl LiveMetrics {
         }
     }
 
-    /// Counts a client that was closed with a code. There are few codes.
+    /// Counts a socket that the service closed, by its close code, of which there are few.
     pub fn closed(&self, code: u16) {
         counter!("railbird_ws_closed_total", "code" => code.to_string()).increment(1);
     }
 }
 
-/// Counts something up while it lives.
+/// Holds a gauge one higher until dropped.
 #[derive(Debug)]
-pub struct Held(Gauge);
+pub struct GaugeGuard(Gauge);
 
-impl Held {
-    /// Counts one more.
+impl GaugeGuard {
+    /// Increments the gauge.
     #[must_use]
     pub fn new(gauge: &Gauge) -> Self {
         gauge.increment(1.0);
@@ -319,7 +260,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.decrement(1.0);
     }

@@ -1,100 +1,594 @@
-//! The house: which file may name which technology, which tests the documents name, and the files that are made from the
-//! code.
+//! The architecture: which crate, room and file may import which, where each technology is named, and the rules for
+//! names and sizes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::*;
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+/// The sources of the crates, without their tests.
+const CRATES: [&str; 5] = [
+    "events/src",
+    "projections/src",
+    "importers/src",
+    "simulator/src",
+    "src",
+];
+
+/// The crates of the workspace that each crate may name.
+const CRATE_ARROWS: [(&str, &[&str]); 5] = [
+    ("events/src", &[]),
+    ("projections/src", &["events"]),
+    ("importers/src", &["events"]),
+    ("simulator/src", &["events"]),
+    ("src", &["events", "projections", "importers", "simulator"]),
+];
+
+/// The rooms of `src/` that each room may name. A room is named after those that it may import.
+const ROOM_ARROWS: [(&str, &[&str]); 13] = [
+    ("clock", &[]),
+    ("shutdown", &[]),
+    ("limits", &[]),
+    ("log", &[]),
+    ("metrics", &["limits"]),
+    ("accounts", &["limits", "log", "metrics"]),
+    (
+        "mail",
+        &["accounts", "limits", "log", "metrics", "shutdown"],
+    ),
+    ("live", &["accounts", "log", "metrics", "shutdown"]),
+    ("projector", &["live", "log", "metrics"]),
+    ("asyncapi", &["live", "log", "projector"]),
+    (
+        "http",
+        &[
+            "accounts",
+            "asyncapi",
+            "clock",
+            "limits",
+            "live",
+            "log",
+            "metrics",
+            "projector",
+            "shutdown",
+        ],
+    ),
+    (
+        "app",
+        &[
+            "accounts",
+            "clock",
+            "http",
+            "limits",
+            "live",
+            "log",
+            "mail",
+            "metrics",
+            "projector",
+            "shutdown",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "accounts",
+            "app",
+            "asyncapi",
+            "clock",
+            "http",
+            "limits",
+            "live",
+            "log",
+            "mail",
+            "metrics",
+            "projector",
+            "shutdown",
+        ],
+    ),
+];
+
+/// Each technology, and the folders or files that may name it.
+const TECHNOLOGIES: [(&str, &[&str]); 8] = [
+    (
+        "sled",
+        &["projections/src/store.rs", "projections/src/store/"],
+    ),
+    ("async_nats", &["src/log/"]),
+    ("axum", &["src/http/"]),
+    ("lettre", &["src/mail/"]),
+    ("tokio_tungstenite", &["src/cli/watch/"]),
+    ("ratatui", &["src/cli/watch.rs", "src/cli/watch/"]),
+    ("governor", &["src/limits/"]),
+    ("clap", &["src/cli/"]),
+];
+
+/// Identifiers that the project has retired for the field's own words, as CONTRIBUTING.md lists them.
+const RETIRED: [&str; 47] = [
+    "tell",
+    "Told",
+    "Telling",
+    "Said",
+    "Heard",
+    "hear",
+    "can_hear",
+    "Due",
+    "DueMessages",
+    "Desk",
+    "KeyRing",
+    "Allowance",
+    "strangers",
+    "Denials",
+    "append_behind",
+    "settle",
+    "with_rest",
+    "Reading",
+    "Works",
+    "Wish",
+    "wish",
+    "Wishes",
+    "wished",
+    "Errand",
+    "Carrier",
+    "Letter",
+    "MailWished",
+    "unanswered",
+    "Wire",
+    "Tickets",
+    "Ticket",
+    "Seat",
+    "Arrival",
+    "Answering",
+    "birth",
+    "Recall",
+    "Recalled",
+    "recall",
+    "begin_anew",
+    "witness",
+    "House",
+    "instances",
+    "errand",
+    "carrier",
+    "desk",
+    "somebody_is_due",
+    "can_tell",
+];
+
+/// A function fits on a screen.
+const FUNCTION_LINES_MAX: usize = 70;
+const ARCHITECTURE_LINES_MAX: usize = 150;
+const COLUMNS_MAX: usize = 120;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All files with an extension below a folder.
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    collect(&root().join(folder), extension, &mut found);
+    found.sort();
+    found
+}
+
+fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            collect(&path, extension, found);
+        } else if path.extension().is_some_and(|of| of == extension) {
             found.push(path);
         }
     }
 }
 
-/// The files under the crates' sources that name a crate in their code.
-fn that_name(krate: &str) -> Vec<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = Vec::new();
-    for folder in [
-        "src",
-        "events/src",
-        "projections/src",
-        "importers/src",
-        "simulator/src",
-    ] {
-        sources(&root.join(folder), &mut files);
+fn relative(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap().display().to_string()
+}
+
+/// The lines of a source file with their numbers, without comments.
+fn code(path: &Path) -> Vec<(usize, String)> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .map(|(index, line)| (index + 1, line.to_owned()))
+        .collect()
+}
+
+/// The words of a line: runs of letters, digits and underscores.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .filter(|word| !word.is_empty())
+}
+
+/// The names that stand behind a prefix such as `crate::`, with braces resolved one level deep.
+fn names_behind<'a>(line: &'a str, prefix: &str) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    for (at, _) in line.match_indices(prefix) {
+        let before = line[..at].chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+            continue;
+        }
+        let rest = &line[at + prefix.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => {
+                let group = group.split('}').next().unwrap_or_default();
+                names.extend(group.split(',').filter_map(|item| words(item).next()));
+            }
+            None => names.extend(words(rest).next()),
+        }
     }
-    let path = format!("{krate}::");
-    let names = |file: &PathBuf| {
-        let text = fs::read_to_string(file).unwrap();
-        text.lines()
-            .any(|line| !line.trim_start().starts_with("//") && line.contains(&path))
-    };
-    let mut found: Vec<String> = files
-        .iter()
-        .filter(|file| names(file))
-        .map(|file| file.strip_prefix(root).unwrap().display().to_string())
+    names
+}
+
+fn assert_none(what: &str, found: &[String]) {
+    assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
+}
+
+#[test]
+fn crates_import_only_the_crates_below_them() {
+    let crates = [
+        "events",
+        "projections",
+        "importers",
+        "simulator",
+        "railbird",
+    ];
+    let mut wrong = Vec::new();
+    for (folder, allowed) in CRATE_ARROWS {
+        for file in files(folder, "rs") {
+            for (number, line) in code(&file) {
+                let forbidden = crates.iter().find(|name| {
+                    let named = !names_behind(&line, &format!("{name}::")).is_empty();
+                    named && !allowed.contains(name) && !(folder == "src" && **name == "railbird")
+                });
+                if let Some(name) = forbidden {
+                    wrong.push(format!("{}:{number} names {name}", relative(&file)));
+                }
+            }
+        }
+    }
+    assert_none("imports between crates that run back up", &wrong);
+}
+
+#[test]
+fn rooms_import_only_the_rooms_below_them() {
+    let rooms: BTreeMap<&str, &[&str]> = ROOM_ARROWS.into_iter().collect();
+    let mut wrong = Vec::new();
+    for file in files("src", "rs") {
+        let path = relative(&file);
+        let inside = path.trim_start_matches("src/");
+        let room = inside.split(['/', '.']).next().unwrap_or_default();
+        let Some(allowed) = rooms.get(room) else {
+            assert!(["lib", "main"].contains(&room), "{path} is in no room");
+            continue;
+        };
+        for (number, line) in code(&file) {
+            for name in names_behind(&line, "crate::") {
+                if rooms.contains_key(name) && name != room && !allowed.contains(&name) {
+                    wrong.push(format!("{path}:{number} imports the room {name}"));
+                }
+            }
+        }
+    }
+    assert_none("imports between rooms that run back up", &wrong);
+}
+
+/// The module path of a file: `src/live/feed/mod.rs` is `live::feed`.
+fn module(folder: &str, file: &Path) -> Vec<String> {
+    let path = relative(file);
+    let inside = path.trim_start_matches(folder).trim_start_matches('/');
+    let mut parts: Vec<String> = inside
+        .trim_end_matches(".rs")
+        .split('/')
+        .map(str::to_owned)
         .collect();
-    found.sort();
-    found
+    if parts
+        .last()
+        .is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str()))
+    {
+        parts.pop();
+    }
+    parts
+}
+
+/// The paths that a file imports, as module paths from the root of its crate.
+fn imports(own: &[String], text: &str) -> Vec<Vec<String>> {
+    let mut paths = Vec::new();
+    for statement in text.split("\nuse ").skip(1) {
+        let statement = statement.split(';').next().unwrap_or_default();
+        let compact: String = statement.split_whitespace().collect();
+        expand("", &compact, &mut paths);
+    }
+    let absolute = |path: &String| {
+        let mut parts = path.split("::").map(str::to_owned).peekable();
+        match parts.next()?.as_str() {
+            "crate" => Some(parts.collect()),
+            "self" => Some([own.to_vec(), parts.collect()].concat()),
+            "super" => {
+                let mut base = own[..own.len().saturating_sub(1)].to_vec();
+                while parts.next_if(|part| part == "super").is_some() {
+                    base.pop();
+                }
+                Some([base, parts.collect()].concat())
+            }
+            _ => None,
+        }
+    };
+    paths.iter().filter_map(absolute).collect()
+}
+
+/// Resolves the braces of an import into single paths.
+fn expand(prefix: &str, item: &str, paths: &mut Vec<String>) {
+    let Some((head, rest)) = item.split_once('{') else {
+        paths.push(format!("{prefix}{item}"));
+        return;
+    };
+    let group = rest.strip_suffix('}').unwrap_or(rest);
+    let prefix = format!("{prefix}{head}");
+    let (mut depth, mut start) = (0, 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                expand(&prefix, &group[start..at], paths);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if start < group.len() {
+        expand(&prefix, &group[start..], paths);
+    }
+}
+
+/// For each module of a crate the modules that it imports. A module and those inside it count as one here: a parent
+/// may use its parts, and they the parent's types.
+fn module_arrows(folder: &str) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
+    let sources: Vec<(Vec<String>, String)> = files(folder, "rs")
+        .iter()
+        .map(|file| (module(folder, file), fs::read_to_string(file).unwrap()))
+        .filter(|(module, _)| {
+            !module
+                .iter()
+                .any(|part| part == "tests" || part == "testing")
+        })
+        .collect();
+    let modules: BTreeSet<Vec<String>> = sources.iter().map(|(module, _)| module.clone()).collect();
+    let resolve = |path: Vec<String>| {
+        (0..=path.len())
+            .rev()
+            .map(|length| path[..length].to_vec())
+            .find(|module| modules.contains(module))
+    };
+    let of_file = |(own, text): (Vec<String>, String)| {
+        let code = text
+            .split("#[cfg(test)]\nmod tests {")
+            .next()
+            .unwrap_or_default();
+        let targets = imports(&own, code).into_iter().filter_map(resolve);
+        let targets =
+            targets.filter(|target| !target.starts_with(&own) && !own.starts_with(target));
+        let targets = targets.collect();
+        (own, targets)
+    };
+    sources.into_iter().map(of_file).collect()
+}
+
+#[test]
+fn no_files_of_a_crate_import_each_other_in_a_circle() {
+    let mut circles = Vec::new();
+    for folder in CRATES {
+        let arrows = module_arrows(folder);
+        assert!(
+            folder == "events/src" || arrows.values().any(|to| !to.is_empty()),
+            "{folder} has imports"
+        );
+        for start in arrows.keys() {
+            let (mut reached, mut next) = (BTreeSet::new(), vec![start]);
+            while let Some(module) = next.pop() {
+                for target in arrows.get(module).into_iter().flatten() {
+                    if reached.insert(target) {
+                        next.push(target);
+                    }
+                }
+            }
+            if reached.contains(start) {
+                circles.push(format!("{folder}: {} is in a circle", start.join("::")));
+            }
+        }
+    }
+    assert_none("import cycles", &circles);
 }
 
 #[test]
 fn each_technology_is_named_in_one_place() {
-    assert_eq!(
-        that_name("sled"),
-        [
-            "projections/src/store.rs",
-            "projections/src/store/flusher.rs"
-        ]
-    );
-    let elsewhere = |krate: &str, places: &[&str]| {
-        let found = that_name(krate);
-        assert!(!found.is_empty(), "nothing names {krate}");
-        found
-            .into_iter()
-            .filter(|file| !places.iter().any(|place| file.starts_with(place)))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(elsewhere("async_nats", &["src/log/"]), [""; 0]);
-    assert_eq!(elsewhere("tokio_tungstenite", &["src/cli/watch/"]), [""; 0]);
-    assert_eq!(elsewhere("lettre", &["src/mail/"]), [""; 0]);
-    assert_eq!(elsewhere("axum", &["src/http/"]), [""; 0]);
+    for (technology, places) in TECHNOLOGIES {
+        let path = format!("{technology}::");
+        let is_named = |file: &PathBuf| {
+            code(file)
+                .iter()
+                .any(|(_, line)| !names_behind(line, &path).is_empty())
+        };
+        let (inside, outside): (Vec<String>, Vec<String>) = CRATES
+            .iter()
+            .flat_map(|folder| files(folder, "rs"))
+            .filter(is_named)
+            .map(|file| relative(&file))
+            .partition(|file| places.iter().any(|place| file.starts_with(place)));
+        assert!(!inside.is_empty(), "no file names {technology}");
+        assert_none(
+            &format!("{technology} is named outside of {places:?}"),
+            &outside,
+        );
+    }
 }
 
-#[test]
-fn the_tests_that_documents_name_are_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = Vec::new();
-    for folder in [
+/// All Rust files, tests and benches included.
+fn all_rust() -> Vec<PathBuf> {
+    let folders = [
         "src",
         "events",
         "projections",
         "importers",
         "simulator",
         "tests",
-    ] {
-        sources(&root.join(folder), &mut files);
+        "bench/src",
+    ];
+    folders
+        .iter()
+        .flat_map(|folder| files(folder, "rs"))
+        .collect()
+}
+
+#[test]
+fn retired_identifiers_stay_out() {
+    let own = Path::new(file!()).file_name().unwrap();
+    let mut found = Vec::new();
+    for file in all_rust()
+        .iter()
+        .filter(|file| file.file_name() != Some(own))
+    {
+        for (number, line) in code(file) {
+            // Text of test data and messages is not an identifier.
+            let unquoted: String = line.split('"').step_by(2).collect();
+            for word in words(&unquoted).filter(|word| RETIRED.contains(word)) {
+                found.push(format!("{}:{number}: {word}", relative(file)));
+            }
+        }
     }
-    let read = |file: &Path| fs::read_to_string(file).unwrap();
-    let code: String = files.iter().map(|file| read(file)).collect();
+    assert_none("retired identifiers", &found);
+}
+
+/// The name that a line of rustfmt's output defines at the top level of a file as a type.
+fn type_name(line: &str) -> Option<&str> {
+    if line.starts_with(' ') {
+        return None;
+    }
+    let mut rest =
+        words(line).skip_while(|word| ["pub", "crate", "super", "in", "self"].contains(word));
+    let keyword = rest.next()?;
+    let is_type = ["struct", "enum", "trait", "type", "union"].contains(&keyword);
+    is_type.then(|| rest.next()).flatten()
+}
+
+#[test]
+fn one_type_name_means_one_thing() {
+    let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in CRATES.iter().flat_map(|folder| files(folder, "rs")) {
+        let path = relative(&file);
+        let is_test = path.contains("/tests") || path.ends_with("/testing.rs");
+        let text = fs::read_to_string(&file).unwrap();
+        let text = text
+            .split("#[cfg(test)]\nmod tests {")
+            .next()
+            .unwrap_or_default();
+        for name in text.lines().filter_map(type_name).filter(|_| !is_test) {
+            places
+                .entry(name.to_owned())
+                .or_default()
+                .insert(path.clone());
+        }
+    }
+    let twice: Vec<String> = places
+        .into_iter()
+        .filter(|(_, files)| files.len() > 1)
+        .map(|(name, files)| format!("{name}: {}", Vec::from_iter(files).join(", ")))
+        .collect();
+    assert_none("type names with several meanings", &twice);
+}
+
+#[test]
+fn a_function_fits_on_a_screen() {
+    let mut long = Vec::new();
+    for file in all_rust() {
+        let text = fs::read_to_string(&file).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (start, line) in lines.iter().enumerate() {
+            let is_function =
+                words(line).any(|word| word == "fn") && !line.trim_start().starts_with("//");
+            if !is_function || line.trim_end().ends_with(';') {
+                continue;
+            }
+            let indent = line.len() - line.trim_start().len();
+            let end = format!("{}}}", " ".repeat(indent));
+            let length = lines[start..]
+                .iter()
+                .position(|line| **line == end)
+                .map_or(0, |last| last + 1);
+            if length > FUNCTION_LINES_MAX {
+                long.push(format!(
+                    "{}:{} has {length} lines",
+                    relative(&file),
+                    start + 1
+                ));
+            }
+        }
+    }
+    assert_none(
+        &format!("functions of more than {FUNCTION_LINES_MAX} lines"),
+        &long,
+    );
+}
+
+#[test]
+fn documents_and_comments_are_wrapped() {
+    let mut long = Vec::new();
+    let mut check = |file: &Path, is_prose: &dyn Fn(&str) -> bool| {
+        let text = fs::read_to_string(file).unwrap();
+        for (index, line) in text.lines().enumerate() {
+            if is_prose(line) && line.chars().count() > COLUMNS_MAX {
+                long.push(format!("{}:{}", relative(file), index + 1));
+            }
+        }
+    };
+    for file in all_rust() {
+        check(&file, &|line| line.trim_start().starts_with("//"));
+    }
+    let documents = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+    ];
+    let documents = documents
+        .map(|name| root().join(name))
+        .into_iter()
+        .chain(files("docs", "md"));
+    for file in documents {
+        check(&file, &|line| {
+            !line.starts_with('|') && !line.starts_with("    ")
+        });
+    }
+    assert_none(&format!("prose of more than {COLUMNS_MAX} columns"), &long);
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    assert!(
+        map.lines().count() <= ARCHITECTURE_LINES_MAX,
+        "ARCHITECTURE.md is too long to be a map"
+    );
+}
+
+#[test]
+fn the_tests_that_documents_name_are_there() {
+    let code: String = all_rust()
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect();
     let is_name = |word: &&str| {
         let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         word.matches('_').count() > 2 && word.chars().all(letters)
     };
     for document in ["ARCHITECTURE.md", "tests/racing.rs"] {
-        let text = read(&root.join(document));
+        let text = fs::read_to_string(root().join(document)).unwrap();
         let names: Vec<&str> = text.split('`').filter(is_name).collect();
         assert!(names.len() > 10, "{document} names tests");
         for name in names {
-            let there = code.contains(&format!("fn {name}("));
-            assert!(there, "{document} names {name}, and there is none");
+            assert!(
+                code.contains(&format!("fn {name}(")),
+                "{document} names the test {name}, which does not exist"
+            );
         }
     }
 }
@@ -104,14 +598,13 @@ async fn the_files_in_schemas_are_what_the_command_writes() {
     let written = tempfile::tempdir().unwrap();
     let out = written.path().display().to_string();
     assert_eq!(railbird(["schemas", "--out", &out]).await.code, 0);
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
     for entry in fs::read_dir(written.path()).unwrap() {
         let name = entry.unwrap().file_name();
-        let (new, old) = (written.path().join(&name), kept.join(&name));
-        let old = fs::read_to_string(&old).unwrap_or_default();
+        let new = fs::read_to_string(written.path().join(&name)).unwrap();
+        let kept = fs::read_to_string(root().join("schemas").join(&name)).unwrap_or_default();
         assert!(
-            fs::read_to_string(new).unwrap() == old,
-            "{} is not what the code says: run `railbird schemas`",
+            new == kept,
+            "{} differs: run `railbird schemas`",
             name.display()
         );
     }

@@ -1,4 +1,4 @@
-//! `railbird import betfair-stream`: from the files to what clients are told, and what becomes of damage and interruptions.
+//! `railbird import betfair-stream`: from the files to the messages of clients, with damaged files and interruptions.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -23,7 +23,7 @@ async fn import(nats: &str, args: &[&str]) -> Output {
     railbird(args.chain(&["--nats", nats])).await
 }
 
-/// What other code makes of a file.
+/// The result of an independent reading of a file.
 fn oracle(file: &Path) -> Value {
     let program = tool("RAILBIRD_PYTHON", "python3", ["-c", "import bz2"]);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/betfair.py");
@@ -58,7 +58,7 @@ fn wins(board: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_real_market_is_told_tick_by_tick_and_ends_with_the_board_that_other_code_makes() {
+async fn a_real_market_is_published_tick_by_tick_and_ends_with_the_board_of_an_oracle() {
     let Some(data) = real_data() else { return };
     let file = data.join(HAMILTON);
     let expected = oracle(&file);
@@ -68,15 +68,15 @@ async fn a_real_market_is_told_tick_by_tick_and_ends_with_the_board_that_other_c
 
     let (url, path) = (nats.url(), file.display().to_string());
     let importing = tokio::spawn(async move { import(&url, &[&path]).await });
-    let mut asked = Vec::new();
+    let mut replies = Vec::new();
     let watching = async {
         while !importing.is_finished() {
-            asked.push(railbird.get(BOARD).await);
+            replies.push(railbird.get(BOARD).await);
         }
         importing.await.unwrap()
     };
     let is_over = |m: &Value| m["event"] == "status_update" && m["status"] == "finished";
-    let (output, told) = tokio::join!(watching, socket.until_one(is_over));
+    let (output, received) = tokio::join!(watching, socket.until_one(is_over));
     assert_eq!(output.code, 0, "{}", output.all);
     assert!(
         output
@@ -93,20 +93,20 @@ async fn a_real_market_is_told_tick_by_tick_and_ends_with_the_board_that_other_c
     let history = history["history"].as_array().unwrap();
     check_ticks(history, &expected);
     let quotes: Vec<&Value> = history.iter().map(|tick| &tick["seq"]).collect();
-    check_told(&told, &quotes, &expected);
-    let boards: BTreeMap<u64, &Value> = told
+    check_received(&received, &quotes, &expected);
+    let boards: BTreeMap<u64, &Value> = received
         .iter()
         .filter(|m| m["event"] == "odds_update")
         .map(|m| (m["seq"].as_u64().unwrap(), &m["runners"]))
         .collect();
-    for reply in asked.iter().filter(|reply| reply.status == 200) {
+    for reply in replies.iter().filter(|reply| reply.status == 200) {
         let board = reply.json();
         assert_eq!(&board["runners"], boards[&board["seq"].as_u64().unwrap()]);
     }
     check_final(&railbird.get(BOARD).await.json(), &expected);
 }
 
-/// Every tick of the file is in the history, in its order and at its time.
+/// Checks that the history has every tick of the file in order and at its time.
 fn check_ticks(history: &[Value], expected: &Value) {
     let mut ticks = Vec::new();
     for quote in history {
@@ -121,14 +121,15 @@ fn check_ticks(history: &[Value], expected: &Value) {
     assert_eq!(&Value::from(ticks), &expected["ticks"]);
 }
 
-/// A socket is told the board behind every message of the file, the withdrawals, and where the race stands.
-fn check_told(told: &[Value], quotes: &[&Value], expected: &Value) {
+/// Checks that a socket received the board after every message of the file, the withdrawals and the statuses.
+fn check_received(received: &[Value], quotes: &[&Value], expected: &Value) {
     let of = |event: &str| {
-        told.iter()
+        received
+            .iter()
             .filter(|m| m["event"] == event)
             .collect::<Vec<_>>()
     };
-    assert!(told.iter().all(|m| m.get("conflated").is_none()));
+    assert!(received.iter().all(|m| m.get("conflated").is_none()));
     let boards: Vec<Value> = of("odds_update")
         .into_iter()
         .filter(|m| quotes.contains(&&m["seq"]))
@@ -152,19 +153,19 @@ fn check_final(board: &Value, expected: &Value) {
     assert_eq!(race, ["2017-06-14", "Hamilton", "GBHAMILT", "finished"]);
     let mut runners = serde_json::Map::new();
     for runner in board["runners"].as_array().unwrap() {
-        let mut line = json!({ "horse_name": runner["horse_name"] });
+        let mut row = json!({ "horse_name": runner["horse_name"] });
         for price in ["win", "opening", "previous"] {
-            line[price] = thousandths(&runner[price]);
+            row[price] = thousandths(&runner[price]);
         }
         if let Some(state) = runner.get("state") {
-            line["state"] = state.clone();
+            row["state"] = state.clone();
         }
-        runners.insert(runner["horse_no"].as_str().unwrap().to_owned(), line);
+        runners.insert(runner["horse_no"].as_str().unwrap().to_owned(), row);
     }
     assert_eq!(&Value::from(runners), &expected["final"]);
 }
 
-/// The ids on the subjects of the race, in the log's order.
+/// The ids on the subjects of the race, in the order of the log.
 async fn ids(log: &Log, subjects: [&str; 2]) -> Vec<Vec<uuid::Uuid>> {
     let mut ids = Vec::new();
     for subject in subjects {
@@ -179,20 +180,20 @@ fn bzip2(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A damaged file, with what is said about it, and how many events come before the damage.
+/// A damaged file, the parts of its rejection, and the number of events before the damage.
 struct Damaged {
     name: &'static str,
     bytes: Vec<u8>,
-    said: [String; 2],
+    rejection: [String; 2],
     events: Option<usize>,
 }
 
 fn damaged(text: &[u8]) -> [Damaged; 4] {
     let packed = bzip2(text);
     // The text is two blocks of 100,000 bytes at most.
-    let flip = |place: usize| {
+    let flip = |offset: usize| {
         let mut packed = packed.clone();
-        packed[place] ^= 0x20;
+        packed[offset] ^= 0x20;
         packed
     };
     let late = packed.len() - 100;
@@ -202,22 +203,25 @@ fn damaged(text: &[u8]) -> [Damaged; 4] {
         Damaged {
             name: "cut.json",
             bytes: text[..cut].to_vec(),
-            said: [
+            rejection: [
                 format!("cut.json:{line}: "),
-                format!("breaks off in the middle of this line, at byte {cut}"),
+                format!("the file ends in the middle of this line, at byte {cut}"),
             ],
             events: None,
         },
         Damaged {
             name: "cut.bz2",
             bytes: packed[..late].to_vec(),
-            said: ["cut.bz2:".to_owned(), format!("breaks off at byte {late}")],
+            rejection: [
+                "cut.bz2:".to_owned(),
+                format!("the file ends at byte {late}"),
+            ],
             events: None,
         },
         Damaged {
             name: "early.bz2",
             bytes: flip(2000),
-            said: [
+            rejection: [
                 "early.bz2:1: ".to_owned(),
                 "damaged between byte 0 and byte ".to_owned(),
             ],
@@ -226,14 +230,14 @@ fn damaged(text: &[u8]) -> [Damaged; 4] {
         Damaged {
             name: "late.bz2",
             bytes: flip(late),
-            said: ["late.bz2:".to_owned(), "damaged between byte ".to_owned()],
+            rejection: ["late.bz2:".to_owned(), "damaged between byte ".to_owned()],
             events: None,
         },
     ]
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_refused_with_the_place_and_what_comes_before_is_kept() {
+async fn a_damaged_file_is_rejected_with_the_offset_and_the_events_before_are_kept() {
     let Some(data) = real_data() else { return };
     let sound = data.join(HAMILTON);
     let folder = tempfile::tempdir().unwrap();
@@ -246,7 +250,7 @@ async fn a_damaged_file_is_refused_with_the_place_and_what_comes_before_is_kept(
     for Damaged {
         name,
         bytes,
-        said,
+        rejection,
         events,
     } in damaged(&std::fs::read(&sound).unwrap())
     {
@@ -261,21 +265,21 @@ async fn a_damaged_file_is_refused_with_the_place_and_what_comes_before_is_kept(
             "{name}: {}",
             output.all
         );
-        let refused = output
+        let rejected = output
             .all
             .lines()
             .find(|line| line.starts_with("refused: "))
             .unwrap();
         assert!(
-            said.iter().all(|part| refused.contains(part)),
-            "{refused}: {said:?}"
+            rejection.iter().all(|part| rejected.contains(part)),
+            "{rejected}: {rejection:?}"
         );
 
         let kept = ids(&log, SUBJECTS).await;
         for (kept, all) in kept.iter().zip(&all) {
             assert!(
                 all.starts_with(kept),
-                "{name}: what comes before is what is in the whole file"
+                "{name}: the events before are those of the whole file"
             );
         }
         let kept: usize = kept.iter().map(Vec::len).sum();
@@ -298,7 +302,7 @@ async fn a_damaged_file_is_refused_with_the_place_and_what_comes_before_is_kept(
 }
 
 #[tokio::test]
-async fn the_other_real_files_are_read_whole() {
+async fn the_other_real_files_are_imported_whole() {
     let Some(data) = real_data() else { return };
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
@@ -311,8 +315,8 @@ async fn the_other_real_files_are_read_whole() {
     assert!(
         output
             .all
-            .contains("market 1.164917629 is still open where the file ends"),
-        "it is cut off between two lines: {}",
+            .contains("market 1.164917629 is still open at the end of the file"),
+        "the file is truncated between two lines: {}",
         output.all
     );
     railbird.until_seq(nats.last_seq().await).await;
@@ -367,11 +371,11 @@ fn tick(price: u64) -> Value {
     json!({ "rc": [{ "id": 11, "ltp": ltp }] })
 }
 
-/// Ticks of a made-up market: more than an import has said before anybody can interrupt it.
+/// Ticks of an invented market: more than an import publishes before it can be interrupted.
 const TICKS: u64 = 12_000;
 
-/// A market in which the price of one runner rises by a thousandth at each tick, of which some share a millisecond.
-fn made_up(folder: &Path) -> PathBuf {
+/// Writes a market in which the price of a runner rises by a thousandth at each tick. Some ticks share a millisecond.
+fn write_market(folder: &Path) -> PathBuf {
     let ticks = (0..TICKS).map(|n| line(n / 3, &tick(1_000 + n)));
     let text: String = [line(0, &definition())].into_iter().chain(ticks).collect();
     let path = folder.join("1.1.bz2");
@@ -379,17 +383,17 @@ fn made_up(folder: &Path) -> PathBuf {
     path
 }
 
-/// The prices on the subject of the odds, in the log's order.
+/// The prices on the subject of the odds, in the order of the log.
 async fn prices(log: &Log) -> Vec<u64> {
     let state = log.state(RACING).await.unwrap();
-    let place = ReadPosition {
+    let position = ReadPosition {
         log: state.identity,
         seq: 0,
         recorded_at: None,
     };
     let mut reader = log.reader_of(
         RACING,
-        place,
+        position,
         vec!["racing.odds.2026-06-14.GBRIVERS.1".to_owned()],
     );
     let mut prices = Vec::new();
@@ -428,7 +432,7 @@ async fn until_last_seq(log: &Log, seq: u64) {
 #[tokio::test]
 async fn interrupted_again_and_again_an_import_puts_each_event_into_the_log_once_and_in_order() {
     let folder = tempfile::tempdir().unwrap();
-    let file = made_up(folder.path());
+    let file = write_market(folder.path());
     let mut nats = Nats::start();
     let log = nats.log().await;
     for killed_at in [1_000, 3_000, 5_000] {
@@ -472,7 +476,7 @@ async fn interrupted_again_and_again_an_import_puts_each_event_into_the_log_once
 }
 
 #[tokio::test]
-async fn a_file_may_be_played_with_its_own_times_but_not_several() {
+async fn one_file_may_be_played_at_its_own_times_but_not_several() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str| {
         let path = folder.path().join(name);
@@ -501,14 +505,14 @@ async fn a_file_may_be_played_with_its_own_times_but_not_several() {
     );
 }
 
-/// The most memory that a process held until it ended.
+/// The peak memory of a process until it ended.
 async fn peak_bytes(mut child: Child) -> u64 {
     let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;
     eventually("the process has ended", || {
-        // Of a process that has ended and was not waited for, nothing is said of its memory.
-        let said = std::fs::read_to_string(&status).unwrap_or_default();
-        let kib = said.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        // A zombie process has no memory figures.
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let kib = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = kib.and_then(|kib| kib.trim().trim_end_matches(" kB").parse::<u64>().ok());
         peak = peak.max(kib.unwrap_or(0) * 1024);
         std::future::ready(child.try_wait().unwrap().is_some())
@@ -521,7 +525,7 @@ async fn peak_bytes(mut child: Child) -> u64 {
 async fn memory_does_not_grow_with_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let peak_of = async |megabytes: usize| {
-        // What other people would pay is passed over, as most of a real file is.
+        // The ladder of offers is ignored, like most of a real file.
         let ladder: Vec<Value> = (0..200).map(|n| json!([1_000 + n, 2.0])).collect();
         let other = line(1, &json!({ "rc": [{ "id": 11, "atb": ladder }] }));
         let text = line(0, &definition()) + &other.repeat(megabytes * 1024 * 1024 / other.len());

@@ -1,5 +1,5 @@
-//! The examples, each run against the real service that is killed and stopped under it, and against a script of all that
-//! the real service never does.
+//! The example clients: run against the real service through restarts, and against a scripted server that sends what the
+//! real service never does.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,16 +19,16 @@ use crate::support::*;
 const RACES: [u16; 3] = [1, 2, 3];
 
 #[tokio::test]
-async fn the_board_in_python_stays_right_through_restarts() {
-    stays_right_through_restarts("live_odds.py").await;
+async fn the_python_board_stays_correct_through_restarts() {
+    check_board_through_restarts("live_odds.py").await;
 }
 
 #[tokio::test]
-async fn the_board_in_node_stays_right_through_restarts() {
-    stays_right_through_restarts("live_odds.mjs").await;
+async fn the_node_board_stays_correct_through_restarts() {
+    check_board_through_restarts("live_odds.mjs").await;
 }
 
-async fn stays_right_through_restarts(file: &str) {
+async fn check_board_through_restarts(file: &str) {
     let nats = Nats::start();
     let key = issue_key(&nats).await;
     nats.publish(RACES.map(|race| card(DAY, "ST", race, 2)))
@@ -69,16 +69,16 @@ async fn stays_right_through_restarts(file: &str) {
     let prices = odds("ST", 2, &second(1_000_000), &[2.5, 3.5]);
     let last = nats.publish([prices]).await;
     quotes.extend([(1, changed - 1), (2, last)]);
-    let all_is_sent = |m: &Value| m["seq"].as_u64() >= Some(last);
-    example.until_message("heartbeat", all_is_sent).await;
+    let after_last = |m: &Value| m["seq"].as_u64() >= Some(last);
+    example.until_message("heartbeat", after_last).await;
 
     for race in RACES {
         let path = format!("/api/v1/odds/{DAY}/{race}");
         let reply = request(service.http, "GET", &path, &[("x-api-key", &key)]).await;
-        assert_eq!(example.board(race), line_of(&reply.json()));
+        assert_eq!(example.board(race), board_line(&reply.json()));
     }
-    for odd in ["GAP", "came again", "no board"] {
-        let found = example.lines.iter().find(|line| line.contains(odd));
+    for error in ["GAP", "came again", "no board"] {
+        let found = example.lines.iter().find(|line| line.contains(error));
         assert_eq!(found, None);
     }
 
@@ -98,8 +98,8 @@ async fn stays_right_through_restarts(file: &str) {
     assert_eq!(closings.count(), 1);
 }
 
-/// What an example should show for what HTTP says.
-fn line_of(board: &Value) -> String {
+/// The line that an example prints for a board of the HTTP API.
+fn board_line(board: &Value) -> String {
     let runners = board["runners"].as_array().unwrap().iter().map(|r| {
         let price = r["win"].as_f64().map(|win| win.to_string());
         let price = price.unwrap_or_else(|| r["state"].as_str().unwrap().to_owned());
@@ -126,170 +126,100 @@ impl Example {
         .await;
     }
 
-    /// The places of the quotes of a race that were shown.
+    /// The sequences of the quotes of a race that were printed.
     fn quotes(&self, race: u16) -> Vec<u64> {
-        let about = format!(" odds_update | {DAY} ST {race} ");
-        let of_race = self.lines.iter().filter(|line| line.contains(&about));
+        let update = format!(" odds_update | {DAY} ST {race} ");
+        let of_race = self.lines.iter().filter(|line| line.contains(&update));
         of_race
             .map(|line| line.split(' ').next().unwrap().parse().unwrap())
             .collect()
     }
 
-    /// The board of a race as it was shown last.
+    /// The board of a race as it was printed last.
     fn board(&self, race: u16) -> &str {
-        let about = format!(" | {DAY} ST {race} ");
+        let of_race = format!(" | {DAY} ST {race} ");
         let boards = self.lines.iter().rev();
         let last = boards
-            .filter_map(|line| line.split_once(&about))
+            .filter_map(|line| line.split_once(&of_race))
             .find(|(_, board)| board.contains(" | "));
         last.expect("a board of each race").1
     }
 }
 
-/// Quotes each race in turn, and goes on while the service is down.
+/// Quotes each race in turn, also while the service is down.
 struct Feeder {
     quotes: Arc<Mutex<Vec<(u16, u64)>>>,
-    enough: oneshot::Sender<()>,
+    stop: oneshot::Sender<()>,
     feeding: JoinHandle<()>,
 }
 
 impl Feeder {
     async fn start(nats: &Nats) -> Self {
-        let (enough, mut stop) = oneshot::channel();
+        let (stop, mut stopped) = oneshot::channel();
         let quotes = Arc::<Mutex<Vec<_>>>::default();
-        let (log, known) = (nats.log().await, Arc::clone(&quotes));
+        let (log, published) = (nats.log().await, Arc::clone(&quotes));
         let feeding = tokio::spawn(async move {
-            // No faster than the examples can be expected to read.
+            // A rate that the examples can read.
             let mut pace = interval(Duration::from_millis(2));
             for n in 0_u16.. {
                 let (race, price) = (RACES[usize::from(n) % RACES.len()], f64::from(n) + 1.5);
                 let quote = odds("ST", race, &second(n.into()), &[price, 1.4]);
                 let seq = log.append(outgoing(&quote)).await.unwrap().seq;
-                known.lock().unwrap().push((race, seq));
+                published.lock().unwrap().push((race, seq));
                 tokio::select! {
-                    _ = &mut stop => break,
+                    _ = &mut stopped => break,
                     _ = pace.tick() => {}
                 }
             }
         });
         Self {
             quotes,
-            enough,
+            stop,
             feeding,
         }
     }
 
     async fn until_more(&self, more: usize) {
-        let had = self.quotes.lock().unwrap().len();
+        let before = self.quotes.lock().unwrap().len();
         eventually("more is published", || async {
-            self.quotes.lock().unwrap().len() >= had + more
+            self.quotes.lock().unwrap().len() >= before + more
         })
         .await;
     }
 
-    /// Ends, and says which race was quoted at which place in the log.
+    /// Stops, and returns the race and the log sequence of each quote.
     async fn stop(self) -> Vec<(u16, u64)> {
-        self.enough.send(()).unwrap();
+        self.stop.send(()).unwrap();
         self.feeding.await.unwrap();
         std::mem::take(&mut self.quotes.lock().unwrap())
     }
 }
 
 #[tokio::test]
-async fn the_board_in_python_takes_whatever_comes() {
-    let ended = takes_whatever_comes("live_odds.py").await;
-    assert!(ended.iter().any(|line| line.contains("no longer valid")));
+async fn the_python_board_handles_every_case_of_the_protocol() {
+    let lines = check_every_case("live_odds.py").await;
+    assert!(lines.iter().any(|line| line.contains("no longer valid")));
 }
 
 #[tokio::test]
-async fn the_board_in_node_takes_whatever_comes() {
-    takes_whatever_comes("live_odds.mjs").await;
+async fn the_node_board_handles_every_case_of_the_protocol() {
+    check_every_case("live_odds.mjs").await;
 }
 
-/// Everything in docs/live-odds.md that a client has to mind.
-async fn takes_whatever_comes(file: &str) -> Vec<String> {
-    let stage = Stage::open().await;
-    let mut example = Example::start(file, &stage.url, "k");
-    let welcome = |epoch: &str| json!({ "event": "welcome", "seq": 1000, "epoch": epoch, "heartbeat_ms": 5000 });
-    let recovered = |mut welcome: Value, recovered: bool| {
-        welcome["recovered"] = recovered.into();
-        welcome
-    };
-    let complete = |seq: u64| json!({ "event": "snapshot_complete", "seq": seq });
-
-    // The first connection is cut behind a heartbeat.
-    let first = stage.next().await;
-    assert_eq!(first.query, "");
-    first
-        .play([
-            welcome("a"),
-            snapshot(1, 5, 2.5),
-            complete(5),
-            quote(1, 6, 5, 2.6),
-            quote(1, 6, 5, 2.6),
-            json!({ "event": "news_of_next_year", "seq": 7 }),
-            quote(1, 9, 8, 2.9),
-            status(1, 10, 3, "closed"),
-            json!({ "event": "heartbeat", "seq": 12 }),
-        ])
-        .await;
-
-    // A resume is cut in the middle: what `welcome` has said is no place to come back to.
-    let second = stage.next().await;
-    assert_eq!(second.query, "since=12&epoch=a");
-    second
-        .play([recovered(welcome("a"), true), quote(1, 13, 9, 3.3)])
-        .await;
-
-    // Another log. Of what was before, nothing is left, neither when the views of that are begun anew.
-    let third = stage.next().await;
-    assert_eq!(third.query, "since=13&epoch=a");
-    third
-        .play([
-            recovered(welcome("b"), false),
-            snapshot(2, 3, 4.5),
-            complete(4),
-            status(1, 5, 0, "off"),
-            status(2, 6, 0, "off"),
-            json!({ "event": "resync", "seq": 2, "epoch": "c", "reason": "the views were begun anew" }),
-            status(2, 1, 0, "closed"),
-        ])
-        .await;
-
-    // The resync was cut before its end. Then the service stops and asks for time.
-    let fourth = stage.next().await;
-    assert_eq!(fourth.query, "");
-    fourth
-        .play([
-            welcome("c"),
-            complete(0),
-            json!({ "event": "closing", "code": 1001, "retry_after_ms": 1500 }),
-        ])
-        .await;
-    let closed = Instant::now();
-
-    // It falls silent, and the connection stays.
-    let mut silent = stage.next().await;
-    assert!(closed.elapsed() >= Duration::from_millis(1500));
-    assert_eq!(silent.query, "since=0&epoch=c");
-    let mut short = recovered(welcome("c"), true);
-    short["heartbeat_ms"] = 300.into();
-    silent.say(&short).await;
-
-    // Coming back would be of no use.
-    let last = stage.next().await;
-    last.play([
-        welcome("c"),
-        json!({ "event": "closing", "code": 4401, "reason": "the key is no longer valid", "retry_after_ms": 0 }),
-    ])
-    .await;
+/// Runs a client through every case of docs/live-odds.md, and returns the lines that it printed.
+async fn check_every_case(file: &str) -> Vec<String> {
+    let server = ScriptedServer::start().await;
+    let mut example = Example::start(file, &server.url, "k");
+    break_off_twice(&server).await;
+    change_the_log(&server).await;
+    stop_and_revoke(&server).await;
     assert_ne!(example.ended().await, Some(0));
 
-    let shown = example.lines.iter();
-    let shown = shown.filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
-    let shown: Vec<&str> = shown.map(String::as_str).collect();
+    let updates = example.lines.iter();
+    let updates = updates.filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+    let updates: Vec<&str> = updates.map(String::as_str).collect();
     assert_eq!(
-        shown,
+        updates,
         [
             "5 odds_update | 2026-10-03 ST 1 open | 1 HORSE 1 2.5, 2 HORSE 2 scratched",
             "6 odds_update | 2026-10-03 ST 1 open | 1 HORSE 1 2.6, 2 HORSE 2 scratched",
@@ -306,7 +236,94 @@ async fn takes_whatever_comes(file: &str) -> Vec<String> {
     example.lines.clone()
 }
 
-fn about(event: &str, race: u16, seq: u64, more: Value) -> Value {
+/// Two connections break off: after a heartbeat, and in the middle of a resume.
+async fn break_off_twice(server: &ScriptedServer) {
+    let first = server.accept().await;
+    assert_eq!(first.query, "");
+    first
+        .send_all([
+            welcome("a"),
+            snapshot(1, 5, 2.5),
+            complete(5),
+            quote(1, 6, 5, 2.6),
+            quote(1, 6, 5, 2.6),
+            json!({ "event": "news_of_next_year", "seq": 7 }),
+            quote(1, 9, 8, 2.9),
+            status(1, 10, 3, "closed"),
+            json!({ "event": "heartbeat", "seq": 12 }),
+        ])
+        .await;
+
+    let second = server.accept().await;
+    assert_eq!(second.query, "since=12&epoch=a");
+    second
+        .send_all([welcome_back("a", true), quote(1, 13, 9, 3.3)])
+        .await;
+}
+
+/// The client comes back to another log, whose views are then rebuilt: each time it drops its boards.
+async fn change_the_log(server: &ScriptedServer) {
+    // The `seq` of `welcome` is not a position to resume from: the resume broke off at 13.
+    let third = server.accept().await;
+    assert_eq!(third.query, "since=13&epoch=a");
+    third
+        .send_all([
+            welcome_back("b", false),
+            snapshot(2, 3, 4.5),
+            complete(4),
+            status(1, 5, 0, "off"),
+            status(2, 6, 0, "off"),
+            json!({ "event": "resync", "seq": 2, "epoch": "c", "reason": "the views were begun anew" }),
+            status(2, 1, 0, "closed"),
+        ])
+        .await;
+}
+
+/// The service stops and asks for a pause, then sends nothing on an open connection, then rejects the key.
+async fn stop_and_revoke(server: &ScriptedServer) {
+    // The connection before broke off in the middle of a resync.
+    let fourth = server.accept().await;
+    assert_eq!(fourth.query, "");
+    fourth
+        .send_all([
+            welcome("c"),
+            complete(0),
+            json!({ "event": "closing", "code": 1001, "retry_after_ms": 1500 }),
+        ])
+        .await;
+    let closed = Instant::now();
+
+    let mut silent = server.accept().await;
+    assert!(closed.elapsed() >= Duration::from_millis(1500));
+    assert_eq!(silent.query, "since=0&epoch=c");
+    let mut short = welcome_back("c", true);
+    short["heartbeat_ms"] = 300.into();
+    silent.send(&short).await;
+
+    let last = server.accept().await;
+    last.send_all([
+        welcome("c"),
+        json!({ "event": "closing", "code": 4401, "reason": "the key is no longer valid", "retry_after_ms": 0 }),
+    ])
+    .await;
+}
+
+fn welcome(epoch: &str) -> Value {
+    json!({ "event": "welcome", "seq": 1000, "epoch": epoch, "heartbeat_ms": 5000 })
+}
+
+/// The `welcome` of a client that resumes.
+fn welcome_back(epoch: &str, recovered: bool) -> Value {
+    let mut welcome = welcome(epoch);
+    welcome["recovered"] = recovered.into();
+    welcome
+}
+
+fn complete(seq: u64) -> Value {
+    json!({ "event": "snapshot_complete", "seq": seq })
+}
+
+fn message(event: &str, race: u16, seq: u64, more: Value) -> Value {
     let mut message = of_race(DAY, "Sha Tin", race, more);
     message["venue_code"] = "ST".into();
     message["event"] = event.into();
@@ -320,7 +337,7 @@ fn quote(race: u16, seq: u64, prev_seq: u64, win: f64) -> Value {
         { "number": 2, "horse_name": "HORSE 2", "win": null, "state": "scratched" },
     ]);
     let more = json!({ "status": "open", "prev_seq": prev_seq, "runners": runners });
-    about("odds_update", race, seq, more)
+    message("odds_update", race, seq, more)
 }
 
 fn snapshot(race: u16, seq: u64, win: f64) -> Value {
@@ -331,56 +348,56 @@ fn snapshot(race: u16, seq: u64, win: f64) -> Value {
 
 fn status(race: u16, seq: u64, prev_seq: u64, status: &str) -> Value {
     let more = json!({ "status": status, "prev_seq": prev_seq });
-    about("status_update", race, seq, more)
+    message("status_update", race, seq, more)
 }
 
-/// A server that says what a test tells it to.
-struct Stage {
+/// A server of the live channel that sends what a test scripts.
+struct ScriptedServer {
     listener: TcpListener,
     url: String,
 }
 
-/// A connection, and what its client asked for.
-struct Scene {
+/// A connection of a client, and the query of its request without the key.
+struct ScriptedConnection {
     socket: WebSocketStream<TcpStream>,
     query: String,
 }
 
-impl Stage {
-    async fn open() -> Self {
+impl ScriptedServer {
+    async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/ws/live/odds", listener.local_addr().unwrap());
         Self { listener, url }
     }
 
-    async fn next(&self) -> Scene {
+    async fn accept(&self) -> ScriptedConnection {
         let (stream, _) = timeout(PATIENCE, self.listener.accept())
             .await
             .expect("a client")
             .unwrap();
         let mut query = String::new();
         #[expect(clippy::result_large_err, reason = "the type of the callback")]
-        let look = |request: &Request, response: Response| {
-            let asked = request.uri().query().unwrap_or_default().split('&');
-            let asked: Vec<&str> = asked.filter(|pair| !pair.starts_with("api_key=")).collect();
-            query = asked.join("&");
+        let read_query = |request: &Request, response: Response| {
+            let pairs = request.uri().query().unwrap_or_default().split('&');
+            let pairs: Vec<&str> = pairs.filter(|pair| !pair.starts_with("api_key=")).collect();
+            query = pairs.join("&");
             Ok(response)
         };
-        let socket = accept_hdr_async(stream, look).await.unwrap();
-        Scene { socket, query }
+        let socket = accept_hdr_async(stream, read_query).await.unwrap();
+        ScriptedConnection { socket, query }
     }
 }
 
-impl Scene {
-    async fn say(&mut self, message: &Value) {
+impl ScriptedConnection {
+    async fn send(&mut self, message: &Value) {
         let text = Message::text(message.to_string());
         self.socket.send(text).await.unwrap();
     }
 
-    /// Says all of it, and leaves without a goodbye.
-    async fn play<const N: usize>(mut self, messages: [Value; N]) {
+    /// Sends all messages, and drops the connection without a close frame.
+    async fn send_all<const N: usize>(mut self, messages: [Value; N]) {
         for message in messages {
-            self.say(&message).await;
+            self.send(&message).await;
         }
     }
 }

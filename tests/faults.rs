@@ -1,4 +1,4 @@
-//! Bad days: servers killed, logs lost, stores damaged.
+//! Failures: servers killed, logs lost, stores damaged.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,8 @@ async fn a_restart_of_nats_sends_no_old_message_to_a_socket_and_folds_no_event_t
         .publish((0..30).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0])))
         .await;
     railbird.until_seq(seq).await;
-    // A second service resumes idle: it has read nothing from this server, which is when the trap snaps.
+    // A second service resumes and reads no message from this server: the case in which the ordered consumers of the
+    // client library start over at the first message.
     let data = tempfile::tempdir().unwrap();
     let idle = Railbird::start_in(&nats, data.path()).await;
     idle.until_seq(seq).await;
@@ -24,7 +25,7 @@ async fn a_restart_of_nats_sends_no_old_message_to_a_socket_and_folds_no_event_t
     socket.until("snapshot_complete").await;
 
     nats.kill();
-    eventually("the service says that the log is away", || async {
+    eventually("the service reports that the log is away", || async {
         idle.get_open("/readyz").await.status == 503
     })
     .await;
@@ -35,7 +36,7 @@ async fn a_restart_of_nats_sends_no_old_message_to_a_socket_and_folds_no_event_t
     assert_eq!(
         idle.get(&format!("/api/v1/odds/{DAY}/1")).await.status,
         200,
-        "what is known is still answered"
+        "reads still work"
     );
     nats.start_again();
     idle.until_ready().await;
@@ -45,7 +46,7 @@ async fn a_restart_of_nats_sends_no_old_message_to_a_socket_and_folds_no_event_t
     assert_eq!(
         (message["event"].as_str(), message["seq"].as_u64()),
         (Some("odds_update"), Some(next)),
-        "the first thing said since"
+        "the first message since the restart"
     );
     assert_eq!(message["prev_seq"], seq);
     railbird.until_seq(next).await;
@@ -53,7 +54,7 @@ async fn a_restart_of_nats_sends_no_old_message_to_a_socket_and_folds_no_event_t
 }
 
 #[tokio::test]
-async fn a_service_is_up_and_says_so_while_nats_is_away() {
+async fn a_service_starts_and_reports_itself_unready_while_nats_is_away() {
     let mut nats = Nats::start();
     nats.publish([registered("H1", "HORSE 1")]).await;
     nats.kill();
@@ -83,13 +84,13 @@ async fn a_service_is_up_and_says_so_while_nats_is_away() {
     assert_eq!(
         railbird.get("/api/v1/horses/H1").await.status,
         401,
-        "now it is known which keys are valid"
+        "the service has read the valid keys"
     );
     assert_eq!(railbird.app.views.current().seq(), 1);
 }
 
 #[tokio::test]
-async fn a_lost_folder_is_folded_anew_to_the_same_bytes() {
+async fn a_lost_folder_is_rebuilt_to_the_same_bytes() {
     let nats = Nats::start();
     let seq = nats
         .publish((1..=9).map(|n| result(DAY, "ST", n, 8, 1)))
@@ -106,7 +107,7 @@ async fn a_lost_folder_is_folded_anew_to_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_says_so() {
+async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_reports_it() {
     let nats = Nats::start();
     let seq = nats
         .publish((1..=9).map(|n| result(DAY, "ST", n, 8, 1)))
@@ -118,15 +119,15 @@ async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_says_so() {
     first.stop().await;
     let views = data.path().join("views");
     let mut set_aside = 0;
-    // One byte may lie where nothing is kept any more, and what is left of a file may be a whole store of earlier: such
-    // a store is not damaged, or only behind.
+    // A flipped byte may be in an unused part, and a cut file may be a whole, earlier store: such a store is not
+    // damaged, or only behind.
     let damages = [
         (flip_one as fn(&Path), false),
         (flip_many, true),
         (cut, false),
         (replace_by_nonsense, true),
     ];
-    for (damage, beyond_use) in damages {
+    for (damage, unusable) in damages {
         let current = views.join(fs::read_to_string(views.join("CURRENT")).unwrap().trim());
         damage(&current.join("db"));
         let again = Railbird::start_in(&nats, data.path()).await;
@@ -139,7 +140,7 @@ async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_says_so() {
         assert!(
             note.contains("a damaged store was set aside as .corrupt-")
                 || note.contains("the store was empty")
-                || (note.is_empty() && !beyond_use),
+                || (note.is_empty() && !unusable),
             "{note:?}"
         );
         set_aside += u32::from(note.contains(".corrupt-"));
@@ -147,7 +148,7 @@ async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_says_so() {
     }
     assert!(
         set_aside > 0,
-        "sled comes up empty from some damage, but not from all"
+        "sled opens an empty store after some kinds of damage, not after all"
     );
     let aside = fs::read_dir(&views).unwrap().filter(|e| {
         e.as_ref()
@@ -159,7 +160,7 @@ async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_says_so() {
     assert_eq!(aside.count(), 1, "one is kept");
 }
 
-/// In the middle, where neither the head nor the tail tells of it.
+/// Changes a byte in the middle, where no check of the head or the tail notices it.
 fn flip_one(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
@@ -185,7 +186,7 @@ fn replace_by_nonsense(path: &Path) {
 }
 
 #[tokio::test]
-async fn another_log_under_the_same_name_means_rebuild() {
+async fn another_log_under_the_same_name_causes_a_rebuild() {
     let mut nats = Nats::start();
     let seq = nats
         .publish((0..20).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0])))
@@ -197,7 +198,7 @@ async fn another_log_under_the_same_name_means_rebuild() {
     nats.kill();
     nats.lose("RACING");
     nats.start_again();
-    // Nobody but the service makes the stream anew.
+    // The service creates the stream again.
     eventually("the views are empty", || async {
         railbird.app.views.current().seq() == 0 && railbird.get_open("/readyz").await.status == 200
     })
@@ -206,22 +207,22 @@ async fn another_log_under_the_same_name_means_rebuild() {
         .as_str()
         .unwrap()
         .to_owned();
-    assert!(note.contains("the log is another one"), "{note}");
+    assert!(note.contains("the log was replaced"), "{note}");
     assert_eq!(socket.next().await.unwrap()["event"], "resync");
     assert_eq!(
         socket.next().await.unwrap()["races"],
         0,
-        "the new log knows of none"
+        "the new log has none"
     );
 
-    // Shorter than the old log was: what is new is told all the same.
+    // The new log is shorter than the old one; its messages are delivered all the same.
     let first = nats.publish([odds("HV", 1, &second(50), &[4.0])]).await;
     let message = socket.next().await.unwrap();
     assert_eq!(
         (message["seq"].as_u64(), message["venue_code"].as_str()),
         (Some(first), Some("HV"))
     );
-    // And longer: only its identity tells the two apart.
+    // Later it is longer: then only its identity differs.
     let seq = nats
         .publish((1..=30).map(|n| result("2026-09-30", "HV", n, 3, 1)))
         .await;

@@ -1,5 +1,5 @@
-//! The feeders of `examples/`, each run as a user `feeder` of the real nats.conf against the real service, and what HTTP says
-//! afterwards of the meeting that they publish; and a feed that is piped into `railbird publish`.
+//! The feeders in `examples/`, each with the user `feeder` of nats.conf against a real service, and the answers of the
+//! API about the meeting that they publish; and a feed that is piped into `railbird publish`.
 
 use std::io::Write;
 use std::process::{Child, ChildStdin, Stdio};
@@ -13,9 +13,9 @@ const FIELDS: [&[&str]; 2] = [
     &["LONG DIVISION", "PLAIN SONG", "SUNDIAL", "TIN BOX"],
 ];
 const QUOTES: usize = 200;
-/// The last runner is withdrawn behind so many quotes.
-const WITHDRAWN_BEHIND: usize = 100;
-/// Quotes that a feeder has under way at a time.
+/// The last runner is withdrawn after this many quotes.
+const WITHDRAWN_AFTER: usize = 100;
+/// Quotes that a feeder has in flight.
 const WINDOW: usize = 16;
 
 #[tokio::test]
@@ -34,9 +34,9 @@ async fn publishes_a_whole_meeting(file: &str) {
     let mut feeder = feed(file, &nats.url_of("feeder"), "15");
     assert_eq!(feeder.ended().await, Some(0), "{:?}", feeder.lines);
     assert_eq!(nats.last_seq().await, events());
-    says_the_meeting(&railbird, &nats, file).await;
+    check_meeting(&railbird, &nats, file).await;
 
-    // Who says all of it again says nothing new.
+    // A second run adds nothing.
     let mut again = feed(file, &nats.url_of("feeder"), "15");
     assert_eq!(again.ended().await, Some(0), "{:?}", again.lines);
     assert!(again.lines.iter().all(|line| line.ends_with(" known")));
@@ -44,18 +44,18 @@ async fn publishes_a_whole_meeting(file: &str) {
 }
 
 #[tokio::test]
-async fn the_feeder_in_python_outlives_nats_and_says_nothing_twice() {
-    outlives_nats("feeder.py").await;
+async fn the_feeder_in_python_survives_a_restart_of_nats_and_no_quote_counts_twice() {
+    survives_a_restart_of_nats("feeder.py").await;
 }
 
 #[tokio::test]
-async fn the_feeder_in_node_outlives_nats_and_says_nothing_twice() {
-    outlives_nats("feeder.mjs").await;
+async fn the_feeder_in_node_survives_a_restart_of_nats_and_no_quote_counts_twice() {
+    survives_a_restart_of_nats("feeder.mjs").await;
 }
 
-/// NATS takes a window of quotes, loses its acknowledgements, is killed, and knows none of the quotes again: all of them stand
-/// in the log twice, and in the views once.
-async fn outlives_nats(file: &str) {
+/// NATS stores a window of quotes, its acknowledgements are lost, it is killed, and it has forgotten the ids of the
+/// quotes: the log has all of them twice, the views once.
+async fn survives_a_restart_of_nats(file: &str) {
     let mut nats = Nats::start();
     nats.create_log_that_forgets_ids().await;
     let railbird = Railbird::start(&nats).await;
@@ -63,7 +63,7 @@ async fn outlives_nats(file: &str) {
     let mut feeder = feed(file, &relay.url_of("feeder"), "15");
     let taken = FIELDS[0].len() + 2 + 4 * WINDOW;
     let taken = u64::try_from(taken).unwrap();
-    eventually("NATS has the window", || async {
+    eventually("NATS has stored the window", || async {
         nats.last_seq().await == taken
     })
     .await;
@@ -71,11 +71,11 @@ async fn outlives_nats(file: &str) {
     nats.start_again();
     assert_eq!(feeder.ended().await, Some(0), "{:?}", feeder.lines);
 
-    let again = format!("to be said again: {WINDOW}");
+    let again = format!("retrying: {WINDOW}");
     assert!(feeder.lines.contains(&again), "{:?}", feeder.lines);
     let twice = u64::try_from(WINDOW).unwrap();
     assert_eq!(nats.last_seq().await, events() + twice);
-    says_the_meeting(&railbird, &nats, file).await;
+    check_meeting(&railbird, &nats, file).await;
 }
 
 #[tokio::test]
@@ -106,12 +106,12 @@ async fn stops_where_it_may_not_publish(file: &str) {
 }
 
 #[tokio::test]
-async fn the_feeder_in_python_waits_for_the_log_and_not_for_ever() {
+async fn the_feeder_in_python_waits_for_the_log_for_a_limited_time() {
     waits_for_the_log("feeder.py").await;
 }
 
 #[tokio::test]
-async fn the_feeder_in_node_waits_for_the_log_and_not_for_ever() {
+async fn the_feeder_in_node_waits_for_the_log_for_a_limited_time() {
     waits_for_the_log("feeder.mjs").await;
 }
 
@@ -125,24 +125,24 @@ async fn waits_for_the_log(file: &str) {
     assert!(last.starts_with(about), "{last}");
 
     let mut feeder = feed(file, &nats.url_of("feeder"), "15");
-    let waits = |line: &str| line == "to be said again: 1";
-    feeder.until("that it waits", waits).await;
+    let waits = |line: &str| line == "retrying: 1";
+    feeder.until("a retry", waits).await;
     let railbird = Railbird::start(&nats).await;
     assert_eq!(feeder.ended().await, Some(0), "{:?}", feeder.lines);
-    says_the_meeting(&railbird, &nats, file).await;
+    check_meeting(&railbird, &nats, file).await;
 }
 
 #[tokio::test]
-async fn the_feeder_in_python_stops_when_the_log_says_no() {
-    stops_when_the_log_says_no("feeder.py").await;
+async fn the_feeder_in_python_stops_when_the_log_rejects_an_event() {
+    stops_when_the_log_rejects_an_event("feeder.py").await;
 }
 
 #[tokio::test]
-async fn the_feeder_in_node_stops_when_the_log_says_no() {
-    stops_when_the_log_says_no("feeder.mjs").await;
+async fn the_feeder_in_node_stops_when_the_log_rejects_an_event() {
+    stops_when_the_log_rejects_an_event("feeder.mjs").await;
 }
 
-async fn stops_when_the_log_says_no(file: &str) {
+async fn stops_when_the_log_rejects_an_event(file: &str) {
     let nats = Nats::start();
     nats.create_log_of(20).await;
     let mut feeder = feed(file, &nats.url_of("feeder"), "15");
@@ -171,7 +171,7 @@ async fn a_line_of_a_pipe_is_published_while_the_pipe_stays_open() {
 }
 
 #[tokio::test]
-async fn a_line_of_a_silent_pipe_is_said_again_without_an_acknowledgement() {
+async fn an_unacknowledged_line_of_an_idle_pipe_is_sent_again() {
     let mut nats = Nats::start();
     let _log = nats.log().await;
     let relay = Relay::start(&nats, "racing.odds.", 1).await;
@@ -185,10 +185,10 @@ async fn a_line_of_a_silent_pipe_is_said_again_without_an_acknowledgement() {
     nats.kill();
     nats.start_again();
     let again = async || relay.seen() == 2;
-    eventually("the line is said again", again).await;
+    eventually("the line is sent again", again).await;
     drop(pipe);
-    let said = summary(publishing).await;
-    assert!(said.starts_with("1 read, "), "{said}");
+    let summary = summary(publishing).await;
+    assert!(summary.starts_with("1 read, "), "{summary}");
 }
 
 fn publish_from_a_pipe(nats: &str) -> (Child, ChildStdin) {
@@ -202,13 +202,13 @@ fn publish_from_a_pipe(nats: &str) -> (Child, ChildStdin) {
     (publishing, pipe)
 }
 
-/// Waits for the end, on a thread of its own, and returns how the summary begins.
+/// Waits for the end, on a thread of its own, and returns the first two figures of the summary.
 async fn summary(publishing: Child) -> String {
     let ended = tokio::task::spawn_blocking(|| publishing.wait_with_output());
     let output = ended.await.unwrap().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{said}");
-    said.split(", ").take(2).collect::<Vec<_>>().join(", ")
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{printed}");
+    printed.split(", ").take(2).collect::<Vec<_>>().join(", ")
 }
 
 fn feed(file: &str, nats: &str, retries: &str) -> Example {
@@ -219,14 +219,15 @@ fn feed(file: &str, nats: &str, retries: &str) -> Example {
     )
 }
 
-/// How many events a meeting is: of each race the horses, a card, two statuses, the quotes, a withdrawal and two results.
+/// The number of events of the meeting: for each race the horses, a card, two statuses, the quotes, a withdrawal and
+/// two results.
 fn events() -> u64 {
     let of_race = FIELDS.map(|names| names.len() + 1 + 2 + QUOTES + 1 + 2);
     u64::try_from(of_race.iter().sum::<usize>()).unwrap()
 }
 
-/// Holds every answer of the API to what was published, worked out here from the rules of the meeting.
-async fn says_the_meeting(railbird: &Railbird, nats: &Nats, file: &str) {
+/// Compares every answer of the API with the expected one, computed here from the rules of the meeting.
+async fn check_meeting(railbird: &Railbird, nats: &Nats, file: &str) {
     railbird.until_seq(nats.last_seq().await).await;
     assert_eq!(
         railbird.get_admin("/rejections").await.json()["rejections"],
@@ -249,8 +250,8 @@ async fn says_the_meeting(railbird: &Railbird, nats: &Nats, file: &str) {
             .into_iter()
             .map(|mut quote| without(&mut quote, &["seq", "recorded_at"]))
             .collect();
-        let said: Vec<Value> = (0..QUOTES).map(|tick| race.quote(tick, file)).collect();
-        assert_eq!(quotes, said);
+        let expected: Vec<Value> = (0..QUOTES).map(|tick| race.quote(tick, file)).collect();
+        assert_eq!(quotes, expected);
         assert_eq!(
             without(&mut board, &["seq", "prev_seq", "recorded_at"]),
             race.board()
@@ -307,7 +308,7 @@ impl Race {
         self.names().len()
     }
 
-    /// The saddle-cloth numbers by placing: the first two, in the other order once that was amended, and the rest.
+    /// The saddle-cloth numbers by placing. The amended result swaps the first two.
     fn placings(self, amended: bool) -> Vec<usize> {
         let mut placings: Vec<usize> = (1..self.out()).collect();
         if amended {
@@ -324,7 +325,7 @@ impl Race {
         format!("1:09.{n}0")
     }
 
-    /// The price of a horse at a tick. In tenths, its number says the twenties, and up to eight are on top.
+    /// The price of a horse at a tick: 2.0 for each unit of its number, and up to 0.8 more.
     fn win(n: usize, tick: usize) -> f64 {
         let tenths = 2 * 10 * n + (tick * n) % 9;
         f64::from(u32::try_from(tenths).unwrap()) / 10.0
@@ -349,7 +350,7 @@ impl Race {
         })
     }
 
-    /// The seconds behind the off, as a time: race 1 is off at 13:00 in Hong Kong, and race 2 half an hour later.
+    /// The time so many seconds after the off: race 1 is off at 13:00 in Hong Kong, race 2 half an hour later.
     fn time(self, seconds: i64) -> String {
         let first: jiff::Timestamp = format!("{DAY}T13:00:00+08:00").parse().unwrap();
         let races_before = i64::try_from(self.0 - 1).unwrap();
@@ -357,7 +358,7 @@ impl Race {
     }
 
     fn quote(self, tick: usize, file: &str) -> Value {
-        let running = self.names().len() - usize::from(tick >= WITHDRAWN_BEHIND);
+        let running = self.names().len() - usize::from(tick >= WITHDRAWN_AFTER);
         let prices = (1..=running)
             .map(|n| json!({ "horse_no": self.horse_no(n), "win": Self::win(n, tick) }));
         let seconds = 5 * i64::try_from(tick).unwrap() - 1000;
@@ -369,7 +370,7 @@ impl Race {
     fn board(self) -> Value {
         let runner = |(n, name): (usize, &&str)| {
             let out = n == self.out();
-            let ticks = if out { WITHDRAWN_BEHIND } else { QUOTES };
+            let ticks = if out { WITHDRAWN_AFTER } else { QUOTES };
             let last = Self::win(n, ticks - 1);
             let mut before = (0..ticks).rev().map(|tick| Self::win(n, tick));
             #[expect(clippy::float_cmp, reason = "the very same price")]
@@ -450,7 +451,7 @@ impl Race {
         })
     }
 
-    /// Who was withdrawn has no position, and stands beside the form.
+    /// A withdrawn horse has no position; its race is in `unplaced`.
     fn form(self, n: usize) -> Value {
         let mut row = json!({
             "date": DAY, "venue": "Sha Tin", "venue_code": "ST", "race_number": self.0,

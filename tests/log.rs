@@ -1,11 +1,11 @@
-//! The log: appended once, read once and in order, through restarts of the server.
+//! The log: the appender, the reader, permissions and durability, through restarts of the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
 use railbird::log::{ACCOUNTS, Log, LogError, LogMessage, Outgoing, RACING, ReadPosition, Reader};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use crate::support::*;
@@ -22,16 +22,16 @@ async fn reader(log: &Log, seq: u64) -> Reader {
     )
 }
 
-/// Reads until a sequence, and holds what comes to "none missing, none twice".
+/// Reads up to the sequence `last`, and checks that no message is missing or delivered twice.
 async fn read_until(reader: &mut Reader, mut seq: u64, last: u64) -> Vec<LogMessage> {
     let mut messages = Vec::new();
     while seq < last {
         let batch = timeout(PATIENCE, reader.next())
             .await
-            .expect("messages in time")
+            .expect("a batch in time")
             .unwrap();
         for message in batch.messages {
-            assert_eq!(message.seq, seq + 1, "none missing, none twice");
+            assert_eq!(message.seq, seq + 1, "each message once, in order");
             seq = message.seq;
             messages.push(message);
         }
@@ -40,7 +40,7 @@ async fn read_until(reader: &mut Reader, mut seq: u64, last: u64) -> Vec<LogMess
 }
 
 #[tokio::test]
-async fn a_reader_that_has_seen_nothing_gets_nothing_old_after_a_restart() {
+async fn a_reader_without_new_messages_receives_no_old_ones_after_a_restart() {
     let mut nats = Nats::start();
     let last = nats
         .publish((0..50).map(|n| odds("ST", 1, &second(n), &[2.0])))
@@ -51,7 +51,7 @@ async fn a_reader_that_has_seen_nothing_gets_nothing_old_after_a_restart() {
         timeout(Duration::from_millis(300), reader.next())
             .await
             .is_err(),
-        "it is up to date"
+        "the reader is up to date"
     );
     nats.kill();
     nats.start_again();
@@ -59,7 +59,7 @@ async fn a_reader_that_has_seen_nothing_gets_nothing_old_after_a_restart() {
         timeout(Duration::from_secs(1), reader.next())
             .await
             .is_err(),
-        "nothing old comes again"
+        "no old message is delivered again"
     );
     nats.publish([odds("ST", 1, &second(51), &[2.1])]).await;
     let batch = timeout(PATIENCE, reader.next()).await.unwrap().unwrap();
@@ -70,7 +70,7 @@ async fn a_reader_that_has_seen_nothing_gets_nothing_old_after_a_restart() {
 }
 
 #[tokio::test]
-async fn messages_come_once_and_in_order_through_restarts() {
+async fn messages_are_delivered_once_and_in_order_through_restarts() {
     let mut nats = Nats::start();
     let log = nats.log().await;
     let mut reader = reader(&log, 0).await;
@@ -102,7 +102,7 @@ async fn messages_come_once_and_in_order_through_restarts() {
             .unwrap()
             .seq;
         eprintln!(
-            "the first new message came {:?} after the reconnect",
+            "the first new message was delivered {:?} after the reconnect",
             reconnected.elapsed()
         );
     }
@@ -128,16 +128,16 @@ async fn an_appender_loses_nothing_and_keeps_the_order_of_a_race_when_the_server
         nats.start_again();
     }
     let appended = appending.await.unwrap();
-    let places: BTreeSet<u64> = appended.iter().map(|a| a.seq).collect();
+    let seqs: BTreeSet<u64> = appended.iter().map(|a| a.seq).collect();
     assert_eq!(
-        (appended.len(), places.len()),
+        (appended.len(), seqs.len()),
         (4_000, 4_000),
-        "each was acknowledged at a place of its own"
+        "each was acknowledged with a sequence of its own"
     );
     let (mut ids, mut times) = (BTreeSet::new(), BTreeMap::<_, Vec<_>>::new());
     for message in nats.messages().await {
-        let event: serde_json::Value = serde_json::from_slice(&message.payload).unwrap();
-        // One whose acknowledgement was lost may stand in the log twice.
+        let event: Value = serde_json::from_slice(&message.payload).unwrap();
+        // A message whose acknowledgement was lost may be in the log twice.
         if ids.insert(event["id"].as_str().unwrap().to_owned()) {
             let times = times.entry(message.subject().to_owned()).or_default();
             times.push(event["time"].as_str().unwrap().to_owned());
@@ -159,23 +159,23 @@ async fn an_appender_keeps_the_order_while_the_server_is_killed_again_and_again(
         let log = log.clone();
         async move {
             let mut appender = log.appender(64);
-            let mut said = 0;
-            // Few at a time, so that there is room for more while the connection breaks.
+            let mut appended = 0;
+            // Few at a time, so that the window has room when the connection breaks.
             while ended.try_recv().is_err() {
                 for _ in 0..10 {
-                    let event = outgoing(&odds("ST", 1, &second(said), &[2.0]));
+                    let event = outgoing(&odds("ST", 1, &second(appended), &[2.0]));
                     appender.append(event).await.unwrap();
-                    said += 1;
+                    appended += 1;
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             appender.finish().await.unwrap();
-            said
+            appended
         }
     });
     for _ in 0..10 {
         let seen = nats.last_seq().await;
-        eventually("more is said", || async {
+        eventually("more is appended", || async {
             log.state(RACING)
                 .await
                 .is_ok_and(|s| s.last_seq >= seen + 50)
@@ -185,22 +185,22 @@ async fn an_appender_keeps_the_order_while_the_server_is_killed_again_and_again(
         nats.start_again();
     }
     end.send(()).unwrap();
-    let said = appending.await.unwrap();
+    let appended = appending.await.unwrap();
     let last = nats.last_seq().await;
     let mut reader = reader(&log, 0).await;
     let times = read_until(&mut reader, 0, last).await;
     let times = times.iter().map(|message| {
-        let event: serde_json::Value = serde_json::from_slice(&message.payload).unwrap();
+        let event: Value = serde_json::from_slice(&message.payload).unwrap();
         event["time"].as_str().unwrap().to_owned()
     });
     assert!(
-        times.eq((0..said).map(second)),
-        "each once, in the order in which it was said"
+        times.eq((0..appended).map(second)),
+        "each once, in the order in which it was appended"
     );
 }
 
 #[tokio::test]
-async fn an_appender_may_be_given_up_while_it_connects() {
+async fn an_append_may_be_cancelled_while_the_appender_connects() {
     let nats = Nats::start();
     let log = nats.log().await;
     let mut appender = log.appender(8);
@@ -213,7 +213,7 @@ async fn an_appender_may_be_given_up_while_it_connects() {
 }
 
 #[tokio::test]
-async fn users_may_do_what_their_part_is() {
+async fn each_user_has_its_permissions_and_no_others() {
     let nats = Nats::start();
     nats.log().await;
     let feeder = Log::connect(&nats.url_of("feeder"), "test").await.unwrap();
@@ -226,7 +226,7 @@ async fn users_may_do_what_their_part_is() {
     let mut key = issued(&railbird::accounts::ApiKey::generate("test").unwrap());
     assert!(
         feeder.append(key.clone()).await.is_err(),
-        "a feeder issues no keys"
+        "a feeder may not issue keys"
     );
 
     let service = Log::connect(&nats.url_of("railbird"), "test")
@@ -241,21 +241,20 @@ async fn users_may_do_what_their_part_is() {
         let refused = appender.finish().await;
         assert!(
             matches!(refused, Err(LogError::Denied { .. })),
-            "the service makes up no facts: {refused:?}"
+            "the service may not publish facts: {refused:?}"
         );
     }
     assert_eq!(service.syncs_always().await, Some(true));
     let mut reader = reader(&service, 0).await;
     read_until(&mut reader, 0, 1).await;
 
-    let stranger = Log::connect(&nats.url_of("nobody"), "test").await;
-    assert!(stranger.is_err());
+    let unknown_user = Log::connect(&nats.url_of("nobody"), "test").await;
+    assert!(unknown_user.is_err());
 }
 
-#[tokio::test]
-async fn what_is_no_event_is_kept_with_its_reason_and_stops_nothing() {
-    let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
+/// Publishes eight messages that are no valid events, as the sequences 1 to 8, and a valid one, whose sequence it
+/// returns.
+async fn publish_invalid_events(nats: &Nats) -> u64 {
     let subject = format!("racing.odds.{DAY}.ST.1");
     let good = odds("ST", 1, &second(1), &[3.5]);
     let mut elsewhere = odds("ST", 2, &second(2), &[3.5]);
@@ -277,18 +276,22 @@ async fn what_is_no_event_is_kept_with_its_reason_and_stops_nothing() {
         .await;
     nats.publish_raw("racing.nonsense", &vec![b'x'; 900_000])
         .await;
-    let seq = nats.publish([good]).await;
+    nats.publish([good]).await
+}
+
+#[tokio::test]
+async fn an_invalid_event_is_kept_with_its_reason_and_delays_no_later_one() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let seq = publish_invalid_events(&nats).await;
     railbird.until_seq(seq).await;
 
     let rejections = railbird.get_admin("/rejections").await.json();
-    let said: Vec<_> = rejections["rejections"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|r| (r["code"].as_str().unwrap(), r["reason"].as_str().unwrap()))
-        .collect();
+    let rejections = rejections["rejections"].as_array().unwrap();
+    let text = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
+    let codes: Vec<String> = rejections.iter().map(|row| text(row, "code")).collect();
     assert_eq!(
-        said.iter().map(|(code, _)| *code).collect::<Vec<_>>(),
+        codes,
         [
             "subject_mismatch",
             "unknown_type",
@@ -300,29 +303,20 @@ async fn what_is_no_event_is_kept_with_its_reason_and_stops_nothing() {
             "too_large",
         ]
     );
+    let reasons: Vec<String> = rejections.iter().map(|row| text(row, "reason")).collect();
+    for (row, path) in [
+        (2, "data.runners[0].win: "),
+        (3, "data.date: "),
+        (4, "data.runners[0].horse_name: "),
+    ] {
+        assert!(reasons[row].starts_with(path), "{}", reasons[row]);
+    }
     assert!(
-        said[2].1.starts_with("data.runners[0].win: "),
-        "{}",
-        said[2].1
-    );
-    assert!(said[3].1.starts_with("data.date: "), "{}", said[3].1);
-    assert!(
-        said[4].1.starts_with("data.runners[0].horse_name: "),
-        "{}",
-        said[4].1
-    );
-    assert!(
-        said.iter().all(|(_, reason)| reason.len() < 400),
+        reasons.iter().all(|reason| reason.len() < 400),
         "a reason does not repeat the input"
     );
-    assert_eq!(rejections["rejections"][0]["source"], "test");
-    assert_eq!(
-        rejections["rejections"][7]["payload"]
-            .as_str()
-            .unwrap()
-            .len(),
-        4096
-    );
+    assert_eq!(rejections[0]["source"], "test");
+    assert_eq!(text(&rejections[7], "payload").len(), 4096);
     let after = railbird.get_admin("/rejections?after=7").await.json();
     assert_eq!(after["rejections"].as_array().unwrap().len(), 1);
     assert!(
@@ -335,12 +329,12 @@ async fn what_is_no_event_is_kept_with_its_reason_and_stops_nothing() {
     assert_eq!(
         railbird.get(&format!("/api/v1/odds/{DAY}/1")).await.json()["seq"],
         seq,
-        "the fact behind them went in"
+        "the event after them is folded"
     );
 }
 
 #[tokio::test]
-async fn a_feeder_learns_which_ids_stand_on_a_subject_page_by_page_and_no_others() {
+async fn a_feeder_reads_the_ids_on_a_subject_page_by_page_and_no_others() {
     let nats = Nats::start();
     let races = (0..2_500).map(|n| odds("ST", 1 + (n % 2) as u16, &second(n), &[2.0]));
     let events: Vec<_> = races.collect();
@@ -367,26 +361,26 @@ async fn a_feeder_learns_which_ids_stand_on_a_subject_page_by_page_and_no_others
 }
 
 #[tokio::test]
-async fn of_several_who_write_behind_the_same_place_one_succeeds() {
+async fn of_several_writers_that_expect_the_same_sequence_one_succeeds() {
     let nats = Nats::start();
     nats.log().await.ensure(ACCOUNTS).await.unwrap();
     let subject = "accounts.mail.mail-1";
-    let says = |payload: &str| Outgoing {
+    let claim = |payload: &str| Outgoing {
         subject: subject.to_owned(),
         id: uuid::Uuid::now_v7().to_string(),
         payload: payload.into(),
     };
     let mut last_seq = 0;
     for round in 0..20 {
-        let racers = (0..8).map(|n| {
-            let (url, claim) = (nats.url_of("railbird"), says(&format!("{round} of {n}")));
+        let writers = (0..8).map(|n| {
+            let (url, claim) = (nats.url_of("railbird"), claim(&format!("{round} of {n}")));
             async move {
                 let log = Log::connect(&url, "test").await.unwrap();
                 log.append_expecting(ACCOUNTS, claim, last_seq).await
             }
         });
         let mut won = Vec::new();
-        for outcome in join_all(racers).await {
+        for outcome in join_all(writers).await {
             match outcome {
                 Ok(appended) => won.push(appended.seq),
                 Err(LogError::Conflict) => {}
@@ -397,24 +391,24 @@ async fn of_several_who_write_behind_the_same_place_one_succeeds() {
         last_seq = won[0];
     }
     assert_eq!(last_seq, 20);
-    // What is said on other subjects is in nobody's way.
+    // Messages on other subjects cause no conflict.
     let log = nats.log().await;
     let other = Outgoing {
         subject: "accounts.mail.mail-2".to_owned(),
-        ..says("another")
+        ..claim("another")
     };
     log.append_expecting(ACCOUNTS, other, 0).await.unwrap();
-    let next = says("next");
+    let next = claim("next");
     log.append_expecting(ACCOUNTS, next, last_seq)
         .await
         .unwrap();
 }
 
 #[tokio::test]
-async fn a_message_whose_acknowledgement_was_lost_is_not_refused_behind_itself() {
+async fn a_retry_after_a_lost_acknowledgement_does_not_conflict_with_itself() {
     let nats = Nats::start();
     let client = async_nats::connect(nats.url()).await.unwrap();
-    let forgetful = async_nats::jetstream::stream::Config {
+    let short_memory = async_nats::jetstream::stream::Config {
         name: ACCOUNTS.name.to_owned(),
         subjects: vec!["accounts.>".to_owned()],
         allow_direct: true,
@@ -422,7 +416,7 @@ async fn a_message_whose_acknowledgement_was_lost_is_not_refused_behind_itself()
         ..Default::default()
     };
     let jetstream = async_nats::jetstream::new(client);
-    jetstream.create_stream(forgetful).await.unwrap();
+    jetstream.create_stream(short_memory).await.unwrap();
 
     let log = nats.log().await;
     let claim = |subject: &str| Outgoing {
@@ -430,15 +424,15 @@ async fn a_message_whose_acknowledgement_was_lost_is_not_refused_behind_itself()
         id: subject.to_owned(),
         payload: b"mine".to_vec(),
     };
-    let (mine, conformance) = (claim("accounts.mail.mail-1"), claim("accounts.mail.mail-2"));
+    let (mine, marker) = (claim("accounts.mail.mail-1"), claim("accounts.mail.mail-2"));
     let first = log
         .append_expecting(ACCOUNTS, mine.clone(), 0)
         .await
         .unwrap();
     assert!(!first.duplicate);
-    log.append(conformance.clone()).await.unwrap();
-    eventually("the server has forgotten which ids it has seen", || async {
-        !log.append(conformance.clone()).await.unwrap().duplicate
+    log.append(marker.clone()).await.unwrap();
+    eventually("the server has forgotten the ids it has seen", || async {
+        !log.append(marker.clone()).await.unwrap().duplicate
     })
     .await;
     let again = log
@@ -446,7 +440,7 @@ async fn a_message_whose_acknowledgement_was_lost_is_not_refused_behind_itself()
         .await
         .unwrap();
     assert_eq!((again.seq, again.duplicate), (first.seq, true));
-    // Behind it, somebody else has gone on.
+    // After a message of another writer it is a conflict.
     let mut theirs = mine.clone();
     theirs.id = "theirs".to_owned();
     log.append_expecting(ACCOUNTS, theirs, first.seq)

@@ -1,6 +1,7 @@
-//! The live channel under pain: whatever is cut, killed or stopped, each client hears everything once, or is told that it does not.
+//! The live channel under faults: whatever is cut, killed or stopped, each client receives everything once, or is told that
+//! it does not.
 //!
-//! Each client notes what it hears, and a judge who knows every event of the log goes through its notes; see `tests/conformance`.
+//! Each client records what it receives, and a checker that knows every event of the log compares; see `tests/conformance`.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,24 +10,24 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::conformance::afternoon::{Afternoon, RACES};
-use crate::conformance::client::{Cut, Follow, Plan, Progress, Stage, What};
-use crate::conformance::feeder::Feeder;
+use crate::conformance::client::{Cut, Follow, Observation, Plan, Progress, Stage};
+use crate::conformance::clients::{ClientGroup, Verdict};
 use crate::conformance::oracle::ODDS;
-use crate::conformance::pack::{Pack, Verdict};
+use crate::conformance::publisher::Publisher;
+use crate::conformance::scenario::{RACES, Scenario};
 use crate::support::*;
 
 const RUNNERS: u16 = 8;
 const CLIENTS: usize = 100;
 
-/// A filter for the `n`th client: all sorts of them.
+/// The plan of the `n`th client, with one of several filters.
 fn plan(n: usize) -> Plan {
     let follow = match n % 6 {
         0 | 1 => Follow::All,
         2 => Follow::Venue(["ST", "HV"][n / 6 % 2]),
         3 => Follow::Race("ST", 1 + u16::try_from(n / 6 % 5).unwrap()),
         4 => Follow::Numbers(vec![1, 3]),
-        _ => Follow::Horse(Afternoon::horse(
+        _ => Follow::Horse(Scenario::horse(
             "HV",
             1 + u16::try_from(n / 6 % 3).unwrap(),
             2,
@@ -42,65 +43,67 @@ fn plan(n: usize) -> Plan {
         follow,
         kinds,
         conflate_ms: if n % 10 == 7 { 100 } else { 0 },
-        fidget_ms: (n % 10 == 8).then_some(300),
+        request_interval_ms: (n % 10 == 8).then_some(300),
         ..Plan::default()
     }
 }
 
-/// Odds and all else, one after the other, until told to stop; then the last race but one is decided, and a last quote ends it.
-struct Feeding {
+/// Publishes a scenario until it is stopped, and a quote at the end. Four races finish on the way.
+struct Publishing {
     stop: watch::Sender<bool>,
-    task: JoinHandle<Feeder>,
+    task: JoinHandle<Publisher>,
 }
 
-impl Feeding {
+impl Publishing {
     async fn start(nats: &Nats) -> Self {
-        let mut feeder = Feeder::new(nats.log().await);
-        let mut afternoon = Afternoon::new(7, &RACES, RUNNERS);
-        feeder.say_all(afternoon.opening()).await;
+        let mut publisher = Publisher::new(nats.log().await);
+        let mut scenario = Scenario::new(7, &RACES, RUNNERS);
+        publisher.publish_all(scenario.opening()).await;
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(async move {
-            let mut said = 0_u32;
-            // As fast as a hundred clients read in a debug build.
+            let mut published = 0_u32;
+            // The rate that a hundred clients keep up with in a debug build.
             let mut pace = tokio::time::interval(Duration::from_millis(5));
             while !*stopped.borrow() {
                 pace.tick().await;
-                feeder.say(afternoon.next()).await;
-                said += 1;
-                if said.is_multiple_of(150) && said / 150 <= 4 {
-                    let race = usize::try_from(said / 150).unwrap();
-                    feeder.say_all(afternoon.finish(race)).await;
+                publisher.publish(scenario.next()).await;
+                published += 1;
+                if published.is_multiple_of(150) && published / 150 <= 4 {
+                    let race = usize::try_from(published / 150).unwrap();
+                    publisher.publish_all(scenario.finish(race)).await;
                 }
             }
-            while feeder.oracle().messages.last().unwrap().seq != feeder.last()
-                || feeder.oracle().messages.last().unwrap().kind != ODDS
-                || feeder.oracle().messages.last().unwrap().nth != 0
+            while publisher.oracle().messages.last().unwrap().seq != publisher.last()
+                || publisher.oracle().messages.last().unwrap().kind != ODDS
+                || publisher.oracle().messages.last().unwrap().nth != 0
             {
-                feeder.say(afternoon.next()).await;
+                publisher.publish(scenario.next()).await;
             }
-            feeder
+            publisher
         });
         Self { stop, task }
     }
 
-    async fn end(self) -> Feeder {
+    async fn end(self) -> Publisher {
         self.stop.send_replace(true);
         self.task.await.unwrap()
     }
 }
 
-/// Ends it all: everyone hears the last event, and is judged.
-async fn judge(pack: Pack, feeding: Feeding) -> Verdict {
-    pack.stage(Stage::Calm);
-    let feeder = feeding.end().await;
-    let verdict = pack.judge(feeder.oracle(), feeder.last(), PATIENCE).await;
+/// Stops publishing, waits until all clients have received everything, and checks them.
+async fn check(clients: ClientGroup, publishing: Publishing) -> Verdict {
+    clients.stage(Stage::Calm);
+    let publisher = publishing.end().await;
+    let verdict = clients
+        .check(publisher.oracle(), publisher.last(), PATIENCE)
+        .await;
     assert!(
-        verdict.objections.is_empty(),
+        verdict.violations.is_empty(),
         "{}\n{:?}",
         verdict.summary(),
         verdict.tally
     );
-    eprintln!("{} events: {:?}", feeder.last(), verdict.tally);
+    eprintln!("{} events: {:?}", publisher.last(), verdict.tally);
     verdict
 }
 
@@ -108,136 +111,138 @@ async fn judge(pack: Pack, feeding: Feeding) -> Verdict {
 async fn clients_that_are_cut_off_at_random_miss_nothing() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
-    let feeding = Feeding::start(&nats).await;
-    let mut pack = Pack::new(&[railbird.http], &railbird.key, Stage::Pain);
+    let publishing = Publishing::start(&nats).await;
+    let mut clients = ClientGroup::new(&[railbird.http], &railbird.key, Stage::Faults);
     for n in 0..CLIENTS {
-        pack.join(Plan {
+        clients.join(Plan {
             cuts: Cut::ALL,
             ..plan(n)
         });
     }
     assert!(
-        pack.most(CLIENTS * 9 / 10, PATIENCE, |client| client
-            .connections
-            .load(Ordering::Relaxed)
-            >= 5)
+        clients
+            .wait_for_some(CLIENTS * 9 / 10, PATIENCE, |client| client
+                .connections
+                .load(Ordering::Relaxed)
+                >= 5)
             .await
     );
-    let Verdict { tally, .. } = judge(pack, feeding).await;
+    let Verdict { tally, .. } = check(clients, publishing).await;
     assert_eq!((tally.not_recovered, tally.resyncs), (0, 0), "{tally:?}");
     assert!(tally.resumed > 300, "{tally:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_of_a_service_that_stops_come_back_to_it_and_to_another_and_miss_nothing() {
+async fn clients_resume_on_the_restarted_service_and_on_another_replica_and_miss_nothing() {
     let nats = Nats::start();
     let data = tempfile::tempdir().unwrap();
     let first = Railbird::start_in(&nats, data.path()).await;
     let (http, key) = (first.http, first.key.clone());
-    let feeding = Feeding::start(&nats).await;
-    let mut pack = Pack::new(&[http], &key, Stage::Calm);
+    let publishing = Publishing::start(&nats).await;
+    let mut clients = ClientGroup::new(&[http], &key, Stage::Calm);
     for n in 0..CLIENTS {
-        pack.join(plan(n));
+        clients.join(plan(n));
     }
-    assert!(pack.back_since(&vec![0; CLIENTS], PATIENCE).await);
+    assert!(clients.reconnected_since(&vec![0; CLIENTS], PATIENCE).await);
 
-    let before = pack.connections();
+    let before = clients.connections();
     first.stop().await;
     let second = Railbird::start_on(&nats, data.path(), http).await;
-    assert!(pack.back_since(&before, PATIENCE).await);
+    assert!(clients.reconnected_since(&before, PATIENCE).await);
 
-    // Another replica, with a store of its own, which has folded nothing before.
+    // Another replica, with an empty store of its own.
     let elsewhere = tempfile::tempdir().unwrap();
     let anywhere = "127.0.0.1:0".parse().unwrap();
     let replica = Railbird::start_on(&nats, elsewhere.path(), anywhere).await;
-    let before = pack.connections();
-    pack.move_to(&[replica.http]);
+    let before = clients.connections();
+    clients.move_to(&[replica.http]);
     second.stop().await;
-    assert!(pack.back_since(&before, PATIENCE).await);
-    let Verdict { tally, .. } = judge(pack, feeding).await;
+    assert!(clients.reconnected_since(&before, PATIENCE).await);
+    let Verdict { tally, .. } = check(clients, publishing).await;
     assert_eq!((tally.not_recovered, tally.resyncs), (0, 0), "{tally:?}");
     assert_eq!(tally.resumed, 2 * CLIENTS as u64);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_of_a_service_that_is_killed_come_back_and_miss_nothing() {
+async fn clients_resume_after_the_service_is_killed_and_miss_nothing() {
     let nats = Nats::start();
     let data = tempfile::tempdir().unwrap();
     let key = issue_key(&nats).await;
     let mut serving = Serving::start(&nats, data.path());
     let http = serving.http;
-    let feeding = Feeding::start(&nats).await;
-    let mut pack = Pack::new(&[http], &key, Stage::Calm);
+    let publishing = Publishing::start(&nats).await;
+    let mut clients = ClientGroup::new(&[http], &key, Stage::Calm);
     for n in 0..CLIENTS {
-        pack.join(plan(n));
+        clients.join(plan(n));
     }
-    assert!(pack.back_since(&vec![0; CLIENTS], PATIENCE).await);
+    assert!(clients.reconnected_since(&vec![0; CLIENTS], PATIENCE).await);
     for _ in 0..2 {
-        let before = pack.connections();
+        let before = clients.connections();
         serving.kill();
         serving = Serving::start_at(http, &nats, data.path());
-        assert!(pack.back_since(&before, PATIENCE).await);
+        assert!(clients.reconnected_since(&before, PATIENCE).await);
     }
-    let Verdict { tally, .. } = judge(pack, feeding).await;
+    let Verdict { tally, .. } = check(clients, publishing).await;
     assert_eq!((tally.not_recovered, tally.resyncs), (0, 0), "{tally:?}");
     assert!(tally.resumed >= 2 * CLIENTS as u64, "{tally:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_of_nats_is_told_at_once_and_nobody_misses_anything() {
+async fn clients_are_told_at_once_of_a_nats_restart_and_miss_nothing() {
     let mut nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
-    let feeding = Feeding::start(&nats).await;
-    let mut pack = Pack::new(&[railbird.http], &railbird.key, Stage::Calm);
+    let publishing = Publishing::start(&nats).await;
+    let mut clients = ClientGroup::new(&[railbird.http], &railbird.key, Stage::Calm);
     for n in 0..CLIENTS {
-        // Of these, half get no heartbeat in this test but those that tell of a change.
+        // Half of the clients get no heartbeat in this test but those for a change.
         let heartbeat_ms = if n % 2 == 0 { 60_000 } else { 1_000 };
         let follow = if n % 2 == 0 {
             Follow::All
         } else {
             plan(n).follow
         };
-        pack.join(Plan {
+        clients.join(Plan {
             follow,
             heartbeat_ms,
             ..Plan::default()
         });
     }
-    assert!(pack.back_since(&vec![0; CLIENTS], PATIENCE).await);
+    assert!(clients.reconnected_since(&vec![0; CLIENTS], PATIENCE).await);
     for round in 1..=2 {
-        // Half of them have heard some heartbeats: by then every thread has seen that the feed is live, and odds move.
-        let heard = |client: &Progress| client.heartbeats.load(Ordering::Relaxed) >= 5 * round;
-        assert!(pack.most(CLIENTS / 2, PATIENCE, heard).await);
+        // After some heartbeats, every thread has seen that the feed is live.
+        let received = |client: &Progress| client.heartbeats.load(Ordering::Relaxed) >= 5 * round;
+        assert!(clients.wait_for_some(CLIENTS / 2, PATIENCE, received).await);
         nats.kill();
-        let turned =
-            |turns: u64| move |client: &Progress| client.turns.load(Ordering::Relaxed) >= turns;
+        let changed = |state_changes: u64| {
+            move |client: &Progress| client.state_changes.load(Ordering::Relaxed) >= state_changes
+        };
         assert!(
-            pack.all(PATIENCE, turned(2 * round - 1)).await,
-            "all are told that it is stale"
+            clients.wait_for_all(PATIENCE, changed(2 * round - 1)).await,
+            "all receive that the feed is stale"
         );
         nats.start_again();
         assert!(
-            pack.all(PATIENCE, turned(2 * round)).await,
-            "all are told that it is live again"
+            clients.wait_for_all(PATIENCE, changed(2 * round)).await,
+            "all receive that the feed is live again"
         );
     }
-    let verdict = judge(pack, feeding).await;
+    let verdict = check(clients, publishing).await;
     let Verdict { tally, records, .. } = verdict;
     assert_eq!(
         (tally.connections, tally.resyncs),
         (CLIENTS as u64, 0),
-        "nobody was cut off"
+        "no client was disconnected"
     );
     for record in records {
         let mut states: Vec<bool> = record
             .entries
             .iter()
             .filter_map(|(_, what)| match what {
-                What::Heartbeat { live, .. } => Some(*live),
+                Observation::Heartbeat { live, .. } => Some(*live),
                 _ => None,
             })
             .collect();
-        // Who came before the threads had first looked around, or stayed for half a minute, is told once more that it is live.
+        // A client that connected before the first check of its thread, or stayed for half a minute, gets one more heartbeat.
         if states.len() == 5 && record.plan.heartbeat_ms == 60_000 {
             let extra = states.windows(2).position(|pair| pair == [true, true]);
             states.remove(extra.unwrap_or(0));
@@ -250,21 +255,21 @@ async fn a_restart_of_nats_is_told_at_once_and_nobody_misses_anything() {
     }
 }
 
-/// What a client hears that comes back with this, up to `snapshot_complete`.
-async fn come_back(railbird: &Railbird, since: u64, epoch: &str) -> Vec<Value> {
+/// What a client that resumes receives, up to `snapshot_complete`.
+async fn resume(railbird: &Railbird, since: u64, epoch: &str) -> Vec<Value> {
     let query = format!("&since={since}&epoch={epoch}");
     let mut socket = Socket::open(railbird.http, &format!("{}{query}", railbird.key)).await;
     socket.until("snapshot_complete").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_cannot_go_on_is_told_why_and_begins_anew() {
+async fn a_client_that_cannot_resume_gets_the_reason_and_snapshots() {
     const TOO_MANY: u64 = 33_500;
     let nats = Nats::start();
     let quote = |n: u64| odds("ST", 1, &second(n % 7), &[2.0]);
     nats.publish([card(DAY, "ST", 1, 2), odds("HV", 2, &second(0), &[3.0])])
         .await;
-    // Most of it is there before the service, which says the latest of it again; the rest it sees come.
+    // Most events are in the log before the service starts, which replays the latest; the others arrive later.
     nats.publish(
         (0..TOO_MANY / 7)
             .flat_map(|n| (0..7).map(move |at| n * 7 + at))
@@ -280,7 +285,7 @@ async fn who_cannot_go_on_is_told_why_and_begins_anew() {
         .publish([odds("ST", 1, &second(TOO_MANY), &[9.0])])
         .await;
     railbird.until_seq(last).await;
-    let welcome = come_back(&railbird, last, "").await.swap_remove(0);
+    let welcome = resume(&railbird, last, "").await.swap_remove(0);
     assert_eq!(welcome["reason"], "other_epoch");
     let epoch = welcome["epoch"].as_str().unwrap().to_owned();
 
@@ -290,13 +295,13 @@ async fn who_cannot_go_on_is_told_why_and_begins_anew() {
         (1, epoch.as_str(), "too_far_behind"),
         (last - 32_768 - 2, epoch.as_str(), "too_far_behind"),
     ] {
-        let said = come_back(&railbird, since, epoch).await;
+        let received = resume(&railbird, since, epoch).await;
         assert_eq!(
-            (&said[0]["recovered"], &said[0]["reason"]),
+            (&received[0]["recovered"], &received[0]["reason"]),
             (&false.into(), &reason.into()),
             "{since}"
         );
-        let images: Vec<_> = said[1..said.len() - 1]
+        let images: Vec<_> = received[1..received.len() - 1]
             .iter()
             .map(|image| (&image["snapshot"], image["seq"].as_u64()))
             .collect();
@@ -305,21 +310,22 @@ async fn who_cannot_go_on_is_told_why_and_begins_anew() {
             [(&true.into(), Some(2)), (&true.into(), Some(last))]
         );
         assert_eq!(
-            (&said[3]["races"], &said[3]["replayed"]),
+            (&received[3]["races"], &received[3]["replayed"]),
             (&2.into(), &0.into())
         );
     }
     for missed in [0, 1, 500, 32_000] {
-        let said = come_back(&railbird, last - missed, &epoch).await;
-        assert_eq!(said[0]["recovered"], true, "{missed}");
-        let (told, complete) = said[1..].split_at(said.len() - 2);
-        let seqs: Vec<u64> = told
+        let received = resume(&railbird, last - missed, &epoch).await;
+        assert_eq!(received[0]["recovered"], true, "{missed}");
+        let (replayed, complete) = received[1..].split_at(received.len() - 2);
+        let seqs: Vec<u64> = replayed
             .iter()
             .map(|update| update["seq"].as_u64().unwrap())
             .collect();
         assert_eq!(seqs, (last - missed + 1..=last).collect::<Vec<u64>>());
         assert!(
-            told.iter()
+            replayed
+                .iter()
                 .all(|update| update["prev_seq"].as_u64()
                     == Some(update["seq"].as_u64().unwrap() - 1))
         );

@@ -1,4 +1,4 @@
-//! Whole simulated race days, through everything that can break, beside an oracle that folds the log in other code.
+//! Whole simulated race days with failures, compared with an oracle that folds the log in other code.
 
 use std::collections::{BTreeMap, HashSet};
 use std::process::Stdio;
@@ -22,7 +22,7 @@ fn simulate(nats: &Nats, more: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// The messages of a log that has nothing but this day.
+/// The messages of a log with only this day.
 fn as_in_life(races: u16, seed: u64) -> Vec<Vec<u8>> {
     let date = events::RacingDate::parse(DATE).unwrap();
     let day = RaceDay::new(date, races, seed);
@@ -39,7 +39,7 @@ async fn payloads(nats: &Nats) -> Vec<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn the_same_seed_is_the_same_log_and_another_one_does_not_mix_with_it() {
+async fn the_same_seed_makes_the_same_log_and_another_one_is_rejected() {
     let nats = Nats::start();
     let output = railbird(simulate(&nats, &["--races", "2", "--seed", "9"])).await;
     assert_eq!(output.code, 0, "{}", output.all);
@@ -64,7 +64,7 @@ async fn the_same_seed_is_the_same_log_and_another_one_does_not_mix_with_it() {
 }
 
 #[tokio::test]
-async fn a_day_that_was_cut_off_goes_on_where_it_was() {
+async fn an_interrupted_day_resumes() {
     let nats = Nats::start();
     for killed_at in [300, 900] {
         let mut command = command();
@@ -80,7 +80,7 @@ async fn a_day_that_was_cut_off_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_whole_day_through_killed_services_and_a_killed_log_is_served_as_an_oracle_folds_it() {
+async fn a_whole_day_with_killed_services_and_a_killed_log_is_served_as_an_oracle_folds_it() {
     let mut nats = Nats::start();
     let key = issue_key(&nats).await;
     let folder = tempfile::tempdir().unwrap();
@@ -99,16 +99,16 @@ async fn a_whole_day_through_killed_services_and_a_killed_log_is_served_as_an_or
     let output = playing.await.unwrap();
     assert_eq!(output.code, 0, "{}", output.all);
 
-    let (mut oracle, mut said, mut ids) = (Oracle::default(), Vec::new(), HashSet::new());
+    let (mut oracle, mut payloads, mut ids) = (Oracle::default(), Vec::new(), HashSet::new());
     let messages = nats.messages().await;
     for message in &messages {
         oracle.take(message.seq, &message.payload);
         let event: Value = serde_json::from_slice(&message.payload).unwrap();
         if ids.insert(event["id"].to_string()) {
-            said.push(message.payload.to_vec());
+            payloads.push(message.payload.to_vec());
         }
     }
-    assert_eq!(by_race(&said), by_race(&as_in_life(12, 1)));
+    assert_eq!(by_race(&payloads), by_race(&as_in_life(12, 1)));
     let last = messages.last().unwrap().seq;
     eventually("the views reflect it all", || async {
         let ready = request(service.http, "GET", "/readyz", &[]).await.status == 200;
@@ -125,13 +125,13 @@ async fn a_whole_day_through_killed_services_and_a_killed_log_is_served_as_an_or
 }
 
 #[tokio::test]
-async fn dev_tells_what_was_begun_to_its_end_and_then_goes_on_with_other_races() {
+async fn dev_finishes_a_day_that_was_begun_and_then_plays_other_races() {
     let folder = tempfile::tempdir().unwrap();
     let zone = where_yesterday_is_over();
     let clock = railbird::clock::Clock::new(zone).unwrap();
     let date = |days: i64| events::RacingDate::from(clock.today().civil() - days.days());
     let (today, earlier) = (RaceDay::new(date(0), 8, 1), RaceDay::new(date(3), 8, 1));
-    let over = Pace {
+    let an_hour_ago = Pace {
         begins: Timestamp::from_second(Timestamp::now().as_second() - 3_600).unwrap(),
         speed: 10.0,
     };
@@ -139,15 +139,15 @@ async fn dev_tells_what_was_begun_to_its_end_and_then_goes_on_with_other_races()
     let log = Log::connect(dev.nats(), "test").await.unwrap();
     let mut appender = log.appender(256);
     let in_life = earlier.as_in_life(clock.midnight(date(3)));
-    let (begun, told) = (script(&earlier, &in_life), script(&today, &over));
-    for envelope in begun.iter().take(500).chain(told.iter().take(1_000)) {
+    let (begun, over) = (script(&earlier, &in_life), script(&today, &an_hour_ago));
+    for envelope in begun.iter().take(500).chain(over.iter().take(1_000)) {
         appender.append(Outgoing::from(envelope)).await.unwrap();
     }
     appender.finish().await.unwrap();
     dev.interrupt();
 
     let dev = Dev::start(folder.path(), &["--timezone", zone]);
-    eventually("what was begun is over, and more is open", || async {
+    eventually("the begun day is over, and more races are open", || async {
         let card = dev.get("/api/v1/racecards/today").await;
         let status = |race: &Value| race["status"].as_str().unwrap().to_owned();
         let statuses: Vec<String> = card["races"]
@@ -162,12 +162,12 @@ async fn dev_tells_what_was_begun_to_its_end_and_then_goes_on_with_other_races()
     })
     .await;
     let meetings = dev.get("/api/v1/meetings").await;
-    let of = |line: &Value| {
+    let of = |row: &Value| {
         json!([
-            line["date"],
-            line["venue_code"],
-            line["race_count"],
-            line["status"]
+            row["date"],
+            row["venue_code"],
+            row["race_count"],
+            row["status"]
         ])
     };
     let expected = [(3, 8, "finished"), (1, 8, "finished"), (0, 16, "scheduled")];
@@ -181,8 +181,7 @@ async fn dev_tells_what_was_begun_to_its_end_and_then_goes_on_with_other_races()
     dev.interrupt();
 }
 
-/// A zone in which it is neither night nor soon midnight: yesterday's last race is run after midnight, and its result is
-/// amended later.
+/// A zone in which it is not about midnight: yesterday's last race is run after midnight, and its result is amended later.
 fn where_yesterday_is_over() -> &'static str {
     match Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).hour() {
         4..20 => "Etc/UTC",
@@ -190,7 +189,7 @@ fn where_yesterday_is_over() -> &'static str {
     }
 }
 
-/// What is said of each race, in order. Between two races the order of a log may be another when its server was away.
+/// The events of each race, in order. The order between races may differ if the server of the log was down.
 fn by_race(events: &[Vec<u8>]) -> BTreeMap<String, Vec<&[u8]>> {
     let mut races: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for event in events {
@@ -201,12 +200,12 @@ fn by_race(events: &[Vec<u8>]) -> BTreeMap<String, Vec<&[u8]>> {
             .or_default()
             .push(event.as_slice());
     }
-    // The horses are in no order among themselves.
+    // The order of the horses is not defined.
     races.get_mut("[null,null]").unwrap().sort_unstable();
     races
 }
 
-/// What a service answers.
+/// A service and a key for it.
 struct Served {
     service: Serving,
     key: String,

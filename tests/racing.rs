@@ -4,54 +4,54 @@
 //!
 //! | placings | |
 //! |---|---|
-//! | dead heats: 3, 3, then 5 | `behind_a_dead_heat_for_third_comes_the_fifth` |
+//! | dead heats: 3, 3, then 5 | `after_a_dead_heat_for_third_comes_fifth` |
 //! | a winner that shares first place has won | `a_winner_that_shares_first_place_has_won` |
-//! | three-way ties exist | `three_may_share_a_place` |
-//! | | `who_shares_a_place_stands_in_the_order_in_which_the_feeder_named_them` |
+//! | three-way ties exist | `three_runners_may_share_a_place` |
+//! | | `runners_in_a_dead_heat_are_in_the_order_of_the_feeder` |
 //! | real dead heats | `the_dead_heats_of_a_real_season_are_placed_and_counted_as_they_were_run` |
-//! | a disqualification moves those behind | `a_disqualification_moves_those_who_shared_third` |
+//! | a disqualification moves those behind | `a_disqualification_moves_the_runners_that_shared_third` |
 //! | a disqualified horse keeps its time | `a_disqualified_horse_keeps_its_time_and_its_price` |
-//! | WV, WV-A, WX, WX-A, WXNR, PU, UR, FE, DNF, TNP, DISQ, VOID have no position | `every_code_without_a_position_stands_beside_the_placed_and_is_a_start_or_not` |
-//! | VOID counts for nobody | `a_void_part_in_a_race_counts_for_nothing_not_even_its_stakes` |
-//! | times and odds are written `---` | `times_and_odds_written_as_dashes_are_not_known`, `dashes_in_an_event_are_refused_by_field_and_stop_nothing` |
-//! | a result may leave out who was withdrawn | `a_withdrawn_runner_that_the_result_leaves_out_stands_beside_the_form_as_well` |
-//! | codes that nobody has listed | `a_start_is_every_part_taken_in_a_race_that_counts` (e/outcome.rs) |
+//! | WV, WV-A, WX, WX-A, WXNR, PU, UR, FE, DNF, TNP, DISQ, VOID have no position | `every_outcome_code_is_unplaced_and_either_a_start_or_not` |
+//! | VOID counts for nobody | `a_void_outcome_counts_for_nothing_not_even_stakes` |
+//! | times and odds are written `---` | `times_and_odds_written_as_dashes_are_unknown`, `dashes_in_an_event_are_rejected_with_the_field_and_stop_nothing` |
+//! | a result may leave out who was withdrawn | `a_withdrawn_runner_that_the_result_leaves_out_is_unplaced_in_its_form` |
+//! | codes that nobody has listed | `every_outcome_but_a_withdrawal_and_a_void_is_a_start` (e/outcome.rs) |
 //!
 //! | results that change | |
 //! |---|---|
 //! | results change hours, days, months after they were official | `a_result_changes_hours_days_and_months_after_it_was_official` |
-//! | | `whoever_listens_is_told_of_every_amendment_and_of_the_void` |
+//! | | `every_amendment_and_the_void_are_published_live` |
 //! | rows are published by mistake and deleted | `a_row_published_by_mistake_is_deleted_again`, `a_result_published_by_mistake_is_deleted_whole` |
 //! | another winner, with other races between | `an_amendment_months_later_changes_the_winner_and_nothing_of_the_races_between` |
 //! | careers are recounted | `a_career_from_before_the_log_stays_while_races_are_amended_and_voided` |
-//! | whatever was said: careers, forms and results | `results_forms_and_careers_are_what_anybody_can_count` (p/recount.rs) |
+//! | whatever was said: careers, forms and results | `results_forms_and_careers_equal_an_independent_count` (p/recount.rs) |
 //! | a void race is run again | `a_voided_race_is_run_again_under_its_number` |
-//! | a card after its result | `a_card_after_its_result_fills_in_what_the_result_left_out`, `results_may_come_before_or_behind_all_else_of_their_races` (p/properties.rs) |
+//! | a card after its result | `a_card_after_its_result_fills_in_what_the_result_left_out`, `results_may_come_before_or_after_all_other_facts_of_their_races` (p/properties.rs) |
 //!
 //! | meetings | |
 //! |---|---|
 //! | (date, race number) is no key: S1 simulcasts run beside local races | `date_and_race_number_are_no_key_simulcasts_run_beside_local_races` |
-//! | | `who_asks_for_odds_is_never_given_those_of_another_meeting` |
-//! | two meetings on one date | `of_meetings_on_one_date_the_configured_order_says_which_comes_first`, `two_meetings_on_a_day_are_chosen_by_venue_and_never_by_arrival` (contract.rs) |
+//! | | `odds_of_another_meeting_are_never_served` |
+//! | two meetings on one date | `the_configured_order_of_venues_decides_the_primary_meeting`, `two_meetings_on_a_day_are_chosen_by_venue_and_never_by_arrival` (contract.rs) |
 //! | race numbers have holes | `race_numbers_have_holes` |
-//! | a race at 00:20 belongs to the evening before | `a_race_at_00_20_belongs_to_the_evening_before`, `the_off_is_in_hong_kong_and_after_midnight_on_the_next_day` (src/import/hkjc_cards.rs) |
+//! | a race at 00:20 belongs to the evening before | `a_race_at_00_20_belongs_to_the_evening_before`, `the_off_time_is_in_hong_kong_and_after_midnight_on_the_next_day` (importers/src/hkjc/cards.rs) |
 //! | today is the day in a zone | `today_is_the_day_in_the_configured_zone`, `today_ends_at_midnight_in_the_configured_zone`, `midnight_moves_with_summer_time` (src/clock.rs), `a_day_without_a_meeting_returns_404_with_the_time_zone` (contract.rs) |
 //! | races and meetings are abandoned | `an_abandoned_race_is_200_with_its_status`, `an_abandoned_meeting_is_200_with_its_status` |
 //!
 //! | horses | |
 //! |---|---|
-//! | short brands are given again | `a_brand_that_is_given_again_is_another_horse`, `a_brand_and_a_name_mean_one_horse` (src/import/ids.rs) |
+//! | short brands are given again | `a_reused_brand_is_another_horse`, `a_brand_and_a_name_identify_a_horse` (importers/src/hkjc/horse_ids.rs) |
 //! | names are shared | `a_name_may_be_shared_even_in_one_race` |
 //! | horses change trainer, owner, sex and name | `a_horse_changes_trainer_owner_sex_and_name_and_its_form_keeps_what_was_true_then` |
-//! | races leave out names | `a_horse_that_nobody_registered_keeps_the_name_that_a_later_race_leaves_out` |
-//! | distance and class are missing in group races | `missing_distance_and_class_keep_the_types_and_the_race`, `what_is_not_known_is_zero_or_empty` (src/import/hkjc_cards.rs) |
-//! | birthdays are by hemisphere | `a_horse_has_its_birthday_by_the_hemisphere_in_which_it_was_bred`, and those of `projections/src/birth.rs` |
+//! | races leave out names | `an_unregistered_horse_keeps_a_name_that_a_later_race_leaves_out` |
+//! | distance and class are missing in group races | `missing_distance_and_class_keep_the_types_and_the_race`, `unknown_values_are_zero_or_empty` (importers/src/hkjc/cards.rs) |
+//! | birthdays are by hemisphere | `a_horse_has_its_birthday_by_the_hemisphere_in_which_it_was_bred`, and those of `projections/src/official_age.rs` |
 //!
 //! | feeds | |
 //! |---|---|
-//! | clocks tie: the log's order is the order | `of_two_feeders_with_one_clock_the_order_of_the_log_decides` |
-//! | feeds repeat themselves | `a_feed_that_repeats_itself_changes_nothing`, `a_fact_said_twice_is_said_once` (p/properties.rs) |
-//! | importing twice changes nothing, and files repeat races | `importing_twice_changes_nothing_nor_do_files_that_repeat_themselves`, `a_whole_season_is_served_as_it_was_run_and_importing_it_again_changes_no_byte` (season.rs) |
+//! | clocks tie: the log's order is the order | `the_order_of_the_log_decides_between_two_feeders_with_equal_times` |
+//! | feeds repeat themselves | `a_feed_that_repeats_itself_changes_nothing`, `a_repeated_fact_changes_nothing` (p/properties.rs) |
+//! | importing twice changes nothing, and files repeat races | `importing_twice_changes_nothing_nor_do_files_that_repeat_themselves`, `a_whole_season_is_served_as_it_was_run_and_a_second_import_changes_no_byte` (season.rs) |
 
 mod amendments;
 mod feeds;

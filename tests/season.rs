@@ -1,4 +1,4 @@
-//! A real season of racing, from the files to the answers, beside an oracle that shares no code with either.
+//! A real season of racing, from the files to the answers, compared with an oracle that shares no code with them.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ async fn import(nats: &Nats, data: &Path, format: &str, paths: &[&str], more: &[
     railbird(args.chain(["--nats", &nats.url()])).await
 }
 
-/// The season with its cards and profiles, as the README of the data says that it goes together.
+/// Imports the season with its cards and profiles, in the order that the README of the data gives.
 async fn import_everything(nats: &Nats, data: &Path) -> Vec<String> {
     let ids = data.join(SEASON).display().to_string();
     let cards = data.join("hkjc_en_json/card_results").display().to_string();
@@ -123,7 +123,7 @@ async fn check_season(railbird: &Railbird, season: &Season) {
     assert_eq!(
         (season.races.len(), outcomes),
         (785, 109),
-        "the oracle has read it all"
+        "the oracle has read everything"
     );
     for (horse_no, totals) in &season.horses {
         let profile = railbird
@@ -151,7 +151,7 @@ async fn check_season(railbird: &Railbird, season: &Season) {
 }
 
 #[tokio::test]
-async fn a_whole_season_is_served_as_it_was_run_and_importing_it_again_changes_no_byte() {
+async fn a_whole_season_is_served_as_it_was_run_and_a_second_import_changes_no_byte() {
     let Some(data) = real_data() else { return };
     let season = load(&data);
     let nats = Nats::start();
@@ -180,7 +180,7 @@ async fn a_whole_season_is_served_as_it_was_run_and_importing_it_again_changes_n
         summaries[0]
     );
     assert_eq!(nats.last_seq().await, last);
-    // Even a log that has everything twice says the same.
+    // A log that has everything twice makes the same views.
     let twice = double(&nats).await;
     railbird.until_seq(twice).await;
     assert_eq!(railbird.digest(), digest);
@@ -195,7 +195,7 @@ async fn a_whole_season_is_served_as_it_was_run_and_importing_it_again_changes_n
     assert_eq!(verified.code, 0, "{}", verified.all);
 }
 
-/// Appends every message of the log to it once more.
+/// Appends every message of the log once more.
 async fn double(nats: &Nats) -> u64 {
     let mut appender = nats.log().await.appender(256);
     for message in nats.messages().await {
@@ -229,7 +229,7 @@ async fn check_cards(railbird: &Railbird, data: &Path) {
             .zip(expected.as_array().unwrap())
         {
             assert_eq!(race["race_name"], expected["raceName"]);
-            // Where the card has no distance, the result has it.
+            // If the card has no distance, that of the result is served.
             assert!(
                 race["distance"].as_u64().unwrap() > 0
                     && (expected["distance"].is_null() || race["distance"] == expected["distance"])
@@ -260,7 +260,7 @@ async fn check_cards(railbird: &Railbird, data: &Path) {
 }
 
 #[tokio::test]
-async fn the_json_alone_works_as_well() {
+async fn the_json_is_served_without_the_csv() {
     let Some(data) = real_data() else { return };
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
@@ -289,7 +289,7 @@ async fn the_json_alone_works_as_well() {
 }
 
 #[tokio::test]
-async fn killed_in_the_middle_of_an_import_it_ends_with_the_same_bytes() {
+async fn an_import_during_which_everything_is_killed_ends_with_the_same_bytes() {
     let Some(data) = real_data() else { return };
     let undisturbed = {
         let nats = Nats::start();

@@ -1,5 +1,5 @@
-//! A real season in Chinese, from the files to the answers, beside the same season in English: two copies that nobody made
-//! of each other, read by other code.
+//! A real season in Chinese, from the files to the answers, compared with the same season in English: an independent copy,
+//! read by other code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +23,7 @@ fn chinese_data() -> Option<PathBuf> {
     None
 }
 
-/// Imports the season and the profiles, and says what was said of each.
+/// Imports the season and the profiles, and returns both summaries.
 async fn import(nats: &Nats, data: &Path) -> [String; 2] {
     let path = |name: &str| data.join(name).display().to_string();
     let (english, results, profiles) = (path(ENGLISH), path(RESULTS), path(PROFILES));
@@ -55,7 +55,7 @@ async fn import(nats: &Nats, data: &Path) -> [String; 2] {
 
 type Row = BTreeMap<String, String>;
 
-/// The rows of a file, each once.
+/// The distinct rows of a file.
 fn rows(path: &Path) -> BTreeSet<Row> {
     let text = fs::read_to_string(path).unwrap();
     let mut reader = csv::Reader::from_reader(text.trim_start_matches('\u{feff}').as_bytes());
@@ -68,7 +68,7 @@ fn brand(name: &str) -> &str {
     behind.split_once(')').unwrap().0
 }
 
-/// The horses of the English season by their brands, and their English names. Old brands have a letter in front on paper.
+/// The numbers and names of the horses of the English season by brand. Old brands may have a letter in front.
 fn english_horses(data: &Path) -> BTreeMap<String, (String, String)> {
     let mut horses = BTreeMap::new();
     for file in fs::read_dir(data.join(ENGLISH)).unwrap() {
@@ -108,7 +108,7 @@ fn path_of(date: &str, race_number: &str, venue: &str) -> String {
     format!("/api/v1/results/{date}/{race_number}?venue={venue}")
 }
 
-/// Place, horse, time and odds of those who finished.
+/// Position, horse, time and odds of the finishers.
 fn finishers(answer: &Value) -> Vec<(u64, String, String, String)> {
     let runners = answer["runners"].as_array().unwrap().iter();
     let mut finishers: Vec<_> = runners
@@ -143,7 +143,7 @@ fn english_finishers(race: &OracleRace) -> Vec<(u64, String, String, String)> {
     finishers
 }
 
-/// Holds every race that both seasons have against the English one.
+/// Compares every race that both seasons have with the English one.
 async fn check_races(railbird: &Railbird, english: &[OracleRace]) {
     let mut missing = BTreeSet::new();
     let mut compared = 0;
@@ -163,14 +163,14 @@ async fn check_races(railbird: &Railbird, english: &[OracleRace]) {
         assert!(!known || distance == u64::from(race.distance), "{path}");
         compared += 1;
     }
-    assert_eq!(compared, 754, "all that both have");
+    assert_eq!(compared, 754, "all races of both seasons");
     assert_eq!(
         missing.into_iter().collect::<Vec<_>>(),
         ["2017-07-01", "2017-07-09", "2017-07-12"]
     );
 }
 
-/// Holds every row against the answers, those of the races that the English season lacks among them.
+/// Compares every row with the answers, also of races that the English season lacks.
 async fn check_rows(railbird: &Railbird, data: &Path, horses: &BTreeMap<String, (String, String)>) {
     let mut files: Vec<_> = fs::read_dir(data.join(RESULTS))
         .unwrap()
@@ -231,7 +231,7 @@ async fn check_rows(railbird: &Railbird, data: &Path, horses: &BTreeMap<String, 
     assert_eq!((races, outcomes), (778, 216), "all rows were compared");
 }
 
-/// Holds weights, draws and classes of one day against the rows.
+/// Compares weights, draws and classes of one day with the rows.
 async fn check_cards(railbird: &Railbird, data: &Path) {
     let card = railbird.get("/api/v1/racecards/2016-09-03").await.json();
     assert_eq!(card["venue"], "Sha Tin");
@@ -257,7 +257,7 @@ async fn check_cards(railbird: &Railbird, data: &Path) {
     };
     let expected = rows(&data.join(RESULTS).join("results_2016-09-03.csv"))
         .iter()
-        // Who was a reserve to the end is no runner of the card.
+        // A reserve that was not called up is not on the card.
         .filter(|row| !row["horse_no"].is_empty())
         .map(|row| {
             let class = row["race_class"]
@@ -280,7 +280,7 @@ async fn check_cards(railbird: &Railbird, data: &Path) {
     assert_eq!(served, expected);
 }
 
-/// Holds the form of every horse against the English season.
+/// Compares the form of every horse with the English season.
 async fn check_form(railbird: &Railbird, english: &[OracleRace]) {
     let mut expected: BTreeMap<&str, BTreeSet<[String; 4]>> = BTreeMap::new();
     for race in english.iter().filter(|race| race.date != "2017-02-02") {
@@ -326,7 +326,7 @@ async fn check_form(railbird: &Railbird, english: &[OracleRace]) {
     }
 }
 
-/// Holds every profile against its row: with the races of the season in the log, the totals are those of the file.
+/// Compares every profile with its row: with the races of the season in the log, the totals are those of the file.
 async fn check_profiles(
     railbird: &Railbird,
     data: &Path,
@@ -336,19 +336,19 @@ async fn check_profiles(
     for row in rows(&data.join(PROFILES)) {
         let brand = &row["horse_no"];
         let retired = row["status"] != "active";
-        // One that races in 2026 under a brand of 2012 is another horse.
+        // A horse that races in 2026 under a brand of 2012 is another one.
         let known = horses.get(brand).filter(|_| retired);
         let horse_no = known.map_or(brand, |(horse_no, _)| horse_no);
         let profile = railbird
             .get(&format!("/api/v1/horses/{horse_no}"))
             .await
             .json();
-        let said = |plain: &str| match retired {
+        let cell = |plain: &str| match retired {
             true => row[plain].clone(),
             false => row[&format!("{plain}*")].clone(),
         };
-        let stakes: u64 = said("總獎金").replace(['$', ','], "").parse().unwrap();
-        let record: Vec<u64> = said("冠-亞-季-總出賽次數")
+        let stakes: u64 = cell("總獎金").replace(['$', ','], "").parse().unwrap();
+        let record: Vec<u64> = cell("冠-亞-季-總出賽次數")
             .split('-')
             .map(|n| n.parse().unwrap())
             .collect();
@@ -394,7 +394,7 @@ async fn check_profiles(
 }
 
 #[tokio::test]
-async fn a_season_in_chinese_is_the_season_in_english_and_importing_it_again_changes_no_byte() {
+async fn a_season_in_chinese_equals_the_season_in_english_and_a_second_import_changes_no_byte() {
     let Some(data) = chinese_data() else { return };
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;

@@ -1,5 +1,4 @@
-//! Clients of a WebSocket that fans messages out, and the publisher of the messages: what a server does for them, and what it
-//! uses.
+//! Measures a server that fans messages out over WebSockets: with many clients, and a publisher of the messages.
 
 mod client;
 mod frame;
@@ -19,14 +18,14 @@ use load::Load;
 
 use crate::usage;
 
-/// Messages go round these races, of which a client may follow one.
+/// Messages are about these races in turn. A client may follow one of them.
 const RACES: usize = 10;
-/// How long messages flow before anything is measured.
+/// How long messages are published before anything is measured.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// The threads of railbird that hand frames to clients, and nothing else.
+/// The name of railbird's threads that only write to clients.
 const FAN_OUT: &str = "fan-out-";
 
-/// What a client asks for.
+/// The races that a client follows.
 #[derive(Debug, Clone, Copy)]
 enum Following {
     All,
@@ -34,29 +33,29 @@ enum Following {
     Race(usize),
 }
 
-/// All have two digits, so that all messages are of one length.
+/// Race numbers have two digits, so that all messages have the same length.
 fn race_number(index: usize) -> u16 {
     11 + index as u16
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fanout {
-    /// What is measured.
+    /// The server to measure.
     #[arg(long)]
     server: Server,
-    /// The address of its WebSocket, and the path behind it.
+    /// The address and path of its WebSocket.
     #[arg(long)]
     ws: String,
-    /// How many clients; a multiple of ten.
+    /// Number of clients; a multiple of ten.
     #[arg(long)]
     clients: usize,
-    /// Every client follows one race of ten, instead of all.
+    /// Each client follows one race of ten, instead of all.
     #[arg(long)]
     one_race: bool,
-    /// Whose CPU counts, as name=pid; the first one is that of the WebSocket, whose memory counts.
+    /// Processes whose CPU is measured, as name=pid; of the first one, the WebSocket server, the memory as well.
     #[arg(long, value_parser = parse_process, required = true)]
     process: Vec<(String, u32)>,
-    /// A message as railbird sends it; `nats` sends the like.
+    /// A message of railbird, as a sample for `nats`.
     #[arg(long, default_value = r#"{"event":"odds_update","seq":1}"#)]
     text: String,
     /// How long the clients are idle before their memory is measured.
@@ -65,10 +64,10 @@ pub(crate) struct Fanout {
     /// How long each of the other figures is measured.
     #[arg(long, default_value_t = 8)]
     seconds: u64,
-    /// Messages a second for each client, where that is fixed.
+    /// Messages a second for each client, if the rate is fixed.
     #[arg(long, default_value_t = 50)]
     rate: u32,
-    /// Messages for each client that may be under way, where the rate is not fixed.
+    /// Messages in flight for each client, if the rate is not fixed.
     #[arg(long, default_value_t = 256)]
     window: u64,
 }
@@ -81,7 +80,7 @@ fn parse_process(text: &str) -> Result<(String, u32), String> {
     ))
 }
 
-/// The moment, and what was used and delivered until then.
+/// A time, with what was used and delivered until then.
 struct Mark {
     at: Instant,
     deliveries: u64,
@@ -95,7 +94,7 @@ impl Fanout {
     pub(crate) fn run(&self, nats: &str) -> anyhow::Result<Value> {
         ensure!(
             self.clients > 0 && self.clients.is_multiple_of(RACES),
-            "the clients are a multiple of ten"
+            "--clients must be a positive multiple of ten"
         );
         let server_pid = self.process[0].1;
         let before_kib = usage::resident_kib(server_pid)?;
@@ -121,12 +120,12 @@ impl Fanout {
         load.at_rate(per_second, WARM_UP)?;
         load.settle()?;
         load.tally.begin_latencies();
-        let begun = self.mark(load)?;
+        let start = self.mark(load)?;
         load.at_rate(per_second, Duration::from_secs(self.seconds))?;
         let published = Instant::now();
         load.settle()?;
         let behind = published.elapsed();
-        let mut figures = self.since(&begun, load)?;
+        let mut figures = self.since(&start, load)?;
         for (name, share) in [("p50_ms", 0.5), ("p99_ms", 0.99)] {
             figures.insert(
                 name.to_owned(),
@@ -140,14 +139,14 @@ impl Fanout {
     fn saturated(&self, load: &mut Load) -> anyhow::Result<Value> {
         let window = self.window * self.published_per_delivery();
         load.in_window(window, WARM_UP)?;
-        let begun = self.mark(load)?;
+        let start = self.mark(load)?;
         load.in_window(window, Duration::from_secs(self.seconds))?;
-        let figures = self.since(&begun, load)?;
+        let figures = self.since(&start, load)?;
         load.settle()?;
         Ok(figures.into())
     }
 
-    /// How many messages are published for each that a client gets.
+    /// How many messages are published for each one that a client receives.
     fn published_per_delivery(&self) -> u64 {
         if self.one_race { RACES as u64 } else { 1 }
     }
@@ -168,23 +167,23 @@ impl Fanout {
         })
     }
 
-    fn since(&self, begun: &Mark, load: &Load) -> anyhow::Result<Map<String, Value>> {
+    fn since(&self, start: &Mark, load: &Load) -> anyhow::Result<Map<String, Value>> {
         let now = self.mark(load)?;
-        let seconds = (now.at - begun.at).as_secs_f64();
-        let deliveries = (now.deliveries - begun.deliveries) as f64;
-        let load_cpu = now.own_cpu_seconds - begun.own_cpu_seconds;
-        let mut others_cpu = now.machine_cpu_seconds - begun.machine_cpu_seconds - load_cpu;
+        let seconds = (now.at - start.at).as_secs_f64();
+        let deliveries = (now.deliveries - start.deliveries) as f64;
+        let load_cpu = now.own_cpu_seconds - start.own_cpu_seconds;
+        let mut others_cpu = now.machine_cpu_seconds - start.machine_cpu_seconds - load_cpu;
         let mut figures = Map::new();
-        let used = now.cpu_seconds.iter().zip(&begun.cpu_seconds);
-        let per_million = |now: f64, begun: f64| json!((now - begun) / deliveries * 1e6);
-        for ((name, _), (&now, &begun)) in self.process.iter().zip(used) {
-            figures.insert(format!("{name}_cpu_s_per_million"), per_million(now, begun));
-            others_cpu -= now - begun;
+        let used = now.cpu_seconds.iter().zip(&start.cpu_seconds);
+        let per_million = |now: f64, start: f64| json!((now - start) / deliveries * 1e6);
+        for ((name, _), (&now, &start)) in self.process.iter().zip(used) {
+            figures.insert(format!("{name}_cpu_s_per_million"), per_million(now, start));
+            others_cpu -= now - start;
         }
         figures.extend([
             (
                 "fan_out_threads".to_owned(),
-                per_million(now.fan_out_cpu_seconds, begun.fan_out_cpu_seconds),
+                per_million(now.fan_out_cpu_seconds, start.fan_out_cpu_seconds),
             ),
             (
                 "deliveries_per_second".to_owned(),

@@ -1,4 +1,4 @@
-//! A million quotes as a file, their raw publish by the same client library, and what of them stands in the log.
+//! A million quotes as a file, a baseline that publishes them with the bare client library, and a count of those in the log.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use crate::season::season;
 use crate::usage;
 
-/// A season has this many events for each 100 quotes in it.
+/// The events of a season per 100 quotes.
 const EVENTS_PER_100_QUOTES: u64 = 102;
 
-/// Writes the quotes of a season, a line each, in the order in which they are quoted.
+/// Writes the quotes of a season in their order, one per line.
 pub(crate) fn write(file: &Path, count: u64) -> anyhow::Result<Value> {
     let mut out = BufWriter::new(File::create(file)?);
     let (mut written, mut bytes) = (0, 0);
@@ -35,7 +35,7 @@ pub(crate) fn write(file: &Path, count: u64) -> anyhow::Result<Value> {
         out.write_all(b"\n")?;
     }
     out.flush()?;
-    ensure!(written == count, "the season has {written} quotes only");
+    ensure!(written == count, "the season has only {written} quotes");
     Ok(json!({ "events": written, "bytes": bytes }))
 }
 
@@ -52,8 +52,8 @@ fn lines(file: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Outg
     }))
 }
 
-/// Publishes the lines of a file and does nothing else: they lie in memory, ready to be sent, before the clock starts, and no
-/// failure is mended.
+/// Publishes the lines of a file with the bare client library. They are loaded before the clock starts, and nothing is
+/// retried.
 pub(crate) async fn raw(
     log: &Log,
     nats: &str,
@@ -71,7 +71,7 @@ pub(crate) async fn raw(
     let mut in_flight = VecDeque::with_capacity(window);
     for (subject, id, payload) in messages {
         if in_flight.len() == window {
-            in_flight.pop_front().context("it is full")?.await?;
+            in_flight.pop_front().context("the window is full")?.await?;
         }
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Msg-Id", id);
@@ -86,7 +86,7 @@ pub(crate) async fn raw(
     Ok(json!({ "events": events, "seconds": seconds, "cpu_seconds": cpu_seconds }))
 }
 
-/// Counts what of a file stands in the log, by the ids of its events.
+/// Counts the events of a file that are in the log, by their ids.
 pub(crate) async fn distinct(log: &Log, file: &Path) -> anyhow::Result<Value> {
     let mut times: HashMap<String, u64> = lines(file)?
         .map(|line| line.map(|line| (line.id, 0)))
@@ -99,7 +99,7 @@ pub(crate) async fn distinct(log: &Log, file: &Path) -> anyhow::Result<Value> {
         recorded_at: None,
     };
     let mut reader = log.reader(RACING, from);
-    let (mut seq, mut messages, mut strangers) = (0, 0_u64, 0_u64);
+    let (mut seq, mut messages, mut unknown) = (0, 0_u64, 0_u64);
     while seq < last_seq {
         for message in reader.next().await?.messages {
             seq = message.seq;
@@ -107,7 +107,7 @@ pub(crate) async fn distinct(log: &Log, file: &Path) -> anyhow::Result<Value> {
             let envelope = Envelope::decode(message.subject(), &message.payload)?;
             match times.get_mut(&envelope.id) {
                 Some(times) => *times += 1,
-                None => strangers += 1,
+                None => unknown += 1,
             }
         }
     }
@@ -115,6 +115,6 @@ pub(crate) async fn distinct(log: &Log, file: &Path) -> anyhow::Result<Value> {
         "messages": messages,
         "distinct": times.values().filter(|times| **times > 0).count(),
         "missing": times.values().filter(|times| **times == 0).count(),
-        "strangers": strangers,
+        "unknown": unknown,
     }))
 }

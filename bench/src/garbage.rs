@@ -8,12 +8,12 @@ use async_nats::jetstream;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// Messages under way at a time: enough to keep the server busy.
+/// Messages in flight: enough to keep the server busy.
 const WINDOW: usize = 1024;
-/// With every write synced, a slow disk takes its time for so many.
+/// With every write synced, a slow disk needs seconds for a window.
 const ACK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What no feeder should say, in turn.
+/// Messages that are rejected, each for another reason.
 fn garbage(bytes: usize) -> Vec<(&'static str, Bytes)> {
     let event = |kind: &str, data: Value| {
         let event = json!({
@@ -40,7 +40,7 @@ fn garbage(bytes: usize) -> Vec<(&'static str, Bytes)> {
     ]
 }
 
-/// Publishes garbage with noise of so many bytes for so long, or so many messages, whichever is over first.
+/// Publishes garbage with `bytes` of noise for `seconds`, at most `count` messages.
 pub(crate) async fn publish(
     nats: &str,
     bytes: usize,
@@ -60,7 +60,7 @@ pub(crate) async fn publish(
             break;
         }
         if in_flight.len() == WINDOW {
-            in_flight.pop_front().context("it is full")?.await?;
+            in_flight.pop_front().context("the window is full")?.await?;
         }
         in_flight.push_back(jetstream.publish(*subject, payload.clone()).await?);
         published += 1;

@@ -1,5 +1,5 @@
-//! The live channel under pain: clients cut off, slow clients, restarts. A judge who knows every event goes through what each
-//! client heard; the tests do the same with fewer.
+//! The live channel under faults: clients that are cut off, slow clients, restarts. A checker that knows every event checks what
+//! each client received; the tests do the same with fewer clients.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -18,19 +18,19 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 
-use crate::conformance::afternoon::{Afternoon, RACES};
-use crate::conformance::client::{Cut, Follow, Plan, Stage, What};
-use crate::conformance::feeder::Feeder;
+use crate::conformance::client::{Cut, Follow, Observation, Plan, Stage};
+use crate::conformance::clients::{ClientGroup, Verdict};
 use crate::conformance::oracle::ODDS;
-use crate::conformance::pack::{Pack, Verdict};
+use crate::conformance::publisher::Publisher;
+use crate::conformance::scenario::{RACES, Scenario};
 
 const RUNNERS: u16 = 12;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What is measured, and with what.
+/// The programs to measure, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Pain {
-    /// The service.
+    /// The service's binary.
     #[arg(long)]
     railbird: PathBuf,
     #[arg(long)]
@@ -41,7 +41,7 @@ pub(crate) struct Pain {
     /// How often the slow clients are measured.
     #[arg(long, default_value_t = 3)]
     runs: u32,
-    /// A tenth of the clients and of the time.
+    /// Measures with a tenth of the clients and of the time.
     #[arg(long)]
     small: bool,
 }
@@ -78,32 +78,32 @@ pub(crate) async fn run(pain: &Pain) -> anyhow::Result<Value> {
             events_per_second: 20,
         }
     };
-    let mut objections = Vec::new();
-    let cut = cuts(pain, &size, &mut objections).await?;
+    let mut violations = Vec::new();
+    let cut = cuts(pain, &size, &mut violations).await?;
     let mut slow = Vec::new();
     for run in 0..pain.runs {
-        let without = slow_clients(pain, &size, 0, run, &mut objections).await?;
-        let with = slow_clients(pain, &size, size.slow, run, &mut objections).await?;
+        let without = slow_clients(pain, &size, 0, run, &mut violations).await?;
+        let with = slow_clients(pain, &size, size.slow, run, &mut violations).await?;
         slow.push(json!({ "without": without, "with": with }));
     }
-    let restart = restarts(pain, &size, &mut objections).await?;
-    let nats = nats_restart(pain, &size, &mut objections).await?;
+    let restart = restarts(pain, &size, &mut violations).await?;
+    let nats = nats_restart(pain, &size, &mut violations).await?;
     Ok(
-        json!({ "cuts": cut, "slow": slow, "restart": restart, "nats": nats, "objections": objections }),
+        json!({ "cuts": cut, "slow": slow, "restart": restart, "nats": nats, "objections": violations }),
     )
 }
 
-/// A server, a service, and one who feeds them.
-struct Scene {
+/// A nats-server, a service, and a publisher.
+struct TestBed {
     nats: Process,
     service: Process,
     http: SocketAddr,
     key: String,
     stop: watch::Sender<bool>,
-    feeding: JoinHandle<Feeder>,
+    publishing: JoinHandle<Publisher>,
 }
 
-impl Scene {
+impl TestBed {
     async fn open(pain: &Pain, name: &str, events_per_second: u64) -> anyhow::Result<Self> {
         let folder = pain.folder.join(name);
         std::fs::create_dir_all(&folder)?;
@@ -149,57 +149,59 @@ impl Scene {
         let service = Process::start(service)?;
         ready(http).await?;
         let (stop, stopped) = watch::channel(false);
-        let feeding = tokio::spawn(feed(log, events_per_second, stopped));
+        let publishing = tokio::spawn(feed(log, events_per_second, stopped));
         Ok(Self {
             nats,
             service,
             http,
             key: key.reveal().to_owned(),
             stop,
-            feeding,
+            publishing,
         })
     }
 
-    fn pack(&self, stage: Stage) -> Pack {
-        Pack::new(&[self.http], &self.key, stage)
+    fn clients(&self, stage: Stage) -> ClientGroup {
+        ClientGroup::new(&[self.http], &self.key, stage)
     }
 
-    /// Everyone hears the last event, and is judged.
+    /// Waits until all clients have received the last event, and checks them.
     async fn end(
         self,
-        pack: Pack,
+        clients: ClientGroup,
         name: &str,
-        objections: &mut Vec<String>,
-    ) -> anyhow::Result<(Verdict, Feeder)> {
+        violations: &mut Vec<String>,
+    ) -> anyhow::Result<(Verdict, Publisher)> {
         self.stop.send_replace(true);
-        let feeder = self.feeding.await?;
-        let verdict = pack.judge(feeder.oracle(), feeder.last(), PATIENCE).await;
-        objections.extend(
+        let publisher = self.publishing.await?;
+        let verdict = clients
+            .check(publisher.oracle(), publisher.last(), PATIENCE)
+            .await;
+        violations.extend(
             verdict
-                .objections
+                .violations
                 .iter()
-                .map(|said| format!("{name}: {said}")),
+                .map(|received| format!("{name}: {received}")),
         );
-        Ok((verdict, feeder))
+        Ok((verdict, publisher))
     }
 }
 
-/// Says what happens, so many times a second, and at last a quote.
-async fn feed(log: Log, events_per_second: u64, stopped: watch::Receiver<bool>) -> Feeder {
-    let mut feeder = Feeder::new(log);
-    let mut afternoon = Afternoon::new(7, &RACES, RUNNERS);
-    feeder.say_all(afternoon.opening()).await;
+/// Publishes events at a rate until it is stopped, and a quote at the end.
+async fn feed(log: Log, events_per_second: u64, stopped: watch::Receiver<bool>) -> Publisher {
+    let mut publisher = Publisher::new(log);
+    let mut scenario = Scenario::new(7, &RACES, RUNNERS);
+    publisher.publish_all(scenario.opening()).await;
     let mut tick = interval(Duration::from_micros(1_000_000 / events_per_second));
     while !*stopped.borrow() {
         tick.tick().await;
-        feeder.say(afternoon.next()).await;
+        publisher.publish(scenario.next()).await;
     }
     loop {
-        feeder.say(afternoon.next()).await;
-        let oracle = feeder.oracle();
-        let last = oracle.messages.last().expect("something was said");
-        if (last.seq, last.kind, last.nth) == (feeder.last(), ODDS, 0) {
-            return feeder;
+        publisher.publish(scenario.next()).await;
+        let oracle = publisher.oracle();
+        let last = oracle.messages.last().expect("something was received");
+        if (last.seq, last.kind, last.nth) == (publisher.last(), ODDS, 0) {
+            return publisher;
         }
     }
 }
@@ -211,7 +213,7 @@ fn plan(n: usize) -> Plan {
         0 | 1 => Follow::All,
         2 => Follow::Venue(["ST", "HV"][n / 5 % 2]),
         3 => Follow::Race("ST", 1 + small(n / 5 % 5)),
-        _ => Follow::Horse(Afternoon::horse("HV", 1 + small(n / 5 % 3), 2)),
+        _ => Follow::Horse(Scenario::horse("HV", 1 + small(n / 5 % 3), 2)),
     };
     Plan {
         follow,
@@ -220,11 +222,11 @@ fn plan(n: usize) -> Plan {
     }
 }
 
-async fn cuts(pain: &Pain, size: &Size, objections: &mut Vec<String>) -> anyhow::Result<Value> {
-    let scene = Scene::open(pain, "cuts", size.events_per_second).await?;
-    let mut pack = scene.pack(Stage::Pain);
+async fn cuts(pain: &Pain, size: &Size, violations: &mut Vec<String>) -> anyhow::Result<Value> {
+    let bed = TestBed::open(pain, "cuts", size.events_per_second).await?;
+    let mut clients = bed.clients(Stage::Faults);
     for n in 0..size.cut {
-        pack.join(Plan {
+        clients.join(Plan {
             cuts: Cut::ALL,
             stay_ms: 100..20_000,
             away_ms: size.away_ms.clone(),
@@ -232,14 +234,14 @@ async fn cuts(pain: &Pain, size: &Size, objections: &mut Vec<String>) -> anyhow:
         });
     }
     sleep(size.cut_for).await;
-    pack.stage(Stage::Calm);
-    // Who has just been cut off stays away for as long as it was to.
+    clients.stage(Stage::Calm);
+    // Clients that were just cut off stay away for as long as planned.
     sleep(Duration::from_millis(size.away_ms.end)).await;
-    let (verdict, feeder) = scene.end(pack, "cuts", objections).await?;
+    let (verdict, publisher) = bed.end(clients, "cuts", violations).await?;
     let tally = verdict.tally;
     Ok(json!({
-        "clients": tally.clients, "events": feeder.last(), "messages": tally.messages, "connections": tally.connections,
-        "resumed": tally.resumed, "not_recovered": tally.not_recovered, "repeated": tally.repeated, "objections": verdict.objections.len(),
+        "clients": tally.clients, "events": publisher.last(), "messages": tally.messages, "connections": tally.connections,
+        "resumed": tally.resumed, "not_recovered": tally.not_recovered, "repeated": tally.repeated, "objections": verdict.violations.len(),
     }))
 }
 
@@ -248,13 +250,13 @@ async fn slow_clients(
     size: &Size,
     slow: usize,
     run: u32,
-    objections: &mut Vec<String>,
+    violations: &mut Vec<String>,
 ) -> anyhow::Result<Value> {
     let name = format!("slow-{slow}-{run}");
-    let scene = Scene::open(pain, &name, size.events_per_second).await?;
-    let mut pack = scene.pack(Stage::Calm);
+    let bed = TestBed::open(pain, &name, size.events_per_second).await?;
+    let mut clients = bed.clients(Stage::Calm);
     for n in 0..size.clients {
-        // The slow follow everything.
+        // The slow clients follow everything.
         let plan = if n < slow {
             Plan {
                 stalls: true,
@@ -264,35 +266,38 @@ async fn slow_clients(
         } else {
             plan(n)
         };
-        pack.join(plan);
+        clients.join(plan);
     }
-    if !pack.back_since(&vec![0; size.clients], PATIENCE).await {
+    if !clients
+        .reconnected_since(&vec![0; size.clients], PATIENCE)
+        .await
+    {
         bail!("{name}: the clients did not connect");
     }
-    let before = resident_kib(scene.service.id())?;
-    let begun = Instant::now();
-    pack.stage(Stage::Pain);
+    let before = resident_kib(bed.service.id())?;
+    let slow_from = Instant::now();
+    clients.stage(Stage::Faults);
     sleep(size.slow_for).await;
-    let after = resident_kib(scene.service.id())?;
+    let after = resident_kib(bed.service.id())?;
     let ended = Instant::now();
-    pack.stage(Stage::Calm);
-    let world_begun = pack.world.begun;
-    let (verdict, feeder) = scene.end(pack, &name, objections).await?;
+    clients.stage(Stage::Calm);
+    let started = clients.shared.started;
+    let (verdict, publisher) = bed.end(clients, &name, violations).await?;
     let mut latencies = Vec::new();
     for record in verdict.records.iter().filter(|record| !record.plan.stalls) {
         for (at, what) in &record.entries {
-            let What::Message(number) = what else {
+            let Observation::Message(number) = what else {
                 continue;
             };
-            let Some(expected) = verdict.judge.expected(*number) else {
+            let Some(expected) = verdict.checker.expected(*number) else {
                 continue;
             };
-            let Some(sent) = feeder.sent_at.get(&expected.seq) else {
+            let Some(sent) = publisher.sent_at.get(&expected.seq) else {
                 continue;
             };
-            let arrived = world_begun + Duration::from_micros(*at);
-            // A snapshot tells of what was said before.
-            if *sent >= begun && arrived <= ended {
+            let arrived = started + Duration::from_micros(*at);
+            // A snapshot shows earlier events.
+            if *sent >= slow_from && arrived <= ended {
                 latencies.push(arrived.saturating_duration_since(*sent).as_micros());
             }
         }
@@ -307,82 +312,92 @@ async fn slow_clients(
     Ok(json!({
         "slow": slow, "clients": size.clients, "messages": latencies.len(), "p50_us": at(50), "p99_us": at(99),
         "resident_before_kib": before, "resident_after_kib": after, "conflated": verdict.tally.conflated,
-        "objections": verdict.objections.len(),
+        "objections": verdict.violations.len(),
     }))
 }
 
-async fn restarts(pain: &Pain, size: &Size, objections: &mut Vec<String>) -> anyhow::Result<Value> {
-    let mut scene = Scene::open(pain, "restart", size.events_per_second).await?;
-    let mut pack = scene.pack(Stage::Calm);
+async fn restarts(pain: &Pain, size: &Size, violations: &mut Vec<String>) -> anyhow::Result<Value> {
+    let mut bed = TestBed::open(pain, "restart", size.events_per_second).await?;
+    let mut clients = bed.clients(Stage::Calm);
     for n in 0..size.clients {
-        pack.join(plan(n));
+        clients.join(plan(n));
     }
-    if !pack.back_since(&vec![0; size.clients], PATIENCE).await {
+    if !clients
+        .reconnected_since(&vec![0; size.clients], PATIENCE)
+        .await
+    {
         bail!("restart: the clients did not connect");
     }
     let mut seconds = serde_json::Map::new();
     for (name, orderly) in [("stopped", true), ("killed", false)] {
-        let before = pack.connections();
-        let begun = Instant::now();
-        scene.service.end(orderly)?;
-        scene.service.start_again()?;
-        ready(scene.http).await?;
-        let ready = begun.elapsed();
-        if !pack.back_since(&before, PATIENCE).await {
-            objections.push(format!("restart: not all were back, {name}"));
+        let before = clients.connections();
+        let started = Instant::now();
+        bed.service.end(orderly)?;
+        bed.service.start_again()?;
+        ready(bed.http).await?;
+        let ready = started.elapsed();
+        if !clients.reconnected_since(&before, PATIENCE).await {
+            violations.push(format!("restart: not all were back, {name}"));
         }
         seconds.insert(format!("{name}_ready_s"), json!(ready.as_secs_f64()));
         seconds.insert(
             format!("{name}_all_back_s"),
-            json!(begun.elapsed().as_secs_f64()),
+            json!(started.elapsed().as_secs_f64()),
         );
     }
-    let (verdict, _) = scene.end(pack, "restart", objections).await?;
+    let (verdict, _) = bed.end(clients, "restart", violations).await?;
     let tally = verdict.tally;
     seconds.extend(json!({ "clients": tally.clients, "resumed": tally.resumed, "not_recovered": tally.not_recovered,
-        "messages": tally.messages, "objections": verdict.objections.len() }).as_object().cloned().unwrap_or_default());
+        "messages": tally.messages, "objections": verdict.violations.len() }).as_object().cloned().unwrap_or_default());
     Ok(Value::Object(seconds))
 }
 
 async fn nats_restart(
     pain: &Pain,
     size: &Size,
-    objections: &mut Vec<String>,
+    violations: &mut Vec<String>,
 ) -> anyhow::Result<Value> {
-    let mut scene = Scene::open(pain, "nats", size.events_per_second).await?;
-    let mut pack = scene.pack(Stage::Calm);
+    let mut bed = TestBed::open(pain, "nats", size.events_per_second).await?;
+    let mut clients = bed.clients(Stage::Calm);
     for n in 0..size.clients {
-        pack.join(plan(n));
+        clients.join(plan(n));
     }
-    if !pack.back_since(&vec![0; size.clients], PATIENCE).await {
+    if !clients
+        .reconnected_since(&vec![0; size.clients], PATIENCE)
+        .await
+    {
         bail!("nats: the clients did not connect");
     }
-    // By then every thread of the service has looked around.
-    pack.all(PATIENCE, |client| {
-        client.heartbeats.load(std::sync::atomic::Ordering::Relaxed) > 0
-    })
-    .await;
-    let turned = |turns: u64| {
+    // Then every thread of the service has checked the feed.
+    clients
+        .wait_for_all(PATIENCE, |client| {
+            client.heartbeats.load(std::sync::atomic::Ordering::Relaxed) > 0
+        })
+        .await;
+    let changed = |state_changes: u64| {
         move |client: &crate::conformance::client::Progress| {
-            client.turns.load(std::sync::atomic::Ordering::Relaxed) >= turns
+            client
+                .state_changes
+                .load(std::sync::atomic::Ordering::Relaxed)
+                >= state_changes
         }
     };
-    let begun = Instant::now();
-    scene.nats.end(false)?;
-    let told_stale = pack.all(PATIENCE, turned(1)).await;
-    let stale = begun.elapsed();
-    let begun = Instant::now();
-    scene.nats.start_again()?;
-    let told_live = pack.all(PATIENCE, turned(2)).await;
-    let live = begun.elapsed();
-    if !told_stale || !told_live {
-        objections.push("nats: not all were told".to_owned());
+    let started = Instant::now();
+    bed.nats.end(false)?;
+    let saw_stale = clients.wait_for_all(PATIENCE, changed(1)).await;
+    let stale = started.elapsed();
+    let started = Instant::now();
+    bed.nats.start_again()?;
+    let saw_live = clients.wait_for_all(PATIENCE, changed(2)).await;
+    let live = started.elapsed();
+    if !saw_stale || !saw_live {
+        violations.push("nats: not all clients received the change".to_owned());
     }
-    let (verdict, _) = scene.end(pack, "nats", objections).await?;
+    let (verdict, _) = bed.end(clients, "nats", violations).await?;
     let tally = verdict.tally;
     Ok(
         json!({ "clients": tally.clients, "stale_told_s": stale.as_secs_f64(), "live_told_s": live.as_secs_f64(),
-        "connections": tally.connections, "messages": tally.messages, "objections": verdict.objections.len() }),
+        "connections": tally.connections, "messages": tally.messages, "objections": verdict.violations.len() }),
     )
 }
 

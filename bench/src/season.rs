@@ -9,7 +9,7 @@ use events::{
 };
 use jiff::{Timestamp, ToSpan, civil};
 
-use crate::conformance::chance::Chance;
+use crate::conformance::rng::Rng;
 
 const EVENTS_PER_MEETING: u64 = 10_000;
 const RACES: u64 = 10;
@@ -50,7 +50,7 @@ const PEOPLE: [&str; 12] = [
 
 /// The registrations of horses.
 pub(crate) fn horses(count: u64) -> impl Iterator<Item = Envelope> {
-    let mut rng = Chance::new(1);
+    let mut rng = Rng::new(1);
     (0..count).map(move |number| {
         let time = moment(day(0), 1 + number / 1000);
         envelope(&mut rng, time, registered(number, 0))
@@ -63,14 +63,14 @@ pub(crate) fn season(events: u64) -> impl Iterator<Item = Envelope> {
     let races = meetings * RACES;
     let other_facts = STABLED + meetings * SOLD + races * FACTS + races.div_ceil(WITHDRAWN_EVERY);
     let quotes = events.saturating_sub(other_facts);
-    let mut rng = Chance::new(2);
+    let mut rng = Rng::new(2);
     let registrations: Vec<_> = (0..STABLED)
         .map(|number| envelope(&mut rng, moment(day(0), 0), registered(number, 0)))
         .collect();
     registrations
         .into_iter()
         .chain((0..meetings).flat_map(move |meeting| {
-            let mut rng = Chance::new(3 + meeting);
+            let mut rng = Rng::new(3 + meeting);
             let mut facts = Vec::new();
             let mut field: Vec<u64> = (0..STABLED).collect();
             rng.shuffle(&mut field);
@@ -101,7 +101,7 @@ fn moment(day: civil::Date, at_ms: u64) -> Moment {
     (midnight + (at_ms as i64).milliseconds()).into()
 }
 
-fn envelope(rng: &mut Chance, time: Moment, event: Event) -> Envelope {
+fn envelope(rng: &mut Rng, time: Moment, event: Event) -> Envelope {
     let random = u128::from(rng.next()) << 64 | u128::from(rng.next());
     let id = uuid::Builder::from_random_bytes(random.to_be_bytes()).into_uuid();
     Envelope {
@@ -174,7 +174,7 @@ impl Race {
         }
     }
 
-    fn run(&self, quotes: u64, rng: &mut Chance, facts: &mut Vec<(u64, Event)>) {
+    fn run(&self, quotes: u64, rng: &mut Rng, facts: &mut Vec<(u64, Event)>) {
         facts.push((1, self.card()));
         facts.push((2, self.status(RaceStatus::Open)));
         facts.extend(self.quotes(quotes, rng));
@@ -235,7 +235,7 @@ impl Race {
     }
 
     /// The first quote prices all runners, each one after it one to four.
-    fn quotes(&self, count: u64, rng: &mut Chance) -> Vec<(u64, Event)> {
+    fn quotes(&self, count: u64, rng: &mut Rng) -> Vec<(u64, Event)> {
         let mut times: Vec<u64> = (0..count)
             .map(|_| {
                 let early = rng.below(1000).pow(3) * MARKET_MS / 1_000_000_000;

@@ -1,4 +1,4 @@
-//! [`CloudEvent`]: the wire form of every event, in whichever stream it stands.
+//! [`CloudEvent`]: the wire form of every event, in every stream.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use crate::event::cut_reason;
 use crate::object::Object;
 use crate::{DecodeError, Moment};
 
-/// The version of CloudEvents that is written and read.
+/// The version of CloudEvents.
 const SPECVERSION: &str = "1.0";
 
-/// A CloudEvents 1.0 JSON object. Attributes that are not listed are ignored.
+/// A CloudEvents 1.0 JSON object. Other attributes than these are ignored.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CloudEvent<'a> {
     #[serde(borrow)]
@@ -20,21 +20,21 @@ pub struct CloudEvent<'a> {
     /// The event's identity.
     #[serde(borrow)]
     pub id: Cow<'a, str>,
-    /// Who says so.
+    /// The publisher.
     #[serde(borrow)]
     pub source: Cow<'a, str>,
-    /// What `data` is.
+    /// The type of `data`.
     #[serde(borrow, rename = "type")]
     pub type_name: Cow<'a, str>,
     /// When it happened.
     pub time: Moment,
-    /// What happened, as JSON.
+    /// The fact, as JSON.
     #[serde(borrow)]
     pub data: &'a RawValue,
 }
 
 impl<'a> CloudEvent<'a> {
-    /// An event of these attributes.
+    /// An event with these attributes.
     #[must_use]
     pub fn new(
         id: &'a str,
@@ -53,10 +53,11 @@ impl<'a> CloudEvent<'a> {
         }
     }
 
-    /// Reads an event. What its attributes say is the caller's to check.
+    /// Parses an event. The caller checks the values of the attributes.
     ///
     /// # Errors
-    /// [`DecodeError::NotCloudEvent`].
+    /// Returns [`DecodeError::NotCloudEvent`] if the bytes are not a JSON object with all attributes, or if `specversion` is
+    /// not 1.0.
     pub fn from_json(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let Object(event): Object<Self> = serde_json::from_slice(bytes)
             .map_err(|e| DecodeError::NotCloudEvent(cut_reason(&e.to_string())))?;
@@ -69,14 +70,14 @@ impl<'a> CloudEvent<'a> {
         Ok(event)
     }
 
-    /// The bytes of a message.
+    /// Renders the event.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("strings and raw JSON always serialise")
     }
 }
 
-/// What is quoted of an attribute in an error.
+/// The start of an attribute, as an error quotes it.
 pub(crate) fn cut(text: &str) -> String {
     text.chars().take(40).collect()
 }

@@ -1,4 +1,4 @@
-//! [`RacingDate`]: the day that a meeting belongs to.
+//! [`RacingDate`]: the date of a meeting.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::ParseError;
 
 /// The date of a meeting, `YYYY-MM-DD`, from 1700 to 2999.
 ///
-/// It is the meeting's, not the clock's: a race run at 00:20 belongs to the evening before.
+/// It is the date of the meeting, not of the clock: a race at 00:20 belongs to the meeting of the evening before.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -24,7 +24,7 @@ impl RacingDate {
     /// Parses exactly `YYYY-MM-DD`.
     ///
     /// # Errors
-    /// Any other form, a day that the calendar does not have, a year outside 1700..=2999.
+    /// Returns [`ParseError`] for any other form, a day that is not in the calendar, and a year outside 1700 to 2999.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         Self::from_text(text).ok_or_else(|| ParseError::new(Self::EXPECTED, text))
     }
@@ -44,7 +44,7 @@ impl RacingDate {
         date.ok().map(Self).filter(|date| date.is_in_range())
     }
 
-    /// Whether the wire form can hold it. A date that was parsed is; one that was made from a calendar date may not be.
+    /// Whether the wire form can hold the date. A parsed date is in range; one made from a calendar date may not be.
     pub(crate) fn is_in_range(self) -> bool {
         Self::YEARS.contains(&self.0.year())
     }

@@ -1,4 +1,4 @@
-//! [`Envelope`]: an event with its identity and clocks, as it stands on the wire.
+//! [`Envelope`]: an event with its identity and its time, as on the wire.
 
 use uuid::Uuid;
 
@@ -6,31 +6,31 @@ use crate::cloud_event::cut;
 use crate::event::cut_reason;
 use crate::{CloudEvent, DecodeError, Event, Moment, ParseError};
 
-/// The largest event that is taken. A card of 64 runners is about 12 KiB.
+/// The size of the largest event that is accepted, in bytes. A card of 64 runners has about 12 KiB.
 pub const EVENT_BYTES_MAX: usize = 64 * 1024;
 
-/// Identifiers and sources are short; a bound keeps every view small.
+/// The size of the largest id or source, in bytes. The bound keeps every view small.
 pub(crate) const ATTRIBUTE_BYTES_MAX: usize = 128;
 
-/// An event with its identity and clocks: a CloudEvents 1.0 JSON object.
+/// An event with its identity and its time: a CloudEvents 1.0 JSON object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
-    /// The event's identity: a second event with the same one is the same event.
+    /// The event's identity. Another event with the same id is the same event.
     pub id: String,
     /// The feeder.
     pub source: String,
     /// When it happened.
     pub time: Moment,
-    /// What happened.
+    /// The fact.
     pub event: Event,
 }
 
-/// An envelope that came back from the log.
+/// An envelope that was read from the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// Its place in the log, from 1.
+    /// Its sequence in the log, from 1.
     pub seq: u64,
-    /// When the log took it.
+    /// When the log stored it.
     pub recorded_at: Moment,
     /// The event.
     pub envelope: Envelope,
@@ -65,10 +65,11 @@ impl Envelope {
         })
     }
 
-    /// Reads an event from the bytes of a message and the subject that it came on.
+    /// Parses and checks a message: its bytes, and the subject that it was published on.
     ///
     /// # Errors
-    /// [`DecodeError`] says what is wrong, and where.
+    /// Returns the [`DecodeError`] of [`Envelope::from_json`], or [`DecodeError::SubjectMismatch`] if the data belongs on
+    /// another subject.
     pub fn decode(subject: &str, bytes: &[u8]) -> Result<Self, DecodeError> {
         let envelope = Self::from_json(bytes)?;
         let expected = envelope.event.subject().to_string();
@@ -82,10 +83,11 @@ impl Envelope {
         }
     }
 
-    /// Reads an event whose subject is not known yet, such as a line of a file.
+    /// Parses and checks an event without a subject, such as a line of a file.
     ///
     /// # Errors
-    /// As [`Envelope::decode`], but for the subject.
+    /// Returns [`DecodeError::TooLarge`], [`DecodeError::NotCloudEvent`], [`DecodeError::UnknownType`] or
+    /// [`DecodeError::Invalid`], in this order of checks.
     pub fn from_json(bytes: &[u8]) -> Result<Self, DecodeError> {
         check_size(bytes)?;
         let wire = CloudEvent::from_json(bytes)?;
@@ -101,7 +103,7 @@ impl Envelope {
         })
     }
 
-    /// The bytes of a message.
+    /// Renders the bytes of a message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let data = self.event.data();

@@ -1,17 +1,17 @@
-//! What can be wrong with a value or an event.
+//! [`ParseError`] and [`DecodeError`]: why a value or an event is invalid.
 
-/// A value that does not parse: what was expected, and what stood there.
+/// A value that does not parse: the expected form, and the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{expected}, not {found:?}")]
 pub struct ParseError {
-    /// What the value has to look like.
+    /// The expected form of the value.
     pub expected: &'static str,
-    /// What was given, cut to 40 characters.
+    /// The value, cut to 40 characters.
     pub found: String,
 }
 
 impl ParseError {
-    /// Says that `found` is not `expected`.
+    /// The error of a value that does not have the expected form.
     pub fn new(expected: &'static str, found: impl ToString) -> Self {
         let found = found.to_string();
         let cut = match found.char_indices().nth(FOUND_CHARS_MAX) {
@@ -25,25 +25,25 @@ impl ParseError {
     }
 }
 
-/// A message quotes bad input only so far: a name of 1 MiB must not fill the logs.
+/// The number of characters that an error quotes of a value. A value of 1 MiB must not fill the logs.
 const FOUND_CHARS_MAX: usize = 40;
 
-/// Why a message of the log is not an event that this version understands.
+/// Why a message of the log is not an event of this version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The bytes are not one JSON object with the attributes of a CloudEvent.
+    /// The bytes are not a JSON object with the attributes of a CloudEvent.
     #[error("not a CloudEvents 1.0 JSON object: {0}")]
     NotCloudEvent(String),
     /// The event is larger than [`crate::EVENT_BYTES_MAX`].
-    #[error("{bytes} bytes, at most {max} are taken", max = crate::EVENT_BYTES_MAX)]
+    #[error("{bytes} bytes, at most {max} are accepted", max = crate::EVENT_BYTES_MAX)]
     TooLarge {
         /// The size of the event.
         bytes: usize,
     },
-    /// The `type` is none of [`crate::EVENT_TYPES`].
+    /// The `type` is not one of [`crate::EVENT_TYPES`].
     #[error("unknown event type {0:?}")]
     UnknownType(String),
-    /// A field of `data` is missing or has a wrong value.
+    /// A field of `data` is missing or invalid.
     #[error("{path}: {reason}")]
     Invalid {
         /// The path to the field, such as `data.runners[3].win_odds`.
@@ -51,18 +51,18 @@ pub enum DecodeError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The subject says something else than the data.
+    /// The subject does not agree with the data.
     #[error("published on {subject}, but the data belongs on {expected}")]
     SubjectMismatch {
-        /// The subject that the event came on.
+        /// The subject that the event was published on.
         subject: String,
-        /// The subject that the data asks for.
+        /// The subject that the data belongs on.
         expected: String,
     },
 }
 
 impl DecodeError {
-    /// A short, stable word for the kind of error: the label of a metric.
+    /// The stable code of the kind of error. It is also the label of a metric.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

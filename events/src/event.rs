@@ -1,4 +1,4 @@
-//! [`Event`]: any fact, and the `type` that names it on the wire.
+//! [`Event`]: every kind of fact, and its `type` on the wire.
 
 use serde::de::Error as _;
 use serde_json::value::RawValue;
@@ -9,13 +9,13 @@ use crate::{DecodeError, Foaled, Moment, ParseError, RaceKey, RacingDate, Subjec
 
 macro_rules! events {
     ($($(#[doc = $doc:literal])* $name:ident($payload:ty) = $type:literal, $subject:ident;)*) => {
-        /// Any fact. A variant wraps the struct of its own name.
+        /// A fact. Each variant wraps the struct of its name.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Event {
             $($(#[doc = $doc])* $name($payload),)*
         }
 
-        /// The `type` of every event that this version understands.
+        /// The `type` of every event of this version.
         pub const EVENT_TYPES: &[&str] = &[$($type),*];
 
         impl Event {
@@ -27,11 +27,19 @@ macro_rules! events {
                 }
             }
 
-            /// The subject on which the event belongs.
+            /// The subject that the event belongs on.
             #[must_use]
             pub fn subject(&self) -> Subject {
                 match self {
                     $(Self::$name(fact) => events!(@subject $subject fact),)*
+                }
+            }
+
+            /// The race that the event is about; `None` for an event about a horse.
+            #[must_use]
+            pub fn race(&self) -> Option<RaceKey> {
+                match self {
+                    $(Self::$name(fact) => events!(@race $subject fact),)*
                 }
             }
 
@@ -50,7 +58,7 @@ macro_rules! events {
                 }
             }
 
-            /// Each type with the schema of its data, and with an example of an event as the wire has it.
+            /// Each type with the schema of its data and an example of a whole event.
             pub(crate) fn data_schemas(
                 settings: &schemars::generate::SchemaSettings,
             ) -> Vec<(&'static str, schemars::Schema, &'static str)> {
@@ -63,32 +71,38 @@ macro_rules! events {
         }
     };
     (@subject Horse $fact:ident) => { Subject::Horse($fact.horse_no.clone()) };
-    (@subject $subject:ident $fact:ident) => {
-        Subject::$subject(RaceKey { date: $fact.date, venue: $fact.venue.clone(), race_number: $fact.race_number })
+    (@subject $subject:ident $fact:ident) => { Subject::$subject(events!(@key $fact)) };
+    (@race Horse $fact:ident) => {{
+        let _ = $fact;
+        None
+    }};
+    (@race $subject:ident $fact:ident) => { Some(events!(@key $fact)) };
+    (@key $fact:ident) => {
+        RaceKey { date: $fact.date, venue: $fact.venue.clone(), race_number: $fact.race_number }
     };
 }
 
-/// An unknown type is quoted in the error only so far.
+/// The number of characters that an error quotes of an unknown type.
 const TYPE_CHARS_SHOWN: usize = 80;
 
 events! {
-    /// A horse's identity.
+    /// The identity of a horse.
     HorseRegistered(horse::HorseRegistered) = "racing.horse.registered.v1", Horse;
     /// A race card.
     RaceDeclared(race::RaceDeclared) = "racing.race.declared.v1", Race;
-    /// A runner will not run.
+    /// A withdrawal.
     RunnerWithdrawn(race::RunnerWithdrawn) = "racing.runner.withdrawn.v1", Race;
-    /// A withdrawn runner will run.
+    /// The end of a withdrawal.
     RunnerReinstated(race::RunnerReinstated) = "racing.runner.reinstated.v1", Race;
-    /// Another jockey.
+    /// A change of jockey.
     RiderChanged(race::RiderChanged) = "racing.rider.changed.v1", Race;
-    /// Another going.
+    /// A change of the going.
     GoingChanged(race::GoingChanged) = "racing.going.changed.v1", Race;
-    /// A race moved on.
+    /// A change of a race's status.
     RaceStatusChanged(race::RaceStatusChanged) = "racing.race.status_changed.v1", Race;
     /// A result.
     ResultDeclared(result::ResultDeclared) = "racing.result.declared.v1", Result;
-    /// A result taken back.
+    /// The voiding of a result.
     ResultVoided(result::ResultVoided) = "racing.result.voided.v1", Result;
     /// Prices.
     OddsQuoted(odds::OddsQuoted) = "racing.odds.quoted.v1", Odds;
@@ -109,9 +123,7 @@ impl Event {
     /// Checks the dates and times of an event that was made by code. Parsing accepts no others, but code can make them
     /// from any date and any timestamp.
     pub(crate) fn check_ranges(&self) -> Result<(), DecodeError> {
-        if let Subject::Race(race) | Subject::Result(race) | Subject::Odds(race) = self.subject() {
-            check_date("data.date", Some(race.date))?;
-        }
+        check_date("data.date", self.race().map(|race| race.date))?;
         match self {
             Self::HorseRegistered(fact) => {
                 check_date("data.age_as_of", fact.age_as_of)?;
@@ -147,7 +159,7 @@ fn check_date(path: &str, date: Option<RacingDate>) -> Result<(), DecodeError> {
 
 fn parse_data<'de, T: serde::Deserialize<'de>>(data: &'de str) -> Result<T, DecodeError> {
     let object = serde_json::from_str(data).map_err(|_| {
-        // Only what is wrong pays for finding the path to it.
+        // Finding the path to a field is slow, so only invalid data is parsed again for it.
         let mut json = serde_json::Deserializer::from_str(data);
         let error = match serde_path_to_error::deserialize::<_, Object<T>>(&mut json) {
             Err(error) => error,
@@ -163,21 +175,21 @@ fn parse_data<'de, T: serde::Deserialize<'de>>(data: &'de str) -> Result<T, Deco
         };
         DecodeError::Invalid {
             path,
-            reason: without_place(&error.into_inner().to_string()),
+            reason: without_line(&error.into_inner().to_string()),
         }
     });
     object.map(|Object(data)| data)
 }
 
-/// A line and a column within `data` tell a feeder nothing: the path does.
-fn without_place(message: &str) -> String {
+/// Removes the line and the column within `data` from a message. The path of the field is more useful to a feeder.
+fn without_line(message: &str) -> String {
     cut_reason(&message[..message.rfind(" at line ").unwrap_or(message.len())])
 }
 
-/// A reason quotes bad input only so far.
+/// The number of characters of the longest reason. A reason may quote bad input.
 const REASON_CHARS_MAX: usize = 300;
 
-/// Cuts a reason, or a part of one, that may quote bad input.
+/// Cuts a reason, or a part of one.
 pub(crate) fn cut_reason(message: &str) -> String {
     message.chars().take(REASON_CHARS_MAX).collect()
 }

@@ -1,10 +1,10 @@
-//! [`FinishTime`]: how long a runner took.
+//! [`FinishTime`]: the time of a runner from the start to the finish.
 
 use std::fmt;
 
 use crate::ParseError;
 
-/// A finishing time in integer hundredths of a second, under an hour. On the wire `m:ss.cc`: `1:40.79`, `0:56.47`.
+/// A finish time in integer hundredths of a second, under an hour. On the wire `m:ss.cc`: `1:40.79`, `0:56.47`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -15,10 +15,10 @@ impl FinishTime {
     const EXPECTED: &'static str = "a finish time is m:ss.cc";
     const HOUR: u32 = 60 * 60 * 100;
 
-    /// Makes a time of hundredths of a second.
+    /// A time of this many hundredths of a second.
     ///
     /// # Errors
-    /// Zero, or an hour and more.
+    /// Returns [`ParseError`] for zero, and for an hour or more.
     pub fn from_hundredths(hundredths: u32) -> Result<Self, ParseError> {
         if (1..Self::HOUR).contains(&hundredths) {
             Ok(Self(hundredths))
@@ -33,7 +33,7 @@ impl FinishTime {
     /// Parses `m:ss.cc`.
     ///
     /// # Errors
-    /// Any other form, zero, an hour and more.
+    /// Returns [`ParseError`] for any other form, for zero, and for an hour or more.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let wrong = || ParseError::new(Self::EXPECTED, text);
         let (minutes, rest) = text.split_once(':').ok_or_else(wrong)?;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn an_invalid_finish_time_is_rejected() {
         for text in [
             "", "---", "56.47", "1:60.00", "1:40.7", "1:40.790", "-1:40.79", "1:40:79", "60:00.00",
             "0:00.00", "+1:40.79",

@@ -6,7 +6,7 @@ use crate::ParseError;
 
 /// A horse's lasting identifier, such as `HK_2016_A123`: 1 to 32 of `A-Z a-z 0-9 _ -`.
 ///
-/// In Hong Kong the short brand (`A123`) is given again after some years, so the year belongs in it.
+/// Hong Kong reuses the short brand (`A123`) after some years, so the year is part of the number.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -19,7 +19,7 @@ impl HorseNo {
     /// Parses a horse number.
     ///
     /// # Errors
-    /// An empty text, one longer than 32, or with any other character.
+    /// Returns [`ParseError`] for an empty text, more than 32 characters, or any other character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         Self::check(text)?;
         Ok(Self(text.to_owned()))
@@ -82,7 +82,7 @@ mod tests {
         for text in ["A", "HK_2016_A123", "a-Z_0", "-", &"x".repeat(32)] {
             assert_eq!(HorseNo::parse(text).expect(text).as_str(), text);
         }
-        // A dot, a blank, a star or an angle bracket would have a meaning in a subject; a slash, in a key of the store.
+        // A dot, a blank, a star and an angle bracket have a meaning in a subject, a slash has one in a key of the store.
         for text in [
             "",
             " A",

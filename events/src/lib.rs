@@ -1,10 +1,10 @@
-//! What happened: racing facts as pure types, and their wire form.
+//! Racing events as pure types, and their wire form.
 //!
-//! A fact arrives as a CloudEvents 1.0 JSON object on a subject of the log. [`Envelope::decode`] turns
-//! the two into an [`Envelope`] or says in a [`DecodeError`] what is wrong and where. Everything inside an
-//! envelope has been parsed: a [`HorseNo`] is well formed, [`Odds`] are exact thousandths.
+//! An event is a CloudEvents 1.0 JSON object on a subject of the log. [`Envelope::decode`] parses and checks both, and
+//! returns a [`DecodeError`] with the field and the reason if they are not an event. All values of an envelope are parsed: a
+//! [`HorseNo`] is well formed, [`Odds`] are exact thousandths.
 //!
-//! No I/O, no async and no clock: time comes in with the event.
+//! This crate has no I/O, no async code and no clock. Time comes in with the event.
 
 mod cloud_event;
 mod date;
@@ -45,5 +45,5 @@ pub use subject::{SUBJECTS, Subject};
 pub use text::Text;
 pub use time::Moment;
 
-/// Runners in one race at most. The largest fields in the world have about 40.
+/// The largest number of runners in a race. The largest fields in the world have about 40.
 pub const RUNNERS_MAX: usize = 64;

@@ -1,6 +1,6 @@
-//! [`Object`]: a struct read from a JSON object and from nothing else.
+//! [`Object`]: a struct that is parsed from a JSON object only.
 //!
-//! serde also reads a struct from an array, by the order of its fields. No schema allows that, and the order of fields
+//! serde also parses a struct from an array, by the order of its fields. No schema allows that, and the order of fields
 //! must not become part of the wire form by accident.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// What a JSON object says.
+/// A value that is parsed from a JSON object.
 pub(crate) struct Object<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -34,7 +34,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// For a field that is a list of structs.
+/// Parses a field that is a list of structs.
 pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -42,7 +42,7 @@ pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(objects.into_iter().map(|object| object.0).collect())
 }
 
-/// For a field that is a struct or nothing.
+/// Parses a field that is a struct or null.
 pub(crate) fn option<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {

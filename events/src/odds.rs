@@ -7,19 +7,19 @@ use serde::ser::Serializer;
 
 use crate::ParseError;
 
-/// A decimal price including the stake, in integer thousandths: 3.5 is 3500. From 1 to 100,000.
+/// A decimal price including the stake, from 1 to 100,000, in integer thousandths: 3.5 is 3500.
 ///
-/// On the wire a JSON number with at most three decimals.
+/// On the wire it is a JSON number with at most three decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Odds(u32);
 
 impl Odds {
     const EXPECTED: &'static str = "odds are a number from 1 to 100000 with at most three decimals";
 
-    /// Makes odds of a number of thousandths.
+    /// Odds of this many thousandths.
     ///
     /// # Errors
-    /// Below 1.0 or above 100,000.
+    /// Returns [`ParseError`] below 1.0 and above 100,000.
     pub fn from_thousandths(thousandths: u32) -> Result<Self, ParseError> {
         if (1_000..=100_000_000).contains(&thousandths) {
             Ok(Self(thousandths))
@@ -34,7 +34,7 @@ impl Odds {
     /// Parses the text of a decimal number, such as `3.5`.
     ///
     /// # Errors
-    /// Not a number, out of range, or more than three decimals.
+    /// Returns [`ParseError`] if the text is not a number, out of range, or has more than three decimals.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         match text.parse::<f64>() {
             Ok(number) => Self::from_number(number),
@@ -42,16 +42,16 @@ impl Odds {
         }
     }
 
-    /// Takes the nearest exact price of a binary floating point number, as JSON parsers hand out.
+    /// The exact price of a binary floating point number from a JSON parser.
     ///
     /// # Errors
-    /// Out of range, or more than three decimals.
+    /// Returns [`ParseError`] if the number is out of range or has more than three decimals.
     pub fn from_number(number: f64) -> Result<Self, ParseError> {
-        /// How far, relatively, a double may be off its price.
-        const DUST: f64 = 4.0 * f64::EPSILON;
+        /// The largest relative difference between a double and its price.
+        const TOLERANCE: f64 = 4.0 * f64::EPSILON;
         let nearest = (number * 1000.0).round();
-        // The price itself, or what a few sums of doubles made of it: any true fourth decimal is far outside this.
-        let exact = (number - nearest / 1000.0).abs() <= number.abs() * DUST;
+        // The tolerance accepts the error of a few sums of doubles. A real fourth decimal is far outside of it.
+        let exact = (number - nearest / 1000.0).abs() <= number.abs() * TOLERANCE;
         if !exact || !(1_000.0..=100_000_000.0).contains(&nearest) {
             return Err(ParseError::new(Self::EXPECTED, number));
         }
@@ -73,8 +73,8 @@ impl Odds {
 impl fmt::Display for Odds {
     /// The shortest exact decimal with at least one place: `3.5`, `4.0`, `1.001`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, rest) = (self.0 / 1000, self.0 % 1000);
-        match rest {
+        let (whole, thousandths) = (self.0 / 1000, self.0 % 1000);
+        match thousandths {
             r if r % 100 == 0 => write!(f, "{whole}.{}", r / 100),
             r if r % 10 == 0 => write!(f, "{whole}.{:02}", r / 10),
             r => write!(f, "{whole}.{r:03}"),
@@ -124,7 +124,7 @@ impl schemars::JsonSchema for Odds {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        // No `multipleOf: 0.001`: validators that divide doubles refuse every seventh price by it, 3.3 among them.
+        // No `multipleOf: 0.001`: validators that divide doubles reject every seventh price with it, such as 3.3.
         schemars::json_schema!({
             "type": "number",
             "minimum": 1,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_price_is_refused() {
+    fn an_invalid_price_is_rejected() {
         for text in [
             "-3.5",
             "0",

@@ -1,4 +1,4 @@
-//! [`Outcome`]: why a runner has no placing.
+//! [`Outcome`]: why a runner has no official placing.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use crate::ParseError;
 
 /// Why a runner has no official placing: an upper-case code such as `PU`, `UR`, `WV-A`, `DISQ`.
 ///
-/// The codes are those of the Hong Kong Jockey Club's "special incidents index"; any other code of 1 to 8
-/// of `A-Z 0-9 -` that begins with a letter is kept as it is and counts as a start.
+/// The codes are those of the Hong Kong Jockey Club's "special incidents index". Any other code of 1 to 8 of `A-Z 0-9 -`
+/// that begins with a letter is kept as it is and counts as a start.
 ///
 /// A horse that came under starter's orders has started, unless the starter or the stewards withdrew it (British Rules
-/// of Racing (B)36.6). The Club counts alike: the totals of its horses include PU, UR and FE, and leave out WV and WV-A.
-/// In its results TNP (took no part) has a draw and a price as those have that ran; who was withdrawn has neither.
+/// of Racing (B)36.6). The Club counts in the same way: the totals of its horses include PU, UR and FE, and exclude WV and
+/// WV-A. In its results TNP (took no part) has a draw and a price, as runners have; a withdrawn horse has neither.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -19,7 +19,7 @@ use crate::ParseError;
 pub struct Outcome(String);
 
 impl Outcome {
-    /// Withdrawn before the start, or never a runner.
+    /// The codes of horses that were withdrawn before the start, or were never runners.
     const WITHDRAWN: [&'static str; 9] = [
         "WV",
         "WV-A",
@@ -31,15 +31,15 @@ impl Outcome {
         Self::SCRATCHED,
         "NR",
     ];
-    /// The race, or this runner's part in it, counts for nobody.
+    /// The code of a void race, or of one runner for whom it is void.
     const VOID: &'static str = "VOID";
-    /// A runner that was withdrawn from the card, and that the result does not name.
+    /// The code of a runner that was withdrawn from the card and is not in the result.
     pub const SCRATCHED: &'static str = "SCR";
 
     /// Parses a code.
     ///
     /// # Errors
-    /// Longer than 8, not begun with a letter, or with any other character.
+    /// Returns [`ParseError`] for more than 8 characters, another first character than a letter, or any other character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let known = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'-';
         let begins_with_letter = text.starts_with(|c: char| c.is_ascii_uppercase());
@@ -58,13 +58,13 @@ impl Outcome {
         &self.0
     }
 
-    /// Whether the runner took part: not withdrawn, and not in a void race.
+    /// Whether the outcome is a start: neither a withdrawal nor void.
     #[must_use]
     pub fn is_start(&self) -> bool {
         !self.is_void() && !Self::WITHDRAWN.contains(&self.as_str())
     }
 
-    /// Whether this part in a race counts for nothing, not even its stakes.
+    /// Whether the race counts for nothing, not even its stakes.
     #[must_use]
     pub fn is_void(&self) -> bool {
         self.0 == Self::VOID
@@ -111,7 +111,7 @@ mod tests {
     use super::Outcome;
 
     #[test]
-    fn an_outcome_is_a_code_and_no_position() {
+    fn an_outcome_is_a_code_and_not_a_position() {
         for text in ["PU", "WV-A", "DISQ", "X2", "ABCDEFGH"] {
             assert_eq!(Outcome::parse(text).expect(text).as_str(), text);
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_is_every_part_taken_in_a_race_that_counts() {
+    fn every_outcome_but_a_withdrawal_and_a_void_is_a_start() {
         let is_start = |text: &str| Outcome::parse(text).expect(text).is_start();
         for text in ["PU", "UR", "FE", "DNF", "TNP", "DISQ", "XYZ"] {
             assert!(is_start(text), "{text}");

@@ -1,4 +1,4 @@
-//! [`RaceKey`]: which race.
+//! [`RaceKey`]: the identity of a race, and its parts.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ impl VenueCode {
     /// Parses a venue code.
     ///
     /// # Errors
-    /// Empty, longer than 8, or with any other character.
+    /// Returns [`ParseError`] for an empty text, more than 8 characters, or any other character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let known = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit();
         if text.is_empty() || text.len() > 8 || !text.bytes().all(known) {
@@ -60,7 +60,7 @@ impl schemars::JsonSchema for VenueCode {
     }
 }
 
-/// A race's number within its meeting: 1 to 999. Numbers may have holes.
+/// A race's number within its meeting: 1 to 999. The numbers of a meeting may have gaps.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -71,7 +71,7 @@ impl RaceNumber {
     /// Parses decimal digits without sign or leading zero.
     ///
     /// # Errors
-    /// Anything but 1 to 999.
+    /// Returns [`ParseError`] for any other text than 1 to 999.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
         let number = if plain { text.parse().ok() } else { None };
@@ -120,7 +120,7 @@ impl schemars::JsonSchema for RaceNumber {
     }
 }
 
-/// Which race: date, venue and number. Date and number alone are not enough, as two meetings may share a day.
+/// The identity of a race: date, venue and number. Date and number are not enough, because two meetings may share a date.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]

@@ -1,4 +1,4 @@
-//! JSON Schemas of every event, generated from the types.
+//! The JSON Schemas of all events, generated from the types.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::envelope::ATTRIBUTE_BYTES_MAX;
 use crate::{Event, Moment};
 
-/// A schema and the name of the file that holds it.
+/// A schema and the name of its file.
 #[derive(Debug, Clone)]
 pub struct SchemaFile {
     /// `<type>.json`.
@@ -17,7 +17,7 @@ pub struct SchemaFile {
     pub schema: Value,
 }
 
-/// The schema of each event type: the whole CloudEvent, with `data` as the type has it.
+/// The schema of each event type: of the whole CloudEvent with its `data`.
 #[must_use]
 pub fn schemas() -> Vec<SchemaFile> {
     let settings =
@@ -69,8 +69,8 @@ fn attribute(description: &str) -> Value {
     })
 }
 
-/// `uint16` and the like are no formats of JSON Schema, and strict validators refuse a schema that names them: the bounds
-/// say it all.
+/// Replaces the formats of Rust integers, such as `uint16`, by their bounds. They are not formats of JSON Schema, and strict
+/// validators reject them.
 fn without_rust_formats(schema: &mut Schema) {
     let Some(format) = schema.get("format").and_then(Value::as_str) else {
         return;

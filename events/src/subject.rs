@@ -1,4 +1,4 @@
-//! [`Subject`]: where in the log a fact stands.
+//! [`Subject`]: the subject of a fact in the log.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl Subject {
     /// Parses a subject.
     ///
     /// # Errors
-    /// Anything but the four forms.
+    /// Returns [`ParseError`] for any other form than the four.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let wrong = || {
             ParseError::new(
@@ -71,7 +71,7 @@ mod tests {
     use super::Subject;
 
     #[test]
-    fn subjects_go_both_ways() {
+    fn subjects_survive_a_round_trip() {
         for text in [
             "racing.horse.HK_2016_A123",
             "racing.race.2026-11-21.ST.3",
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_subject_is_refused() {
+    fn an_invalid_subject_is_rejected() {
         for text in [
             "",
             "racing",

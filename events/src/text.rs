@@ -1,11 +1,10 @@
-//! [`Text`]: a short line of plain text.
+//! [`Text`]: a short line of plain text, such as a name.
 
 use std::fmt;
 
 use crate::ParseError;
 
-/// One line of text, such as a name: trimmed, at most 256 bytes of UTF-8, no control characters. Empty means
-/// not known.
+/// One line of text: trimmed, at most 256 bytes of UTF-8, without control characters. Empty means unknown.
 #[derive(
     Debug,
     Clone,
@@ -22,13 +21,13 @@ use crate::ParseError;
 pub struct Text(String);
 
 impl Text {
-    /// Names, colours and reasons are short; a bound keeps every view small.
+    /// The bound keeps every view small. Names, colours and reasons are shorter.
     const BYTES_MAX: usize = 256;
 
     /// Parses a line of text.
     ///
     /// # Errors
-    /// More than 256 bytes, or a control character.
+    /// Returns [`ParseError`] for more than 256 bytes, and for a control character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let text = text.trim();
         if text.len() > Self::BYTES_MAX {
@@ -46,13 +45,13 @@ impl Text {
         &self.0
     }
 
-    /// Whether nothing is known.
+    /// Whether the text is empty, which means unknown.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// This text, or the other one where this is empty.
+    /// This text, or the other one if this one is empty.
     #[must_use]
     pub fn or<'a>(&'a self, other: &'a Self) -> &'a Self {
         if self.is_empty() { other } else { self }
@@ -104,20 +103,20 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_refused_within() {
+    fn control_characters_are_rejected() {
         for control in ["a\nb", "a\0b", "a\u{7f}b", "a\u{9f}b", "\0"] {
             assert!(Text::parse(control).is_err(), "{control:?}");
         }
     }
 
     #[test]
-    fn an_error_quotes_little_and_cuts_between_characters() {
+    fn an_error_quotes_at_most_40_characters() {
         let error = Text::parse(&"é".repeat(200)).expect_err("too long");
         assert_eq!(error.found, format!("{}…", "é".repeat(40)));
     }
 
     #[test]
-    fn the_other_text_stands_in_for_an_empty_one() {
+    fn the_other_text_replaces_an_empty_one() {
         let [empty, said, card] = ["", "said", "card"].map(|t| Text::parse(t).expect("text"));
         assert_eq!(said.or(&card).as_str(), "said");
         assert_eq!(empty.or(&card).as_str(), "card");

@@ -1,4 +1,4 @@
-//! [`Moment`]: a point in time on the wire.
+//! [`Moment`]: a point in time.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use crate::ParseError;
 
-/// A point in time, to the microsecond: RFC 3339 with any offset on the way in, UTC on the way out.
+/// A point in time, to the microsecond. It is parsed from RFC 3339 with any offset, and rendered in UTC.
 ///
-/// What is finer is cut off when it is read, so that a moment is the same before and after it was written down.
+/// Smaller units are cut off when it is made, so that a moment survives a round trip unchanged.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -22,7 +22,7 @@ impl Moment {
     /// Parses RFC 3339, such as `2026-11-21T14:32:00+08:00`.
     ///
     /// # Errors
-    /// Any other form, or a year in UTC outside 1..=9998.
+    /// Returns [`ParseError`] for any other form, and for a year in UTC outside 1 to 9998.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let time = if is_rfc_3339(text.as_bytes()) {
             text.parse::<Timestamp>().ok()
@@ -35,7 +35,7 @@ impl Moment {
             .ok_or_else(|| ParseError::new(Self::EXPECTED, text))
     }
 
-    /// Whether the wire form can hold it. A moment that was parsed is; one that was made from a timestamp may not be.
+    /// Whether the wire form can hold the moment. A parsed one is in range; one made from a timestamp may not be.
     pub(crate) fn is_in_range(self) -> bool {
         YEARS.contains(&self.0)
     }
@@ -53,7 +53,7 @@ impl From<Timestamp> for Moment {
     }
 }
 
-/// The years that RFC 3339 can write in UTC, but for the last: it ends within what a timestamp can hold.
+/// The years of RFC 3339 in UTC but the last, whose end a timestamp cannot hold.
 const YEARS: Range<Timestamp> =
     Timestamp::constant(-62_135_596_800, 0)..Timestamp::constant(253_370_764_800, 0);
 
@@ -62,13 +62,13 @@ fn has_leap_second(text: &str) -> bool {
     text.get(17..19) == Some("60")
 }
 
-/// Leap seconds are the last ones of a day in UTC; jiff reads them as the second before.
+/// Whether a time is the last second of a day in UTC, as leap seconds are. jiff parses them as the second before.
 fn is_end_of_day(time: Timestamp) -> bool {
     time.as_second().rem_euclid(86_400) == 86_399
 }
 
-/// Whether a text has the form of RFC 3339, `YYYY-MM-DDThh:mm:ss[.f](Z|+hh:mm)`. jiff reads much besides, which neither
-/// the schema nor other validators know.
+/// Whether a text has the form of RFC 3339, `YYYY-MM-DDThh:mm:ss[.f](Z|+hh:mm)`. jiff accepts other forms, which neither
+/// the schema nor other validators accept.
 fn is_rfc_3339(text: &[u8]) -> bool {
     let like = |text: &[u8], form: &[u8]| {
         text.len() == form.len()
@@ -78,13 +78,13 @@ fn is_rfc_3339(text: &[u8]) -> bool {
                 other => byte == other,
             })
     };
-    let Some((seconds, rest)) = text.split_at_checked(SECONDS.len()) else {
+    let Some((seconds, tail)) = text.split_at_checked(SECONDS.len()) else {
         return false;
     };
     let digits = |text: &[u8]| text.iter().take_while(|b| b.is_ascii_digit()).count();
-    let offset = match rest.strip_prefix(b".") {
+    let offset = match tail.strip_prefix(b".") {
         Some(fraction) if digits(fraction) > 0 => &fraction[digits(fraction)..],
-        _ => rest,
+        _ => tail,
     };
     let numeric = like(offset, b"+00:00") || like(offset, b"-00:00");
     like(seconds, SECONDS)
@@ -134,7 +134,7 @@ mod tests {
     use super::Moment;
 
     #[test]
-    fn a_time_is_put_into_utc_and_cut_to_the_microsecond() {
+    fn a_time_is_converted_to_utc_and_truncated_to_the_microsecond() {
         for (text, utc) in [
             ("2026-11-21T14:32:00+08:00", "2026-11-21T06:32:00Z"),
             ("2026-11-21T00:20:00.5-10:30", "2026-11-21T10:50:00.5Z"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_rfc_3339_is_refused() {
+    fn a_time_that_is_not_rfc_3339_is_rejected() {
         for text in [
             "",
             "2026-11-21",

@@ -59,7 +59,7 @@ fn the_schemas_in_the_repository_are_those_of_the_types() {
 }
 
 #[test]
-fn schemas_name_only_formats_that_validators_know_and_nothing_of_rust() {
+fn schemas_have_only_formats_that_validators_know_and_no_rust() {
     for file in schemas() {
         let text = file.schema.to_string();
         assert!(
@@ -114,7 +114,7 @@ const RESULT: &str = "racing.result.declared.v1";
 const ODDS: &str = "racing.odds.quoted.v1";
 
 #[test]
-fn what_a_schema_refuses_is_refused() {
+fn an_event_that_a_schema_rejects_is_rejected() {
     let long = "x".repeat(300);
     let changes: Vec<Change> = vec![
         (HORSE, "/specversion", json!("0.3")),
@@ -195,7 +195,7 @@ fn what_a_schema_refuses_is_refused() {
 }
 
 #[test]
-fn what_is_taken_is_allowed_by_the_schema() {
+fn an_accepted_event_is_valid_against_its_schema() {
     let wide = format!(" {}\r\n", "x".repeat(256));
     let changes: Vec<Change> = vec![
         (HORSE, "/time", json!("2026-11-21T14:32:00+08:00")),
@@ -266,7 +266,7 @@ fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn whatever_is_put_into_any_field_the_schema_allows_what_is_taken() {
+fn a_value_in_any_field_is_accepted_only_if_the_schema_allows_it() {
     let odd = [
         json!(null),
         json!(true),
@@ -361,7 +361,7 @@ fn whatever_is_put_into_any_field_the_schema_allows_what_is_taken() {
 const COMBINED: usize = 2_000;
 
 #[test]
-fn what_a_schema_and_the_rules_allow_is_taken_and_all_else_is_refused_with_the_right_code() {
+fn an_event_is_accepted_if_the_schema_and_the_rules_allow_it_else_rejected_with_the_right_code() {
     let oracle = Oracle::new();
     let mut alone = BTreeSet::new();
     for (type_name, schema) in oracle.schemas() {
@@ -399,7 +399,7 @@ fn what_a_schema_and_the_rules_allow_is_taken_and_all_else_is_refused_with_the_r
 }
 
 #[test]
-fn the_rules_that_no_schema_can_say_are_in_the_documentation() {
+fn the_rules_beyond_the_schemas_are_in_the_documentation() {
     let documentation = include_str!("../../docs/feeding.md");
     for rule in &RULES {
         assert!(documentation.contains(rule.says), "{}", rule.says);

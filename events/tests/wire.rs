@@ -99,7 +99,7 @@ fn remove(event: &mut Value, pointer: &str) {
 }
 
 #[test]
-fn every_type_has_a_golden_event_that_goes_both_ways() {
+fn every_type_has_a_golden_event_that_survives_a_round_trip() {
     for type_name in EVENT_TYPES {
         let text = golden(type_name);
         let value: Value = serde_json::from_str(&text).expect("a golden file is JSON");
@@ -131,7 +131,7 @@ fn every_golden_file_is_of_a_type() {
 }
 
 #[test]
-fn what_is_not_known_is_ignored() {
+fn unknown_fields_are_ignored() {
     for type_name in EVENT_TYPES {
         let plain = changed(type_name, |_| ());
         let more = changed(type_name, |event| {
@@ -154,7 +154,7 @@ fn what_is_not_known_is_ignored() {
 }
 
 #[test]
-fn what_is_left_out_may_be_null() {
+fn an_optional_field_may_be_null() {
     let without = changed(RESULT, |event| {
         for field in ["venue_name", "race_name", "distance", "going", "reason"] {
             event["data"][field] = Value::Null;
@@ -167,7 +167,7 @@ fn what_is_left_out_may_be_null() {
 }
 
 #[test]
-fn text_is_trimmed_and_time_is_put_into_utc() {
+fn text_is_trimmed_and_time_is_converted_to_utc() {
     let event = changed(WITHDRAWN, |event| {
         event["time"] = json!("2026-11-21T09:12:30.1234567+08:00");
         event["data"]["reason"] = json!("  Lame\u{a0}\r\n");
@@ -179,7 +179,7 @@ fn text_is_trimmed_and_time_is_put_into_utc() {
 }
 
 #[test]
-fn an_event_said_again_under_a_derived_identity_is_the_same_event() {
+fn the_same_event_has_the_same_derived_identity() {
     let envelope = Envelope::from_json(golden(ODDS).as_bytes()).expect("a good event");
     let derived = |source: &str| {
         Envelope::derived(source, envelope.time, envelope.event.clone()).expect("a good event")
@@ -322,7 +322,7 @@ fn derived_odds_are_checked() {
 }
 
 #[test]
-fn what_is_no_cloud_event_is_refused() {
+fn a_message_that_is_not_a_cloud_event_is_rejected() {
     for (bytes, reason) in [
         ("", "EOF while parsing a value at line 1 column 0"),
         ("hello", "expected value at line 1 column 1"),
@@ -353,7 +353,7 @@ fn what_is_no_cloud_event_is_refused() {
 }
 
 #[test]
-fn an_attribute_that_is_missing_or_wrong_is_named() {
+fn an_error_names_an_attribute_that_is_missing_or_invalid() {
     for attribute in ["specversion", "id", "source", "type", "time", "data"] {
         let error = refused(HORSE, |event| remove(event, &format!("/{attribute}")));
         let reason = error.to_string();
@@ -392,7 +392,7 @@ fn an_attribute_that_is_missing_or_wrong_is_named() {
 }
 
 #[test]
-fn a_type_that_is_not_known_is_named() {
+fn an_error_names_an_unknown_type() {
     check(
         HORSE,
         "/type",
@@ -405,14 +405,14 @@ fn a_type_that_is_not_known_is_named() {
 }
 
 #[test]
-fn an_event_that_is_too_large_is_refused_before_it_is_read() {
+fn an_event_that_is_too_large_is_rejected_before_it_is_parsed() {
     let name = "A".repeat(1024 * 1024);
     let event = changed(HORSE, |event| event["data"]["horse_name"] = json!(name)).to_string();
     let error = Envelope::decode("racing.horse.HK_2023_K417", event.as_bytes()).expect_err("1 MiB");
     assert_eq!(error, DecodeError::TooLarge { bytes: event.len() });
     assert_eq!(
         error.to_string(),
-        format!("{} bytes, at most 65536 are taken", event.len())
+        format!("{} bytes, at most 65536 are accepted", event.len())
     );
     assert_eq!(error.code(), "too_large");
 
@@ -424,7 +424,7 @@ fn an_event_that_is_too_large_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn a_field_that_is_wrong_is_named_by_its_path() {
+fn an_error_names_an_invalid_field_by_its_path() {
     check(
         HORSE,
         "/data/horse_no",
@@ -573,7 +573,7 @@ fn a_field_that_is_wrong_is_named_by_its_path() {
 }
 
 #[test]
-fn a_field_that_is_missing_is_named_within_its_object() {
+fn an_error_names_a_missing_field_and_its_object() {
     for (type_name, pointer, reason) in [
         (HORSE, "/data/owner", "data: missing field `owner`"),
         (
@@ -601,7 +601,7 @@ fn a_field_that_is_missing_is_named_within_its_object() {
 }
 
 #[test]
-fn an_array_is_no_object() {
+fn an_array_instead_of_an_object_is_rejected() {
     let positional = |event: &mut Value, pointer: &str| {
         let object = event
             .pointer(pointer)
@@ -674,7 +674,7 @@ fn runners_are_1_to_64_and_no_horse_runs_twice() {
             type_name,
             "/data/runners/1/horse_no",
             json!("HK_2023_K417"),
-            "data.runners[1].horse_no: HK_2023_K417 stands twice",
+            "data.runners[1].horse_no: HK_2023_K417 is listed twice",
         );
     }
 }
@@ -702,7 +702,7 @@ fn a_runner_has_either_a_position_or_an_outcome() {
 }
 
 #[test]
-fn a_runner_without_a_price_says_why() {
+fn a_runner_without_a_price_has_a_state() {
     let reason = "data.runners[1].state: a runner without a win price has a state";
     check(ODDS, "/data/runners/1/win", Value::Null, reason);
     let error = refused(ODDS, |event| remove(event, "/data/runners/1/win"));
@@ -710,7 +710,7 @@ fn a_runner_without_a_price_says_why() {
 }
 
 #[test]
-fn an_event_on_the_wrong_subject_is_refused() {
+fn an_event_on_the_wrong_subject_is_rejected() {
     let event = golden(ODDS);
     for subject in [
         "racing.odds.2026-11-21.ST.4",
@@ -733,7 +733,7 @@ fn an_event_on_the_wrong_subject_is_refused() {
 }
 
 #[test]
-fn no_reason_is_longer_than_a_screen() {
+fn no_error_is_longer_than_a_screen() {
     let long = "x".repeat(60_000);
     for bytes in [
         format!("\"{long}\""),

@@ -1,4 +1,4 @@
-//! [`Placing`]: how the files write where a runner finished, or why it did not.
+//! [`Placing`]: the position in which a runner finished, or why it did not.
 
 use events::{Outcome, ParseError};
 
@@ -19,16 +19,15 @@ impl Placing {
         };
         if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) {
             let position = number.parse().map_err(|_| wrong())?;
-            return if position == 0 {
-                Err(wrong())
-            } else {
-                Ok(Self::At {
+            return match position {
+                0 => Err(wrong()),
+                position => Ok(Self::At {
                     position,
                     dead_heat,
-                })
+                }),
             };
         }
-        // `-1` and the like are no codes, but numbers gone wrong.
+        // `-1` and the like are invalid numbers, and not codes.
         match text.starts_with(|c: char| c.is_ascii_uppercase()) {
             true => Outcome::parse(text).map(Self::Without),
             false => Err(wrong()),
@@ -60,7 +59,7 @@ mod tests {
     use super::Placing;
 
     #[test]
-    fn numbers_dead_heats_and_codes_are_placings() {
+    fn a_placing_is_a_number_a_dead_heat_or_a_code() {
         let at = |position, dead_heat| Placing::At {
             position,
             dead_heat,

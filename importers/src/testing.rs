@@ -1,39 +1,65 @@
-//! What the tests of importers share: items sorted by what they are.
+//! Test support: the items of an import, sorted by what they are.
+
+use std::path::PathBuf;
 
 use events::{Event, HorseRegistered, RaceDeclared, ResultDeclared};
+use tempfile::TempDir;
 
-use crate::{Item, Items, Refused};
+use crate::item::{Diagnostic, Item, Items};
 
-/// All that an importer hands out. What was refused or noted is `line: reason`.
+/// Everything that an importer returns. A rejection or a note is `line: reason`.
 #[derive(Debug, Default)]
-pub(crate) struct Read {
+pub(crate) struct Imported {
     pub(crate) results: Vec<ResultDeclared>,
     pub(crate) cards: Vec<RaceDeclared>,
     pub(crate) horses: Vec<HorseRegistered>,
     pub(crate) ids: Vec<String>,
-    pub(crate) refused: Vec<String>,
+    pub(crate) rejected: Vec<String>,
     pub(crate) notes: Vec<String>,
 }
 
-impl Read {
+impl Imported {
     pub(crate) fn all(items: Items) -> Self {
-        let mut read = Self::default();
-        let said = |what: Refused| format!("{}: {}", what.line, what.reason);
+        Self::shown(items, |at| format!("{}: {}", at.line, at.reason))
+    }
+
+    pub(crate) fn shown(items: Items, show: impl Fn(Diagnostic) -> String) -> Self {
+        let mut imported = Self::default();
         for item in items {
             match item {
-                Item::Refused(refused) => read.refused.push(said(refused)),
-                Item::Note(note) => read.notes.push(said(note)),
+                Item::Rejected(rejected) => imported.rejected.push(show(rejected)),
+                Item::Note(note) => imported.notes.push(show(note)),
                 Item::Event(envelope) => {
-                    read.ids.push(envelope.id);
+                    imported.ids.push(envelope.id);
                     match envelope.event {
-                        Event::ResultDeclared(result) => read.results.push(result),
-                        Event::RaceDeclared(card) => read.cards.push(card),
-                        Event::HorseRegistered(horse) => read.horses.push(horse),
+                        Event::ResultDeclared(result) => imported.results.push(result),
+                        Event::RaceDeclared(card) => imported.cards.push(card),
+                        Event::HorseRegistered(horse) => imported.horses.push(horse),
                         other => panic!("{other:?}"),
                     }
                 }
             }
         }
-        read
+        imported
+    }
+}
+
+/// A folder with files, and their paths in the same order.
+pub(crate) fn folder_of(files: &[(&str, &[u8])]) -> (TempDir, Vec<PathBuf>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |(name, bytes): &(&str, &[u8])| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).expect("a file");
+        path
+    };
+    let paths = files.iter().map(write).collect();
+    (folder, paths)
+}
+
+/// Holds messages against the beginnings that they should have, in order.
+pub(crate) fn check_starts(messages: &[String], starts: &[impl AsRef<str>]) {
+    assert_eq!(messages.len(), starts.len(), "{messages:#?}");
+    for (message, start) in messages.iter().zip(starts) {
+        assert!(message.starts_with(start.as_ref()), "{message}");
     }
 }

@@ -1,12 +1,12 @@
-//! Odds, distances, weights, times and prizes as British and Irish files write them, in the units of the log.
+//! Converts odds, distances, weights, times and prizes of British and Irish files into the units of the log.
 //!
-//! All of it is arithmetic on whole numbers. What lies between two is rounded to the nearest, a half upwards.
+//! The arithmetic is on whole numbers. Results are rounded to the nearest, a half upwards.
 
 use events::{FinishTime, Odds, ParseError};
 
-/// A fractional price: `9/2`, `9-2`, `7/5F`, `Evs`, `EvensF`. The stake is included: `9/2` is 5.5.
+/// Parses a fractional price: `9/2`, `9-2`, `7/5F`, `Evs`, `EvensF`. The stake is included: `9/2` is 5.5.
 ///
-/// The letters of favourites (`F`, `J`, `C`) say nothing of the price. `None` where there was no price.
+/// The letters of favourites (`F`, `J`, `C`) are ignored. Returns `None` if there was no price.
 pub(crate) fn starting_price(text: &str) -> Result<Option<Odds>, ParseError> {
     let wrong = || ParseError::new("a price is a fraction such as 9/2 or 7/5F, or Evens", text);
     let price = text
@@ -37,17 +37,13 @@ const UNITS: [(&[&str], u64); 3] = [
     (&["yds", "yd", "y"], 914_400),
 ];
 const MICROMETRES: u64 = 1_000_000;
-/// What the log takes as a distance.
+/// The longest distance of the log.
 const METRES_MAX: u64 = 100_000;
 
 /// Miles, furlongs and yards, in this order, as metres: `1m`, `7f`, `1m2f110y`, `1m2½f`, `2m3.5f`.
 pub(crate) fn distance(text: &str) -> Result<u32, ParseError> {
-    let wrong = || {
-        ParseError::new(
-            "a distance is miles, furlongs and yards such as 1m2½f",
-            text,
-        )
-    };
+    const EXPECTED: &str = "a distance is miles, furlongs and yards such as 1m2½f";
+    let wrong = || ParseError::new(EXPECTED, text);
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let text = text.to_lowercase();
     let (mut rest, mut micrometres) = (text.as_str(), 0);
@@ -137,7 +133,7 @@ pub(crate) fn money(text: &str) -> Result<(u64, Option<char>), ParseError> {
     Ok((nearest(cents, 100), sign))
 }
 
-/// More digits than any figure of a race has; a bound, so that sums do not overflow.
+/// More digits than any figure of a race has, so that sums do not overflow.
 const DIGITS_MAX: usize = 10;
 
 /// A decimal number without sign, as a whole number of its last place: `3.5` with two places is 350.
@@ -205,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn no_price_is_none() {
+    fn a_missing_price_is_none() {
         for text in ["", " ", "SP", "sp", "-", "–", "&", "No Odds", "F"] {
             assert_eq!(price(text), None, "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_fraction_is_refused() {
+    fn an_invalid_price_is_rejected() {
         for text in [
             "9",
             "9/",
@@ -267,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_distance_is_refused() {
+    fn an_invalid_distance_is_rejected() {
         for text in [
             "",
             "m",
@@ -383,7 +379,7 @@ mod tests {
         }
 
         #[test]
-        fn a_time_reads_back(time in 1_u32..360_000) {
+        fn a_written_time_is_read_back(time in 1_u32..360_000) {
             let (minutes, rest) = (time / 6000, time % 6000);
             let unpadded = format!("{minutes}:{}.{:02}", rest / 100, rest % 100);
             prop_assert_eq!(clock(&unpadded).map(events::FinishTime::hundredths), Ok(time));
@@ -392,7 +388,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(text in "\\PC{0,24}", number in "[0-9./¼½¾:mfy€£, -]{0,24}") {
+        fn no_text_panics(text in "\\PC{0,24}", number in "[0-9./¼½¾:mfy€£, -]{0,24}") {
             for text in [text.as_str(), number.as_str()] {
                 let _ = (starting_price(text), distance(text), pounds(text), clock(text), seconds(text), money(text));
                 let _ = (yards(text), furlongs(text));

@@ -1,9 +1,9 @@
-//! [`Digest`]: one number for all views.
+//! [`Digest`]: one number for the content of a store.
 
 use std::fmt;
 
-/// An order-independent digest of a set of keys and values: the sum, lane by lane, of the BLAKE3 hash of each. Two stores
-/// with the same digest hold the same bytes; putting and taking back an entry leaves it as it was.
+/// An order-independent digest of a set of keys and values: the sum, lane by lane, of the BLAKE3 hash of each entry. Two
+/// stores with the same digest hold the same bytes. Adding and removing an entry restores the digest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest([u64; 4]);
 
@@ -15,14 +15,14 @@ impl Digest {
         }
     }
 
-    /// Takes an entry back.
+    /// Removes an entry.
     pub fn remove(&mut self, key: &[u8], value: &[u8]) {
         for (lane, hash) in self.0.iter_mut().zip(lanes(key, value)) {
             *lane = lane.wrapping_sub(hash);
         }
     }
 
-    /// Reads what [`fmt::Display`] wrote: 64 hexadecimal digits.
+    /// Parses the form of [`fmt::Display`]: 64 hexadecimal digits. `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 64 || !text.is_ascii() {

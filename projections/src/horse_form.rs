@@ -1,4 +1,4 @@
-//! A horse's form: a row for each race that it stood in.
+//! A horse's form: a row for each race with the horse on its card or in its result.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,24 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::json;
+use crate::race::Race;
 use crate::race_result::{finish_time, win_odds};
-use crate::{Race, json};
 
-/// Where a row belongs, the first byte of its value in the store; the JSON follows.
+/// The list that a row belongs to: the first byte of its stored value, before the JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RowKind {
-    /// Under `form`.
+    /// The list `form`.
     Placed = b'P',
-    /// Under `unplaced`.
+    /// The list `unplaced`.
     Unplaced = b'U',
-    /// On a card only: not served, but it tells the horse's name and trainer.
+    /// None: the horse is on a card only. The row is not served; it has the name and the trainer of the horse.
     Declared = b'D',
 }
 
 impl RowKind {
-    /// Splits a value of the store into its kind and its JSON.
+    /// Splits a stored value into its kind and its JSON. `None` if it is not a form row.
     #[must_use]
     pub fn split(value: &[u8]) -> Option<(Self, &[u8])> {
         let (kind, row) = value.split_first()?;
@@ -36,10 +37,10 @@ impl RowKind {
     }
 }
 
-/// What a race means for one horse: its row, and what it adds to the career.
+/// The part of one horse in a race: its form row, and what it adds to the career.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Appearance {
-    /// [`RowKind`], then JSON.
+    /// A [`RowKind`], then JSON.
     pub(crate) row: Vec<u8>,
     pub(crate) career: Career,
 }
@@ -52,24 +53,24 @@ struct FormRow<'a> {
     venue_code: &'a str,
     race_number: u16,
     race_name: &'a str,
-    /// Metres; 0 where it is not known.
+    /// Metres; 0 if unknown.
     distance: u32,
     going: &'a str,
-    /// The official placing; stands in rows of `form` alone.
+    /// The official placing; only in rows of `form`.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<u16>,
-    /// Why there is no placing; stands in rows of `unplaced` alone.
+    /// Why there is no placing; only in rows of `unplaced`.
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<&'a str>,
-    /// m:ss.cc; empty where it is not known.
+    /// m:ss.cc; empty if unknown.
     finish_time: String,
-    /// Decimal; 0 where it is not known.
+    /// Decimal; 0 if unknown.
     #[schemars(with = "f64")]
     win_odds: Box<RawValue>,
     jockey: &'a str,
     horse_name: &'a str,
     trainer: &'a str,
-    /// Whole units of the currency.
+    /// Stakes won, in whole units of the currency.
     stakes: u64,
 }
 
@@ -79,7 +80,7 @@ struct DeclaredRow<'a> {
     trainer: &'a str,
 }
 
-/// What a race means for each horse that stands in its result or on its card.
+/// The appearance of each horse on the card or in the result of a race.
 pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appearance> {
     let mut horses = BTreeMap::new();
     for runner in race.card.iter().flat_map(|card| &card.runners) {
@@ -97,13 +98,13 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
         horses.insert(runner.horse_no.clone(), ran(key, race, runner));
     }
     for runner in race.scratched() {
-        let line = scratched(runner);
-        horses.insert(line.horse_no.clone(), ran(key, race, &line));
+        let runner = scratched(runner);
+        horses.insert(runner.horse_no.clone(), ran(key, race, &runner));
     }
     horses
 }
 
-/// The line that a result leaves out of a withdrawn runner; the card has the rest of it.
+/// The result of a withdrawn runner that the declared result leaves out. The card has its jockey and trainer.
 fn scratched(runner: &DeclaredRunner) -> ResultRunner {
     ResultRunner {
         horse_no: runner.horse_no.clone(),
@@ -121,8 +122,10 @@ fn scratched(runner: &DeclaredRunner) -> ResultRunner {
 
 fn ran(key: &RaceKey, race: &Race, runner: &ResultRunner) -> Appearance {
     let card = race.declared_runner(&runner.horse_no);
-    let text = |said: &Text, on_card: Option<&Text>| {
-        on_card.map_or(said, |on_card| said.or(on_card)).to_string()
+    let text = |stated: &Text, on_card: Option<&Text>| {
+        on_card
+            .map_or(stated, |on_card| stated.or(on_card))
+            .to_string()
     };
     let row = json::render(&FormRow {
         date: key.date.to_string(),
@@ -159,8 +162,8 @@ fn tagged(kind: RowKind, row: &[u8]) -> Vec<u8> {
     value
 }
 
-/// What a line of a result adds to a career. A withdrawn runner has not started; second and third are places; what is
-/// void adds nothing.
+/// What a runner of a result adds to its career. A withdrawn runner is not a start, second and third are places, and a void
+/// result adds nothing.
 fn contribution(runner: &ResultRunner) -> Career {
     if runner.outcome.as_ref().is_some_and(Outcome::is_void) {
         return Career::default();

@@ -66,7 +66,9 @@ impl JsonObject {
     /// An object without fields.
     #[must_use]
     pub fn new() -> Self {
-        Self(vec![b'{'])
+        let mut json = Vec::with_capacity(64);
+        json.push(b'{');
+        Self(json)
     }
 
     /// The object that a struct is rendered as, open for more fields.

@@ -1,16 +1,16 @@
-//! The names under which views and state lie in the store, in the order in which they are read.
+//! The keys of views and state in the store.
 //!
-//! Keys are text: `<kind>/<what>`. Numbers within a key are padded, so that the byte order is the order of the numbers.
+//! A key is text, such as `result/2026-11-21/ST/003`. Numbers are padded, so that the order of bytes is the order of numbers.
 
 use events::{HorseNo, RaceKey, RaceNumber, RacingDate, VenueCode};
 
-/// Everything under this prefix is the store's own and belongs to no view.
+/// The prefix of the store's own values, which are not views.
 pub const META: &str = "meta/";
-/// Every refused message.
+/// The prefix of all rejections.
 pub const REJECTIONS: &str = "rejection/";
-/// Every race whose odds may still move.
+/// The prefix of the marks of all open races.
 pub const OPEN_RACES: &str = "open/";
-/// Every meeting.
+/// The prefix of all meetings.
 pub const MEETINGS: &str = "meeting/";
 
 fn race(kind: &str, race: &RaceKey) -> String {
@@ -32,13 +32,13 @@ pub fn profile(horse_no: &HorseNo) -> String {
     format!("horse/{horse_no}")
 }
 
-/// All form rows of a horse, oldest first.
+/// The prefix of all form rows of a horse, oldest first.
 #[must_use]
 pub fn form(horse_no: &HorseNo) -> String {
     format!("form/{horse_no}/")
 }
 
-/// The key behind all form rows of a horse.
+/// The key after all form rows of a horse.
 #[must_use]
 pub fn form_end(horse_no: &HorseNo) -> String {
     format!("form/{horse_no}/~")
@@ -62,7 +62,7 @@ pub fn card(key: &RaceKey) -> String {
     race("card", key)
 }
 
-/// All cards of a meeting, by race number.
+/// The prefix of all cards of a meeting, ordered by race number.
 #[must_use]
 pub fn cards(date: RacingDate, venue: &VenueCode) -> String {
     meeting("card", date, venue)
@@ -74,19 +74,19 @@ pub fn result(key: &RaceKey) -> String {
     race("result", key)
 }
 
-/// All results of a meeting, by race number.
+/// The prefix of all results of a meeting, ordered by race number.
 #[must_use]
 pub fn results(date: RacingDate, venue: &VenueCode) -> String {
     meeting("result", date, venue)
 }
 
-/// All statements of a race's result, in the order of the log.
+/// The prefix of all revisions of a race's result, in the order of the log.
 #[must_use]
 pub fn revisions(key: &RaceKey) -> String {
     race("revision", key) + "/"
 }
 
-/// The `index`th statement of a race's result, from 0.
+/// The `index`th revision of a race's result, from 0.
 #[must_use]
 pub fn revision(key: &RaceKey, index: u32) -> String {
     format!("{}{index:06}", revisions(key))
@@ -98,7 +98,7 @@ pub fn meeting_view(date: RacingDate, venue: &VenueCode) -> String {
     format!("{MEETINGS}{date}/{venue}")
 }
 
-/// All meetings of a day, by venue code.
+/// The prefix of all meetings of a day, ordered by venue code.
 #[must_use]
 pub fn meetings_of(date: RacingDate) -> String {
     format!("{MEETINGS}{date}/")
@@ -110,13 +110,13 @@ pub fn board(key: &RaceKey) -> String {
     race("odds", key)
 }
 
-/// All odds boards of a day, by venue code and race number.
+/// The prefix of all odds boards of a day, ordered by venue code and race number.
 #[must_use]
 pub fn boards_of(date: RacingDate) -> String {
     format!("odds/{date}/")
 }
 
-/// The race that a key of one race's view is about, such as [`board`] or [`open_race`] make.
+/// The race of a key such as [`board`] or [`open_race`]. `None` if the key is not one of a race.
 #[must_use]
 pub fn parse_race(key: &str) -> Option<RaceKey> {
     let mut parts = key.split('/').skip(1);
@@ -128,13 +128,13 @@ pub fn parse_race(key: &str) -> Option<RaceKey> {
     })
 }
 
-/// The mark of a race whose odds may still move.
+/// The mark of an open race: one with a board that is not over.
 #[must_use]
 pub fn open_race(key: &RaceKey) -> String {
     race("open", key)
 }
 
-/// All chunks of a race's odds history, in the order of the log.
+/// The prefix of all chunks of a race's odds history, in the order of the log.
 #[must_use]
 pub fn ticks(key: &RaceKey) -> String {
     race("tick", key) + "/"
@@ -146,14 +146,14 @@ pub fn tick_chunk(key: &RaceKey, index: u32) -> String {
     format!("{}{index:06}", ticks(key))
 }
 
-/// A refused message, by its place in the log.
+/// A rejection, by the log sequence of its message.
 #[must_use]
 pub fn rejection(seq: u64) -> String {
     format!("{REJECTIONS}{seq:020}")
 }
 
-/// How many messages were refused.
-pub(crate) const REFUSED: &str = "state/refused";
+/// The number of messages that were ever rejected.
+pub(crate) const REJECTION_COUNT: &str = "state/rejections";
 
 pub(crate) fn race_state(key: &RaceKey) -> String {
     race("state/race", key)

@@ -1,19 +1,18 @@
-//! What it means now: pure folds of racing events into views, and the store that keeps them.
+//! The views: pure folds of racing events into read models, and the store that keeps them.
 //!
-//! A read model is a file of its own: [`race_card`], [`race_result`], [`horse_form`], [`horse_profile`],
-//! [`meetings`], [`odds_board`], [`rejections`]. Each turns state into the JSON that is served, byte for byte; none
-//! does I/O, reads a clock or can fail. [`Projection`] drives them over a batch of the log and commits what they
-//! say, with the checkpoint that it reflects, in one atomic batch of the [`Store`]. What each event changed of what is
-//! live comes out as a [`LiveUpdate`]; [`RaceReplay`] makes the same ones again without a store.
+//! Each read model is a file: [`race_card`], [`race_result`], [`horse_form`], [`horse_profile`], [`meetings`],
+//! [`odds_board`], [`rejections`]. It renders state as the JSON that is served, without I/O, clock or errors.
+//! [`Projection`] folds a batch of the log and commits the changed views with their checkpoint in one atomic batch of the
+//! [`Store`]. Each event that changes a live race yields a [`LiveUpdate`]; [`RaceReplay`] makes the same updates again
+//! without a store.
 
+mod changes;
 mod digest;
 pub mod horse_form;
 pub mod horse_profile;
 pub mod json;
 pub mod keys;
 mod live;
-mod live_message;
-mod live_race;
 pub mod meetings;
 pub mod odds_board;
 mod official_age;
@@ -28,9 +27,10 @@ mod stored_message;
 mod venue;
 
 pub use digest::Digest;
-pub use live::{LiveBoard, LiveKind, LiveMessage, LiveUpdate, RaceReplay, open_races};
-pub use live_message::live_schemas;
-pub use official_age::Birth;
+pub use live::{
+    LiveBoard, LiveKind, LiveMessage, LiveUpdate, RaceReplay, live_schemas, open_races,
+};
+pub use official_age::OfficialAge;
 pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
 pub use race::Race;
 pub use rejections::Announcement;
@@ -38,7 +38,7 @@ pub use store::{Checkpoint, LogIdentity, SCHEMA_VERSION, Store, StoreError, View
 pub use stored_message::StoredMessage;
 pub use venue::venue_name;
 
-/// Names every view's schema, for the description of the HTTP interface. What they share goes to the generator.
+/// The name and the schema of every view, for the OpenAPI document. Shared definitions are added to the generator.
 #[must_use]
 pub fn view_schemas(
     generator: &mut schemars::SchemaGenerator,

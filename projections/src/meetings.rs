@@ -1,4 +1,4 @@
-//! Meetings: which races a venue has on a day, and how far they are.
+//! Meetings: the races of a venue on a day, and their status.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,17 @@ use events::{RaceKey, RaceStatus, RacingDate, VenueCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Race, json};
+use crate::json;
+use crate::race::Race;
 
-/// What a meeting knows of its races.
+/// The races of a meeting, by race number.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meeting {
-    races: BTreeMap<u16, RaceLine>,
+    races: BTreeMap<u16, RaceSummary>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct RaceLine {
+struct RaceSummary {
     venue: String,
     status: RaceStatus,
     card: bool,
@@ -23,29 +24,29 @@ struct RaceLine {
 }
 
 impl Meeting {
-    /// Takes in how a race of the meeting stands now. A race of which nothing is known but odds is no race yet.
-    pub(crate) fn note(&mut self, key: &RaceKey, race: &Race) {
-        let line = RaceLine {
+    /// Updates a race of the meeting. Callers leave out a race of which only odds are known.
+    pub(crate) fn update(&mut self, key: &RaceKey, race: &Race) {
+        let summary = RaceSummary {
             venue: race.venue_name(key).to_owned(),
             status: race.status(),
             card: race.card.is_some(),
             result: race.result.is_some(),
         };
-        self.races.insert(key.race_number.get(), line);
+        self.races.insert(key.race_number.get(), summary);
     }
 
-    /// The name of the venue: the first race that knows more than the code says it.
+    /// The name of the venue: that of the first race with another name than the code.
     fn venue<'a>(&'a self, code: &'a VenueCode) -> &'a str {
         self.races
             .values()
-            .map(|line| line.venue.as_str())
+            .map(|race| race.venue.as_str())
             .find(|name| *name != code.as_str())
             .unwrap_or(code.as_str())
     }
 
-    /// abandoned when every race is, finished when every race is over, else scheduled.
+    /// `abandoned` if every race is abandoned, `finished` if every race is over, else `scheduled`.
     fn status(&self) -> &'static str {
-        let all = |test: fn(RaceStatus) -> bool| self.races.values().all(|line| test(line.status));
+        let all = |test: fn(RaceStatus) -> bool| self.races.values().all(|race| test(race.status));
         if all(|status| status == RaceStatus::Abandoned) {
             "abandoned"
         } else if all(RaceStatus::is_over) {
@@ -56,7 +57,7 @@ impl Meeting {
     }
 }
 
-/// A meeting, in the list of meetings and before the races of an answer.
+/// A meeting: a row in the list of meetings, and the fields before the races in a response.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct MeetingView {
     /// The meeting's date.
@@ -67,15 +68,15 @@ pub struct MeetingView {
     pub venue_code: String,
     /// scheduled, finished or abandoned
     pub status: String,
-    /// How many races are known.
+    /// The number of known races.
     pub race_count: usize,
-    /// How many of them have a card.
+    /// The number of races with a card.
     pub card_count: usize,
-    /// How many of them have a result.
+    /// The number of races with a result.
     pub result_count: usize,
 }
 
-/// A meeting's line.
+/// Renders the row of a meeting.
 #[must_use]
 pub fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8> {
     json::render(&MeetingView {
@@ -84,8 +85,8 @@ pub fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8>
         venue_code: venue.to_string(),
         status: meeting.status().to_owned(),
         race_count: meeting.races.len(),
-        card_count: meeting.races.values().filter(|line| line.card).count(),
-        result_count: meeting.races.values().filter(|line| line.result).count(),
+        card_count: meeting.races.values().filter(|race| race.card).count(),
+        result_count: meeting.races.values().filter(|race| race.result).count(),
     })
 }
 

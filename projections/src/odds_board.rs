@@ -1,4 +1,4 @@
-//! The odds board of a race: current, opening and previous prices, and every quote in order.
+//! The odds board of a race: current, opening and previous prices, and the history of quotes.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,29 @@ use events::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::race::has_place;
+use crate::json;
+use crate::race::{Race, has_room};
 use crate::seen_ids::SeenIds;
-use crate::{Race, json};
 
-/// Quotes in one value of the history: about 10 KiB, so that a value stays small and a full chunk is never rewritten.
-pub(crate) const TICKS_PER_CHUNK: u32 = 32;
+/// The number of quotes in one stored value of the history, about 10 KiB. A full chunk is never written again.
+const TICKS_PER_CHUNK: u32 = 32;
 
-/// A feeder that sends a quote again has a few in flight behind it. One that is repeated later is mostly older than the
-/// board, and stale.
+/// A feeder that repeats a quote has sent a few others since. A quote that is repeated later is usually older than the
+/// board, and so stale.
 const QUOTE_IDS_MAX: usize = 16;
 
-/// The prices of a race, and the place in the log that they are of.
+/// The prices of a race.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Board {
-    /// The latest event that changed the image; 0 before the first.
+    /// The sequence of the latest event that changed the image; 0 before the first.
     pub(crate) seq: u64,
     pub(crate) prev_seq: u64,
     recorded_at: Option<Moment>,
     time: Option<Moment>,
     #[serde(default, skip_serializing_if = "SeenIds::is_empty")]
     seen: SeenIds<QUOTE_IDS_MAX>,
-    /// Quotes in the history.
-    pub(crate) ticks: u32,
+    /// The number of quotes in the history.
+    ticks: u32,
     runners: BTreeMap<HorseNo, Price>,
 }
 
@@ -46,26 +46,26 @@ struct Price {
     previous: Option<Odds>,
 }
 
-/// What a quote did to a board.
+/// What a quote changed on a board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quote {
-    /// It is one of the quotes that came last, said again.
+    /// Nothing: it repeats one of the latest quotes.
     Repeated,
-    /// It is older than what the board shows: it is history, and changes nothing.
+    /// The history alone: it is older than the board.
     Stale,
-    /// It is what the board shows now.
+    /// The board and the history.
     Shown,
 }
 
 impl Board {
-    /// Takes in a quote.
+    /// Folds a quote.
     pub(crate) fn quote(&mut self, recorded: &Recorded, quote: &OddsQuoted) -> Quote {
         let Envelope { id, time, .. } = &recorded.envelope;
         if !self.seen.is_new(id) {
             return Quote::Repeated;
         }
         self.ticks += 1;
-        // A feeder whose clock is ahead must not make stale what is quoted until then.
+        // The time that the log stored it is the upper bound: the quotes after one with a clock ahead must not be stale.
         let time = recorded.recorded_at.min(*time);
         if self.time.is_some_and(|shown| time < shown) {
             return Quote::Stale;
@@ -78,14 +78,14 @@ impl Board {
         Quote::Shown
     }
 
-    /// Notes that the event at `seq` changed the image.
+    /// Records that the event at `seq` changed the image.
     pub(crate) fn touch(&mut self, seq: u64, recorded_at: Moment) {
         self.prev_seq = std::mem::replace(&mut self.seq, seq);
         self.recorded_at = Some(recorded_at);
     }
 
     fn price(&mut self, quoted: &QuotedRunner) {
-        if !has_place(&self.runners, &quoted.horse_no) {
+        if !has_room(&self.runners, &quoted.horse_no) {
             return;
         }
         let Some(price) = self.runners.get_mut(&quoted.horse_no) else {
@@ -118,12 +118,22 @@ impl Board {
         price.state = quoted.state;
     }
 
-    /// The horses that were quoted.
+    /// The index of the last chunk of the history.
+    pub(crate) fn last_chunk(&self) -> u32 {
+        self.ticks.saturating_sub(1) / TICKS_PER_CHUNK
+    }
+
+    /// Whether the last chunk of the history is full, or there is none.
+    pub(crate) fn is_last_chunk_full(&self) -> bool {
+        self.ticks.is_multiple_of(TICKS_PER_CHUNK)
+    }
+
+    /// The quoted horses.
     pub(crate) fn horses(&self) -> impl Iterator<Item = &HorseNo> {
         self.runners.keys()
     }
 
-    /// A horse's name and number: the card's where it says them, else as quoted last; empty and 0 where nobody said them.
+    /// A horse's name and number: those of the card, else as last quoted; empty and 0 if unknown.
     pub(crate) fn name_and_number<'a>(
         &'a self,
         race: &'a Race,
@@ -148,7 +158,7 @@ fn name_and_number<'a>(
     )
 }
 
-/// A race's board. With `"event":"odds_update"` before it, it is the message of the live channel.
+/// A race's board. With `"event":"odds_update"` before these fields, it is the message of the live channel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OddsBoard<'a> {
     /// The meeting's date.
@@ -161,28 +171,28 @@ pub(crate) struct OddsBoard<'a> {
     /// The race's number.
     #[schemars(with = "RaceNumber")]
     race_number: u16,
-    /// Where the race stood at the latest change.
+    /// The status of the race at the latest change.
     #[schemars(with = "RaceStatus")]
     status: &'a str,
-    /// When the log took the latest change, RFC 3339, to the microsecond.
+    /// When the log stored the latest change, RFC 3339, to the microsecond.
     #[schemars(extend("format" = "date-time"))]
     recorded_at: String,
-    /// The place in the log of the latest change.
+    /// The log sequence of the latest change.
     seq: u64,
-    /// The place in the log of the change before; 0 if there is none.
+    /// The log sequence of the change before; 0 if there is none.
     prev_seq: u64,
-    /// All runners that have been quoted, in the order of their numbers.
-    runners: Vec<Line<'a>>,
+    /// All runners that have been quoted, ordered by number.
+    runners: Vec<BoardRunner<'a>>,
 }
 
-/// A runner on the board. A price is null where there is none, and `state` says why.
+/// A runner on the board. A missing price is null, and `state` is the reason.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Line<'a> {
+struct BoardRunner<'a> {
     /// The horse.
     horse_no: &'a str,
-    /// Its saddle-cloth number; 0 where it is not known.
+    /// Its saddle-cloth number; 0 if unknown.
     number: u16,
-    /// Its name; empty where it is not known.
+    /// Its name; empty if unknown.
     horse_name: &'a str,
     /// The win price.
     #[schemars(with = "Option<f64>")]
@@ -190,46 +200,43 @@ struct Line<'a> {
     /// The place price.
     #[schemars(with = "Option<f64>")]
     place: Option<Odds>,
-    /// Why there is no price.
+    /// Why the win price is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<PriceState>,
     /// The first win price.
     #[schemars(with = "Option<f64>")]
     opening: Option<Odds>,
-    /// The win price before this one.
+    /// The win price before the current one.
     #[schemars(with = "Option<f64>")]
     previous: Option<Odds>,
 }
 
-/// The board of a race, runners in the order of their numbers.
+/// Renders the board of a race.
 #[must_use]
 pub fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
-    let mut runners: Vec<Line<'_>> = board
+    let mut runners: Vec<BoardRunner<'_>> = board
         .runners
         .iter()
-        .map(|(horse_no, price)| line(race, horse_no, price))
+        .map(|(horse_no, price)| board_runner(race, horse_no, price))
         .collect();
-    runners.sort_by_key(|line| line.number);
+    runners.sort_by_key(|runner| runner.number);
     json::render(&OddsBoard {
         date: key.date.to_string(),
         venue: race.venue_name(key),
         venue_code: key.venue.as_str(),
         race_number: key.race_number.get(),
         status: race.status().as_str(),
-        recorded_at: board
-            .recorded_at
-            .map(|time| time.to_string())
-            .unwrap_or_default(),
+        recorded_at: board.recorded_at.map(String::from).unwrap_or_default(),
         seq: board.seq,
         prev_seq: board.prev_seq,
         runners,
     })
 }
 
-fn line<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> Line<'a> {
+fn board_runner<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> BoardRunner<'a> {
     let (horse_name, number) = name_and_number(race.declared_runner(horse_no), Some(price));
     let scratched = race.withdrawn.contains_key(horse_no);
-    Line {
+    BoardRunner {
         horse_no: horse_no.as_str(),
         number,
         horse_name,
@@ -251,10 +258,10 @@ struct OddsTick<'a> {
     seq: u64,
     /// When it was quoted, RFC 3339.
     time: String,
-    /// When the log took it, RFC 3339.
+    /// When the log stored it, RFC 3339.
     recorded_at: String,
     source: &'a str,
-    /// Older than what the board showed: it changed nothing.
+    /// Whether it was older than the board, and did not change it.
     stale: bool,
     runners: Vec<TickRunner<'a>>,
 }
@@ -272,7 +279,7 @@ struct TickRunner<'a> {
     state: Option<PriceState>,
 }
 
-/// Appends a quote to a chunk: JSON objects with commas between them.
+/// Appends a quote to a chunk of the history: JSON objects with commas between them.
 pub(crate) fn append_tick(
     chunk: &mut Vec<u8>,
     recorded: &Recorded,

@@ -1,20 +1,20 @@
-//! [`Birth`]: the official age of a horse.
+//! [`OfficialAge`]: the age of a horse by the calendar of its hemisphere.
 
 use events::{Foaled, HorseRegistered, RacingDate};
 
-/// The season in which a horse was born, enough to tell its official age on any day.
+/// The season in which a horse was foaled, which decides its official age on any day.
 ///
 /// The birthday is 1 January for horses bred in the northern hemisphere and 1 August in the southern (International
 /// Federation of Horseracing Authorities, International Agreement, article 13).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Birth {
-    /// The year whose birthday it was born on, officially.
+pub struct OfficialAge {
+    /// The year of its official birthday.
     pub year: i16,
-    /// Born in the southern hemisphere.
+    /// Whether it was bred in the southern hemisphere.
     pub southern: bool,
 }
 
-/// Country codes of the southern hemisphere: those of studbooks and racing authorities, and those of ISO 3166.
+/// The country codes of the southern hemisphere: those of studbooks and racing authorities, and those of ISO 3166.
 #[rustfmt::skip]
 const SOUTHERN: [&str; 32] = [
     "ARG", "AUS", "BOL", "BRZ", "CHI", "MAU", "NZ", "PAR", "PER", "RSA", "SAF", "URU", "ZIM",
@@ -24,8 +24,8 @@ const SOUTHERN: [&str; 32] = [
 
 const AUGUST: i8 = 8;
 
-impl Birth {
-    /// What a registration tells, if it tells it.
+impl OfficialAge {
+    /// From a registration. `None` if it has neither the foaling year nor an age on a day.
     #[must_use]
     pub fn of(horse: &HorseRegistered) -> Option<Self> {
         let southern = SOUTHERN.contains(&horse.country_of_origin.as_str());
@@ -44,7 +44,7 @@ impl Birth {
 
     /// The official age on a day, in years; 0 before the first birthday.
     #[must_use]
-    pub fn age_on(self, day: RacingDate) -> u16 {
+    pub fn on(self, day: RacingDate) -> u16 {
         let day = day.civil();
         let before_birthday = self.southern && day.month() < AUGUST;
         u16::try_from(day.year() - self.year - i16::from(before_birthday)).unwrap_or(0)
@@ -53,7 +53,7 @@ impl Birth {
 
 #[cfg(test)]
 mod tests {
-    use super::Birth;
+    use super::OfficialAge;
     use events::{HorseRegistered, RacingDate};
 
     fn horse(country: &str, rest: &str) -> HorseRegistered {
@@ -64,7 +64,8 @@ mod tests {
     }
 
     fn age(country: &str, rest: &str, on: &str) -> Option<u16> {
-        Birth::of(&horse(country, rest)).map(|b| b.age_on(RacingDate::parse(on).expect("a date")))
+        OfficialAge::of(&horse(country, rest))
+            .map(|age| age.on(RacingDate::parse(on).expect("a date")))
     }
 
     #[test]
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_nothing_known_and_nobody_is_younger_than_nought() {
+    fn an_age_is_unknown_without_a_foaling_year_and_never_negative() {
         assert_eq!(age("GB", "", "2019-01-01"), None);
         assert_eq!(age("GB", r#","foaled":"2019""#, "2018-01-01"), Some(0));
     }

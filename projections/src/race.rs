@@ -1,4 +1,4 @@
-//! [`Race`]: what has been said of one race, and what of it is in force.
+//! [`Race`]: the card, changes and result of one race that are in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,16 @@ use events::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::live::LiveKind;
 use crate::seen_ids::SeenIds;
-use crate::venue_name;
+use crate::venue::venue_name;
 
-/// Horses of one race of which something is noted: those of a few full cards.
-const HORSES_NOTED_MAX: usize = 4 * RUNNERS_MAX;
+/// The largest number of horses that one map of a race holds: those of a few full cards.
+const HORSES_MAX: usize = 4 * RUNNERS_MAX;
 
-/// What of all that was said of a race is in force.
+/// The facts about a race that are in force.
 ///
-/// A card replaces the card before it, with the riders and the going that were changed since. A withdrawal stands until
-/// a reinstatement. Of two result statements the one with the higher revision stands, of equals the later one.
+/// A card replaces the card before it, and the changes of riders and going since. A withdrawal is in force until a
+/// reinstatement. Of two statements of the result the one with the higher revision is in force, of equals the later one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Race {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,9 +38,6 @@ pub struct Race {
     seen: SeenIds<FACT_IDS_MAX>,
     #[serde(default, skip_serializing_if = "is_zero")]
     statements: u32,
-    /// The place of the last message of the live channel of each kind but the board's, which keeps its own.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) last_seq_by_kind: BTreeMap<LiveKind, u64>,
 }
 
 #[expect(
@@ -52,7 +48,7 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// A few dozen facts are said of a race; beyond this an old repetition is taken for a new fact.
+/// A race has a few dozen facts. A fact that is repeated after this many others counts as new.
 const FACT_IDS_MAX: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +57,7 @@ struct Rider {
     weight: Option<u16>,
 }
 
-/// A statement of how the race ended.
+/// A statement of the result of a race.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Statement {
@@ -81,33 +77,33 @@ impl Statement {
 /// What an event did to a race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// None: it was said before.
-    None,
-    /// Nothing is in force that was not, but the event is known now.
-    Noted,
-    /// Something is in force that was not.
+    /// None, and no state changed: the event was applied before.
+    Repeated,
+    /// None, but the event will be recognised if it is repeated.
+    Unchanged,
+    /// The facts in force changed.
     Changed,
-    /// A statement of a result, the `index`th of this race. It may be in force, or stale.
+    /// The event is the `index`th statement of the result, from 0. It is in force, or stale.
     Stated { index: u32, in_force: bool },
 }
 
 impl Race {
-    /// Applies an event about this race, unless it was applied before. Events of other kinds change nothing.
+    /// Applies an event about this race, unless it was applied before. Horses and odds change nothing here.
     pub(crate) fn apply(&mut self, event_id: &str, event: &Event) -> Effect {
         if !self.seen.is_new(event_id) {
-            return Effect::None;
+            return Effect::Repeated;
         }
         match event {
             Event::RaceDeclared(card) => {
                 if self.card.as_ref() == Some(card) {
-                    return Effect::Noted;
+                    return Effect::Unchanged;
                 }
                 self.card = Some(card.clone());
                 self.riders.clear();
                 self.going = None;
                 Effect::Changed
             }
-            Event::RunnerWithdrawn(fact) if has_place(&self.withdrawn, &fact.horse_no) => {
+            Event::RunnerWithdrawn(fact) if has_room(&self.withdrawn, &fact.horse_no) => {
                 let reason = fact.reason.clone().unwrap_or_default();
                 changed(
                     self.withdrawn.insert(fact.horse_no.clone(), reason.clone()) != Some(reason),
@@ -116,7 +112,7 @@ impl Race {
             Event::RunnerReinstated(fact) => {
                 changed(self.withdrawn.remove(&fact.horse_no).is_some())
             }
-            Event::RiderChanged(fact) if has_place(&self.riders, &fact.horse_no) => {
+            Event::RiderChanged(fact) if has_room(&self.riders, &fact.horse_no) => {
                 let rider = Rider {
                     jockey: fact.jockey.clone(),
                     weight: fact.weight,
@@ -132,18 +128,18 @@ impl Race {
                     std::mem::replace(&mut self.status_reason, reason.clone()) == reason;
                 changed(self.status.replace(fact.status) != Some(fact.status) || !same_reason)
             }
-            Event::ResultDeclared(result) => self.state(Statement::Declared(result.clone())),
-            Event::ResultVoided(void) => self.state(Statement::Voided(void.clone())),
+            Event::ResultDeclared(result) => self.state_result(Statement::Declared(result.clone())),
+            Event::ResultVoided(void) => self.state_result(Statement::Voided(void.clone())),
             Event::RunnerWithdrawn(_)
             | Event::RiderChanged(_)
             | Event::HorseRegistered(_)
-            | Event::OddsQuoted(_) => Effect::Noted,
+            | Event::OddsQuoted(_) => Effect::Unchanged,
         }
     }
 
-    fn state(&mut self, statement: Statement) -> Effect {
+    fn state_result(&mut self, statement: Statement) -> Effect {
         if self.result.as_ref() == Some(&statement) {
-            return Effect::Noted;
+            return Effect::Unchanged;
         }
         let index = self.statements;
         self.statements += 1;
@@ -157,8 +153,8 @@ impl Race {
         Effect::Stated { index, in_force }
     }
 
-    /// Where the race stands: a result that is in force says more than any status. Without one, it stands where it was
-    /// said to; a void race of which nothing was said is abandoned.
+    /// The status of the race. A declared result overrides every status that was published. A voided race without a
+    /// published status is abandoned.
     #[must_use]
     pub fn status(&self) -> RaceStatus {
         match (&self.result, self.status) {
@@ -176,54 +172,54 @@ impl Race {
         }
     }
 
-    /// The racecourse's name, as far as this race knows it.
+    /// The racecourse's name: the result's, else the card's, else that of the venue code.
     pub(crate) fn venue_name<'a>(&'a self, key: &'a RaceKey) -> &'a str {
-        let said = self
-            .declared()
-            .and_then(|result| result.venue_name.as_ref());
-        venue_name(
-            &key.venue,
-            said.or_else(|| self.card.as_ref()?.venue_name.as_ref()),
-        )
+        let result = self.declared();
+        let stated = result.and_then(|result| result.venue_name.as_ref());
+        let on_card = || self.card.as_ref()?.venue_name.as_ref();
+        venue_name(&key.venue, stated.or_else(on_card))
     }
 
-    /// The race's name; empty where nobody said it.
+    /// The race's name; empty if unknown.
     pub(crate) fn name(&self) -> &str {
-        let said = self
+        let stated = self
             .declared()
             .and_then(|result| result.race_name.as_ref())
             .filter(|name| !name.is_empty());
-        said.or_else(|| Some(&self.card.as_ref()?.race_name))
+        stated
+            .or_else(|| Some(&self.card.as_ref()?.race_name))
             .map_or("", Text::as_str)
     }
 
-    /// Metres; 0 where nobody said it.
+    /// The distance in metres; 0 if unknown.
     pub(crate) fn distance(&self) -> u32 {
-        let said = self
+        let stated = self
             .declared()
             .and_then(|result| result.distance)
             .filter(|metres| *metres > 0);
-        said.or_else(|| Some(self.card.as_ref()?.distance))
+        stated
+            .or_else(|| Some(self.card.as_ref()?.distance))
             .unwrap_or(0)
     }
 
-    /// The class; empty where nobody said it.
+    /// The class; empty if unknown.
     pub(crate) fn class(&self) -> &str {
         self.card.as_ref().map_or("", |card| card.class.as_str())
     }
 
-    /// The going: the result's, else as last changed, else the card's.
+    /// The going: the result's, else as last changed, else the card's; empty if unknown.
     pub(crate) fn going(&self) -> &str {
-        let said = self
+        let stated = self
             .declared()
             .and_then(|result| result.going.as_ref())
             .filter(|going| !going.is_empty());
-        said.or(self.going.as_ref())
+        stated
+            .or(self.going.as_ref())
             .or_else(|| self.card.as_ref()?.going.as_ref())
             .map_or("", Text::as_str)
     }
 
-    /// A horse's line on the card.
+    /// A horse's entry on the card.
     pub(crate) fn declared_runner(&self, horse_no: &HorseNo) -> Option<&DeclaredRunner> {
         self.card
             .as_ref()?
@@ -232,18 +228,18 @@ impl Race {
             .find(|runner| runner.horse_no == *horse_no)
     }
 
-    /// The runners that were withdrawn from the card and that the declared result leaves out; none without a result.
+    /// The runners that were withdrawn and that the declared result leaves out. None without a result.
     pub(crate) fn scratched(&self) -> impl Iterator<Item = &DeclaredRunner> {
-        let said = self.declared().map(|result| &result.runners);
+        let in_result = self.declared().map(|result| &result.runners);
         let card = self.card.iter().flat_map(|card| &card.runners);
         card.filter(move |on_card| {
-            let is = |runner: &ResultRunner| runner.horse_no == on_card.horse_no;
+            let is_same = |runner: &ResultRunner| runner.horse_no == on_card.horse_no;
             self.withdrawn.contains_key(&on_card.horse_no)
-                && said.is_some_and(|said| !said.iter().any(is))
+                && in_result.is_some_and(|runners| !runners.iter().any(is_same))
         })
     }
 
-    /// Who rides a runner of the card now, and with what weight.
+    /// The jockey of a runner of the card and the weight that it carries, after all changes.
     pub(crate) fn rider<'a>(&'a self, runner: &'a DeclaredRunner) -> (&'a Text, u16) {
         match self.riders.get(&runner.horse_no) {
             Some(rider) => (&rider.jockey, rider.weight.unwrap_or(runner.weight)),
@@ -251,7 +247,7 @@ impl Race {
         }
     }
 
-    /// Who rides a horse now, on the card or not, and with what weight; empty and 0 where nobody said it.
+    /// The jockey of a horse, on the card or not, and the weight that it carries; empty and 0 if unknown.
     pub(crate) fn rider_of(&self, horse_no: &HorseNo) -> (&str, u16) {
         if let Some(runner) = self.declared_runner(horse_no) {
             let (jockey, weight) = self.rider(runner);
@@ -262,7 +258,7 @@ impl Race {
         })
     }
 
-    /// The horses on the card and those that were quoted, sorted, each once.
+    /// The horses on the card and the quoted ones, sorted, each once.
     pub(crate) fn horses<'a>(
         &'a self,
         quoted: impl IntoIterator<Item = &'a HorseNo>,
@@ -274,15 +270,15 @@ impl Race {
     }
 }
 
-/// Whether a horse may be noted beside those that are: a feeder that names ever new horses must not make a race grow.
-pub(crate) fn has_place<T>(noted: &BTreeMap<HorseNo, T>, horse_no: &HorseNo) -> bool {
-    noted.len() < HORSES_NOTED_MAX || noted.contains_key(horse_no)
+/// Whether a map has room for a horse. It bounds a race for which a feeder names new horses without end.
+pub(crate) fn has_room<T>(horses: &BTreeMap<HorseNo, T>, horse_no: &HorseNo) -> bool {
+    horses.len() < HORSES_MAX || horses.contains_key(horse_no)
 }
 
 fn changed(changed: bool) -> Effect {
     if changed {
         Effect::Changed
     } else {
-        Effect::Noted
+        Effect::Unchanged
     }
 }

@@ -1,32 +1,33 @@
-//! The race card: who is to run.
+//! The race card: the declared runners of a race.
 
-use events::{Moment, RaceKey, Text};
+use events::RaceKey;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Race, json};
+use crate::json;
+use crate::race::Race;
 
-/// A race of a card, without the meeting's fields, which stand before it in an answer.
+/// A race of a card. The meeting's fields are put before these in a response.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RaceCard<'a> {
     race_number: u16,
     race_name: &'a str,
-    /// Metres; 0 where it is not known.
+    /// Metres; 0 if unknown.
     distance: u32,
     class: &'a str,
     going: &'a str,
     /// scheduled, open, closed, off, finished, result or abandoned
     status: &'a str,
     status_reason: &'a str,
-    /// RFC 3339; empty where it is not known.
+    /// RFC 3339; empty if unknown.
     off_time: String,
-    runners: Vec<Runner<'a>>,
+    runners: Vec<CardRunner<'a>>,
     /// Withdrawn runners.
-    withdrawn: Vec<Withdrawn<'a>>,
+    withdrawn: Vec<WithdrawnRunner<'a>>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Runner<'a> {
+struct CardRunner<'a> {
     horse_no: &'a str,
     horse_name: &'a str,
     number: u16,
@@ -38,20 +39,20 @@ struct Runner<'a> {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Withdrawn<'a> {
+struct WithdrawnRunner<'a> {
     #[serde(flatten)]
-    runner: Runner<'a>,
+    runner: CardRunner<'a>,
     reason: &'a str,
 }
 
-/// The card of a race, once one was declared.
+/// The card of a race; `None` before one is declared.
 #[must_use]
 pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
     let card = race.card.as_ref()?;
     let (mut runners, mut withdrawn) = (Vec::with_capacity(card.runners.len()), Vec::new());
     for runner in &card.runners {
         let (jockey, weight) = race.rider(runner);
-        let row = Runner {
+        let row = CardRunner {
             horse_no: runner.horse_no.as_str(),
             horse_name: runner.horse_name.as_str(),
             number: runner.number,
@@ -62,7 +63,7 @@ pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
         };
         match race.withdrawn.get(&runner.horse_no) {
             None => runners.push(row),
-            Some(reason) => withdrawn.push(Withdrawn {
+            Some(reason) => withdrawn.push(WithdrawnRunner {
                 runner: row,
                 reason: reason.as_str(),
             }),
@@ -75,11 +76,8 @@ pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
         class: race.class(),
         going: race.going(),
         status: race.status().as_str(),
-        status_reason: Text::as_str(&race.status_reason),
-        off_time: card
-            .off_time
-            .map(|time: Moment| time.to_string())
-            .unwrap_or_default(),
+        status_reason: race.status_reason.as_str(),
+        off_time: card.off_time.map(String::from).unwrap_or_default(),
         runners,
         withdrawn,
     }))

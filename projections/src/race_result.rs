@@ -1,4 +1,4 @@
-//! The result of a race, and every statement that was made of it.
+//! The result of a race, and the revisions of it.
 
 use events::{
     DeclaredRunner, Envelope, Event, Outcome, RaceKey, RaceNumber, RaceStatus, ResultRunner,
@@ -8,83 +8,84 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::race::Statement;
-use crate::{Race, json};
+use crate::json;
+use crate::race::{Race, Statement};
 
-/// A race's result, without the meeting's fields, which stand before it in an answer.
+/// A race's result. The meeting's fields are put before these in a response.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RaceResult<'a> {
     /// The race's number.
     #[schemars(with = "RaceNumber")]
     race_number: u16,
-    /// Empty where it is not known.
+    /// Empty if unknown.
     race_name: &'a str,
-    /// Metres; 0 where it is not known.
+    /// Metres; 0 if unknown.
     distance: u32,
-    /// Empty where it is not known.
+    /// Empty if unknown.
     class: &'a str,
-    /// Empty where it is not known.
+    /// Empty if unknown.
     going: &'a str,
-    /// How final it is; abandoned where the race was, and nobody said a result.
+    /// How final it is; abandoned if the race was abandoned and has no result.
     #[schemars(extend("enum" = ["provisional", "official", "void", "abandoned"]))]
     status: &'a str,
-    /// A later statement has a higher one; 0 without a statement.
+    /// A later statement has a higher revision; 0 without a statement.
     revision: u32,
-    /// Why it was amended, voided or abandoned; empty where nobody said it.
+    /// Why it was amended, voided or abandoned; empty if no reason was given.
     reason: &'a str,
-    /// Placed runners, in the order of their positions. A dead heat repeats a position.
-    runners: Vec<Placed<'a>>,
+    /// Placed runners, ordered by position. A dead heat repeats a position.
+    runners: Vec<PlacedRunner<'a>>,
     /// Runners without an official placing.
-    unplaced: Vec<Unplaced<'a>>,
+    unplaced: Vec<UnplacedRunner<'a>>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Placed<'a> {
+struct PlacedRunner<'a> {
     /// 1 for the winner.
     position: u16,
     #[serde(flatten)]
-    runner: Runner<'a>,
+    runner: RunnerFields<'a>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Unplaced<'a> {
+struct UnplacedRunner<'a> {
     /// Why there is no placing: PU, UR, FE, DNF, DISQ, WV, ...
     outcome: &'a str,
     #[serde(flatten)]
-    runner: Runner<'a>,
+    runner: RunnerFields<'a>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Runner<'a> {
+struct RunnerFields<'a> {
     /// The horse.
     horse_no: &'a str,
-    /// Its name; empty where it is not known.
+    /// Its name; empty if unknown.
     horse_name: &'a str,
-    /// Its saddle-cloth number; 0 where it is not known.
+    /// Its saddle-cloth number; 0 if unknown.
     number: u16,
-    /// Who rode it; empty where it is not known.
+    /// Its jockey; empty if unknown.
     jockey: &'a str,
-    /// Who trains it; empty where it is not known.
+    /// Its trainer; empty if unknown.
     trainer: &'a str,
-    /// m:ss.cc; empty where it is not known.
+    /// m:ss.cc; empty if unknown.
     finish_time: String,
-    /// Decimal; 0 where it is not known.
+    /// Decimal; 0 if unknown.
     #[schemars(with = "f64")]
     win_odds: Box<RawValue>,
-    /// Whole units of the currency.
+    /// Stakes won, in whole units of the currency.
     stakes: u64,
 }
 
-/// The result of a race, once one was declared or voided, or the race was abandoned.
+/// The result of a race; `None` until one is declared or voided, or the race is abandoned.
 #[must_use]
 pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
     of(key, race).map(|result| json::render(&result))
 }
 
+/// The result of a race, before it is rendered.
 pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
     let (status, revision, reason) = match &race.result {
         Some(Statement::Declared(result)) => (
-            status_word(result.status),
+            status_name(result.status),
             result.revision,
             result.reason.as_ref(),
         ),
@@ -98,13 +99,13 @@ pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
     let mut unplaced = Vec::new();
     for runner in race.declared().iter().flat_map(|result| &result.runners) {
         match (runner.position, &runner.outcome) {
-            (Some(position), _) => runners.push(Placed {
+            (Some(position), _) => runners.push(PlacedRunner {
                 position,
-                runner: row(race, runner),
+                runner: runner_fields(race, runner),
             }),
-            (None, Some(outcome)) => unplaced.push(Unplaced {
+            (None, Some(outcome)) => unplaced.push(UnplacedRunner {
                 outcome: outcome.as_str(),
-                runner: row(race, runner),
+                runner: runner_fields(race, runner),
             }),
             (None, None) => {}
         }
@@ -125,19 +126,21 @@ pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
     })
 }
 
-fn status_word(status: ResultStatus) -> &'static str {
+fn status_name(status: ResultStatus) -> &'static str {
     match status {
         ResultStatus::Provisional => "provisional",
         ResultStatus::Official => "official",
     }
 }
 
-fn row<'a>(race: &'a Race, runner: &'a ResultRunner) -> Runner<'a> {
+fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> RunnerFields<'a> {
     let card = race.declared_runner(&runner.horse_no);
-    let text = |said: &'a Text, on_card: Option<&'a Text>| {
-        on_card.map_or(said, |on_card| said.or(on_card)).as_str()
+    let text = |stated: &'a Text, on_card: Option<&'a Text>| {
+        on_card
+            .map_or(stated, |on_card| stated.or(on_card))
+            .as_str()
     };
-    Runner {
+    RunnerFields {
         horse_no: runner.horse_no.as_str(),
         horse_name: text(&runner.horse_name, card.map(|c| &c.horse_name)),
         number: runner
@@ -154,10 +157,10 @@ fn row<'a>(race: &'a Race, runner: &'a ResultRunner) -> Runner<'a> {
 }
 
 /// A withdrawn runner that the result leaves out.
-fn scratched<'a>(race: &'a Race, runner: &'a DeclaredRunner) -> Unplaced<'a> {
-    Unplaced {
+fn scratched<'a>(race: &'a Race, runner: &'a DeclaredRunner) -> UnplacedRunner<'a> {
+    UnplacedRunner {
         outcome: Outcome::SCRATCHED,
-        runner: Runner {
+        runner: RunnerFields {
             horse_no: runner.horse_no.as_str(),
             horse_name: runner.horse_name.as_str(),
             number: runner.number,
@@ -171,13 +174,10 @@ fn scratched<'a>(race: &'a Race, runner: &'a DeclaredRunner) -> Unplaced<'a> {
 }
 
 pub(crate) fn finish_time(runner: &ResultRunner) -> String {
-    runner
-        .finish_time
-        .map(|time| time.to_string())
-        .unwrap_or_default()
+    runner.finish_time.map(String::from).unwrap_or_default()
 }
 
-/// The exact price as a JSON number; 0 where there is none.
+/// The exact price as a JSON number; 0 if there is none.
 pub(crate) fn win_odds(runner: &ResultRunner) -> Box<RawValue> {
     runner.win_odds.map_or_else(|| number(0), number)
 }
@@ -188,18 +188,18 @@ fn number(number: impl ToString) -> Box<RawValue> {
 
 /// A statement of a result, in force or not.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Revision<'a> {
+struct ResultRevision<'a> {
     /// declared or voided
     statement: &'a str,
     revision: u32,
     /// provisional, official or void
     status: &'a str,
     reason: &'a str,
-    /// When it was said, RFC 3339.
+    /// When it was stated, RFC 3339.
     time: String,
     source: &'a str,
     event_id: &'a str,
-    /// A lower revision than the one that was in force: it changed nothing.
+    /// Whether a higher revision was already in force, so that this one changed nothing.
     stale: bool,
     runners: Vec<RevisionRunner<'a>>,
 }
@@ -207,27 +207,27 @@ struct Revision<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct RevisionRunner<'a> {
     horse_no: &'a str,
-    /// 0 where there is none.
+    /// 0 if there is none.
     position: u16,
-    /// Empty where there is a position.
+    /// Empty if there is a position.
     outcome: &'a str,
     finish_time: String,
 }
 
-/// A statement as it stands in the list of revisions.
+/// A row of the list of revisions.
 pub(crate) fn render_revision(envelope: &Envelope, in_force: bool) -> Vec<u8> {
     let (statement, revision, status, reason, runners) = match &envelope.event {
         Event::ResultDeclared(result) => (
             "declared",
             result.revision,
-            status_word(result.status),
+            status_name(result.status),
             &result.reason,
             &result.runners[..],
         ),
         Event::ResultVoided(void) => ("voided", void.revision, "void", &void.reason, &[][..]),
         _ => ("", 0, "", &None, &[][..]),
     };
-    json::render(&Revision {
+    json::render(&ResultRevision {
         statement,
         revision,
         status,
@@ -256,5 +256,5 @@ pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Sch
 }
 
 pub(crate) fn revision_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    Revision::<'_>::json_schema(generator)
+    ResultRevision::<'_>::json_schema(generator)
 }

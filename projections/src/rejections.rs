@@ -1,65 +1,66 @@
-//! Rejections: what could not be understood, kept and announced with its reason.
+//! Rejections: the messages of the log that are not events, stored and announced with the reason.
 
 use events::{DecodeError, Moment};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{StoredMessage, json};
+use crate::json;
+use crate::stored_message::StoredMessage;
 
-/// A refused message is kept so far; the log holds the rest.
-const PAYLOAD_BYTES_KEPT: usize = 4096;
+/// The bytes of a rejected message that are stored. The log has all of it.
+const PAYLOAD_BYTES_MAX: usize = 4096;
 
-/// A subject is kept so far: NATS bounds it only by the size of a protocol line.
-const SUBJECT_CHARS_KEPT: usize = 256;
+/// The characters of a subject that are stored. NATS bounds a subject only by the size of a protocol line.
+const SUBJECT_CHARS_MAX: usize = 256;
 
-/// An id or a source is kept so far. That of an event is no longer.
-const ATTRIBUTE_CHARS_KEPT: usize = 128;
+/// The characters of an id or a source that are stored. Those of an event are not longer.
+const ATTRIBUTE_CHARS_MAX: usize = 128;
 
-/// A message of the log that is no event, as its feeder is told.
+/// A rejected message, as it is announced to its feeder.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RejectionNotice<'a> {
-    /// Its place in the log, as the acknowledgement said.
+    /// Its log sequence, as in the acknowledgement.
     seq: u64,
-    /// When the log took it, RFC 3339.
+    /// When the log stored it, RFC 3339.
     recorded_at: String,
-    /// The subject that it came on, as far as 256 characters.
+    /// The subject that it was published on, at most 256 characters.
     subject: &'a str,
-    /// The feeder, where the message names one.
+    /// The feeder, if the message names one.
     source: String,
-    /// The event's id, where the message names one.
+    /// The event's id, if the message names one.
     id: String,
-    /// A stable word: not_cloud_event, too_large, unknown_type, invalid_data or subject_mismatch.
+    /// One of not_cloud_event, too_large, unknown_type, invalid_data or subject_mismatch.
     code: &'a str,
-    /// What is wrong, and where.
+    /// What is wrong, and in which field.
     reason: String,
-    /// How long the message is, in bytes.
+    /// The size of the message in bytes.
     payload_bytes: usize,
 }
 
-/// A message of the log that is no event, as it is kept.
+/// A rejected message, as it is stored.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Rejection<'a> {
     #[serde(flatten)]
-    told: RejectionNotice<'a>,
-    /// Its first 4 KiB, with a replacement character for what is not UTF-8.
+    notice: RejectionNotice<'a>,
+    /// Its first 4 KiB, with a replacement character for bytes that are not UTF-8.
     payload: String,
 }
 
-/// What feeders are told of a refused message.
+/// The announcement of a rejected message to feeders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announcement {
-    /// Its place in the log.
+    /// Its log sequence.
     pub seq: u64,
-    /// When the log took it.
+    /// When the log stored it.
     pub recorded_at: Moment,
-    /// The subject that it came on, as far as it is kept.
+    /// The subject that it was published on, as far as it is stored.
     pub subject: String,
-    /// All of it as JSON.
+    /// The whole announcement as JSON.
     pub json: Vec<u8>,
 }
 
-/// A refused message as it is kept, and as its feeder is told.
+/// Renders a rejected message as it is stored, and its announcement.
 pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8>, Announcement) {
     let StoredMessage {
         seq,
@@ -69,16 +70,16 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
     } = message;
     let subject_end = subject
         .char_indices()
-        .nth(SUBJECT_CHARS_KEPT)
+        .nth(SUBJECT_CHARS_MAX)
         .map_or(subject.len(), |(i, _)| i);
     let subject = &subject[..subject_end];
-    let named = Named::of(payload);
-    let told = RejectionNotice {
+    let attributes = Attributes::of(payload);
+    let notice = RejectionNotice {
         seq,
         recorded_at: recorded_at.to_string(),
         subject,
-        source: text(&named.source),
-        id: text(&named.id),
+        source: text(&attributes.source),
+        id: text(&attributes.id),
         code: error.code(),
         reason: error.to_string(),
         payload_bytes: payload.len(),
@@ -87,25 +88,25 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
         seq,
         recorded_at,
         subject: subject.to_owned(),
-        json: json::render(&told),
+        json: json::render(&notice),
     };
-    let kept = &payload[..payload.len().min(PAYLOAD_BYTES_KEPT)];
+    let stored = &payload[..payload.len().min(PAYLOAD_BYTES_MAX)];
     let rejection = Rejection {
-        told,
-        payload: String::from_utf8_lossy(kept).into_owned(),
+        notice,
+        payload: String::from_utf8_lossy(stored).into_owned(),
     };
     (json::render(&rejection), announcement)
 }
 
-/// What a message says of itself, if it is JSON enough to tell.
+/// The attributes of a message that is a JSON object but not an event.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Named {
+struct Attributes {
     source: Value,
     id: Value,
 }
 
-impl Named {
+impl Attributes {
     fn of(payload: &[u8]) -> Self {
         serde_json::from_slice(payload).unwrap_or_default()
     }
@@ -113,7 +114,7 @@ impl Named {
 
 fn text(attribute: &Value) -> String {
     let text = attribute.as_str().unwrap_or_default();
-    text.chars().take(ATTRIBUTE_CHARS_KEPT).collect()
+    text.chars().take(ATTRIBUTE_CHARS_MAX).collect()
 }
 
 pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -1,15 +1,15 @@
-//! [`SeenIds`]: which events were folded in last.
+//! [`SeenIds`]: the identities of the events that were folded last.
 
 use serde::{Deserialize, Serialize};
 
-/// The identities of the events that came last, at most `MAX` of them. An event that comes again within them is the same
-/// event, and must not undo what was said since.
+/// The identities of the latest events, at most `MAX`. An event that is repeated while its identity is here is skipped, so
+/// that it does not undo later facts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct SeenIds<const MAX: usize>(Vec<String>);
 
 impl<const MAX: usize> SeenIds<MAX> {
-    /// Notes an event. False if it was seen before.
+    /// Adds an identity. Returns false if it was there before.
     pub(crate) fn is_new(&mut self, id: &str) -> bool {
         if self.0.iter().any(|seen| seen == id) {
             return false;

@@ -1,5 +1,6 @@
-//! [`Store`]: where views lie. Only this and its flusher name sled.
+//! [`Store`]: views, state and checkpoint in one sled tree. Only this module uses sled.
 
+mod error;
 mod flusher;
 #[cfg(test)]
 mod tests;
@@ -16,51 +17,25 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use self::flusher::Flusher;
-use crate::{Digest, keys};
+use crate::digest::Digest;
+use crate::{json, keys};
 
-/// The form of keys, state and views. Another form is another folder, folded anew from the log.
+pub use self::error::StoreError;
+
+/// The version of the form of keys, state and views. Another version has another folder, folded from the whole log.
 pub const SCHEMA_VERSION: u32 = 5;
 
-/// sled's page cache. Its default of 1 GiB is more than all views of a season.
+/// The size of sled's page cache. The default of 1 GiB is more than all views of a season.
 const CACHE_BYTES: u64 = 96 * 1024 * 1024;
 
 const CHECKPOINT: &str = "meta/checkpoint";
 
-/// How long the folder may be held by a store that is being closed. sled's own threads let go of it a little after the
-/// store was dropped.
+/// How long to wait for a folder that another store is closing. sled's threads release it a little after the store is
+/// dropped.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 const LOCK_POLL: Duration = Duration::from_millis(10);
 
-/// What can go wrong with the store. But for [`StoreError::InUse`], any of it means: set the folder aside and fold the log
-/// anew.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// sled says no.
-    #[error("the store failed: {0}")]
-    Sled(#[from] sled::Error),
-    /// sled panicked while it opened or read a damaged folder.
-    #[error("the store is damaged: {0}")]
-    Panicked(String),
-    /// A commit broke off before, and sled may wait for the rest of it for ever.
-    #[error("the store is torn: a commit broke off")]
-    Torn,
-    /// The disk does not take what was written.
-    #[error("the store could not be written to disk in time")]
-    Stuck,
-    /// Somebody else has the folder open, and it is sound as far as anybody knows.
-    #[error("the store is in use by another process")]
-    InUse,
-    /// A value is not what this version writes.
-    #[error("the store is damaged at {key}: {reason}")]
-    Corrupt {
-        /// Where.
-        key: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
-/// Which log a checkpoint is of. Another log has other sequences.
+/// The identity of a log. The sequences of another log mean other messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogIdentity {
     /// The stream's name.
@@ -69,14 +44,14 @@ pub struct LogIdentity {
     pub created: String,
 }
 
-/// How far into which log the views are, and the digest of all of them.
+/// The position in a log that the views reflect, and the digest of the views.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The log.
     pub log: LogIdentity,
-    /// The last event that the views reflect; 0 before the first.
+    /// The sequence of the last message that the views reflect; 0 before the first.
     pub seq: u64,
-    /// When the log took that event: a log that lost its tail and grew again has another time there.
+    /// When the log stored that message. A log that lost its tail and grew again has another time at this sequence.
     pub recorded_at: Option<Moment>,
     /// The digest of all views and state.
     pub digest: Digest,
@@ -90,7 +65,7 @@ struct CheckpointJson {
     digest: String,
 }
 
-/// Changes to the store that become visible together: a value, or `None` to remove it.
+/// Changes that are committed together: the new value of each key, or `None` to remove it.
 pub(crate) type Writes = BTreeMap<String, Option<Vec<u8>>>;
 
 /// A value of the store, shared with its page cache.
@@ -121,10 +96,11 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or creates the store in a folder. Blocks; a damaged folder may panic or hang in here.
+    /// Opens or creates the store in a folder. This blocks. If the folder is damaged, sled may panic or hang.
     ///
     /// # Errors
-    /// The folder cannot be read, is damaged, or is in use.
+    /// Returns [`StoreError::InUse`] if another process has the folder open, [`StoreError::Corrupt`] if the checkpoint is
+    /// damaged, and [`StoreError::Sled`] if the folder cannot be read or written.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let config = sled::Config::new()
             .path(folder)
@@ -158,7 +134,7 @@ impl Store {
     /// The view under a key.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns [`StoreError::Sled`] if sled fails to read.
     pub fn get(&self, key: &str) -> Result<Option<View>, StoreError> {
         Ok(self.tree.get(key)?.map(View))
     }
@@ -169,7 +145,7 @@ impl Store {
         value.map(|value| parse(key, &value)).transpose()
     }
 
-    /// All views under a prefix, in the order of their keys, from either end.
+    /// All views under a prefix, ordered by key, from either end.
     pub fn scan(
         &self,
         prefix: &str,
@@ -177,7 +153,7 @@ impl Store {
         self.tree.scan_prefix(prefix).map(entry)
     }
 
-    /// All views from one key up to, but without, another.
+    /// All views from one key up to another one, which is excluded.
     pub fn range(
         &self,
         from: &str,
@@ -195,43 +171,43 @@ impl Store {
             .clone()
     }
 
-    /// The last event that the views reflect; 0 before the first.
+    /// The sequence of the last message that the views reflect; 0 before the first.
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.seq.load(Ordering::Acquire)
     }
 
-    /// Bytes on disk.
+    /// The size of the store on disk, in bytes.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// Returns [`StoreError::Sled`] if the folder cannot be read.
     pub fn size_on_disk(&self) -> Result<u64, StoreError> {
         Ok(self.tree.size_on_disk()?)
     }
 
-    /// Writes everything to disk. A process that ends without it loses half a second, which the log gives back.
+    /// Waits until all commits are on disk. A process that ends without this loses the last half second, which is folded
+    /// from the log again.
     ///
     /// # Errors
-    /// The disk says no, or nothing in time.
+    /// Returns [`StoreError::Stuck`] if the disk does not answer in time, [`StoreError::Torn`] after a failed commit, and
+    /// [`StoreError::Sled`] on an I/O error.
     pub fn flush(&self) -> Result<(), StoreError> {
         self.flusher.flush()
     }
 
-    /// Commits changes, and the checkpoint that they bring the views to, in one atomic batch. What would change no byte
-    /// is not written. Returns how many keys changed.
+    /// Commits changes and the checkpoint of the views after them in one atomic batch. A value that is stored already is not
+    /// written. Returns the checkpoint with the digest of the views.
     pub(crate) fn commit(
         &self,
         writes: &Writes,
         mut checkpoint: Checkpoint,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<Checkpoint, StoreError> {
         let mut batch = sled::Batch::default();
-        let mut changed = 0;
         for (key, value) in writes {
             let old = self.tree.get(key)?;
             if old.as_deref() == value.as_deref() {
                 continue;
             }
-            changed += 1;
             if let Some(old) = &old {
                 checkpoint.digest.remove(key.as_bytes(), old);
             }
@@ -245,7 +221,7 @@ impl Store {
         }
         batch.insert(
             CHECKPOINT,
-            crate::json::render(&CheckpointJson {
+            json::render(&CheckpointJson {
                 log: checkpoint.log.clone(),
                 seq: checkpoint.seq,
                 recorded_at: checkpoint.recorded_at,
@@ -257,14 +233,14 @@ impl Store {
         *self
             .checkpoint
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(checkpoint);
-        Ok(changed)
+            .unwrap_or_else(PoisonError::into_inner) = Some(checkpoint.clone());
+        Ok(checkpoint)
     }
 
-    /// Counts all views and computes their digest from the bytes, without trusting the checkpoint's.
+    /// Counts all views and computes their digest from the stored bytes, independently of the checkpoint.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns [`StoreError::Sled`] if sled fails to read.
     pub fn recount(&self) -> Result<(u64, Digest), StoreError> {
         let (mut count, mut digest) = (0, Digest::default());
         for entry in self.tree.iter() {
@@ -278,11 +254,12 @@ impl Store {
     }
 }
 
-/// A store that cannot be written out stays in memory: sled would wait for it here, and hold up all other stores.
+/// A store that cannot be written to disk stays in memory. If it was dropped, sled would wait for the disk and block all
+/// other stores.
 impl Drop for Store {
     fn drop(&mut self) {
         if let Err(error) = self.flusher.close() {
-            tracing::warn!(%error, "a store could not be closed and stays in memory until the process ends");
+            tracing::warn!(%error, "cannot close the store: it stays in memory until the process ends");
             std::mem::forget(self.tree.clone());
         }
     }
@@ -293,7 +270,7 @@ fn entry(entry: sled::Result<(sled::IVec, sled::IVec)>) -> Result<(String, View)
     Ok((String::from_utf8_lossy(&key).into_owned(), View(value)))
 }
 
-/// Reads what this version wrote under a key.
+/// Parses the value of a key.
 pub(crate) fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, StoreError> {
     serde_json::from_slice(value).map_err(|e| StoreError::Corrupt {
         key: key.to_owned(),
@@ -301,7 +278,7 @@ pub(crate) fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, S
     })
 }
 
-/// sled says so in words alone.
+/// Whether the folder is locked. sled reports this only in the text of an error.
 fn is_locked(error: &sled::Error) -> bool {
     matches!(error, sled::Error::Io(io) if io.to_string().starts_with("could not acquire lock"))
 }

@@ -1,15 +1,15 @@
-//! The racecourses' names.
+//! The names of racecourses.
 
 use events::{Text, VenueCode};
 
-/// Codes whose name every feeder may leave out.
+/// Codes whose names feeders may leave out.
 const NAMES: [(&str, &str); 3] = [("HV", "Happy Valley"), ("ST", "Sha Tin"), ("CH", "Conghua")];
 
-/// A racecourse's name: what was said, else the well-known name of the code, else the code itself.
+/// A racecourse's name: the stated one, else the well-known name of the code, else the code itself.
 #[must_use]
-pub fn venue_name<'a>(code: &'a VenueCode, said: Option<&'a Text>) -> &'a str {
-    if let Some(said) = said.filter(|name| !name.is_empty()) {
-        return said.as_str();
+pub fn venue_name<'a>(code: &'a VenueCode, stated: Option<&'a Text>) -> &'a str {
+    if let Some(name) = stated.filter(|name| !name.is_empty()) {
+        return name.as_str();
     }
     NAMES
         .iter()

@@ -1,81 +1,81 @@
-//! What holds for every history: generated facts about a few horses and races, folded in many ways.
+//! Properties of every history: generated facts about a few horses and races, folded in many ways.
 
 mod common;
 
 use std::collections::{BTreeMap, HashSet};
 
 use common::history::{GARBAGE, fold, history, step};
-use common::{Said, dump, open};
+use common::{OwnedMessage, dump, open};
 use projections::{LiveKind, LiveUpdate, RaceReplay, keys, open_races};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// What is told of a whole log.
-fn told(log: &[Said]) -> Vec<LiveUpdate> {
+/// The live updates of a whole log.
+fn live_updates(log: &[OwnedMessage]) -> Vec<LiveUpdate> {
     let (_folder, mut projection) = fold(&[]);
     step(&mut projection, log).updates
 }
 
-fn views(log: &[Said]) -> Vec<(String, Vec<u8>)> {
+fn views(log: &[OwnedMessage]) -> Vec<(String, Vec<u8>)> {
     dump(fold(log).1.store())
 }
 
-/// The same log in another order, with the places in it as they then are.
-fn renumbered(log: Vec<Said>) -> Vec<Said> {
+/// A log whose messages are in another order, with new sequences.
+fn renumbered(log: Vec<OwnedMessage>) -> Vec<OwnedMessage> {
     log.into_iter()
         .zip(1..)
-        .map(|(said, seq)| Said { seq, ..said })
+        .map(|(message, seq)| OwnedMessage { seq, ..message })
         .collect()
 }
 
-/// What a fact is about. Of two that are about different things neither knows of the other.
-fn topic(said: &Said) -> String {
-    let mut tokens: Vec<&str> = said.subject.split('.').collect();
+/// The race or horse of a fact. Facts with different topics do not affect each other.
+fn topic(message: &OwnedMessage) -> String {
+    let mut tokens: Vec<&str> = message.subject.split('.').collect();
     if tokens.len() > 3 {
         tokens.remove(1);
     }
     tokens.join(".")
 }
 
-/// Views that do not tell the place in the log.
-fn without_places(views: Vec<(String, Vec<u8>)>) -> Vec<(String, String)> {
-    let places = ["odds/", "state/odds/", "tick/", "rejection/"];
+/// The views that do not contain a log sequence.
+fn without_sequences(views: Vec<(String, Vec<u8>)>) -> Vec<(String, String)> {
+    let with_sequences = ["odds/", "state/odds/", "tick/", "rejection/"];
     let views = views
         .into_iter()
-        .filter(|(key, _)| !places.iter().any(|kind| key.starts_with(kind)));
+        .filter(|(key, _)| !with_sequences.iter().any(|kind| key.starts_with(kind)));
     views
-        .map(|(key, view)| (key, told_nowhere(&view)))
+        .map(|(key, view)| (key, without_last_seq(&view)))
         .collect()
 }
 
-/// The state of a race keeps the places of what was told of it. Other views are left as they are.
-fn told_nowhere(view: &[u8]) -> String {
+/// Removes the sequences of the messages that a race last published from its state. Other views stay as they are.
+fn without_last_seq(view: &[u8]) -> String {
     let text = String::from_utf8_lossy(view).into_owned();
     let Ok(Value::Object(mut state)) = serde_json::from_str(&text) else {
         return text;
     };
-    match state.remove("told") {
+    match state.remove("last_seq_by_kind") {
         Some(_) => Value::Object(state).to_string(),
         None => text,
     }
 }
 
-fn event(said: &Said) -> Value {
-    serde_json::from_slice(&said.payload).expect("JSON")
+fn event(message: &OwnedMessage) -> Value {
+    serde_json::from_slice(&message.payload).expect("JSON")
 }
 
-/// By race, the place in the log of the result statement in force: written down anew, from the raw JSON.
-fn in_force(log: &[Said]) -> BTreeMap<String, u64> {
+/// The sequence of the statement of the result in force, by race: computed from the raw JSON, independently of the fold.
+fn in_force(log: &[OwnedMessage]) -> BTreeMap<String, u64> {
     let mut ids = HashSet::new();
     let mut best: BTreeMap<String, (u64, u64, Value)> = BTreeMap::new();
-    for said in log
+    for message in log
         .iter()
-        .filter(|said| said.subject.starts_with("racing.result."))
+        .filter(|message| message.subject.starts_with("racing.result."))
     {
-        let event = event(said);
-        let known = best.get(&said.subject);
+        let event = event(message);
+        let known = best.get(&message.subject);
         let revision = event["data"]["revision"].as_u64().expect("a revision");
-        // The very same statement again is the one that stands already.
+        // An equal statement changes nothing.
         let same = known.is_some_and(|(.., data)| *data == event["data"]);
         if !ids.insert(event["id"].to_string())
             || same
@@ -84,8 +84,8 @@ fn in_force(log: &[Said]) -> BTreeMap<String, u64> {
             continue;
         }
         best.insert(
-            said.subject.clone(),
-            (revision, said.seq, event["data"].clone()),
+            message.subject.clone(),
+            (revision, message.seq, event["data"].clone()),
         );
     }
     best.into_iter()
@@ -115,14 +115,14 @@ proptest! {
     }
 
     #[test]
-    fn a_fact_said_twice_is_said_once(log in history()) {
+    fn a_repeated_fact_changes_nothing(log in history()) {
         let mut ids = HashSet::new();
-        let once: Vec<Said> = log.iter().filter(|said| said.subject == GARBAGE || ids.insert(event(said)["id"].to_string())).cloned().collect();
+        let once: Vec<OwnedMessage> = log.iter().filter(|message| message.subject == GARBAGE || ids.insert(event(message)["id"].to_string())).cloned().collect();
         prop_assert_eq!(views(&once), views(&log));
     }
 
     #[test]
-    fn where_the_log_is_cut_makes_no_difference(log in history(), cuts in prop::collection::vec((1..30_usize, any::<bool>()), 100)) {
+    fn the_sizes_of_batches_make_no_difference(log in history(), cuts in prop::collection::vec((1..30_usize, any::<bool>()), 100)) {
         let (_whole_folder, whole) = fold(&log);
         let folder = tempfile::tempdir().expect("a folder");
         let mut projection = open(folder.path());
@@ -151,44 +151,44 @@ proptest! {
 
     #[test]
     fn facts_about_different_things_may_come_in_any_order(log in history(), keys in prop::collection::vec(any::<u32>(), 100)) {
-        // Every fact draws a number; within a topic the numbers are dealt out in the order of the log.
+        // Every fact draws a number. Within a topic the numbers are assigned in the order of the log.
         let mut drawn: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-        for (said, key) in log.iter().zip(&keys) {
-            drawn.entry(topic(said)).or_default().push(*key);
+        for (message, key) in log.iter().zip(&keys) {
+            drawn.entry(topic(message)).or_default().push(*key);
         }
         for numbers in drawn.values_mut() {
             numbers.sort_unstable_by(|a, b| b.cmp(a));
         }
-        let mut shuffled: Vec<(u32, u64, Said)> = log
+        let mut shuffled: Vec<(u32, u64, OwnedMessage)> = log
             .iter()
-            .map(|said| {
-                let number = drawn.get_mut(&topic(said)).and_then(Vec::pop).expect("one for each");
-                (number, said.seq, said.clone())
+            .map(|message| {
+                let number = drawn.get_mut(&topic(message)).and_then(Vec::pop).expect("one for each");
+                (number, message.seq, message.clone())
             })
             .collect();
         shuffled.sort_by_key(|(number, seq, _)| (*number, *seq));
-        let shuffled = renumbered(shuffled.into_iter().map(|(.., said)| said).collect());
-        prop_assert_eq!(without_places(views(&shuffled)), without_places(views(&log)));
+        let shuffled = renumbered(shuffled.into_iter().map(|(.., message)| message).collect());
+        prop_assert_eq!(without_sequences(views(&shuffled)), without_sequences(views(&log)));
     }
 
     #[test]
     fn only_the_statement_in_force_counts(log in history()) {
         let in_force = in_force(&log);
-        let stands = |said: &&Said| !said.subject.starts_with("racing.result.") || in_force.get(&said.subject) == Some(&said.seq);
-        let short: Vec<Said> = log.iter().filter(stands).cloned().collect();
-        let told = |log: &[Said]| {
-            let views = without_places(views(log)).into_iter();
+        let is_in_force = |message: &&OwnedMessage| !message.subject.starts_with("racing.result.") || in_force.get(&message.subject) == Some(&message.seq);
+        let short: Vec<OwnedMessage> = log.iter().filter(is_in_force).cloned().collect();
+        let served = |log: &[OwnedMessage]| {
+            let views = without_sequences(views(log)).into_iter();
             let kinds = ["horse/", "form/", "result/", "card/", "meeting/", "state/horse/"];
             views.filter(|(key, _)| kinds.iter().any(|kind| key.starts_with(kind))).collect::<Vec<_>>()
         };
-        prop_assert_eq!(told(&log), told(&short));
+        prop_assert_eq!(served(&log), served(&short));
     }
 
     #[test]
-    fn results_may_come_before_or_behind_all_else_of_their_races(log in history()) {
-        let is_result = |said: &Said| said.subject.starts_with("racing.result.");
-        let served = |mut log: Vec<Said>, results_last: bool| {
-            log.sort_by_key(|said| is_result(said) == results_last);
+    fn results_may_come_before_or_after_all_other_facts_of_their_races(log in history()) {
+        let is_result = |message: &OwnedMessage| message.subject.starts_with("racing.result.");
+        let served = |mut log: Vec<OwnedMessage>, results_last: bool| {
+            log.sort_by_key(|message| is_result(message) == results_last);
             let kinds = ["horse/", "form/", "result/", "revision/", "card/", "meeting/"];
             let views = views(&renumbered(log)).into_iter();
             views.filter(|(key, _)| kinds.iter().any(|kind| key.starts_with(kind))).collect::<Vec<_>>()
@@ -197,9 +197,9 @@ proptest! {
     }
 
     #[test]
-    fn every_message_names_the_one_before_and_they_come_in_the_order_of_the_log(log in history()) {
+    fn every_message_has_the_previous_seq_and_comes_in_the_order_of_the_log(log in history()) {
         let (mut last, mut last_seq) = (BTreeMap::new(), 0);
-        for update in told(&log) {
+        for update in live_updates(&log) {
             prop_assert!(update.seq > last_seq);
             last_seq = update.seq;
             let rank = |kind| match kind {
@@ -253,31 +253,31 @@ proptest! {
     }
 
     #[test]
-    fn who_begins_to_listen_later_is_told_the_same(log in history(), at in any::<prop::sample::Index>(), reopen in any::<bool>()) {
-        let (unheard, heard) = log.split_at(at.index(log.len()));
+    fn live_updates_are_the_same_if_they_are_first_asked_for_later(log in history(), at in any::<prop::sample::Index>(), reopen in any::<bool>()) {
+        let (before, after) = log.split_at(at.index(log.len()));
         let folder = tempfile::tempdir().expect("a folder");
         let mut projection = open(folder.path());
-        let silent = projection.step(unheard.iter().map(Said::message), false).expect("a healthy store");
+        let silent = projection.step(before.iter().map(OwnedMessage::as_stored), false).expect("a healthy store");
         prop_assert_eq!(silent.updates.len(), 0);
         if reopen {
             drop(projection);
             projection = open(folder.path());
         }
-        let mut expected = told(&log);
-        expected.retain(|update| update.seq > unheard.len() as u64);
-        prop_assert_eq!(step(&mut projection, heard).updates, expected);
+        let mut expected = live_updates(&log);
+        expected.retain(|update| update.seq > before.len() as u64);
+        prop_assert_eq!(step(&mut projection, after).updates, expected);
     }
 
     #[test]
-    fn what_is_recalled_is_what_was_said(log in history(), after in 0..100_u64, by_race in any::<bool>()) {
-        let mut fed = log.clone();
+    fn replayed_updates_equal_the_published_ones(log in history(), after in 0..100_u64, by_race in any::<bool>()) {
+        let mut messages = log.clone();
         if by_race {
-            fed.sort_by_key(|said| (topic(said), said.seq));
+            messages.sort_by_key(|message| (topic(message), message.seq));
         }
         let mut replay = RaceReplay::new(after);
-        let mut replayed: Vec<LiveUpdate> = fed.iter().filter_map(|said| replay.fold(said.message())).collect();
+        let mut replayed: Vec<LiveUpdate> = messages.iter().filter_map(|message| replay.fold(message.as_stored())).collect();
         replayed.sort_by_key(|update| update.seq);
-        let mut expected = told(&log);
+        let mut expected = live_updates(&log);
         expected.retain(|update| update.seq > after);
         prop_assert_eq!(replayed, expected);
     }

@@ -1,4 +1,4 @@
-//! Whatever was said, in whatever order: results, form and profiles are what anybody can count over the final statements.
+//! Whatever was message, in whatever order: results, form and profiles are what anybody can count over the final statements.
 //!
 //! The count is made from the raw JSON, by the rules in docs/feeding.md and docs/api.md, and by nothing of the code: each
 //! race is looked at once, at the end.
@@ -8,23 +8,23 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::history::{HORSES, RACES, fold, history, step};
-use common::{Race, Said};
+use common::{OwnedMessage, Race};
 use projections::horse_form::RowKind;
 use projections::{Store, horse_profile, keys};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// What was said of one thing, each event once, in the order of the log: the type and the data.
+/// The events about one race or horse, each once, in the order of the log: the type and the data.
 type Story = Vec<(String, Value)>;
 
-/// The stories of all races and horses, by what is behind the kind in their subjects: `2026-11-21.ST.3`, `A`.
-fn stories(log: &[Said]) -> BTreeMap<String, Story> {
+/// The stories of all races and horses, by the end of their subjects: `2026-11-21.ST.3`, `A`.
+fn stories(log: &[OwnedMessage]) -> BTreeMap<String, Story> {
     let (mut stories, mut ids) = (BTreeMap::<String, Story>::new(), BTreeSet::new());
-    for said in log {
-        let Some((_, about)) = said.subject["racing.".len()..].split_once('.') else {
+    for message in log {
+        let Some((_, about)) = message.subject["racing.".len()..].split_once('.') else {
             continue;
         };
-        let event: Value = serde_json::from_slice(&said.payload).expect("JSON");
+        let event: Value = serde_json::from_slice(&message.payload).expect("JSON");
         if ids.insert((about.to_owned(), event["id"].to_string())) {
             let kind = event["type"].as_str().expect("a type").to_owned();
             let story = stories.entry(about.to_owned()).or_default();
@@ -34,7 +34,7 @@ fn stories(log: &[Said]) -> BTreeMap<String, Story> {
     stories
 }
 
-/// Of each horse the last fact of some types.
+/// The last fact of some types of each horse.
 fn last_of_each(story: &[(String, Value)], kinds: &[&str]) -> BTreeMap<String, (String, Value)> {
     let facts = story
         .iter()
@@ -44,10 +44,10 @@ fn last_of_each(story: &[(String, Value)], kinds: &[&str]) -> BTreeMap<String, (
         .collect()
 }
 
-/// How one race ended, and who was on its card at the end.
+/// The result of a race, and the last card.
 #[derive(Default)]
 struct Ending {
-    /// provisional, official, void or abandoned; empty where there is no result.
+    /// provisional, official, void or abandoned; empty without a result.
     status: String,
     revision: u64,
     reason: String,
@@ -55,13 +55,13 @@ struct Ending {
     distance: u64,
     going: String,
     venue: String,
-    /// In the order of the statement, then of the card: who ran or was to run.
-    lines: Vec<Line>,
+    /// The runners of the result, then those of the card alone.
+    parts: Vec<Part>,
 }
 
-/// A horse in a race. One that stands on the card alone has neither position nor outcome.
+/// A horse in a race. One that is on the card alone has neither position nor outcome.
 #[derive(Clone)]
-struct Line {
+struct Part {
     horse: String,
     name: String,
     jockey: String,
@@ -75,10 +75,14 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The first that is not empty.
+/// The first text that is not empty.
 fn first_known(words: [String; 2]) -> String {
-    let [said, otherwise] = words;
-    if said.is_empty() { otherwise } else { said }
+    let [message, otherwise] = words;
+    if message.is_empty() {
+        otherwise
+    } else {
+        message
+    }
 }
 
 fn ending((_, venue, _): Race, story: &Story) -> Ending {
@@ -91,7 +95,7 @@ fn ending((_, venue, _): Race, story: &Story) -> Ending {
     let declared = statement
         .filter(is("racing.result.declared.v1"))
         .map(|(_, data)| data);
-    // A card that says what the one before said is no other card.
+    // A card that equals the one before it is not a new card.
     let cards: Vec<usize> = (0..story.len())
         .filter(|n| story[*n].0 == "racing.race.declared.v1")
         .collect();
@@ -135,15 +139,15 @@ fn ending((_, venue, _): Race, story: &Story) -> Ending {
             }
             .to_owned(),
         ]),
-        lines: lines(story, since_card, declared, &card),
+        parts: parts(story, since_card, declared, &card),
         ..Ending::default()
     };
     match (statement, status) {
-        (Some((_, said)), _) => {
+        (Some((_, message)), _) => {
             ending.status =
                 declared.map_or_else(|| "void".to_owned(), |data| text(&data["status"]));
-            ending.revision = said["revision"].as_u64().expect("a revision");
-            ending.reason = text(&said["reason"]);
+            ending.revision = message["revision"].as_u64().expect("a revision");
+            ending.reason = text(&message["reason"]);
         }
         (None, Some(status)) if status["status"] == "abandoned" => {
             ending.status = "abandoned".to_owned();
@@ -154,19 +158,19 @@ fn ending((_, venue, _): Race, story: &Story) -> Ending {
     ending
 }
 
-/// Who ran, then who was withdrawn and left out, then who only stands on the card.
-fn lines(
+/// The runners of the result, then those of the card that it leaves out.
+fn parts(
     story: &Story,
     since_card: &[(String, Value)],
     declared: Option<&Value>,
     card: &Value,
-) -> Vec<Line> {
+) -> Vec<Part> {
     let riders = last_of_each(since_card, &["racing.rider.changed.v1"]);
     let moves = last_of_each(
         story,
         &["racing.runner.withdrawn.v1", "racing.runner.reinstated.v1"],
     );
-    let on_card: Vec<Line> = card["runners"]
+    let on_card: Vec<Part> = card["runners"]
         .as_array()
         .into_iter()
         .flatten()
@@ -178,7 +182,7 @@ fn lines(
             let scratched = moves
                 .get(&horse)
                 .is_some_and(|(kind, _)| kind.contains("withdrawn"));
-            Line {
+            Part {
                 name: text(&runner["horse_name"]),
                 jockey: text(rider),
                 trainer: text(&runner["trainer"]),
@@ -189,52 +193,52 @@ fn lines(
             }
         })
         .collect();
-    let card_of = |horse: &str| on_card.iter().find(|line| line.horse == horse);
-    let mut lines: Vec<Line> = Vec::new();
+    let card_of = |horse: &str| on_card.iter().find(|part| part.horse == horse);
+    let mut parts: Vec<Part> = Vec::new();
     for runner in declared
         .and_then(|data| data["runners"].as_array())
         .into_iter()
         .flatten()
     {
         let horse = text(&runner["horse_no"]);
-        let from = |field: &str, on_card: fn(&Line) -> &String| {
+        let from = |field: &str, on_card: fn(&Part) -> &String| {
             first_known([
                 text(&runner[field]),
                 card_of(&horse).map(on_card).cloned().unwrap_or_default(),
             ])
         };
-        lines.push(Line {
-            name: from("horse_name", |line| &line.name),
-            jockey: from("jockey", |line| &line.jockey),
-            trainer: from("trainer", |line| &line.trainer),
+        parts.push(Part {
+            name: from("horse_name", |part| &part.name),
+            jockey: from("jockey", |part| &part.jockey),
+            trainer: from("trainer", |part| &part.trainer),
             position: runner["position"].as_u64(),
             outcome: runner["outcome"].as_str().map(str::to_owned),
             stakes: runner["stakes"].as_u64().unwrap_or(0),
             horse,
         });
     }
-    let ran: BTreeSet<String> = lines.iter().map(|line| line.horse.clone()).collect();
-    lines.extend(
+    let ran: BTreeSet<String> = parts.iter().map(|part| part.horse.clone()).collect();
+    parts.extend(
         on_card
             .into_iter()
-            .filter(|line| !ran.contains(&line.horse)),
+            .filter(|part| !ran.contains(&part.horse)),
     );
-    lines
+    parts
 }
 
 /// Placed runners by position, then the others, each as `A 1` or `B PU`.
 fn placings(ending: &Ending) -> Vec<String> {
     let placed = (1..=HORSES.len() as u64).flat_map(|n| {
         ending
-            .lines
+            .parts
             .iter()
-            .filter(move |line| line.position == Some(n))
+            .filter(move |part| part.position == Some(n))
     });
-    let placed = placed.map(|line| format!("{} {}", line.horse, line.position.unwrap_or(0)));
+    let placed = placed.map(|part| format!("{} {}", part.horse, part.position.unwrap_or(0)));
     let unplaced = ending
-        .lines
+        .parts
         .iter()
-        .filter_map(|line| Some(format!("{} {}", line.horse, line.outcome.as_ref()?)));
+        .filter_map(|part| Some(format!("{} {}", part.horse, part.outcome.as_ref()?)));
     placed.chain(unplaced).collect()
 }
 
@@ -271,8 +275,8 @@ fn result_is_as_counted(store: &Store, race: Race, ending: &Ending) -> Result<()
     Ok(())
 }
 
-/// A horse's races, newest first, and its line in each.
-type Races<'a> = Vec<(Race, &'a Ending, &'a Line)>;
+/// A horse's races, newest first, and its part in each.
+type Races<'a> = Vec<(Race, &'a Ending, &'a Part)>;
 
 fn races_of<'a>(horse: &str, endings: &'a BTreeMap<Race, Ending>) -> Races<'a> {
     let races = endings.iter().rev();
@@ -281,24 +285,24 @@ fn races_of<'a>(horse: &str, endings: &'a BTreeMap<Race, Ending>) -> Races<'a> {
             Some((
                 *race,
                 ending,
-                ending.lines.iter().find(|line| line.horse == horse)?,
+                ending.parts.iter().find(|part| part.horse == horse)?,
             ))
         })
         .collect()
 }
 
-/// A row of the form: `P` or `U`, and what it says.
-fn row((race, ending, line): &(Race, &Ending, &Line)) -> Option<(RowKind, Value)> {
+/// A row of the form, with its kind.
+fn row((race, ending, part): &(Race, &Ending, &Part)) -> Option<(RowKind, Value)> {
     let mut row = json!({
         "date": race.0, "venue_code": race.1, "race_number": race.2, "venue": ending.venue, "race_name": ending.name,
-        "distance": ending.distance, "going": ending.going, "jockey": line.jockey, "horse_name": line.name,
-        "trainer": line.trainer, "stakes": line.stakes, "finish_time": "", "win_odds": 0,
+        "distance": ending.distance, "going": ending.going, "jockey": part.jockey, "horse_name": part.name,
+        "trainer": part.trainer, "stakes": part.stakes, "finish_time": "", "win_odds": 0,
     });
-    if let Some(position) = line.position {
+    if let Some(position) = part.position {
         row["position"] = json!(position);
         return Some((RowKind::Placed, row));
     }
-    row["outcome"] = json!(line.outcome.as_ref()?);
+    row["outcome"] = json!(part.outcome.as_ref()?);
     Some((RowKind::Unplaced, row))
 }
 
@@ -323,18 +327,18 @@ fn career(registration: Option<&Value>, races: &Races<'_>) -> [u64; 4] {
     let mut career = ["starts", "wins", "places", "total_stakes"]
         .map(|field| before[field].as_u64().unwrap_or(0));
     let [starts, wins, places, stakes] = &mut career;
-    for (_, _, line) in races {
-        let outcome = line.outcome.as_deref();
+    for (_, _, part) in races {
+        let outcome = part.outcome.as_deref();
         if outcome == Some("VOID") {
             continue;
         }
-        *stakes += line.stakes;
+        *stakes += part.stakes;
         let withdrawn = ["WV", "WV-A", "WX", "WX-A", "WXNR", "SCR"];
         *starts += u64::from(
-            line.position.is_some() || outcome.is_some_and(|code| !withdrawn.contains(&code)),
+            part.position.is_some() || outcome.is_some_and(|code| !withdrawn.contains(&code)),
         );
-        *wins += u64::from(line.position == Some(1));
-        *places += u64::from(line.position == Some(2) || line.position == Some(3));
+        *wins += u64::from(part.position == Some(1));
+        *places += u64::from(part.position == Some(2) || part.position == Some(3));
     }
     career
 }
@@ -360,22 +364,22 @@ fn profile_is_as_counted(
     let counted = ["starts", "wins", "places", "total_stakes"]
         .map(|field| served[field].as_u64().expect("a count"));
     prop_assert_eq!(counted, career(registration, races), "{}", horse);
-    let latest = |word: fn(&Line) -> &String| {
+    let latest = |word: fn(&Part) -> &String| {
         races
             .iter()
-            .map(|(.., line)| word(line).clone())
+            .map(|(.., part)| word(part).clone())
             .find(|word| !word.is_empty())
     };
-    let said = |field: &str, in_races: Option<String>| {
+    let message = |field: &str, in_races: Option<String>| {
         registration.map_or(in_races.unwrap_or_default(), |data| text(&data[field]))
     };
     let expected = [
-        said("horse_name", latest(|line| &line.name)),
-        said("trainer", latest(|line| &line.trainer)),
-        said("owner", None),
-        said("sex", None),
-        said("colour", None),
-        said("country_of_origin", None),
+        message("horse_name", latest(|part| &part.name)),
+        message("trainer", latest(|part| &part.trainer)),
+        message("owner", None),
+        message("sex", None),
+        message("colour", None),
+        message("country_of_origin", None),
     ];
     let fields = [
         "horse_name",
@@ -399,7 +403,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn results_forms_and_careers_are_what_anybody_can_count(log in history(), batch in 1..40_usize) {
+    fn results_forms_and_careers_equal_an_independent_count(log in history(), batch in 1..40_usize) {
         let (_folder, mut projection) = fold(&[]);
         for batch in log.chunks(batch) {
             step(&mut projection, batch);

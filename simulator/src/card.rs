@@ -1,4 +1,4 @@
-//! The cards of a meeting: who runs where.
+//! [`RacePlan`]: a race before the betting: its card, its horses and their chances.
 
 use std::cmp::Reverse;
 use std::ops::RangeInclusive;
@@ -7,43 +7,47 @@ use events::{
     Career, DeclaredRunner, Foaled, HorseNo, HorseRegistered, Moment, RaceDeclared, Text,
 };
 
-use super::meeting::{Meeting, STABLED_PER_RACE, Session};
-use super::rng::Rng;
-use super::words::{
+use crate::day::Session;
+use crate::meeting::{MeetingPlan, STABLED_PER_RACE};
+use crate::rng::Rng;
+use crate::units::{MINUTE_MS, SECOND_MS};
+use crate::words::{
     COLOURS, COUNTRIES, DISTANCES_METRES, GOINGS, JOCKEYS, RACE_KINDS, SECOND_WORDS, SEXES,
     SURNAMES, TRAINERS, horse_name, text,
 };
-use super::{MINUTE_MS, SECOND_MS};
 
-/// The first races open so long after the cards are out.
+/// The first races open this long after the cards are out.
 const OPEN_AFTER_CARDS_MS: u64 = 2 * SECOND_MS;
-/// A race opens when the second before it at its meeting has closed.
+/// Races of a meeting that are open at a time.
 const OPEN_AT_A_TIME: u64 = 2;
 /// Betting closes this long before the off.
 const CLOSE_BEFORE_MS: u64 = 5 * SECOND_MS;
-/// It rains in the afternoon, when half of the races are run: so long after the off of the last of those.
+/// It rains in the afternoon, this long after the off of the race in the middle.
 const RAIN_AFTER_MS: u64 = 6 * MINUTE_MS;
 
 const RUNNERS: RangeInclusive<u64> = 8..=STABLED_PER_RACE;
 
-/// A race as it is drawn up, before anyone bets.
-pub(super) struct Race {
-    /// Which race of the day's it is at its meeting, from 1.
-    pub(super) nth: u64,
-    pub(super) card: RaceDeclared,
+/// A race before the betting.
+pub(crate) struct RacePlan {
+    /// Its position within the meeting, from 1.
+    pub(crate) nth: u64,
+    pub(crate) card: RaceDeclared,
     /// In the order of the card.
-    pub(super) horses: Vec<HorseRegistered>,
-    /// How good each of them is, in the order of the card; twice as high wins twice as often.
-    pub(super) chances: Vec<u64>,
-    pub(super) stakes: u64,
-    pub(super) open_ms: u64,
-    pub(super) off_ms: u64,
-    /// When the going changes, and to what.
-    pub(super) rain: Option<(u64, Text)>,
+    pub(crate) horses: Vec<HorseRegistered>,
+    /// The weights of their chances to win, in the order of the card.
+    pub(crate) chances: Vec<u64>,
+    pub(crate) stakes: u64,
+    pub(crate) open_ms: u64,
+    pub(crate) off_ms: u64,
+    /// When the going changes, and the new going.
+    pub(crate) rain: Option<(u64, Text)>,
 }
 
-/// Draws up all races of a meeting. No horse runs twice.
-pub(super) fn draw_up(meeting: &Meeting<'_>, clock: &impl Fn(u64) -> Moment) -> Vec<Race> {
+/// Plans all races of a meeting. No horse runs twice.
+pub(crate) fn plan_races(
+    meeting: &MeetingPlan<'_>,
+    clock: &impl Fn(u64) -> Moment,
+) -> Vec<RacePlan> {
     let mut rng = Rng::new(&meeting.label("fields"));
     let mut stabled: Vec<u64> = meeting.stabled().collect();
     rng.shuffle(&mut stabled);
@@ -59,13 +63,13 @@ pub(super) fn draw_up(meeting: &Meeting<'_>, clock: &impl Fn(u64) -> Moment) -> 
         field
             .iter_mut()
             .for_each(|(chance, _)| *chance = rng.between(12..=100).pow(2));
-        // The better horse carries more, and number 1 carries most.
+        // Better horses carry more weight, and number 1 carries most.
         field.sort_by_key(|(chance, _)| Reverse(*chance));
         let (chances, horses): (Vec<_>, Vec<_>) = field.into_iter().unzip();
         let class = rng.between(1..=5);
         let off_ms = meeting.off_ms(nth);
         let declared = RaceDeclared {
-            date: meeting.date(),
+            date: meeting.day.date,
             venue: meeting.venue(),
             race_number: meeting.race_number(nth),
             venue_name: Some(meeting.venue_name()),
@@ -76,7 +80,7 @@ pub(super) fn draw_up(meeting: &Meeting<'_>, clock: &impl Fn(u64) -> Moment) -> 
             off_time: Some(clock(off_ms)),
             runners: declared_runners(&chances, &horses, &mut rng),
         };
-        Race {
+        RacePlan {
             nth,
             card: declared,
             horses,
@@ -119,16 +123,16 @@ fn declared_runners(
     horses.iter().enumerate().map(runner).collect()
 }
 
-impl Race {
-    pub(super) fn close_ms(&self) -> u64 {
+impl RacePlan {
+    pub(crate) fn close_ms(&self) -> u64 {
         self.off_ms - CLOSE_BEFORE_MS
     }
 }
 
-impl Meeting<'_> {
+impl MeetingPlan<'_> {
     fn open_ms(&self, nth: u64) -> u64 {
         match nth.checked_sub(OPEN_AT_A_TIME) {
-            None | Some(0) => self.cards_out_ms() + OPEN_AFTER_CARDS_MS,
+            None | Some(0) => self.day.cards_out_ms() + OPEN_AFTER_CARDS_MS,
             Some(earlier) => self.off_ms(earlier),
         }
     }
@@ -138,13 +142,13 @@ impl Meeting<'_> {
         (self.session == Session::Afternoon && run > 0).then(|| self.off_ms(run) + RAIN_AFTER_MS)
     }
 
-    /// A horse of the venue, the same on every date of some years.
+    /// A horse of the venue, the same on every date of its career.
     fn horse(&self, number: u64) -> HorseRegistered {
         let venue = self.venue_label();
         let mut rng = Rng::new(&format!("{venue}/horse {number}"));
         let (trainer, owner) = (rng.pick(&TRAINERS), rng.pick(&SURNAMES));
         let (starts, wins) = (rng.between(0..=24), rng.between(0..=3));
-        let foaled = foaled(self.date().civil().year(), &mut rng);
+        let foaled = foaled(self.day.date.civil().year(), &mut rng);
         HorseRegistered {
             horse_no: HorseNo::parse(&format!("{}_{number:03}", self.venue()))
                 .expect("a code and a number make one"),
@@ -166,7 +170,7 @@ impl Meeting<'_> {
     }
 }
 
-/// A horse races from three to eight years of age, and ages with the years; then its number is given again.
+/// The year of foaling. A horse races from three to eight years of age; then its number is reused.
 fn foaled(this_year: i16, rng: &mut Rng) -> i16 {
     const AGE_MIN: i16 = 3;
     const YEARS: i16 = 6;

@@ -1,43 +1,44 @@
-//! [`Finish`]: who came in when.
+//! [`Finish`]: the order and the times of a finish.
 
-use super::card::Race;
-use super::rng::Rng;
-use super::twists::Twists;
+use crate::card::RacePlan;
+use crate::rng::Rng;
+use crate::twists::Twists;
 
-/// So many come home at least: enough for every place and a dead heat.
-const HOME_MIN: usize = 4;
+/// At least so many finish: enough for every place and a dead heat.
+const FINISHERS_MIN: usize = 4;
 
-/// Who came in when.
+/// The order and the times of a finish.
 #[derive(Clone)]
-pub(super) struct Finish {
+pub(crate) struct Finish {
     /// First to last.
-    pub(super) placed: Vec<Group>,
-    /// Runner, outcome, and its time if it got home.
-    pub(super) unplaced: Vec<(usize, &'static str, Option<u32>)>,
+    pub(crate) placed: Vec<Group>,
+    /// Runner, outcome, and its time if it finished.
+    pub(crate) unplaced: Vec<(usize, &'static str, Option<u32>)>,
 }
 
-/// Runners that came in together, most often one.
+/// Runners that finished together, usually one.
 #[derive(Clone)]
-pub(super) struct Group {
-    pub(super) runners: Vec<usize>,
+pub(crate) struct Group {
+    pub(crate) runners: Vec<usize>,
     /// In hundredths of a second.
-    pub(super) time: u32,
+    pub(crate) time: u32,
 }
 
 impl Finish {
-    pub(super) fn of(race: &Race, twists: &Twists, rng: &mut Rng) -> Self {
-        let mut left: Vec<usize> = (0..race.chances.len())
+    pub(crate) fn of(race: &RacePlan, twists: &Twists, rng: &mut Rng) -> Self {
+        let mut running: Vec<usize> = (0..race.chances.len())
             .filter(|index| Some(*index) != twists.withdrawn)
             .collect();
         let mut unplaced = Vec::new();
         for outcome in twists.mishaps {
-            unplaced.push((left.remove(rng.index(left.len())), *outcome, None));
+            unplaced.push((running.remove(rng.index(running.len())), *outcome, None));
         }
         let mut placed: Vec<Group> = Vec::new();
         let mut time = winning_time(race.card.distance, rng);
-        while !left.is_empty() {
-            let next = left.remove(rng.weighted(left.len(), |index| race.chances[left[index]]));
-            if left.len() >= HOME_MIN && rng.below(60) == 0 {
+        while !running.is_empty() {
+            let next =
+                running.remove(rng.weighted(running.len(), |index| race.chances[running[index]]));
+            if running.len() >= FINISHERS_MIN && rng.below(60) == 0 {
                 unplaced.push((next, rng.pick(&["PU", "UR"]), None));
                 continue;
             }
@@ -55,14 +56,14 @@ impl Finish {
         Self { placed, unplaced }
     }
 
-    pub(super) fn last_home_ms(&self) -> u64 {
+    pub(crate) fn last_finish_ms(&self) -> u64 {
         self.placed
             .last()
             .map_or(0, |group| u64::from(group.time) * 10)
     }
 
-    /// The finish with its winner disqualified, and who that was. It keeps its time.
-    pub(super) fn without_its_winner(&self) -> (Self, usize) {
+    /// The finish with its winner disqualified, and that winner, which keeps its time.
+    pub(crate) fn without_its_winner(&self) -> (Self, usize) {
         let mut finish = self.clone();
         let time = finish.placed[0].time;
         let winner = finish.placed[0].runners.remove(0);
@@ -72,7 +73,7 @@ impl Finish {
     }
 }
 
-/// In hundredths of a second: about 17 m/s, less over a longer way.
+/// In hundredths of a second: about 17 m/s, less over a longer distance.
 fn winning_time(distance_metres: u32, rng: &mut Rng) -> u32 {
     let speed_mm_s = 17_600 - distance_metres * 45 / 100;
     distance_metres * 100_000 / speed_mm_s + u32::try_from(rng.between(0..=150)).unwrap_or(0)

@@ -1,16 +1,16 @@
-//! [`Pool`]: money that flows in, and the prices that it makes.
+//! [`Pool`]: the bets on a race, and the prices that they make.
 
 use events::{Odds, PriceState};
 
-use super::SECOND_MS;
-use super::card::Race;
-use super::rng::Rng;
+use crate::card::RacePlan;
+use crate::rng::Rng;
+use crate::units::SECOND_MS;
 
-/// What is left of a pool after the takeout of 17.5 %, in thousandths.
-const KEPT_THOUSANDTHS: u64 = 825;
-/// Half of the money comes in the last two minutes: with `s` seconds to go, 300² / (300 + s)² of it is there.
+/// The part of a pool that is paid out after the takeout of 17.5 %, in thousandths.
+const PAID_OUT_THOUSANDTHS: u64 = 825;
+/// Half of the money is bet in the last two minutes: with `s` seconds to go, 300² / (300 + s)² of it has been bet.
 const FLOW_SECONDS: u64 = 300;
-/// The price of a runner on which next to nobody has bet.
+/// The highest price, of a runner with hardly any bets.
 const PRICE_MAX: u64 = 999_000;
 
 /// The money on a runner, in cents.
@@ -18,23 +18,23 @@ const PRICE_MAX: u64 = 999_000;
 struct Bets {
     win: u64,
     place: u64,
-    /// Why there is no price, and nobody bets on it.
+    /// Why there is no price and no betting.
     closed: Option<PriceState>,
 }
 
 /// The win and place pools of a race.
-pub(super) struct Pool {
+pub(crate) struct Pool {
     /// In the order of the card.
     bets: Vec<Bets>,
-    /// What the win pool comes to at the off; the place pool to half of that.
+    /// The win pool at the off; the place pool is half of it.
     turnover: u64,
 }
 
 impl Pool {
-    /// The first money follows the form, roughly.
-    pub(super) fn open(race: &Race, rng: &mut Rng) -> Self {
+    /// Opens the pool: the first bets roughly follow the form.
+    pub(crate) fn open(race: &RacePlan, rng: &mut Rng) -> Self {
         let turnover = rng.between(200_000_000..=900_000_000);
-        let there = flowed(turnover, (race.off_ms - race.open_ms) / SECOND_MS);
+        let bet = bet_so_far(turnover, (race.off_ms - race.open_ms) / SECOND_MS);
         let opinions: Vec<u64> = race
             .chances
             .iter()
@@ -43,8 +43,8 @@ impl Pool {
         let total: u64 = opinions.iter().sum();
         let flat: u64 = opinions.iter().map(|o| o.isqrt()).sum();
         let bets = opinions.iter().map(|opinion| Bets {
-            win: 1 + there * opinion / total,
-            place: 1 + there / 2 * opinion.isqrt() / flat,
+            win: 1 + bet * opinion / total,
+            place: 1 + bet / 2 * opinion.isqrt() / flat,
             closed: None,
         });
         Self {
@@ -53,10 +53,10 @@ impl Pool {
         }
     }
 
-    /// Takes what has flowed in since: some bets, on better horses more often, each time on others.
-    pub(super) fn take_bets(&mut self, seconds_to_off: u64, chances: &[u64], rng: &mut Rng) {
+    /// Takes the bets since the last call: a few, on better horses more often.
+    pub(crate) fn take_bets(&mut self, seconds_to_off: u64, chances: &[u64], rng: &mut Rng) {
         let arrived =
-            flowed(self.turnover, seconds_to_off).saturating_sub(self.total(|bets| bets.win));
+            bet_so_far(self.turnover, seconds_to_off).saturating_sub(self.total(|bets| bets.win));
         let punters = rng.between(6..=12);
         for _ in 0..punters {
             let chance = |index: usize| match self.bets[index].closed {
@@ -70,13 +70,13 @@ impl Pool {
         }
     }
 
-    /// Nobody can bet on a runner for a while.
-    pub(super) fn suspend(&mut self, runner: usize) {
+    /// Suspends betting on a runner.
+    pub(crate) fn suspend(&mut self, runner: usize) {
         self.bets[runner].closed = Some(PriceState::Suspended);
     }
 
-    /// What was bet on a runner is given back.
-    pub(super) fn refund(&mut self, runner: usize) {
+    /// Refunds the bets on a withdrawn runner.
+    pub(crate) fn refund(&mut self, runner: usize) {
         let before = self.total(|bets| bets.win);
         self.bets[runner] = Bets {
             win: 0,
@@ -86,8 +86,8 @@ impl Pool {
         self.turnover = self.turnover * self.total(|bets| bets.win) / before;
     }
 
-    /// A runner whose money was given back runs after all, and is bet on as its chance is worth.
-    pub(super) fn reinstate(&mut self, runner: usize, chances: &[u64]) {
+    /// Reinstates a refunded runner, with bets in proportion to its chance.
+    pub(crate) fn reinstate(&mut self, runner: usize, chances: &[u64]) {
         let running = |index: &usize| self.bets[*index].closed.is_none();
         let others: u64 = (0..chances.len()).filter(running).map(|i| chances[i]).sum();
         let before = self.total(|bets| bets.win);
@@ -100,8 +100,8 @@ impl Pool {
         self.turnover = self.turnover * self.total(|bets| bets.win) / before;
     }
 
-    /// Nobody can bet on any runner.
-    pub(super) fn close(&mut self, state: PriceState) {
+    /// Closes betting on all runners.
+    pub(crate) fn close(&mut self, state: PriceState) {
         for bets in &mut self.bets {
             if bets.closed != Some(PriceState::Scratched) {
                 bets.closed = Some(state);
@@ -114,30 +114,30 @@ impl Pool {
     }
 
     /// Why a runner has no price.
-    pub(super) fn closed(&self, runner: usize) -> Option<PriceState> {
+    pub(crate) fn closed(&self, runner: usize) -> Option<PriceState> {
         self.bets[runner].closed
     }
 
-    /// What a win pays, stake included.
-    pub(super) fn win(&self, runner: usize) -> Option<Odds> {
+    /// The win dividend, stake included.
+    pub(crate) fn win(&self, runner: usize) -> Option<Odds> {
         let bets = self.bets[runner];
-        let price = self.total(|b| b.win) * KEPT_THOUSANDTHS;
+        let price = self.total(|b| b.win) * PAID_OUT_THOUSANDTHS;
         bets.closed.is_none().then(|| dividend(price / bets.win))
     }
 
-    /// What a place pays at least, stake included; never more than a win.
-    pub(super) fn place(&self, runner: usize) -> Option<Odds> {
+    /// The lowest place dividend, stake included; never more than a win.
+    pub(crate) fn place(&self, runner: usize) -> Option<Odds> {
         let refunded = Some(PriceState::Scratched);
         let running = self.bets.iter().filter(|b| b.closed != refunded).count();
         let places = if running < 7 { 2 } else { 3 };
-        let price = self.total(|b| b.place) * KEPT_THOUSANDTHS / places;
+        let price = self.total(|b| b.place) * PAID_OUT_THOUSANDTHS / places;
         let win = self.win(runner)?;
         Some(dividend(price / self.bets[runner].place).min(win))
     }
 }
 
-/// How much of the turnover is there with so many seconds to go.
-fn flowed(turnover: u64, seconds_to_off: u64) -> u64 {
+/// How much of the turnover has been bet with so many seconds to go.
+fn bet_so_far(turnover: u64, seconds_to_off: u64) -> u64 {
     turnover * FLOW_SECONDS.pow(2) / (FLOW_SECONDS + seconds_to_off).pow(2)
 }
 

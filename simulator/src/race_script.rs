@@ -1,4 +1,4 @@
-//! [`RaceScript`]: one race as it is told, fact by fact.
+//! [`RaceScript`]: the events of one race.
 
 use events::{
     Event, FinishTime, GoingChanged, OddsQuoted, Outcome, QuotedRunner, RaceKey, RaceStatus,
@@ -6,44 +6,44 @@ use events::{
     RunnerReinstated, RunnerWithdrawn, Text,
 };
 
-use super::card::Race;
-use super::finish::Finish;
-use super::pool::Pool;
-use super::rng::Rng;
-use super::twists::{Ending, Twists};
-use super::words::{JOCKEYS, text};
-use super::{MINUTE_MS, SECOND_MS};
+use crate::card::RacePlan;
+use crate::finish::Finish;
+use crate::pool::Pool;
+use crate::rng::Rng;
+use crate::twists::{Ending, Twists};
+use crate::units::{MINUTE_MS, SECOND_MS};
+use crate::words::{JOCKEYS, text};
 
-/// After the last horse is home.
+/// After the last horse has finished.
 const PROVISIONAL_AFTER_MS: u64 = 45 * SECOND_MS;
 const OFFICIAL_AFTER_MS: u64 = 4 * MINUTE_MS;
 /// After the official result.
 const AMENDED_AFTER_MS: u64 = 10 * MINUTE_MS;
-/// Of a race's stakes, in thousandths, first to fifth.
+/// The shares of the first to the fifth in a race's stakes, in thousandths.
 const STAKES_SPLIT: [u64; 5] = [560, 220, 115, 60, 45];
 
-/// A race as it is told, fact by fact.
-pub(super) struct RaceScript<'a> {
-    pub(super) race: &'a Race,
-    pub(super) twists: &'a Twists,
-    /// Who rides now, in the order of the card.
+/// The events of one race.
+pub(crate) struct RaceScript<'a> {
+    pub(crate) race: &'a RacePlan,
+    pub(crate) twists: &'a Twists,
+    /// The current jockeys, in the order of the card.
     riders: Vec<Text>,
-    facts: Vec<(u64, Event)>,
+    events: Vec<(u64, Event)>,
 }
 
 impl<'a> RaceScript<'a> {
-    pub(super) fn new(race: &'a Race, twists: &'a Twists) -> Self {
+    pub(crate) fn new(race: &'a RacePlan, twists: &'a Twists) -> Self {
         let riders = race.card.runners.iter().map(|r| r.jockey.clone());
         Self {
             race,
             twists,
             riders: riders.collect(),
-            facts: Vec::new(),
+            events: Vec::new(),
         }
     }
 
-    /// All that is said of the race behind its card, each with its milliseconds after midnight.
-    pub(super) fn all(mut self, rng: &mut Rng) -> Vec<(u64, Event)> {
+    /// All events of the race behind its card, with their milliseconds after midnight.
+    pub(crate) fn events(mut self, rng: &mut Rng) -> Vec<(u64, Event)> {
         if let Some((at_ms, going)) = &self.race.rain {
             self.going(*at_ms, going.clone());
         }
@@ -54,22 +54,22 @@ impl<'a> RaceScript<'a> {
         } else {
             self.run(&pool, rng);
         }
-        self.facts
+        self.events
     }
 
     fn run(&mut self, pool: &Pool, rng: &mut Rng) {
         let race = self.race;
         let finish = Finish::of(race, self.twists, rng);
-        let home_ms = race.off_ms + finish.last_home_ms();
-        let official_ms = home_ms + OFFICIAL_AFTER_MS;
-        // What is quoted last is what is paid.
+        let finish_ms = race.off_ms + finish.last_finish_ms();
+        let official_ms = finish_ms + OFFICIAL_AFTER_MS;
+        // The last quote is what is paid.
         self.quote(race.close_ms(), pool);
         self.status(race.close_ms(), RaceStatus::Closed, None);
         self.status(race.off_ms, RaceStatus::Off, None);
-        self.status(home_ms, RaceStatus::Finished, None);
+        self.status(finish_ms, RaceStatus::Finished, None);
         let provisional = self.result(1, ResultStatus::Provisional, &finish, pool);
-        self.say(
-            home_ms + PROVISIONAL_AFTER_MS,
+        self.push(
+            finish_ms + PROVISIONAL_AFTER_MS,
             Event::ResultDeclared(provisional),
         );
         if self.twists.ending == Ending::Voided {
@@ -77,7 +77,7 @@ impl<'a> RaceScript<'a> {
             return;
         }
         let official = self.result(2, ResultStatus::Official, &finish, pool);
-        self.say(official_ms, Event::ResultDeclared(official));
+        self.push(official_ms, Event::ResultDeclared(official));
         self.status(official_ms, RaceStatus::Result, None);
         if self.twists.ending == Ending::Amended {
             let (finish, winner) = finish.without_its_winner();
@@ -86,62 +86,62 @@ impl<'a> RaceScript<'a> {
                 "{} is disqualified for careless riding",
                 race.card.runners[winner].horse_name
             )));
-            self.say(
+            self.push(
                 official_ms + AMENDED_AFTER_MS,
                 Event::ResultDeclared(amended),
             );
         }
     }
 
-    pub(super) fn status(&mut self, at_ms: u64, status: RaceStatus, reason: Option<&str>) {
+    pub(crate) fn status(&mut self, at_ms: u64, status: RaceStatus, reason: Option<&str>) {
         let key = self.key();
-        let fact = RaceStatusChanged {
+        let event = RaceStatusChanged {
             date: key.date,
             venue: key.venue,
             race_number: key.race_number,
             status,
             reason: reason.map(text),
         };
-        self.say(at_ms, Event::RaceStatusChanged(fact));
+        self.push(at_ms, Event::RaceStatusChanged(event));
     }
 
     fn going(&mut self, at_ms: u64, going: Text) {
         let key = self.key();
-        let fact = GoingChanged {
+        let event = GoingChanged {
             date: key.date,
             venue: key.venue,
             race_number: key.race_number,
             going,
         };
-        self.say(at_ms, Event::GoingChanged(fact));
+        self.push(at_ms, Event::GoingChanged(event));
     }
 
-    pub(super) fn withdraw(&mut self, at_ms: u64, runner: usize, reason: &str) {
+    pub(crate) fn withdraw(&mut self, at_ms: u64, runner: usize, reason: &str) {
         let key = self.key();
-        let fact = RunnerWithdrawn {
+        let event = RunnerWithdrawn {
             date: key.date,
             venue: key.venue,
             race_number: key.race_number,
             horse_no: self.race.card.runners[runner].horse_no.clone(),
             reason: Some(text(reason)),
         };
-        self.say(at_ms, Event::RunnerWithdrawn(fact));
+        self.push(at_ms, Event::RunnerWithdrawn(event));
     }
 
-    pub(super) fn reinstate(&mut self, at_ms: u64, runner: usize, reason: &str) {
+    pub(crate) fn reinstate(&mut self, at_ms: u64, runner: usize, reason: &str) {
         let key = self.key();
-        let fact = RunnerReinstated {
+        let event = RunnerReinstated {
             date: key.date,
             venue: key.venue,
             race_number: key.race_number,
             horse_no: self.race.card.runners[runner].horse_no.clone(),
             reason: Some(text(reason)),
         };
-        self.say(at_ms, Event::RunnerReinstated(fact));
+        self.push(at_ms, Event::RunnerReinstated(event));
     }
 
-    /// A jockey who has no ride in the race takes over, and may be a pound or two over the weight.
-    pub(super) fn change_rider(&mut self, at_ms: u64, runner: usize, rng: &mut Rng) {
+    /// A jockey without a ride in the race takes over, at up to two pounds over the weight.
+    pub(crate) fn change_rider(&mut self, at_ms: u64, runner: usize, rng: &mut Rng) {
         let free: Vec<&str> = JOCKEYS
             .into_iter()
             .filter(|name| self.riders.iter().all(|r| r.as_str() != *name))
@@ -150,7 +150,7 @@ impl<'a> RaceScript<'a> {
         let over = u16::try_from(rng.below(3)).unwrap_or(0);
         let declared = &self.race.card.runners[runner];
         let key = self.key();
-        let fact = RiderChanged {
+        let event = RiderChanged {
             date: key.date,
             venue: key.venue,
             race_number: key.race_number,
@@ -158,10 +158,10 @@ impl<'a> RaceScript<'a> {
             jockey: self.riders[runner].clone(),
             weight: (over > 0).then_some(declared.weight + over),
         };
-        self.say(at_ms, Event::RiderChanged(fact));
+        self.push(at_ms, Event::RiderChanged(event));
     }
 
-    pub(super) fn quote(&mut self, at_ms: u64, pool: &Pool) {
+    pub(crate) fn quote(&mut self, at_ms: u64, pool: &Pool) {
         let key = self.key();
         let runners = self.race.card.runners.iter().enumerate();
         let quoted = runners.map(|(index, runner)| QuotedRunner {
@@ -172,25 +172,25 @@ impl<'a> RaceScript<'a> {
             place: pool.place(index),
             state: pool.closed(index),
         });
-        let fact = OddsQuoted {
+        let event = OddsQuoted {
             date: key.date,
             venue: key.venue,
             race_number: key.race_number,
             runners: quoted.collect(),
         };
-        self.say(at_ms, Event::OddsQuoted(fact));
+        self.push(at_ms, Event::OddsQuoted(event));
     }
 
     fn void(&mut self, at_ms: u64, revision: u32, reason: &str) {
         let key = self.key();
-        let fact = ResultVoided {
+        let event = ResultVoided {
             date: key.date,
             venue: key.venue,
             race_number: key.race_number,
             revision,
             reason: Some(text(reason)),
         };
-        self.say(at_ms, Event::ResultVoided(fact));
+        self.push(at_ms, Event::ResultVoided(event));
     }
 
     fn result(
@@ -213,34 +213,36 @@ impl<'a> RaceScript<'a> {
             revision,
             status,
             reason: None,
-            runners: self.lines(finish, pool),
+            runners: self.result_runners(finish, pool),
         }
     }
 
-    /// The placed runners in their order, then the others.
-    fn lines(&self, finish: &Finish, pool: &Pool) -> Vec<ResultRunner> {
-        let mut lines = Vec::with_capacity(self.race.card.runners.len());
+    /// The placed runners in order, then the others.
+    fn result_runners(&self, finish: &Finish, pool: &Pool) -> Vec<ResultRunner> {
+        let mut runners = Vec::with_capacity(self.race.card.runners.len());
         for group in &finish.placed {
-            let before = lines.len();
+            let before = runners.len();
             let stakes = shared_stakes(self.race.stakes, before, group.runners.len());
-            lines.extend(group.runners.iter().map(|&runner| ResultRunner {
+            runners.extend(group.runners.iter().map(|&runner| ResultRunner {
                 position: u16::try_from(before + 1).ok(),
                 finish_time: FinishTime::from_hundredths(group.time).ok(),
                 stakes: Some(stakes),
-                ..self.line(runner, pool)
+                ..self.result_runner(runner, pool)
             }));
         }
         let unplaced = finish.unplaced.iter();
-        lines.extend(unplaced.map(|&(runner, outcome, time)| ResultRunner {
-            outcome: Some(Outcome::parse(outcome).expect("our own codes are well formed")),
+        runners.extend(unplaced.map(|&(runner, outcome, time)| ResultRunner {
+            outcome: Some(
+                Outcome::parse(outcome).expect("the codes of the simulator are well formed"),
+            ),
             finish_time: time.and_then(|time| FinishTime::from_hundredths(time).ok()),
-            ..self.line(runner, pool)
+            ..self.result_runner(runner, pool)
         }));
-        lines
+        runners
     }
 
-    /// What is said of a runner however it ran.
-    fn line(&self, runner: usize, pool: &Pool) -> ResultRunner {
+    /// A runner without its placing.
+    fn result_runner(&self, runner: usize, pool: &Pool) -> ResultRunner {
         let declared = &self.race.card.runners[runner];
         ResultRunner {
             horse_no: declared.horse_no.clone(),
@@ -265,12 +267,12 @@ impl<'a> RaceScript<'a> {
         }
     }
 
-    fn say(&mut self, at_ms: u64, event: Event) {
-        self.facts.push((at_ms, event));
+    fn push(&mut self, at_ms: u64, event: Event) {
+        self.events.push((at_ms, event));
     }
 }
 
-/// Horses that share a place share the stakes of the places that they take.
+/// Horses in a dead heat share the stakes of the places that they occupy.
 fn shared_stakes(stakes: u64, before: usize, sharing: usize) -> u64 {
     let taken: u64 = STAKES_SPLIT.iter().skip(before).take(sharing).sum();
     stakes * taken / 1000 / sharing as u64

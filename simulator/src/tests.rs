@@ -3,10 +3,14 @@ mod races;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use events::{HorseNo, HorseRegistered, PriceState, RaceKey, RaceStatus, Subject};
+use events::{
+    Envelope, Event, HorseNo, HorseRegistered, Moment, PriceState, RaceKey, RaceStatus, RacingDate,
+    Subject,
+};
+use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::*;
+use crate::{Pace, RACES_MAX, RaceDay, script};
 
 /// Midnight in Hong Kong.
 const MIDNIGHT: &str = "2026-11-20T16:00:00Z";
@@ -27,7 +31,7 @@ fn in_life(day: &RaceDay) -> Vec<Envelope> {
     script(day, &day.as_in_life(midnight()))
 }
 
-/// Any day that has everything.
+/// Any day on which everything happens.
 fn full_days() -> impl Strategy<Value = RaceDay> {
     let more = |(races, seed, more): (u16, u64, bool)| {
         let day = day(races, seed);
@@ -40,12 +44,12 @@ fn full_days() -> impl Strategy<Value = RaceDay> {
     (RaceDay::FULL_RACES..=RACES_MAX, any::<u64>(), any::<bool>()).prop_map(more)
 }
 
-/// A full day takes a moment to be made up.
+/// Few cases, as a full day takes time to make.
 fn some() -> ProptestConfig {
     ProptestConfig::with_cases(12)
 }
 
-/// What is said of each race, its card first.
+/// The events of each race, its card first.
 fn by_race(events: &[Envelope]) -> BTreeMap<RaceKey, Vec<&Envelope>> {
     let mut races: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for envelope in events {
@@ -76,9 +80,9 @@ fn the_same_day_at_the_same_pace_is_the_same_to_the_byte() {
     }
 }
 
-/// What an earlier version began, this one goes on with: whoever changes the day means to.
+/// A later version continues a day that an earlier one began, so a day must not change by accident.
 #[test]
-fn a_day_is_what_it_has_always_been() {
+fn a_day_is_the_same_in_every_version() {
     let mut digest = blake3::Hasher::new();
     let events = in_life(&day(8, 1));
     for envelope in &events {
@@ -95,7 +99,7 @@ fn a_day_is_what_it_has_always_been() {
 }
 
 #[test]
-fn another_pace_changes_nothing_but_the_times() {
+fn another_pace_changes_only_the_times() {
     let begins: Timestamp = "2026-11-21T05:00:00.123456Z".parse().expect("a time");
     let fast = Pace {
         begins,
@@ -119,7 +123,7 @@ fn another_pace_changes_nothing_but_the_times() {
 }
 
 #[test]
-fn any_pace_and_number_of_races_is_taken() {
+fn any_pace_and_number_of_races_is_accepted() {
     for speed in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
         let begins = Timestamp::MAX;
         assert!(!script(&day(1, 1), &Pace { begins, speed }).is_empty());
@@ -178,12 +182,12 @@ proptest! {
     #![proptest_config(some())]
 
     #[test]
-    fn every_event_is_one_that_the_service_takes(day in full_days()) {
+    fn the_service_accepts_every_event(day in full_days()) {
         let events = in_life(&day);
         for envelope in &events {
             let subject = envelope.event.subject().to_string();
-            let taken = Envelope::decode(&subject, &envelope.encode());
-            prop_assert_eq!(taken.as_ref(), Ok(envelope));
+            let decoded = Envelope::decode(&subject, &envelope.encode());
+            prop_assert_eq!(decoded.as_ref(), Ok(envelope));
         }
         let ids: HashSet<&str> = events.iter().map(|e| e.id.as_str()).collect();
         prop_assert_eq!(ids.len(), events.len());
@@ -208,7 +212,7 @@ proptest! {
     }
 }
 
-/// What of all that a day should have is in an event.
+/// What an event contains of everything that a full day should have.
 fn happened(event: &Event) -> Vec<String> {
     match event {
         Event::RaceStatusChanged(fact) => vec![fact.status.as_str().to_owned()],

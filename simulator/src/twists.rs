@@ -1,41 +1,41 @@
-//! [`Twists`]: what goes otherwise than on the card.
+//! [`Twists`]: the deviations of a race from its card.
 
-use super::RaceDay;
-use super::card::Race;
-use super::meeting::{Meeting, Session};
-use super::rng::Rng;
+use crate::card::RacePlan;
+use crate::day::{RaceDay, Session};
+use crate::meeting::MeetingPlan;
+use crate::rng::Rng;
 
-/// What goes otherwise than on the card. A runner is its index on the card.
-pub(super) struct Twists {
-    /// Taken out of the race shortly before the off.
-    pub(super) withdrawn: Option<usize>,
-    /// Taken out, and put back.
-    pub(super) reinstated: Option<usize>,
-    pub(super) rider_changed: Option<usize>,
-    /// What befalls runners on the way: an outcome for each.
-    pub(super) mishaps: &'static [&'static str],
-    /// The place, from 0, that two share.
-    pub(super) shared: Option<usize>,
-    pub(super) ending: Ending,
+/// The deviations of a race from its card. A runner is its index on the card.
+pub(crate) struct Twists {
+    /// Withdrawn shortly before the off.
+    pub(crate) withdrawn: Option<usize>,
+    /// Withdrawn, and reinstated.
+    pub(crate) reinstated: Option<usize>,
+    pub(crate) rider_changed: Option<usize>,
+    /// The outcomes of runners that do not finish.
+    pub(crate) mishaps: &'static [&'static str],
+    /// The place, from 0, of a dead heat.
+    pub(crate) shared: Option<usize>,
+    pub(crate) ending: Ending,
 }
 
 /// How a race ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// With an official result.
     Official,
-    /// With one from which the stewards take the winner.
+    /// With an official result whose winner is disqualified later.
     Amended,
-    /// With a provisional one that counts for nobody.
+    /// With a provisional result that is voided.
     Voided,
-    /// Before it was run.
+    /// Before the off.
     Abandoned,
 }
 
 impl Twists {
-    /// On a full day everything happens where it stands here, and some of it elsewhere, too, by chance. On a shorter one
-    /// what stands at a race that is not there does not happen.
-    pub(super) fn of(meeting: &Meeting<'_>, race: &Race, rng: &mut Rng) -> Self {
+    /// On a full day everything happens at the races named here, and some of it by chance at others. A shorter day lacks
+    /// the twists of the races that it does not have.
+    pub(crate) fn of(meeting: &MeetingPlan<'_>, race: &RacePlan, rng: &mut Rng) -> Self {
         use Session::{Afternoon, Evening};
         let here = |session, nth| meeting.session == session && race.nth == nth;
         let mut runners: Vec<usize> = (0..race.horses.len()).collect();
@@ -61,10 +61,9 @@ impl Twists {
             withdrawn: withdrawn.then_some(runners[0]),
             reinstated: here(Evening, 1).then_some(runners[1]),
             rider_changed: rider_changed.then_some(runners[2]),
-            mishaps: if here(Evening, 3) {
-                &["FE", "UR", "PU"]
-            } else {
-                &[]
+            mishaps: match here(Evening, 3) {
+                true => &["FE", "UR", "PU"],
+                false => &[],
             },
             shared,
             ending,

@@ -2,25 +2,25 @@
 
 use events::Text;
 
-pub(super) fn text(words: &str) -> Text {
-    Text::parse(words).expect("our own words are short and plain")
+pub(crate) fn text(words: &str) -> Text {
+    Text::parse(words).expect("the words of the simulator are short and plain")
 }
 
-pub(super) const COLOURS: [&str; 6] = ["Bay", "Brown", "Chestnut", "Grey", "Dark Bay", "Black"];
-pub(super) const SEXES: [&str; 4] = ["Gelding", "Horse", "Mare", "Rig"];
-pub(super) const COUNTRIES: [&str; 7] = ["AUS", "NZ", "IRE", "GB", "USA", "FR", "JPN"];
-/// From firm to soft: rain makes each the next one.
-pub(super) const GOINGS: [&str; 5] = [
+pub(crate) const COLOURS: [&str; 6] = ["Bay", "Brown", "Chestnut", "Grey", "Dark Bay", "Black"];
+pub(crate) const SEXES: [&str; 4] = ["Gelding", "Horse", "Mare", "Rig"];
+pub(crate) const COUNTRIES: [&str; 7] = ["AUS", "NZ", "IRE", "GB", "USA", "FR", "JPN"];
+/// From firm to soft: rain changes each into the next one.
+pub(crate) const GOINGS: [&str; 5] = [
     "GOOD TO FIRM",
     "GOOD",
     "GOOD TO YIELDING",
     "YIELDING",
     "YIELDING TO SOFT",
 ];
-pub(super) const DISTANCES_METRES: [u32; 8] = [1000, 1200, 1400, 1600, 1650, 1800, 2000, 2400];
-pub(super) const RACE_KINDS: [&str; 5] = ["HANDICAP", "PLATE", "CUP", "STAKES", "TROPHY"];
+pub(crate) const DISTANCES_METRES: [u32; 8] = [1000, 1200, 1400, 1600, 1650, 1800, 2000, 2400];
+pub(crate) const RACE_KINDS: [&str; 5] = ["HANDICAP", "PLATE", "CUP", "STAKES", "TROPHY"];
 
-pub(super) const FIRST_WORDS: [&str; 36] = [
+pub(crate) const FIRST_WORDS: [&str; 36] = [
     "AMBER",
     "AUTUMN",
     "BRASS",
@@ -59,7 +59,7 @@ pub(super) const FIRST_WORDS: [&str; 36] = [
     "WINTER",
 ];
 
-pub(super) const SECOND_WORDS: [&str; 36] = [
+pub(crate) const SECOND_WORDS: [&str; 36] = [
     "ALMANAC",
     "ANCHOR",
     "ARCADE",
@@ -98,7 +98,7 @@ pub(super) const SECOND_WORDS: [&str; 36] = [
     "ZEPHYR",
 ];
 
-pub(super) const JOCKEYS: [&str; 24] = [
+pub(crate) const JOCKEYS: [&str; 24] = [
     "A Brindle",
     "B Calloway",
     "C Dunmore",
@@ -125,7 +125,7 @@ pub(super) const JOCKEYS: [&str; 24] = [
     "Z Abernethy",
 ];
 
-pub(super) const TRAINERS: [&str; 12] = [
+pub(crate) const TRAINERS: [&str; 12] = [
     "A T Marlowe",
     "B J Penhallow",
     "C K Osgood",
@@ -140,7 +140,7 @@ pub(super) const TRAINERS: [&str; 12] = [
     "P F Ashgrove",
 ];
 
-pub(super) const SURNAMES: [&str; 16] = [
+pub(crate) const SURNAMES: [&str; 16] = [
     "Applegarth",
     "Birdwhistle",
     "Coppersmith",
@@ -159,9 +159,9 @@ pub(super) const SURNAMES: [&str; 16] = [
     "Tumbledown",
 ];
 
-/// Two words. No pair comes twice among as many horses as there are pairs.
-pub(super) fn horse_name(index: u64) -> Text {
-    /// A prime, so that neighbours have nothing in common.
+/// A name of two words. Pairs repeat only when all have been used.
+pub(crate) fn horse_name(index: u64) -> Text {
+    /// A prime, so that neighbours share no word.
     const STRIDE: usize = 7919;
     let pairs = FIRST_WORDS.len() * SECOND_WORDS.len();
     let pair = usize::try_from(index % pairs as u64).unwrap_or(0) * STRIDE % pairs;

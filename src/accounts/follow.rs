@@ -47,7 +47,7 @@ async fn follow_streams(log: &Log, ring: &KeyCache, ledger: &watch::Sender<Ledge
     loop {
         match log.ensure(ACCOUNTS).await {
             Ok(state) => {
-                let ReadError::AnotherLog(reason) = follow_stream(log, &state, ring, ledger).await;
+                let ReadError::LogReplaced(reason) = follow_stream(log, &state, ring, ledger).await;
                 tracing::warn!(reason, "the stream of keys is another one; it is read anew");
                 ring.clear();
                 ledger.send_replace(Ledger::default());

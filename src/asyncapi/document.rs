@@ -1,15 +1,14 @@
-//! `/asyncapi.json`: the channels of the service, each described where it is made, from the types of its messages.
+//! [`Document`]: the parts of an AsyncAPI document, and the schemas in it.
 
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::transform::RecursiveTransform;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-const DESCRIPTION: &str = "Horse racing data, folded from an event log. What is sent or received over channels is described \
-    here, from the service's point of view: it sends what the action `send` has, and receives what the action `receive` has. \
-    The HTTP interface is described in `/openapi.json`.";
+const DESCRIPTION: &str = "Horse racing data, folded from an event log. This document describes the messages that the service \
+    sends (action `send`) and receives (action `receive`). The HTTP interface is described in `/openapi.json`.";
 
-/// What is known of the channels. Each part of the service that has some adds what it knows.
+/// An AsyncAPI document, to which the live channel and the log add their parts.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     servers: Map<String, Value>,
@@ -20,14 +19,14 @@ pub(super) struct Document {
     security: Map<String, Value>,
 }
 
-/// Some messages of a channel.
+/// Some of the messages of a channel.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Of<'a> {
+pub(super) struct ChannelMessages<'a> {
     pub(super) channel: &'a str,
     pub(super) messages: &'a [String],
 }
 
-impl Of<'_> {
+impl ChannelMessages<'_> {
     fn references(&self) -> (Value, Value) {
         let path = format!("channels/{}/messages", self.channel);
         let messages = self.messages.iter().map(|name| reference(&path, name));
@@ -37,26 +36,26 @@ impl Of<'_> {
 
 impl Document {
     pub(super) fn server(&mut self, name: &str, server: Value) {
-        add(&mut self.servers, name, server);
+        insert(&mut self.servers, name, server);
     }
 
     pub(super) fn security_scheme(&mut self, name: &str, scheme: Value) {
-        add(&mut self.security, name, scheme);
+        insert(&mut self.security, name, scheme);
     }
 
-    /// A channel on which these messages go, one way or the other.
+    /// Adds a channel with its messages in both directions.
     pub(super) fn channel(&mut self, name: &str, messages: &[String], mut channel: Value) {
-        let to_message = |name: &String| (name.clone(), reference("components/messages", name));
-        channel["messages"] = messages.iter().map(to_message).collect();
-        add(&mut self.channels, name, channel);
+        let message = |name: &String| (name.clone(), reference("components/messages", name));
+        channel["messages"] = messages.iter().map(message).collect();
+        insert(&mut self.channels, name, channel);
     }
 
-    /// What is done with some messages of a channel, and what they are answered by.
+    /// Adds an operation on some messages of a channel, with the messages that answer them.
     pub(super) fn operation(
         &mut self,
         name: &str,
-        messages: Of<'_>,
-        replies: Option<Of<'_>>,
+        messages: ChannelMessages<'_>,
+        replies: Option<ChannelMessages<'_>>,
         mut operation: Value,
     ) {
         if let Some(replies) = replies {
@@ -64,10 +63,10 @@ impl Document {
             operation["reply"] = json!({ "channel": channel, "messages": messages });
         }
         (operation["channel"], operation["messages"]) = messages.references();
-        add(&mut self.operations, name, operation);
+        insert(&mut self.operations, name, operation);
     }
 
-    /// A message, JSON of this schema. Its description is that of the schema.
+    /// Adds a JSON message with its schema, whose description it takes.
     pub(super) fn message(
         &mut self,
         name: &str,
@@ -82,13 +81,13 @@ impl Document {
         message["description"] = schema["description"].clone();
         message["payload"] = reference("components/schemas", schema_name);
         message["examples"] = json!([{ "payload": example }]);
-        add(&mut self.messages, name, message);
+        insert(&mut self.messages, name, message);
         self.schema(schema_name, schema);
     }
 
-    /// A schema that others refer to.
+    /// Adds a schema that others refer to.
     pub(super) fn schema(&mut self, name: &str, schema: Value) {
-        add(&mut self.schemas, name, schema);
+        insert(&mut self.schemas, name, schema);
     }
 
     pub(super) fn finish(self) -> Value {
@@ -117,7 +116,7 @@ pub(super) fn reference(path: &str, name: &str) -> Value {
     json!({ "$ref": format!("#/{path}/{name}") })
 }
 
-/// Schemas in the dialect of AsyncAPI, which is draft 7.
+/// Generates schemas of JSON Schema draft 7, which AsyncAPI uses.
 pub(super) fn generator(contract: Contract, transform: fn(&mut Schema)) -> SchemaGenerator {
     let settings = SchemaSettings::draft07().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
@@ -129,16 +128,17 @@ pub(super) fn generator(contract: Contract, transform: fn(&mut Schema)) -> Schem
         .into_generator()
 }
 
-pub(super) fn transformed(mut schema: Schema, generator: &mut SchemaGenerator) -> Schema {
+/// Applies the transforms of the generator to a schema that was made without it.
+pub(super) fn apply_transforms(mut schema: Schema, generator: &mut SchemaGenerator) -> Schema {
     for transform in generator.transforms_mut() {
         transform.transform(&mut schema);
     }
     schema
 }
 
-/// `uint64` and the like are no formats of JSON Schema; the bounds say it all. Nor is a default of null worth a word, or where a
-/// comment's line ends.
-pub(super) fn without_rust_traces(schema: &mut Schema) {
+/// Removes what comes from Rust and means nothing to a reader: formats such as `uint64`, which JSON Schema does not have,
+/// defaults of null, and the line breaks of comments.
+pub(super) fn clean_schema(schema: &mut Schema) {
     let format = schema.get("format").and_then(Value::as_str);
     if format.is_some_and(|format| format.starts_with("uint") || format == "double") {
         schema.remove("format");
@@ -151,11 +151,11 @@ pub(super) fn without_rust_traces(schema: &mut Schema) {
     }
 }
 
-/// Parts may say the same thing twice, but not two things under one name.
-fn add(map: &mut Map<String, Value>, name: &str, value: Value) {
+/// Inserts a part. The same part may be inserted twice, but no other under the same name.
+fn insert(map: &mut Map<String, Value>, name: &str, value: Value) {
     let before = map.insert(name.to_owned(), value);
     debug_assert!(
         before.is_none_or(|before| Some(&before) == map.get(name)),
-        "{name} means two things"
+        "two different parts are named {name}"
     );
 }

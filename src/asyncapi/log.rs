@@ -1,17 +1,19 @@
-//! The log in `/asyncapi.json`, with what is announced beside it: described from the types of the events.
+//! The log in `/asyncapi.json`, and the announcements of rejections, made from the types of the events.
 
 use events::{Envelope, SchemaFile, Subject};
 use schemars::Schema;
 use schemars::generate::Contract;
 use serde_json::{Map, Value, json};
 
-use super::document::{Document, Of, generator, reference, transformed, without_rust_traces};
+use super::document::{
+    ChannelMessages, Document, apply_transforms, clean_schema, generator, reference,
+};
 use crate::log::RACING;
 use crate::projector::announcer;
 
 const SERVER: &str = "log";
 
-/// Adds what there is to know of the log for those who feed it.
+/// Adds the channels that feeders use.
 pub(super) fn describe(document: &mut Document) {
     document.security_scheme(
         "natsUser",
@@ -30,11 +32,11 @@ pub(super) fn describe(document: &mut Document) {
         }),
     );
     let acknowledgements = acknowledgements(document);
-    facts(document, &acknowledgements);
+    events(document, &acknowledgements);
     rejections(document);
 }
 
-/// The kinds of subjects: a name, what stands under it, and the parameters of its subjects, which the data of each message has.
+/// The kinds of subjects: name, title, and the parameters of the subjects, which are also in the data of each event.
 const CHANNELS: [(&str, &str, &[&str]); 4] = [
     ("horse", "Facts about a horse.", &["horse_no"]),
     ("race", "A race before it is run.", RACE),
@@ -43,34 +45,34 @@ const CHANNELS: [(&str, &str, &[&str]); 4] = [
 ];
 const RACE: &[&str] = &["date", "venue", "race_number"];
 
-/// Describes the events, on the subjects where they belong.
-fn facts(document: &mut Document, acknowledgements: &[String]) {
+/// Adds the events, each on the channel of its subject.
+fn events(document: &mut Document, acknowledgements: &[String]) {
     let events: Vec<(&str, String)> = events::schemas()
         .into_iter()
         .map(|file| event(document, file))
         .collect();
-    for (channel, what, parameters) in CHANNELS {
-        let of_channel = events.iter().filter(|(of, _)| *of == channel);
-        let messages: Vec<String> = of_channel.map(|(_, name)| name.clone()).collect();
+    for (channel, title, parameters) in CHANNELS {
+        let messages = events.iter().filter(|(name, _)| *name == channel);
+        let messages: Vec<String> = messages.map(|(_, name)| name.clone()).collect();
         let address: String = parameters
             .iter()
             .map(|name| format!(".{{{name}}}"))
             .collect();
         document.channel(channel, &messages, json!({
             "address": format!("racing.{channel}{address}"),
-            "title": what,
-            "description": format!("Subjects of the stream `{}`. The subject has to agree with the data.", RACING.name),
+            "title": title,
+            "description": format!("Subjects of the stream `{}`. The subject must agree with the data.", RACING.name),
             "servers": [reference("servers", SERVER)],
             "parameters": parameters.iter().map(|name| parameter(name)).collect::<Map<_, _>>(),
         }));
         let (first, rest) = channel.split_at(1);
         document.operation(
             &format!("receive{}{rest}", first.to_uppercase()),
-            Of { channel, messages: &messages },
-            Some(Of { channel: "acknowledgement", messages: acknowledgements }),
+            ChannelMessages { channel, messages: &messages },
+            Some(ChannelMessages { channel: "acknowledgement", messages: acknowledgements }),
             json!({
                 "action": "receive",
-                "summary": "A feeder says what happened. JetStream answers when it is in the log, whatever it says.",
+                "summary": "A feeder publishes an event. JetStream acknowledges every message that it stores; the service validates it later.",
             }),
         );
     }
@@ -84,14 +86,14 @@ fn parameter(name: &str) -> (String, Value) {
         _ => "3",
     };
     let described = json!({
-        "description": format!("As `data.{name}` has it."),
+        "description": format!("The same as `data.{name}`."),
         "examples": [example],
         "location": format!("$message.payload#/data/{name}"),
     });
     (name.to_owned(), described)
 }
 
-/// Describes an event by its JSON Schema. Returns the channel that it belongs on, and its name.
+/// Adds an event with its JSON Schema. Returns its channel and its name.
 fn event(document: &mut Document, file: SchemaFile) -> (&'static str, String) {
     let SchemaFile { name, mut schema } = file;
     let name = name.trim_end_matches(".json").to_owned();
@@ -102,31 +104,31 @@ fn event(document: &mut Document, file: SchemaFile) -> (&'static str, String) {
             Ok(Subject::Race(_)) => "race",
             Ok(Subject::Result(_)) => "result",
             Ok(Subject::Odds(_)) => "odds",
-            Err(error) => unreachable!("the example of a type is an event: {error}"),
+            Err(error) => unreachable!("the example of a schema is not an event: {error}"),
         };
     schema["description"] = schema["properties"]["data"]["description"].clone();
     let fields = schema
         .as_object_mut()
         .expect("a schema of an event is an object");
-    for of_the_file in ["$schema", "title", "examples"] {
-        fields.remove(of_the_file);
+    for field in ["$schema", "title", "examples"] {
+        fields.remove(field);
     }
     let definitions = fields.remove("$defs").unwrap_or_default();
     for (name, mut definition) in definitions.as_object().cloned().unwrap_or_default() {
-        in_place(&mut definition);
+        point_to_components(&mut definition);
         document.schema(&name, definition);
     }
-    in_place(&mut schema);
-    let schema = Schema::try_from(schema).expect("a schema stays one");
+    point_to_components(&mut schema);
+    let schema = Schema::try_from(schema).expect("it is still an object");
     document.message(&name, &name, schema, &example, json!({
-        "headers": message_id("The event's `id`. NATS drops a second message with the same one within two minutes."),
-        "summary": format!("Its schema as a file: /schemas/{name}.json"),
+        "headers": message_id("The event's `id`. JetStream drops a second message with the same value within two minutes."),
+        "summary": format!("JSON Schema: /schemas/{name}.json"),
     }));
     (channel, name)
 }
 
-/// Lets a schema refer to definitions where they stand in the document.
-fn in_place(schema: &mut Value) {
+/// Changes references to definitions of the schema into references to components of the document.
+fn point_to_components(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -135,23 +137,23 @@ fn in_place(schema: &mut Value) {
                         *text = text.replace("#/$defs/", "#/components/schemas/");
                     }
                     Value::String(text) if name == "description" => *text = text.replace('\n', " "),
-                    value => in_place(value),
+                    value => point_to_components(value),
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(in_place),
+        Value::Array(items) => items.iter_mut().for_each(point_to_components),
         _ => {}
     }
 }
 
-fn message_id(what: &str) -> Value {
+fn message_id(description: &str) -> Value {
     json!({
         "type": "object",
-        "properties": { "Nats-Msg-Id": { "type": "string", "description": what } },
+        "properties": { "Nats-Msg-Id": { "type": "string", "description": description } },
     })
 }
 
-/// Describes how JetStream answers. Returns the names of the messages.
+/// Adds the answers of JetStream. Returns their names.
 fn acknowledgements(document: &mut Document) -> Vec<String> {
     let stream = json!({ "type": "string", "const": RACING.name, "description": "The stream." });
     document.message(
@@ -159,14 +161,14 @@ fn acknowledgements(document: &mut Document) -> Vec<String> {
         "Acknowledgement",
         schemars::json_schema!({
             "type": "object",
-            "description": "The message is in the log. With `sync_interval: always` it is on disk.",
+            "description": "The message is stored in the log. With `sync_interval: always` it is on disk.",
             "required": ["stream", "seq"],
             "properties": {
                 "stream": stream,
-                "seq": { "type": "integer", "minimum": 1, "description": "Its place, which is `seq` everywhere." },
+                "seq": { "type": "integer", "minimum": 1, "description": "The log sequence of the event, which is `seq` everywhere." },
                 "duplicate": {
                     "type": "boolean",
-                    "description": "The log had it already, under the same `Nats-Msg-Id`.",
+                    "description": "The log already had a message with the same `Nats-Msg-Id`.",
                 },
             },
         }),
@@ -178,12 +180,12 @@ fn acknowledgements(document: &mut Document) -> Vec<String> {
         "NotStored",
         schemars::json_schema!({
             "type": "object",
-            "description": "The message is not in the log: JetStream has no room, or an expectation in a header does not hold.",
+            "description": "The message is not stored: JetStream has no space, or an expectation in a header is not met.",
             "required": ["error"],
             "properties": {
                 "error": { "$ref": "#/components/schemas/JetStreamError" },
                 "stream": stream,
-                "seq": { "type": "integer", "const": 0, "description": "It has no place." },
+                "seq": { "type": "integer", "const": 0, "description": "Always 0." },
             },
         }),
         &json!({
@@ -200,8 +202,8 @@ fn acknowledgements(document: &mut Document) -> Vec<String> {
             "description": "An error of JetStream.",
             "required": ["code", "description"],
             "properties": {
-                "code": { "type": "integer", "description": "As in HTTP." },
-                "err_code": { "type": "integer", "description": "Which error it is." },
+                "code": { "type": "integer", "description": "An HTTP status code." },
+                "err_code": { "type": "integer", "description": "The error code of JetStream." },
                 "description": { "type": "string", "description": "The error in words." },
             },
         }),
@@ -209,19 +211,19 @@ fn acknowledgements(document: &mut Document) -> Vec<String> {
     let messages = ["acknowledgement", "not_stored"].map(str::to_owned);
     document.channel("acknowledgement", &messages, json!({
         "address": null,
-        "title": "The answer of JetStream",
-        "description": "The subject that a feeder names for the reply; NATS clients make one for each request. Where nobody \
-            takes the message there is a reply with the status 503 and no payload, or none at all: publish it again.",
+        "title": "Acknowledgements of JetStream",
+        "description": "The reply subject of a publish request; NATS clients create one for each request. If no stream takes the \
+            message, the reply has the status 503 and no payload, or there is no reply: publish the event again.",
         "servers": [reference("servers", SERVER)],
     }));
     messages.to_vec()
 }
 
-/// Describes what feeders are told of what was refused.
+/// Adds the announcements of rejected messages.
 fn rejections(document: &mut Document) {
-    let mut generator = generator(Contract::Serialize, without_rust_traces);
+    let mut generator = generator(Contract::Serialize, clean_schema);
     let schema = projections::rejections::announcement_schema(&mut generator);
-    let schema = transformed(schema, &mut generator);
+    let schema = apply_transforms(schema, &mut generator);
     let example = json!({
         "seq": 48211,
         "recorded_at": "2026-11-21T06:03:12.482907Z",
@@ -234,22 +236,25 @@ fn rejections(document: &mut Document) {
     });
     let messages = ["rejection".to_owned()];
     document.message("rejection", "Rejection", schema, &example, json!({
-        "headers": message_id("The log and the place in it: the same from every replica that announces it."),
+        "headers": message_id("Log and sequence of the rejected message: the same from every replica."),
     }));
     document.channel("rejected", &messages, json!({
         "address": format!("{}{{subject}}", announcer::PREFIX),
-        "title": "What was refused",
-        "description": "Core NATS: those who listen hear it, and nobody else ever does. Every replica announces every rejection.",
+        "title": "Rejected messages",
+        "description": "Announcements on core NATS, which are not stored: only current subscribers receive them. Every replica announces every rejection.",
         "servers": [reference("servers", SERVER)],
         "parameters": { "subject": {
-            "description": "The subject that the message came on, dots and all. What no event's subject has becomes `_`.",
+            "description": "The subject of the rejected message, with its dots. Characters that no subject of an event has become `_`.",
             "examples": ["racing.odds.2026-11-21.ST.4"],
         } },
     }));
     document.operation(
         "sendRejection",
-        Of { channel: "rejected", messages: &messages },
+        ChannelMessages {
+            channel: "rejected",
+            messages: &messages,
+        },
         None,
-        json!({ "action": "send", "summary": "The service tells feeders what it could not understand." }),
+        json!({ "action": "send", "summary": "The service announces a message that it rejected." }),
     );
 }

@@ -1,4 +1,4 @@
-//! `/asyncapi.json`: the channels of the live odds and of the log, described from the types of their messages.
+//! `/asyncapi.json`: the AsyncAPI document of the live channel and the log, made from the types of their messages.
 
 mod document;
 mod live;

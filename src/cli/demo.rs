@@ -1,4 +1,4 @@
-//! [`Demo`]: the racing that `railbird dev` shows.
+//! [`Demo`]: the simulated racing of `railbird dev`.
 
 use std::collections::BTreeSet;
 
@@ -9,132 +9,131 @@ use jiff::{Timestamp, ToSpan};
 use projections::keys;
 use projections::meetings::MeetingView;
 
-use super::player::{Begun, Player, When, from_now};
+use super::player::{EarlierRun, Player, PublishTiming, pace_from_now};
 use super::report::Summary;
 use crate::clock::sleep_until;
 use crate::http::state::App;
 use simulator::{Pace, RaceDay, VENUES, script};
 
-/// So much faster than in life, odds move at once, and the first result is there after a minute.
+/// Fast enough that odds move at once, and the first result is published after a minute.
 const SPEED: f64 = 10.0;
-const AS_IN_LIFE: f64 = 1.0;
+const REAL_TIME: f64 = 1.0;
 const RACES: u16 = 8;
 const SEED: u64 = 1;
 
-/// Plays race days for as long as the service runs.
+/// Publishes race days for as long as the service runs.
 ///
-/// When the last race of today is off, as many others of today are played, so that there is always one to bet on.
-/// Yesterday is told as it was in life: there are results and form from the beginning. What an earlier run has begun is
-/// told to its end, as the cards said: no race waits for the service to be started again.
+/// When the last race of today is off, the same number of further races of today follows, so that a race is always open
+/// for betting. Yesterday is published with its real times: results and form exist from the start. Races of an earlier
+/// run are completed at the times on their cards.
 pub(super) struct Demo<'a> {
     pub(super) player: Player,
     pub(super) app: &'a App,
 }
 
-type Playing<'a> = FuturesUnordered<BoxFuture<'a, anyhow::Result<Summary>>>;
+type RunningDays<'a> = FuturesUnordered<BoxFuture<'a, anyhow::Result<Summary>>>;
 
-/// What of a date has begun, and what comes next; nothing when the race numbers are used up.
-struct Played {
-    begun: Vec<(RaceDay, Pace)>,
+/// The race days of a date that earlier runs started.
+struct EarlierDays {
+    days: Vec<(RaceDay, Pace)>,
+    /// The day after these; `None` when the race numbers are used up.
     next: Option<RaceDay>,
 }
 
 impl Demo<'_> {
     pub(super) async fn run(&self) -> anyhow::Result<()> {
-        let mut playing = Playing::new();
-        self.play_the_past(&mut playing).await?;
+        let mut running = RunningDays::new();
+        self.run_past_dates(&mut running).await?;
         loop {
-            self.play_today(&mut playing).await?;
+            self.run_today(&mut running).await?;
         }
     }
 
-    async fn play_the_past<'a>(&'a self, playing: &mut Playing<'a>) -> anyhow::Result<()> {
+    async fn run_past_dates<'a>(&'a self, running: &mut RunningDays<'a>) -> anyhow::Result<()> {
         let today = self.app.clock.today();
         let yesterday = RacingDate::from(today.civil() - 1.day());
-        let mut dates = self.unfinished()?;
+        let mut dates = self.unfinished_dates()?;
         dates.insert(yesterday);
         for date in dates.into_iter().filter(|date| *date < today) {
-            let played = self.played(date).await?;
-            if let (true, Some(day)) = (date == yesterday && played.begun.is_empty(), played.next) {
+            let EarlierDays { days, next } = self.earlier_days(date).await?;
+            if let (true, Some(day)) = (date == yesterday && days.is_empty(), next) {
                 let midnight = self.app.clock.midnight(date);
-                self.play(day, day.as_in_life(midnight), playing).await?;
+                self.play(day, day.as_in_life(midnight), running).await?;
             }
-            for (day, pace) in played.begun {
-                self.play(day, pace, playing).await?;
+            for (day, pace) in days {
+                self.play(day, pace, running).await?;
             }
         }
         Ok(())
     }
 
-    async fn play_today<'a>(&'a self, playing: &mut Playing<'a>) -> anyhow::Result<()> {
+    async fn run_today<'a>(&'a self, running: &mut RunningDays<'a>) -> anyhow::Result<()> {
         let clock = &self.app.clock;
         let today = clock.today();
         let midnight = clock.midnight(RacingDate::from(today.civil() + 1.day()));
-        let Played { begun, mut next } = self.played(today).await?;
-        let mut due = Timestamp::now();
-        for (day, pace) in begun {
-            tracing::info!(date = %today, zone = clock.zone(), "simulated racing goes on");
-            due = day.last_off(&pace);
-            self.play(day, pace, playing).await?;
+        let EarlierDays { days, mut next } = self.earlier_days(today).await?;
+        let mut next_at = Timestamp::now();
+        for (day, pace) in days {
+            tracing::info!(date = %today, zone = clock.zone(), "simulated racing resumed");
+            next_at = day.last_off(&pace);
+            self.play(day, pace, running).await?;
         }
         while let Some(day) = next {
-            go_on(playing, due.min(midnight)).await?;
+            run_until(running, next_at.min(midnight)).await?;
             if Timestamp::now() >= midnight {
                 return Ok(());
             }
-            let pace = from_now(SPEED);
-            tracing::info!(date = %today, zone = clock.zone(), "simulated racing");
-            due = day.last_off(&pace);
-            self.play(day, pace, playing).await?;
+            let pace = pace_from_now(SPEED);
+            tracing::info!(date = %today, zone = clock.zone(), "simulated racing started");
+            next_at = day.last_off(&pace);
+            self.play(day, pace, running).await?;
             next = day.more();
         }
-        go_on(playing, midnight).await
+        run_until(running, midnight).await
     }
 
-    /// Tells a day that is over, and lets any other go on beside what is played.
+    /// Publishes a day that is over at once, and adds any other day to those that run.
     async fn play<'a>(
         &'a self,
         day: RaceDay,
         pace: Pace,
-        playing: &mut Playing<'a>,
+        running: &mut RunningDays<'a>,
     ) -> anyhow::Result<()> {
         let events = script(&day, &pace);
         let now = Moment::from(Timestamp::now());
-        let over = events.last().is_none_or(|last| last.time < now);
-        let play = self.player.play(events, When::AtItsTime, None).boxed();
-        if over {
+        let is_over = events.last().is_none_or(|last| last.time < now);
+        let timing = PublishTiming::OnSchedule;
+        let play = self.player.play(events, timing, None).boxed();
+        if is_over {
             play.await?;
         } else {
-            playing.push(play);
+            running.push(play);
         }
         Ok(())
     }
 
-    /// What earlier runs have begun of a date.
-    async fn played(&self, date: RacingDate) -> anyhow::Result<Played> {
-        let mut played = Played {
-            begun: Vec::new(),
-            next: Some(RaceDay::new(date, RACES, SEED)),
-        };
-        while let Some(day) = played.next {
-            match self.player.begun(&day, &[SPEED, AS_IN_LIFE]).await? {
-                Begun::No => break,
-                Begun::At(pace) => played.begun.push((day, pace)),
-                // Somebody else has races under these numbers.
-                Begun::Otherwise => {}
+    async fn earlier_days(&self, date: RacingDate) -> anyhow::Result<EarlierDays> {
+        let mut days = Vec::new();
+        let mut next = Some(RaceDay::new(date, RACES, SEED));
+        while let Some(day) = next {
+            match self.player.earlier_run(&day, &[SPEED, REAL_TIME]).await? {
+                EarlierRun::None => break,
+                EarlierRun::At(pace) => days.push((day, pace)),
+                // Another program uses these race numbers.
+                EarlierRun::Different => {}
             }
-            played.next = day.more();
+            next = day.more();
         }
-        Ok(played)
+        Ok(EarlierDays { days, next })
     }
 
-    /// The dates on which races are still to be run at the venues.
-    fn unfinished(&self) -> anyhow::Result<BTreeSet<RacingDate>> {
+    /// The dates with a scheduled meeting at a simulated venue.
+    fn unfinished_dates(&self) -> anyhow::Result<BTreeSet<RacingDate>> {
         let mut dates = BTreeSet::new();
         for row in self.app.views.current().scan(keys::MEETINGS) {
             let meeting: MeetingView = serde_json::from_slice(&row?.1)?;
-            let ours = VENUES.iter().any(|(code, _)| *code == meeting.venue_code);
-            if ours && meeting.status == "scheduled" {
+            let is_simulated = VENUES.iter().any(|(code, _)| *code == meeting.venue_code);
+            if is_simulated && meeting.status == "scheduled" {
                 dates.insert(RacingDate::parse(&meeting.date)?);
             }
         }
@@ -142,14 +141,14 @@ impl Demo<'_> {
     }
 }
 
-/// Lets what is begun go on until then.
-async fn go_on(playing: &mut Playing<'_>, until: Timestamp) -> anyhow::Result<()> {
-    let mut until = std::pin::pin!(sleep_until(until));
+/// Runs the days until a time.
+async fn run_until(running: &mut RunningDays<'_>, end: Timestamp) -> anyhow::Result<()> {
+    let mut end = std::pin::pin!(sleep_until(end));
     loop {
         tokio::select! {
-            () = &mut until => return Ok(()),
-            Some(played) = playing.next() => {
-                played?;
+            () = &mut end => return Ok(()),
+            Some(finished) = running.next() => {
+                finished?;
             }
         }
     }

@@ -12,7 +12,7 @@ use clap::Args;
 use events::Text;
 use tokio::time::sleep;
 
-use super::Outcome;
+use super::ExitStatus;
 use super::demo::Demo;
 use super::nats_server::NatsServer;
 use super::player::Player;
@@ -24,87 +24,95 @@ use crate::http::state::App;
 use crate::live::status::Phase;
 use crate::log::{ACCOUNTS, Log, Outgoing, RACING};
 use crate::mail::Transport;
-use crate::shutdown::{shutdown, signalled};
+use crate::shutdown::{Shutdown, signalled};
 
-/// Where everything lies.
+/// Interval at which the state of a key is polled.
+const KEY_POLL: Duration = Duration::from_millis(20);
+
+/// The options of `railbird dev`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  railbird dev --data /tmp/railbird --http 127.0.0.1:8081")]
 pub(super) struct Dev {
-    /// Where the log, the views and the key lie.
-    #[arg(long, env = "RAILBIRD_DATA", default_value = ".railbird")]
+    /// Folder for the log, the views, the mails and the API key.
+    #[arg(
+        long,
+        env = "RAILBIRD_DATA",
+        value_name = "DIR",
+        default_value = ".railbird"
+    )]
     data: PathBuf,
-    /// Where NATS listens; 0 takes a free port.
+    /// Port of the nats-server on loopback; 0 picks a free port.
     #[arg(long, env = "RAILBIRD_NATS_PORT", default_value_t = 4222)]
     nats_port: u16,
-    /// Play no races.
+    /// Do not publish simulated racing.
     #[arg(long, env = "RAILBIRD_NO_DEMO")]
     no_demo: bool,
     #[command(flatten)]
-    answering: ServiceArgs,
+    service: ServiceArgs,
 }
 
 impl Dev {
-    pub(super) async fn run(self) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
         let mut nats = NatsServer::start(&self.data.join("nats"), self.nats_port).await?;
         let url = nats.url.clone();
-        let outcome = tokio::select! {
-            outcome = self.serve(&url) => outcome,
+        let served = tokio::select! {
+            served = self.serve(&url) => served,
             error = nats.ended() => Err(error),
         };
         nats.stop().await;
-        outcome
+        served.map(|()| ExitStatus::Success)
     }
 
-    async fn serve(self, nats: &str) -> anyhow::Result<Outcome> {
+    async fn serve(self, nats: &str) -> anyhow::Result<()> {
         let mut signal = std::pin::pin!(signalled());
         let log = Log::connect(nats, "railbird-dev").await?;
         log.ensure(RACING).await?;
         log.ensure(ACCOUNTS).await?;
-        let (trigger, ending) = shutdown();
-        let mailing = self.answering.mail.dev(&self.data.join("mail"))?;
-        let carrier = mailing.carrier.clone();
+        let shutdown = Shutdown::new();
+        let mailing = self.service.mail.dev(&self.data.join("mail"))?;
+        let transport = mailing.carrier.clone();
         let (nats_url, data) = (nats.to_owned(), self.data.clone());
-        let config = self.answering.config(nats_url, data, Some(mailing))?;
-        let service = Service::start(config, ending.clone()).await?;
+        let config = self.service.config(nats_url, data, Some(mailing))?;
+        let service = Service::start(config, shutdown.clone()).await?;
         let (http, admin) = (service.http_addr()?, service.admin_addr()?);
         let app = std::sync::Arc::clone(service.app());
         let serving = tokio::spawn(service.run());
         let demo = async {
             if !self.no_demo {
-                until_live(&app).await;
-                let player = Player::new(&log, &ending);
+                wait_until_live(&app).await;
+                let player = Player::new(&log, &shutdown);
                 let demo = Demo { player, app: &app };
                 demo.run().await?;
             }
             std::future::pending::<anyhow::Result<()>>().await
         };
-        let introduce = async {
+        let introduction = async {
             let key = dev_key(&self.data, &log, &app).await?;
-            until_live(&app).await;
+            wait_until_live(&app).await;
             if !self.no_demo {
-                until_meeting_today(&app).await;
+                wait_for_meeting_today(&app).await;
             }
-            introduce(http, admin, nats, &carrier, &key);
+            print_addresses(http, admin, nats, &transport, &key);
             std::future::pending::<anyhow::Result<()>>().await
         };
         let ended = tokio::select! {
             signalled = &mut signal => signalled.map_err(Into::into),
             failed = demo => failed,
-            failed = introduce => failed,
+            failed = introduction => failed,
         };
-        trigger.pull();
+        shutdown.cancel();
         serving.await?;
         log.close().await;
-        ended.map(|()| Outcome::Done)
+        ended
     }
 }
 
-fn introduce(http: SocketAddr, admin: SocketAddr, nats: &str, mails: &Transport, key: &str) {
+fn print_addresses(http: SocketAddr, admin: SocketAddr, nats: &str, mail: &Transport, key: &str) {
     result(format_args!(
         "HTTP     http://{http}  (operators: http://{admin})"
     ));
     result(format_args!("NATS     {nats}"));
-    result(format_args!("Mail     {mails}"));
+    result(format_args!("Mail     {mail}"));
     result(format_args!("API key  {key}"));
     result(format_args!(""));
     result(format_args!(
@@ -113,10 +121,10 @@ fn introduce(http: SocketAddr, admin: SocketAddr, nats: &str, mails: &Transport,
     result(format_args!("ws://{http}/ws/live/odds?api_key={key}"));
 }
 
-/// The key of an earlier run, if the log still knows it, else a new one, written for this user's eyes alone.
+/// The key of an earlier run if it is still valid, else a new one. Only this user can read its file.
 async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
     while !app.keys.is_complete() {
-        sleep(Duration::from_millis(20)).await;
+        sleep(KEY_POLL).await;
     }
     let path = data.join("dev.key");
     let earlier = fs::read_to_string(&path).unwrap_or_default();
@@ -136,18 +144,18 @@ async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
         .with_context(|| format!("{} cannot be written", path.display()))?;
     writeln!(file, "{}", key.reveal())?;
     while app.keys.check(key.reveal()).is_err() {
-        sleep(Duration::from_millis(20)).await;
+        sleep(KEY_POLL).await;
     }
     Ok(key.reveal().to_owned())
 }
 
-async fn until_live(app: &App) {
+async fn wait_until_live(app: &App) {
     let mut status = app.projector.status.clone();
-    // An error means that the service is ending, and so is this.
+    // The channel closes when the service shuts down, which also ends the caller.
     let _ = status.wait_for(|status| status.phase == Phase::Live).await;
 }
 
-async fn until_meeting_today(app: &App) {
+async fn wait_for_meeting_today(app: &App) {
     let mut status = app.projector.status.clone();
     loop {
         let today = projections::keys::meetings_of(app.clock.today());

@@ -1,7 +1,7 @@
-//! `railbird import`.
+//! `railbird import`: publishes what importers make of files.
 
-mod known;
-mod pace;
+mod logged_ids;
+mod replay;
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use clap::{Args, CommandFactory, Subcommand};
 use events::{Envelope, ParseError, RaceNumber, RacingDate};
 use tokio::time::{Instant, sleep_until};
 
-use self::known::Known;
-use self::pace::{Pace, Speed};
+use self::logged_ids::LoggedIds;
+use self::replay::{ReplayClock, ReplaySpeed};
 use super::report::{Progress, Summary};
-use super::{Cli, Nats, Outcome};
+use super::{Cli, ExitStatus, Nats};
 use crate::log::{Appender, Log, Outgoing, RACING};
 use importers::{BetfairStream, Item, Items};
 
@@ -22,10 +22,10 @@ use importers::{BetfairStream, Item, Items};
 const CHUNK: usize = 512;
 /// Messages under way at a time.
 const WINDOW: usize = 256;
-/// Notes that are said; the rest are counted.
+/// Notes that are printed; further ones are only counted.
 const NOTES_SHOWN: u64 = 20;
 
-/// What is read, and where it goes.
+/// The arguments of the command.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv\n  railbird import betfair-stream 2017/Jun/14/"
@@ -35,14 +35,14 @@ pub(super) struct Import {
     format: Format,
     #[command(flatten)]
     nats: Nats,
-    /// Read and check everything, and publish nothing.
+    /// Read and check the files without publishing anything.
     #[arg(long, global = true, env = "RAILBIRD_DRY_RUN")]
     dry_run: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Format {
-    /// Results of the Hong Kong Jockey Club: JSON files or folders, with CSV files of the same meetings joined in.
+    /// Results of the Hong Kong Jockey Club, JSON, joined with CSV of the same meetings.
     HkjcResults {
         /// Files and folders, .json and .csv.
         #[arg(required = true)]
@@ -54,7 +54,7 @@ enum Format {
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
-    /// Results of the Hong Kong Jockey Club, CSV alone.
+    /// Results of the Hong Kong Jockey Club, CSV only.
     HkjcCsv {
         /// Files and folders.
         #[arg(required = true)]
@@ -65,7 +65,7 @@ enum Format {
         /// Files and folders.
         #[arg(required = true)]
         paths: Vec<PathBuf>,
-        /// Results JSON that says which horse_no a brand and name mean; without it the brand is the horse_no.
+        /// JSON of results or cards that maps a brand and a name to a horse_no; without it the brand is the horse_no.
         #[arg(long, num_args = 1..)]
         ids: Vec<PathBuf>,
         /// The day on which the ages in the file were true.
@@ -80,7 +80,7 @@ enum Format {
         /// Files and folders.
         #[arg(required = true)]
         paths: Vec<PathBuf>,
-        /// Results or cards JSON that says which horse_no and name a brand means; without it the brand is the horse_no.
+        /// JSON of results or cards that maps a brand to a horse_no and a name; without it the brand is the horse_no.
         #[arg(long, num_args = 1..)]
         ids: Vec<PathBuf>,
     },
@@ -92,10 +92,10 @@ enum Format {
         /// Files and folders.
         #[arg(required = true)]
         paths: Vec<PathBuf>,
-        /// Results or cards JSON that says which horse_no and name a brand means; without it the brand is the horse_no.
+        /// JSON of results or cards that maps a brand to a horse_no and a name; without it the brand is the horse_no.
         #[arg(long, num_args = 1..)]
         ids: Vec<PathBuf>,
-        /// The results in Chinese that the log has: the careers in the file include them.
+        /// The results in Chinese that the log has: the careers of the file include them.
         #[arg(long, num_args = 1..)]
         results: Vec<PathBuf>,
     },
@@ -104,11 +104,11 @@ enum Format {
         after_help = "Example:\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv"
     )]
     Rpscrape {
-        /// Files and folders. Give all files of a day in one call: the races are numbered in it.
+        /// Files and folders. Give all files of a day together: races are numbered by the files of one import.
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
-    /// Odds of the Betfair exchange: stream files, as they are or packed by bzip2 or gzip.
+    /// Odds of the Betfair exchange: stream files, plain or packed by bzip2 or gzip.
     #[command(
         after_help = "Example:\n  railbird import betfair-stream 2017/Jun/14/\n  railbird import betfair-stream 1.132153978.bz2 --race-number 5 --speed 10"
     )]
@@ -116,10 +116,10 @@ enum Format {
         /// Files and folders.
         #[arg(required = true)]
         paths: Vec<PathBuf>,
-        /// Play the file with its own times, or ten times as fast. That is for one file.
+        /// Publish the events of one file at its own times, or ten times as fast.
         #[arg(long, default_value = "max")]
-        speed: Speed,
-        /// The number of the race, if there is but one and the name of the market does not say it.
+        speed: ReplaySpeed,
+        /// The number of the race, for one race whose market name has none.
         #[arg(long, value_parser = parse_race_number)]
         race_number: Option<RaceNumber>,
     },
@@ -153,28 +153,28 @@ impl Format {
         }
     }
 
-    /// Ends the process if what was asked for does not go together.
+    /// Ends the process if the arguments exclude each other.
     fn check(&self) {
         if let Self::BetfairStream { paths, speed, .. } = self
-            && *speed != Speed::Max
+            && *speed != ReplaySpeed::Max
             && BetfairStream::find(paths).count() > 1
         {
-            let reason = "--speed 1 and 10 play one file: start an import for each to play them side by side";
+            let reason = "--speed 1 and 10 play one file: run an import for each file to play them side by side";
             let error = Cli::command().error(ErrorKind::ArgumentConflict, reason);
             error.exit();
         }
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(match self {
+    fn clock(&self) -> ReplayClock {
+        ReplayClock::new(match self {
             Self::BetfairStream { speed, .. } => *speed,
-            _ => Speed::Max,
+            _ => ReplaySpeed::Max,
         })
     }
 }
 
 impl Import {
-    pub(super) async fn run(self) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
         self.format.check();
         let publishing = match self.dry_run {
             true => None,
@@ -187,19 +187,21 @@ impl Import {
         let mut target = publishing.map(|log| Target {
             appender: log.appender(WINDOW),
             log,
-            known: Known::default(),
-            pace: self.format.pace(),
+            logged_ids: LoggedIds::default(),
+            clock: self.format.clock(),
         });
         let (mut summary, mut progress) = (Summary::new(), Progress::new("importing", 0));
         let mut items = self.format.items();
         loop {
-            let timed = target.as_ref().is_some_and(|target| target.pace.is_timed());
+            let timed = target
+                .as_ref()
+                .is_some_and(|target| target.clock.is_timed());
             let size = if timed { 1 } else { CHUNK };
             let chunk: Vec<Item> = items.by_ref().take(size).collect();
             if chunk.is_empty() {
                 break;
             }
-            let events = sort_out(chunk, &mut summary, &progress);
+            let events = take_events(chunk, &mut summary, &progress);
             if let Some(target) = &mut target {
                 let published = target.publish(events, &mut summary).await;
                 published.context(STOPPED)?;
@@ -210,19 +212,15 @@ impl Import {
             target.finish(&mut summary).await.context(STOPPED)?;
         }
         drop(progress);
-        summary.say();
-        Ok(if summary.refused() > 0 {
-            Outcome::Refused
-        } else {
-            Outcome::Done
-        })
+        summary.print();
+        Ok(summary.exit_status())
     }
 }
 
-const STOPPED: &str = "the import stopped; say it again to go on";
+const STOPPED: &str = "the import stopped; run the same command again to resume";
 
-/// Counts what is no event, and hands back the events.
-fn sort_out(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> Vec<Envelope> {
+/// Counts the items, prints notes, and returns the events.
+fn take_events(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> Vec<Envelope> {
     let mut events = Vec::with_capacity(items.len());
     for item in items {
         match item {
@@ -230,13 +228,13 @@ fn sort_out(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> Vec
                 summary.read += 1;
                 events.push(*event);
             }
-            Item::Refused(refused) => {
+            Item::Rejected(rejected) => {
                 summary.read += 1;
-                summary.refuse(refused.to_string());
+                summary.reject(rejected.to_string());
             }
             Item::Note(note) => {
                 if summary.note() <= NOTES_SHOWN {
-                    progress.say(&format!("note: {note}"));
+                    progress.print(&format!("note: {note}"));
                 }
             }
         }
@@ -244,49 +242,45 @@ fn sort_out(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> Vec
     events
 }
 
-/// The log that is published to.
+/// The log to which events are published.
 struct Target {
     log: Log,
     appender: Appender,
-    known: Known,
-    pace: Pace,
+    logged_ids: LoggedIds,
+    clock: ReplayClock,
 }
 
 impl Target {
-    /// Publishes what the log does not have.
+    /// Publishes the events that the log does not have.
     async fn publish(
         &mut self,
         events: Vec<Envelope>,
         summary: &mut Summary,
     ) -> anyhow::Result<()> {
         let outgoing: Vec<Outgoing> = events.iter().map(Outgoing::from).collect();
-        let unknown = self.known.unknown(&outgoing);
-        if !unknown.is_empty() {
-            // What is under way to a subject that was forgotten has to be there when it is asked for again.
+        let subjects = self.logged_ids.not_loaded(&outgoing);
+        if !subjects.is_empty() {
+            // A subject may have been evicted: its events in flight must be in the log when it is looked up again.
             self.appender.flush().await?;
-            self.known.ask(&self.log, unknown).await?;
+            self.logged_ids.load(&self.log, subjects).await?;
         }
         for (event, message) in events.iter().zip(outgoing) {
-            if !self.known.is_new(&message) {
+            if !self.logged_ids.insert(&message) {
                 summary.duplicates += 1;
                 continue;
             }
-            if let Some(due) = self.pace.due(event.time, Instant::now()) {
+            if let Some(due) = self.clock.due(event.time, Instant::now()) {
                 self.appender.flush().await?;
                 sleep_until(due).await;
             }
             self.appender.append(message).await?;
         }
-        for appended in self.appender.take_done() {
-            summary.count(appended);
-        }
+        summary.count(self.appender.take_done());
         Ok(())
     }
 
     async fn finish(self, summary: &mut Summary) -> anyhow::Result<()> {
-        for appended in self.appender.finish().await? {
-            summary.count(appended);
-        }
+        summary.count(self.appender.finish().await?);
         self.log.close().await;
         Ok(())
     }

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use self::list::List;
 pub(super) use self::when::parse_duration;
 use super::report::{line, result};
-use super::{Nats, Outcome};
+use super::{ExitStatus, Nats};
 use crate::accounts::{
     self, AccountEvent, ApiKey, Fact, Key, KeyId, KeyIssued, KeyRevoked, KeyRotated, KeyState,
     Ledger, PlanChanged, SubscriptionApproved, SubscriptionId,
@@ -123,7 +123,7 @@ fn parse_text(text: &str) -> Result<Text, ParseError> {
 }
 
 impl Keys {
-    pub(super) async fn run(self) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
         let log = self.nats.connect().await?;
         let desk = KeyCommands {
             ledger: accounts::read(&log).await?,
@@ -138,7 +138,7 @@ impl Keys {
             Action::Plan(change) => desk.change_plan(change).await?,
             Action::Approve(approve) => desk.approve(approve).await?,
         }
-        Ok(Outcome::Done)
+        Ok(ExitStatus::Success)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The command line: one command a file.
+//! The command line: one command per file.
 
 mod admin;
 mod demo;
@@ -31,23 +31,25 @@ use tracing_subscriber::{EnvFilter, Layer, registry};
 use self::watch::FollowError;
 use crate::log::{Log, LogError};
 
-/// An event-sourced horse racing data service.
+/// Railbird, an event-sourced horse racing data service.
 #[derive(Debug, Parser)]
 #[command(
     version,
     max_term_width = 100,
-    after_help = "Example:\n  railbird dev\n  railbird import hkjc-results results/ --nats nats://127.0.0.1:4222"
+    after_help = "Examples:\n  railbird dev\n  railbird import hkjc-results results/ --nats nats://127.0.0.1:4222\n\n\
+                  `railbird <command> --help` shows the options of a command and an example."
 )]
 struct Cli {
-    /// What is logged, such as `info` or `railbird=debug,warn`.
+    /// Log filter, such as `info` or `railbird=debug,warn`.
     #[arg(
         long,
         global = true,
         env = "RAILBIRD_LOG",
+        value_name = "FILTER",
         default_value = "warn,railbird=info"
     )]
     log: String,
-    /// Log as JSON, a line an entry.
+    /// Log as JSON, one object per line.
     #[arg(long, global = true, env = "RAILBIRD_LOG_JSON")]
     log_json: bool,
     #[command(subcommand)]
@@ -56,34 +58,34 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run everything on this machine, with simulated racing.
+    /// Run the service on this machine, with a nats-server of its own and simulated racing.
     Dev(dev::Dev),
-    /// Run the service against an existing NATS.
+    /// Run the service against an existing nats-server.
     Serve(serve::Serve),
-    /// Publish files that people already have.
+    /// Convert racing data files to events and publish them.
     Import(import::Import),
-    /// Publish events as they are, after checking them.
+    /// Check events and publish them unchanged.
     Publish(publish::Publish),
-    /// Publish a made-up race day.
+    /// Publish a simulated race day.
     Simulate(simulate::Simulate),
-    /// Manage API keys.
+    /// Issue, list, rotate and revoke API keys, and approve subscriptions.
     Keys(keys::Keys),
-    /// Show what the service refused, with reasons.
+    /// Show rejected events and the reason for each.
     Rejections(rejections::Rejections),
-    /// Fold the log anew beside the live views of a running service, then swap.
-    Rebuild(rebuild::Rebuild),
-    /// Prove that views equal a fresh fold of the log.
+    /// Rebuild the views of a running service from the log, then swap them in.
+    Rebuild(rebuild::RebuildCommand),
+    /// Compare views with a fresh fold of the log.
     Verify(verify::Verify),
-    /// Show live odds on a terminal, as any client gets them.
+    /// Show live odds in the terminal.
     Watch(watch::Watch),
-    /// Write the JSON Schemas of all events, and openapi.json.
+    /// Write the JSON Schemas of all events, openapi.json and asyncapi.json.
     Schemas(schemas::Schemas),
 }
 
-/// Where the log is.
+/// The connection to NATS.
 #[derive(Debug, Clone, Args)]
 struct Nats {
-    /// The address of NATS; credentials may stand in it, as in nats://user:password@host:4222.
+    /// NATS address, or several separated by commas; may include credentials, as in nats://user:password@host:4222.
     #[arg(
         long = "nats",
         global = true,
@@ -100,28 +102,28 @@ impl Nats {
     }
 }
 
-/// How a command ended that ended well enough to say so.
+/// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Done,
-    /// Some input was refused, or a check did not hold.
-    Refused,
+enum ExitStatus {
+    Success,
+    /// Some input was rejected, or a check did not hold.
+    Rejected,
 }
 
-/// The configuration is wrong: nothing was begun.
+/// The configuration is wrong, and the command did nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct WrongConfiguration(String);
 
-const EXIT_REFUSED: u8 = 1;
+const EXIT_FAILURE: u8 = 1;
 /// `EX_UNAVAILABLE` of sysexits.h.
-const EXIT_AWAY: u8 = 69;
+const EXIT_UNAVAILABLE: u8 = 69;
 /// `EX_NOPERM` of sysexits.h.
-const EXIT_NOT_PERMITTED: u8 = 77;
+const EXIT_NO_PERMISSION: u8 = 77;
 /// `EX_CONFIG` of sysexits.h.
 const EXIT_CONFIGURATION: u8 = 78;
 
-/// Runs the command that the process was called with.
+/// Parses the command line and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -130,8 +132,8 @@ pub fn main() -> ExitCode {
         return ExitCode::from(EXIT_CONFIGURATION);
     }
     match run(cli.command) {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Refused) => ExitCode::from(EXIT_REFUSED),
+        Ok(ExitStatus::Success) => ExitCode::SUCCESS,
+        Ok(ExitStatus::Rejected) => ExitCode::from(EXIT_FAILURE),
         Err(error) => {
             report::line(format_args!("railbird: {error:#}"));
             ExitCode::from(exit_code(&error))
@@ -140,31 +142,23 @@ pub fn main() -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
-    let of_log = error.downcast_ref().map(|error| match error {
-        LogError::Unreachable(_) | LogError::NoStream(_) => EXIT_AWAY,
-        LogError::NotLetIn(_) | LogError::Denied { .. } => EXIT_NOT_PERMITTED,
-        LogError::TooOld { .. } | LogError::WrongAddress => EXIT_CONFIGURATION,
-        _ => EXIT_REFUSED,
-    });
-    let is_away = |error: &FollowError| {
-        matches!(
-            error,
-            FollowError::Away { .. } | FollowError::NotReady { .. }
-        )
-    };
-    if let Some(code) = of_log {
-        code
-    } else if error.downcast_ref().is_some_and(is_away) {
-        EXIT_AWAY
-    } else if error.is::<WrongConfiguration>() {
-        EXIT_CONFIGURATION
-    } else {
-        EXIT_REFUSED
+    if let Some(error) = error.downcast_ref() {
+        return match error {
+            LogError::Unreachable(_) | LogError::NoStream(_) => EXIT_UNAVAILABLE,
+            LogError::LoginRejected(_) | LogError::Denied { .. } => EXIT_NO_PERMISSION,
+            LogError::TooOld { .. } | LogError::WrongAddress => EXIT_CONFIGURATION,
+            _ => EXIT_FAILURE,
+        };
+    }
+    match error.downcast_ref() {
+        Some(FollowError::Away { .. } | FollowError::NotReady { .. }) => EXIT_UNAVAILABLE,
+        _ if error.is::<WrongConfiguration>() => EXIT_CONFIGURATION,
+        _ => EXIT_FAILURE,
     }
 }
 
 #[tokio::main]
-async fn run(command: Command) -> anyhow::Result<Outcome> {
+async fn run(command: Command) -> anyhow::Result<ExitStatus> {
     match command {
         Command::Dev(dev) => dev.run().await,
         Command::Serve(serve) => serve.run().await,
@@ -181,18 +175,18 @@ async fn run(command: Command) -> anyhow::Result<Outcome> {
 }
 
 fn init_logging(cli: &Cli) -> anyhow::Result<()> {
-    // At trace the NATS client logs how it signs in, password and all.
+    // At trace level the NATS client logs its credentials.
     let no_secrets = filter_fn(|metadata| {
         *metadata.level() <= Level::DEBUG || !metadata.target().starts_with("async_nats")
     });
     let filter = EnvFilter::try_new(&cli.log)?.and(no_secrets);
-    let lines = tracing_subscriber::fmt::layer()
+    let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
     if cli.log_json {
-        registry().with(lines.json().with_filter(filter)).init();
+        registry().with(layer.json().with_filter(filter)).init();
     } else {
-        registry().with(lines.with_filter(filter)).init();
+        registry().with(layer.with_filter(filter)).init();
     }
     std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a task panicked")));
     Ok(())

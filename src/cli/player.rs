@@ -1,4 +1,4 @@
-//! [`Player`]: publishes a made-up race day as its clock runs.
+//! [`Player`]: publishes a simulated race day as its clock runs.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,120 +11,121 @@ use crate::log::{Log, LogError, Outgoing, RACING};
 use crate::shutdown::Shutdown;
 use simulator::{Pace, RaceDay, script};
 
-/// Messages under way at a time.
+/// Maximum number of unacknowledged messages.
 const WINDOW: usize = 256;
 
-/// Whether the log has something of a race day.
+/// Whether the log already has events of a race day.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Begun {
-    No,
-    /// An earlier run began it at this pace.
+pub(super) enum EarlierRun {
+    None,
+    /// An earlier run published it at this pace.
     At(Pace),
-    /// Its races are there, and are others.
-    Otherwise,
+    /// The log has other races under the same numbers.
+    Different,
 }
 
-/// When to publish.
+/// When events are published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
-    /// Each event at its time; what is past, at once.
-    AtItsTime,
-    /// All of it.
-    AtOnce,
+pub(super) enum PublishTiming {
+    /// Each event at its time; events of the past at once.
+    OnSchedule,
+    /// All events at once.
+    Immediate,
 }
 
-/// Publishes a made-up race day as its clock runs.
+/// Publishes a simulated race day as its clock runs.
 #[derive(Debug, Clone)]
 pub(super) struct Player {
     log: Log,
-    ending: Shutdown,
+    shutdown: Shutdown,
 }
 
 impl Player {
-    pub(super) fn new(log: &Log, ending: &Shutdown) -> Self {
+    pub(super) fn new(log: &Log, shutdown: &Shutdown) -> Self {
         Self {
             log: log.clone(),
-            ending: ending.clone(),
+            shutdown: shutdown.clone(),
         }
     }
 
-    /// Finds out whether an earlier run began a day, at one of these speeds.
-    pub(super) async fn begun(&self, day: &RaceDay, speeds: &[f64]) -> Result<Begun, LogError> {
+    /// Looks in the log for an earlier run of a day at one of these speeds.
+    pub(super) async fn earlier_run(
+        &self,
+        day: &RaceDay,
+        speeds: &[f64],
+    ) -> Result<EarlierRun, LogError> {
         let any_pace = Pace {
             begins: Timestamp::UNIX_EPOCH,
             speed: 1.0,
         };
         let subject = subject(&first_card(day, &any_pace));
-        let Some(said) = self.log.first(RACING, &subject).await? else {
-            return Ok(Begun::No);
+        let Some(card) = self.log.first(RACING, &subject).await? else {
+            return Ok(EarlierRun::None);
         };
-        let paces = speeds.iter().filter_map(|speed| pace(day, *speed, &said));
-        Ok(paces.last().map_or(Begun::Otherwise, Begun::At))
+        let paces = speeds.iter().filter_map(|speed| pace(day, *speed, &card));
+        Ok(paces.last().map_or(EarlierRun::Different, EarlierRun::At))
     }
 
-    /// Publishes what the log does not have of these events, to the end or until the process ends.
+    /// Publishes the events that the log does not have, until all are published or the process shuts down.
     pub(super) async fn play(
         &self,
         events: Vec<Envelope>,
-        when: When,
+        timing: PublishTiming,
         mut progress: Option<Progress>,
     ) -> anyhow::Result<Summary> {
-        let (mut summary, mut ending) = (Summary::new(), self.ending.clone());
+        let mut summary = Summary::new();
         summary.read = events.len() as u64;
-        let rest = self.unsaid(events).await?;
-        summary.read -= rest.len() as u64;
+        let missing = self.missing(events).await?;
+        summary.read -= missing.len() as u64;
         summary.duplicates = summary.read;
         let mut appender = self.log.appender(WINDOW);
         let mut registering = true;
-        for envelope in rest {
+        for envelope in missing {
             let due = envelope.time.timestamp();
             let registered = std::mem::replace(&mut registering, race(&envelope).is_none());
             if registered && !registering {
-                // Where a race is in the log, so are all horses.
+                // `missing` relies on it: if the log has a race, it has all horses.
                 appender.flush().await?;
             }
-            if when == When::AtItsTime && due > Timestamp::now() {
+            if timing == PublishTiming::OnSchedule && due > Timestamp::now() {
                 appender.flush().await?;
                 tokio::select! {
                     () = sleep_until(due) => {}
-                    () = ending.begun() => break,
+                    () = self.shutdown.cancelled() => break,
                 }
             }
             appender.append(Outgoing::from(&envelope)).await?;
             summary.read += 1;
-            for appended in appender.take_done() {
-                summary.count(appended);
-            }
+            summary.count(appender.take_done());
             if let Some(progress) = &mut progress {
                 progress.set(summary.read);
             }
         }
-        for appended in appender.finish().await? {
-            summary.count(appended);
-        }
+        summary.count(appender.finish().await?);
         Ok(summary)
     }
 
-    /// Those of these events that the log does not have: of each race what is behind the last that it has, and the horses
-    /// if it has no race.
-    async fn unsaid(&self, events: Vec<Envelope>) -> Result<Vec<Envelope>, LogError> {
+    /// The events that the log does not have: of each race those after the last one in the log, and the horses if the log
+    /// has none of the races.
+    async fn missing(&self, events: Vec<Envelope>) -> Result<Vec<Envelope>, LogError> {
         let of_races = events.iter().filter(|envelope| race(envelope).is_some());
         let subjects: BTreeSet<String> = of_races.map(subject).collect();
-        let (mut last, mut said, mut unsaid) = (HashSet::new(), HashSet::new(), Vec::new());
+        let (mut last_ids, mut known_races) = (HashSet::new(), HashSet::new());
         for subject in subjects {
-            last.extend(self.log.last_id(RACING, &subject).await?);
+            last_ids.extend(self.log.last_id(RACING, &subject).await?);
         }
+        let mut missing = Vec::new();
         for envelope in events.into_iter().rev() {
             let race = race(&envelope);
-            if last.contains(&envelope.id) {
-                said.extend(race.clone());
+            if last_ids.contains(&envelope.id) {
+                known_races.extend(race.clone());
             }
-            if race.map_or(said.is_empty(), |race| !said.contains(&race)) {
-                unsaid.push(envelope);
+            if race.map_or(known_races.is_empty(), |race| !known_races.contains(&race)) {
+                missing.push(envelope);
             }
         }
-        unsaid.reverse();
-        Ok(unsaid)
+        missing.reverse();
+        Ok(missing)
     }
 }
 
@@ -132,7 +133,7 @@ fn subject(envelope: &Envelope) -> String {
     envelope.event.subject().to_string()
 }
 
-/// The race that an event is about; none if it is a horse.
+/// The race of an event; `None` for a registration of a horse.
 fn race(envelope: &Envelope) -> Option<RaceKey> {
     match envelope.event.subject() {
         Subject::Horse(_) => None,
@@ -140,8 +141,8 @@ fn race(envelope: &Envelope) -> Option<RaceKey> {
     }
 }
 
-/// From this second on.
-pub(super) fn from_now(speed: f64) -> Pace {
+/// A pace that begins in this second.
+pub(super) fn pace_from_now(speed: f64) -> Pace {
     let now = Timestamp::now().as_second();
     Pace {
         begins: Timestamp::from_second(now).unwrap_or(Timestamp::UNIX_EPOCH),
@@ -149,19 +150,19 @@ pub(super) fn from_now(speed: f64) -> Pace {
     }
 }
 
-/// The pace of the run that published this card as its first, if it played this day at this speed.
-fn pace(day: &RaceDay, speed: f64, said: &[u8]) -> Option<Pace> {
-    let time = Envelope::from_json(said).ok()?.time.timestamp();
-    let too_late = Pace {
+/// The pace of the run that published `card` as its first card; `None` if it was another day or another speed.
+fn pace(day: &RaceDay, speed: f64, card: &[u8]) -> Option<Pace> {
+    let time = Envelope::from_json(card).ok()?.time.timestamp();
+    let late = Pace {
         begins: time,
         speed,
     };
-    let behind = first_card(day, &too_late).time.timestamp() - time;
+    let offset = first_card(day, &late).time.timestamp() - time;
     let pace = Pace {
-        begins: time - behind,
+        begins: time - offset,
         speed,
     };
-    (first_card(day, &pace).encode() == said).then_some(pace)
+    (first_card(day, &pace).encode() == card).then_some(pace)
 }
 
 fn first_card(day: &RaceDay, pace: &Pace) -> Envelope {

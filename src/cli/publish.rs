@@ -12,37 +12,37 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::report::{Progress, Summary};
-use super::{Nats, Outcome};
+use super::{ExitStatus, Nats};
 use crate::log::{Appender, LogError, Outgoing, RACING};
 
-/// Messages under way at a time.
+/// Maximum number of unacknowledged messages.
 const WINDOW: usize = 256;
-/// Lines in a chunk at most. Messages that are sent one right behind the other leave in few writes.
-const CHUNK: usize = 256;
-/// Chunks that are read and checked while one is sent.
-const CHUNKS_AHEAD: usize = 4;
-/// How much is read at a time: about a chunk of quotes.
+/// Maximum number of lines in a batch. Messages that are sent together leave in few writes.
+const BATCH_LINES_MAX: usize = 256;
+/// Batches that are read and checked ahead of the one that is sent.
+const BATCHES_AHEAD: usize = 4;
+/// Size of the read buffer: about one batch of quotes.
 const READ_BYTES: usize = 64 * 1024;
-/// When nothing comes for so long, what is under way is settled: a feed may be silent for hours.
-const PAUSE: Duration = Duration::from_millis(20);
+/// The appender is flushed when no batch arrives for this long, as a feed may be silent for hours.
+const FLUSH_AFTER: Duration = Duration::from_millis(20);
 
-/// Lines as they go to the log, and why others do not. An error is the end.
-type Chunk = anyhow::Result<Vec<Result<Outgoing, String>>>;
+/// Checked lines: a message, or the reason why the line is rejected. A read error ends the input.
+type LineBatch = anyhow::Result<Vec<Result<Outgoing, String>>>;
 
-/// What is published.
+/// The options of `railbird publish`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  railbird publish events.ndjson\n  my-feed | railbird publish -"
+    after_help = "Examples:\n  railbird publish events.ndjson\n  my-feed | railbird publish -"
 )]
 pub(super) struct Publish {
-    /// CloudEvents, a line each; `-` reads standard input.
+    /// File of CloudEvents, one JSON object per line; `-` reads standard input.
     file: PathBuf,
     #[command(flatten)]
     nats: Nats,
 }
 
 impl Publish {
-    pub(super) async fn run(self) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
         let name = self.file.display().to_string();
         let input: Box<dyn Read + Send> = if name == "-" {
             Box::new(io::stdin())
@@ -53,44 +53,38 @@ impl Publish {
         log.state_or_create(RACING).await?;
         let mut appender = log.appender(WINDOW);
         let (mut summary, mut progress) = (Summary::new(), Progress::new("publishing", 0));
-        let mut chunks = read_ahead(Chunks {
+        let mut batches = read_ahead(LineBatches {
             input: BufReader::with_capacity(READ_BYTES, input),
             name,
-            number: 0,
+            line_number: 0,
             line: Vec::new(),
         });
-        while let Some(chunk) = next(&mut chunks, &mut appender).await? {
-            for line in chunk? {
+        while let Some(batch) = next_batch(&mut batches, &mut appender).await? {
+            for line in batch? {
                 summary.read += 1;
                 match line {
                     Ok(outgoing) => appender.append(outgoing).await?,
-                    Err(reason) => summary.refuse(reason),
+                    Err(reason) => summary.reject(reason),
                 }
             }
-            count(&mut appender, &mut summary);
+            summary.count(appender.take_done());
             progress.set(summary.read);
         }
-        for appended in appender.finish().await? {
-            summary.count(appended);
-        }
+        summary.count(appender.finish().await?);
         log.close().await;
         drop(progress);
-        summary.say();
-        Ok(if summary.refused() > 0 {
-            Outcome::Refused
-        } else {
-            Outcome::Done
-        })
+        summary.print();
+        Ok(summary.exit_status())
     }
 }
 
-/// Reads on a thread that nobody waits for: it may hang on its input for ever.
-fn read_ahead(chunks: Chunks<impl Read + Send + 'static>) -> mpsc::Receiver<Chunk> {
-    let (send, receiver) = mpsc::channel(CHUNKS_AHEAD);
+/// Reads on a detached thread, which may block on its input forever.
+fn read_ahead(batches: LineBatches<impl Read + Send + 'static>) -> mpsc::Receiver<LineBatch> {
+    let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
     std::thread::spawn(move || {
-        for chunk in chunks {
-            let over = chunk.is_err();
-            if send.blocking_send(chunk).is_err() || over {
+        for batch in batches {
+            let failed = batch.is_err();
+            if sender.blocking_send(batch).is_err() || failed {
                 return;
             }
         }
@@ -98,88 +92,82 @@ fn read_ahead(chunks: Chunks<impl Read + Send + 'static>) -> mpsc::Receiver<Chun
     receiver
 }
 
-/// The next chunk, before which everything is settled if it takes its time.
-async fn next(
-    chunks: &mut mpsc::Receiver<Chunk>,
+/// Waits for the next batch, and flushes the appender if that takes longer than [`FLUSH_AFTER`].
+async fn next_batch(
+    batches: &mut mpsc::Receiver<LineBatch>,
     appender: &mut Appender,
-) -> Result<Option<Chunk>, LogError> {
-    if let Ok(next) = timeout(PAUSE, chunks.recv()).await {
-        return Ok(next);
+) -> Result<Option<LineBatch>, LogError> {
+    if let Ok(batch) = timeout(FLUSH_AFTER, batches.recv()).await {
+        return Ok(batch);
     }
     appender.flush().await?;
-    Ok(chunks.recv().await)
+    Ok(batches.recv().await)
 }
 
-fn count(appender: &mut Appender, summary: &mut Summary) {
-    for appended in appender.take_done() {
-        summary.count(appended);
-    }
-}
-
-/// The chunks of an input.
-struct Chunks<R> {
+/// Reads and checks the lines of an input, in batches.
+struct LineBatches<R> {
     input: BufReader<R>,
     name: String,
-    /// The line that was read last.
-    number: u64,
+    /// Number of the latest line.
+    line_number: u64,
     line: Vec<u8>,
 }
 
-impl<R: Read> Iterator for Chunks<R> {
-    type Item = Chunk;
+impl<R: Read> Iterator for LineBatches<R> {
+    type Item = LineBatch;
 
-    /// Waits for a line, and takes what else is there: the next one may be long in coming.
-    fn next(&mut self) -> Option<Chunk> {
-        let mut chunk = Vec::new();
+    /// Waits for a line, and adds the complete lines that are in the buffer.
+    fn next(&mut self) -> Option<LineBatch> {
+        let mut batch = Vec::new();
         loop {
-            self.number += 1;
-            let place = || format!("{}:{}", self.name, self.number);
-            let whole = match read_line(&mut self.input, &mut self.line) {
-                Ok(whole) => whole?,
-                Err(error) => return Some(Err(error).with_context(place)),
+            self.line_number += 1;
+            let location = || format!("{}:{}", self.name, self.line_number);
+            let complete = match read_line(&mut self.input, &mut self.line) {
+                Ok(complete) => complete?,
+                Err(error) => return Some(Err(error).with_context(location)),
             };
-            if !whole || !self.line.iter().all(u8::is_ascii_whitespace) {
-                let checked = check(&self.line, whole);
-                chunk.push(checked.map_err(|reason| format!("{}: {reason}", place())));
+            if !complete || !self.line.iter().all(u8::is_ascii_whitespace) {
+                let checked = check(&self.line, complete);
+                batch.push(checked.map_err(|reason| format!("{}: {reason}", location())));
             }
-            if chunk.len() == CHUNK || !self.input.buffer().contains(&b'\n') {
-                return Some(Ok(chunk));
+            if batch.len() == BATCH_LINES_MAX || !self.input.buffer().contains(&b'\n') {
+                return Some(Ok(batch));
             }
         }
     }
 }
 
-/// Reads a line, without its end, and drops what is longer than any event. Returns whether it was whole; `None` at the
-/// end.
+/// Reads a line without its end, and drops a line that is longer than any event. Returns whether the line is complete, or
+/// `None` at the end of the input.
 fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
     line.clear();
-    let (mut any, mut whole) = (false, true);
+    let (mut any, mut complete) = (false, true);
     loop {
         let available = input.fill_buf()?;
         if available.is_empty() {
-            return Ok(any.then_some(whole));
+            return Ok(any.then_some(complete));
         }
         any = true;
         let end = available.iter().position(|byte| *byte == b'\n');
         let piece = &available[..end.unwrap_or(available.len())];
         if line.len() + piece.len() > EVENT_BYTES_MAX {
-            whole = false;
-        } else if whole {
+            complete = false;
+        } else if complete {
             line.extend_from_slice(piece);
         }
         let used = end.map_or(available.len(), |end| end + 1);
         input.consume(used);
         if end.is_some() {
-            return Ok(Some(whole));
+            return Ok(Some(complete));
         }
     }
 }
 
-/// A line as it goes to the log: the very bytes, on the subject that they ask for.
-fn check(line: &[u8], whole: bool) -> Result<Outgoing, String> {
-    if !whole {
+/// Checks a line and turns it into a message of the same bytes, on the subject of its event.
+fn check(line: &[u8], complete: bool) -> Result<Outgoing, String> {
+    if !complete {
         return Err(format!(
-            "more than {EVENT_BYTES_MAX} bytes, no event is so large"
+            "the line is longer than {EVENT_BYTES_MAX} bytes, the maximum size of an event"
         ));
     }
     let envelope = Envelope::from_json(line).map_err(|error| error.to_string())?;

@@ -8,31 +8,36 @@ use clap::Args;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::Outcome;
-use super::admin::Admin;
+use super::ExitStatus;
+use super::admin::AdminClient;
 use super::report::{Progress, result};
 
-/// How often a service is asked how far it is.
+/// Interval between status requests.
 const POLL_EVERY: Duration = Duration::from_millis(200);
+/// A rebuild shows up in the status within this time, or has failed.
+const START_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Which service is told.
+/// The options of `railbird rebuild`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  railbird rebuild --admin 127.0.0.1:9090")]
-pub(super) struct Rebuild {
-    /// The admin address of the running service.
-    #[arg(long, env = "RAILBIRD_ADMIN", default_value = "127.0.0.1:9090")]
+pub(super) struct RebuildCommand {
+    /// Admin address of the running service.
+    #[arg(
+        long,
+        env = "RAILBIRD_ADMIN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:9090"
+    )]
     admin: SocketAddr,
 }
 
-impl Rebuild {
-    pub(super) async fn run(self) -> anyhow::Result<Outcome> {
-        let (admin, began) = (Admin(self.admin), Instant::now());
+impl RebuildCommand {
+    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+        let (admin, began) = (AdminClient(self.admin), Instant::now());
         let status = admin.get("/status").await?;
-        let before = count(&status);
-        let total = status
-            .pointer("/log/seq")
-            .and_then(Value::as_u64)
-            .unwrap_or(0);
+        let before = rebuilds(&status);
+        let total = status.pointer("/log/seq").and_then(Value::as_u64);
+        let total = total.unwrap_or(0);
         admin.post("/rebuild").await?;
         let mut progress = Progress::new("rebuilding", total);
         loop {
@@ -40,25 +45,22 @@ impl Rebuild {
             let status = admin.get("/status").await?;
             if let Some(seq) = status.pointer("/rebuild/seq").and_then(Value::as_u64) {
                 progress.set(seq);
-            } else if count(&status) > before {
+            } else if rebuilds(&status) > before {
                 break;
-            } else if status.pointer("/rebuild").is_some_and(Value::is_null)
-                && began.elapsed() > POLL_EVERY * 10
-            {
-                bail!(
-                    "the rebuild failed, and the live views stay in force; the service's log says why"
-                );
+            } else if began.elapsed() > START_TIMEOUT {
+                bail!("the rebuild failed and the live views stay in force; see the service's log");
             }
         }
         drop(progress);
+        let seconds = began.elapsed().as_secs_f64();
         result(format_args!(
-            "rebuilt {total} events in {:.1} s; the new views are in force",
-            began.elapsed().as_secs_f64()
+            "rebuilt {total} events in {seconds:.1} s; the new views are in force"
         ));
-        Ok(Outcome::Done)
+        Ok(ExitStatus::Success)
     }
 }
 
-fn count(status: &Value) -> u64 {
+/// The number of rebuilds that the service has finished.
+fn rebuilds(status: &Value) -> u64 {
     status.get("rebuilds").and_then(Value::as_u64).unwrap_or(0)
 }

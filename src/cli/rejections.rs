@@ -10,108 +10,115 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::Outcome;
-use super::admin::Admin;
+use super::ExitStatus;
+use super::admin::AdminClient;
 use super::report::{line, result};
 
-/// How often a service is asked for more.
+/// Interval between requests for new rejections.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
-/// What is looked for from the end is held in memory until all of it is found.
+/// Maximum of `--last`: the latest rejections are held in memory until all of them are found.
 const LAST_MAX: i64 = 10_000;
-/// The service gives no more in one answer.
+/// Maximum number of rejections in one answer of the service.
 const PAGE_MAX: usize = 1000;
 
-/// Which of them, and of which service.
+/// The options of `railbird rejections`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  railbird rejections --follow\n  railbird rejections --subject racing.odds.2026-11-21.ST --source tote --last 1000\n  railbird rejections --after 0 --json >rejections.ndjson"
+    after_help = "Examples:\n  railbird rejections --follow\n  railbird rejections --subject racing.odds.2026-11-21.ST --source tote --last 1000\n  railbird rejections --after 0 --json >rejections.ndjson"
 )]
 pub(super) struct Rejections {
-    /// The admin address of the running service.
-    #[arg(long, env = "RAILBIRD_ADMIN", default_value = "127.0.0.1:9090")]
+    /// Admin address of the running service.
+    #[arg(
+        long,
+        env = "RAILBIRD_ADMIN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:9090"
+    )]
     admin: SocketAddr,
-    /// So many of the latest, the newest last.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=LAST_MAX))]
+    /// Number of latest rejections to show, at most 10000; the newest comes last.
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=LAST_MAX))]
     last: u32,
-    /// All behind this place in the log; 0 for all there are.
+    /// Show all rejections after this log sequence; 0 shows all that are kept.
     #[arg(long, value_name = "SEQ", conflicts_with = "last")]
     after: Option<u64>,
-    /// Those with this code, such as invalid_data.
+    /// Show only rejections with this code, such as invalid_data.
     #[arg(long)]
     code: Option<String>,
-    /// Those of this feeder.
+    /// Show only rejections of this feeder.
     #[arg(long)]
     source: Option<String>,
-    /// Those on this subject and under it, such as racing.odds.2026-11-21.
+    /// Show only rejections on this subject and below it, such as racing.odds.2026-11-21.
     #[arg(long)]
     subject: Option<String>,
-    /// Go on with those to come. With --last 0, show those alone.
+    /// Keep running and show new rejections; with --last 0 only new ones.
     #[arg(long)]
     follow: bool,
-    /// Print each as JSON, with its payload.
+    /// Print each rejection as a JSON object, with its payload.
     #[arg(long)]
     json: bool,
 }
 
-/// What the admin address answers.
+/// An answer of `GET /rejections`.
 #[derive(Deserialize)]
-struct Page {
+struct RejectionPage {
     rejections: Vec<Value>,
     next: u64,
     more: bool,
 }
 
 impl Rejections {
-    pub(super) async fn run(self) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
         let mut after = match self.after {
             Some(after) => after,
-            None => self.show_latest().await?,
+            None => self.print_latest().await?,
         };
         if self.after.is_none() && !self.follow {
-            return Ok(Outcome::Done);
+            return Ok(ExitStatus::Success);
         }
         loop {
             let page = self.page("after", after, PAGE_MAX).await?;
-            page.rejections.iter().for_each(|found| self.print(found));
+            page.rejections
+                .iter()
+                .for_each(|rejection| self.print(rejection));
             after = page.next;
             if page.more {
                 continue;
             }
             if !self.follow {
-                return Ok(Outcome::Done);
+                return Ok(ExitStatus::Success);
             }
             sleep(FOLLOW_EVERY).await;
         }
     }
 
-    /// Shows the latest, and returns the place behind which others will come.
-    async fn show_latest(&self) -> anyhow::Result<u64> {
-        let status = Admin(self.admin).get("/status").await?;
-        let now = status.pointer("/log/seq").and_then(Value::as_u64);
-        let now = now.context("/status does not say how far the views are")?;
+    /// Prints the latest rejections, and returns the sequence after which new ones come.
+    async fn print_latest(&self) -> anyhow::Result<u64> {
+        let status = AdminClient(self.admin).get("/status").await?;
+        let seq = status.pointer("/log/seq").and_then(Value::as_u64);
+        let seq = seq.context("the answer of /status has no log.seq")?;
         let mut pages = Vec::new();
-        let (mut wanted, mut before, mut more) = (self.last as usize, now + 1, true);
+        let (mut wanted, mut before, mut more) = (self.last as usize, seq + 1, true);
         while wanted > 0 && more {
             let page = self.page("before", before, wanted).await?;
             (before, more) = (page.next, page.more);
             wanted = wanted.saturating_sub(page.rejections.len());
             pages.push(page.rejections);
         }
-        for found in pages.iter().rev().flatten() {
-            self.print(found);
+        for rejection in pages.iter().rev().flatten() {
+            self.print(rejection);
         }
         if more && !self.follow {
             line(format_args!(
-                "there are older ones: --last N, or --after 0 for all"
+                "there are older ones: use --last N, or --after 0 for all"
             ));
         }
-        Ok(now)
+        Ok(seq)
     }
 
-    /// A page on one side of a place.
-    async fn page(&self, side: &str, place: u64, limit: usize) -> anyhow::Result<Page> {
+    /// A page before or after a sequence.
+    async fn page(&self, side: &str, seq: u64, limit: usize) -> anyhow::Result<RejectionPage> {
         let limit = limit.min(PAGE_MAX);
-        let mut path = format!("/rejections?{side}={place}&limit={limit}");
+        let mut path = format!("/rejections?{side}={seq}&limit={limit}");
         let filters = [
             ("code", &self.code),
             ("source", &self.source),
@@ -123,7 +130,7 @@ impl Rejections {
                 path.push_str(&format!("&{name}={value}"));
             }
         }
-        let page = Admin(self.admin).get(&path).await?;
+        let page = AdminClient(self.admin).get(&path).await?;
         Ok(serde_json::from_value(page)?)
     }
 
@@ -131,20 +138,18 @@ impl Rejections {
         if self.json {
             return result(format_args!("{rejection}"));
         }
-        // What a feeder wrote may hold what a terminal obeys.
+        // A feeder's text may contain terminal escape sequences.
         let text = |name: &str| {
             let text = rejection.get(name).and_then(Value::as_str);
             text.unwrap_or_default()
                 .replace(char::is_control, "\u{fffd}")
         };
-        let seq = rejection
-            .get("seq")
-            .and_then(Value::as_u64)
-            .unwrap_or_default();
+        let seq = rejection.get("seq").and_then(Value::as_u64);
         let source = text("source");
         let source = if source.is_empty() { "?" } else { &source };
         result(format_args!(
-            "{seq} {} {} from {source}: {} ({})",
+            "{} {} {} from {source}: {} ({})",
+            seq.unwrap_or_default(),
             text("recorded_at"),
             text("subject"),
             text("reason"),

@@ -1,4 +1,4 @@
-//! What commands say to people: lines, progress, and the summary at the end.
+//! Output for people: lines, progress, and the summary at the end.
 
 use std::fmt::Arguments;
 use std::io::Write;
@@ -6,67 +6,66 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::ExitStatus;
 use crate::log::Appended;
 
-/// Reasons that a summary repeats; the rest are counted.
+/// Reasons that a summary lists; further ones are only counted.
 const REASONS_SHOWN: usize = 10;
 
-/// Where nobody watches a bar, a line says how far it is this often.
+/// Interval of progress lines where standard error is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// A line for people, on standard error.
+/// Writes a line to standard error.
 pub(super) fn line(text: Arguments<'_>) {
-    // Nobody may be there to read it; that is no reason to stop.
+    // A closed pipe is no reason to stop.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// A line that is the result of a command, on standard output.
+/// Writes a line of the command's result to standard output.
 pub(super) fn result(text: Arguments<'_>) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// How far a long command is: a bar on a terminal, a line now and then elsewhere.
+/// The progress of a long command: a bar on a terminal, else a line every [`LINE_EVERY`].
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
-    what: &'static str,
-    said_at: Instant,
+    action: &'static str,
+    printed_at: Instant,
 }
 
 impl Progress {
-    /// Of a known total, or 0 where it is not known.
-    pub(super) fn new(what: &'static str, total: u64) -> Self {
-        let bar = if total == 0 {
-            ProgressBar::no_length()
+    /// Starts at 0; a total of 0 means that it is unknown.
+    pub(super) fn new(action: &'static str, total: u64) -> Self {
+        let (bar, template) = if total == 0 {
+            let bar = ProgressBar::no_length();
+            (bar, "{msg} {human_pos} ({per_sec})")
         } else {
-            ProgressBar::new(total)
+            let template = "{msg} {wide_bar} {human_pos}/{human_len} ({per_sec})";
+            (ProgressBar::new(total), template)
         };
         bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-        let template = if total == 0 {
-            "{msg} {human_pos} ({per_sec})"
-        } else {
-            "{msg} {wide_bar} {human_pos}/{human_len} ({per_sec})"
-        };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        bar.set_message(what);
+        bar.set_message(action);
         Self {
             bar,
-            what,
-            said_at: Instant::now(),
+            action,
+            printed_at: Instant::now(),
         }
     }
 
     pub(super) fn set(&mut self, position: u64) {
         self.bar.set_position(position);
-        if self.bar.is_hidden() && self.said_at.elapsed() >= LINE_EVERY {
-            self.said_at = Instant::now();
-            line(format_args!("{}: {position}", self.what));
+        if self.bar.is_hidden() && self.printed_at.elapsed() >= LINE_EVERY {
+            self.printed_at = Instant::now();
+            line(format_args!("{}: {position}", self.action));
         }
     }
 
-    pub(super) fn say(&self, text: &str) {
+    /// Writes a line to standard error, above the bar.
+    pub(super) fn print(&self, text: &str) {
         self.bar.suspend(|| line(format_args!("{text}")));
     }
 }
@@ -77,14 +76,14 @@ impl Drop for Progress {
     }
 }
 
-/// What became of input.
+/// Counts of what a command read and published.
 #[derive(Debug)]
 pub(super) struct Summary {
     began: Instant,
     pub(super) read: u64,
     pub(super) published: u64,
     pub(super) duplicates: u64,
-    refused: u64,
+    rejected: u64,
     notes: u64,
     reasons: Vec<String>,
 }
@@ -96,46 +95,52 @@ impl Summary {
             read: 0,
             published: 0,
             duplicates: 0,
-            refused: 0,
+            rejected: 0,
             notes: 0,
             reasons: Vec::new(),
         }
     }
 
-    /// Counts a refusal, and keeps the first reasons.
-    pub(super) fn refuse(&mut self, reason: String) {
-        self.refused += 1;
+    /// Counts a rejected input, and keeps the first [`REASONS_SHOWN`] reasons.
+    pub(super) fn reject(&mut self, reason: String) {
+        self.rejected += 1;
         if self.reasons.len() < REASONS_SHOWN {
             self.reasons.push(reason);
         }
     }
 
-    /// Counts a note, and says how many there were.
+    /// Counts a note, and returns the number of notes so far.
     pub(super) fn note(&mut self) -> u64 {
         self.notes += 1;
         self.notes
     }
 
-    /// Counts what the log acknowledged.
-    pub(super) fn count(&mut self, appended: Appended) {
-        if appended.duplicate {
-            self.duplicates += 1;
-        } else {
-            self.published += 1;
+    /// Counts acknowledged messages.
+    pub(super) fn count(&mut self, acknowledged: impl IntoIterator<Item = Appended>) {
+        for appended in acknowledged {
+            if appended.duplicate {
+                self.duplicates += 1;
+            } else {
+                self.published += 1;
+            }
         }
     }
 
-    pub(super) fn refused(&self) -> u64 {
-        self.refused
+    pub(super) fn exit_status(&self) -> ExitStatus {
+        if self.rejected > 0 {
+            ExitStatus::Rejected
+        } else {
+            ExitStatus::Success
+        }
     }
 
-    /// Says everything, on standard output.
+    /// Prints the summary to standard output.
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-    pub(super) fn say(&self) {
+    pub(super) fn print(&self) {
         for reason in &self.reasons {
             result(format_args!("refused: {reason}"));
         }
-        let more = self.refused.saturating_sub(self.reasons.len() as u64);
+        let more = self.rejected.saturating_sub(self.reasons.len() as u64);
         if more > 0 {
             result(format_args!("refused: and {more} more"));
         }
@@ -144,15 +149,15 @@ impl Summary {
             read,
             published,
             duplicates,
-            refused,
+            rejected,
             notes,
             ..
         } = self;
         let rate = *read as f64 / seconds.max(0.001);
         result(format_args!(
-            "{read} read, {published} published, {duplicates} duplicates, {refused} refused, {notes} notes, {seconds:.1} s, {rate:.0} events/s"
+            "{read} read, {published} published, {duplicates} duplicates, {rejected} refused, {notes} notes, {seconds:.1} s, {rate:.0} events/s"
         ));
-        if *published == 0 && *duplicates > 0 && *refused == 0 {
+        if *published == 0 && *duplicates > 0 && *rejected == 0 {
             result(format_args!("nothing changed: the log had all of it"));
         }
     }

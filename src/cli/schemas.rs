@@ -7,30 +7,30 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
 
-use super::Outcome;
+use super::ExitStatus;
 use super::report::result;
 use crate::asyncapi;
 use crate::http::openapi;
 
-/// Where the files go.
+/// The options of `railbird schemas`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  railbird schemas --out schemas")]
 pub(super) struct Schemas {
-    /// The folder that the files are written to.
-    #[arg(long, default_value = "schemas")]
+    /// Folder to write the files to.
+    #[arg(long, value_name = "DIR", default_value = "schemas")]
     out: PathBuf,
 }
 
 impl Schemas {
-    pub(super) fn run(self) -> anyhow::Result<Outcome> {
+    pub(super) fn run(self) -> anyhow::Result<ExitStatus> {
         fs::create_dir_all(&self.out)
-            .with_context(|| format!("{} cannot be made", self.out.display()))?;
+            .with_context(|| format!("the folder {} cannot be created", self.out.display()))?;
         for schema in events::schemas() {
             self.write(&schema.name, &schema.schema)?;
         }
         self.write("openapi.json", &openapi())?;
         self.write("asyncapi.json", &asyncapi::document())?;
-        Ok(Outcome::Done)
+        Ok(ExitStatus::Success)
     }
 
     fn write(&self, name: &str, value: &Value) -> anyhow::Result<()> {

@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
-use super::{Nats, Outcome, WrongConfiguration};
+use super::{ExitStatus, Nats, WrongConfiguration};
 use crate::app::{Config, Service, SignUp};
 use crate::clock::Clock;
 use crate::http::AccessLog;
@@ -20,48 +20,58 @@ use crate::limits::Proxies;
 use crate::limits::plans::Plans;
 use crate::log::Log;
 use crate::mail::Mailing;
-use crate::shutdown::{shutdown, signalled};
+use crate::shutdown::{Shutdown, signalled};
 
-/// How a service answers; `dev` and `serve` share it.
+/// The options that `dev` and `serve` share.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ServiceArgs {
-    /// Where clients are served; port 0 takes a free one.
-    #[arg(long, env = "RAILBIRD_HTTP", default_value = "127.0.0.1:8080")]
+    /// Address for clients: API, live channel and pages; port 0 picks a free port.
+    #[arg(
+        long,
+        env = "RAILBIRD_HTTP",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:8080"
+    )]
     pub(super) http: SocketAddr,
-    /// Where operators are served: metrics, status, rebuild. Keep it private.
-    #[arg(long, env = "RAILBIRD_ADMIN", default_value = "127.0.0.1:9090")]
+    /// Address for operators: metrics, status, rebuild. It needs no key: keep it private.
+    #[arg(
+        long,
+        env = "RAILBIRD_ADMIN",
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:9090"
+    )]
     pub(super) admin: SocketAddr,
-    /// The zone of the racing day.
+    /// Time zone of the racing day, an IANA name.
     #[arg(long, env = "RAILBIRD_TIMEZONE", default_value = "Asia/Hong_Kong")]
     pub(super) timezone: String,
-    /// Which venue is the primary one of a day with several meetings, first to last.
-    #[arg(long, env = "RAILBIRD_VENUE_ORDER", value_delimiter = ',', default_value = "ST,HV", value_parser = parse_venue)]
+    /// Venue codes in order of precedence, for days with several meetings: the first that races is the primary meeting.
+    #[arg(long, env = "RAILBIRD_VENUE_ORDER", value_name = "CODES", value_delimiter = ',', default_value = "ST,HV", value_parser = parse_venue)]
     pub(super) venue_order: Vec<VenueCode>,
-    /// A TOML file of the plans that keys may be on, and that the pricing page shows; without it those of plans.toml, which are built in.
+    /// TOML file of the plans for keys and for the pricing page; the default is plans.toml, which is built in.
     #[arg(long, env = "RAILBIRD_PLANS", value_name = "FILE")]
     pub(super) plans: Option<PathBuf>,
-    /// Connections at a time, and WebSockets at a time.
+    /// Maximum number of HTTP connections, and of WebSockets.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
     pub(super) connections_max: u32,
-    /// Proxies in front of the service, by address or network, such as 10.0.0.0/8: only they are believed when they say, by X-Forwarded-For,
-    /// where a request comes from.
+    /// Addresses or networks of trusted proxies, such as 10.0.0.0/8; X-Forwarded-For is ignored from any other peer.
     #[arg(long, env = "RAILBIRD_TRUSTED_PROXIES", value_name = "CIDR", value_delimiter = ',', value_parser = Proxies::parse)]
     pub(super) trusted_proxies: Vec<IpNet>,
-    /// Which web pages may connect to the live channel, such as https://racing.example; any by default.
+    /// Origins of web pages that may open the live channel, such as https://racing.example; * allows all.
     #[arg(
         long,
         env = "RAILBIRD_WS_ORIGINS",
+        value_name = "ORIGINS",
         value_delimiter = ',',
         default_value = "*"
     )]
     pub(super) ws_origins: Vec<String>,
-    /// What may be asked for on the page /pricing in an hour from one network address; a rotation by the link in a mail counts, too.
+    /// Maximum number of sign-ups and of key rotations by link, per hour and network address.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_NETWORK", default_value = "30")]
     pub(super) sign_ups_per_network: NonZeroU32,
-    /// What may be asked for on the page /pricing in a day with one e-mail address.
+    /// Maximum number of sign-ups per day and email address.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_EMAIL", default_value = "5")]
     pub(super) sign_ups_per_email: NonZeroU32,
-    /// For how long a key stays valid that was replaced by the link in a mail.
+    /// Time for which a key stays valid after it is rotated through the link in a mail.
     #[arg(long, env = "RAILBIRD_ROTATION_OVERLAP", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
     pub(super) rotation_overlap: SignedDuration,
     /// Log each response at `info`, not only at `debug`: request id, method, path, status, latency, and key id.
@@ -111,7 +121,7 @@ impl ServiceArgs {
     }
 }
 
-/// Where the log is, where the views lie, and how strict to be.
+/// The options of `railbird serve`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  railbird serve --nats nats://railbird:$PASSWORD@nats:4222 --data /var/lib/railbird --http 0.0.0.0:8080"
@@ -119,26 +129,25 @@ impl ServiceArgs {
 pub(super) struct Serve {
     #[command(flatten)]
     nats: Nats,
-    /// Where the views lie. It may be lost: the log gives it back.
-    #[arg(long, env = "RAILBIRD_DATA")]
+    /// Folder for the views. It may be lost: the service rebuilds it from the log.
+    #[arg(long, env = "RAILBIRD_DATA", value_name = "DIR")]
     data: PathBuf,
     #[command(flatten)]
-    answering: ServiceArgs,
-    /// Refuse to run against a NATS that acknowledges what is not on disk.
+    service: ServiceArgs,
+    /// Exit if nats-server acknowledges events before they are on disk.
     #[arg(long, env = "RAILBIRD_PRODUCTION")]
     production: bool,
 }
 
 impl Serve {
-    pub(super) async fn run(self) -> anyhow::Result<Outcome> {
-        let mailing = self.answering.mail.serve()?;
+    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+        let mailing = self.service.mail.serve()?;
         if mailing.is_none() {
-            tracing::warn!("there is no --smtp-url: sign-up is closed, and mails with keys wait");
+            tracing::warn!("--smtp-url is not set: sign-up is closed, and mails with keys wait");
         }
-        let answering = self.answering;
-        let config = answering.config(self.nats.url, self.data, mailing)?;
-        let (trigger, signal) = shutdown();
-        let service = Service::start(config, signal).await?;
+        let config = self.service.config(self.nats.url, self.data, mailing)?;
+        let shutdown = Shutdown::new();
+        let service = Service::start(config, shutdown.clone()).await?;
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
         let log = service.log().clone();
         let serving = tokio::spawn(service.run());
@@ -148,37 +157,33 @@ impl Serve {
                 Err(error) => error,
             }
         };
-        let outcome = tokio::select! {
-            signalled = signalled() => signalled.map(|()| Outcome::Done).map_err(Into::into),
+        let ended = tokio::select! {
+            signalled = signalled() => signalled.map_err(anyhow::Error::from),
             error = unsafe_log => Err(error.into()),
         };
         tracing::info!("stopping");
-        trigger.pull();
+        shutdown.cancel();
         serving.await?;
-        outcome
+        ended.map(|()| ExitStatus::Success)
     }
 }
 
-/// Says whether the server acknowledges only what is on disk, once it is there.
+const NOT_SYNCED: &str = "nats-server acknowledges events before they are on disk: set `sync_interval: always` in its configuration";
+
+/// Checks, once the log is connected, that nats-server acknowledges an event only when it is on disk.
+///
+/// # Errors
+/// Returns [`WrongConfiguration`] in production if it does not. Anything else is only logged.
 async fn check_durability(log: &Log, production: bool) -> Result<(), WrongConfiguration> {
-    let connected = log
-        .connection()
-        .wait_for(|connection| connection.up)
-        .await
-        .is_ok();
+    let mut connection = log.connection();
+    let connected = connection.wait_for(|connection| connection.up).await;
+    let connected = connected.is_ok();
     match log.syncs_always().await {
         Some(true) => {}
-        Some(false) if production => {
-            return Err(WrongConfiguration(
-                "this nats-server acknowledges what is not on disk: set sync_interval to always"
-                    .to_owned(),
-            ));
-        }
-        Some(false) => tracing::warn!(
-            "this nats-server acknowledges what is not on disk: set sync_interval to always"
-        ),
+        Some(false) if production => return Err(WrongConfiguration(NOT_SYNCED.to_owned())),
+        Some(false) => tracing::warn!("{NOT_SYNCED}"),
         None if connected => tracing::warn!(
-            "it cannot be seen whether this nats-server syncs always; see docs/operating.md"
+            "this user cannot see whether nats-server has `sync_interval: always`; see docs/operating.md"
         ),
         None => {}
     }

@@ -1,40 +1,40 @@
-//! `railbird simulate`.
+//! `railbird simulate`: publishes a synthetic race day.
 
 use std::str::FromStr;
 
 use clap::Args;
 use events::{ParseError, RacingDate};
 
-use super::player::{Begun, Player, When, from_now};
+use super::player::{EarlierRun, Player, PublishTiming, pace_from_now};
 use super::report::Progress;
-use super::{Nats, Outcome, WrongConfiguration};
+use super::{ExitStatus, Nats, WrongConfiguration};
 use crate::clock::Clock;
 use crate::log::RACING;
-use crate::shutdown::{shutdown, signalled};
+use crate::shutdown::{Shutdown, signalled};
 use simulator::{RaceDay, VENUES, script};
 
-/// The race day that is played.
+/// The arguments of the command.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Two meetings on one date, with all that happens on one: runners that are withdrawn, a dead heat, an \
-                  amended result, a void race, an abandoned one, and one after midnight.\n\nExamples:\n  railbird \
+    after_help = "Two meetings on one date, with everything that can happen on one: withdrawn runners, a dead heat, an \
+                  amended result, a void race, an abandoned race, and one after midnight.\n\nExamples:\n  railbird \
                   simulate --speed 60 --seed 7 --date 2026-11-28\n  railbird simulate --speed max --date 2026-11-21"
 )]
 pub(super) struct Simulate {
-    /// Races of each meeting; from 4 on there is one of everything.
+    /// Races of each meeting; with 4 or more, everything happens.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=20))]
     races: u16,
-    /// How much faster than in life it goes, 0.1 to 1000000: it begins now, and all times are those at which it is
-    /// played. With max it is published at once, with the times that it has in life.
+    /// How much faster than in life the day is played, 0.1 to 1000000. It begins now, and events have the times at which
+    /// they are published. With max all events are published at once, with their times in life.
     #[arg(long, default_value = "10")]
-    speed: Speed,
-    /// The same seed gives the same races.
+    speed: SimulationSpeed,
+    /// The same seed makes the same races.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The date of both meetings; today in the zone where it is left out.
+    /// The date of both meetings. Defaults to today in the time zone.
     #[arg(long, value_parser = parse_date)]
     date: Option<RacingDate>,
-    /// The zone of the racing day.
+    /// The time zone of the racing day.
     #[arg(long, env = "RAILBIRD_TIMEZONE", default_value = "Asia/Hong_Kong")]
     timezone: String,
     #[command(flatten)]
@@ -42,12 +42,12 @@ pub(super) struct Simulate {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Speed {
+enum SimulationSpeed {
     Times(f64),
     Max,
 }
 
-impl FromStr for Speed {
+impl FromStr for SimulationSpeed {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -64,23 +64,26 @@ fn parse_date(text: &str) -> Result<RacingDate, ParseError> {
 }
 
 impl Simulate {
-    pub(super) async fn run(self) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
         let clock =
             Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
         let date = self.date.unwrap_or_else(|| clock.today());
         let day = RaceDay::new(date, self.races, self.seed);
         let log = self.nats.connect().await?;
         log.state_or_create(RACING).await?;
-        let (trigger, ending) = shutdown();
+        let ending = Shutdown::new();
         let player = Player::new(&log, &ending);
         let (fresh, when) = match self.speed {
-            Speed::Max => (day.as_in_life(clock.midnight(date)), When::AtOnce),
-            Speed::Times(speed) => (from_now(speed), When::AtItsTime),
+            SimulationSpeed::Max => (
+                day.as_in_life(clock.midnight(date)),
+                PublishTiming::Immediate,
+            ),
+            SimulationSpeed::Times(speed) => (pace_from_now(speed), PublishTiming::OnSchedule),
         };
-        let pace = match player.begun(&day, &[fresh.speed]).await? {
-            Begun::No => fresh,
-            Begun::At(earlier) => earlier,
-            Begun::Otherwise => anyhow::bail!(
+        let pace = match player.earlier_run(&day, &[fresh.speed]).await? {
+            EarlierRun::None => fresh,
+            EarlierRun::At(earlier) => earlier,
+            EarlierRun::Different => anyhow::bail!(
                 "there are other races of {date} at {} in the log already (another seed, speed or number of races): \
                  choose another --date",
                 VENUES[0].0
@@ -93,12 +96,12 @@ impl Simulate {
             summary = &mut playing => summary?,
             signalled = signalled() => {
                 signalled?;
-                trigger.pull();
+                ending.cancel();
                 playing.await?
             }
         };
         log.close().await;
-        summary.say();
-        Ok(Outcome::Done)
+        summary.print();
+        Ok(ExitStatus::Success)
     }
 }

@@ -29,7 +29,7 @@ use self::message::Message;
 use self::screen::Screen;
 use self::status::{Link, Status};
 use super::report::line;
-use super::{Outcome, WrongConfiguration};
+use super::{ExitStatus, WrongConfiguration};
 use crate::shutdown::signalled;
 
 pub(super) use self::connection::FollowError;
@@ -85,7 +85,7 @@ fn parse_date(text: &str) -> Result<RacingDate, ParseError> {
 }
 
 impl Watch {
-    pub(super) async fn run(self) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
         let (address, key_of_url) = Address::parse(&self.url)
             .map_err(|wrong| WrongConfiguration(format!("the address of the service: {wrong}")))?;
         let key = self.key(key_of_url)?;
@@ -109,18 +109,18 @@ impl Watch {
             shown = watching.show(&mut events) => match shown {
                 Ok(()) => {}
                 // As in `railbird watch | head`: whoever read has read enough.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Outcome::Done),
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitStatus::Success),
                 Err(error) => return Err(error.into()),
             },
             signalled = signalled() => {
                 signalled?;
-                return Ok(Outcome::Done);
+                return Ok(ExitStatus::Success);
             }
         }
         // Nothing comes any more: the terminal is given back before it is said why.
         drop((watching, events));
         following.await??;
-        Ok(Outcome::Done)
+        Ok(ExitStatus::Success)
     }
 
     /// The key that was given, or the one of `railbird dev`.

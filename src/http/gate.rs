@@ -148,7 +148,7 @@ impl App {
         Err(match self.unauthenticated_limiter.take(&network) {
             Ok(()) => ApiError::Unauthorized,
             Err(retry_after) => {
-                metrics.limited_strangers.increment(1);
+                metrics.limited_address.increment(1);
                 ApiError::TooManyUnauthorized { retry_after }
             }
         })

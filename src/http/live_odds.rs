@@ -1,4 +1,4 @@
-//! `/ws/live/odds`: the handshake of the live channel. After it the connection belongs to `live`.
+//! `/ws/live/odds`: the handshake of the live channel. After it, the connection belongs to `live`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,8 @@ use axum::http::HeaderMap;
 use axum::http::header::ORIGIN;
 use axum::response::Response;
 use axum::{Extension, Router, routing};
+use hyper::upgrade::OnUpgrade;
+use tracing::Instrument as _;
 use tungstenite::handshake::server::create_response_with_body;
 
 use super::error::ApiError;
@@ -17,13 +19,10 @@ use super::params::{PathParams, QueryParams};
 use super::server::take_stream;
 use super::state::App;
 use crate::accounts::KeyEntry;
-use crate::live::{
-    Filter, FilterQuery, Kinds, LiveSubscription, NewClient, Since, TOO_MANY_CONNECTIONS,
-};
+use crate::live::{Filter, FilterQuery, Kinds, LiveSubscription, NewClient, ResumePoint};
 
-/// The time to wait for the position that a resuming client has reached: another replica may have been ahead of this
-/// one.
-const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a resume waits for this replica to catch up with the one that the client was connected to before.
+const RESUME_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
@@ -60,7 +59,7 @@ async fn live_odds_of_race(
     upgrade(&app, &key, &query, subscription, request).await
 }
 
-/// Checks what the gate has not checked: the origin, the plan, and whether the views are ready.
+/// Checks the origin, the plan of the key, and that the service is ready.
 fn check_allowed(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError> {
     let origin = headers.get(ORIGIN);
     if origin.is_some_and(|origin| !app.ws_origins.allow(origin.as_bytes())) {
@@ -75,70 +74,6 @@ fn check_allowed(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), A
     Ok(())
 }
 
-fn subscription(query: &QueryParams, filter: Filter) -> Result<LiveSubscription, ApiError> {
-    let kinds = query
-        .get("events")
-        .map(|names| Kinds::parse(names.split(',')));
-    let kinds = kinds.transpose().map_err(ApiError::InvalidParameter)?;
-    let mut subscription = LiveSubscription {
-        filter,
-        ..LiveSubscription::default()
-    };
-    subscription
-        .set(
-            kinds,
-            query.number("conflate_ms")?,
-            query.number("heartbeat_ms")?,
-        )
-        .map_err(ApiError::InvalidParameter)?;
-    Ok(subscription)
-}
-
-/// Accepts the handshake, and hands the connection over to the live channel.
-async fn upgrade(
-    app: &Arc<App>,
-    key: &KeyEntry,
-    query: &QueryParams,
-    subscription: LiveSubscription,
-    mut request: Request,
-) -> Result<Response, ApiError> {
-    let since = query.number("since")?.map(|seq| Since {
-        seq,
-        epoch: query.get("epoch").map(str::to_owned),
-    });
-    let response = create_response_with_body(&request, Body::empty);
-    let response = response
-        .map_err(|why| ApiError::UpgradeRequired(format!("This path is a WebSocket: {why}")))?;
-    let ticket = app.fan_out.ticket(key);
-    let (ticket, allowed) = ticket.ok_or(ApiError::NotReady(
-        "There are too many WebSocket connections",
-    ))?;
-    if let Some(since) = &since {
-        app.feed.reached(since.seq, CATCH_UP_TIMEOUT).await;
-    }
-    let upgraded = hyper::upgrade::on(&mut request);
-    let app = Arc::clone(app);
-    tokio::spawn(async move {
-        let taken = match upgraded.await {
-            Ok(upgraded) => take_stream(upgraded),
-            Err(error) => Err(std::io::Error::other(error)),
-        };
-        match taken {
-            Ok((stream, read_ahead)) => app.fan_out.admit(NewClient {
-                stream,
-                read_ahead,
-                subscription,
-                since,
-                ticket,
-                refused: (!allowed)
-                    .then_some((TOO_MANY_CONNECTIONS, "too many connections of this key")),
-            }),
-            Err(error) => tracing::debug!(%error, "handshake was not finished"),
-        }
-    });
-    Ok(response)
-}
-
 fn filter(query: &QueryParams) -> Result<Filter, ApiError> {
     let lists = FilterQuery {
         dates: query.get("date"),
@@ -146,5 +81,69 @@ fn filter(query: &QueryParams) -> Result<Filter, ApiError> {
         races: query.get("race"),
         horses: query.get("horse"),
     };
-    Filter::from_query(lists).map_err(|error| ApiError::InvalidParameter(error.to_string()))
+    Filter::from_query(lists).map_err(invalid_parameter)
+}
+
+fn subscription(query: &QueryParams, filter: Filter) -> Result<LiveSubscription, ApiError> {
+    let kinds = query
+        .get("events")
+        .map(|names| Kinds::parse(names.split(',')));
+    let kinds = kinds.transpose().map_err(invalid_parameter)?;
+    let (conflate_ms, heartbeat_ms) = (query.number("conflate_ms")?, query.number("heartbeat_ms")?);
+    let mut subscription = LiveSubscription {
+        filter,
+        ..LiveSubscription::default()
+    };
+    subscription
+        .set(kinds, conflate_ms, heartbeat_ms)
+        .map_err(invalid_parameter)?;
+    Ok(subscription)
+}
+
+fn invalid_parameter(error: impl ToString) -> ApiError {
+    ApiError::InvalidParameter(error.to_string())
+}
+
+/// Answers the handshake, and hands the connection over to the live channel.
+async fn upgrade(
+    app: &Arc<App>,
+    key: &KeyEntry,
+    query: &QueryParams,
+    subscription: LiveSubscription,
+    mut request: Request,
+) -> Result<Response, ApiError> {
+    let resume = query.number("since")?.map(|seq| ResumePoint {
+        seq,
+        epoch: query.get("epoch").map(str::to_owned),
+    });
+    let response = create_response_with_body(&request, Body::empty)
+        .map_err(|error| ApiError::UpgradeRequired(format!("This path is a WebSocket: {error}")))?;
+    let permit = app.fan_out.acquire(key).ok_or(ApiError::NotReady(
+        "There are too many WebSocket connections",
+    ))?;
+    if let Some(point) = &resume {
+        app.feed.wait_for_seq(point.seq, RESUME_WAIT).await;
+    }
+    let upgraded = hyper::upgrade::on(&mut request);
+    let app = Arc::clone(app);
+    let span = permit.span.clone();
+    let hand_over = async move {
+        match stream_of(upgraded).await {
+            Ok((stream, read_ahead)) => app.fan_out.admit(NewClient {
+                stream,
+                read_ahead,
+                subscription,
+                resume,
+                permit,
+            }),
+            Err(error) => tracing::debug!(%error, "the handshake failed"),
+        }
+    };
+    tokio::spawn(hand_over.instrument(span));
+    Ok(response)
+}
+
+/// The socket, with what was read from it after the handshake.
+async fn stream_of(upgraded: OnUpgrade) -> std::io::Result<(std::net::TcpStream, Vec<u8>)> {
+    take_stream(upgraded.await.map_err(std::io::Error::other)?)
 }

@@ -31,7 +31,7 @@ use tracing::Instrument;
 
 use super::error::ApiError;
 use super::trace::{AccessLog, RequestTrace};
-use crate::metrics::{Held, HttpMetrics};
+use crate::metrics::{GaugeGuard, HttpMetrics};
 use crate::shutdown::Shutdown;
 
 /// The time for the head of a request, from the opening of the connection or the end of the previous request. It bounds
@@ -61,7 +61,7 @@ pub(crate) struct HttpServer {
 impl HttpServer {
     /// Serves until the shutdown, then lets requests in flight end. `service_for` makes the service of a connection
     /// from its peer's address.
-    pub(crate) async fn run<S, B>(mut self, service_for: impl Fn(IpAddr) -> S)
+    pub(crate) async fn run<S, B>(self, service_for: impl Fn(IpAddr) -> S)
     where
         S: Service<Request, Response = Response<B>, Error = Infallible, Future: Send>
             + Clone
@@ -80,13 +80,13 @@ impl HttpServer {
                         continue;
                     }
                 },
-                () = self.shutdown.begun() => break,
+                () = self.shutdown.cancelled() => break,
             };
             let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
                 self.metrics.refused.increment(1);
                 continue;
             };
-            let open = Held::new(&self.metrics.connections);
+            let open = GaugeGuard::new(&self.metrics.connections);
             let connection = serve_connection(
                 stream,
                 service_for(peer.ip()),
@@ -115,7 +115,7 @@ async fn serve_connection<S, B>(
     stream: TcpStream,
     service: S,
     access_log: AccessLog,
-    mut shutdown: Shutdown,
+    shutdown: Shutdown,
 ) where
     S: Service<Request, Response = Response<B>, Error = Infallible, Future: Send>
         + Clone
@@ -135,7 +135,7 @@ async fn serve_connection<S, B>(
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        () = shutdown.begun() => {
+        () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -1,19 +1,19 @@
-//! [`Batch`]: messages that a shard hands to its clients, sorted once for all of them.
+//! [`FeedBatch`]: new messages that a shard delivers to its clients, grouped by race once for all of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::live::feed::{Message, Position, Topic};
+use super::feed::{FeedMessage, Position, Topic};
 
-/// How far a shard has told what the feed holds.
+/// How far a shard has delivered the feed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FeedCursor {
     pub(super) generation: u64,
-    /// The number of the next message.
-    pub(super) place: u64,
-    /// What all before it reflects.
+    /// The index of the next message.
+    pub(super) next_index: u64,
+    /// The log sequence that all messages before it reflect.
     pub(super) seq: u64,
 }
 
@@ -21,70 +21,91 @@ impl From<&Position> for FeedCursor {
     fn from(position: &Position) -> Self {
         Self {
             generation: position.generation,
-            place: position.head,
+            next_index: position.head,
             seq: position.seq,
         }
     }
 }
 
-/// Messages in the order of their numbers, without holes.
+/// Consecutive messages of the feed.
 #[derive(Debug)]
-pub(super) struct Batch {
-    /// The number of the first.
-    pub(super) from: u64,
-    pub(super) messages: Vec<Arc<Message>>,
-    /// Their frames.
+pub(super) struct FeedBatch {
+    /// The index of the first message.
+    pub(super) first_index: u64,
+    pub(super) messages: Vec<Arc<FeedMessage>>,
+    /// The frame of each message.
     pub(super) frames: Vec<Bytes>,
-    /// Those of each race.
-    pub(super) lanes: Vec<Lane>,
-    /// The place in the log that everything before the batch reflects.
+    /// The frames of each race.
+    pub(super) races: Vec<RaceFrames>,
+    /// The log sequence that everything before the batch reflects.
     pub(super) seq: u64,
 }
 
 /// The messages of a batch about one race.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct RaceFrames {
     pub(super) topic: Arc<Topic>,
-    pub(super) frames: Vec<Bytes>,
-    /// Where each stands among all.
-    pub(super) places: Vec<usize>,
+    pub(super) selected: SelectedFrames,
 }
 
-impl Batch {
-    /// The messages behind what was told.
-    pub(super) fn new(told: FeedCursor, messages: Vec<Arc<Message>>) -> Self {
-        let mut lanes: Vec<Lane> = Vec::new();
-        let mut lane_of: HashMap<*const Topic, usize> = HashMap::new();
-        for (at, message) in messages.iter().enumerate() {
-            let lane = *lane_of
+/// Some messages of a longer list. A shard reuses one for all clients of a batch.
+#[derive(Debug, Default)]
+pub(super) struct SelectedFrames {
+    pub(super) frames: Vec<Bytes>,
+    /// Where in the list the message of each frame is.
+    pub(super) offsets: Vec<usize>,
+}
+
+impl FeedBatch {
+    /// The messages that follow `cursor`.
+    pub(super) fn new(cursor: FeedCursor, messages: Vec<Arc<FeedMessage>>) -> Self {
+        let mut races: Vec<RaceFrames> = Vec::new();
+        let mut race_by_topic: HashMap<*const Topic, usize> = HashMap::new();
+        for (offset, message) in messages.iter().enumerate() {
+            let race = *race_by_topic
                 .entry(Arc::as_ptr(&message.topic))
                 .or_insert_with(|| {
-                    lanes.push(Lane {
+                    races.push(RaceFrames {
                         topic: Arc::clone(&message.topic),
-                        frames: Vec::new(),
-                        places: Vec::new(),
+                        selected: SelectedFrames::default(),
                     });
-                    lanes.len() - 1
+                    races.len() - 1
                 });
-            if let Some(lane) = lanes.get_mut(lane) {
-                lane.frames.push(message.frame.clone());
-                lane.places.push(at);
+            if let Some(race) = races.get_mut(race) {
+                race.selected.push(message, offset);
             }
         }
         Self {
-            from: told.place,
+            first_index: cursor.next_index,
             frames: messages
                 .iter()
                 .map(|message| message.frame.clone())
                 .collect(),
             messages,
-            lanes,
-            seq: told.seq,
+            races,
+            seq: cursor.seq,
         }
     }
 
-    /// The number behind the last.
-    pub(super) fn end(&self) -> u64 {
-        self.from + self.messages.len() as u64
+    /// The index after the last message.
+    pub(super) fn end_index(&self) -> u64 {
+        self.first_index + self.messages.len() as u64
+    }
+}
+
+impl SelectedFrames {
+    pub(super) fn push(&mut self, message: &FeedMessage, offset: usize) {
+        self.frames.push(message.frame.clone());
+        self.offsets.push(offset);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.frames.clear();
+        self.offsets.clear();
+    }
+
+    /// The offset of the first message that was not sent, if the first `sent` of these were; else that after the last.
+    pub(super) fn offset_after(&self, sent: usize, len: usize) -> usize {
+        self.offsets.get(sent).copied().unwrap_or(len)
     }
 }

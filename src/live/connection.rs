@@ -1,84 +1,85 @@
-//! [`Connection`]: a connection after the handshake. Frames are read by a library, and written as they are.
+//! [`Connection`]: the socket of a client after the handshake. A library decodes frames; encoded frames are written as they are.
 
-use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read, Write};
-use std::task::{Context, Poll};
+mod outgoing;
+
+use std::io::{self, Read, Write};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use tokio::net::TcpStream;
-use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::error::ProtocolError;
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Error, Message};
 
-use super::MESSAGE_BYTES_MAX;
+use self::outgoing::OutgoingBuffer;
+use super::close_reason::CloseReason;
 
-/// What clients say is mostly nothing; the buffer grows with a message.
+/// Bytes of a message from a client, all fragments together.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024;
+/// Most clients send nothing; the buffer grows with a message.
 const READ_BUFFER_BYTES: usize = 512;
-/// Replies of the library are pongs and close frames, of which it holds one at a time.
+/// Replies of the library are pongs and close frames. It holds one at a time.
 const REPLY_BYTES_MAX: usize = 4 * 1024;
-/// What the system holds of what a client has not taken; Linux doubles it for its own needs.
+/// Bytes that the system buffers for a client that does not read. Linux doubles it for its own needs.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
-/// Frames of one client alone that wait for it to take more. Beyond that it is not listened to.
-const QUEUE_MAX: usize = 16;
-/// Frames in one system call.
-const FRAMES_PER_WRITE: usize = 256;
+/// Frames for one client alone that wait until it reads. Its messages are not read while there are more.
+const OUTGOING_FRAMES_MAX: usize = 16;
 
-/// What came from a client.
+/// What was read from a client.
 #[derive(Debug)]
 pub(super) enum Incoming {
     Text(String),
-    /// A ping or a pong: it is alive, and it costs something.
+    /// A ping or a pong: the client is alive, and the frame counts towards its quota.
     Control,
     Binary,
-    /// Nothing more for now.
+    /// There is nothing to read now.
     Nothing,
-    /// It closed, and its close frame is answered.
+    /// The client closed the connection, and its close frame is answered.
     Closed,
-    /// The connection ended.
-    Gone,
-    /// It broke the protocol; the code to close with, and why.
-    Wrong(u16, String),
+    /// The connection has ended.
+    Disconnected,
+    /// The client broke the protocol.
+    Invalid(CloseReason),
 }
 
-/// A connection that frames are written to.
+/// The socket of a client.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
     context: WebSocketContext,
-    /// What came with the handshake is not read yet. The system does not tell of it: it has nothing more.
-    read_ahead: bool,
-    /// Frames of this client alone, before what the feed has; of the first, so much is written.
-    queue: VecDeque<Bytes>,
-    written: usize,
-    /// The system takes nothing more for now.
+    /// Bytes that arrived with the handshake are not decoded yet. The system does not report them as readable.
+    has_read_ahead: bool,
+    outgoing: OutgoingBuffer,
+    /// The system accepts no more bytes for now.
     blocked: bool,
     bytes_written: u64,
+    /// Wakes the task that polls this connection.
+    waker: Option<Waker>,
 }
 
-/// The stream as the library sees it: it reads from the socket, and what it writes is put into the queue, so that it never
-/// comes between the halves of a frame.
+/// The stream for the library: it reads from the socket, but what it writes is collected, so that it never interrupts a frame.
 struct Pipe<'a> {
     stream: &'a TcpStream,
-    queue: &'a mut VecDeque<Bytes>,
-    /// So much may be read before others have their turn.
-    allowed: &'a mut usize,
+    replies: &'a mut Vec<Bytes>,
+    /// Bytes that may be read before other clients have their turn.
+    budget: &'a mut usize,
 }
 
 impl Read for Pipe<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let end = buffer.len().min(*self.allowed);
+        let end = buffer.len().min(*self.budget);
         let Some(buffer) = buffer.get_mut(..end).filter(|buffer| !buffer.is_empty()) else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
         let bytes = self.stream.try_read(buffer)?;
-        *self.allowed -= bytes;
+        *self.budget -= bytes;
         Ok(bytes)
     }
 }
 
 impl Write for Pipe<'_> {
     fn write(&mut self, reply: &[u8]) -> io::Result<usize> {
-        self.queue.push_back(Bytes::copy_from_slice(reply));
+        self.replies.push(Bytes::copy_from_slice(reply));
         Ok(reply.len())
     }
 
@@ -88,10 +89,10 @@ impl Write for Pipe<'_> {
 }
 
 impl Connection {
-    /// A connection whose client may have sent the first bytes behind its handshake.
+    /// Takes over a socket after the handshake; `read_ahead` are bytes that the client sent after it.
     ///
     /// # Errors
-    /// The system does not take it into its event queue.
+    /// Returns an I/O error if the system does not add the socket to its event queue.
     pub(super) fn open(stream: std::net::TcpStream, read_ahead: Vec<u8>) -> io::Result<Self> {
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES)?;
         let stream = TcpStream::from_std(stream)?;
@@ -103,108 +104,107 @@ impl Connection {
             .max_frame_size(Some(MESSAGE_BYTES_MAX));
         Ok(Self {
             stream,
-            read_ahead: !read_ahead.is_empty(),
+            has_read_ahead: !read_ahead.is_empty(),
             context: WebSocketContext::from_partially_read(read_ahead, Role::Server, Some(config)),
-            queue: VecDeque::new(),
-            written: 0,
+            outgoing: OutgoingBuffer::default(),
             blocked: false,
             bytes_written: 0,
+            waker: None,
         })
     }
 
-    /// Reads the next message, without waiting, and at most `allowed` bytes, of which it takes off what came in.
-    pub(super) fn read(&mut self, allowed: &mut usize) -> Incoming {
+    /// Reads the next message without waiting, and at most `budget` bytes, which it reduces by what it read.
+    pub(super) fn read(&mut self, budget: &mut usize) -> Incoming {
+        let mut replies = Vec::new();
         let mut pipe = Pipe {
             stream: &self.stream,
-            queue: &mut self.queue,
-            allowed,
+            replies: &mut replies,
+            budget,
         };
-        match self.context.read(&mut pipe) {
+        let result = self.context.read(&mut pipe);
+        self.outgoing.append(&mut replies);
+        match result {
             Ok(Message::Text(text)) => Incoming::Text(text.as_str().to_owned()),
-            Ok(Message::Ping(_) | Message::Pong(_)) => Incoming::Control,
             Ok(Message::Binary(_)) => Incoming::Binary,
-            // The library answers a close frame at the next read, and then says that it is over.
-            Ok(Message::Close(_) | Message::Frame(_)) => Incoming::Control,
+            // After a close frame, the next read answers it and returns `ConnectionClosed`.
+            Ok(_) => Incoming::Control,
             Err(Error::ConnectionClosed) => Incoming::Closed,
             Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.read_ahead = false;
+                self.has_read_ahead = false;
                 Incoming::Nothing
             }
             Err(Error::Capacity(error)) => {
-                Incoming::Wrong(CloseCode::Size.into(), error.to_string())
+                Incoming::Invalid(CloseReason::MessageTooLarge(error.to_string()))
             }
-            Err(Error::Utf8(_)) => Incoming::Wrong(
-                CloseCode::Invalid.into(),
-                "the text is not UTF-8".to_owned(),
-            ),
-            Err(Error::Protocol(
-                tungstenite::error::ProtocolError::ResetWithoutClosingHandshake,
-            )) => Incoming::Gone,
+            Err(Error::Utf8(_)) => Incoming::Invalid(CloseReason::InvalidUtf8),
+            Err(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => {
+                Incoming::Disconnected
+            }
             Err(Error::Protocol(error)) => {
-                Incoming::Wrong(CloseCode::Protocol.into(), error.to_string())
+                Incoming::Invalid(CloseReason::ProtocolViolation(error.to_string()))
             }
-            Err(_) => Incoming::Gone,
+            Err(_) => Incoming::Disconnected,
         }
     }
 
-    /// Reads and throws away what comes, at most `allowed` bytes. False when the other end is done.
-    pub(super) fn discard(&mut self, mut allowed: usize) -> bool {
-        self.read_ahead = false;
+    /// Reads and discards at most `budget` bytes. Returns false if the client sends no more.
+    pub(super) fn discard_input(&mut self, mut budget: usize) -> bool {
+        self.has_read_ahead = false;
         let mut buffer = [0; 4096];
-        while allowed > 0 {
+        while budget > 0 {
             match self.stream.try_read(&mut buffer) {
                 Ok(0) => return false,
-                Ok(bytes) => allowed = allowed.saturating_sub(bytes),
+                Ok(bytes) => budget = budget.saturating_sub(bytes),
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             }
         }
         true
     }
 
-    /// Puts a frame behind those that wait.
+    /// Adds a frame to those that wait.
     pub(super) fn queue(&mut self, frame: Bytes) {
-        self.queue.push_back(frame);
+        self.outgoing.push(frame);
     }
 
-    /// Forgets what waits and has not been begun.
-    pub(super) fn forget(&mut self) {
-        self.queue.truncate(usize::from(self.written > 0));
+    /// Drops the frames that wait and are not started.
+    pub(super) fn discard_output(&mut self) {
+        self.outgoing.discard_unstarted();
     }
 
-    /// Puts a close frame behind those that wait.
-    pub(super) fn close(&mut self, code: u16, reason: &str) {
+    /// Adds a close frame to the frames that wait.
+    pub(super) fn queue_close(&mut self, reason: &CloseReason) {
         let frame = CloseFrame {
-            code: code.into(),
-            reason: reason.into(),
+            code: reason.code().into(),
+            reason: reason.to_string().into(),
         };
-        let mut due = VecDeque::new();
+        let mut replies = Vec::new();
         let mut pipe = Pipe {
             stream: &self.stream,
-            queue: &mut due,
-            allowed: &mut 0,
+            replies: &mut replies,
+            budget: &mut 0,
         };
-        // The pipe takes everything; an error says that the client closed first, and then the answer to that is due.
+        // The pipe accepts everything, so an error means that the client closed first: then the answer to that is sent.
         let client_closed = !self.context.can_write();
         let _ = self.context.flush(&mut pipe);
         if !client_closed {
-            // A pong that is due would come behind the close frame, where nothing may be.
-            pipe.queue.clear();
+            // A pong that is due would follow the close frame, which must be the last.
+            pipe.replies.clear();
             let _ = self.context.close(&mut pipe, Some(frame));
         }
-        self.queue.append(&mut due);
+        self.outgoing.append(&mut replies);
     }
 
     /// Whether all that was queued is written.
     pub(super) fn is_clear(&self) -> bool {
-        self.queue.is_empty()
+        self.outgoing.len() == 0
     }
 
-    /// Whether so much waits that nothing should be added that can wait, too.
+    /// Whether so many frames wait that only urgent ones should be added.
     pub(super) fn is_crowded(&self) -> bool {
-        self.queue.len() >= QUEUE_MAX
+        self.outgoing.len() >= OUTGOING_FRAMES_MAX
     }
 
-    /// Bytes that the system has taken so far.
+    /// Bytes that the system has accepted so far.
     pub(super) fn bytes_written(&self) -> u64 {
         self.bytes_written
     }
@@ -213,90 +213,74 @@ impl Connection {
         self.blocked
     }
 
-    /// Tells the other end that nothing more comes.
-    pub(super) fn end_writing(&self) {
-        // An error means that the connection is gone.
+    /// Ends the output, so that the client reads the end of the stream.
+    pub(super) fn shut_down_output(&self) {
+        // An error means that the connection has ended.
         let _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Write);
     }
 
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.read_ahead {
+        if self.has_read_ahead {
             return Poll::Ready(Ok(()));
         }
         self.stream.poll_read_ready(context)
     }
 
-    /// Waits until the system takes more.
+    /// Waits until the system accepts bytes again.
     pub(super) fn poll_unblocked(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let ready = self.stream.poll_write_ready(context);
         self.blocked = ready.is_pending();
         ready
     }
 
-    /// Writes what is queued, then `frames`, as far as the system takes them. Returns how many of `frames` are no longer the
-    /// caller's: one that was begun is finished later, from the queue.
+    /// Notes the task to wake if this connection is blocked or ends.
+    pub(super) fn register_waker(&mut self, waker: &Waker) {
+        if !self
+            .waker
+            .as_ref()
+            .is_some_and(|known| known.will_wake(waker))
+        {
+            self.waker = Some(waker.clone());
+        }
+    }
+
+    /// Wakes the task that polls this connection.
+    pub(super) fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Writes what is queued and then `frames`, as far as the system accepts them. Returns how many of `frames` were started:
+    /// the last of them is finished later, from the queue.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// Returns an I/O error if the connection has ended.
     pub(super) fn write(&mut self, frames: &[Bytes]) -> io::Result<usize> {
-        let mut taken = 0;
-        while let Some(bytes) = self.write_once(frames.get(taken..).unwrap_or_default())? {
-            taken += self.advance(bytes, frames.get(taken..).unwrap_or_default());
-        }
-        Ok(taken)
-    }
-
-    /// One system call; `None` when there is nothing to write, or the system takes nothing.
-    fn write_once(&mut self, frames: &[Bytes]) -> io::Result<Option<usize>> {
-        let mut slices = [IoSlice::new(&[]); FRAMES_PER_WRITE];
-        let mut count = 0;
-        for (slice, frame) in slices.iter_mut().zip(self.queue.iter().chain(frames)) {
-            let skip = if count == 0 { self.written } else { 0 };
-            *slice = IoSlice::new(frame.get(skip..).unwrap_or_default());
-            count += 1;
-        }
-        if count == 0 {
-            return Ok(None);
-        }
-        match self
-            .stream
-            .try_write_vectored(slices.get(..count).unwrap_or_default())
-        {
-            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.blocked = true;
-                Ok(None)
+        let mut started = 0;
+        loop {
+            let frames = frames.get(started..).unwrap_or_default();
+            let stream = &self.stream;
+            let written = self
+                .outgoing
+                .with_slices(frames, |slices| stream.try_write_vectored(slices));
+            match written {
+                None => break,
+                Some(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Some(Ok(bytes)) => {
+                    self.bytes_written += bytes as u64;
+                    started += self.outgoing.advance(bytes, frames);
+                }
+                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    break;
+                }
+                Some(Err(error)) => return Err(error),
             }
-            Err(error) => Err(error),
         }
-    }
-
-    /// Notes that so many bytes were written. Returns how many of `frames` were at least begun.
-    fn advance(&mut self, bytes: usize, frames: &[Bytes]) -> usize {
-        self.bytes_written += bytes as u64;
-        let mut bytes = bytes + std::mem::take(&mut self.written);
-        while let Some(front) = self.queue.front() {
-            if bytes < front.len() {
-                self.written = bytes;
-                return 0;
-            }
-            bytes -= front.len();
-            self.queue.pop_front();
+        if self.blocked {
+            self.wake();
         }
-        let mut taken = 0;
-        for frame in frames {
-            if bytes == 0 {
-                break;
-            }
-            taken += 1;
-            if bytes < frame.len() {
-                self.queue.push_back(frame.clone());
-                self.written = bytes;
-                break;
-            }
-            bytes -= frame.len();
-        }
-        taken
+        Ok(started)
     }
 }

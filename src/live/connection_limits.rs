@@ -1,30 +1,37 @@
-//! [`ConnectionLimits`]: how many clients there may be, of one who holds keys and altogether.
+//! [`ConnectionLimits`]: how many clients there may be, of one key holder and altogether.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::Span;
 
 use crate::accounts::{Holder, KeyId};
-use crate::metrics::{Held, LiveMetrics};
+use crate::metrics::{GaugeGuard, LiveMetrics};
 
 #[derive(Debug)]
 pub(super) struct ConnectionLimits {
-    places: Arc<Semaphore>,
+    clients_max: usize,
+    slots: Arc<Semaphore>,
     per_holder: Arc<PerHolder>,
+    next_connection_id: AtomicU64,
     metrics: Arc<LiveMetrics>,
 }
 
 type PerHolder = Mutex<HashMap<Holder, u32>>;
 
-/// A place for a client, given back when it is dropped.
+/// The right to be connected, given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
-    /// Of which key it is.
     pub(super) key_id: KeyId,
+    /// Whether the plan of the key allows this connection.
+    pub(super) within_plan: bool,
+    /// The span of the connection, in which everything about this client is logged.
+    pub(crate) span: Span,
     holder: Holder,
     per_holder: Arc<PerHolder>,
-    _held: (Held, OwnedSemaphorePermit),
+    _held: (GaugeGuard, OwnedSemaphorePermit),
 }
 
 impl Drop for ConnectionPermit {
@@ -40,33 +47,49 @@ impl Drop for ConnectionPermit {
 }
 
 impl ConnectionLimits {
-    pub(super) fn new(places: Arc<Semaphore>, metrics: Arc<LiveMetrics>) -> Self {
+    pub(super) fn new(clients_max: usize, metrics: Arc<LiveMetrics>) -> Self {
         Self {
-            places,
+            clients_max,
+            slots: Arc::new(Semaphore::new(clients_max)),
             per_holder: Arc::default(),
+            next_connection_id: AtomicU64::new(1),
             metrics,
         }
     }
 
-    /// A place, and whether the holder of the key is allowed so many; `None` if there is none.
-    pub(super) fn take(
+    /// A permit for a client; `None` if the service has as many as it takes. A client that its plan does not allow gets one
+    /// as well, so that it can be told why it is disconnected.
+    pub(super) fn acquire(
         &self,
         key_id: KeyId,
         holder: &Holder,
-        allowed: u32,
-    ) -> Option<(ConnectionPermit, bool)> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        let mut per_holder = lock(&self.per_holder);
-        let count = per_holder.entry(holder.clone()).or_default();
-        *count += 1;
-        let is_allowed = *count <= allowed;
-        let ticket = ConnectionPermit {
+        holder_max: u32,
+    ) -> Option<ConnectionPermit> {
+        let slot = Arc::clone(&self.slots).try_acquire_owned().ok()?;
+        let count = {
+            let mut per_holder = lock(&self.per_holder);
+            let count = per_holder.entry(holder.clone()).or_default();
+            *count += 1;
+            *count
+        };
+        let connection_id = self.next_connection_id.fetch_add(1, Ordering::Relaxed);
+        Some(ConnectionPermit {
             key_id,
+            within_plan: count <= holder_max,
+            span: tracing::info_span!("live_connection", connection_id, %key_id),
             holder: holder.clone(),
             per_holder: Arc::clone(&self.per_holder),
-            _held: (Held::new(&self.metrics.sockets), place),
-        };
-        Some((ticket, is_allowed))
+            _held: (GaugeGuard::new(&self.metrics.sockets), slot),
+        })
+    }
+
+    /// Waits until all permits have been given back. None is granted after that.
+    pub(super) async fn all_released(&self) {
+        let all = u32::try_from(self.clients_max).unwrap_or(u32::MAX);
+        // The semaphore is never closed, so this does not fail.
+        if let Ok(slots) = self.slots.acquire_many(all).await {
+            slots.forget();
+        }
     }
 }
 

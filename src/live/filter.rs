@@ -8,22 +8,22 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::live::feed::Topic;
+use super::feed::Topic;
 
-/// Values in all lists of a filter. A message is held against each of them.
+/// Values in all lists of a filter together. Each message is compared with each of them.
 const VALUES_MAX: usize = 1_000;
-/// Bytes of the name of a venue.
+/// Bytes of a venue's code or name.
 const VENUE_BYTES_MAX: usize = 256;
 
-/// Lists of which a race must match each that is given, that is, at least one value of it. They have at most 1,000 values
-/// together.
+/// Selects races: a race must match at least one value of each list that is given. All lists together have at most 1,000
+/// values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Filter {
     /// Dates of meetings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX))]
     pub(crate) dates: Option<Vec<RacingDate>>,
-    /// Codes or names of venues, in either case.
+    /// Codes or names of venues; case is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX), inner(length(max = VENUE_BYTES_MAX)))]
     pub(crate) venues: Option<Vec<String>>,
@@ -37,14 +37,14 @@ pub(crate) struct Filter {
     pub(crate) horses: Option<Vec<HorseNo>>,
 }
 
-/// A race, on any date or at any venue where that is not said.
+/// A race; on any date if `date` is left out, at any venue if `venue` is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct RacePattern {
     /// The meeting's date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) date: Option<RacingDate>,
-    /// A code or a name, in either case.
+    /// The venue's code or name; case is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VENUE_BYTES_MAX))]
     pub(crate) venue: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) struct RacePattern {
     pub(crate) race_number: RaceNumber,
 }
 
-/// The query parameters of a filter; each is a list with commas.
+/// The query parameters of a filter; each is a comma-separated list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FilterQuery<'a> {
     pub(crate) dates: Option<&'a str>,
@@ -68,11 +68,11 @@ pub(crate) enum InvalidFilter {
     Value(#[from] ParseError),
     #[error("A filter has at most {VALUES_MAX} values, not {0}")]
     TooManyValues(usize),
-    #[error("The name of a venue has at most {VENUE_BYTES_MAX} bytes")]
+    #[error("A venue has at most {VENUE_BYTES_MAX} bytes")]
     VenueTooLong,
 }
 
-/// How much a client follows.
+/// How many races a client follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Follows {
@@ -80,7 +80,7 @@ pub(crate) enum Follows {
     All,
     /// Races that match the filter.
     Some,
-    /// No race: a list in force is empty.
+    /// No race, because a list in force is empty.
     None,
 }
 
@@ -88,7 +88,7 @@ impl Filter {
     /// The filter of a query.
     ///
     /// # Errors
-    /// Returns [`InvalidFilter`] if a value cannot be parsed, or if there are too many.
+    /// Returns [`InvalidFilter`] if a value cannot be parsed, or a bound is exceeded.
     pub(crate) fn from_query(query: FilterQuery<'_>) -> Result<Self, InvalidFilter> {
         let race = |number: &str| {
             RaceNumber::parse(number).map(|number| RacePattern::numbered(None, None, number))
@@ -117,7 +117,7 @@ impl Filter {
         }
     }
 
-    /// Checks the bounds.
+    /// Checks the number of values and the length of venues.
     ///
     /// # Errors
     /// Returns [`InvalidFilter`] if a bound is exceeded.
@@ -162,7 +162,7 @@ impl Filter {
         }
     }
 
-    /// A filter that lets nothing pass.
+    /// A filter that selects no race.
     pub(crate) fn nothing() -> Self {
         Self {
             races: Some(Vec::new()),
@@ -170,25 +170,24 @@ impl Filter {
         }
     }
 
-    /// Takes values out of the lists that are in force.
+    /// Removes values from the lists in force.
     ///
     /// # Errors
-    /// The name of a list that is not in force.
+    /// Returns the name of a list that is not in force.
     pub(crate) fn remove(&mut self, values: &Self) -> Result<(), &'static str> {
-        take_out(&mut self.dates, values.dates.as_ref(), PartialEq::eq).map_err(|()| "dates")?;
-        take_out(&mut self.venues, values.venues.as_ref(), same_venue).map_err(|()| "venues")?;
-        take_out(&mut self.races, values.races.as_ref(), RacePattern::same)
-            .map_err(|()| "races")?;
-        take_out(&mut self.horses, values.horses.as_ref(), PartialEq::eq).map_err(|()| "horses")
+        remove_values(&mut self.dates, values.dates.as_ref(), PartialEq::eq).ok_or("dates")?;
+        remove_values(&mut self.venues, values.venues.as_ref(), same_venue).ok_or("venues")?;
+        remove_values(&mut self.races, values.races.as_ref(), RacePattern::same).ok_or("races")?;
+        remove_values(&mut self.horses, values.horses.as_ref(), PartialEq::eq).ok_or("horses")
     }
 
-    /// Whether messages about a race pass.
-    pub(crate) fn passes(&self, topic: &Topic) -> bool {
+    /// Whether the filter selects a race.
+    pub(crate) fn matches(&self, topic: &Topic) -> bool {
         let race = &topic.race;
-        passes(self.dates.as_ref(), |date| *date == race.date)
-            && passes(self.venues.as_ref(), |venue| is_at(topic, venue))
-            && passes(self.races.as_ref(), |pattern| pattern.is(topic))
-            && passes(self.horses.as_ref(), |horse| {
+        any_matches(self.dates.as_ref(), |date| *date == race.date)
+            && any_matches(self.venues.as_ref(), |venue| is_at(topic, venue))
+            && any_matches(self.races.as_ref(), |pattern| pattern.matches(topic))
+            && any_matches(self.horses.as_ref(), |horse| {
                 topic.runners.binary_search(horse).is_ok()
             })
     }
@@ -213,29 +212,31 @@ impl RacePattern {
             && venue(self) == venue(other)
     }
 
-    fn is(&self, topic: &Topic) -> bool {
+    fn matches(&self, topic: &Topic) -> bool {
         self.race_number == topic.race.race_number
             && self.date.is_none_or(|date| date == topic.race.date)
             && self.venue.as_ref().is_none_or(|venue| is_at(topic, venue))
     }
 }
 
-fn passes<T>(list: Option<&Vec<T>>, matches: impl FnMut(&T) -> bool) -> bool {
+fn any_matches<T>(list: Option<&Vec<T>>, matches: impl FnMut(&T) -> bool) -> bool {
     list.is_none_or(|list| list.iter().any(matches))
 }
 
-fn take_out<T>(
+/// Removes values from a list; `None` if there is no list to remove them from.
+fn remove_values<T>(
     list: &mut Option<Vec<T>>,
     values: Option<&Vec<T>>,
     same: impl Fn(&T, &T) -> bool,
-) -> Result<(), ()> {
-    let Some(values) = values else { return Ok(()) };
-    let list = list.as_mut().ok_or(())?;
-    list.retain(|value| !values.iter().any(|out| same(out, value)));
-    Ok(())
+) -> Option<()> {
+    if let Some(values) = values {
+        let list = list.as_mut()?;
+        list.retain(|value| !values.iter().any(|removed| same(removed, value)));
+    }
+    Some(())
 }
 
-#[expect(clippy::ptr_arg, reason = "it compares values of a list")]
+#[expect(clippy::ptr_arg, reason = "it compares elements of a `Vec<String>`")]
 fn same_venue(one: &String, other: &String) -> bool {
     one.eq_ignore_ascii_case(other)
 }
@@ -252,9 +253,14 @@ fn list<T>(
     values.map(|values| values.map(parse).collect()).transpose()
 }
 
-/// The kinds of messages that a client wants.
+/// The kinds of messages about races that a client is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kinds([bool; LiveKind::ALL.len()]);
+
+/// There is no kind of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("events are {}, not {_0:?}", LiveKind::ALL.map(LiveKind::as_str).join(", "))]
+pub(crate) struct UnknownKind(String);
 
 impl Kinds {
     pub(crate) const ALL: Self = Self([true; LiveKind::ALL.len()]);
@@ -274,20 +280,17 @@ impl Kinds {
         kinds
     }
 
-    /// The kinds of these names.
+    /// The kinds with these names.
     ///
     /// # Errors
-    /// A sentence that says which names there are.
-    pub(crate) fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+    /// Returns [`UnknownKind`] if there is no kind of a name.
+    pub(crate) fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownKind> {
         let mut kinds = Self([false; LiveKind::ALL.len()]);
         for name in names {
             let known = LiveKind::ALL
                 .into_iter()
                 .find(|kind| kind.as_str() == name.trim());
-            let Some(kind) = known else {
-                let all = LiveKind::ALL.map(LiveKind::as_str).join(", ");
-                return Err(format!("events are {all}, not {name:?}"));
-            };
+            let kind = known.ok_or_else(|| UnknownKind(name.to_owned()))?;
             kinds.0[kind as usize] = true;
         }
         Ok(kinds)
@@ -360,9 +363,9 @@ mod tests {
     }
 
     #[test]
-    fn a_message_passes_if_it_matches_each_list_that_was_given() {
+    fn a_race_matches_if_it_matches_each_list() {
         let topic = topic(&["H10", "H1", "H2"]);
-        for (lists, passes) in [
+        for (lists, matches) in [
             (json!({}), true),
             (json!({ "dates": ["2026-10-04", "2026-10-03"] }), true),
             (json!({ "dates": ["2026-10-04"] }), false),
@@ -396,7 +399,7 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(filter(lists.clone()).passes(&topic), passes, "{lists}");
+            assert_eq!(filter(lists.clone()).matches(&topic), matches, "{lists}");
             assert_eq!(
                 serde_json::to_value(filter(lists.clone())).expect("JSON"),
                 lists
@@ -405,10 +408,10 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_how_much_is_followed() {
+    fn a_filter_follows_all_some_or_no_races() {
         assert_eq!(Filter::default().follows(), Follows::All);
         assert_eq!(Filter::nothing().follows(), Follows::None);
-        assert!(!Filter::nothing().passes(&topic(&[])));
+        assert!(!Filter::nothing().matches(&topic(&[])));
         assert_eq!(filter(json!({ "venues": ["ST"] })).follows(), Follows::Some);
         for list in ["dates", "venues", "races", "horses"] {
             let mut lists = json!({ "venues": ["ST"] });
@@ -418,13 +421,13 @@ mod tests {
     }
 
     #[test]
-    fn values_are_taken_out_of_lists_that_are_in_force() {
+    fn values_are_removed_from_lists_in_force() {
         let mut in_force =
             filter(json!({ "venues": ["ST", "HV"], "races": [{ "race_number": 1 }] }));
-        let gone = filter(
+        let removed = filter(
             json!({ "venues": ["HV", "XX"], "races": [{ "race_number": 1, "venue": "ST" }] }),
         );
-        assert_eq!(in_force.remove(&gone), Ok(()));
+        assert_eq!(in_force.remove(&removed), Ok(()));
         assert_eq!(
             in_force,
             filter(json!({ "venues": ["ST"], "races": [{ "race_number": 1 }] }))
@@ -442,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn all_lists_together_have_so_many_values() {
+    fn the_number_of_values_and_the_length_of_a_venue_are_bounded() {
         let horses: Vec<String> = (1..=VALUES_MAX).map(|n| format!("H{n}")).collect();
         assert_eq!(filter(json!({ "horses": horses })).check(), Ok(()));
         assert!(

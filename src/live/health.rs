@@ -1,70 +1,65 @@
-//! [`Health`]: whether the feed hears of what happens, as heartbeats tell it.
+//! [`Health`]: whether the feed receives what happens, for heartbeats.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::fan_out::LiveContext;
-use super::message::FeedHealth;
+use super::context::LiveContext;
+use super::server_message::FeedHealth;
 use super::status::{Phase, Status};
 use crate::log::ConnectionStatus;
 
-/// A log that is out of reach for so long is not coming back by itself.
+/// A log that cannot be reached for this long counts as down.
 const DOWN_AFTER: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) struct Health {
     projector: watch::Receiver<Status>,
     connection: watch::Receiver<ConnectionStatus>,
-    /// The state that was told last.
-    told: &'static str,
+    last_state: &'static str,
 }
 
 impl Health {
-    pub(super) fn new(channel: &LiveContext) -> Self {
+    pub(super) fn new(context: &LiveContext) -> Self {
         let mut health = Self {
-            projector: channel.projector.clone(),
-            connection: channel.connection.clone(),
-            told: "",
+            projector: context.projector.clone(),
+            connection: context.connection.clone(),
+            last_state: "",
         };
-        health.told = health.now().state;
+        health.last_state = health.current().state;
         health
     }
 
-    pub(super) fn now(&self) -> FeedHealth {
-        let (state, held_up_since) = self.state();
-        let held_up = held_up_since.map_or(Duration::ZERO, |since| since.elapsed());
+    pub(super) fn current(&self) -> FeedHealth {
+        let (state, delayed_since) = self.state();
+        let lag = delayed_since.map_or(Duration::ZERO, |since| since.elapsed());
         let last_event_at = self.projector.borrow().recorded_at;
         FeedHealth {
             state,
             last_event_at: last_event_at.map(|at| at.to_string()).unwrap_or_default(),
-            lag_ms: u64::try_from(held_up.as_millis()).unwrap_or(u64::MAX),
+            lag_ms: u64::try_from(lag.as_millis()).unwrap_or(u64::MAX),
         }
     }
 
-    /// The health, if it is another than was told last.
-    pub(super) fn has_changed(&mut self) -> Option<FeedHealth> {
-        let health = self.now();
-        let before = std::mem::replace(&mut self.told, health.state);
+    /// The health, if its state has changed since the last call.
+    pub(super) fn changed(&mut self) -> Option<FeedHealth> {
+        let health = self.current();
+        let before = std::mem::replace(&mut self.last_state, health.state);
         (before != health.state).then_some(health)
     }
 
-    /// The state, and since when something has been held up.
+    /// The state, and since when events have been delayed.
     fn state(&self) -> (&'static str, Option<Instant>) {
         let connection = *self.connection.borrow();
         let status = self.projector.borrow();
         if !connection.up {
-            let down = connection.changed_at.elapsed() > DOWN_AFTER;
-            return (
-                if down { "down" } else { "stale" },
-                Some(connection.changed_at),
-            );
+            let is_down = connection.changed_at.elapsed() > DOWN_AFTER;
+            let state = if is_down { "down" } else { "stale" };
+            return (state, Some(connection.changed_at));
         }
-        let live = status.phase == Phase::Live && !status.is_stalled();
-        let held_up = !live || status.pending > 0;
-        (
-            if live { "live" } else { "stale" },
-            held_up.then_some(status.progress_at),
-        )
+        let is_live = status.phase == Phase::Live && !status.is_stalled();
+        let is_delayed = !is_live || status.pending > 0;
+        let state = if is_live { "live" } else { "stale" };
+        (state, is_delayed.then_some(status.progress_at))
     }
 }

@@ -1,270 +1,195 @@
-//! [`Session`]: one client: what it has been sent, and what it is sent next.
+//! [`Session`]: one client: its connection, its position in the feed, its timers and its subscription.
 
+mod cursor;
 mod deliver;
 mod requests;
 #[cfg(test)]
 mod tests;
-mod time;
-
-pub(super) use deliver::Scratch;
+mod timers;
 
 use std::io;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::Value;
 
-use self::requests::TokenBucket;
-use super::Since;
+use self::cursor::Cursor;
+use self::requests::PendingRequest;
+use self::timers::Timers;
 use super::batch::FeedCursor;
+use super::close_reason::CloseReason;
 use super::connection::Connection;
 use super::connection_limits::ConnectionPermit;
-use super::message::{LiveSubscription, ServerMessage};
+use super::feed::{Feed, NotRecovered, Position, Snapshots, frame};
+use super::quota::InboundQuota;
+use super::server_message::{FeedHealth, ServerMessage, server_time};
+use super::subscription::{LiveSubscription, ResumePoint};
 use crate::accounts::KeyId;
-use crate::live::feed::{Feed, NotRecovered, Position, Snapshots, frame};
 use crate::metrics::LiveMetrics;
 
-const PING_EVERY: Duration = Duration::from_secs(30);
-const FAR_BEHIND: &str = "this client was behind by more than is kept";
+/// How long a client may take to close its side of the connection.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// An empty ping (RFC 6455, 5.5.2).
+const PING: Bytes = Bytes::from_static(&[0x89, 0x00]);
 
-/// What sessions share.
+const TOO_FAR_BEHIND: &str = "the client fell too far behind";
+const VIEWS_REBUILT: &str = "the views were rebuilt";
+
+/// What all sessions share.
 #[derive(Debug, Clone)]
-pub(super) struct Shared {
+pub(super) struct SessionContext {
     pub(super) feed: Feed,
     pub(super) metrics: Arc<LiveMetrics>,
 }
 
+/// One client.
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) wire: Connection,
-    pub(super) subscription: LiveSubscription,
-    shared: Shared,
-    ticket: ConnectionPermit,
-    generation: u64,
-    /// The number of the next message. While `current`, messages before it may have passed that do not concern the client.
-    place: u64,
-    /// Everything for this client up to here has been sent, or was when it was last current.
-    through: u64,
-    /// It has been sent all that its shard has seen.
-    current: bool,
-    replay: Option<Replay>,
-    /// When odds were last sent, and when those that are held back will be: for clients that asked for conflation.
-    flushed_at: Instant,
-    flush_due: Option<Instant>,
-    heartbeat_due: Instant,
-    ping_due: Instant,
-    heard_at: Instant,
-    /// When the system last took something, and how much it had taken.
-    moved_at: Instant,
-    moved_bytes: u64,
-    end: End,
-    pub(super) allowance: TokenBucket,
-    /// What it said, for as long as what is to be sent before the answer has not been.
-    pub(super) awaiting_mail: Option<String>,
-    /// Its subscription have changed, and its shard has not noticed yet.
-    pub(super) refiltered: bool,
-    /// For when its shard has it in its timers.
-    pub(super) scheduled: Instant,
-    /// Wakes the task that waits for the connection.
-    pub(super) waker: Option<Waker>,
-}
-
-/// Messages that are said again.
-#[derive(Debug)]
-struct Replay {
-    /// The number of the first message that is new.
-    until: u64,
-    sent: usize,
-    id: Option<Value>,
+    connection: Connection,
+    state: SessionState,
+    subscription: LiveSubscription,
+    /// The subscription has changed since the shard last asked.
+    subscription_changed: bool,
+    cursor: Cursor,
+    timers: Timers,
+    quota: InboundQuota,
+    /// A request that waits until everything before its answer is sent.
+    pending_request: Option<PendingRequest>,
+    permit: ConnectionPermit,
+    context: SessionContext,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum SessionState {
     Open,
-    /// The close frame is queued; the connection ends then at the latest.
+    /// The close frame is queued. The connection ends at this time at the latest.
     Closing(Instant),
     Ended,
 }
 
 impl Session {
+    /// Queues the welcome, and then snapshots, or what follows the point where the client resumes.
     pub(super) fn new(
-        wire: Connection,
+        connection: Connection,
         subscription: LiveSubscription,
-        since: Option<&Since>,
-        ticket: ConnectionPermit,
-        shared: Shared,
+        resume: Option<&ResumePoint>,
+        permit: ConnectionPermit,
+        context: SessionContext,
         now: Instant,
     ) -> Self {
-        let Position {
-            generation,
-            head,
-            seq,
-            ..
-        } = shared.feed.position();
+        let heartbeat = Duration::from_millis(subscription.heartbeat_ms);
         let mut session = Self {
-            wire,
+            connection,
+            state: SessionState::Open,
             subscription,
-            shared,
-            ticket,
-            generation,
-            place: head,
-            through: seq,
-            current: true,
-            replay: None,
-            flushed_at: now,
-            flush_due: None,
-            heartbeat_due: now,
-            ping_due: now + PING_EVERY,
-            heard_at: now,
-            moved_at: now,
-            moved_bytes: 0,
-            end: End::Open,
-            allowance: TokenBucket::new(now),
-            awaiting_mail: None,
-            refiltered: false,
-            scheduled: now,
-            waker: None,
+            subscription_changed: false,
+            cursor: Cursor::new(&context.feed.position()),
+            timers: Timers::new(heartbeat, now),
+            quota: InboundQuota::new(now),
+            pending_request: None,
+            permit,
+            context,
         };
-        // Those that came together do not get their heartbeats together.
-        session.heartbeat_due += session.heartbeat() * (512 + super::random(512)) / 1024;
-        session.welcome(since);
+        session.queue_welcome(resume);
         session
     }
 
     pub(super) fn key_id(&self) -> KeyId {
-        self.ticket.key_id
+        self.permit.key_id
+    }
+
+    pub(super) fn subscription(&self) -> &LiveSubscription {
+        &self.subscription
+    }
+
+    /// Whether the subscription has changed since the last call.
+    pub(super) fn take_subscription_changed(&mut self) -> bool {
+        std::mem::take(&mut self.subscription_changed)
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.end == End::Open
+        self.state == SessionState::Open
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.end == End::Ended
+        self.state == SessionState::Ended
     }
 
-    pub(super) fn through(&self) -> u64 {
-        self.through
-    }
-
-    fn heartbeat(&self) -> Duration {
+    fn heartbeat_interval(&self) -> Duration {
         Duration::from_millis(self.subscription.heartbeat_ms)
     }
 
-    fn conflate(&self) -> Option<Duration> {
+    fn conflation_interval(&self) -> Option<Duration> {
         let ms = self.subscription.conflate_ms;
         (ms > 0).then(|| Duration::from_millis(ms))
     }
 
-    /// Whether it has been sent all that there is for it.
-    pub(super) fn is_up_to_date(&self) -> bool {
-        self.current && self.wire.is_clear()
+    // Output.
+
+    fn queue_message(&mut self, message: &ServerMessage<'_>) {
+        self.context.metrics.messages.increment(1);
+        self.connection.queue(frame::encode(message));
     }
 
-    /// Whether messages may be read: what they cause waits behind what the client does not take.
-    pub(super) fn can_read(&self) -> bool {
-        !self.wire.is_crowded() && self.awaiting_mail.is_none()
-    }
-
-    pub(super) fn heard(&mut self, now: Instant) {
-        self.heard_at = now;
-    }
-
-    // What it is sent.
-
-    pub(super) fn say(&mut self, said: &ServerMessage<'_>) {
-        self.shared.metrics.messages.increment(1);
-        self.wire.queue(frame::json(said));
-    }
-
-    fn queue_all(&mut self, frames: Vec<Bytes>) {
-        self.shared.metrics.messages.increment(frames.len() as u64);
+    fn queue_frames(&mut self, frames: Vec<Bytes>) {
+        self.context.metrics.messages.increment(frames.len() as u64);
         for frame in frames {
-            self.wire.queue(frame);
+            self.connection.queue(frame);
         }
     }
 
-    fn welcome(&mut self, since: Option<&Since>) {
-        let resumed = since.map(|since| self.resume(since));
-        let position = self.shared.feed.position();
+    fn queue_welcome(&mut self, resume: Option<&ResumePoint>) {
+        let resumed = resume.map(|point| self.resume(point, None));
+        let position = self.context.feed.position();
         let subscription = self.subscription.clone();
-        self.say(&ServerMessage::Welcome {
+        self.queue_message(&ServerMessage::Welcome {
             seq: position.seq,
             epoch: &position.epoch,
-            server_time: super::now(),
+            server_time: server_time(),
             resumed: resumed.into(),
             in_force: subscription.in_force(),
         });
-        if !matches!(resumed, Some(Ok(()))) {
-            self.snapshots();
+        if resumed != Some(Ok(())) {
+            self.send_all_snapshots();
         }
     }
 
-    /// Goes back to what a client saw last.
-    pub(super) fn resume(&mut self, since: &Since) -> Result<(), NotRecovered> {
-        let resumed = self.shared.feed.resume(since.seq, since.epoch.as_deref());
-        self.shared.metrics.resumed(resumed.is_ok());
-        let place = resumed?;
-        let until = self.shared.feed.position().head;
-        self.current = false;
-        (self.place, self.through) = (place, since.seq);
-        self.replay = Some(Replay {
-            until,
-            sent: 0,
-            id: None,
-        });
+    /// Moves back to the last message that the client received. `id` is that of the client message, if one requested it.
+    fn resume(&mut self, point: &ResumePoint, id: Option<&Value>) -> Result<(), NotRecovered> {
+        let feed = &self.context.feed;
+        let resumed = feed.resume(point.seq, point.epoch.as_deref());
+        self.context.metrics.resumed(resumed.is_ok());
+        let until = feed.position().head;
+        self.cursor
+            .start_replay(resumed?, point.seq, until, id.cloned());
         Ok(())
     }
 
-    /// Answers a client message whose resume worked with its id at the end, too.
-    pub(super) fn replay_is_for(&mut self, id: Option<Value>) {
-        if let Some(replay) = &mut self.replay {
-            replay.id = id;
-        }
-    }
-
-    /// Sends the images of all open races that are followed.
-    fn snapshots(&mut self) {
-        let snapshots = self
-            .shared
+    /// The images of all open races that the client follows.
+    fn all_snapshots(&self) -> Snapshots {
+        self.context
             .feed
-            .snapshots(|topic| self.subscription.want_odds_of(topic));
-        self.caught_up(&snapshots.position);
-        self.send_snapshots(snapshots, None);
+            .snapshots(|topic| self.subscription.wants_odds(topic))
     }
 
-    /// Sends what was on its way with the subscription `before`, and takes the images of the open races that are followed and were not
-    /// `had`. They are to be sent next.
-    pub(super) fn take_snapshots(
-        &mut self,
-        before: &LiveSubscription,
-        had: Option<&LiveSubscription>,
-    ) -> Snapshots {
-        let wants = |topic: &_| {
-            self.subscription.want_odds_of(topic) && !had.is_some_and(|had| had.want_odds_of(topic))
-        };
-        let Some((tail, snapshots)) = self.shared.feed.tail_and_snapshots(self.place, wants) else {
-            self.say_resync(FAR_BEHIND);
-            return self
-                .shared
-                .feed
-                .snapshots(|topic| self.subscription.want_odds_of(topic));
-        };
-        let wanted = tail
-            .messages
-            .iter()
-            .filter(|message| before.want_message(message));
-        self.queue_all(wanted.map(|message| message.frame.clone()).collect());
-        self.caught_up(&snapshots.position);
-        snapshots
+    fn send_all_snapshots(&mut self) {
+        let snapshots = self.all_snapshots();
+        self.move_to(&snapshots.position);
+        self.queue_snapshots(snapshots, None);
     }
 
-    pub(super) fn send_snapshots(&mut self, snapshots: Snapshots, id: Option<&Value>) {
+    /// Notes that everything up to a position is sent or queued.
+    fn move_to(&mut self, position: &Position) {
+        self.cursor.move_to(position);
+        self.timers.cancel_flush();
+    }
+
+    fn queue_snapshots(&mut self, snapshots: Snapshots, id: Option<&Value>) {
         let races = snapshots.images.len();
-        self.queue_all(snapshots.images);
-        self.say(&ServerMessage::SnapshotComplete {
+        self.queue_frames(snapshots.images);
+        self.queue_message(&ServerMessage::SnapshotComplete {
             id,
             seq: snapshots.position.seq,
             races,
@@ -272,65 +197,191 @@ impl Session {
         });
     }
 
-    /// What was said before no longer counts.
-    fn reset(&mut self, reason: &str) {
-        self.say_resync(reason);
-        self.snapshots();
-    }
-
-    fn say_resync(&mut self, reason: &str) {
-        let position = self.shared.feed.position();
-        self.generation = position.generation;
-        self.replay = None;
-        self.say(&ServerMessage::Resync {
+    /// Tells the client that earlier messages no longer hold. Snapshots must follow.
+    fn queue_resync(&mut self, reason: &str) {
+        let position = self.context.feed.position();
+        self.cursor.reset(position.generation);
+        self.queue_message(&ServerMessage::Resync {
             seq: position.seq,
             epoch: &position.epoch,
             reason,
         });
     }
 
-    fn caught_up(&mut self, position: &Position) {
-        (self.place, self.through, self.current) = (position.head, position.seq, true);
-        self.flush_due = None;
+    /// Sends everything again, because earlier messages no longer hold.
+    fn start_over(&mut self, reason: &str) {
+        self.queue_resync(reason);
+        self.send_all_snapshots();
     }
 
-    /// The system takes more again.
-    pub(super) fn on_unblocked(&mut self, told: FeedCursor, now: Instant) -> io::Result<()> {
+    /// Writes what is queued and then `frames`. Returns how many of `frames` were sent.
+    fn write(&mut self, frames: &[Bytes], now: Instant) -> io::Result<usize> {
+        let connection = &mut self.connection;
+        let (was_blocked, before) = (connection.is_blocked(), connection.bytes_written());
+        let sent = connection.write(frames)?;
+        self.context.metrics.messages.increment(sent as u64);
+        if !was_blocked || connection.bytes_written() != before {
+            self.timers.record_progress(now);
+        }
+        Ok(sent)
+    }
+
+    // The connection, for the shard.
+
+    pub(super) fn register_waker(&mut self, waker: &Waker) {
+        self.connection.register_waker(waker);
+    }
+
+    /// Continues to write if the connection was blocked and accepts bytes again. Returns whether it did.
+    pub(super) fn poll_write(
+        &mut self,
+        delivered: FeedCursor,
+        context: &mut Context<'_>,
+        now: Instant,
+    ) -> bool {
+        if !self.connection.is_blocked() || self.connection.poll_unblocked(context).is_pending() {
+            return false;
+        }
+        let continued = self.continue_writing(delivered, now);
+        self.end_on_error(continued);
+        true
+    }
+
+    /// Reads requests if there are any. Returns whether it did. `delivered` is how far the shard is.
+    pub(super) fn poll_read(
+        &mut self,
+        delivered: FeedCursor,
+        context: &mut Context<'_>,
+        now: Instant,
+    ) -> bool {
+        // The answers would wait behind what the client does not read.
+        if !self.can_read() || self.connection.poll_readable(context).is_pending() {
+            return false;
+        }
+        let read = self.read_requests(delivered, now);
+        self.end_on_error(read);
+        true
+    }
+
+    fn can_read(&self) -> bool {
+        !self.connection.is_crowded() && self.pending_request.is_none()
+    }
+
+    fn continue_writing(&mut self, delivered: FeedCursor, now: Instant) -> io::Result<()> {
         if self.is_open() {
             self.advance(now)?;
-            return self.answer(told, now);
+            return self.handle_pending_request(delivered, now);
         }
         self.write(&[], now)?;
-        if self.wire.is_clear() {
-            self.wire.end_writing();
+        if self.connection.is_clear() {
+            self.connection.shut_down_output();
         }
         Ok(())
     }
 
-    /// Puts the time of the next heartbeat right after subscription were changed.
-    pub(super) fn reschedule(&mut self, now: Instant) {
-        self.heartbeat_due = self.heartbeat_due.min(now + self.heartbeat());
-        self.refiltered = true;
+    /// Ends the session if an I/O error shows that the connection has ended.
+    pub(super) fn end_on_error(&mut self, result: io::Result<()>) {
+        if result.is_err() {
+            self.end();
+        }
     }
 
-    /// Writes what is queued and then frames. Returns how many of the frames were taken.
-    pub(super) fn write(&mut self, frames: &[Bytes], now: Instant) -> io::Result<usize> {
-        let was_blocked = self.wire.is_blocked();
-        let taken = self.wire.write(frames)?;
-        self.shared.metrics.messages.increment(taken as u64);
-        if !was_blocked || self.wire.bytes_written() != self.moved_bytes {
-            (self.moved_at, self.moved_bytes) = (now, self.wire.bytes_written());
+    // Time.
+
+    /// When [`Self::run_due_timers`] is to be called next.
+    pub(super) fn next_timer(&self) -> Instant {
+        match self.state {
+            SessionState::Closing(deadline) => deadline,
+            _ => self.timers.next(self.connection.is_blocked()),
         }
-        if self.wire.is_blocked() {
-            self.wake();
-        }
-        Ok(taken)
     }
 
-    /// Has the task look at the connection that waits for it.
-    pub(super) fn wake(&self) {
-        if let Some(waker) = &self.waker {
-            waker.wake_by_ref();
+    /// Does what is due. `seq` is the log sequence that everything delivered by the shard reflects.
+    pub(super) fn run_due_timers(&mut self, seq: u64, health: &FeedHealth, now: Instant) {
+        if self.is_open() {
+            let run = self.run_open_timers(seq, health, now);
+            self.end_on_error(run);
+        } else if self.next_timer() <= now {
+            self.end();
         }
+    }
+
+    fn run_open_timers(&mut self, seq: u64, health: &FeedHealth, now: Instant) -> io::Result<()> {
+        if let Some(reason) = self.timers.check_alive(self.connection.is_blocked(), now) {
+            self.close(&reason, now);
+            return Ok(());
+        }
+        // A blocked client continues when it is not blocked any more, so the timer is not set again.
+        if self.timers.take_flush(now) {
+            self.advance(now)?;
+        }
+        if self.timers.take_ping(now) {
+            self.connection.queue(PING);
+        }
+        if self.timers.heartbeat_is_due(now) {
+            self.queue_heartbeat(seq, health, now);
+        }
+        self.write(&[], now).map(drop)
+    }
+
+    /// Sends a heartbeat now, also if none is due.
+    pub(super) fn send_heartbeat(&mut self, seq: u64, health: &FeedHealth, now: Instant) {
+        if self.is_open() {
+            self.queue_heartbeat(seq, health, now);
+        }
+        let written = self.write(&[], now).map(drop);
+        self.end_on_error(written);
+    }
+
+    fn queue_heartbeat(&mut self, seq: u64, health: &FeedHealth, now: Instant) {
+        self.timers
+            .schedule_heartbeat(self.heartbeat_interval(), now);
+        if self.connection.is_crowded() {
+            self.timers.retry_heartbeat(now);
+            return;
+        }
+        self.cursor.reflect(seq);
+        self.queue_message(&ServerMessage::Heartbeat {
+            seq: self.cursor.through_seq(),
+            server_time: server_time(),
+            feed: health.clone(),
+        });
+    }
+
+    // The end.
+
+    /// Sends the reason and closes. Frames that are not started are dropped.
+    pub(super) fn close(&mut self, reason: &CloseReason, now: Instant) {
+        if !self.is_open() {
+            return;
+        }
+        tracing::debug!(parent: &self.permit.span, code = reason.code(), %reason, "closing the connection");
+        self.context.metrics.closed(reason.code());
+        self.connection.discard_output();
+        self.queue_message(&ServerMessage::Closing {
+            code: reason.code(),
+            reason: &reason.to_string(),
+            retry_after_ms: reason.retry_after_ms(),
+        });
+        self.connection.queue_close(reason);
+        self.start_closing(now);
+    }
+
+    /// Writes what is queued, of which the close frame is the last, and waits until the client closes its side. To end a
+    /// connection with unread input would cut off the output as well.
+    fn start_closing(&mut self, now: Instant) {
+        self.state = SessionState::Closing(now + CLOSE_TIMEOUT);
+        if self.write(&[], now).is_err() {
+            self.state = SessionState::Ended;
+        } else if self.connection.is_clear() {
+            self.connection.shut_down_output();
+        }
+        self.connection.wake();
+    }
+
+    /// Ends the session, and has its task drop it.
+    pub(super) fn end(&mut self) {
+        self.state = SessionState::Ended;
+        self.connection.wake();
     }
 }

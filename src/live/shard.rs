@@ -1,15 +1,15 @@
 //! A shard: some of the clients, on a thread of their own.
 //!
-//! What the feed tells is written to one client after the other, all that is new in one system call each. While that
-//! goes on, more comes in; so the busier it is, the more goes into a call. The clients of a shard share no lock with those of
-//! another, and HTTP has its own threads.
+//! New messages are written to one client after the other, with one system call each for all of them. Meanwhile more messages
+//! arrive, so under load each call carries more. The clients of a shard share no lock with those of another, and HTTP has its
+//! own threads.
 //!
-//! There are more shards than cores, and they take turns: so a shard's work is short, whatever comes while others work goes
-//! out with its next turn, and half of the machine is left to all else.
+//! There are more shards than cores, and only some of them write at a time. So a turn is short, what arrives meanwhile is sent
+//! with the next turn, and half of the machine is left for everything else.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::rc::Rc;
@@ -17,337 +17,177 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use events::RaceKey;
 use slab::Slab;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
-use super::batch::{Batch, FeedCursor};
+use super::batch::{FeedBatch, FeedCursor, SelectedFrames};
+use super::close_reason::CloseReason;
 use super::connection::Connection;
-use super::fan_out::ClientGuard;
+use super::context::{ClientGuard, LiveContext};
+use super::feed::{Position, Topic};
+use super::followers::Followers;
 use super::health::Health;
-use super::session::{Scratch, Session, Shared};
-use super::{LiveContext, NewClient};
+use super::new_client::NewClient;
+use super::session::{Session, SessionContext};
 use crate::accounts::KeyId;
-use crate::live::feed::{Position, Topic};
 
 /// Messages that a shard takes from the feed at a time.
 const BATCH_MESSAGES_MAX: usize = 1_024;
-/// Clients that are served between two looks at what else there is to do.
+/// Clients that are served before other tasks of the shard have their turn.
 const CLIENTS_PER_TURN: usize = 512;
-/// Races of which it is remembered who follows them.
-const FOLLOWED_RACES_MAX: usize = 256;
-/// Times that a client's connection is looked at before others have their turn.
-const TURNS: usize = 4;
-/// Heartbeats and conflated odds come on time to within this.
-const TICK: Duration = Duration::from_millis(10);
-/// How often it is looked at whether keys are still valid and the feed is well.
-const LOOK_AROUND_EVERY: Duration = Duration::from_millis(500);
+/// Times that the connection of a client is polled before other clients have their turn.
+const POLLS_PER_TURN: usize = 4;
+/// How exact timers are: those that are due within this time run together.
+const TIMER_RESOLUTION: Duration = Duration::from_millis(10);
+/// How often keys and the health of the feed are checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-const KEY_NOT_VALID: (u16, &str) = (4401, "the key is no longer valid");
-const NO_LIVE_ODDS: (u16, &str) = (4403, "the plan of the key does not include live odds");
+/// New clients, from [`FanOut`](super::FanOut).
+pub(super) type NewClients = mpsc::UnboundedReceiver<(NewClient, ClientGuard)>;
 
-type Client = Rc<RefCell<Session>>;
+struct Client {
+    session: Session,
+    /// When its timer runs next.
+    scheduled: Instant,
+}
+
+type ClientCell = Rc<RefCell<Client>>;
 
 struct Shard {
-    channel: LiveContext,
-    shared: Shared,
-    clients: RefCell<Slab<Client>>,
-    /// Who follows a race: those whose filter it passes.
-    followers: RefCell<HashMap<RaceKey, Followers>>,
-    /// When which client wants to be called. An entry may be out of date.
+    context: LiveContext,
+    session_context: SessionContext,
+    clients: RefCell<Slab<ClientCell>>,
+    followers: RefCell<Followers>,
+    /// The timer of each client. Entries of timers that were rescheduled remain until they are due.
     timers: RefCell<BinaryHeap<Reverse<(Instant, usize)>>>,
     health: RefCell<Health>,
-    /// The losses of the ring of keys, as of the last look at every client.
-    key_losses: Cell<u64>,
-    told: Cell<FeedCursor>,
+    /// The count of lost keys when the keys of all clients were last checked.
+    lost_keys: Cell<u64>,
+    /// How far the feed is delivered.
+    delivered: Cell<FeedCursor>,
+    /// Permits to write: fewer than there are shards.
     turns: Arc<Semaphore>,
 }
 
-struct Followers {
-    topic: Arc<Topic>,
-    clients: Rc<[usize]>,
-}
-
-/// Serves those who arrive until the service stops and all have left.
+/// Serves new clients until the service stops and all have left.
 ///
 /// # Errors
-/// The system gives no event queue.
+/// Returns an I/O error if the system provides no event queue.
 pub(super) fn run(
-    channel: LiveContext,
-    arrivals: mpsc::UnboundedReceiver<(NewClient, ClientGuard)>,
+    context: LiveContext,
+    new_clients: NewClients,
     turns: Arc<Semaphore>,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let shared = Shared {
-        feed: channel.feed.clone(),
-        metrics: Arc::clone(&channel.metrics),
+    let session_context = SessionContext {
+        feed: context.feed.clone(),
+        metrics: Arc::clone(&context.metrics),
     };
     let shard = Rc::new(Shard {
-        health: RefCell::new(Health::new(&channel)),
-        key_losses: Cell::new(channel.keys.losses()),
-        told: Cell::new(FeedCursor::from(&channel.feed.position())),
+        health: RefCell::new(Health::new(&context)),
+        lost_keys: Cell::new(context.keys.losses()),
+        delivered: Cell::new(FeedCursor::from(&context.feed.position())),
         turns,
-        channel,
-        shared,
+        context,
+        session_context,
         clients: RefCell::default(),
         followers: RefCell::default(),
         timers: RefCell::default(),
     });
-    LocalSet::new().block_on(&runtime, shard.serve(arrivals));
+    LocalSet::new().block_on(&runtime, shard.serve(new_clients));
     Ok(())
 }
 
 impl Shard {
-    async fn serve(
-        self: Rc<Self>,
-        mut arrivals: mpsc::UnboundedReceiver<(NewClient, ClientGuard)>,
-    ) {
-        let mut news = self.channel.feed.watch();
-        let mut called_at = Instant::now();
-        let mut look_around = interval(LOOK_AROUND_EVERY);
-        look_around.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut stopping = self.channel.shutdown.clone();
+    async fn serve(self: Rc<Self>, mut new_clients: NewClients) {
+        let mut position = self.context.feed.watch();
+        let mut timers_run_at = Instant::now();
+        let mut checks = interval(CHECK_INTERVAL);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let shutdown = self.context.shutdown.clone();
         loop {
             tokio::select! {
-                arrival = arrivals.recv() => match arrival {
-                    Some((arrival, seat)) => self.admit(arrival, seat),
+                client = new_clients.recv() => match client {
+                    Some((client, guard)) => self.admit(client, guard),
                     None => break,
                 },
-                changed = news.changed(), if !self.clients.borrow().is_empty() => match changed {
-                    Ok(()) => self.tell(&mut news).await,
+                changed = position.changed(), if !self.clients.borrow().is_empty() => match changed {
+                    Ok(()) => self.deliver_new(&mut position).await,
                     Err(_) => break,
                 },
-                () = self.somebody_is_due(called_at) => {
-                    called_at = Instant::now();
-                    self.call_those_who_are_due(called_at);
+                () = self.next_timer(timers_run_at) => {
+                    timers_run_at = Instant::now();
+                    self.run_due_timers(timers_run_at);
                 }
-                _ = look_around.tick() => self.look_around(),
-                () = stopping.begun() => break,
+                _ = checks.tick() => self.check_keys_and_health(),
+                () = shutdown.cancelled() => break,
             }
         }
-        self.close_all(&mut arrivals).await;
+        self.close_all(&mut new_clients).await;
     }
 
-    /// Waits until a client wants to be called, and a little so that several are called together.
-    async fn somebody_is_due(&self, called_at: Instant) {
-        let first = self.timers.borrow().peek().map(|Reverse((due, _))| *due);
-        match first {
-            Some(due) => sleep_until(due.max(called_at + TICK).into()).await,
-            None => pending().await,
-        }
-    }
+    // Clients.
 
-    fn admit(self: &Rc<Self>, arrival: NewClient, seat: ClientGuard) {
+    fn admit(self: &Rc<Self>, client: NewClient, guard: ClientGuard) {
         let now = Instant::now();
         if self.clients.borrow().is_empty() {
-            self.told
-                .set(FeedCursor::from(&self.shared.feed.position()));
+            let position = self.session_context.feed.position();
+            self.delivered.set(FeedCursor::from(&position));
         }
-        let NewClient {
-            stream,
-            read_ahead,
-            subscription,
-            since,
-            ticket,
-            refused,
-        } = arrival;
-        let wire = match Connection::open(stream, read_ahead) {
-            Ok(wire) => wire,
+        let span = client.permit.span.clone();
+        let connection = match Connection::open(client.stream, client.read_ahead) {
+            Ok(connection) => connection,
             Err(error) => {
-                tracing::debug!(%error, "a connection was lost on its way");
+                tracing::debug!(parent: &span, %error, "the connection could not be opened");
                 return;
             }
         };
-        // The key may have been lost on the way here, when this client was not yet among those that are looked at.
-        let refused = refused.or_else(|| self.refusal(ticket.key_id));
+        // The key may have become invalid since the handshake, when this client was not among those that are checked.
+        let refusal = match client.permit.within_plan {
+            true => self.refusal(client.permit.key_id),
+            false => Some(CloseReason::TooManyConnections),
+        };
         let mut session = Session::new(
-            wire,
-            subscription,
-            since.as_ref(),
-            ticket,
-            self.shared.clone(),
+            connection,
+            client.subscription,
+            client.resume.as_ref(),
+            client.permit,
+            self.session_context.clone(),
             now,
         );
-        if let Some((code, reason)) = refused {
-            session.close(code, reason, now);
+        if let Some(reason) = refusal {
+            session.close(&reason, now);
         } else if session.advance(now).is_err() {
             return;
         }
-        let client = Rc::new(RefCell::new(session));
+        tracing::debug!(parent: &span, "client connected");
+        let client = Client {
+            scheduled: session.next_timer(),
+            session,
+        };
+        let client = Rc::new(RefCell::new(client));
         let id = self.clients.borrow_mut().insert(Rc::clone(&client));
         self.followers.borrow_mut().clear();
         self.schedule(id, &mut client.borrow_mut());
         let shard = Rc::clone(self);
         spawn_local(async move {
-            poll_fn(|context| shard.attend(id, &client, context)).await;
+            poll_fn(|context| shard.poll_client(id, &client, context)).await;
             shard.clients.borrow_mut().remove(id);
             shard.followers.borrow_mut().clear();
-            drop(seat);
+            tracing::debug!(parent: &span, "client disconnected");
+            drop(guard);
         });
     }
 
-    /// Notes when a client wants to be called.
-    fn schedule(&self, id: usize, session: &mut Session) {
-        session.scheduled = session.due();
-        self.timers
-            .borrow_mut()
-            .push(Reverse((session.scheduled, id)));
+    fn client(&self, id: usize) -> Option<ClientCell> {
+        self.clients.borrow().get(id).cloned()
     }
 
-    /// Notes it if that is earlier than before.
-    fn hasten(&self, id: usize, session: &mut Session) {
-        if session.due() < session.scheduled {
-            self.schedule(id, session);
-        }
-    }
-
-    /// Looks after the connection of a client: what it says, and whether it takes more.
-    fn attend(&self, id: usize, client: &Client, context: &mut Context<'_>) -> Poll<()> {
-        let mut session = client.borrow_mut();
-        if !session
-            .waker
-            .as_ref()
-            .is_some_and(|waker| waker.will_wake(context.waker()))
-        {
-            session.waker = Some(context.waker().clone());
-        }
-        let now = Instant::now();
-        for _ in 0..TURNS {
-            let mut ready = false;
-            if session.wire.is_blocked() && session.wire.poll_unblocked(context).is_ready() {
-                ready = true;
-                if session.on_unblocked(self.told.get(), now).is_err() {
-                    session.end();
-                }
-            }
-            if session.can_read() && session.wire.poll_readable(context).is_ready() {
-                ready = true;
-                if session.hear(self.told.get(), now).is_err() {
-                    session.end();
-                }
-            }
-            if std::mem::take(&mut session.refiltered) {
-                self.followers.borrow_mut().clear();
-            }
-            self.hasten(id, &mut session);
-            if session.has_ended() {
-                return Poll::Ready(());
-            }
-            if !ready {
-                return Poll::Pending;
-            }
-        }
-        // It has more, and the others have their turn first.
-        context.waker().wake_by_ref();
-        Poll::Pending
-    }
-
-    /// Tells what is new to those whom it concerns: one batch, so that whatever else there is to do has its turn.
-    async fn tell(&self, news: &mut watch::Receiver<Position>) {
-        // Nobody closes it; an error would mean that all may work at once.
-        let _turn = self.turns.acquire().await;
-        news.mark_unchanged();
-        let told = self.told.get();
-        let tail = self.shared.feed.tail(told.place, BATCH_MESSAGES_MAX);
-        let Some(tail) = tail.filter(|tail| tail.position.generation == told.generation) else {
-            let position = self.shared.feed.position();
-            self.tell_all_anew(told).await;
-            self.told.set(FeedCursor::from(&position));
-            news.mark_changed();
-            return;
-        };
-        let batch = Batch::new(told, tail.messages);
-        self.deliver(&batch).await;
-        let all = batch.end() == tail.position.head;
-        self.told.set(FeedCursor {
-            generation: told.generation,
-            place: batch.end(),
-            seq: match batch.messages.last() {
-                Some(last) if !all => last.seq - 1,
-                _ => tail.position.seq,
-            },
-        });
-        if !all {
-            news.mark_changed();
-        }
-    }
-
-    async fn deliver(&self, batch: &Batch) {
-        let now = Instant::now();
-        let mut scratch = Scratch::default();
-        for (served, id) in self.concerned(batch).into_iter().enumerate() {
-            if served % CLIENTS_PER_TURN == CLIENTS_PER_TURN - 1 {
-                yield_now().await;
-            }
-            let client = self.clients.borrow().get(id).cloned();
-            if let Some(client) = client {
-                let mut session = client.borrow_mut();
-                if session.deliver(batch, &mut scratch, now).is_err() {
-                    session.end();
-                }
-                self.hasten(id, &mut session);
-            }
-        }
-    }
-
-    /// The clients that follow a race of the batch, each once.
-    fn concerned(&self, batch: &Batch) -> Vec<usize> {
-        let mut concerned: Vec<usize> = Vec::new();
-        for lane in &batch.lanes {
-            concerned.extend_from_slice(&self.followers_of(&lane.topic));
-        }
-        if batch.lanes.len() > 1 {
-            concerned.sort_unstable();
-            concerned.dedup();
-        }
-        concerned
-    }
-
-    fn followers_of(&self, topic: &Arc<Topic>) -> Rc<[usize]> {
-        let mut followers = self.followers.borrow_mut();
-        if let Some(known) = followers.get(&topic.race)
-            && Arc::ptr_eq(&known.topic, topic)
-        {
-            return Rc::clone(&known.clients);
-        }
-        let clients = self.clients.borrow();
-        let follow = clients
-            .iter()
-            .filter(|(_, client)| client.borrow().subscription.filter.passes(topic));
-        let clients: Rc<[usize]> = follow.map(|(id, _)| id).collect();
-        if followers.len() >= FOLLOWED_RACES_MAX {
-            followers.clear();
-        }
-        followers.insert(
-            topic.race.clone(),
-            Followers {
-                topic: Arc::clone(topic),
-                clients: Rc::clone(&clients),
-            },
-        );
-        clients
-    }
-
-    /// The messages behind what was told are not kept, or no longer hold: each client takes what there is instead.
-    async fn tell_all_anew(&self, told: FeedCursor) {
-        let now = Instant::now();
-        for (served, client) in self.everyone().into_iter().enumerate() {
-            if served % CLIENTS_PER_TURN == CLIENTS_PER_TURN - 1 {
-                yield_now().await;
-            }
-            let mut session = client.borrow_mut();
-            session.fall_behind(told.place, told.seq);
-            if session.advance(now).is_err() {
-                session.end();
-            }
-        }
-    }
-
-    fn everyone(&self) -> Vec<Client> {
+    fn all_clients(&self) -> Vec<ClientCell> {
         self.clients
             .borrow()
             .iter()
@@ -355,97 +195,232 @@ impl Shard {
             .collect()
     }
 
-    fn call_those_who_are_due(&self, now: Instant) {
-        let told = self.told.get();
-        let health = self.health.borrow().now();
-        let position = self.shared.feed.position();
-        let seq = if position.head == told.place {
-            position.seq
-        } else {
-            told.seq
+    /// Reads requests of a client, and continues to write what it had not taken. Ready when the client has left.
+    fn poll_client(&self, id: usize, client: &ClientCell, context: &mut Context<'_>) -> Poll<()> {
+        let mut client = client.borrow_mut();
+        client.session.register_waker(context.waker());
+        let now = Instant::now();
+        for _ in 0..POLLS_PER_TURN {
+            let delivered = self.delivered.get();
+            let written = client.session.poll_write(delivered, context, now);
+            let read = client.session.poll_read(delivered, context, now);
+            if client.session.take_subscription_changed() {
+                self.followers.borrow_mut().clear();
+            }
+            self.schedule_if_earlier(id, &mut client);
+            if client.session.has_ended() {
+                return Poll::Ready(());
+            }
+            if !written && !read {
+                return Poll::Pending;
+            }
+        }
+        // There is more to do, after the other clients had their turn.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    // New messages.
+
+    /// Delivers one batch of new messages. If there are more, `position` is marked as changed.
+    async fn deliver_new(&self, position: &mut watch::Receiver<Position>) {
+        // The semaphore is never closed; if it were, all shards might write at once.
+        let _turn = self.turns.acquire().await;
+        position.mark_unchanged();
+        let delivered = self.delivered.get();
+        let feed = &self.session_context.feed;
+        let tail = feed.tail(delivered.next_index, BATCH_MESSAGES_MAX);
+        let tail = tail.filter(|tail| tail.position.generation == delivered.generation);
+        let Some(tail) = tail else {
+            let reset_to = feed.position();
+            self.resend_all(delivered).await;
+            self.delivered.set(FeedCursor::from(&reset_to));
+            position.mark_changed();
+            return;
         };
-        while let Some((due, id)) = self.next_due(now) {
-            let client = self.clients.borrow().get(id).cloned();
-            let Some(client) = client else { continue };
-            let mut session = client.borrow_mut();
-            if session.scheduled != due || session.has_ended() {
+        let batch = FeedBatch::new(delivered, tail.messages);
+        self.deliver(&batch).await;
+        let is_end = batch.end_index() == tail.position.head;
+        self.delivered.set(FeedCursor {
+            generation: delivered.generation,
+            next_index: batch.end_index(),
+            seq: match batch.messages.last() {
+                Some(last) if !is_end => last.seq - 1,
+                _ => tail.position.seq,
+            },
+        });
+        if !is_end {
+            position.mark_changed();
+        }
+    }
+
+    async fn deliver(&self, batch: &FeedBatch) {
+        let now = Instant::now();
+        let mut selected = SelectedFrames::default();
+        for (served, id) in self.affected_clients(batch).into_iter().enumerate() {
+            yield_between_turns(served).await;
+            if let Some(client) = self.client(id) {
+                let mut client = client.borrow_mut();
+                client.session.deliver(batch, &mut selected, now);
+                self.schedule_if_earlier(id, &mut client);
+            }
+        }
+    }
+
+    /// The clients that follow a race of the batch, each once.
+    fn affected_clients(&self, batch: &FeedBatch) -> Vec<usize> {
+        let mut affected: Vec<usize> = Vec::new();
+        for race in &batch.races {
+            affected.extend_from_slice(&self.followers_of(&race.topic));
+        }
+        if batch.races.len() > 1 {
+            affected.sort_unstable();
+            affected.dedup();
+        }
+        affected
+    }
+
+    fn followers_of(&self, topic: &Arc<Topic>) -> Rc<[usize]> {
+        self.followers.borrow_mut().get_or_insert(topic, || {
+            let clients = self.clients.borrow();
+            let follows = |client: &ClientCell| {
+                let client = client.borrow();
+                client.session.subscription().filter.matches(topic)
+            };
+            let followers = clients.iter().filter(|(_, client)| follows(client));
+            followers.map(|(id, _)| id).collect()
+        })
+    }
+
+    /// Has each client take the latest images, because the messages after `delivered` are not kept or do not hold.
+    async fn resend_all(&self, delivered: FeedCursor) {
+        let now = Instant::now();
+        for (served, client) in self.all_clients().into_iter().enumerate() {
+            yield_between_turns(served).await;
+            client.borrow_mut().session.catch_up_from(delivered, now);
+        }
+    }
+
+    // Timers.
+
+    /// Waits until a timer is due, and at least the resolution of timers since they last ran.
+    async fn next_timer(&self, last_run: Instant) {
+        let first = self.timers.borrow().peek().map(|Reverse((due, _))| *due);
+        match first {
+            Some(due) => sleep_until(due.max(last_run + TIMER_RESOLUTION).into()).await,
+            None => pending().await,
+        }
+    }
+
+    fn schedule(&self, id: usize, client: &mut Client) {
+        client.scheduled = client.session.next_timer();
+        self.timers
+            .borrow_mut()
+            .push(Reverse((client.scheduled, id)));
+    }
+
+    fn schedule_if_earlier(&self, id: usize, client: &mut Client) {
+        if client.session.next_timer() < client.scheduled {
+            self.schedule(id, client);
+        }
+    }
+
+    fn run_due_timers(&self, now: Instant) {
+        let delivered = self.delivered.get();
+        let health = self.health.borrow().current();
+        let position = self.session_context.feed.position();
+        // The feed may have moved on by events without messages.
+        let is_end = position.head == delivered.next_index;
+        let seq = if is_end { position.seq } else { delivered.seq };
+        while let Some((due, id)) = self.pop_due_timer(now) {
+            let Some(client) = self.client(id) else {
                 continue;
+            };
+            let mut client = client.borrow_mut();
+            if client.scheduled == due && !client.session.has_ended() {
+                client.session.run_due_timers(seq, &health, now);
+                self.schedule(id, &mut client);
             }
-            if session.on_time(seq, &health, now).is_err() {
-                session.end();
-            }
-            self.schedule(id, &mut session);
         }
     }
 
-    fn next_due(&self, now: Instant) -> Option<(Instant, usize)> {
+    fn pop_due_timer(&self, now: Instant) -> Option<(Instant, usize)> {
         let mut timers = self.timers.borrow_mut();
-        let due = timers.peek().is_some_and(|Reverse((due, _))| *due <= now);
-        due.then(|| timers.pop())
-            .flatten()
-            .map(|Reverse(timer)| timer)
+        let Reverse((due, _)) = timers.peek()?;
+        if *due > now {
+            return None;
+        }
+        timers.pop().map(|Reverse(timer)| timer)
     }
 
-    /// Why clients with a key may not listen any more.
-    fn refusal(&self, key_id: KeyId) -> Option<(u16, &'static str)> {
-        let keys = &self.channel.keys;
-        let no_live_odds = || keys.is_without_live_odds(key_id).then_some(NO_LIVE_ODDS);
-        let lost = keys.has_lost(key_id).then_some(KEY_NOT_VALID);
-        lost.or_else(no_live_odds)
+    // Checks.
+
+    /// Why clients with a key may not stay connected.
+    fn refusal(&self, key_id: KeyId) -> Option<CloseReason> {
+        let keys = &self.context.keys;
+        if keys.has_lost(key_id) {
+            Some(CloseReason::KeyNotValid)
+        } else if keys.is_without_live_odds(key_id) {
+            Some(CloseReason::LiveOddsNotIncluded)
+        } else {
+            None
+        }
     }
 
-    /// Closes clients whose key no longer lets them listen, and tells everyone when the feed is better or worse.
-    fn look_around(&self) {
+    /// Closes clients whose key has become invalid, and sends a heartbeat to everyone if the feed's health has changed.
+    fn check_keys_and_health(&self) {
         let now = Instant::now();
-        let keys = &self.channel.keys;
-        let losses = keys.losses();
-        if losses != self.key_losses.get() && keys.is_complete() {
-            self.key_losses.set(losses);
-            for client in self.everyone() {
-                let mut session = client.borrow_mut();
-                let refusal = self.refusal(session.key_id());
-                if let Some((code, reason)) = refusal.filter(|_| session.is_open()) {
-                    session.close(code, reason, now);
+        let keys = &self.context.keys;
+        let lost_keys = keys.losses();
+        if lost_keys != self.lost_keys.get() && keys.is_complete() {
+            self.lost_keys.set(lost_keys);
+            for client in self.all_clients() {
+                let session = &mut client.borrow_mut().session;
+                if let Some(reason) = self.refusal(session.key_id()) {
+                    session.close(&reason, now);
                 }
             }
         }
-        let changed = self.health.borrow_mut().has_changed();
+        let changed = self.health.borrow_mut().changed();
         if let Some(health) = changed {
-            for client in self.everyone() {
-                let mut session = client.borrow_mut();
-                session.beat(self.told.get().seq, &health, now);
-                if session.write(&[], now).is_err() {
-                    session.end();
-                }
+            let seq = self.delivered.get().seq;
+            for client in self.all_clients() {
+                let session = &mut client.borrow_mut().session;
+                session.send_heartbeat(seq, &health, now);
             }
         }
     }
 
-    /// Says goodbye to all, also to those who arrive meanwhile, and waits until they have left.
-    async fn close_all(
-        self: &Rc<Self>,
-        arrivals: &mut mpsc::UnboundedReceiver<(NewClient, ClientGuard)>,
-    ) {
-        arrivals.close();
-        while let Ok((arrival, seat)) = arrivals.try_recv() {
-            self.admit(arrival, seat);
+    // The end.
+
+    /// Closes all clients, also those that are still arriving, and waits until they have left.
+    async fn close_all(self: &Rc<Self>, new_clients: &mut NewClients) {
+        new_clients.close();
+        while let Ok((client, guard)) = new_clients.try_recv() {
+            self.admit(client, guard);
         }
         let now = Instant::now();
-        for client in self.everyone() {
-            client
-                .borrow_mut()
-                .close(1001, "the service is stopping", now);
+        for client in self.all_clients() {
+            let session = &mut client.borrow_mut().session;
+            session.close(&CloseReason::ServiceStopping, now);
         }
-        let mut tick = interval(TICK);
+        let mut tick = interval(TIMER_RESOLUTION);
         while !self.clients.borrow().is_empty() {
             tick.tick().await;
             let now = Instant::now();
-            for client in self.everyone() {
-                let mut session = client.borrow_mut();
-                if session.due() <= now {
+            for client in self.all_clients() {
+                let session = &mut client.borrow_mut().session;
+                if session.next_timer() <= now {
                     session.end();
                 }
             }
         }
+    }
+}
+
+/// Lets other tasks of the shard run after each turn of clients.
+async fn yield_between_turns(served: usize) {
+    if served % CLIENTS_PER_TURN == CLIENTS_PER_TURN - 1 {
+        yield_now().await;
     }
 }

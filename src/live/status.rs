@@ -1,45 +1,45 @@
-//! [`Status`]: how far the projector is, as it publishes it.
+//! [`Status`]: the progress of the projector, which the projector publishes.
 
 use std::time::{Duration, Instant};
 
 use events::Moment;
 use projections::Store;
 
-/// A log that has more, of which nothing came for this long, is no progress.
+/// A projector that processes nothing for this long, though the log has more, is stalled.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
 
-/// Where the projector stands.
+/// The progress of the projector.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// What it does.
+    /// What it is doing.
     pub phase: Phase,
     /// The last event that the views reflect.
     pub seq: u64,
-    /// Events that the log holds behind it, as far as is known.
+    /// Events that the log has after it, as far as is known.
     pub pending: u64,
-    /// When the log took that event.
+    /// When the log recorded that event.
     pub recorded_at: Option<Moment>,
-    /// When it last moved, or had nothing to do.
+    /// When it last processed an event, or had none to process.
     pub progress_at: Instant,
-    /// How far a rebuild beside the live views is, while there is one: seq and pending.
+    /// The progress of a rebuild beside the live views, if one is running: seq and pending.
     pub rebuild: Option<(u64, u64)>,
-    /// How many rebuilds were put in force.
+    /// Number of rebuilds that have replaced the live views.
     pub rebuilds: u64,
 }
 
-/// What the projector does.
+/// What the projector is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// It waits for the log.
     WaitingForLog,
-    /// It folds what the log held when it began.
+    /// It folds the events that the log held when it started.
     CatchingUp,
-    /// It has folded all that, and follows.
+    /// It has folded these, and follows the log.
     Live,
 }
 
 impl Phase {
-    /// The word in answers.
+    /// The name in responses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl Status {
         }
     }
 
-    /// Whether the log has more and nothing came of it for a while.
+    /// Whether the log has more events and none was processed for a while.
     #[must_use]
     pub fn is_stalled(&self) -> bool {
         self.pending > 0 && self.progress_at.elapsed() > STALLED_AFTER

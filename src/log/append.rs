@@ -1,4 +1,4 @@
-//! [`Appender`]: writes to the log, many at a time, and loses no acknowledgement.
+//! [`Appender`]: publishes to the log, many messages at a time, and loses no acknowledgement.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,25 +8,25 @@ use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErro
 use async_nats::{HeaderMap, HeaderValue};
 use events::Envelope;
 use futures::future::join_all;
-use tokio::time::{Instant, sleep};
 
+use super::backoff::{Attempts, Backoff};
+use super::connection::Log;
+use super::error::LogError;
 use super::one_shot::OneShotConnection;
-use super::{Log, LogError, StreamName, backoff};
+use super::stream::StreamName;
 
-/// How long a message is tried again while the server is away or elects a leader.
+/// How long a message is retried while the server is away or a cluster elects a leader.
 const RETRY_FOR: Duration = Duration::from_secs(60);
-/// The first wait before a message is sent again; it doubles up to [`RETRY_MAX`].
-const RETRY_MIN: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(5);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
-/// A message on its way to the log.
+/// A message to append to the log.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
-    /// Where it belongs.
+    /// The subject.
     pub subject: String,
-    /// Its identity: the server drops a second one with the same within its window.
+    /// The id: the server drops a second message with the same one within its window.
     pub id: String,
-    /// What it says.
+    /// The payload.
     pub payload: Vec<u8>,
 }
 
@@ -40,77 +40,121 @@ impl From<&Envelope> for Outgoing {
     }
 }
 
-/// A message that the log has.
+/// The acknowledgement of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
-    /// Its place.
+    /// The message's sequence.
     pub seq: u64,
-    /// The log had it already.
+    /// The log had a message with this id already; `seq` is that one's.
     pub duplicate: bool,
 }
 
-/// Appends messages in order, with a bounded number under way at a time.
+/// Appends messages in order, with a bounded number in flight.
 ///
-/// When one fails, the others under way are awaited, and what failed is sent again in its order, one at a time. A message
-/// whose acknowledgement was lost may stand in the log twice, under one id: a fact said twice is harmless.
+/// When one fails, the appender awaits all others in flight, then sends the failed ones again in their order, one at a
+/// time. A message whose acknowledgement was lost may be in the log twice, under one id. Every fold ignores the
+/// repetition.
 ///
-/// While a cluster elects a leader, a message may be refused and the next one taken. So what is said of a race waits for what
-/// was said of it before. Only quotes are under way together: they have a time that puts them right.
+/// While a cluster elects a leader, the server may reject a message and accept the next one. So a message about a race
+/// waits for the earlier messages about that race. Only quotes may be in flight together: a fold orders them by their
+/// time.
 #[derive(Debug)]
 pub struct Appender {
     log: Log,
     window: usize,
-    /// Dropped before the line, which answers what is under way.
+    /// Dropped before the connection, whose runtime answers them.
     in_flight: VecDeque<InFlight>,
-    /// Where messages are sent, if more than one may be under way.
-    line: Option<OneShotConnection>,
-    done: Vec<Appended>,
+    /// Where messages are sent if more than one may be in flight.
+    connection: Option<OneShotConnection>,
+    acknowledged: Vec<Appended>,
 }
 
 #[derive(Debug)]
 struct InFlight {
     outgoing: Outgoing,
-    sent: Result<Sent, Failure>,
+    sent: Result<PendingAck, SendFailure>,
 }
 
-/// A message that was sent, and on which connection.
+/// The acknowledgement to come of a message, and the connection that it was sent on.
 #[derive(Debug)]
-struct Sent {
+struct PendingAck {
     ack: PublishAckFuture,
     log: Log,
     epoch: u64,
 }
 
-/// Why a message is not acknowledged.
+/// The reason why a message is not acknowledged.
 #[derive(Debug)]
-enum Failure {
-    /// It will never be.
-    Final(LogError),
-    /// It may be, when it is sent again.
-    Passing(LogError),
+enum SendFailure {
+    /// No retry can succeed.
+    Permanent(LogError),
+    /// A retry may succeed.
+    Transient(LogError),
 }
 
-impl Appender {
-    pub(super) fn new(log: Log, window: usize) -> Self {
-        Self {
-            log,
+impl Log {
+    /// An appender with up to `window` messages in flight.
+    #[must_use]
+    pub fn appender(&self, window: usize) -> Appender {
+        Appender {
+            log: self.clone(),
             window,
             in_flight: VecDeque::with_capacity(window),
-            line: None,
-            done: Vec::new(),
+            connection: None,
+            acknowledged: Vec::new(),
         }
     }
 
-    /// Sends a message, and waits for the oldest ones while the window is full or one of them is about the same race.
+    /// Appends one message and awaits its acknowledgement.
     ///
     /// # Errors
-    /// A message was not taken within a minute, or never will be.
+    /// As [`Appender::append`].
+    pub async fn append(&self, outgoing: Outgoing) -> Result<Appended, LogError> {
+        self.appender(1).send_with_retries(&outgoing, None).await
+    }
+
+    /// Appends one message if the last one on its subject has the sequence `last_seq`, 0 for none, and awaits its
+    /// acknowledgement. Of several writers that expect the same sequence, one succeeds.
+    ///
+    /// # Errors
+    /// As [`Appender::append`], and [`LogError::Conflict`] if the subject has a later message.
+    pub async fn append_expecting(
+        &self,
+        stream: StreamName,
+        outgoing: Outgoing,
+        last_seq: u64,
+    ) -> Result<Appended, LogError> {
+        let mut appender = self.appender(1);
+        match appender.send_with_retries(&outgoing, Some(last_seq)).await {
+            // Where the first acknowledgement was lost, a retry conflicts with the message itself.
+            Err(LogError::Conflict) => match self.last(stream, &outgoing.subject).await? {
+                Some(last) if last.id == outgoing.id => Ok(Appended {
+                    seq: last.seq,
+                    duplicate: true,
+                }),
+                _ => Err(LogError::Conflict),
+            },
+            outcome => outcome,
+        }
+    }
+}
+
+impl Appender {
+    /// Sends a message, once there is room in the window and no earlier message about the same race is in flight.
+    ///
+    /// # Errors
+    /// Returns the error of this message or of an earlier one: [`LogError::TooLarge`] and [`LogError::Denied`] at once,
+    /// any other after a minute of retries.
     pub async fn append(&mut self, outgoing: Outgoing) -> Result<(), LogError> {
-        while self.in_flight.len() >= self.window || self.has_to_wait(&outgoing.subject) {
+        while self.in_flight.len() >= self.window || self.must_wait(&outgoing.subject) {
             self.await_oldest().await?;
         }
-        if self.line.as_ref().is_some_and(OneShotConnection::is_lost) {
-            // What was sent on it comes first.
+        if self
+            .connection
+            .as_ref()
+            .is_some_and(OneShotConnection::is_lost)
+        {
+            // What was sent on the lost connection comes first.
             self.flush().await?;
         }
         let sent = self.send(&outgoing, None).await;
@@ -118,19 +162,19 @@ impl Appender {
         Ok(())
     }
 
-    fn has_to_wait(&self, subject: &str) -> bool {
+    fn must_wait(&self, subject: &str) -> bool {
         let is_quote = is_quote(subject);
-        let mut under_way = self.in_flight.iter().map(|sent| &*sent.outgoing.subject);
-        under_way
-            .any(|other| !(is_quote && self::is_quote(other)) && about(other) == about(subject))
+        let mut in_flight = self.in_flight.iter().map(|sent| &*sent.outgoing.subject);
+        in_flight
+            .any(|other| !(is_quote && self::is_quote(other)) && entity(other) == entity(subject))
     }
 
-    /// What was acknowledged since the last call, in order.
+    /// Takes the acknowledgements since the last call, in the order of the messages.
     pub fn take_done(&mut self) -> Vec<Appended> {
-        std::mem::take(&mut self.done)
+        std::mem::take(&mut self.acknowledged)
     }
 
-    /// Waits for every message.
+    /// Waits until every message is acknowledged.
     ///
     /// # Errors
     /// As [`Appender::append`].
@@ -141,132 +185,117 @@ impl Appender {
         Ok(())
     }
 
-    /// Waits for every message, and hands out what was acknowledged since it was last asked.
+    /// Waits until every message is acknowledged, and returns the acknowledgements since the last
+    /// [`take_done`](Self::take_done).
     ///
     /// # Errors
     /// As [`Appender::append`].
     pub async fn finish(mut self) -> Result<Vec<Appended>, LogError> {
         self.flush().await?;
-        Ok(self.done)
+        Ok(self.acknowledged)
     }
 
     async fn await_oldest(&mut self) -> Result<(), LogError> {
         let Some(InFlight { outgoing, sent }) = self.in_flight.pop_front() else {
             return Ok(());
         };
-        match acknowledged(&outgoing, sent).await {
-            Ok(appended) => self.done.push(appended),
-            Err(Failure::Final(error)) => return Err(error),
-            Err(Failure::Passing(error)) => self.send_again(outgoing, error).await?,
+        match await_ack(&outgoing, sent).await {
+            Ok(appended) => self.acknowledged.push(appended),
+            Err(SendFailure::Permanent(error)) => return Err(error),
+            Err(SendFailure::Transient(error)) => self.resend(outgoing, error).await?,
         }
         Ok(())
     }
 
-    async fn send_again(&mut self, first: Outgoing, error: LogError) -> Result<(), LogError> {
-        tracing::debug!(%error, "sending again what was not acknowledged");
+    /// Awaits everything in flight, then sends what failed again, in order.
+    async fn resend(&mut self, first: Outgoing, error: LogError) -> Result<(), LogError> {
         let mut failed = vec![first];
-        let behind = std::mem::take(&mut self.in_flight).into_iter().map(
+        let in_flight = std::mem::take(&mut self.in_flight).into_iter().map(
             |InFlight { outgoing, sent }| async move {
-                let outcome = acknowledged(&outgoing, sent).await;
+                let outcome = await_ack(&outgoing, sent).await;
                 (outgoing, outcome)
             },
         );
-        for (outgoing, outcome) in join_all(behind).await {
+        for (outgoing, outcome) in join_all(in_flight).await {
             match outcome {
-                Ok(appended) => self.done.push(appended),
-                Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Passing(_)) => failed.push(outgoing),
+                Ok(appended) => self.acknowledged.push(appended),
+                Err(SendFailure::Permanent(error)) => return Err(error),
+                Err(SendFailure::Transient(_)) => failed.push(outgoing),
             }
         }
+        tracing::debug!(%error, messages = failed.len(), "resending unacknowledged messages");
         for outgoing in failed {
-            let appended = self.insist(&outgoing, None).await?;
-            self.done.push(appended);
+            let appended = self.send_with_retries(&outgoing, None).await?;
+            self.acknowledged.push(appended);
         }
         Ok(())
     }
 
-    /// Appends a message behind a place on its subject, and nowhere else.
-    ///
-    /// Its acknowledgement may be lost, and the message refused when it is sent again, behind itself.
-    pub(super) async fn append_expecting(
-        &mut self,
-        stream: StreamName,
-        outgoing: &Outgoing,
-        last_seq: u64,
-    ) -> Result<Appended, LogError> {
-        match self.insist(outgoing, Some(last_seq)).await {
-            Err(LogError::Conflict) => match self.log.last(stream, &outgoing.subject).await? {
-                Some(last) if last.id == outgoing.id => Ok(Appended {
-                    seq: last.seq,
-                    duplicate: true,
-                }),
-                _ => Err(LogError::Conflict),
-            },
-            outcome => outcome,
-        }
-    }
-
-    /// Sends a message until it is taken, for a bounded time.
-    async fn insist(
+    /// Sends a message until it is acknowledged, for a minute.
+    async fn send_with_retries(
         &mut self,
         outgoing: &Outgoing,
-        behind: Option<u64>,
+        expected_last_seq: Option<u64>,
     ) -> Result<Appended, LogError> {
-        let until = Instant::now() + RETRY_FOR;
-        let mut attempt = 0;
+        let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         loop {
-            let sent = self.send(outgoing, behind).await;
-            match acknowledged(outgoing, sent).await {
+            let sent = self.send(outgoing, expected_last_seq).await;
+            let error = match await_ack(outgoing, sent).await {
                 Ok(appended) => return Ok(appended),
-                Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Passing(error)) if Instant::now() >= until => return Err(error),
-                Err(Failure::Passing(_)) => {}
+                Err(SendFailure::Permanent(error)) => return Err(error),
+                Err(SendFailure::Transient(error)) => error,
+            };
+            if !attempts.wait().await {
+                return Err(error);
             }
-            sleep(backoff(RETRY_MIN, attempt, RETRY_MAX)).await;
-            attempt += 1;
         }
     }
 
-    async fn send(&mut self, outgoing: &Outgoing, behind: Option<u64>) -> Result<Sent, Failure> {
-        let log = self.way().await.map_err(Failure::Passing)?.clone();
+    async fn send(
+        &mut self,
+        outgoing: &Outgoing,
+        expected_last_seq: Option<u64>,
+    ) -> Result<PendingAck, SendFailure> {
+        let log = self.connected().await.map_err(SendFailure::Transient)?;
+        let log = log.clone();
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, outgoing.id.as_str());
-        if let Some(last_seq) = behind {
+        if let Some(last_seq) = expected_last_seq {
             headers.insert(
                 NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
                 HeaderValue::from(last_seq),
             );
         }
-        let epoch = log.connection.borrow().epoch;
+        let epoch = log.epoch();
         let payload = outgoing.payload.clone().into();
         let sent = log
             .jetstream
             .publish_with_headers(outgoing.subject.clone(), headers, payload)
             .await;
         match sent {
-            Ok(ack) => Ok(Sent { ack, log, epoch }),
+            Ok(ack) => Ok(PendingAck { ack, log, epoch }),
             Err(error) => Err(failure(&log, &error)),
         }
     }
 
-    /// The connection for the next message. One message at a time needs none of its own: it overtakes nothing.
-    async fn way(&mut self) -> Result<&Log, LogError> {
+    /// The connection for the next message. With one message at a time nothing can be overtaken, so the log's own will
+    /// do.
+    async fn connected(&mut self) -> Result<&Log, LogError> {
         if self.window == 1 {
             return Ok(&self.log);
         }
-        if self.line.as_ref().is_none_or(OneShotConnection::is_lost) {
-            self.line = None;
-        }
-        let line = match self.line.take() {
-            Some(line) => line,
+        // Taken out while it connects: the caller may drop this future.
+        let usable = self.connection.take().filter(|old| !old.is_lost());
+        let connection = match usable {
+            Some(connection) => connection,
             None => OneShotConnection::open(&self.log).await?,
         };
-        Ok(self.line.insert(line).log())
+        Ok(self.connection.insert(connection).log())
     }
 }
 
-/// The race or the horse that a subject is about: `2026-11-21.ST.3` in `racing.odds.2026-11-21.ST.3`.
-fn about(subject: &str) -> &str {
+/// The race or the horse of a subject: `2026-11-21.ST.3` in `racing.odds.2026-11-21.ST.3`.
+fn entity(subject: &str) -> &str {
     subject.splitn(3, '.').last().unwrap_or(subject)
 }
 
@@ -274,27 +303,29 @@ fn is_quote(subject: &str) -> bool {
     subject.starts_with("racing.odds.")
 }
 
-/// Waits for an acknowledgement, and not beyond the end of the connection, which took it along.
-async fn acknowledged(
+/// Waits for an acknowledgement until the connection is lost, and the acknowledgement with it.
+async fn await_ack(
     outgoing: &Outgoing,
-    sent: Result<Sent, Failure>,
-) -> Result<Appended, Failure> {
-    let Sent { ack, log, epoch } = sent?;
+    sent: Result<PendingAck, SendFailure>,
+) -> Result<Appended, SendFailure> {
+    let PendingAck { ack, log, epoch } = sent?;
     tokio::select! {
         biased;
         ack = ack => match ack {
             Ok(ack) => Ok(Appended { seq: ack.sequence, duplicate: ack.duplicate }),
             Err(error) => Err(failure(&log, &error)),
         },
-        denied = log.denials.of_subject(|subject| subject == outgoing.subject) => Err(Failure::Final(denied)),
-        () = log.lost(epoch) => Err(Failure::Passing(LogError::Unreachable("the connection was lost".to_owned()))),
+        denied = log.permissions.denied(|subject| subject == outgoing.subject) => Err(SendFailure::Permanent(denied)),
+        () = log.lost(epoch) => {
+            Err(SendFailure::Transient(LogError::Unreachable("the connection was lost".to_owned())))
+        }
     }
 }
 
-fn failure(log: &Log, error: &PublishError) -> Failure {
+fn failure(log: &Log, error: &PublishError) -> SendFailure {
     match error.kind() {
-        PublishErrorKind::MaxPayloadExceeded => Failure::Final(LogError::TooLarge),
-        PublishErrorKind::WrongLastSequence => Failure::Final(LogError::Conflict),
-        _ => Failure::Passing(log.jetstream_error(error)),
+        PublishErrorKind::MaxPayloadExceeded => SendFailure::Permanent(LogError::TooLarge),
+        PublishErrorKind::WrongLastSequence => SendFailure::Permanent(LogError::Conflict),
+        _ => SendFailure::Transient(log.jetstream_error(error)),
     }
 }

@@ -1,49 +1,53 @@
-//! What the log has on a subject, by id.
+//! [`Log::ids`]: the ids of all messages on a subject.
 
 use std::time::Duration;
 
 use async_nats::{HeaderMap, Message, StatusCode};
 use futures::StreamExt;
 use serde_json::json;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::{Log, LogError, REQUEST_TIMEOUT, StreamName, backoff};
+use super::backoff::{Attempts, Backoff};
+use super::connection::{Log, REQUEST_TIMEOUT};
+use super::error::LogError;
+use super::stream::StreamName;
 
-/// Messages that are asked for at a time: some 500 KB.
-const PAGE: u64 = 1_000;
-/// How long a page is asked for while the server is away.
+/// Messages requested at a time: about 500 KB.
+const PAGE_MESSAGES: u64 = 1_000;
+/// How long a page is retried while the server is away.
 const RETRY_FOR: Duration = Duration::from_secs(60);
-const RETRY_MIN: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(5);
-/// The end of a batch.
-const END: u16 = 204;
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
+/// The status that ends a batch.
+const END_OF_BATCH: u16 = 204;
 
-/// A page of a subject.
+/// The ids of one batch of messages on a subject.
 #[derive(Debug, Default)]
-struct Page {
+struct IdPage {
     ids: Vec<Uuid>,
-    /// The place of its last message.
-    last: u64,
-    /// There are more behind it.
-    more: bool,
+    /// The sequence of its last message.
+    last_seq: u64,
+    /// More messages follow.
+    has_more: bool,
 }
 
 impl Log {
-    /// The ids of the messages on a subject, as far as they are UUIDs, in the log's order. The server reads the messages
-    /// and sends them whole: it knows no other way that a feeder may use.
+    /// The ids of the messages on a subject, in the log's order. Ids that are not UUIDs are left out.
+    ///
+    /// The server sends the whole messages: it has no other request that a feeder may use.
     ///
     /// # Errors
-    /// The subject has more than `max` messages, JetStream does not answer for a minute, or this user may not ask.
+    /// Returns [`LogError::TooMany`] if the subject has more than `max` ids, [`LogError::Denied`] if this user may not
+    /// read the stream, and [`LogError::Unreachable`] or [`LogError::JetStream`] if a page fails for a minute.
     pub async fn ids(
         &self,
         stream: StreamName,
         subject: &str,
         max: usize,
     ) -> Result<Vec<Uuid>, LogError> {
-        let (mut ids, mut from) = (Vec::new(), 1);
+        let (mut ids, mut from_seq) = (Vec::new(), 1);
         loop {
-            let page = self.page_insisting(stream, subject, from).await?;
+            let page = self.id_page_with_retries(stream, subject, from_seq).await?;
             ids.extend(page.ids);
             if ids.len() > max {
                 return Err(LogError::TooMany {
@@ -51,88 +55,93 @@ impl Log {
                     max,
                 });
             }
-            if !page.more {
+            if !page.has_more {
                 return Ok(ids);
             }
-            from = page.last + 1;
+            from_seq = page.last_seq + 1;
         }
     }
 
-    async fn page_insisting(
+    async fn id_page_with_retries(
         &self,
         stream: StreamName,
         subject: &str,
-        from: u64,
-    ) -> Result<Page, LogError> {
-        let until = Instant::now() + RETRY_FOR;
-        let mut attempt = 0;
+        from_seq: u64,
+    ) -> Result<IdPage, LogError> {
+        let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         loop {
-            match self.page(stream, subject, from).await {
+            let error = match self.id_page(stream, subject, from_seq).await {
                 Err(denied @ LogError::Denied { .. }) => return Err(denied),
-                Err(error) if Instant::now() >= until => return Err(error),
-                Err(error) => tracing::debug!(%error, subject, "asking again what the log has"),
+                Err(error) => error,
                 page => return page,
+            };
+            if !attempts.wait().await {
+                return Err(error);
             }
-            sleep(backoff(RETRY_MIN, attempt, RETRY_MAX)).await;
-            attempt += 1;
+            tracing::debug!(%error, subject, from_seq, "retrying a page of ids");
         }
     }
 
-    async fn page(&self, stream: StreamName, subject: &str, from: u64) -> Result<Page, LogError> {
+    async fn id_page(
+        &self,
+        stream: StreamName,
+        subject: &str,
+        from_seq: u64,
+    ) -> Result<IdPage, LogError> {
         let api = format!("$JS.API.DIRECT.GET.{}", stream.name);
-        let question = json!({ "seq": from, "batch": PAGE, "next_by_subj": subject });
+        let body = json!({ "seq": from_seq, "batch": PAGE_MESSAGES, "next_by_subj": subject });
         let inbox = self.client.new_inbox();
-        let asked = async {
-            let answers = self.client.subscribe(inbox.clone()).await;
-            let answers = answers.map_err(|error| self.jetstream_error(&error))?;
-            let question = question.to_string().into();
-            let sent = self.client.publish_with_reply(api.clone(), inbox, question);
-            sent.await.map_err(|error| self.jetstream_error(&error))?;
-            Ok(answers)
-        };
-        let mut answers = asked.await?;
-        let mut page = Page::default();
+        let responses = self.client.subscribe(inbox.clone()).await;
+        let mut responses = responses.map_err(|error| self.jetstream_error(&error))?;
+        let body = body.to_string().into();
+        let sent = self.client.publish_with_reply(api.clone(), inbox, body);
+        sent.await.map_err(|error| self.jetstream_error(&error))?;
+        let mut page = IdPage::default();
         loop {
-            let answer = tokio::select! {
-                answer = timeout(REQUEST_TIMEOUT, answers.next()) => answer.ok().flatten(),
-                denied = self.denials.of_subject(|subject| subject == api) => return Err(denied),
+            let response = tokio::select! {
+                response = timeout(REQUEST_TIMEOUT, responses.next()) => response.ok().flatten(),
+                denied = self.permissions.denied(|subject| subject == api) => return Err(denied),
             };
-            let answer = answer.ok_or_else(|| self.no_answer())?;
-            if page.take(&answer)? {
+            let response = response.ok_or_else(|| {
+                self.jetstream_error(&std::io::Error::from(std::io::ErrorKind::TimedOut))
+            })?;
+            if page.add(&response)? {
                 return Ok(page);
             }
         }
     }
-
-    fn no_answer(&self) -> LogError {
-        self.jetstream_error(&std::io::Error::from(std::io::ErrorKind::TimedOut))
-    }
 }
 
-impl Page {
-    /// Takes an answer in. True at the end.
-    fn take(&mut self, answer: &Message) -> Result<bool, LogError> {
-        let none = HeaderMap::new();
-        let headers = answer.headers.as_ref().unwrap_or(&none);
+impl IdPage {
+    /// Adds a response. Returns true for the last one of the batch.
+    fn add(&mut self, response: &Message) -> Result<bool, LogError> {
+        let no_headers = HeaderMap::new();
+        let headers = response.headers.as_ref().unwrap_or(&no_headers);
         let text = |name: &str| headers.get(name).map_or("", |value| value.as_str());
         let number = |name: &str| text(name).parse().unwrap_or(0);
-        match answer.status {
+        match response.status {
             None => {
-                // The server says what it sent before: a gap is what was lost with a connection.
-                if number("Nats-Last-Sequence") != self.last {
-                    return Err(LogError::JetStream("an answer was lost".to_owned()));
+                // Each response names the one before. A gap is a response that was lost with a connection.
+                if number("Nats-Last-Sequence") != self.last_seq {
+                    return Err(LogError::JetStream(format!(
+                        "the response after sequence {} was lost",
+                        self.last_seq
+                    )));
                 }
-                self.last = number("Nats-Sequence");
+                self.last_seq = number("Nats-Sequence");
                 self.ids.extend(text("Nats-Msg-Id").parse::<Uuid>());
                 Ok(false)
             }
             Some(StatusCode::NOT_FOUND) => Ok(true),
-            Some(status) if status.as_u16() == END && number("Nats-Last-Sequence") == self.last => {
-                self.more = number("Nats-Num-Pending") > 0;
+            Some(status)
+                if status.as_u16() == END_OF_BATCH
+                    && number("Nats-Last-Sequence") == self.last_seq =>
+            {
+                self.has_more = number("Nats-Num-Pending") > 0;
                 Ok(true)
             }
             Some(status) => {
-                let description = answer.description.as_deref().unwrap_or_default();
+                let description = response.description.as_deref().unwrap_or_default();
                 Err(LogError::JetStream(format!("{status} {description}")))
             }
         }

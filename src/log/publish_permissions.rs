@@ -1,4 +1,6 @@
-//! [`PublishPermissions`]: what the server says that this user may not do. It says so on the connection, not as an answer.
+//! [`PublishPermissions`]: the subjects on which the server has denied this user to publish.
+//!
+//! The server reports a denial on the connection, and does not answer the denied message.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -6,38 +8,38 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::LogError;
+use super::error::LogError;
 
-/// Subjects that are remembered: more than a program has under way.
+/// Denied subjects that are kept: more than a program has in flight.
 const SUBJECTS_MAX: usize = 1024;
 
-/// The user of a connection, and the subjects on which it may not publish, as far as the server has said so.
+/// The user of a connection, and the subjects that the server has denied it so far.
 #[derive(Debug, Clone)]
 pub(super) struct PublishPermissions {
     user: Arc<str>,
-    subjects: watch::Receiver<BTreeSet<String>>,
+    denied: watch::Receiver<BTreeSet<String>>,
 }
 
-/// The other end, for what the server says.
+/// Records what the server denies.
 #[derive(Debug)]
 pub(super) struct DenialSender(watch::Sender<BTreeSet<String>>);
 
 impl PublishPermissions {
-    /// Those of a user; of an anonymous one, if it has no name.
-    pub(super) fn of(user: Option<&str>) -> (DenialSender, Self) {
+    /// The permissions of a user; `None` is the anonymous one.
+    pub(super) fn new(user: Option<&str>) -> (DenialSender, Self) {
         let user = user.map_or("an anonymous user".into(), |user| {
             format!("the user {user:?}").into()
         });
-        let (said, subjects) = watch::channel(BTreeSet::new());
-        (DenialSender(said), Self { user, subjects })
+        let (sender, denied) = watch::channel(BTreeSet::new());
+        (DenialSender(sender), Self { user, denied })
     }
 
-    /// Resolves when the server has said that the user may not publish on a subject of which something holds.
-    pub(super) async fn of_subject(&self, is_it: impl Fn(&str) -> bool) -> LogError {
-        let mut subjects = self.subjects.clone();
-        let find = |subjects: &BTreeSet<String>| subjects.iter().find(|s| is_it(s)).cloned();
-        let found = subjects.wait_for(|subjects| find(subjects).is_some()).await;
-        match found.ok().and_then(|subjects| find(&subjects)) {
+    /// Resolves with [`LogError::Denied`] when the server has denied a subject that matches.
+    pub(super) async fn denied(&self, matches: impl Fn(&str) -> bool) -> LogError {
+        let mut denied = self.denied.clone();
+        let find = |denied: &BTreeSet<String>| denied.iter().find(|s| matches(s)).cloned();
+        let found = denied.wait_for(|denied| find(denied).is_some()).await;
+        match found.ok().and_then(|denied| find(&denied)) {
             Some(subject) => LogError::Denied {
                 user: self.user.to_string(),
                 subject,
@@ -46,17 +48,17 @@ impl PublishPermissions {
         }
     }
 
-    /// The error of a connection that the server does not let in.
-    pub(super) fn not_let_in(&self) -> LogError {
-        LogError::NotLetIn(self.user.to_string())
+    /// The error of a connection whose login the server rejects.
+    pub(super) fn login_rejected(&self) -> LogError {
+        LogError::LoginRejected(self.user.to_string())
     }
 }
 
 impl DenialSender {
-    /// Notes what the server said, if it is about publishing. False if it has said the like before: a window full of messages
-    /// may be refused at once.
-    pub(super) fn note(&self, text: &str) -> bool {
-        let Some((_, quoted)) = text.split_once("Permissions Violation for Publish to \"") else {
+    /// Records an error of the server, if it denies a subject. Returns whether to log it as a warning: of the denials
+    /// on one connection only the first, because a whole window of messages may be denied at once.
+    pub(super) fn record(&self, error: &str) -> bool {
+        let Some((_, quoted)) = error.split_once("Permissions Violation for Publish to \"") else {
             return true;
         };
         let subject = quoted.trim_end_matches('"').to_owned();
@@ -70,8 +72,8 @@ impl DenialSender {
         is_first
     }
 
-    /// On another connection the user may have other permissions.
-    pub(super) fn forget(&self) {
+    /// Forgets all denials: on another connection the user may have other permissions.
+    pub(super) fn clear(&self) {
         self.0.send_modify(BTreeSet::clear);
     }
 }

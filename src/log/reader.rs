@@ -1,186 +1,175 @@
 //! [`Reader`]: every message of the log once and in order, through restarts of the server.
 //!
-//! The client library's ordered consumers begin at the first message again when the server restarts before they
-//! have seen one, so this loop is our own: an ephemeral pull consumer from the next sequence, made anew at once when the
-//! connection comes back, and on a missed heartbeat, an error, a gap, or a lack of progress.
+//! The client library's ordered consumers start over at the first message if the server restarts before they have
+//! received one. So this module has a loop of its own: an ephemeral pull consumer from the next sequence, recreated
+//! when the connection comes back, and after a missed heartbeat, an error, a gap, or a lack of progress.
 //!
-//! A connection that is lost may have been lost over the next message, see [`Log::stored`]. So the first messages behind such a
-//! place are asked for one by one.
+//! The client library closes the connection over some messages, see [`Log::message_at`]. So after a lost connection the
+//! next messages are first read one by one, without a consumer.
 
 use std::future::ready;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
-use bytes::Bytes;
 use events::Moment;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use projections::{BATCH_MESSAGES_MAX, LogIdentity, StoredMessage};
+use projections::{BATCH_MESSAGES_MAX, LogIdentity};
 use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
 
-use super::{Log, LogError, StreamName, backoff, moment};
+use super::backoff::Backoff;
+use super::connection::Log;
+use super::error::LogError;
+use super::message::LogMessage;
+use super::stream::{StreamName, moment};
 
-/// The server says this often that it is alive; twice without is a dead consumer.
+/// How often the server sends a heartbeat on an idle pull; a consumer that misses two is dead.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// How long one pull request stands.
+/// How long one pull request is open.
 const PULL_EXPIRES: Duration = Duration::from_secs(30);
-/// How long the server keeps a consumer that nobody pulls from.
+/// How long the server keeps a consumer without a pull request.
 const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
-/// Without a message for this long, the log is asked whether it has one.
+/// After this long without a message, the reader asks the stream whether it has one.
 const WATCHDOG: Duration = Duration::from_secs(10);
-/// Bytes in one batch at most.
+/// The payload bytes that end a batch.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// A stream that is not found so many times in a row is gone; a server that was just started may not have it yet.
-const GONE_AFTER_FAILURES: u32 = 6;
-/// Messages that are asked for one by one where the connection was lost, and so many at a time. Where one ends a connection,
-/// others may.
-const ONE_BY_ONE: u64 = 32;
-const AT_A_TIME: usize = 8;
-/// The first wait after a failure; it doubles up to [`RETRY_MAX`].
-const RETRY_MIN: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(5);
+/// A stream that is missing this many times in a row is gone. A server that has just started may not have loaded it
+/// yet.
+const MISSING_MAX: u32 = 6;
+/// Messages that are read one by one after a lost connection: where one message closes a connection, others may follow.
+const SINGLE_READS: u64 = 32;
+const SINGLE_READS_CONCURRENT: usize = 8;
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
-/// A message of the log.
-#[derive(Debug, Clone)]
-pub struct LogMessage {
-    /// Its place.
-    pub seq: u64,
-    /// When the log took it.
-    pub recorded_at: Moment,
-    pub(super) subject: async_nats::Subject,
-    /// What it says.
-    pub payload: Bytes,
-}
-
-impl LogMessage {
-    /// Where it stands.
-    #[must_use]
-    pub fn subject(&self) -> &str {
-        &self.subject
-    }
-
-    /// The message as the projections take it.
-    #[must_use]
-    pub fn as_message(&self) -> StoredMessage<'_> {
-        StoredMessage {
-            seq: self.seq,
-            recorded_at: self.recorded_at,
-            subject: &self.subject,
-            payload: &self.payload,
-        }
-    }
-}
-
-/// Messages, in order.
+/// Consecutive messages.
 #[derive(Debug)]
 pub struct Batch {
-    /// The messages; none where the log has some but does not hand them out.
+    /// The messages. Empty if the log has more but its consumer stalled.
     pub messages: Vec<LogMessage>,
-    /// How many the log holds behind the last of them.
+    /// How many messages the log has after the last of these.
     pub pending: u64,
 }
 
-/// Why a reader cannot go on.
+/// An error that retries cannot solve.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The log is not the one that was read so far: it was made anew, or lost its tail.
-    #[error("the log is another one: {0}")]
-    AnotherLog(String),
+    /// The stream is not the one that was read so far: it was created again, or lost its last messages.
+    #[error("the log was replaced: {0}")]
+    LogReplaced(String),
 }
 
-/// A place in a log: which log, and the last message that was read.
+/// A position in a log: the last message that was read.
 #[derive(Debug, Clone)]
 pub struct ReadPosition {
-    /// The log.
+    /// The identity of the log.
     pub log: LogIdentity,
-    /// The last message that was read; 0 before the first.
+    /// The sequence of the last message that was read; 0 before the first.
     pub seq: u64,
-    /// When the log took it: a log that lost its tail and grew again has another time there.
+    /// When the log stored that message. A log that lost its last messages and grew again has another time there.
     pub recorded_at: Option<Moment>,
 }
 
-/// Reads a stream from one message on.
+/// Reads the messages of a stream after a position.
 #[derive(Debug)]
 pub struct Reader {
     log: Log,
     stream: StreamName,
+    /// The filters; empty for all subjects.
     subjects: Vec<String>,
-    place: ReadPosition,
-    pull: Option<Pull>,
-    /// The connection was lost behind the last message.
-    lost: bool,
+    position: ReadPosition,
+    consumer: Option<Consumer>,
+    /// The connection or the consumer was lost since the last message, which the next message may have caused.
+    read_singly: bool,
+    /// Failed attempts to connect in a row.
     failures: u32,
 }
 
-struct Pull {
+/// A consumer on the server, and the stream of its messages.
+struct Consumer {
     messages: pull::Stream,
-    consumer_seq: u64,
+    /// The number of its last delivery.
+    delivery: u64,
+    /// The connection that it was created on.
     epoch: u64,
-    /// How many the log held when it was made.
+    /// Messages in the log when it was created.
     pending: u64,
 }
 
-impl std::fmt::Debug for Pull {
+impl std::fmt::Debug for Consumer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pull")
-            .field("consumer_seq", &self.consumer_seq)
+        f.debug_struct("Consumer")
+            .field("delivery", &self.delivery)
             .finish_non_exhaustive()
     }
 }
 
-/// What the next message of a consumer turned out to be.
-enum Next {
+/// One item from a consumer.
+enum ConsumerItem {
     Message(LogMessage, u64),
-    /// At or below what was read: the server repeats itself after a restart.
-    Old,
-    /// The consumer is of no more use.
+    /// At or below the last message that was read: a restarted server repeats itself.
+    AlreadyRead,
+    /// The consumer cannot be used any more.
     Broken(String),
 }
 
-impl Reader {
-    pub(super) fn new(
-        log: Log,
+impl Log {
+    /// A reader of all messages after a position.
+    #[must_use]
+    pub fn reader(&self, stream: StreamName, from: ReadPosition) -> Reader {
+        self.reader_of(stream, from, Vec::new())
+    }
+
+    /// A reader of the messages on some subjects after a position; on all subjects if none is given.
+    ///
+    /// A subject may contain the wildcard `*`, not `>`.
+    #[must_use]
+    pub fn reader_of(
+        &self,
         stream: StreamName,
-        place: ReadPosition,
+        from: ReadPosition,
         subjects: Vec<String>,
-    ) -> Self {
-        Self {
-            log,
+    ) -> Reader {
+        Reader {
+            log: self.clone(),
             stream,
             subjects,
-            place,
-            pull: None,
-            lost: false,
+            position: from,
+            consumer: None,
+            read_singly: false,
             failures: 0,
         }
     }
+}
 
-    /// Waits for the next messages. Safe to drop and call again.
+impl Reader {
+    /// Waits for the next messages. Cancel-safe: a dropped call loses no message.
     ///
     /// # Errors
-    /// The log is another one. Anything else is tried again for ever, and logged.
+    /// Returns [`ReadError::LogReplaced`]. Any other failure is retried without limit, and logged.
     pub async fn next(&mut self) -> Result<Batch, ReadError> {
         loop {
-            if self.pull.is_none() {
+            if self.consumer.is_none() {
                 let messages = self.connect().await?;
-                let pending = self.pull.as_ref().map_or(0, |pull| pull.pending);
+                let pending = self.consumer.as_ref().map_or(0, |c| c.pending);
                 if let Some(batch) = self.advance(Batch { messages, pending }) {
                     return Ok(batch);
                 }
             }
-            let Some(pull) = &mut self.pull else { continue };
+            let Some(consumer) = &mut self.consumer else {
+                continue;
+            };
             let first = tokio::select! {
-                // What came before the connection was lost is not asked for again.
+                // Messages that arrived before the connection was lost are not requested again.
                 biased;
-                first = timeout(WATCHDOG, pull.messages.next()) => first,
-                () = self.log.reconnected(pull.epoch) => {
-                    self.pull = None;
-                    self.lost = true;
+                first = timeout(WATCHDOG, consumer.messages.next()) => first,
+                () = self.log.reconnected(consumer.epoch) => {
+                    self.drop_consumer("the connection was replaced");
                     continue;
                 }
             };
-            let Ok(first) = first else {
-                match self.watch().await {
+            let batch = match first {
+                Ok(first) => self.collect(first),
+                Err(_) => match self.check_progress().await {
                     Some(pending) => {
                         return Ok(Batch {
                             messages: Vec::new(),
@@ -188,26 +177,25 @@ impl Reader {
                         });
                     }
                     None => continue,
-                }
+                },
             };
-            let batch = self.collect(first);
             if let Some(batch) = self.advance(batch) {
                 return Ok(batch);
             }
         }
     }
 
-    /// Moves on behind a batch; `None` if it is empty.
+    /// Moves the position to the end of a batch. `None` if the batch is empty.
     fn advance(&mut self, batch: Batch) -> Option<Batch> {
         let last = batch.messages.last()?;
-        self.place.seq = last.seq;
-        self.place.recorded_at = Some(last.recorded_at);
-        self.lost = false;
+        self.position.seq = last.seq;
+        self.position.recorded_at = Some(last.recorded_at);
+        self.read_singly = false;
         self.failures = 0;
         Some(batch)
     }
 
-    /// Takes what has already arrived behind the first message.
+    /// Collects a first delivery and what has arrived after it.
     fn collect(
         &mut self,
         first: Option<Result<async_nats::jetstream::Message, pull::MessagesError>>,
@@ -216,24 +204,18 @@ impl Reader {
             messages: Vec::new(),
             pending: 0,
         };
-        let (mut next, mut bytes, mut seq) = (Some(first), 0, self.place.seq);
-        while let (Some(arrived), Some(pull)) = (next, &mut self.pull) {
-            match take(arrived, &mut pull.consumer_seq, seq) {
-                Next::Message(message, pending) => {
+        let (mut next, mut bytes, mut seq) = (Some(first), 0, self.position.seq);
+        while let (Some(arrived), Some(consumer)) = (next, &mut self.consumer) {
+            match classify(arrived, &mut consumer.delivery, seq) {
+                ConsumerItem::Message(message, pending) => {
                     bytes += message.payload.len();
                     seq = message.seq;
                     batch.pending = pending;
                     batch.messages.push(message);
                 }
-                Next::Old => {}
-                Next::Broken(reason) => {
-                    tracing::debug!(
-                        reason,
-                        stream = self.stream.name,
-                        "the consumer is made anew"
-                    );
-                    self.pull = None;
-                    self.lost = true;
+                ConsumerItem::AlreadyRead => {}
+                ConsumerItem::Broken(reason) => {
+                    self.drop_consumer(&reason);
                     break;
                 }
             }
@@ -241,29 +223,44 @@ impl Reader {
             next = if full {
                 None
             } else {
-                // Unconstrained: tokio's budget would end every batch after 128 messages.
-                unconstrained(pull.messages.next()).now_or_never()
+                // Unconstrained: tokio's cooperative budget would end every batch after 128 messages.
+                unconstrained(consumer.messages.next()).now_or_never()
             };
         }
         batch
     }
 
-    /// Makes a consumer from the next message on, of the same log, for as long as it takes. Returns what was read before it.
+    fn drop_consumer(&mut self, reason: &str) {
+        tracing::debug!(
+            reason,
+            stream = self.stream.name,
+            seq = self.position.seq,
+            "recreating the consumer"
+        );
+        self.consumer = None;
+        self.read_singly = true;
+    }
+
+    /// Creates a consumer from the next message on, and retries until it succeeds. Returns the messages that were read
+    /// before it.
+    ///
+    /// # Errors
+    /// Returns [`ReadError::LogReplaced`].
+    #[tracing::instrument(level = "debug", skip_all, fields(stream = self.stream.name, seq = self.position.seq))]
     async fn connect(&mut self) -> Result<Vec<LogMessage>, ReadError> {
         loop {
             if self.failures > 0 {
-                let pause = backoff(RETRY_MIN, self.failures - 1, RETRY_MAX);
-                let epoch = self.log.connection.borrow().epoch;
+                let epoch = self.log.epoch();
                 tokio::select! {
-                    () = sleep(pause) => {}
+                    () = sleep(BACKOFF.delay(self.failures - 1)) => {}
                     () = self.log.reconnected(epoch) => self.failures = 1,
                 }
             }
             match self.check_identity().await {
                 Ok(None) => {}
-                Ok(Some(reason)) => return Err(ReadError::AnotherLog(reason)),
-                Err(error @ LogError::NoStream(_)) if self.failures >= GONE_AFTER_FAILURES => {
-                    return Err(ReadError::AnotherLog(error.to_string()));
+                Ok(Some(reason)) => return Err(ReadError::LogReplaced(reason)),
+                Err(error @ LogError::NoStream(_)) if self.failures >= MISSING_MAX => {
+                    return Err(ReadError::LogReplaced(error.to_string()));
                 }
                 Err(error) => {
                     self.failed(&error);
@@ -271,8 +268,8 @@ impl Reader {
                 }
             }
             match self.try_connect().await {
-                Ok((messages, pull)) => {
-                    self.pull = Some(pull);
+                Ok((messages, consumer)) => {
+                    self.consumer = Some(consumer);
                     return Ok(messages);
                 }
                 Err(error) => self.failed(&error),
@@ -282,17 +279,17 @@ impl Reader {
 
     fn failed(&mut self, error: &LogError) {
         self.failures += 1;
-        tracing::debug!(%error, stream = self.stream.name, failures = self.failures, "the log cannot be read");
+        tracing::debug!(%error, failures = self.failures, "cannot read the log");
     }
 
-    async fn try_connect(&self) -> Result<(Vec<LogMessage>, Pull), LogError> {
-        let epoch = self.log.connection.borrow().epoch;
-        let messages = if self.lost {
-            self.one_by_one().await?
+    async fn try_connect(&self) -> Result<(Vec<LogMessage>, Consumer), LogError> {
+        let epoch = self.log.epoch();
+        let messages = if self.read_singly {
+            self.single_reads().await?
         } else {
             Vec::new()
         };
-        let last_seq = messages.last().map_or(self.place.seq, |last| last.seq);
+        let last_seq = messages.last().map_or(self.position.seq, |last| last.seq);
         let config = pull::Config {
             deliver_policy: DeliverPolicy::ByStartSequence {
                 start_sequence: last_seq + 1,
@@ -319,24 +316,24 @@ impl Reader {
             .messages()
             .await
             .map_err(|error| self.log.jetstream_error(&error))?;
-        let pull = Pull {
+        let consumer = Consumer {
             messages: arriving,
-            consumer_seq: 0,
+            delivery: 0,
             epoch,
             pending,
         };
-        Ok((messages, pull))
+        Ok((messages, consumer))
     }
 
-    /// The first messages behind the place, without a consumer.
-    async fn one_by_one(&self) -> Result<Vec<LogMessage>, LogError> {
-        let places = self.place.seq + 1..=self.place.seq + ONE_BY_ONE;
-        let messages = stream::iter(places)
-            .map(|seq| self.log.stored(self.stream, seq))
-            .buffered(AT_A_TIME)
+    /// The next messages, read one by one without a consumer.
+    async fn single_reads(&self) -> Result<Vec<LogMessage>, LogError> {
+        let first = self.position.seq + 1;
+        let messages = stream::iter(first..first + SINGLE_READS)
+            .map(|seq| self.log.message_at(self.stream, seq))
+            .buffered(SINGLE_READS_CONCURRENT)
             .try_take_while(|message| ready(Ok(message.is_some())));
         let mut messages: Vec<LogMessage> = messages
-            .try_filter_map(|m| ready(Ok(m)))
+            .try_filter_map(|message| ready(Ok(message)))
             .try_collect()
             .await?;
         messages.retain(|message| {
@@ -346,104 +343,98 @@ impl Reader {
         Ok(messages)
     }
 
-    /// Says why the log is not the one that was read so far, if it is not.
+    /// Compares the stream with the position. Returns the reason why it is another log, if it is.
     async fn check_identity(&self) -> Result<Option<String>, LogError> {
-        let state = self.log.state(self.stream).await?;
-        if state.identity != self.place.log {
+        let (state, position) = (self.log.state(self.stream).await?, &self.position);
+        if state.identity != position.log {
             return Ok(Some(format!(
                 "created {}, not {}",
-                state.identity.created, self.place.log.created
+                state.identity.created, position.log.created
             )));
         }
-        if state.last_seq < self.place.seq {
+        if state.last_seq < position.seq {
             return Ok(Some(format!(
-                "it ends at {}, and {} was read",
-                state.last_seq, self.place.seq
+                "it ends at sequence {}, and {} was read",
+                state.last_seq, position.seq
             )));
         }
-        if let Some(expected) = self.place.recorded_at {
-            let found = self.log.stored(self.stream, self.place.seq).await?;
+        if let Some(expected) = position.recorded_at {
+            let found = self.log.message_at(self.stream, position.seq).await?;
             if found.is_none_or(|found| found.recorded_at != expected) {
-                return Ok(Some(format!("message {} is another one", self.place.seq)));
+                return Ok(Some(format!("message {} is another one", position.seq)));
             }
         }
         Ok(None)
     }
 
-    /// Nothing came for a while: if the log has more, the consumer has stalled. Returns by how much.
-    async fn watch(&mut self) -> Option<u64> {
+    /// After a while without a message: drops the consumer if the stream has more or is missing. Returns the number of
+    /// unread messages if it has more.
+    async fn check_progress(&mut self) -> Option<u64> {
+        let seq = self.position.seq;
         match self.log.state(self.stream).await {
-            Ok(state) if state.identity == self.place.log && state.last_seq == self.place.seq => {
-                None
-            }
+            Ok(state) if state.identity == self.position.log && state.last_seq == seq => None,
             Ok(state) => {
                 tracing::warn!(
-                    seq = self.place.seq,
+                    seq,
                     last_seq = state.last_seq,
-                    "no progress: the consumer is made anew"
+                    "consumer stalled, recreating it"
                 );
-                self.pull = None;
-                Some(state.last_seq.saturating_sub(self.place.seq))
+                self.consumer = None;
+                Some(state.last_seq.saturating_sub(seq))
             }
-            Err(LogError::NoStream(name)) => {
-                tracing::warn!(stream = name, "the stream is not there");
-                self.pull = None;
+            Err(LogError::NoStream(stream)) => {
+                tracing::warn!(stream, "the stream is missing");
+                self.consumer = None;
                 None
             }
             Err(error) => {
-                tracing::debug!(%error, "the log cannot be asked");
+                tracing::debug!(%error, "cannot read the state of the log");
                 None
             }
         }
     }
 }
 
-/// Whether a subject is one of those that a filter stands for. A filter of a reader has no `>`.
+/// Whether a subject matches a filter with wildcards `*`.
 fn matches(filter: &str, subject: &str) -> bool {
     let mut tokens = filter.split('.').zip(subject.split('.'));
     filter.split('.').count() == subject.split('.').count()
         && tokens.all(|(wanted, token)| wanted == "*" || wanted == token)
 }
 
-fn take(
+/// Checks a delivery against the one before it and the last sequence that was read.
+fn classify(
     arrived: Option<Result<async_nats::jetstream::Message, pull::MessagesError>>,
-    consumer_seq: &mut u64,
-    seq: u64,
-) -> Next {
+    last_delivery: &mut u64,
+    last_seq: u64,
+) -> ConsumerItem {
     let message = match arrived {
         Some(Ok(message)) => message,
-        Some(Err(error)) => return Next::Broken(error.to_string()),
-        None => return Next::Broken("the consumer ended".to_owned()),
+        Some(Err(error)) => return ConsumerItem::Broken(error.to_string()),
+        None => return ConsumerItem::Broken("the consumer ended".to_owned()),
     };
     let info = match message.info() {
         Ok(info) => info,
-        Err(error) => return Next::Broken(error.to_string()),
+        Err(error) => return ConsumerItem::Broken(error.to_string()),
     };
-    if info.consumer_sequence != *consumer_seq + 1 {
-        return Next::Broken(format!(
-            "delivery {} came after {consumer_seq}",
-            info.consumer_sequence
-        ));
+    let delivery = info.consumer_sequence;
+    if delivery != *last_delivery + 1 {
+        return ConsumerItem::Broken(format!("delivery {delivery} after {last_delivery}"));
     }
-    *consumer_seq = info.consumer_sequence;
-    if info.stream_sequence <= seq {
-        return Next::Old;
+    *last_delivery = delivery;
+    if info.stream_sequence <= last_seq {
+        return ConsumerItem::AlreadyRead;
     }
-    let (seq, recorded_at, pending) = (
-        info.stream_sequence,
-        moment(info.published.unix_timestamp_nanos()),
-        info.pending,
-    );
+    let (seq, pending) = (info.stream_sequence, info.pending);
+    let recorded_at = moment(info.published.unix_timestamp_nanos());
     let async_nats::Message {
         subject, payload, ..
     } = message.message;
-    Next::Message(
-        LogMessage {
-            seq,
-            recorded_at,
-            subject,
-            payload,
-        },
-        pending,
-    )
+    let message = LogMessage {
+        seq,
+        recorded_at,
+        subject,
+        payload,
+    };
+    ConsumerItem::Message(message, pending)
 }

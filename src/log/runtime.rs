@@ -1,31 +1,38 @@
-//! [`DetachedRuntime`]: where the log is read and folded, on threads of its own. Those that serve look for requests between two tasks, and a log that
-//! says much would make these long.
+//! [`DetachedRuntime`]: threads for the log, apart from those that serve requests.
+//!
+//! A serving thread takes new requests between two tasks. A busy log would delay them there.
 
 use std::io;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// The client library parses what comes on one of them while the other one makes batches of it.
-const THREADS: usize = 2;
+/// Threads for reading and folding: the client library parses messages on one while the other collects batches.
+pub const LOG_THREADS: usize = 2;
 
-/// Threads that end, without waiting for what they do, when it is dropped.
+/// A tokio runtime that may be dropped anywhere, also in async code: it ends without waiting for its tasks.
 #[derive(Debug)]
-pub(crate) struct DetachedRuntime(Option<Runtime>);
+pub struct DetachedRuntime(Option<Runtime>);
 
 impl DetachedRuntime {
-    pub(crate) fn start() -> io::Result<Self> {
+    /// Starts so many threads of this name.
+    ///
+    /// # Errors
+    /// Returns the error of the operating system if it cannot start a thread.
+    pub fn start(thread_name: &str, threads: usize) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread()
-            .worker_threads(THREADS)
-            .thread_name("log")
+            .worker_threads(threads)
+            .thread_name(thread_name)
             .enable_all()
             .build()?;
         Ok(Self(Some(runtime)))
     }
 
-    pub(crate) fn handle(&self) -> &Handle {
+    /// A handle to spawn tasks with.
+    #[must_use]
+    pub fn handle(&self) -> &Handle {
         self.0
             .as_ref()
-            .expect("it lives until it is dropped")
+            .expect("the runtime is taken only by drop")
             .handle()
     }
 }

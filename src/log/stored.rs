@@ -1,26 +1,29 @@
-//! A message of the log, asked for by its place and handed out as JSON.
-//!
-//! The client library closes the connection over a subject or a header that it cannot read: one that is no UTF-8, say. The server
-//! takes such messages from anybody who may publish. As JSON they come as text and base64, and harm nobody.
+//! Single messages of the log: by sequence, and the first and the last one of a subject.
 
+use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::{DirectGetError, DirectGetErrorKind, Stream};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
 use events::Moment;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::reader::LogMessage;
-use super::{Log, LogError, StreamName};
+use super::connection::Log;
+use super::error::LogError;
+use super::message::LogMessage;
+use super::stream::StreamName;
 
 #[derive(Deserialize)]
-struct Answer {
-    message: Stored,
+struct GetResponse {
+    message: StoredMessage,
 }
 
 #[derive(Deserialize)]
-struct Stored {
+struct StoredMessage {
     subject: String,
     seq: u64,
     /// Base64.
@@ -29,22 +32,35 @@ struct Stored {
     time: Moment,
 }
 
+/// The last message on a subject.
+pub(super) struct LastMessage {
+    pub(super) seq: u64,
+    /// Empty if the message has none.
+    pub(super) id: String,
+}
+
 impl Log {
-    /// The message at a place; `None` if there is none.
+    /// The message with a sequence; `None` if there is none.
+    ///
+    /// The request returns the message as JSON, with the subject as text and the payload in base64. That is safe for
+    /// any message. In its NATS form a message may hold a subject or a header that the client library cannot parse,
+    /// such as one that is not UTF-8, and the library then closes the connection. The server accepts such messages from
+    /// any feeder.
     ///
     /// # Errors
-    /// JetStream does not answer, or this user may not ask.
-    pub async fn stored(
+    /// Returns [`LogError::Denied`] if this user may not read the stream, and [`LogError::Unreachable`] or
+    /// [`LogError::JetStream`] if the request fails.
+    pub async fn message_at(
         &self,
         stream: StreamName,
         seq: u64,
     ) -> Result<Option<LogMessage>, LogError> {
         let api = format!("STREAM.MSG.GET.{}", stream.name);
-        let question = json!({ "seq": seq });
-        let request = self.jetstream.request(api.clone(), &question);
-        let answer: Response<Answer> = self.ask(&[&api], request).await?;
-        let stored = match answer {
-            Response::Ok(answer) => answer.message,
+        let body = json!({ "seq": seq });
+        let request = self.jetstream.request(api.clone(), &body);
+        let response: Response<GetResponse> = self.request(&[&api], request).await?;
+        let stored = match response {
+            Response::Ok(response) => response.message,
             Response::Err { error } if error.error_code() == ErrorCode::NO_MESSAGE_FOUND => {
                 return Ok(None);
             }
@@ -59,5 +75,65 @@ impl Log {
             subject: stored.subject.into(),
             payload: payload.into(),
         }))
+    }
+
+    /// The id of the last message on a subject; `None` if there is no message, or it has no id.
+    ///
+    /// # Errors
+    /// Returns [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
+    pub async fn last_id(
+        &self,
+        stream: StreamName,
+        subject: &str,
+    ) -> Result<Option<String>, LogError> {
+        let last = self.last(stream, subject).await?;
+        Ok(last.map(|last| last.id).filter(|id| !id.is_empty()))
+    }
+
+    /// The payload of the first message on a subject; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Log::last_id`].
+    pub async fn first(
+        &self,
+        stream: StreamName,
+        subject: &str,
+    ) -> Result<Option<Bytes>, LogError> {
+        let stream = self.stream(stream).await?;
+        let first = self.found(stream.direct_get_first_for_subject(subject).await)?;
+        Ok(first.map(|message| message.payload))
+    }
+
+    pub(super) async fn last(
+        &self,
+        stream: StreamName,
+        subject: &str,
+    ) -> Result<Option<LastMessage>, LogError> {
+        let stream = self.stream(stream).await?;
+        let last = self.found(stream.direct_get_last_for_subject(subject).await)?;
+        Ok(last.map(|message| LastMessage {
+            seq: message.sequence,
+            id: message
+                .headers
+                .get(NATS_MESSAGE_ID)
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        }))
+    }
+
+    async fn stream(&self, stream: StreamName) -> Result<Stream<()>, LogError> {
+        let stream = self.jetstream.get_stream_no_info(stream.name).await;
+        stream.map_err(|error| self.jetstream_error(&error))
+    }
+
+    fn found(
+        &self,
+        result: Result<StreamMessage, DirectGetError>,
+    ) -> Result<Option<StreamMessage>, LogError> {
+        match result {
+            Ok(message) => Ok(Some(message)),
+            Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.jetstream_error(&error)),
+        }
     }
 }

@@ -116,7 +116,7 @@ impl Outbox {
     }
 
     /// Sends mails until the shutdown, and ends what was begun.
-    pub async fn run(self, mut shutdown: Shutdown) {
+    pub async fn run(self, shutdown: Shutdown) {
         tracing::info!(carrier = %self.desk.mailing.carrier, "mails with keys are sent");
         let (mut server, mut errands, mut in_hand) =
             (Server::default(), JoinSet::new(), HashMap::new());
@@ -124,7 +124,7 @@ impl Outbox {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                () = shutdown.begun() => break,
+                () = shutdown.cancelled() => break,
                 Some(ended) = errands.join_next_with_id() => match ended {
                     Ok((task, reached)) => {
                         in_hand.remove(&task);

@@ -1,4 +1,4 @@
-//! [`Announcer`]: tells feeders on core NATS what was refused. Nothing waits for it; the read model has what it loses.
+//! [`Announcer`]: publishes rejections to feeders on core NATS. Nothing waits for it; the read model has what it drops.
 
 use jiff::{SignedDuration, Timestamp};
 use projections::{Announcement, LogIdentity};
@@ -8,56 +8,57 @@ use crate::live::feed::epoch;
 use crate::log::Log;
 use crate::metrics;
 
-/// Stands before the subject that a refused message came on.
+/// The prefix of an announcement's subject, before the subject of the rejected message.
 pub const PREFIX: &str = "rejected.";
 
-/// Announcements that wait for NATS. A feeder that sends more at once hears of the first ones.
-const WAITING_MAX: usize = 4096;
+/// Announcements in the queue. Of a larger burst the first ones are announced.
+const QUEUE_MAX: usize = 4096;
 
-/// A service that catches up announces what the log took so lately: what came while it was away, and not all that ever was.
+/// After a restart, only rejections of messages at most this old are announced.
 const RECENT: SignedDuration = SignedDuration::from_mins(10);
 
-/// Announces what is refused, each message once as far as this process knows.
+/// Announces rejections, each message once per process.
 #[derive(Debug)]
 pub struct Announcer {
-    waiting: mpsc::Sender<Waiting>,
-    /// How far which log is announced.
-    done: Option<(LogIdentity, u64)>,
+    queue: mpsc::Sender<QueuedAnnouncement>,
+    /// The last sequence that was announced or skipped, and its log.
+    last: Option<(LogIdentity, u64)>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedAnnouncement {
+    /// The same from all replicas.
     id: String,
     announcement: Announcement,
 }
 
 impl Announcer {
-    /// An announcer, and what sends for it until it is dropped.
+    /// An announcer, and the task that publishes for it until it is dropped.
     pub fn new(log: Log) -> (Self, impl Future<Output = ()>) {
-        let (waiting, queue) = mpsc::channel(WAITING_MAX);
+        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         let announcer = Self {
-            waiting,
-            done: None,
+            queue: sender,
+            last: None,
         };
-        (announcer, send(log, queue))
+        (announcer, publish(log, receiver))
     }
 
-    /// Announces what was refused of a log: all of it when it is `live`, else what is recent.
-    pub fn announce(&mut self, log: &LogIdentity, refused: Vec<Announcement>, live: bool) {
-        for announcement in refused {
+    /// Queues the rejections of a batch: all of them when the projector is `live`, else the recent ones.
+    pub fn announce(&mut self, log: &LogIdentity, rejections: Vec<Announcement>, live: bool) {
+        for announcement in rejections {
             let seq = announcement.seq;
-            // Views that are folded anew come by old messages.
-            let is_done = |(of, done): &(LogIdentity, u64)| of == log && seq <= *done;
-            if self.done.as_ref().is_some_and(is_done) {
+            // A rebuild folds old messages again.
+            let is_repeated = |(of, last): &(LogIdentity, u64)| of == log && seq <= *last;
+            if self.last.as_ref().is_some_and(is_repeated) {
                 continue;
             }
-            self.done = Some((log.clone(), seq));
+            self.last = Some((log.clone(), seq));
             if !live && !is_recent(announcement.recorded_at.timestamp()) {
                 continue;
             }
             let id = format!("{}-{seq}", epoch(log));
-            let waiting = Waiting { id, announcement };
-            if self.waiting.try_send(waiting).is_err() {
+            let queued = QueuedAnnouncement { id, announcement };
+            if self.queue.try_send(queued).is_err() {
                 metrics::not_announced();
             }
         }
@@ -68,26 +69,28 @@ fn is_recent(recorded_at: Timestamp) -> bool {
     Timestamp::now().duration_since(recorded_at) <= RECENT
 }
 
-async fn send(log: Log, mut queue: mpsc::Receiver<Waiting>) {
-    while let Some(Waiting { id, announcement }) = queue.recv().await {
+async fn publish(log: Log, mut queue: mpsc::Receiver<QueuedAnnouncement>) {
+    while let Some(QueuedAnnouncement { id, announcement }) = queue.recv().await {
         let subject = subject(&announcement.subject);
         if let Err(error) = log.publish_core(subject, &id, announcement.json).await {
-            tracing::debug!(%error, seq = announcement.seq, "a rejection could not be announced");
+            tracing::debug!(%error, seq = announcement.seq, "cannot announce a rejection");
         }
     }
 }
 
-/// Where a message is announced that came on a subject. What no event's subject has, clients may not be able to read, and has a
-/// meaning for those who listen: it becomes `_`.
+/// The subject on which the rejection of a message on `original` is announced.
+///
+/// Characters that no event's subject contains become `_`: some client libraries cannot parse them, and wildcards have
+/// a meaning for subscribers.
 fn subject(original: &str) -> String {
-    let plain = |c: char| {
+    let replace = |c: char| {
         if c.is_ascii_graphic() && !"*>".contains(c) {
             c
         } else {
             '_'
         }
     };
-    let subject: String = original.chars().map(plain).collect();
+    let subject: String = original.chars().map(replace).collect();
     format!("{PREFIX}{}", subject.trim_end_matches('.'))
 }
 
@@ -98,7 +101,7 @@ mod tests {
     use projections::{Announcement, LogIdentity};
     use tokio::sync::mpsc;
 
-    use super::{Announcer, WAITING_MAX, Waiting, subject};
+    use super::{Announcer, QUEUE_MAX, QueuedAnnouncement, subject};
 
     fn log(created: &str) -> LogIdentity {
         LogIdentity {
@@ -107,8 +110,8 @@ mod tests {
         }
     }
 
-    /// A rejection that the log took so long ago.
-    fn refused(seq: u64, ago: SignedDuration) -> Announcement {
+    /// The rejection of a message that the log stored so long ago.
+    fn rejection(seq: u64, ago: SignedDuration) -> Announcement {
         Announcement {
             seq,
             recorded_at: Moment::from(Timestamp::now() - ago),
@@ -117,22 +120,18 @@ mod tests {
         }
     }
 
-    fn announcer() -> (Announcer, mpsc::Receiver<Waiting>) {
-        let (waiting, queue) = mpsc::channel(WAITING_MAX);
+    fn announcer() -> (Announcer, mpsc::Receiver<QueuedAnnouncement>) {
+        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         let announcer = Announcer {
-            waiting,
-            done: None,
+            queue: sender,
+            last: None,
         };
-        (announcer, queue)
+        (announcer, receiver)
     }
 
-    fn heard(queue: &mut mpsc::Receiver<Waiting>) -> Vec<u64> {
-        let next = || {
-            queue
-                .try_recv()
-                .ok()
-                .map(|waiting| waiting.announcement.seq)
-        };
+    /// The sequences in the queue, which is then empty.
+    fn drain(queue: &mut mpsc::Receiver<QueuedAnnouncement>) -> Vec<u64> {
+        let next = || Some(queue.try_recv().ok()?.announcement.seq);
         std::iter::from_fn(next).collect()
     }
 
@@ -140,38 +139,38 @@ mod tests {
     const LONG_AGO: SignedDuration = SignedDuration::from_mins(11);
 
     #[test]
-    fn a_service_that_catches_up_announces_what_is_recent_and_a_live_one_everything() {
+    fn a_service_announces_recent_rejections_while_it_catches_up_and_all_when_live() {
         let (mut announcer, mut queue) = announcer();
-        let all = |seq| vec![refused(seq, LONG_AGO), refused(seq + 1, NOW)];
+        let all = |seq| vec![rejection(seq, LONG_AGO), rejection(seq + 1, NOW)];
         announcer.announce(&log("a"), all(1), false);
-        assert_eq!(heard(&mut queue), [2]);
+        assert_eq!(drain(&mut queue), [2]);
         announcer.announce(&log("a"), all(3), true);
-        assert_eq!(heard(&mut queue), [3, 4]);
+        assert_eq!(drain(&mut queue), [3, 4]);
     }
 
     #[test]
-    fn what_is_folded_again_is_not_announced_again_but_another_log_is_another_one() {
+    fn a_repeated_rejection_is_not_announced_again_but_one_of_another_log_is() {
         let (mut announcer, mut queue) = announcer();
-        let all = || (1..=3).map(|seq| refused(seq, NOW)).collect();
+        let all = || (1..=3).map(|seq| rejection(seq, NOW)).collect();
         announcer.announce(&log("a"), all(), true);
         announcer.announce(&log("a"), all(), false);
-        announcer.announce(&log("a"), vec![refused(4, NOW)], true);
-        assert_eq!(heard(&mut queue), [1, 2, 3, 4]);
+        announcer.announce(&log("a"), vec![rejection(4, NOW)], true);
+        assert_eq!(drain(&mut queue), [1, 2, 3, 4]);
         announcer.announce(&log("b"), all(), true);
-        assert_eq!(heard(&mut queue), [1, 2, 3]);
+        assert_eq!(drain(&mut queue), [1, 2, 3]);
     }
 
     #[test]
-    fn who_waits_for_nats_is_bounded_and_holds_up_nobody() {
+    fn the_queue_for_nats_is_bounded_and_never_blocks() {
         let (mut announcer, mut queue) = announcer();
-        let many = WAITING_MAX as u64 + 10;
-        let all = (1..=many).map(|seq| refused(seq, NOW)).collect();
+        let many = QUEUE_MAX as u64 + 10;
+        let all = (1..=many).map(|seq| rejection(seq, NOW)).collect();
         announcer.announce(&log("a"), all, true);
-        assert_eq!(heard(&mut queue).len(), WAITING_MAX);
+        assert_eq!(drain(&mut queue).len(), QUEUE_MAX);
     }
 
     #[test]
-    fn an_announcement_goes_where_anybody_can_listen() {
+    fn an_announcement_has_a_subject_that_every_client_can_subscribe_to() {
         for (original, announced) in [
             (
                 "racing.odds.2026-11-21.ST.3",

@@ -1,52 +1,34 @@
-//! The projector: follows the log, folds it into the views, and tells the feed what changed and feeders what was refused.
-//!
-//! Reading and folding run side by side: while one batch is folded on a blocking thread, the next is read.
+//! The projector: folds the log into the views, then publishes the changes to the feed and the rejections to feeders.
 
 pub mod announcer;
+mod fold;
+mod rebuild;
 pub mod views;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use projections::{Projection, Step, Store, StoreError, open_races};
+use projections::open_races;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
 
+use self::announcer::Announcer;
+use self::fold::{FoldError, RunningFold, blocking};
+use self::rebuild::Candidate;
+use self::views::Views;
 use crate::live::feed::replay::replay;
 use crate::live::feed::{Feed, Replayed};
 use crate::live::status::{Phase, Status};
-use crate::log::{Batch, Log, LogError, LogMessage, LogState, RACING, ReadError, ReadPosition};
+use crate::log::{Batch, Log, LogError, LogState, RACING};
 use crate::metrics;
-use crate::projector::announcer::Announcer;
-use crate::projector::views::{Fresh, Views};
 
-/// Batches that are read ahead of the fold.
-const BATCHES_AHEAD: usize = 2;
-
-/// How long to wait before the log, or the disk, is asked again.
+/// The wait before the log or the disk is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Long enough for a thread to wake up on a busy machine. Only a log that touches much in little time is slowed by it.
-const REST: Duration = Duration::from_millis(1);
-
-/// What was told before is told again from the log, but clients do not wait longer for it than this.
+/// The longest that clients wait for the replay of earlier messages.
 const REPLAY_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Why following has to begin anew, with other views.
-enum Restart {
-    AnotherLog(String),
-    Damaged(String),
-    Disk(anyhow::Error),
-}
-
-impl From<ReadError> for Restart {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::AnotherLog(reason) => Self::AnotherLog(reason),
-        }
-    }
-}
 
 /// Folds the log into the views.
 #[derive(Debug)]
@@ -56,54 +38,22 @@ pub struct Projector {
     feed: Feed,
     announcer: Announcer,
     status: watch::Sender<Status>,
-    rebuilds: mpsc::Receiver<()>,
+    rebuild_requests: mpsc::Receiver<()>,
 }
 
-/// What the rest of the service holds of a projector.
+/// The interface of a projector to the rest of the service.
 #[derive(Debug, Clone)]
 pub struct ProjectorHandle {
-    /// Where it stands.
+    /// The projector's progress.
     pub status: watch::Receiver<Status>,
-    rebuilds: mpsc::Sender<()>,
+    rebuild_requests: mpsc::Sender<()>,
 }
 
 impl ProjectorHandle {
-    /// Asks for a rebuild beside the live views. False if one is under way.
+    /// Requests a rebuild beside the live views. False if one is already running or requested.
     #[must_use]
     pub fn rebuild(&self) -> bool {
-        self.status.borrow().rebuild.is_none() && self.rebuilds.try_send(()).is_ok()
-    }
-}
-
-/// A projection and the batches that it is fed with.
-struct Following {
-    projection: Projection,
-    batches: Batches,
-}
-
-/// A projection that has caught up beside the one in force, and the store that it folds into.
-type Beside = (Following, Fresh);
-type Rebuild = JoinHandle<Result<Beside, Restart>>;
-
-/// Batches of a reader that runs ahead on a task of its own.
-struct Batches {
-    receiver: mpsc::Receiver<Result<Batch, ReadError>>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Batches {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl Batches {
-    async fn next(&mut self) -> Result<Batch, ReadError> {
-        match self.receiver.recv().await {
-            Some(batch) => batch,
-            // The task ends only after an error, which was received before.
-            None => std::future::pending().await,
-        }
+        self.status.borrow().rebuild.is_none() && self.rebuild_requests.try_send(()).is_ok()
     }
 }
 
@@ -116,37 +66,34 @@ impl Projector {
         feed: Feed,
         announcer: Announcer,
     ) -> (Self, ProjectorHandle) {
-        let (status, watched) = watch::channel(Status::new(&views.current()));
-        let (ask, rebuilds) = mpsc::channel(1);
-        (
-            Self {
-                log,
-                views,
-                feed,
-                announcer,
-                status,
-                rebuilds,
-            },
-            ProjectorHandle {
-                status: watched,
-                rebuilds: ask,
-            },
-        )
+        let (status, status_receiver) = watch::channel(Status::new(&views.current()));
+        let (request_sender, rebuild_requests) = mpsc::channel(1);
+        let projector = Self {
+            log,
+            views,
+            feed,
+            announcer,
+            status,
+            rebuild_requests,
+        };
+        let handle = ProjectorHandle {
+            status: status_receiver,
+            rebuild_requests: request_sender,
+        };
+        (projector, handle)
     }
 
-    /// Follows the log until dropped.
+    /// Follows the log until dropped. After an error it starts over, with an empty store if the old one cannot be used.
     pub async fn run(mut self) {
         loop {
-            let Err(restart) = self.follow().await;
-            let replaced = match restart {
-                Restart::AnotherLog(reason) => self
-                    .views
-                    .replace(&format!("the log is another one ({reason})"), false),
-                Restart::Damaged(reason) => self.views.replace(&reason, true),
-                Restart::Disk(error) => Err(error),
+            let Err(error) = self.follow().await;
+            let replaced = match error {
+                FoldError::LogReplaced(_) => self.views.replace_outdated(&error.to_string()),
+                FoldError::StoreDamaged(reason) => self.views.replace_damaged(&reason),
+                FoldError::Io(error) => Err(error),
             };
             if let Err(error) = replaced {
-                tracing::error!(error = format!("{error:#}"), "the views cannot be written");
+                tracing::error!(error = format!("{error:#}"), "cannot write the views");
                 sleep(RETRY).await;
             }
             let store = self.views.current();
@@ -159,52 +106,21 @@ impl Projector {
         }
     }
 
-    async fn follow(&mut self) -> Result<std::convert::Infallible, Restart> {
+    /// Folds the log into the current store, and into a new one for each rebuild.
+    async fn follow(&mut self) -> Result<Infallible, FoldError> {
         let state = self.wait_for_log().await;
-        let mut following = self.resume(self.views.current(), &state)?;
-        let target = state.last_seq;
+        let mut live = RunningFold::resume(&self.log, self.views.current(), &state)?;
         self.status.send_modify(|status| {
             status.phase = Phase::CatchingUp;
-            status.pending = target.saturating_sub(status.seq);
+            status.pending = state.last_seq.saturating_sub(status.seq);
             status.progress_at = Instant::now();
         });
-        if following.seq() >= target {
-            self.caught_up(&following.projection).await?;
+        if live.seq() >= state.last_seq {
+            self.go_live(&live).await?;
         }
-        let mut rebuilding: Option<Rebuild> = None;
-        let mut rebuilt: Option<Beside> = None;
         loop {
-            tokio::select! {
-                batch = following.batches.next() => {
-                    following.projection = self.fold(following.projection, batch?).await?;
-                }
-                Some(()) = self.rebuilds.recv(), if rebuilding.is_none() && rebuilt.is_none() => {
-                    rebuilding = Some(self.begin_rebuild(&state)?);
-                }
-                done = finished(&mut rebuilding) => {
-                    rebuilding = None;
-                    match done {
-                        Ok(beside) => rebuilt = Some(beside),
-                        Err(error) => self.rebuild_failed(&error),
-                    }
-                }
-            }
-            if let Some((mut beside, fresh)) =
-                rebuilt.take_if(|(beside, _)| beside.seq() <= following.seq())
-            {
-                let until = following.seq();
-                while beside.seq() < until {
-                    let batch = beside.batches.next().await?;
-                    beside.projection = self.fold(beside.projection, batch).await?;
-                }
-                self.views.promote(fresh).map_err(Restart::Disk)?;
-                following = beside;
-                self.status.send_modify(|status| {
-                    status.rebuild = None;
-                    status.rebuilds += 1;
-                });
-                tracing::info!(seq = until, "the rebuilt views are in force");
-            }
+            live = self.fold_until_rebuild(live).await?;
+            live = self.rebuild(live, &state).await?;
         }
     }
 
@@ -212,92 +128,123 @@ impl Projector {
         loop {
             match self.log.ensure(RACING).await {
                 Ok(state) => return state,
-                Err(error) => {
-                    match error {
-                        LogError::TooOld { .. } | LogError::Denied { .. } => {
-                            tracing::error!(%error, "waiting for the log")
-                        }
-                        _ => tracing::debug!(%error, "waiting for the log"),
-                    }
-                    sleep(RETRY).await;
+                Err(error @ (LogError::TooOld { .. } | LogError::Denied { .. })) => {
+                    tracing::error!(%error, "cannot open the log");
                 }
+                Err(error) => tracing::debug!(%error, "cannot open the log"),
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    /// Folds the log until a rebuild is requested.
+    async fn fold_until_rebuild(
+        &mut self,
+        mut live: RunningFold,
+    ) -> Result<RunningFold, FoldError> {
+        loop {
+            tokio::select! {
+                batch = live.next_batch() => live = self.fold(live, batch?).await?,
+                Some(()) = self.rebuild_requests.recv() => return Ok(live),
             }
         }
     }
 
-    /// Goes on where a store stopped, if it is of this log.
-    fn resume(&self, store: Arc<Store>, state: &LogState) -> Result<Following, Restart> {
-        let checkpoint = store.checkpoint();
-        let (seq, recorded_at) = match checkpoint {
-            Some(checkpoint) if checkpoint.log != state.identity => {
-                let (expected, found) = (checkpoint.log.created, &state.identity.created);
-                return Err(Restart::AnotherLog(format!(
-                    "created {found}, not {expected}"
-                )));
+    /// Folds the log anew beside the live views, and then replaces them. Returns the fold of the views then in force.
+    async fn rebuild(
+        &mut self,
+        mut live: RunningFold,
+        state: &LogState,
+    ) -> Result<RunningFold, FoldError> {
+        let target = live.seq();
+        tracing::info!(target, "rebuilding beside the live views");
+        self.status
+            .send_modify(|status| status.rebuild = Some((0, target)));
+        let mut building = AbortOnDropHandle::new(tokio::spawn(Candidate::build(
+            Arc::clone(&self.views),
+            self.log.clone(),
+            state.clone(),
+            target,
+            self.status.clone(),
+        )));
+        let built = loop {
+            tokio::select! {
+                batch = live.next_batch() => live = self.fold(live, batch?).await?,
+                built = &mut building => break built,
             }
-            Some(checkpoint) => (checkpoint.seq, checkpoint.recorded_at),
-            None => (0, None),
         };
-        let place = ReadPosition {
-            log: state.identity.clone(),
-            seq,
-            recorded_at,
-        };
-        let mut reader = self.log.reader(RACING, place);
-        let (send, receiver) = mpsc::channel(BATCHES_AHEAD);
-        let task = tokio::spawn(async move {
-            loop {
-                let batch = reader.next().await;
-                let last = batch.is_err();
-                if send.send(batch).await.is_err() || last {
-                    return;
-                }
+        match built.unwrap_or_else(|panicked| Err(FoldError::StoreDamaged(panicked.to_string()))) {
+            Ok(candidate) => self.swap(live, candidate).await,
+            Err(error) => {
+                tracing::error!(%error, "rebuild failed, the live views stay in force");
+                self.status.send_modify(|status| status.rebuild = None);
+                Ok(live)
             }
-        });
-        let projection = Projection::new(store, state.identity.clone()).with_yield(rest);
-        Ok(Following {
-            projection,
-            batches: Batches { receiver, task },
-        })
+        }
     }
 
-    /// Folds a batch into the live views.
-    async fn fold(&mut self, projection: Projection, batch: Batch) -> Result<Projection, Restart> {
+    /// Replaces the live views by the candidate, once that has everything the live views have.
+    async fn swap(
+        &mut self,
+        mut live: RunningFold,
+        candidate: Candidate,
+    ) -> Result<RunningFold, FoldError> {
+        let Candidate { mut fold, store } = candidate;
+        while live.seq() < fold.seq() {
+            let batch = live.next_batch().await?;
+            live = self.fold(live, batch).await?;
+        }
+        let seq = live.seq();
+        // The last batch may go beyond the live views, so its changes are published, too.
+        while fold.seq() < seq {
+            let batch = fold.next_batch().await?;
+            fold = self.fold(fold, batch).await?;
+        }
+        self.views.promote(store).map_err(FoldError::Io)?;
+        self.status.send_modify(|status| {
+            status.rebuild = None;
+            status.rebuilds += 1;
+        });
+        tracing::info!(seq, "the rebuilt views are in force");
+        Ok(fold)
+    }
+
+    /// Folds a batch, then publishes its changes, rejections and progress.
+    async fn fold(&mut self, fold: RunningFold, batch: Batch) -> Result<RunningFold, FoldError> {
         let live = self.status.borrow().phase == Phase::Live;
         let pending = batch.pending;
-        let moved = !batch.messages.is_empty();
-        let (projection, step) = step(projection, batch, live).await?;
+        let has_moved = !batch.messages.is_empty();
+        let (fold, step) = fold.step(batch, live).await?;
+        let checkpoint = fold.checkpoint();
         metrics::folded(&step.tally);
-        self.feed.publish(step.updates, projection.checkpoint().seq);
+        self.feed.publish(step.updates, checkpoint.seq);
         self.announcer
-            .announce(&projection.checkpoint().log, step.announcements, live);
+            .announce(&checkpoint.log, step.announcements, live);
         self.status.send_modify(|status| {
-            status.seq = projection.checkpoint().seq;
+            status.seq = checkpoint.seq;
             status.pending = pending;
-            status.recorded_at = projection.checkpoint().recorded_at;
-            if moved {
+            status.recorded_at = checkpoint.recorded_at;
+            if has_moved {
                 status.progress_at = Instant::now();
             }
         });
-        let seq = projection.checkpoint().seq;
         if pending == 0 && !live {
-            self.caught_up(&projection).await?;
+            self.go_live(&fold).await?;
         }
-        metrics::progress(seq, pending);
-        Ok(projection)
+        metrics::progress(fold.seq(), pending);
+        Ok(fold)
     }
 
-    /// From here on every change is told. Who listened before this, to other views, is given the images first.
-    async fn caught_up(&self, projection: &Projection) -> Result<(), Restart> {
-        let (log, seq) = (
-            projection.checkpoint().log.clone(),
-            projection.checkpoint().seq,
-        );
+    /// Publishes every change from here on. Clients that are connected, and were sent other views, first get new
+    /// images.
+    async fn go_live(&self, fold: &RunningFold) -> Result<(), FoldError> {
+        let (log, seq) = (fold.checkpoint().log.clone(), fold.seq());
         let replayed = match timeout(REPLAY_TIMEOUT, replay(&self.log, &log, seq)).await {
             Ok(replayed) => replayed?,
             Err(_) => {
                 tracing::warn!(
-                    "what was told before could not be read in time; clients that come back get fresh images"
+                    timeout = ?REPLAY_TIMEOUT,
+                    "replay of earlier messages timed out, clients that resume get fresh images"
                 );
                 Replayed {
                     complete_from: seq + 1,
@@ -305,7 +252,7 @@ impl Projector {
                 }
             }
         };
-        let (store, feed) = (Arc::clone(projection.store()), self.feed.clone());
+        let (store, feed) = (Arc::clone(fold.store()), self.feed.clone());
         blocking(move || {
             feed.reset(&log, seq, open_races(&store)?, replayed);
             Ok(())
@@ -314,76 +261,5 @@ impl Projector {
         self.status.send_modify(|status| status.phase = Phase::Live);
         tracing::info!(seq, "caught up with the log");
         Ok(())
-    }
-
-    fn begin_rebuild(&self, state: &LogState) -> Result<Rebuild, Restart> {
-        let fresh = self.views.begin().map_err(Restart::Disk)?;
-        let mut beside = self.resume(Arc::clone(&fresh.store), state)?;
-        let (status, target) = (self.status.clone(), self.status.borrow().seq);
-        tracing::info!(target, "rebuilding beside the live views");
-        status.send_modify(|status| status.rebuild = Some((0, target)));
-        Ok(tokio::spawn(async move {
-            while beside.seq() < target {
-                let batch = beside.batches.next().await?;
-                let pending = batch.pending;
-                (beside.projection, _) = step(beside.projection, batch, false).await?;
-                let seq = beside.seq();
-                status.send_modify(|status| status.rebuild = Some((seq, pending)));
-            }
-            Ok((beside, fresh))
-        }))
-    }
-
-    fn rebuild_failed(&self, error: &Restart) {
-        let reason = match error {
-            Restart::AnotherLog(reason) | Restart::Damaged(reason) => reason,
-            Restart::Disk(error) => &format!("{error:#}"),
-        };
-        tracing::error!(reason, "the rebuild failed; the live views stay in force");
-        self.status.send_modify(|status| status.rebuild = None);
-    }
-}
-
-impl Following {
-    fn seq(&self) -> u64 {
-        self.projection.checkpoint().seq
-    }
-}
-
-async fn finished(rebuilding: &mut Option<Rebuild>) -> Result<Beside, Restart> {
-    match rebuilding {
-        Some(task) => task
-            .await
-            .unwrap_or_else(|error| Err(Restart::Damaged(error.to_string()))),
-        None => std::future::pending().await,
-    }
-}
-
-/// Folds a batch on a blocking thread.
-async fn step(
-    mut projection: Projection,
-    batch: Batch,
-    live: bool,
-) -> Result<(Projection, Step), Restart> {
-    blocking(move || {
-        let step = projection.step(batch.messages.iter().map(LogMessage::as_message), live)?;
-        Ok((projection, step))
-    })
-    .await
-}
-
-/// Between two commits: requests that wait for the store get it, which they do not where the next commit is quicker.
-fn rest() {
-    std::thread::sleep(REST);
-}
-
-/// Works with the store on a blocking thread. sled may panic on a damaged store: that is a damaged store, too.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, Restart> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Restart::Damaged(error.to_string())),
-        Err(panicked) => Err(Restart::Damaged(panicked.to_string())),
     }
 }

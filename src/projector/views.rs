@@ -1,108 +1,94 @@
-//! [`Views`]: which store is served, and the folders that stores lie in.
+//! [`Views`]: the store that is served, and the folders of stores.
 //!
-//! `DIR/views/CURRENT` names the folder in force. Another is built beside it and put in force by one rename, so a crash
-//! at any point leaves a whole store. All of it may be lost: the log gives it back.
+//! `DIR/views/CURRENT` names the folder in force. A new store is built beside it and put in force by one rename, so a
+//! crash at any point leaves a whole store. All of it may be lost: the log has everything.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use projections::{SCHEMA_VERSION, Store, StoreError};
 
-/// Opening and checking a store reads all of it; a damaged one may never come back.
-const OPEN_DEADLINE: Duration = Duration::from_secs(60);
+/// Opening reads and checks the whole store; that of a damaged one may never end.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often, and how many times, it is looked whether the last answer from a replaced store was sent.
+/// How often, and how many times, a replaced store is checked for requests that still read it.
 const RETIRE_POLL: Duration = Duration::from_millis(100);
 const RETIRE_POLLS_MAX: u32 = 600;
 
 const CURRENT: &str = "CURRENT";
+const CORRUPT_PREFIX: &str = ".corrupt-";
 
-/// The store that is served, and the folder that it is replaced in.
+/// The store that is served, and the folder of all stores.
 #[derive(Debug)]
 pub struct Views {
     folder: PathBuf,
-    current: RwLock<Served>,
+    current: RwLock<CurrentStore>,
     note: Mutex<String>,
     _lock: File,
 }
 
 #[derive(Debug, Clone)]
-struct Served {
+struct CurrentStore {
     name: String,
     store: Arc<Store>,
 }
 
-/// A store that is being built beside the one in force.
+/// A store beside the one in force.
 #[derive(Debug)]
-pub struct Fresh {
+pub struct NewStore {
     name: String,
     /// The store.
     pub store: Arc<Store>,
 }
 
 impl Views {
-    /// Opens the views under a data folder. A damaged store is set aside and an empty one begun.
+    /// Opens the views in a data folder. A damaged store is set aside, and an empty one takes its place.
     ///
     /// # Errors
-    /// The folder cannot be made or written, or another process has it.
+    /// Returns an error if the folder cannot be created or written, or another process uses it.
     pub fn open(data: &Path) -> anyhow::Result<Self> {
         let folder = data.join("views");
         fs::create_dir_all(&folder)
-            .with_context(|| format!("{} cannot be made", folder.display()))?;
-        let lock = File::create(folder.join("LOCK"))
-            .with_context(|| format!("{} cannot be written", folder.display()))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                bail!("{} is in use by another railbird", data.display())
-            }
-            Err(TryLockError::Error(error)) => {
-                return Err(error)
-                    .with_context(|| format!("{} cannot be locked", folder.display()));
-            }
-        }
-        let named = fs::read_to_string(folder.join(CURRENT))
-            .unwrap_or_default()
-            .trim()
-            .to_owned();
-        let (mut served, mut note) = (None, String::new());
-        if is_store_name(&named) && folder.join(&named).is_dir() {
-            match open_guarded(folder.join(&named)) {
+            .with_context(|| format!("{} cannot be created", folder.display()))?;
+        let lock = lock(data, &folder)?;
+        let name = fs::read_to_string(folder.join(CURRENT)).unwrap_or_default();
+        let name = name.trim();
+        let (mut current, mut note) = (None, String::new());
+        if is_store_name(name) && folder.join(name).is_dir() {
+            match open_guarded(folder.join(name)) {
                 Ok(store) => {
                     if store.checkpoint().is_none() {
                         "the store was empty and is folded from the log".clone_into(&mut note);
                     }
-                    served = Some(Served {
-                        name: named,
+                    current = Some(CurrentStore {
+                        name: name.to_owned(),
                         store: Arc::new(store),
                     });
                 }
                 Err(error) if matches!(error.downcast_ref(), Some(StoreError::InUse)) => {
                     return Err(error);
                 }
-                Err(error) => note = set_aside(&folder, &named, &format!("{error:#}")),
+                Err(error) => note = set_aside(&folder, name, &format!("{error:#}")),
             }
         }
-        remove_leftovers(&folder, served.as_ref().map(|s| s.name.as_str()));
-        let served = match served {
-            Some(served) => served,
+        remove_leftovers(&folder, current.as_ref().map(|current| &*current.name));
+        let current = match current {
+            Some(current) => current,
             None => {
-                let fresh = begin(&folder)?;
-                point_at(&folder, &fresh.name)?;
-                Served {
-                    name: fresh.name,
-                    store: fresh.store,
-                }
+                let new = create(&folder)?;
+                write_pointer(&folder, &new.name)?;
+                new.into()
             }
         };
         Ok(Self {
             folder,
-            current: RwLock::new(served),
+            current: RwLock::new(current),
             note: Mutex::new(note),
             _lock: lock,
         })
@@ -111,96 +97,130 @@ impl Views {
     /// The store in force.
     #[must_use]
     pub fn current(&self) -> Arc<Store> {
-        Arc::clone(
-            &self
-                .current
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .store,
-        )
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&current.store)
     }
 
-    /// Why the views were begun anew, since this process started; empty if they were not.
+    /// Why this process rebuilt the views, for operators; empty if it did not.
     #[must_use]
     pub fn note(&self) -> String {
-        self.note
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let note = self.note.lock().unwrap_or_else(PoisonError::into_inner);
+        note.clone()
     }
 
-    /// Begins an empty store beside the one in force.
+    /// Creates an empty store beside the one in force.
     ///
     /// # Errors
-    /// The disk says no.
-    pub fn begin(&self) -> anyhow::Result<Fresh> {
-        begin(&self.folder)
+    /// Returns an I/O error.
+    pub fn create(&self) -> anyhow::Result<NewStore> {
+        create(&self.folder)
     }
 
-    /// Puts a store in force. The one before is removed when its last answer was sent.
+    /// Puts a store in force. The old one is removed when no request reads it any more.
     ///
     /// # Errors
-    /// The disk says no.
-    pub fn promote(&self, fresh: Fresh) -> anyhow::Result<()> {
-        fresh.store.flush()?;
-        point_at(&self.folder, &fresh.name)?;
-        let old = self.swap(fresh);
-        let folder = self.folder.join(&old.name);
-        std::thread::spawn(move || retire(old.store, &folder));
+    /// Returns an I/O error; then the old store stays in force.
+    pub fn promote(&self, new: NewStore) -> anyhow::Result<()> {
+        new.store.flush()?;
+        let old = self.put_in_force(new)?;
+        self.retire(old);
         Ok(())
     }
 
-    /// Begins anew in place of a store that cannot be used. With `damaged`, its folder is kept for a look.
+    /// Puts an empty store in force in place of one of another log.
     ///
     /// # Errors
-    /// The disk says no.
-    pub fn replace(&self, reason: &str, damaged: bool) -> anyhow::Result<()> {
-        let fresh = begin(&self.folder)?;
-        point_at(&self.folder, &fresh.name)?;
-        let old = self.swap(fresh);
-        let note = if damaged {
-            let note = set_aside(&self.folder, &old.name, reason);
-            // It is written out once more, and the disk may take its time.
-            std::thread::spawn(move || drop(old.store));
-            note
-        } else {
-            let folder = self.folder.join(&old.name);
-            std::thread::spawn(move || retire(old.store, &folder));
-            format!("the views were begun anew: {reason}")
-        };
-        tracing::warn!("{note}");
+    /// Returns an I/O error; then the old store stays in force.
+    pub fn replace_outdated(&self, reason: &str) -> anyhow::Result<()> {
+        let old = self.put_in_force(self.create()?)?;
+        self.retire(old);
+        self.set_note(format!("the views are rebuilt: {reason}"));
+        Ok(())
+    }
+
+    /// Puts an empty store in force in place of a damaged one, whose folder is kept for inspection.
+    ///
+    /// # Errors
+    /// Returns an I/O error; then the old store stays in force.
+    pub fn replace_damaged(&self, reason: &str) -> anyhow::Result<()> {
+        let old = self.put_in_force(self.create()?)?;
+        self.set_note(set_aside(&self.folder, &old.name, reason));
+        // The drop flushes the store, and may take long on a slow disk.
+        thread::spawn(move || drop(old.store));
+        Ok(())
+    }
+
+    /// Returns the store that was in force.
+    fn put_in_force(&self, new: NewStore) -> anyhow::Result<CurrentStore> {
+        write_pointer(&self.folder, &new.name)?;
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(std::mem::replace(&mut *current, new.into()))
+    }
+
+    fn set_note(&self, note: String) {
+        tracing::warn!(note, "replaced the store");
         *self.note.lock().unwrap_or_else(PoisonError::into_inner) = note;
-        Ok(())
     }
 
-    fn swap(&self, fresh: Fresh) -> Served {
-        let served = Served {
-            name: fresh.name,
-            store: fresh.store,
-        };
-        std::mem::replace(
-            &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
-            served,
-        )
+    /// Closes a store and removes its folder once nothing reads it, on a thread of its own.
+    fn retire(&self, old: CurrentStore) {
+        let (mut store, folder) = (old.store, self.folder.join(&old.name));
+        thread::spawn(move || {
+            for _ in 0..RETIRE_POLLS_MAX {
+                match Arc::try_unwrap(store) {
+                    Ok(store) => {
+                        drop(store);
+                        remove(&folder);
+                        return;
+                    }
+                    Err(shared) => store = shared,
+                }
+                thread::sleep(RETIRE_POLL);
+            }
+            tracing::warn!(path = %folder.display(), "a replaced store is still in use, the next start removes it");
+        });
     }
 }
 
-/// The names of stores of this schema, `v<schema>-<uuid>`. Other schemas are left to be removed.
+impl From<NewStore> for CurrentStore {
+    fn from(new: NewStore) -> Self {
+        Self {
+            name: new.name,
+            store: new.store,
+        }
+    }
+}
+
+fn lock(data: &Path, folder: &Path) -> anyhow::Result<File> {
+    let lock = File::create(folder.join("LOCK"))
+        .with_context(|| format!("{} cannot be written", folder.display()))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            bail!("{} is in use by another railbird", data.display())
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("{} cannot be locked", folder.display()))
+        }
+    }
+}
+
+/// Whether a folder is a store of this schema, `v<schema>-<uuid>`. Stores of other schemas are removed as leftovers.
 fn is_store_name(name: &str) -> bool {
     name.starts_with(&format!("v{SCHEMA_VERSION}-")) && !name.contains(['/', '.'])
 }
 
-fn begin(folder: &Path) -> anyhow::Result<Fresh> {
+fn create(folder: &Path) -> anyhow::Result<NewStore> {
     let name = format!("v{SCHEMA_VERSION}-{}", uuid::Uuid::now_v7().simple());
     let store = open_guarded(folder.join(&name))?;
-    Ok(Fresh {
+    Ok(NewStore {
         name,
         store: Arc::new(store),
     })
 }
 
-/// Opens a store, and holds what lies in it to the digest in its checkpoint: sled may come up with less than was there.
-fn open_whole(path: &Path) -> Result<Store, StoreError> {
+/// Opens a store and compares its content with the digest in its checkpoint: sled may open with less than was written.
+fn open_checked(path: &Path) -> Result<Store, StoreError> {
     let store = Store::open(path)?;
     let expected = store
         .checkpoint()
@@ -218,29 +238,26 @@ fn open_whole(path: &Path) -> Result<Store, StoreError> {
 
 /// Opens a store on a thread of its own: sled may panic or hang on a damaged folder.
 fn open_guarded(path: PathBuf) -> anyhow::Result<Store> {
-    let (send, receive) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let shown = path.display().to_string();
-    std::thread::spawn(move || {
-        let opened = catch_unwind(AssertUnwindSafe(|| open_whole(&path)));
-        // Nobody listens after the deadline: then the store is dropped here.
-        let _ = send.send(opened);
+    thread::spawn(move || {
+        let opened = catch_unwind(AssertUnwindSafe(|| open_checked(&path)));
+        // After the timeout nobody receives it, and the store is dropped here.
+        let _ = sender.send(opened);
     });
-    match receive.recv_timeout(OPEN_DEADLINE) {
+    match receiver.recv_timeout(OPEN_TIMEOUT) {
         Ok(Ok(Ok(store))) => Ok(store),
         Ok(Ok(Err(error))) => Err(error).with_context(|| shown),
-        Ok(Err(_)) => bail!("{shown}: sled panicked while it opened"),
-        Err(_) => bail!(
-            "{shown}: sled did not open within {} s",
-            OPEN_DEADLINE.as_secs()
-        ),
+        Ok(Err(_)) => bail!("{shown}: sled panicked while opening"),
+        Err(_) => bail!("{shown}: sled did not open within {OPEN_TIMEOUT:?}"),
     }
 }
 
-/// Renames a damaged folder, and keeps one such folder. Returns what to tell the operator.
+/// Renames the folder of a damaged store, and removes those of earlier ones. Returns a note for operators.
 fn set_aside(folder: &Path, name: &str, reason: &str) -> String {
-    let aside = format!(".corrupt-{}", jiff::Timestamp::now().as_second());
-    for entry in names(folder).filter(|name| name.starts_with(".corrupt-")) {
-        remove(&folder.join(entry));
+    let aside = format!("{CORRUPT_PREFIX}{}", jiff::Timestamp::now().as_second());
+    for earlier in names(folder).filter(|name| name.starts_with(CORRUPT_PREFIX)) {
+        remove(&folder.join(earlier));
     }
     match fs::rename(folder.join(name), folder.join(&aside)) {
         Ok(()) => format!(
@@ -253,9 +270,8 @@ fn set_aside(folder: &Path, name: &str, reason: &str) -> String {
 }
 
 fn remove_leftovers(folder: &Path, current: Option<&str>) {
-    let stores =
-        names(folder).filter(|name| name.starts_with('v') && Some(name.as_str()) != current);
-    for name in stores {
+    let is_leftover = |name: &String| name.starts_with('v') && Some(name.as_str()) != current;
+    for name in names(folder).filter(is_leftover) {
         remove(&folder.join(name));
     }
 }
@@ -267,12 +283,12 @@ fn names(folder: &Path) -> impl Iterator<Item = String> {
 
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_dir_all(path) {
-        tracing::warn!(path = %path.display(), %error, "a folder that is no longer used could not be removed");
+        tracing::warn!(path = %path.display(), %error, "cannot remove an unused folder");
     }
 }
 
-/// Writes the pointer so that a crash leaves the old one or the new one, and never half a name.
-fn point_at(folder: &Path, name: &str) -> anyhow::Result<()> {
+/// Writes `CURRENT` so that a crash leaves the old or the new name, never a part of one.
+fn write_pointer(folder: &Path, name: &str) -> anyhow::Result<()> {
     let write = || {
         let draft = folder.join("CURRENT.new");
         let mut file = File::create(&draft)?;
@@ -282,19 +298,4 @@ fn point_at(folder: &Path, name: &str) -> anyhow::Result<()> {
         File::open(folder)?.sync_all()
     };
     write().with_context(|| format!("{} cannot be written", folder.join(CURRENT).display()))
-}
-
-fn retire(mut store: Arc<Store>, folder: &Path) {
-    for _ in 0..RETIRE_POLLS_MAX {
-        match Arc::try_unwrap(store) {
-            Ok(store) => {
-                drop(store);
-                remove(folder);
-                return;
-            }
-            Err(shared) => store = shared,
-        }
-        std::thread::sleep(RETIRE_POLL);
-    }
-    tracing::warn!(path = %folder.display(), "a replaced store is still read; the next start removes it");
 }

@@ -1,4 +1,4 @@
-//! [`Client`]: does what docs/live-odds.md tells a client to do, suffers what its plan says, and notes all it hears.
+//! [`Client`]: follows docs/live-odds.md, with the faults of its plan, and records all it receives.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,15 +15,15 @@ use tokio::time::{sleep, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use super::chance::Chance;
-use super::oracle::{KINDS, Told};
+use super::oracle::{KINDS, RaceHistory};
+use super::rng::Rng;
 
-/// Without a word for so long, a connection is dead: the docs say twice the time of heartbeats.
+/// A connection without a message for this many heartbeats is dead, as the docs say.
 const DEAD_AFTER_HEARTBEATS: u32 = 2;
-/// Nothing takes so long to connect unless it is broken.
+/// A service that cannot be reached for this long is broken.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Which races a client asks for.
+/// The races that a client follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Follow {
     All,
@@ -34,7 +34,7 @@ pub(crate) enum Follow {
 }
 
 impl Follow {
-    pub(crate) fn passes(&self, race: &Told) -> bool {
+    pub(crate) fn matches(&self, race: &RaceHistory) -> bool {
         match self {
             Self::All => true,
             Self::Venue(venue) => race.venue == *venue,
@@ -59,7 +59,7 @@ impl Follow {
         }
     }
 
-    /// The lists of a client message that ask for the same.
+    /// The same as the lists of a client message.
     fn lists(&self) -> Value {
         match self {
             Self::All => json!({}),
@@ -79,19 +79,19 @@ impl Follow {
     }
 }
 
-/// How a connection ends before its time.
+/// How a connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// TCP reset.
     Reset,
-    /// The end of the stream, without a word.
+    /// The end of the stream, without a close frame.
     Drop,
     /// A close frame.
     Close,
-    /// Nothing is read for a while, and then it goes on.
-    Deaf,
-    /// Nothing is read for a while, and then it is reset.
-    DeafAndReset,
+    /// Nothing is read for a while; the connection stays.
+    Pause,
+    /// Nothing is read for a while, then a TCP reset.
+    PauseAndReset,
 }
 
 impl Cut {
@@ -99,26 +99,26 @@ impl Cut {
         Self::Reset,
         Self::Drop,
         Self::Close,
-        Self::Deaf,
-        Self::DeafAndReset,
+        Self::Pause,
+        Self::PauseAndReset,
     ];
 }
 
-/// What a client asks for, and what it suffers.
+/// The subscription of a client, and its faults.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) follow: Follow,
-    /// Which of [`KINDS`]; all where empty.
+    /// Indexes of [`KINDS`]; all if empty.
     pub(crate) kinds: Vec<usize>,
     pub(crate) conflate_ms: u64,
     pub(crate) heartbeat_ms: u64,
-    /// How long it stays before each of the cuts, and how long it is away.
+    /// How long it stays connected before each cut, and how long it is away.
     pub(crate) stay_ms: Range<u64>,
     pub(crate) away_ms: Range<u64>,
     pub(crate) cuts: &'static [Cut],
-    /// How often it says something.
-    pub(crate) fidget_ms: Option<u64>,
-    /// Stops reading for as long as the stage is set to pain.
+    /// The greatest time between two requests.
+    pub(crate) request_interval_ms: Option<u64>,
+    /// Stops reading during [`Stage::Faults`].
     pub(crate) stalls: bool,
 }
 
@@ -132,35 +132,35 @@ impl Default for Plan {
             stay_ms: 50..1_500,
             away_ms: 10..1_000,
             cuts: &[],
-            fidget_ms: None,
+            request_interval_ms: None,
             stalls: false,
         }
     }
 }
 
-/// What was heard, each distinct message once for all clients.
+/// The messages that were received, each distinct one once for all clients.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
-    inner: Mutex<HeardInner>,
+pub(crate) struct ReceivedMessages {
+    inner: Mutex<ReceivedInner>,
 }
 
-/// A message about a race: its number, and up to where everything has come with it, if that is known.
+/// A message about a race: its number, and the log sequence up to which all has been received with it, if that is known.
 #[derive(Debug, Clone, Copy)]
-struct Noted {
+struct ReceivedMessage {
     number: u32,
     reached: Option<u64>,
 }
 
 #[derive(Debug, Default)]
-struct HeardInner {
-    numbers: HashMap<Utf8Bytes, Noted>,
+struct ReceivedInner {
+    numbers: HashMap<Utf8Bytes, ReceivedMessage>,
     all: Vec<Value>,
 }
 
-impl Heard {
-    /// Notes a message about a race; `None` for any other.
-    fn note(&self, text: &Utf8Bytes) -> Option<Noted> {
-        let mut inner = self.inner.lock().expect("nobody panics");
+impl ReceivedMessages {
+    /// Adds a message about a race; `None` for any other.
+    fn insert(&self, text: &Utf8Bytes) -> Option<ReceivedMessage> {
+        let mut inner = self.inner.lock().expect("no thread panics");
         if let Some(known) = inner.numbers.get(text) {
             return Some(*known);
         }
@@ -170,23 +170,23 @@ impl Heard {
             return None;
         }
         let number = u32::try_from(inner.all.len()).expect("not so many");
-        // Of several that belong together, each image stands for updates before those of another: only with the last is all there.
+        // Messages with `more` belong together: only with the last is everything received.
         let reached = value.get("more").is_none().then_some(seq);
         inner.all.push(value);
-        let noted = Noted { number, reached };
+        let noted = ReceivedMessage { number, reached };
         inner.numbers.insert(text.clone(), noted);
         Some(noted)
     }
 
     pub(crate) fn all(&self) -> Vec<Value> {
-        self.inner.lock().expect("nobody panics").all.clone()
+        self.inner.lock().expect("no thread panics").all.clone()
     }
 }
 
-/// What befell a client.
+/// An event in the life of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
-    /// It connects, and says what it has.
+pub(crate) enum Observation {
+    /// It connects, and resumes after a sequence.
     Connecting {
         since: Option<u64>,
     },
@@ -194,7 +194,7 @@ pub(crate) enum What {
         recovered: Option<bool>,
         reason: Reason,
     },
-    /// A message about a race: its number among what was [`Heard`].
+    /// A message about a race: its number in [`ReceivedMessages`].
     Message(u32),
     Complete {
         seq: u64,
@@ -205,13 +205,13 @@ pub(crate) enum What {
         seq: u64,
         live: bool,
     },
-    Acked(Op),
+    Acknowledged(Op),
     Resync,
     Closing,
-    /// The connection is over, whoever ended it.
-    Over,
+    /// The connection has ended, on either side.
+    Disconnected,
     /// It could not connect for a minute.
-    Stranded,
+    CouldNotConnect,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,54 +230,54 @@ pub(crate) enum Op {
     Ping,
 }
 
-/// All that a client heard, with the microseconds since the world began.
+/// Everything that happened to a client, with the microseconds since the start.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) plan: Plan,
-    pub(crate) entries: Vec<(u64, What)>,
+    pub(crate) entries: Vec<(u64, Observation)>,
 }
 
-/// What all clients share.
+/// The state that all clients share.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct Shared {
     pub(crate) addresses: Mutex<Vec<SocketAddr>>,
     pub(crate) key: String,
-    pub(crate) heard: Heard,
-    pub(crate) begun: Instant,
+    pub(crate) received: ReceivedMessages,
+    pub(crate) started: Instant,
     pub(crate) stage: watch::Sender<Stage>,
 }
 
-/// What is played.
+/// The stage of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Connections are cut, as planned.
-    Pain,
-    /// All stay.
+    Faults,
+    /// Connections are not cut.
     Calm,
-    /// Who has heard everything up to here is done.
+    /// Clients end once they have received everything up to this sequence.
     Until(u64),
 }
 
-/// How far a client is, for all to see.
+/// The progress of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Everything up to here was heard.
+    /// Everything up to this sequence was received.
     pub(crate) seq: AtomicU64,
     /// Counts the first `snapshot_complete` of each connection.
     pub(crate) connections: AtomicU64,
     pub(crate) heartbeats: AtomicU64,
-    /// Counts changes of what heartbeats say of the feed.
-    pub(crate) turns: AtomicU64,
+    /// Counts changes of the feed's state in heartbeats.
+    pub(crate) state_changes: AtomicU64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Client {
-    world: Arc<World>,
+    shared: Arc<Shared>,
     plan: Plan,
-    chance: Chance,
+    rng: Rng,
     progress: Arc<Progress>,
-    entries: Vec<(u64, What)>,
-    /// What it is to say when it comes back.
+    entries: Vec<(u64, Observation)>,
+    /// Where it resumes: sequence and epoch.
     since: Option<(u64, String)>,
     epoch: String,
     complete: bool,
@@ -293,11 +293,11 @@ enum End {
 }
 
 impl Client {
-    pub(crate) fn new(world: Arc<World>, plan: Plan, seed: u64, progress: Arc<Progress>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, plan: Plan, seed: u64, progress: Arc<Progress>) -> Self {
         Self {
-            world,
+            shared,
             plan,
-            chance: Chance::new(seed),
+            rng: Rng::new(seed),
             progress,
             entries: Vec::new(),
             since: None,
@@ -308,19 +308,19 @@ impl Client {
         }
     }
 
-    /// Listens until it has heard what the stage says.
+    /// Connects and receives until the stage is reached.
     pub(crate) async fn run(mut self) -> Record {
         loop {
             let Some(socket) = self.connect().await else {
-                self.note(What::Stranded);
+                self.note(Observation::CouldNotConnect);
                 break;
             };
-            let end = self.listen(socket).await;
-            self.note(What::Over);
+            let end = self.receive(socket).await;
+            self.note(Observation::Disconnected);
             match end {
                 End::Done => break,
                 End::Cut => {
-                    let away = self.chance.within(&self.plan.away_ms);
+                    let away = self.rng.within(&self.plan.away_ms);
                     sleep(Duration::from_millis(away)).await;
                 }
                 End::Lost => sleep(self.retry_after.take().unwrap_or_default()).await,
@@ -332,10 +332,10 @@ impl Client {
         }
     }
 
-    fn note(&mut self, what: What) {
-        let at = self.world.begun.elapsed().as_micros();
+    fn note(&mut self, observation: Observation) {
+        let at = self.shared.started.elapsed().as_micros();
         self.entries
-            .push((u64::try_from(at).unwrap_or(u64::MAX), what));
+            .push((u64::try_from(at).unwrap_or(u64::MAX), observation));
     }
 
     async fn connect(&mut self) -> Option<WebSocketStream<TcpStream>> {
@@ -343,25 +343,30 @@ impl Client {
         let since = self.since.as_ref().map(|(seq, _)| *seq);
         while Instant::now() < deadline {
             if let Ok(Ok(socket)) = timeout(CONNECT_PATIENCE, self.try_connect()).await {
-                self.note(What::Connecting { since });
+                self.note(Observation::Connecting { since });
                 return Some(socket);
             }
-            let pause = self.chance.within(&(50..250));
+            let pause = self.rng.within(&(50..250));
             sleep(Duration::from_millis(pause)).await;
         }
         None
     }
 
     async fn try_connect(&mut self) -> Result<WebSocketStream<TcpStream>, Error> {
-        let addresses = self.world.addresses.lock().expect("nobody panics").clone();
-        let address = *self.chance.of(&addresses);
+        let addresses = self
+            .shared
+            .addresses
+            .lock()
+            .expect("no thread panics")
+            .clone();
+        let address = *self.rng.of(&addresses);
         let socket = TcpSocket::new_v4()?;
-        // Small, so that who does not read is soon noticed.
+        // Small, so that a client that does not read is soon noticed.
         socket.set_recv_buffer_size(32 * 1024)?;
         let stream = socket.connect(address).await?;
         let mut url = format!(
             "ws://{address}/ws/live/odds?api_key={}&heartbeat_ms={}&conflate_ms={}{}",
-            self.world.key,
+            self.shared.key,
             self.plan.heartbeat_ms,
             self.plan.conflate_ms,
             self.plan.follow.query()
@@ -376,11 +381,11 @@ impl Client {
         Ok(client_async(url, stream).await?.0)
     }
 
-    async fn listen(&mut self, mut socket: WebSocketStream<TcpStream>) -> End {
-        let mut stage = self.world.stage.subscribe();
-        let (mut cut_at, mut fidget_at) = (self.next_cut(), self.next_fidget());
+    async fn receive(&mut self, mut socket: WebSocketStream<TcpStream>) -> End {
+        let mut stage = self.shared.stage.subscribe();
+        let (mut cut_at, mut request_at) = (self.next_cut(), self.next_request_at());
         let dead_after = Duration::from_millis(self.plan.heartbeat_ms) * DEAD_AFTER_HEARTBEATS;
-        // The first heartbeat comes in time, however busy the machine is.
+        // Long enough for a busy machine.
         let dead_after = dead_after.max(Duration::from_secs(20));
         let mut dead_at = tokio::time::Instant::now() + dead_after;
         let mut first = true;
@@ -390,9 +395,9 @@ impl Client {
                 Stage::Until(seq) if self.progress.seq.load(Ordering::Relaxed) >= seq && !first => {
                     return End::Done;
                 }
-                Stage::Pain if self.plan.stalls && !first => {
-                    // An error would mean that the world ended.
-                    let _ = stage.wait_for(|stage| *stage != Stage::Pain).await;
+                Stage::Faults if self.plan.stalls && !first => {
+                    // The sender is not dropped before the clients.
+                    let _ = stage.wait_for(|stage| *stage != Stage::Faults).await;
                     dead_at = tokio::time::Instant::now() + dead_after;
                 }
                 _ => {}
@@ -401,32 +406,32 @@ impl Client {
                 message = socket.next() => {
                     dead_at = tokio::time::Instant::now() + dead_after;
                     match message {
-                        Some(Ok(Message::Text(text))) => first &= !self.hear(&text),
+                        Some(Ok(Message::Text(text))) => first &= !self.receive_text(&text),
                         Some(Ok(Message::Close(_)) | Err(_)) | None => return End::Lost,
                         Some(Ok(_)) => {}
                     }
                 }
-                () = sleep_until(cut_at), if now == Stage::Pain && !self.plan.cuts.is_empty() => {
-                    let cut = *self.chance.of(self.plan.cuts);
-                    if matches!(cut, Cut::Deaf | Cut::DeafAndReset) {
-                        let away = self.chance.within(&self.plan.away_ms);
+                () = sleep_until(cut_at), if now == Stage::Faults && !self.plan.cuts.is_empty() => {
+                    let cut = *self.rng.of(self.plan.cuts);
+                    if matches!(cut, Cut::Pause | Cut::PauseAndReset) {
+                        let away = self.rng.within(&self.plan.away_ms);
                         sleep(Duration::from_millis(away)).await;
                         dead_at = tokio::time::Instant::now() + dead_after;
                     }
                     match cut {
-                        Cut::Deaf => {
+                        Cut::Pause => {
                             cut_at = self.next_cut();
                             continue;
                         }
                         Cut::Close => drop(socket.close(None).await),
-                        Cut::Reset | Cut::DeafAndReset => drop(socket.get_ref().set_zero_linger()),
+                        Cut::Reset | Cut::PauseAndReset => drop(socket.get_ref().set_zero_linger()),
                         Cut::Drop => {}
                     }
                     return End::Cut;
                 }
-                () = sleep_until(fidget_at), if self.plan.fidget_ms.is_some() && !first => {
-                    fidget_at = self.next_fidget();
-                    let text = self.remark();
+                () = sleep_until(request_at), if self.plan.request_interval_ms.is_some() && !first => {
+                    request_at = self.next_request_at();
+                    let text = self.request();
                     if socket.send(Message::text(text)).await.is_err() {
                         return End::Lost;
                     }
@@ -438,37 +443,35 @@ impl Client {
     }
 
     fn next_cut(&mut self) -> tokio::time::Instant {
-        let stay = self.chance.within(&self.plan.stay_ms);
+        let stay = self.rng.within(&self.plan.stay_ms);
         tokio::time::Instant::now() + Duration::from_millis(stay)
     }
 
-    fn next_fidget(&mut self) -> tokio::time::Instant {
-        let most = self.plan.fidget_ms.unwrap_or(1_000);
-        let pause = self.chance.within(&(60..most.max(61)));
+    fn next_request_at(&mut self) -> tokio::time::Instant {
+        let most = self.plan.request_interval_ms.unwrap_or(1_000);
+        let pause = self.rng.within(&(60..most.max(61)));
         tokio::time::Instant::now() + Duration::from_millis(pause)
     }
 
-    fn remark(&mut self) -> String {
-        let op = *self
-            .chance
-            .of(&["subscribe", "subscribe", "resync", "ping"]);
-        let mut remark = json!({ "op": op, "id": 1 });
+    fn request(&mut self) -> String {
+        let op = *self.rng.of(&["subscribe", "subscribe", "resync", "ping"]);
+        let mut request = json!({ "op": op, "id": 1 });
         if op == "subscribe" {
             let lists = self.plan.follow.lists();
-            remark
+            request
                 .as_object_mut()
                 .expect("an object")
                 .extend(lists.as_object().expect("an object").clone());
         }
-        remark.to_string()
+        request.to_string()
     }
 
-    /// Takes in a message. True at the first `snapshot_complete` of a connection.
-    fn hear(&mut self, text: &Utf8Bytes) -> bool {
-        if let Some(noted) = self.world.heard.note(text) {
-            self.note(What::Message(noted.number));
+    /// Handles a message. Returns true for `snapshot_complete`.
+    fn receive_text(&mut self, text: &Utf8Bytes) -> bool {
+        if let Some(noted) = self.shared.received.insert(text) {
+            self.note(Observation::Message(noted.number));
             if let Some(seq) = noted.reached {
-                self.reached(seq);
+                self.record_seq(seq);
             }
             return false;
         }
@@ -476,41 +479,22 @@ impl Client {
         let number = |name: &str| message[name].as_u64().unwrap_or(u64::MAX);
         let small = |name: &str| u32::try_from(number(name)).unwrap_or(u32::MAX);
         match message["event"].as_str().unwrap_or_default() {
-            "welcome" => {
-                let recovered = message.get("recovered").and_then(Value::as_bool);
-                let reason = reason(&message["reason"]);
-                message["epoch"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .clone_into(&mut self.epoch);
-                if recovered != Some(true) {
-                    self.forget();
-                }
-                self.note(What::Welcome { recovered, reason });
-            }
+            "welcome" => self.receive_welcome(&message),
             "snapshot_complete" => {
                 let seq = number("seq");
-                self.note(What::Complete {
+                self.note(Observation::Complete {
                     seq,
                     races: small("races"),
                     replayed: small("replayed"),
                 });
                 self.complete = true;
-                self.reached(seq);
+                self.record_seq(seq);
                 self.progress.connections.fetch_add(1, Ordering::Relaxed);
                 return true;
             }
             "heartbeat" => {
                 let live = message["feed"]["state"] == "live";
-                self.progress.heartbeats.fetch_add(1, Ordering::Relaxed);
-                self.note(What::Heartbeat {
-                    seq: number("seq"),
-                    live,
-                });
-                if std::mem::replace(&mut self.live, live) != live {
-                    self.progress.turns.fetch_add(1, Ordering::Relaxed);
-                }
-                self.reached(number("seq"));
+                self.receive_heartbeat(number("seq"), live);
             }
             "ack" => {
                 let op = match message["op"].as_str().unwrap_or_default() {
@@ -518,18 +502,18 @@ impl Client {
                     "resync" => Op::Resync,
                     _ => Op::Ping,
                 };
-                self.note(What::Acked(op));
+                self.note(Observation::Acknowledged(op));
             }
             "resync" => {
                 message["epoch"]
                     .as_str()
                     .unwrap_or_default()
                     .clone_into(&mut self.epoch);
-                self.forget();
-                self.note(What::Resync);
+                self.discard_position();
+                self.note(Observation::Resync);
             }
             "closing" => {
-                self.note(What::Closing);
+                self.note(Observation::Closing);
                 self.retry_after = Some(Duration::from_millis(number("retry_after_ms")));
             }
             other => panic!("{other}: {message}"),
@@ -537,13 +521,35 @@ impl Client {
         false
     }
 
-    fn forget(&mut self) {
+    fn receive_welcome(&mut self, message: &Value) {
+        let recovered = message.get("recovered").and_then(Value::as_bool);
+        let reason = reason(&message["reason"]);
+        message["epoch"]
+            .as_str()
+            .unwrap_or_default()
+            .clone_into(&mut self.epoch);
+        if recovered != Some(true) {
+            self.discard_position();
+        }
+        self.note(Observation::Welcome { recovered, reason });
+    }
+
+    fn receive_heartbeat(&mut self, seq: u64, live: bool) {
+        self.progress.heartbeats.fetch_add(1, Ordering::Relaxed);
+        self.note(Observation::Heartbeat { seq, live });
+        if std::mem::replace(&mut self.live, live) != live {
+            self.progress.state_changes.fetch_add(1, Ordering::Relaxed);
+        }
+        self.record_seq(seq);
+    }
+
+    fn discard_position(&mut self) {
         self.since = None;
         self.complete = false;
     }
 
     /// Remembers the highest `seq` since the first `snapshot_complete`.
-    fn reached(&mut self, seq: u64) {
+    fn record_seq(&mut self, seq: u64) {
         if !self.complete {
             return;
         }

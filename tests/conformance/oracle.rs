@@ -1,4 +1,4 @@
-//! [`Oracle`]: what the live channel has to say of a log, worked out from its events and the documents alone.
+//! [`Oracle`]: the messages that the live channel must send for a log, derived from its events and the documents alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,42 +12,42 @@ pub(crate) const KINDS: [&str; 4] = [
 ];
 pub(crate) const ODDS: usize = 0;
 
-/// A message that there must be.
+/// A message that must be sent.
 #[derive(Debug)]
 pub(crate) struct Expected {
     pub(crate) seq: u64,
-    /// Which of its event's messages it is, from 0.
+    /// Its number among the messages of its event, from 0.
     pub(crate) nth: usize,
     /// An index of [`KINDS`].
     pub(crate) kind: usize,
     /// An index of the oracle's races.
     pub(crate) race: usize,
     pub(crate) prev_seq: u64,
-    /// What it says, without `event`, `seq`, `prev_seq` and the clock of the log.
+    /// Its fields, without `event`, `seq`, `prev_seq` and the clock of the log.
     fields: Map<String, Value>,
 }
 
-/// What is told of a race.
+/// The messages and statuses of a race.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct RaceHistory {
     pub(crate) venue: String,
     pub(crate) number: u64,
     pub(crate) horses: HashSet<String>,
-    /// Where the race stood from which event on.
+    /// Each status, with the sequence of the event that set it.
     statuses: Vec<(u64, String)>,
     /// Its odds messages.
     odds: Vec<usize>,
 }
 
-/// Everything that has to be said.
+/// All messages that must be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
-    pub(crate) races: Vec<Told>,
+    pub(crate) races: Vec<RaceHistory>,
     pub(crate) messages: Vec<Expected>,
     index: HashMap<(usize, usize, u64), usize>,
 }
 
-/// A race as its events so far make it.
+/// A race after the events so far.
 #[derive(Debug, Default)]
 struct Race {
     ids: HashSet<String>,
@@ -57,10 +57,10 @@ struct Race {
     status: Option<String>,
     reason: String,
     result: Option<Value>,
-    /// By horse; in the order of their numbers only when they are shown.
+    /// By horse; sorted by number only in messages.
     prices: BTreeMap<String, Price>,
     board_time: Option<jiff::Timestamp>,
-    told: [u64; 4],
+    published: [u64; 4],
 }
 
 #[derive(Debug, Default, Clone)]
@@ -73,7 +73,7 @@ struct Price {
 }
 
 impl Oracle {
-    /// What has to be said of these events, by their places in the log.
+    /// The messages for these events, by log sequence.
     pub(crate) fn of(events: &BTreeMap<u64, Value>) -> Self {
         let mut oracle = Self::default();
         let mut keys: HashMap<String, usize> = HashMap::new();
@@ -83,34 +83,38 @@ impl Oracle {
             let key = format!("{} {} {}", data["date"], data["venue"], data["race_number"]);
             let at = *keys.entry(key).or_insert_with(|| {
                 races.push(Race::default());
-                oracle.races.push(Told {
+                oracle.races.push(RaceHistory {
                     venue: text(&data["venue"]),
                     number: data["race_number"].as_u64().expect("a number"),
-                    ..Told::default()
+                    ..RaceHistory::default()
                 });
                 races.len() - 1
             });
             let race = &mut races[at];
-            let due = race.take(event);
-            let told = &mut oracle.races[at];
-            told.horses.extend(race.horses());
+            let kinds = race.apply(event);
+            let history = &mut oracle.races[at];
+            history.horses.extend(race.horses());
             let status = race.status();
-            if told.statuses.last().is_none_or(|(_, last)| *last != status) {
-                told.statuses.push((*seq, status));
+            if history
+                .statuses
+                .last()
+                .is_none_or(|(_, last)| *last != status)
+            {
+                history.statuses.push((*seq, status));
             }
-            for (nth, kind) in due.into_iter().enumerate() {
+            for (nth, kind) in kinds.into_iter().enumerate() {
                 let index = oracle.messages.len();
                 oracle.messages.push(Expected {
                     seq: *seq,
                     nth,
                     kind,
                     race: at,
-                    prev_seq: std::mem::replace(&mut race.told[kind], *seq),
+                    prev_seq: std::mem::replace(&mut race.published[kind], *seq),
                     fields: race.fields(kind, event),
                 });
                 oracle.index.insert((at, kind, *seq), index);
                 if kind == ODDS {
-                    told.odds.push(index);
+                    history.odds.push(index);
                 }
             }
         }
@@ -126,19 +130,19 @@ impl Oracle {
             .position(|race| race.venue == venue && race.number == number)
     }
 
-    /// The message of this kind about this race, made of the event at this place.
+    /// The message of this kind about this race for the event at this sequence.
     pub(crate) fn find(&self, race: usize, kind: usize, seq: u64) -> Option<usize> {
         self.index.get(&(race, kind, seq)).copied()
     }
 
-    /// The race's board after everything up to a place, if the race was open then.
+    /// The race's board after everything up to a sequence, if the race was open then.
     pub(crate) fn image(&self, race: usize, at: u64) -> Option<usize> {
-        let told = &self.races[race];
-        let behind = told
+        let published = &self.races[race];
+        let behind = published
             .odds
             .partition_point(|index| self.messages[*index].seq <= at);
         let over = ["finished", "result", "abandoned"].contains(&self.status(race, at));
-        (behind > 0 && !over).then(|| told.odds[behind - 1])
+        (behind > 0 && !over).then(|| published.odds[behind - 1])
     }
 
     fn status(&self, race: usize, at: u64) -> &str {
@@ -147,8 +151,8 @@ impl Oracle {
         &statuses[behind.max(1) - 1].1
     }
 
-    /// Says what of a message is not as it has to be. An image that was made later may tell of a later status: at `made_at`
-    /// it stood as it says, or at any place behind its own if that is not known.
+    /// Finds what is wrong with a message. An image that was made later may have a later status: the one at `made_at`, or any
+    /// later one if that is not known.
     pub(crate) fn compare(&self, index: usize, message: &Value, made_at: MadeAt) -> Option<String> {
         let expected = &self.messages[index];
         for (name, value) in &expected.fields {
@@ -168,19 +172,19 @@ impl Oracle {
         if expected.kind != ODDS {
             return None;
         }
-        let said = message["status"].as_str().unwrap_or_default();
+        let stated = message["status"].as_str().unwrap_or_default();
         let right = match made_at {
-            MadeAt::Once => self.status(expected.race, expected.seq) == said,
-            MadeAt::Place(at) => self.status(expected.race, at) == said,
+            MadeAt::Once => self.status(expected.race, expected.seq) == stated,
+            MadeAt::Place(at) => self.status(expected.race, at) == stated,
             MadeAt::Later => {
                 let later = self.races[expected.race].statuses.iter();
-                self.status(expected.race, expected.seq) == said
+                self.status(expected.race, expected.seq) == stated
                     || later
                         .filter(|(seq, _)| *seq > expected.seq)
-                        .any(|(_, status)| status == said)
+                        .any(|(_, status)| status == stated)
             }
         };
-        (!right).then(|| format!("the status is {said}, {made_at:?}"))
+        (!right).then(|| format!("the status is {stated}, {made_at:?}"))
     }
 }
 
@@ -189,15 +193,15 @@ impl Oracle {
 pub(crate) enum MadeAt {
     /// With its event.
     Once,
-    /// When the log was read up to here.
+    /// When the log was read up to this sequence.
     Place(u64),
-    /// At some time behind its event.
+    /// At some time after its event.
     Later,
 }
 
 impl Race {
-    /// Takes in an event, and says which kinds of messages are due, in their order.
-    fn take(&mut self, event: &Value) -> Vec<usize> {
+    /// Applies an event. Returns the kinds of the messages for it, in order.
+    fn apply(&mut self, event: &Value) -> Vec<usize> {
         const STATUS: usize = 1;
         const RUNNER: usize = 2;
         const RESULT: usize = 3;
@@ -207,7 +211,7 @@ impl Race {
         let (data, before) = (&event["data"], (self.status(), self.reason.clone()));
         let horse = data["horse_no"].as_str().unwrap_or_default().to_owned();
         let reason = data.get("reason").cloned().unwrap_or_else(|| json!(""));
-        let mut due = Vec::new();
+        let mut kinds = Vec::new();
         let mut in_image = false;
         match event["type"].as_str().expect("a type") {
             "racing.odds.quoted.v1" => {
@@ -229,14 +233,14 @@ impl Race {
                 if self.withdrawn.insert(horse, reason.clone()) == Some(reason) {
                     return Vec::new();
                 }
-                due.push(RUNNER);
+                kinds.push(RUNNER);
                 in_image = true;
             }
             "racing.runner.reinstated.v1" => {
                 if self.withdrawn.remove(&horse).is_none() {
                     return Vec::new();
                 }
-                due.push(RUNNER);
+                kinds.push(RUNNER);
                 in_image = true;
             }
             "racing.rider.changed.v1" => {
@@ -244,36 +248,37 @@ impl Race {
                 if self.riders.insert(horse, rider.clone()) == Some(rider) {
                     return Vec::new();
                 }
-                due.push(RUNNER);
+                kinds.push(RUNNER);
             }
             "racing.race.status_changed.v1" => {
                 self.status = Some(text(&data["status"]));
                 self.reason = text(&reason);
             }
             "racing.result.declared.v1" | "racing.result.voided.v1" => {
-                let revision = |result: &Value| result["revision"].as_u64().expect("a revision");
-                if self
-                    .result
-                    .as_ref()
-                    .is_some_and(|result| revision(data) < revision(result))
-                {
+                if self.is_stale_result(data) {
                     return Vec::new();
                 }
                 self.result = Some(data.clone());
-                due.push(RESULT);
+                kinds.push(RESULT);
             }
-            other => panic!("{other} is not among what the oracle knows"),
+            other => panic!("the oracle does not know {other}"),
         }
         if before != (self.status(), self.reason.clone()) {
-            due.push(STATUS);
+            kinds.push(STATUS);
         }
         if in_image && !self.prices.is_empty() {
-            due.push(ODDS);
+            kinds.push(ODDS);
         }
-        due
+        kinds
     }
 
-    /// Whether the quote is what the board shows now.
+    fn is_stale_result(&self, data: &Value) -> bool {
+        let revision = |result: &Value| result["revision"].as_u64().expect("a revision");
+        let result = self.result.as_ref();
+        result.is_some_and(|result| revision(data) < revision(result))
+    }
+
+    /// Applies a quote. Returns whether it is on the board.
     fn quote(&mut self, event: &Value) -> bool {
         let time = event["time"]
             .as_str()
@@ -304,11 +309,11 @@ impl Race {
     }
 
     fn status(&self) -> String {
-        let said = self.status.as_deref();
+        let stated = self.status.as_deref();
         match &self.result {
             Some(result) if result.get("runners").is_some() => "result",
-            Some(_) => said.unwrap_or("abandoned"),
-            None => said.unwrap_or("scheduled"),
+            Some(_) => stated.unwrap_or("abandoned"),
+            None => stated.unwrap_or("scheduled"),
         }
         .to_owned()
     }
@@ -334,7 +339,7 @@ impl Race {
             .unwrap_or_else(|| json!({ "horse_name": "", "number": 0, "jockey": "", "weight": 0 }))
     }
 
-    /// What a message of a kind says right after an event.
+    /// The fields of a message of a kind right after an event.
     fn fields(&self, kind: usize, event: &Value) -> Map<String, Value> {
         let data = &event["data"];
         let fields = match KINDS[kind] {

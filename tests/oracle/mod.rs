@@ -1,6 +1,6 @@
 //! An independent reading of a real season, for comparison: it shares no code with the importers or the folds.
 //!
-//! Everything is read whole and looked up the simple way; it panics on what it does not expect, as the data is known.
+//! Everything is read whole and looked up the simple way. It panics on unexpected data, as the data is known.
 
 pub(crate) mod race_day;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// A season, as the files tell it.
+/// A season as the files have it.
 #[derive(Debug, Default)]
 pub(crate) struct Season {
     /// By date, venue and number.
@@ -19,15 +19,15 @@ pub(crate) struct Season {
     pub(crate) horses: BTreeMap<String, Totals>,
 }
 
-/// A race with all who were in it.
+/// A race with all its runners.
 #[derive(Debug, Default)]
 pub(crate) struct OracleRace {
     pub(crate) date: String,
     pub(crate) venue_code: String,
     pub(crate) race_number: u16,
-    /// Empty where no file has it.
+    /// Empty if no file has it.
     pub(crate) race_name: String,
-    /// 0 where no file has it.
+    /// 0 if no file has it.
     pub(crate) distance: u32,
     pub(crate) going: String,
     /// Position, horse, jockey, trainer, time (`m:ss.cc`), win odds; in the order of the file.

@@ -1,4 +1,4 @@
-//! An independent fold of a log of simulated racing: plain JSON in, the answers of the API out. It shares no code with the
+//! An independent fold of a log of simulated racing, from JSON to the answers of the API. It shares no code with the
 //! service, keeps everything, and looks things up the simple way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ pub(crate) type Key = (String, String, u64);
 
 const NO_STARTS: [&str; 1] = ["WV"];
 
-/// All that a log says.
+/// All events of a log.
 #[derive(Debug, Default)]
 pub(crate) struct RaceDay {
     pub(crate) races: BTreeMap<Key, Race>,
@@ -19,7 +19,7 @@ pub(crate) struct RaceDay {
     seen: BTreeSet<String>,
 }
 
-/// All that a log says of a race.
+/// All events of a race.
 #[derive(Debug, Default)]
 pub(crate) struct Race {
     card: Value,
@@ -28,14 +28,14 @@ pub(crate) struct Race {
     withdrawn: BTreeMap<String, Value>,
     status: Value,
     status_reason: Value,
-    /// Every statement of the result, as the whole event.
-    statements: Vec<Value>,
-    /// Every quote with its place in the log.
+    /// Every event about the result.
+    results: Vec<Value>,
+    /// Every quote with its sequence.
     quotes: Vec<(u64, Value)>,
 }
 
 impl RaceDay {
-    /// Takes in a message; one that stands in the log twice counts once.
+    /// Folds a message. A repeated one counts once.
     pub(crate) fn take(&mut self, seq: u64, message: &[u8]) {
         let event: Value = serde_json::from_slice(message).unwrap();
         if !self.seen.insert(text(&event["id"])) {
@@ -70,25 +70,26 @@ impl RaceDay {
                 race.status = data["status"].clone();
                 race.status_reason = data["reason"].clone();
             }
-            "racing.result.declared.v1" | "racing.result.voided.v1" => race.statements.push(event),
+            "racing.result.declared.v1" | "racing.result.voided.v1" => race.results.push(event),
             "racing.odds.quoted.v1" => race.quotes.push((seq, event)),
             other => panic!("an unknown type {other}"),
         }
     }
 
-    /// What `/api/v1/horses/{horse_no}` should say, without the age, which depends on the day.
+    /// The expected `/api/v1/horses/{horse_no}`, without the age, which depends on the day.
     pub(crate) fn profile(&self, horse_no: &str) -> Value {
-        let said = &self.horses[horse_no];
+        let registration = &self.horses[horse_no];
         let mut profile = json!({ "horse_no": horse_no, "registered": true });
         for same in
             "horse_name country_of_origin colour sex trainer owner stakes_currency".split(' ')
         {
-            profile[same] = said[same].clone();
+            profile[same] = registration[same].clone();
         }
         let (form, unplaced) = self.form(horse_no);
         let rows = || form.iter().chain(&unplaced);
         let count = |name: &str, counts: fn(&Value) -> bool| {
-            said["career"][name].as_u64().unwrap() + rows().filter(|row| counts(row)).count() as u64
+            registration["career"][name].as_u64().unwrap()
+                + rows().filter(|row| counts(row)).count() as u64
         };
         profile["starts"] = json!(count("starts", |row| {
             !row["outcome"]
@@ -99,7 +100,7 @@ impl RaceDay {
         profile["places"] =
             json!(count("places", |row| row["position"] == 2 || row["position"] == 3));
         let won: u64 = rows().map(|row| row["stakes"].as_u64().unwrap()).sum();
-        let before = said["career"]["total_stakes"].as_u64().unwrap();
+        let before = registration["career"]["total_stakes"].as_u64().unwrap();
         profile["total_stakes"] = json!(before + won);
         profile
     }
@@ -112,9 +113,9 @@ impl RaceDay {
                 continue;
             };
             let lists = [&result["runners"], &result["unplaced"]];
-            let lines = lists.into_iter().flat_map(|list| list.as_array().unwrap());
-            for line in lines.filter(|line| line["horse_no"] == *horse_no) {
-                let mut row = line.clone();
+            let runners = lists.into_iter().flat_map(|list| list.as_array().unwrap());
+            for runner in runners.filter(|runner| runner["horse_no"] == *horse_no) {
+                let mut row = runner.clone();
                 let fields = row.as_object_mut().unwrap();
                 fields.remove("horse_no");
                 fields.remove("number");
@@ -134,10 +135,10 @@ impl RaceDay {
 }
 
 impl Race {
-    /// The statement in force: the highest revision, of equals the later one.
+    /// The result in force: the highest revision, and of equal ones the later.
     fn in_force(&self) -> Option<&Value> {
         let revision = |event: &&Value| event["data"]["revision"].as_u64().unwrap();
-        self.statements.iter().max_by_key(revision)
+        self.results.iter().max_by_key(revision)
     }
 
     fn declared(&self) -> Option<&Value> {
@@ -146,9 +147,10 @@ impl Race {
     }
 
     fn going(&self) -> Value {
-        let said = self.declared().map(|result| result["going"].clone());
+        let declared = self.declared().map(|result| result["going"].clone());
         let changed = Some(self.going.clone()).filter(Value::is_string);
-        said.or(changed)
+        declared
+            .or(changed)
             .unwrap_or_else(|| self.card["going"].clone())
     }
 
@@ -156,27 +158,27 @@ impl Race {
         self.card["runners"].as_array().unwrap()
     }
 
-    fn line_on_card(&self, horse_no: &Value) -> &Value {
-        let mut lines = self.on_card().iter();
-        lines.find(|line| line["horse_no"] == *horse_no).unwrap()
+    fn runner_on_card(&self, horse_no: &Value) -> &Value {
+        let mut rows = self.on_card().iter();
+        rows.find(|row| row["horse_no"] == *horse_no).unwrap()
     }
 
     /// The race in `/api/v1/racecards/{date}`.
     pub(crate) fn card(&self) -> Value {
         let (mut runners, mut withdrawn) = (Vec::new(), Vec::new());
-        for line in self.on_card() {
-            let (mut line, horse_no) = (line.clone(), text(&line["horse_no"]));
+        for row in self.on_card() {
+            let (mut row, horse_no) = (row.clone(), text(&row["horse_no"]));
             if let Some(rider) = self.riders.get(&horse_no) {
-                line["jockey"] = rider["jockey"].clone();
+                row["jockey"] = rider["jockey"].clone();
                 if rider["weight"].is_u64() {
-                    line["weight"] = rider["weight"].clone();
+                    row["weight"] = rider["weight"].clone();
                 }
             }
             match self.withdrawn.get(&horse_no) {
-                None => runners.push(line),
+                None => runners.push(row),
                 Some(reason) => {
-                    line["reason"] = reason.clone();
-                    withdrawn.push(line);
+                    row["reason"] = reason.clone();
+                    withdrawn.push(row);
                 }
             }
         }
@@ -195,19 +197,19 @@ impl Race {
         race
     }
 
-    /// The race in `/api/v1/results/{date}`. One that was abandoned says so.
+    /// The race in `/api/v1/results/{date}`, also one that was abandoned.
     pub(crate) fn result(&self) -> Option<Value> {
         let abandoned =
             json!({ "status": "abandoned", "revision": 0, "reason": self.status_reason });
-        let statement = match self.in_force() {
+        let result = match self.in_force() {
             Some(event) => &event["data"],
             None if self.status == "abandoned" => &abandoned,
             None => return None,
         };
         let (mut runners, mut unplaced) = (Vec::new(), Vec::new());
-        for said in statement["runners"].as_array().into_iter().flatten() {
-            let mut line =
-                json!({ "finish_time": said["finish_time"].as_str().unwrap_or_default() });
+        for runner in result["runners"].as_array().into_iter().flatten() {
+            let mut row =
+                json!({ "finish_time": runner["finish_time"].as_str().unwrap_or_default() });
             for same in [
                 "horse_no",
                 "horse_name",
@@ -216,24 +218,24 @@ impl Race {
                 "trainer",
                 "stakes",
             ] {
-                line[same] = said[same].clone();
+                row[same] = runner[same].clone();
             }
-            line["win_odds"] = if said["win_odds"].is_null() {
+            row["win_odds"] = if runner["win_odds"].is_null() {
                 json!(0)
             } else {
-                said["win_odds"].clone()
+                runner["win_odds"].clone()
             };
-            if said["position"].is_u64() {
-                line["position"] = said["position"].clone();
-                runners.push(line);
+            if runner["position"].is_u64() {
+                row["position"] = runner["position"].clone();
+                runners.push(row);
             } else {
-                line["outcome"] = said["outcome"].clone();
-                unplaced.push(line);
+                row["outcome"] = runner["outcome"].clone();
+                unplaced.push(row);
             }
         }
         let mut race = json!({
-            "status": statement["status"].as_str().unwrap_or("void"), "revision": statement["revision"],
-            "reason": statement["reason"].as_str().unwrap_or_default(), "going": self.going(),
+            "status": result["status"].as_str().unwrap_or("void"), "revision": result["revision"],
+            "reason": result["reason"].as_str().unwrap_or_default(), "going": self.going(),
             "runners": runners, "unplaced": unplaced,
         });
         for same in ["race_number", "race_name", "distance", "class"] {
@@ -255,44 +257,44 @@ impl Race {
                 false
             ])
         };
-        self.statements.iter().map(row).collect()
+        self.results.iter().map(row).collect()
     }
 
     /// The runners of `/api/v1/odds/{date}/{race_number}`.
     pub(crate) fn board(&self) -> Vec<Value> {
-        let mut lines: BTreeMap<u64, Value> = BTreeMap::new();
+        let mut rows: BTreeMap<u64, Value> = BTreeMap::new();
         for quoted in self
             .quotes
             .iter()
             .flat_map(|(_, event)| event["data"]["runners"].as_array().unwrap())
         {
-            let line = lines
+            let row = rows
                 .entry(quoted["number"].as_u64().unwrap())
                 .or_insert_with(|| {
                     json!({
                         "horse_no": quoted["horse_no"], "number": quoted["number"],
-                        "horse_name": self.line_on_card(&quoted["horse_no"])["horse_name"],
+                        "horse_name": self.runner_on_card(&quoted["horse_no"])["horse_name"],
                         "win": null, "place": null, "opening": null, "previous": null,
                     })
                 });
-            let before = line["win"].clone();
+            let before = row["win"].clone();
             if !before.is_null() && before != quoted["win"] {
-                line["previous"] = before;
+                row["previous"] = before;
             }
-            if line["opening"].is_null() {
-                line["opening"] = quoted["win"].clone();
+            if row["opening"].is_null() {
+                row["opening"] = quoted["win"].clone();
             }
-            line["win"] = quoted["win"].clone();
-            line["place"] = quoted["place"].clone();
-            line.as_object_mut().unwrap().remove("state");
+            row["win"] = quoted["win"].clone();
+            row["place"] = quoted["place"].clone();
+            row.as_object_mut().unwrap().remove("state");
             if quoted["state"].is_string() {
-                line["state"] = quoted["state"].clone();
+                row["state"] = quoted["state"].clone();
             }
         }
-        lines.into_values().collect()
+        rows.into_values().collect()
     }
 
-    /// Place, time and win prices of every quote, as in the history of the board.
+    /// Sequence, time and prices of every quote, as in the history of the board.
     pub(crate) fn history(&self) -> Vec<Value> {
         let row = |(seq, event): &(u64, Value)| {
             let runners = event["data"]["runners"].as_array().unwrap();

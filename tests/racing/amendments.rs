@@ -44,7 +44,7 @@ async fn a_result_changes_hours_days_and_months_after_it_was_official() {
 }
 
 #[tokio::test]
-async fn whoever_listens_is_told_of_every_amendment_and_of_the_void() {
+async fn every_amendment_and_the_void_are_published_live() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     let before = year.nats().last_seq().await;

@@ -6,7 +6,7 @@ use super::year::{Change, Race, Year};
 use crate::support::*;
 
 #[tokio::test]
-async fn of_two_feeders_with_one_clock_the_order_of_the_log_decides() {
+async fn the_order_of_the_log_decides_between_two_feeders_with_equal_times() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     let at = |second: u8| format!("{}T06:00:{second:02}Z", race.date());

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::year::{Change, Year};
 
 #[tokio::test]
-async fn a_brand_that_is_given_again_is_another_horse() {
+async fn a_reused_brand_is_another_horse() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     // The brand is A123; the year of the import makes the number lasting.
@@ -109,7 +109,7 @@ async fn a_horse_changes_trainer_owner_sex_and_name_and_its_form_keeps_what_was_
 }
 
 #[tokio::test]
-async fn a_horse_that_nobody_registered_keeps_the_name_that_a_later_race_leaves_out() {
+async fn an_unregistered_horse_keeps_a_name_that_a_later_race_leaves_out() {
     let year = Year::new();
     let [named, nameless, older] = [
         year.race("11-01", "ST", 5),

@@ -66,7 +66,7 @@ async fn listen(year: &Year, query: &str) -> (Socket, Vec<Value>) {
 }
 
 #[tokio::test]
-async fn who_asks_for_odds_is_never_given_those_of_another_meeting() {
+async fn odds_of_another_meeting_are_never_served() {
     let year = Year::new();
     let local = year.race("11-21", "ST", 1);
     let simulcast = year.race("11-21", "S1", 1);
@@ -95,7 +95,7 @@ async fn who_asks_for_odds_is_never_given_those_of_another_meeting() {
 }
 
 #[tokio::test]
-async fn of_meetings_on_one_date_the_configured_order_says_which_comes_first() {
+async fn the_configured_order_of_venues_decides_the_primary_meeting() {
     let nats = Nats::start();
     let railbird = Railbird::start_with(&nats, |config| {
         config.venue_order = ["S1", "HV"]

@@ -22,7 +22,7 @@ const CODES: [(&str, u64); 12] = [
 ];
 
 #[tokio::test]
-async fn behind_a_dead_heat_for_third_comes_the_fifth() {
+async fn after_a_dead_heat_for_third_comes_fifth() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     let said = "A 1, B 2, C 3, D 3, E 5";
@@ -48,7 +48,7 @@ async fn a_winner_that_shares_first_place_has_won() {
 }
 
 #[tokio::test]
-async fn three_may_share_a_place() {
+async fn three_runners_may_share_a_place() {
     let year = Year::new();
     let first = year.race("11-21", "ST", 1);
     let third = year.race("11-21", "ST", 2);
@@ -71,7 +71,7 @@ async fn three_may_share_a_place() {
 }
 
 #[tokio::test]
-async fn who_shares_a_place_stands_in_the_order_in_which_the_feeder_named_them() {
+async fn runners_in_a_dead_heat_are_in_the_order_of_the_feeder() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     year.say([race.result(1, "D 4, C 1, A 3, B 1")]).await;
@@ -79,7 +79,7 @@ async fn who_shares_a_place_stands_in_the_order_in_which_the_feeder_named_them()
 }
 
 #[tokio::test]
-async fn a_disqualification_moves_those_who_shared_third() {
+async fn a_disqualification_moves_the_runners_that_shared_third() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     year.say([race.result(1, "A 1, B 2, C 3, D 3, E 3, F 6")])
@@ -131,7 +131,7 @@ async fn a_disqualified_horse_keeps_its_time_and_its_price() {
 }
 
 #[tokio::test]
-async fn every_code_without_a_position_stands_beside_the_placed_and_is_a_start_or_not() {
+async fn every_outcome_code_is_unplaced_and_either_a_start_or_not() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     let coded: Vec<String> = CODES
@@ -157,7 +157,7 @@ async fn every_code_without_a_position_stands_beside_the_placed_and_is_a_start_o
 }
 
 #[tokio::test]
-async fn a_void_part_in_a_race_counts_for_nothing_not_even_its_stakes() {
+async fn a_void_outcome_counts_for_nothing_not_even_stakes() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     let stakes = |said: Value| said.with("/runners/1/stakes", json!(700));
@@ -177,7 +177,7 @@ async fn a_void_part_in_a_race_counts_for_nothing_not_even_its_stakes() {
 }
 
 #[tokio::test]
-async fn a_withdrawn_runner_that_the_result_leaves_out_stands_beside_the_form_as_well() {
+async fn a_withdrawn_runner_that_the_result_leaves_out_is_unplaced_in_its_form() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     year.say([
@@ -220,7 +220,7 @@ fn csv(date: &str, brand: impl Fn(usize) -> String) -> String {
 }
 
 #[tokio::test]
-async fn times_and_odds_written_as_dashes_are_not_known() {
+async fn times_and_odds_written_as_dashes_are_unknown() {
     let year = Year::new();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("results.csv");
@@ -270,7 +270,7 @@ async fn times_and_odds_written_as_dashes_are_not_known() {
 }
 
 #[tokio::test]
-async fn dashes_in_an_event_are_refused_by_field_and_stop_nothing() {
+async fn dashes_in_an_event_are_rejected_with_the_field_and_stop_nothing() {
     let year = Year::new();
     let race = year.race("11-21", "ST", 3);
     let subject = format!("racing.result.{}.ST.3", race.date());

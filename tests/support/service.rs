@@ -14,10 +14,11 @@ use railbird::http::state::{App, Origins};
 use railbird::limits::Proxies;
 use railbird::limits::plans::Plans;
 use railbird::log::{ACCOUNTS, Outgoing};
-use railbird::shutdown::{Trigger, shutdown};
+use railbird::shutdown::Shutdown;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
+use tokio_util::sync::DropGuard;
 
 use super::{Nats, Reply, Socket, eventually, request};
 
@@ -26,7 +27,8 @@ pub(crate) struct Railbird {
     pub(crate) admin: SocketAddr,
     pub(crate) key: String,
     pub(crate) app: Arc<App>,
-    trigger: Trigger,
+    /// Stops the service when dropped.
+    shutdown: DropGuard,
     serving: JoinHandle<()>,
     /// Kept for as long as the service lives.
     data: Option<TempDir>,
@@ -81,8 +83,8 @@ impl Railbird {
     }
 
     async fn start_configured(config: Config) -> Self {
-        let (trigger, signal) = shutdown();
-        let service = Service::start(config, signal).await.unwrap();
+        let shutdown = Shutdown::new();
+        let service = Service::start(config, shutdown.clone()).await.unwrap();
         let (http, admin) = (service.http_addr().unwrap(), service.admin_addr().unwrap());
         let app = Arc::clone(service.app());
         let serving = tokio::spawn(service.run());
@@ -91,7 +93,7 @@ impl Railbird {
             admin,
             key: String::new(),
             app,
-            trigger,
+            shutdown: shutdown.drop_guard(),
             serving,
             data: None,
         }
@@ -184,7 +186,7 @@ impl Railbird {
     }
 
     pub(crate) async fn stop(self) {
-        self.trigger.pull();
+        drop(self.shutdown);
         self.serving.await.unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! [`Client`]: a subscriber that costs next to nothing: it looks at the heads of frames, and for the number of a message.
+//! [`Client`]: a subscriber that costs little: it reads only the heads of frames and the number of each message.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -10,15 +10,15 @@ use super::nats::{self, Op};
 use super::tally::Tally;
 use super::{Following, RACES, race_number};
 
-/// Room for all that one read brings, and for what the reads before left.
+/// Room for one read, and for what earlier reads left.
 pub(super) const BUFFER_BYTES: usize = 512 * 1024;
 
-/// What a server speaks within WebSocket frames.
+/// The protocol of a server within WebSocket frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Server {
     /// railbird's live channel: a message is a frame.
     Railbird,
-    /// nats-server's gateway: the NATS protocol as a stream of bytes, cut into frames as it happens to be.
+    /// nats-server's gateway: the NATS protocol as a stream of bytes, cut into frames anywhere.
     Nats,
 }
 
@@ -27,20 +27,20 @@ pub(super) struct Client {
     pub(super) socket: TcpStream,
     server: Server,
     following: Following,
-    /// What was read of a message whose end has not come yet.
+    /// The part of a message that was read.
     kept: Vec<u8>,
-    /// So many bytes of it, of `Nats`, are already out of their frames.
+    /// For `Nats`: bytes of it that are already out of their frames.
     unframed: usize,
-    /// Bytes of the frame under way that have not come yet.
+    /// Bytes of the current frame that were not read yet.
     frame_left: usize,
-    /// The place in the log before the first message, once all is there that comes before it.
+    /// The log sequence before the first message, once everything before it was received.
     pub(super) base: Option<u64>,
-    /// The number of the message that comes next.
+    /// The number of the next message.
     next: u64,
 }
 
 impl Client {
-    /// Connects, and asks for the WebSocket and for what is followed.
+    /// Connects, upgrades to a WebSocket, and subscribes.
     pub(super) fn connect(server: Server, url: &str, following: Following) -> anyhow::Result<Self> {
         let (address, path) = url.split_once('/').unwrap_or((url, ""));
         let (next, filter, subject) = match following {
@@ -74,7 +74,7 @@ impl Client {
         })
     }
 
-    /// Takes what has come. `buffer` is shared by all clients.
+    /// Reads what has arrived. `buffer` is shared by all clients.
     pub(super) fn read(&mut self, buffer: &mut [u8], tally: &mut Tally) -> anyhow::Result<()> {
         let kept = self.kept.len();
         buffer[..kept].copy_from_slice(&self.kept);
@@ -99,8 +99,8 @@ impl Client {
                 break;
             };
             match head.opcode {
-                frame::TEXT => self.hear(payload, tally, now_us)?,
-                frame::PING => self.say(frame::PONG, payload)?,
+                frame::TEXT => self.receive(payload, tally, now_us)?,
+                frame::PING => self.send(frame::PONG, payload)?,
                 frame::CLOSE => bail!("the server closed a connection: {}", payload.escape_ascii()),
                 _ => {}
             }
@@ -112,13 +112,13 @@ impl Client {
     }
 
     /// A message of railbird's channel.
-    fn hear(&mut self, text: &[u8], tally: &mut Tally, now_us: u64) -> anyhow::Result<()> {
+    fn receive(&mut self, text: &[u8], tally: &mut Tally, now_us: u64) -> anyhow::Result<()> {
         let is = |event: &str| {
             let event = format!(r#"{{"event":"{event}""#);
             text.starts_with(event.as_bytes())
         };
         if text.starts_with(br#"{"event":"odds_update""#) {
-            // What comes before the end of the snapshots is one.
+            // Messages before the end of the snapshots are not counted.
             return match self.base {
                 Some(_) => self.take(text, tally, now_us),
                 None => Ok(()),
@@ -127,7 +127,10 @@ impl Client {
         if is("snapshot_complete") {
             self.base = tally.number_in(text);
         } else if ["lagged", "resync", "closing", "error"].into_iter().any(is) {
-            bail!("the service said {}", text.escape_ascii());
+            bail!(
+                "unexpected message from the service: {}",
+                text.escape_ascii()
+            );
         }
         Ok(())
     }
@@ -140,10 +143,10 @@ impl Client {
             at += length;
             match op {
                 Op::Message(text) => self.take(text, tally, now_us)?,
-                Op::Ping => self.say(frame::BINARY, b"PONG\r\n")?,
-                // The answer to the PING behind the subscription.
+                Op::Ping => self.send(frame::BINARY, b"PONG\r\n")?,
+                // The answer to the PING after the subscription.
                 Op::Pong => self.base = Some(0),
-                Op::Error(error) => bail!("the gateway said {}", error.escape_ascii()),
+                Op::Error(error) => bail!("error from the gateway: {}", error.escape_ascii()),
                 Op::Other => {}
             }
         }
@@ -154,7 +157,7 @@ impl Client {
         Ok(())
     }
 
-    /// Moves the payloads of frames together. Returns where they end, and where a head begins that has not come whole.
+    /// Moves the payloads of frames together. Returns where they end, and where an incomplete head begins.
     fn unframe(&mut self, bytes: &mut [u8]) -> anyhow::Result<(usize, usize)> {
         let (mut to, mut from) = (self.unframed, self.unframed);
         loop {
@@ -180,7 +183,7 @@ impl Client {
         }
     }
 
-    /// Takes a message that was published, and holds it against the one that was due.
+    /// Compares a message with the one that was expected.
     fn take(&mut self, text: &[u8], tally: &mut Tally, now_us: u64) -> anyhow::Result<()> {
         let seq = tally.number_in(text).context("a message has no seq")?;
         let base = self.base.context("a message came before it could")?;
@@ -204,14 +207,14 @@ impl Client {
         }
     }
 
-    fn say(&mut self, opcode: u8, payload: &[u8]) -> anyhow::Result<()> {
-        // So little always fits into the send buffer.
+    fn send(&mut self, opcode: u8, payload: &[u8]) -> anyhow::Result<()> {
+        // This little always fits into the send buffer.
         self.socket.write_all(&frame::masked(opcode, payload))?;
         Ok(())
     }
 }
 
-/// Returns what came behind the head of the answer.
+/// Returns what was read after the head of the response.
 fn upgrade(socket: &mut TcpStream, address: &str, path: &str) -> anyhow::Result<Vec<u8>> {
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\

@@ -1,4 +1,4 @@
-//! WebSocket frames, as far as a client needs them.
+//! The part of WebSocket framing that a client needs.
 
 pub(super) const TEXT: u8 = 1;
 pub(super) const BINARY: u8 = 2;
@@ -6,7 +6,7 @@ pub(super) const CLOSE: u8 = 8;
 pub(super) const PING: u8 = 9;
 pub(super) const PONG: u8 = 10;
 
-/// What stands before the payload of a frame from a server.
+/// The head of a frame from a server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     pub(super) opcode: u8,
@@ -16,7 +16,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// The head at the beginning of these bytes, if all of it is there.
+    /// Parses the head at the start of these bytes; `None` if it is incomplete.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let (&[first, second], rest) = bytes.split_first_chunk()?;
         let (extra, payload_bytes) = match second & 0x7f {
@@ -32,9 +32,9 @@ impl Head {
     }
 }
 
-/// A frame from a client. It has to be masked; a mask of zeros leaves the payload as it is.
+/// A frame from a client. It must be masked; a mask of zeros leaves the payload as it is.
 pub(super) fn masked(opcode: u8, payload: &[u8]) -> Vec<u8> {
-    let short = u8::try_from(payload.len()).expect("what these clients say is short");
-    assert!(short < 126, "what these clients say is short");
+    let short = u8::try_from(payload.len()).expect("clients send short messages");
+    assert!(short < 126, "clients send short messages");
     [&[0x80 | opcode, 0x80 | short, 0, 0, 0, 0], payload].concat()
 }

@@ -12,12 +12,12 @@ use super::publisher::{Publisher, Texts};
 use super::tally::Tally;
 use super::{Following, RACES};
 
-/// Sockets that are read before it is looked whether a message is due.
+/// Sockets that are read before the publisher has its turn.
 const EVENTS_PER_TURN: usize = 256;
-/// A server that has not delivered everything by then never will.
+/// A server that has not delivered everything within this time has failed.
 const DELIVERED_WITHIN: Duration = Duration::from_secs(120);
 const ATTENTIVE: Duration = Duration::from_millis(1);
-/// What epoll says of the publisher's socket.
+/// The epoll token of the publisher's socket.
 const PUBLISHER: u64 = u64::MAX;
 
 pub(super) struct Load {
@@ -63,7 +63,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Connects the publisher. `sample` is a message for a server that hands on what it is given.
+    /// Connects the publisher. `sample` is a message for a server that relays messages.
     pub(super) fn begin(&mut self, nats: &str, server: Server, sample: &str) -> anyhow::Result<()> {
         let base = self.clients[0].base.context("the clients are ready")?;
         ensure!(
@@ -90,7 +90,7 @@ impl Load {
         Ok(())
     }
 
-    /// Publishes so many messages a second, whatever becomes of them.
+    /// Publishes at a fixed rate, whether messages are delivered or not.
     pub(super) fn at_rate(&mut self, per_second: u32, time: Duration) -> anyhow::Result<()> {
         let begun = Instant::now();
         for message in 0..time.as_secs() as u32 * per_second {
@@ -103,7 +103,7 @@ impl Load {
         Ok(())
     }
 
-    /// Publishes what keeps so many messages between the last one published and the last one that every client has.
+    /// Publishes so that `window` messages are in flight: published, and not received by every client.
     pub(super) fn in_window(&mut self, messages: u64, time: Duration) -> anyhow::Result<()> {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -115,12 +115,12 @@ impl Load {
         Ok(())
     }
 
-    /// Waits until every client has every message.
+    /// Waits until every client has received every message.
     pub(super) fn settle(&mut self) -> anyhow::Result<()> {
         self.within(DELIVERED_WITHIN, |load| load.tally.outstanding() == 0)
     }
 
-    /// A message as it came.
+    /// A message as it was received.
     pub(super) fn sample(&self) -> String {
         String::from_utf8_lossy(&self.tally.sample).into_owned()
     }
@@ -146,7 +146,7 @@ impl Load {
         publisher.publish(self.tally.publish())
     }
 
-    /// Sends what is to be sent, waits for sockets at most so long, and reads them.
+    /// Sends what is queued, waits for sockets at most this long, and reads them.
     fn turn(&mut self, wait: Duration) -> anyhow::Result<()> {
         let flushed = self.publisher.as_mut().map_or(Ok(true), Publisher::flush)?;
         let wait = if flushed { wait } else { wait.min(ATTENTIVE) };

@@ -1,8 +1,8 @@
-//! The NATS protocol, as far as a subscriber needs it.
+//! The part of the NATS protocol that a subscriber needs.
 
 use std::str;
 
-/// What a server says.
+/// An operation from a server.
 #[derive(Debug)]
 pub(super) enum Op<'a> {
     Message(&'a [u8]),
@@ -12,7 +12,7 @@ pub(super) enum Op<'a> {
     Other,
 }
 
-/// The operation at the beginning of these bytes and its length, if all of it is there.
+/// Parses the operation at the start of these bytes. Returns it with its length; `None` if it is incomplete.
 pub(super) fn op(bytes: &[u8]) -> Option<(Op<'_>, usize)> {
     let line_bytes = 1 + bytes.iter().position(|byte| *byte == b'\n')?;
     let line = bytes[..line_bytes].trim_ascii_end();

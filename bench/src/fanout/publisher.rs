@@ -1,4 +1,4 @@
-//! [`Publisher`]: a connection to NATS on which messages go out while the clients are read.
+//! [`Publisher`]: publishes messages on a connection to NATS while the clients are read.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -16,12 +16,12 @@ use super::{RACES, race_number};
 
 const ACKS: &str = "_INBOX.fanout";
 
-/// What is published.
+/// The messages to publish.
 #[derive(Debug)]
 pub(super) enum Texts {
-    /// Quotes to railbird's log, behind this place, each with an identity and acknowledged, as a feeder does.
+    /// Quotes to railbird's log after this sequence, each with an id and acknowledged, as a feeder publishes them.
     Quotes { base: u64 },
-    /// The messages themselves: what stands before and behind the number, and the digits that it has at least.
+    /// The messages themselves: the text before and after the number, and its least number of digits.
     Ready {
         before: Vec<u8>,
         digits: usize,
@@ -43,14 +43,14 @@ impl Texts {
     }
 }
 
-/// It speaks the protocol itself, in the one thread that reads the clients: the same for both servers, the moment of publishing
-/// is known, and an appender's threads would take from the servers' cores.
+/// It implements the protocol itself, in the thread that reads the clients: the same for both servers, with known times of
+/// publishing, and without threads that would compete with the servers.
 #[derive(Debug)]
 pub(super) struct Publisher {
     pub(super) socket: TcpStream,
     texts: Texts,
     out: Vec<u8>,
-    heard: Vec<u8>,
+    received: Vec<u8>,
 }
 
 impl Publisher {
@@ -67,11 +67,11 @@ impl Publisher {
             socket,
             texts,
             out: Vec::new(),
-            heard: Vec::new(),
+            received: Vec::new(),
         })
     }
 
-    /// Puts a message on its way. It leaves with the next flush.
+    /// Queues a message for the next flush.
     pub(super) fn publish(&mut self, number: u64) -> anyhow::Result<()> {
         let race = race_number(((number - 1) % RACES as u64) as usize);
         let out = &mut self.out;
@@ -104,7 +104,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Sends what the server takes now. False if something is left.
+    /// Sends what the server accepts now. Returns false if something is left.
     pub(super) fn flush(&mut self) -> anyhow::Result<bool> {
         while !self.out.is_empty() {
             match self.socket.write(&self.out) {
@@ -116,29 +116,29 @@ impl Publisher {
         Ok(true)
     }
 
-    /// Takes acknowledgements, and answers pings.
+    /// Reads acknowledgements, and answers pings.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> anyhow::Result<()> {
         let read = self.socket.read(buffer)?;
         ensure!(read > 0, "NATS closed the publisher's connection");
-        self.heard.extend_from_slice(&buffer[..read]);
+        self.received.extend_from_slice(&buffer[..read]);
         let mut at = 0;
-        while let Some((op, length)) = nats::op(&self.heard[at..]) {
+        while let Some((op, length)) = nats::op(&self.received[at..]) {
             match op {
                 Op::Message(ack) if ack.starts_with(br#"{"error""#) => {
                     bail!("the log refused a message: {}", ack.escape_ascii());
                 }
-                Op::Error(error) => bail!("NATS said {}", error.escape_ascii()),
+                Op::Error(error) => bail!("error from NATS: {}", error.escape_ascii()),
                 Op::Ping => self.out.extend_from_slice(b"PONG\r\n"),
                 _ => {}
             }
             at += length;
         }
-        self.heard.drain(..at);
+        self.received.drain(..at);
         Ok(())
     }
 }
 
-/// The price of one runner, as short as can be. All are of one length.
+/// A short quote of one runner. All quotes have the same length.
 fn quote(number: u64, race: u16, seq: u64) -> anyhow::Result<Envelope> {
     let win = Odds::from_thousandths(10_000 + 100 * (number % 900) as u32)?;
     let place = Odds::from_thousandths(1_900)?;

@@ -1,30 +1,30 @@
-//! [`Tally`]: which message was published when, and what has become of it.
+//! [`Tally`]: when each message was published, and which clients have received it.
 
 use std::time::Instant;
 
 use crate::histogram::Histogram;
 
-/// Messages are numbered from 1, in the order of publishing. Number n is about race (n - 1) % [`super::RACES`].
+/// Counts messages, numbered from 1 in the order of publishing. Number n is about race (n - 1) % [`super::RACES`].
 #[derive(Debug)]
 pub(super) struct Tally {
     begun: Instant,
-    /// In µs since `begun`; of number n at n - 1, as is `received`.
+    /// In µs since `begun`; that of number n is at n - 1, as in `received`.
     published_us: Vec<u64>,
     received: Vec<u32>,
-    /// How many clients follow a race.
+    /// The number of clients that follow a race.
     followers: u32,
-    /// Every follower has every message up to this number.
+    /// Every follower has received every message up to this number.
     pub(super) complete: u64,
     pub(super) deliveries: u64,
     pub(super) bytes: u64,
     pub(super) gaps: u64,
     pub(super) conflated: u64,
-    /// Of messages behind `latencies_from`, in µs.
+    /// Of messages from `latencies_from` on, in µs.
     pub(super) latencies: Histogram,
     latencies_from: u64,
     /// The first message whose latency counts.
     pub(super) sample: Vec<u8>,
-    /// Where the number stood in the message that came last, or a little before.
+    /// Where the number was in the last message, or a little before.
     number_at: usize,
 }
 
@@ -55,14 +55,14 @@ impl Tally {
         self.published() - self.complete
     }
 
-    /// A message is about to be published; this is its number.
+    /// Records that a message is published now. Returns its number.
     pub(super) fn publish(&mut self) -> u64 {
         self.published_us.push(self.now_us());
         self.received.push(0);
         self.published()
     }
 
-    /// Forgets the latencies so far, and those of what has been published.
+    /// Discards the latencies so far, also those of messages in flight.
     pub(super) fn begin_latencies(&mut self) {
         self.latencies = Histogram::default();
         self.latencies_from = self.published();
@@ -72,7 +72,7 @@ impl Tally {
         self.begun.elapsed().as_micros() as u64
     }
 
-    /// A client has read a message for which it waited. False if the number is none that was published.
+    /// Records that a client has received a message. Returns false if no message of this number was published.
     pub(super) fn delivered(&mut self, number: u64, text: &[u8], now_us: u64) -> bool {
         let Some(published_us) = self.published_us.get(number.wrapping_sub(1) as usize) else {
             return false;
@@ -89,7 +89,7 @@ impl Tally {
         true
     }
 
-    /// A client has gone on from `from` to `to` without what is between. That a message stands for several is no gap.
+    /// Records that a client went from `from` to `to` without the messages between. A conflated message is no gap.
     pub(super) fn skipped(&mut self, from: u64, to: u64, stride: usize, text: &[u8]) {
         if contains(text, br#""conflated":"#) {
             self.conflated += 1;
@@ -108,7 +108,7 @@ impl Tally {
         }
     }
 
-    /// The number behind `"seq":`. It stands nearly where it stood in the message before.
+    /// The number after `"seq":`. It is near its position in the message before.
     pub(super) fn number_in(&mut self, text: &[u8]) -> Option<u64> {
         const NEARLY: usize = 16;
         let digits_at = match find_number(text, self.number_at) {
@@ -126,7 +126,7 @@ impl Tally {
     }
 }
 
-/// Where the digits of the number begin.
+/// The position of the first digit.
 pub(super) fn find_number(text: &[u8], from: usize) -> Option<usize> {
     const NAME: &[u8] = br#""seq":"#;
     let mut windows = text.get(from..)?.windows(NAME.len());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_is_found_wherever_it_stands() {
+    fn the_number_is_found_at_any_position() {
         let mut tally = tally(0);
         let filler = "x".repeat(100);
         for text in [
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_is_a_gap_unless_it_was_conflated() {
+    fn a_skipped_message_is_a_gap_unless_it_was_conflated() {
         let mut tally = tally(4);
         tally.skipped(1, 3, 1, br#"{"seq":3}"#);
         tally.skipped(1, 3, 1, br#"{"seq":3,"conflated":3}"#);

@@ -22,31 +22,31 @@ pub struct HorseRegistered {
     pub horse_no: HorseNo,
     /// Its name.
     pub horse_name: Text,
-    /// Where it was bred: a short code such as `AUS`. It decides the birthday: 1 August in the
-    /// southern hemisphere, 1 January elsewhere.
+    /// The country where it was bred: a short code such as `AUS`. It decides the birthday: 1 August in the southern
+    /// hemisphere, 1 January elsewhere.
     pub country_of_origin: Text,
     /// Its colour.
     pub colour: Text,
     /// Its sex.
     pub sex: Text,
-    /// When it was foaled, where that is known.
+    /// When it was foaled, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foaled: Option<Foaled>,
-    /// Its official age on `age_as_of`, where the foaling year is unknown. Years, 0 to 60.
+    /// Its official age on `age_as_of`, if the foaling year is unknown. Years, 0 to 60.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 60))]
     pub age: Option<u8>,
-    /// The day on which `age` was true.
+    /// The date of `age`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_as_of: Option<RacingDate>,
-    /// Who trains it.
+    /// Its trainer.
     pub trainer: Text,
-    /// Who owns it.
+    /// Its owner.
     pub owner: Text,
     /// The currency of its stakes, such as `HKD`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stakes_currency: Option<Text>,
-    /// What it had done before the first race in this log.
+    /// Its career before the first race in this log.
     #[serde(
         default,
         deserialize_with = "object::option",
@@ -70,12 +70,12 @@ impl HorseRegistered {
     }
 }
 
-/// Career figures, each a count but for `total_stakes`.
+/// Career figures. Each is a count but `total_stakes`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Career {
-    /// Races it took part in.
+    /// Races that it started in.
     pub starts: u32,
-    /// Races it won, dead heats for first included.
+    /// Races that it won, including dead heats for first place.
     pub wins: u32,
     /// Second and third places.
     pub places: u32,
@@ -87,12 +87,12 @@ pub struct Career {
 /// When a horse was foaled: a year (`2014`), or a day (`2014-09-03`).
 ///
 /// A horse bred in the southern hemisphere has its birthday on 1 August, any other on 1 January (International
-/// Federation of Horseracing Authorities, International Agreement, article 13). A year alone means, for a southern
-/// horse, the season that begins in August of that year.
+/// Federation of Horseracing Authorities, International Agreement, article 13). A year alone means, for a southern horse,
+/// the season that begins in August of that year.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Foaled {
-    /// The year alone is known.
+    /// Only the year is known.
     Year(i16),
     /// The day is known.
     Day(RacingDate),
@@ -104,7 +104,7 @@ impl Foaled {
     /// Parses a year or a date.
     ///
     /// # Errors
-    /// Any other form.
+    /// Returns [`ParseError`] for any other form.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         if text.len() == 4 && text.bytes().all(|b| b.is_ascii_digit()) {
             let year = text.parse().unwrap_or(0);
@@ -117,7 +117,7 @@ impl Foaled {
             .map_err(|_| ParseError::new(Self::EXPECTED, text))
     }
 
-    /// Whether the wire form can hold it.
+    /// Whether the wire form can hold the year.
     pub(crate) fn is_in_range(self) -> bool {
         match self {
             Self::Year(year) => RacingDate::YEARS.contains(&year),

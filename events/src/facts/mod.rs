@@ -1,4 +1,4 @@
-//! The facts themselves, a file for each kind of subject.
+//! The facts, in a file for each kind of subject.
 
 pub(crate) mod horse;
 pub(crate) mod odds;
@@ -7,7 +7,7 @@ pub(crate) mod result;
 
 use crate::{DecodeError, HorseNo, RUNNERS_MAX};
 
-/// A rule that a single field's type cannot hold.
+/// The error of a field that breaks a rule beyond its type.
 pub(crate) fn invalid(path: impl Into<String>, reason: impl Into<String>) -> DecodeError {
     DecodeError::Invalid {
         path: path.into(),
@@ -52,7 +52,7 @@ pub(crate) fn check_runners<'a>(
         if seen[..index].contains(&Some(horse_no)) {
             return Err(invalid(
                 format!("data.runners[{index}].horse_no"),
-                format!("{horse_no} stands twice"),
+                format!("{horse_no} is listed twice"),
             ));
         }
         seen[index] = Some(horse_no);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{check_runners, invalid};
 use crate::{DecodeError, HorseNo, Odds, RaceNumber, RacingDate, Text, VenueCode, object};
 
-/// Win and place prices of all or some runners of a race. Who is left out keeps the price it had.
+/// Win and place prices of all or some runners of a race. A runner that is left out keeps its price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OddsQuoted {
     /// The meeting's date.
@@ -15,7 +15,7 @@ pub struct OddsQuoted {
     pub venue: VenueCode,
     /// The race.
     pub race_number: RaceNumber,
-    /// The runners that are quoted, 1 to 64.
+    /// The quoted runners, 1 to 64.
     #[serde(deserialize_with = "object::list")]
     #[schemars(length(min = 1, max = 64))]
     pub runners: Vec<QuotedRunner>,
@@ -51,7 +51,7 @@ pub struct QuotedRunner {
     /// Its saddle-cloth number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u16>,
-    /// The win price; null with a `state` that says why there is none.
+    /// The win price; null with a `state` if there is none.
     pub win: Option<Odds>,
     /// The place price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ pub struct QuotedRunner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PriceState {
-    /// It will not run.
+    /// It is withdrawn.
     Scratched,
     /// Betting on it is suspended.
     Suspended,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{check_distance, check_runners};
 use crate::{DecodeError, HorseNo, Moment, RaceNumber, RacingDate, Text, VenueCode, object};
 
-/// A full race card. It replaces the earlier one, unless it says the very same.
+/// A full race card. It replaces the earlier one, unless the two are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RaceDeclared {
     /// The meeting's date.
@@ -20,10 +20,10 @@ pub struct RaceDeclared {
     pub venue_name: Option<Text>,
     /// The race's name.
     pub race_name: Text,
-    /// Metres; 0 where it is not known.
+    /// Metres; 0 if unknown.
     #[schemars(range(max = 100_000))]
     pub distance: u32,
-    /// The class; empty where there is none.
+    /// The class; empty if there is none.
     pub class: Text,
     /// The going.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,19 +51,19 @@ pub struct DeclaredRunner {
     pub horse_no: HorseNo,
     /// Its name.
     pub horse_name: Text,
-    /// Its saddle-cloth number; 0 where it is not known.
+    /// Its saddle-cloth number; 0 if unknown.
     pub number: u16,
-    /// Who rides it.
+    /// Its jockey.
     pub jockey: Text,
-    /// Who trains it.
+    /// Its trainer.
     pub trainer: Text,
-    /// Its draw; 0 where it is not known.
+    /// Its draw; 0 if unknown.
     pub draw: u16,
-    /// Pounds carried; 0 where it is not known.
+    /// Pounds carried; 0 if unknown.
     pub weight: u16,
 }
 
-/// A runner will not run.
+/// A runner is withdrawn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunnerWithdrawn {
     /// The meeting's date.
@@ -74,12 +74,12 @@ pub struct RunnerWithdrawn {
     pub race_number: RaceNumber,
     /// The horse.
     pub horse_no: HorseNo,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
 }
 
-/// A withdrawn runner will run after all.
+/// A withdrawn runner is reinstated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunnerReinstated {
     /// The meeting's date.
@@ -90,12 +90,12 @@ pub struct RunnerReinstated {
     pub race_number: RaceNumber,
     /// The horse.
     pub horse_no: HorseNo,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
 }
 
-/// Another jockey rides. It stands until a card says something new.
+/// A runner has another jockey. The change is in force until the next different card.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RiderChanged {
     /// The meeting's date.
@@ -106,14 +106,14 @@ pub struct RiderChanged {
     pub race_number: RaceNumber,
     /// The horse.
     pub horse_no: HorseNo,
-    /// Who rides it now.
+    /// The new jockey.
     pub jockey: Text,
-    /// Pounds carried now.
+    /// Pounds carried with the new jockey.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u16>,
 }
 
-/// The going is another. It stands until a card says something new.
+/// The going has changed. The change is in force until the next different card.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GoingChanged {
     /// The meeting's date.
@@ -122,33 +122,33 @@ pub struct GoingChanged {
     pub venue: VenueCode,
     /// The race.
     pub race_number: RaceNumber,
-    /// The going now.
+    /// The new going.
     pub going: Text,
 }
 
-/// Where a race stands.
+/// The status of a race.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RaceStatus {
-    /// On the card.
+    /// On the card, before betting.
     #[default]
     Scheduled,
     /// Betting is open.
     Open,
     /// Betting is closed.
     Closed,
-    /// The race has begun.
+    /// The race has started.
     Off,
     /// The race has been run.
     Finished,
-    /// A result has been said.
+    /// A result has been declared.
     Result,
     /// The race is not run.
     Abandoned,
 }
 
 impl RaceStatus {
-    /// The word on the wire.
+    /// The value on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -162,14 +162,14 @@ impl RaceStatus {
         }
     }
 
-    /// Whether the race is over, one way or another: no odds will move any more.
+    /// Whether the race is over, so that its odds do not change again.
     #[must_use]
     pub fn is_over(self) -> bool {
         matches!(self, Self::Finished | Self::Result | Self::Abandoned)
     }
 }
 
-/// A race moved on, or back.
+/// The status of a race has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RaceStatusChanged {
     /// The meeting's date.
@@ -178,9 +178,9 @@ pub struct RaceStatusChanged {
     pub venue: VenueCode,
     /// The race.
     pub race_number: RaceNumber,
-    /// Where the race stands now.
+    /// The new status.
     pub status: RaceStatus,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
 }

@@ -1,4 +1,4 @@
-//! Facts about how a race ended.
+//! Facts about the result of a race.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,8 +9,8 @@ use crate::{
     object,
 };
 
-/// A full statement of a result. One with a higher revision replaces it; of two with the same revision the later
-/// in the log stands.
+/// A full statement of a result. A statement with a higher revision replaces it. Of two with the same revision the later
+/// one in the log is in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResultDeclared {
     /// The meeting's date.
@@ -22,21 +22,21 @@ pub struct ResultDeclared {
     /// The racecourse's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub venue_name: Option<Text>,
-    /// The race's name; the card's where it is left out.
+    /// The race's name; that of the card if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub race_name: Option<Text>,
-    /// Metres; the card's where it is left out.
+    /// Metres; that of the card if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 100_000))]
     pub distance: Option<u32>,
-    /// The going; the card's where it is left out.
+    /// The going; that of the card if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub going: Option<Text>,
-    /// Which statement of this result this is.
+    /// The revision of this statement.
     pub revision: u32,
     /// How final it is.
     pub status: ResultStatus,
-    /// Why it was amended.
+    /// The reason of an amendment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
     /// All runners, 1 to 64.
@@ -79,7 +79,7 @@ impl ResultDeclared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultStatus {
-    /// Before weighing in, or while an objection is heard.
+    /// Before weighing in, or during an objection.
     Provisional,
     /// Official.
     Official,
@@ -99,18 +99,18 @@ pub struct ResultRunner {
     /// Its saddle-cloth number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u16>,
-    /// Its official placing. A dead heat repeats it, and the next is skipped.
+    /// Its official placing. A dead heat repeats a position, and the next position is skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub position: Option<u16>,
-    /// Why it has no placing.
+    /// Why it has no official placing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
-    /// Who rode it.
+    /// Its jockey.
     pub jockey: Text,
-    /// Who trained it.
+    /// Its trainer.
     pub trainer: Text,
-    /// How long it took.
+    /// Its finish time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_time: Option<FinishTime>,
     /// Its final win price.
@@ -122,7 +122,7 @@ pub struct ResultRunner {
     pub stakes: Option<u64>,
 }
 
-/// A result was said in error, or the race is void: it counts for nobody.
+/// A result is void: it was declared in error, or the race is void. It counts for nobody.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResultVoided {
     /// The meeting's date.
@@ -131,9 +131,9 @@ pub struct ResultVoided {
     pub venue: VenueCode,
     /// The race.
     pub race_number: RaceNumber,
-    /// Which statement of this result this is.
+    /// The revision of this statement.
     pub revision: u32,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
 }

@@ -1,4 +1,4 @@
-//! [`Market`]: what was said of a race so far, and what a message says that is new.
+//! [`Market`]: a market of a file so far, and the events that a change makes.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,15 @@ use events::{
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::FORMAT;
-use super::message::{Change, Definition, MarketStatus, Runner, RunnerChange, RunnerStatus};
+use super::message::{
+    MarketChange, MarketDefinition, MarketRunner, MarketRunnerChange, MarketRunnerStatus,
+    MarketStatus,
+};
 use super::races::{MarketRace, split_number};
-use crate::{Item, Location, sealed, units};
+use crate::item::{Item, Location};
+use crate::units;
+
+const FORMAT: &str = "betfair-stream";
 
 /// A market of a file.
 #[derive(Debug)]
@@ -21,22 +26,22 @@ pub(super) struct Market {
     id: String,
     race: MarketRace,
     card: Option<RaceDeclared>,
-    runners: BTreeMap<u64, RunnerStatus>,
+    runners: BTreeMap<u64, MarketRunnerStatus>,
     status: Option<(RaceStatus, Option<Text>)>,
-    /// When the last quote was, and its id.
-    quoted: Option<(Moment, Uuid)>,
+    /// The time and the id of the last quote.
+    last_quote: Option<(Moment, Uuid)>,
 }
 
-/// When a message was published, and on which line it stands.
+/// When a message was published, and its line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct At<'a> {
+pub(super) struct MessageOrigin<'a> {
     pub(super) time: Moment,
-    pub(super) place: &'a Location,
+    pub(super) location: &'a Location,
 }
 
-impl At<'_> {
-    fn seal(self, event: Event) -> Item {
-        sealed(FORMAT, self.time, event, self.place)
+impl MessageOrigin<'_> {
+    fn event(self, event: Event) -> Item {
+        self.location.event(FORMAT, self.time, event)
     }
 }
 
@@ -48,42 +53,45 @@ impl Market {
             card: None,
             runners: BTreeMap::new(),
             status: None,
-            quoted: None,
+            last_quote: None,
         }
     }
 
-    /// What is to be said if the file ends here: nothing, if it has told how the race ended.
+    /// The note if the file ends here before the end of the race.
     pub(super) fn unfinished(&self) -> Option<String> {
         let status = self.status.as_ref();
-        let over = status.is_some_and(|(status, _)| status.is_over());
-        (!over).then(|| format!("market {} is still open where the file ends", self.id))
+        let is_over = status.is_some_and(|(status, _)| status.is_over());
+        (!is_over).then(|| format!("market {} is still open at the end of the file", self.id))
     }
 
-    /// Says what a change says that is new: the card, the runners, the prices and the status, in this order.
-    pub(super) fn tell(&mut self, change: &Change<'_>, at: At<'_>) -> Vec<Item> {
-        let mut said = Vec::new();
+    /// Appends the events that a change makes: the card, the runners, the prices and the status, in this order.
+    pub(super) fn apply(
+        &mut self,
+        change: &MarketChange<'_>,
+        origin: MessageOrigin<'_>,
+        out: &mut Vec<Item>,
+    ) {
         let definition = change.definition().unwrap_or_else(|reason| {
             let reason = format!("the definition of market {}: {reason}", self.id);
-            said.push(at.place.refused(reason));
+            out.push(origin.location.rejected(reason));
             None
         });
         if let Some(definition) = &definition {
             match self.card(definition) {
-                Ok(card) => said.extend(card.map(|card| at.seal(card))),
-                Err(error) => said.push(at.place.refused(error)),
+                Ok(card) => out.extend(card.map(|card| origin.event(card))),
+                Err(error) => out.push(origin.location.rejected(error)),
             }
-            let runners = self.outs_and_ins(definition);
-            said.extend(runners.into_iter().map(|event| at.seal(event)));
+            let runners = self.withdrawals(definition).into_iter();
+            out.extend(runners.map(|event| origin.event(event)));
         }
-        self.quote(change.rc.as_deref().unwrap_or_default(), at, &mut said);
+        self.quote(change.rc.as_deref().unwrap_or_default(), origin, out);
         if let Some(definition) = &definition {
-            said.extend(self.status(definition).map(|event| at.seal(event)));
+            out.extend(self.status(definition).map(|event| origin.event(event)));
         }
-        said
     }
 
-    /// The card, if it says something new.
-    fn card(&mut self, definition: &Definition) -> Result<Option<Event>, ParseError> {
+    /// The card, if it is new.
+    fn card(&mut self, definition: &MarketDefinition) -> Result<Option<Event>, ParseError> {
         let RaceKey {
             date,
             venue,
@@ -93,9 +101,9 @@ impl Market {
         let shown = definition
             .runners
             .iter()
-            .filter(|runner| runner.status != RunnerStatus::Hidden);
+            .filter(|runner| runner.status != MarketRunnerStatus::Hidden);
         let mut runners: Vec<DeclaredRunner> = shown.map(declared).collect::<Result<_, _>>()?;
-        // A market shows them in the order of their prices, which is no news for a card.
+        // A market lists them by price, so the order changes while the card does not.
         runners.sort_by(|a, b| (a.number, &a.horse_no).cmp(&(b.number, &b.horse_no)));
         let card = RaceDeclared {
             date,
@@ -116,11 +124,11 @@ impl Market {
         Ok(Some(Event::RaceDeclared(card)))
     }
 
-    /// Who is out now, and who is in again.
-    fn outs_and_ins(&mut self, definition: &Definition) -> Vec<Event> {
+    /// The runners that are withdrawn or reinstated.
+    fn withdrawals(&mut self, definition: &MarketDefinition) -> Vec<Event> {
         let now = definition.runners.iter().map(|r| (r.id, r.status));
         let before = std::mem::replace(&mut self.runners, now.collect());
-        let mut said = Vec::new();
+        let mut events = Vec::new();
         for (id, status) in &self.runners {
             let was_out = before.get(id).is_some_and(|status| status.is_out());
             let RaceKey {
@@ -131,9 +139,9 @@ impl Market {
             let horse_no = horse_no(*id);
             let reason = None;
             match (was_out, status.is_out()) {
-                // All runners of a market that is void are removed from it: they are not withdrawn.
+                // All runners of a void market are removed from it, but not withdrawn.
                 (false, true) if !definition.is_void() => {
-                    said.push(Event::RunnerWithdrawn(RunnerWithdrawn {
+                    events.push(Event::RunnerWithdrawn(RunnerWithdrawn {
                         date,
                         venue,
                         race_number,
@@ -141,7 +149,7 @@ impl Market {
                         reason,
                     }));
                 }
-                (true, false) => said.push(Event::RunnerReinstated(RunnerReinstated {
+                (true, false) => events.push(Event::RunnerReinstated(RunnerReinstated {
                     date,
                     venue,
                     race_number,
@@ -151,10 +159,15 @@ impl Market {
                 _ => {}
             }
         }
-        said
+        events
     }
 
-    fn quote(&mut self, changes: &[RunnerChange<'_>], at: At<'_>, said: &mut Vec<Item>) {
+    fn quote(
+        &mut self,
+        changes: &[MarketRunnerChange<'_>],
+        origin: MessageOrigin<'_>,
+        out: &mut Vec<Item>,
+    ) {
         let mut runners: Vec<QuotedRunner> = Vec::new();
         for change in changes {
             let Some(ltp) = change.ltp else { continue };
@@ -162,15 +175,15 @@ impl Market {
                 Ok(win) => win,
                 Err(error) => {
                     let reason = format!("the ltp of runner {}: {error}", change.id);
-                    said.push(at.place.refused(reason));
+                    out.push(origin.location.rejected(reason));
                     continue;
                 }
             };
             let horse_no = horse_no(change.id);
-            // Two prices of a runner in one message are two ticks.
-            let again = runners.iter().any(|r| r.horse_no == horse_no);
-            if again || runners.len() == RUNNERS_MAX {
-                said.push(self.quoted(std::mem::take(&mut runners), at));
+            // Two prices of a runner in one message are two quotes.
+            let is_repeated = runners.iter().any(|r| r.horse_no == horse_no);
+            if is_repeated || runners.len() == RUNNERS_MAX {
+                out.push(self.quoted(std::mem::take(&mut runners), origin));
             }
             runners.push(QuotedRunner {
                 horse_no,
@@ -182,19 +195,19 @@ impl Market {
             });
         }
         if !runners.is_empty() {
-            said.push(self.quoted(runners, at));
+            out.push(self.quoted(runners, origin));
         }
     }
 
-    /// A quote under an id of its own, also if it says what was said before within the same millisecond: of the prices
-    /// 3.5, 3.6 and 3.5 the last one stands.
-    fn quoted(&mut self, runners: Vec<QuotedRunner>, at: At<'_>) -> Item {
+    /// A quote with an id of its own, even if an equal one was made within the same millisecond: of the prices 3.5, 3.6
+    /// and 3.5 the last one applies.
+    fn quoted(&mut self, runners: Vec<QuotedRunner>, origin: MessageOrigin<'_>) -> Item {
         let RaceKey {
             date,
             venue,
             race_number,
         } = self.race.key.clone();
-        let mut item = at.seal(Event::OddsQuoted(OddsQuoted {
+        let mut item = origin.event(Event::OddsQuoted(OddsQuoted {
             date,
             venue,
             race_number,
@@ -202,31 +215,31 @@ impl Market {
         }));
         if let Item::Event(quote) = &mut item {
             let content: Uuid = quote.id.parse().expect("a derived id is a UUID");
-            let id = match self.quoted {
-                Some((time, before)) if time == at.time => {
-                    Uuid::new_v5(&before, content.as_bytes())
+            let id = match self.last_quote {
+                Some((time, last)) if time == origin.time => {
+                    Uuid::new_v5(&last, content.as_bytes())
                 }
                 _ => content,
             };
             quote.id = id.to_string();
-            self.quoted = Some((at.time, id));
+            self.last_quote = Some((origin.time, id));
         }
         item
     }
 
-    /// Where the race stands, if it stands elsewhere than before.
-    fn status(&mut self, definition: &Definition) -> Option<Event> {
-        let stands = status(definition);
-        if self.status.as_ref() == Some(&stands) {
+    /// The status of the race, if it is new.
+    fn status(&mut self, definition: &MarketDefinition) -> Option<Event> {
+        let now = status(definition);
+        if self.status.as_ref() == Some(&now) {
             return None;
         }
-        self.status = Some(stands.clone());
+        self.status = Some(now.clone());
         let RaceKey {
             date,
             venue,
             race_number,
         } = self.race.key.clone();
-        let (status, reason) = stands;
+        let (status, reason) = now;
         Some(Event::RaceStatusChanged(RaceStatusChanged {
             date,
             venue,
@@ -241,7 +254,7 @@ fn horse_no(runner: u64) -> HorseNo {
     HorseNo::parse(&format!("BF_{runner}")).expect("BF_ and at most 20 digits are a horse number")
 }
 
-fn declared(runner: &Runner) -> Result<DeclaredRunner, ParseError> {
+fn declared(runner: &MarketRunner) -> Result<DeclaredRunner, ParseError> {
     let (number, name) = number_and_name(runner.name.as_deref().unwrap_or_default());
     Ok(DeclaredRunner {
         horse_no: horse_no(runner.id),
@@ -254,8 +267,8 @@ fn declared(runner: &Runner) -> Result<DeclaredRunner, ParseError> {
     })
 }
 
-/// Splits `13. Tottenham Hotspur`. Where a name has no number it is not known: the order in which a market shows its
-/// runners is that of their prices.
+/// Splits `13. Tottenham Hotspur`. Without a number in the name it is not known: the order of a market's runners is that
+/// of their prices.
 fn number_and_name(text: &str) -> (Option<u16>, &str) {
     let found = text.split_once(". ").and_then(|(digits, name)| {
         let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -267,17 +280,17 @@ fn number_and_name(text: &str) -> (Option<u16>, &str) {
     }
 }
 
-/// The metres at the beginning of `1200m 3yo` or `1m2f Hcap`; 0 where there are none.
+/// The metres at the beginning of `1200m 3yo` or `1m2f Hcap`; 0 if there are none.
 fn distance(name: &str) -> u32 {
     let first = name.split(' ').next().unwrap_or_default();
     match first.strip_suffix('m').map(str::parse) {
-        // Nobody races over a hundred miles, or over less than a hundred metres.
+        // `1m` is a mile: no race is over less than a hundred metres, or over a hundred miles.
         Some(Ok(metres @ 100..100_000)) => metres,
         _ => units::distance(first).unwrap_or(0),
     }
 }
 
-/// The last traded price; none where the file says that it is not a number.
+/// The last traded price; `None` if it is `"NaN"`.
 fn price(ltp: &RawValue) -> Result<Option<Odds>, ParseError> {
     match ltp.get() {
         r#""NaN""# => Ok(None),
@@ -285,7 +298,7 @@ fn price(ltp: &RawValue) -> Result<Option<Odds>, ParseError> {
     }
 }
 
-fn status(definition: &Definition) -> (RaceStatus, Option<Text>) {
+fn status(definition: &MarketDefinition) -> (RaceStatus, Option<Text>) {
     let because = |reason: &str| Text::parse(reason).ok();
     match definition.status {
         MarketStatus::Closed if definition.is_void() => {
@@ -297,7 +310,7 @@ fn status(definition: &Definition) -> (RaceStatus, Option<Text>) {
             let reason = because(&reason).filter(|_| !winners.is_empty());
             (RaceStatus::Finished, reason)
         }
-        // A market is suspended in play while the race is run, or when it has been.
+        // A market is suspended in play while the race is run, and after it.
         _ if definition.in_play => (RaceStatus::Off, None),
         MarketStatus::Suspended => (RaceStatus::Closed, because("suspended")),
         MarketStatus::Open => (RaceStatus::Open, None),
@@ -305,18 +318,18 @@ fn status(definition: &Definition) -> (RaceStatus, Option<Text>) {
     }
 }
 
-impl Definition {
-    /// All bets on the market were called off.
+impl MarketDefinition {
+    /// Whether all bets on the market were cancelled.
     fn is_void(&self) -> bool {
         self.status == MarketStatus::Closed && self.runners.iter().all(|r| r.status.is_out())
     }
 
-    /// The names of who won: several in a dead heat.
+    /// The names of the winners: several in a dead heat.
     fn winners(&self) -> impl Iterator<Item = &str> {
         let winners = self
             .runners
             .iter()
-            .filter(|r| r.status == RunnerStatus::Winner);
+            .filter(|r| r.status == MarketRunnerStatus::Winner);
         winners.filter_map(|r| Some(number_and_name(r.name.as_deref()?).1))
     }
 }

@@ -1,4 +1,4 @@
-//! A line of a stream file: what of Betfair's messages is read.
+//! [`MarketMessage`]: a line of a stream file, with the fields that are read.
 
 use std::borrow::Cow;
 
@@ -7,106 +7,108 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// A message. Of the many kinds `mcm` alone, market change message, is about markets.
+use crate::item::InputError;
+
+/// A message. Only those with `op` `mcm`, market change messages, are about markets.
 #[derive(Debug, Deserialize)]
-pub(super) struct Message<'a> {
+pub(super) struct MarketMessage<'a> {
     #[serde(borrow)]
     op: Cow<'a, str>,
     /// When it was published, in milliseconds since 1970.
     pt: Option<i64>,
     #[serde(borrow)]
-    mc: Option<Vec<Change<'a>>>,
+    mc: Option<Vec<MarketChange<'a>>>,
 }
 
-impl<'a> Message<'a> {
-    /// When a message changed which markets, and how; `None` if it is not about markets.
-    pub(super) fn read(line: &'a [u8]) -> Result<Option<(Moment, Vec<Change<'a>>)>, String> {
-        let Self { op, pt, mc } = serde_json::from_slice(line).map_err(|error| short(&error))?;
+impl<'a> MarketMessage<'a> {
+    /// Reads a line: the time of the message and the changes, or `None` if it is not about markets.
+    pub(super) fn read(
+        line: &'a [u8],
+    ) -> Result<Option<(Moment, Vec<MarketChange<'a>>)>, InputError> {
+        let Self { op, pt, mc } = serde_json::from_slice(line).map_err(short)?;
         if op != "mcm" {
             return Ok(None);
         }
         let pt = pt.ok_or("missing field `pt`")?;
         let time = Timestamp::from_millisecond(pt)
-            .map_err(|_| ParseError::new("pt is in milliseconds since 1970", pt).to_string())?;
+            .map_err(|_| ParseError::new("pt is in milliseconds since 1970", pt))?;
         Ok(Some((time.into(), mc.unwrap_or_default())))
     }
 }
 
-/// What changed in a market.
+/// The changes of a market.
 #[derive(Debug, Deserialize)]
-pub(super) struct Change<'a> {
+pub(super) struct MarketChange<'a> {
     #[serde(borrow)]
     pub(super) id: Cow<'a, str>,
-    /// Read by itself, so that a wrong one does not take the prices along.
+    /// Parsed apart, so that the prices are read even if it is invalid.
     #[serde(borrow, rename = "marketDefinition")]
     pub(super) definition: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) rc: Option<Vec<RunnerChange<'a>>>,
+    pub(super) rc: Option<Vec<MarketRunnerChange<'a>>>,
 }
 
-/// What changed of a runner. Of all prices in it the last traded one alone is read.
+/// The changes of a runner. Of its prices only the last traded one is read.
 #[derive(Debug, Deserialize)]
-pub(super) struct RunnerChange<'a> {
+pub(super) struct MarketRunnerChange<'a> {
     pub(super) id: u64,
     #[serde(borrow)]
     pub(super) ltp: Option<&'a RawValue>,
 }
 
-impl Change<'_> {
-    /// The definition, if there is one of a market that is read.
-    pub(super) fn definition(&self) -> Result<Option<Definition>, String> {
-        match self.definition.map(Defined::read).transpose()? {
-            Some(Defined::Win(definition)) => Ok(Some(definition)),
-            Some(Defined::Other(_)) | None => Ok(None),
+impl MarketChange<'_> {
+    /// The definition, if the market is one that is read.
+    pub(super) fn definition(&self) -> Result<Option<MarketDefinition>, InputError> {
+        match self.definition.map(DefinedMarket::read).transpose()? {
+            Some(DefinedMarket::Win(definition)) => Ok(Some(definition)),
+            Some(DefinedMarket::Other(_)) | None => Ok(None),
         }
     }
 }
 
-/// The market that is read: `WIN` of horse racing.
+/// Only `WIN` markets of horse racing are read.
 const HORSE_RACING: &str = "7";
 const WIN: &str = "WIN";
 
-/// What a definition defines.
+/// A definition by the kind of its market.
 #[derive(Debug)]
-pub(super) enum Defined {
-    Win(Definition),
-    /// What is not read.
+pub(super) enum DefinedMarket {
+    Win(MarketDefinition),
+    /// A market that is not read.
     Other(ParseError),
 }
 
-impl Defined {
-    pub(super) fn read(definition: &RawValue) -> Result<Self, String> {
-        let kind: Kind<'_> =
-            serde_json::from_str(definition.get()).map_err(|error| short(&error))?;
+impl DefinedMarket {
+    pub(super) fn read(definition: &RawValue) -> Result<Self, InputError> {
+        let kind: MarketKind<'_> = serde_json::from_str(definition.get()).map_err(short)?;
         if kind.event_type_id == HORSE_RACING && kind.market_type == WIN {
-            let definition =
-                serde_json::from_str(definition.get()).map_err(|error| short(&error))?;
+            let definition = serde_json::from_str(definition.get()).map_err(short)?;
             return Ok(Self::Win(definition));
         }
         let found = format!("{} of event type {}", kind.market_type, kind.event_type_id);
         Ok(Self::Other(ParseError::new(
-            "WIN markets of event type 7, horse racing, are read",
+            "only WIN markets of event type 7 (horse racing) are read",
             found,
         )))
     }
 }
 
-/// What says whether a market is read.
+/// The fields that decide whether a market is read.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Kind<'a> {
+struct MarketKind<'a> {
     #[serde(borrow)]
     event_type_id: Cow<'a, str>,
     #[serde(borrow)]
     market_type: Cow<'a, str>,
 }
 
-/// All that a market is. Each one replaces the one before.
+/// The state of a market. Each definition replaces the earlier one.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Definition {
+pub(super) struct MarketDefinition {
     pub(super) market_time: Moment,
-    /// When the first race of the meeting is.
+    /// The time of the first race of the meeting.
     pub(super) open_date: Option<Moment>,
     pub(super) timezone: String,
     pub(super) venue: String,
@@ -115,7 +117,7 @@ pub(super) struct Definition {
     pub(super) status: MarketStatus,
     #[serde(default)]
     pub(super) in_play: bool,
-    pub(super) runners: Vec<Runner>,
+    pub(super) runners: Vec<MarketRunner>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -128,15 +130,15 @@ pub(super) enum MarketStatus {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Runner {
+pub(super) struct MarketRunner {
     pub(super) id: u64,
-    pub(super) status: RunnerStatus,
+    pub(super) status: MarketRunnerStatus,
     pub(super) name: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub(super) enum RunnerStatus {
+pub(super) enum MarketRunnerStatus {
     Active,
     Winner,
     Loser,
@@ -146,15 +148,16 @@ pub(super) enum RunnerStatus {
     Hidden,
 }
 
-impl RunnerStatus {
+impl MarketRunnerStatus {
     pub(super) fn is_out(self) -> bool {
         matches!(self, Self::Removed | Self::RemovedVacant)
     }
 }
 
-/// A reason quotes bad input only so far.
+/// A reason quotes at most so much of the input.
 const REASON_CHARS_MAX: usize = 200;
 
-fn short(error: &serde_json::Error) -> String {
-    error.to_string().chars().take(REASON_CHARS_MAX).collect()
+fn short(error: serde_json::Error) -> InputError {
+    let reason: String = error.to_string().chars().take(REASON_CHARS_MAX).collect();
+    reason.into()
 }

@@ -1,9 +1,8 @@
-//! Stream files of the Betfair exchange: JSON lines of market change messages, as they are or packed.
+//! Stream files of the Betfair exchange: JSON lines of market change messages, plain or packed.
 //!
-//! The files are read twice: first for the definitions of the markets, which say together which race is which, then for
-//! the events. Both times line by line.
+//! The files are read twice, line by line: first for the definitions of all markets, which identify the races, then
+//! for the events.
 
-mod lines;
 mod market;
 mod message;
 mod races;
@@ -12,208 +11,202 @@ mod unpack;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use events::{Moment, RaceNumber};
 
-use self::lines::{LINE_BYTES_MAX, Line, Lines};
-use self::market::{At, Market};
-use self::message::{Change, Message};
-use self::races::{Races, Standing, Survey};
-use self::unpack::Damage;
-use crate::input::files::{self, Kind};
-use crate::{Item, Items, Location};
+use self::market::{Market, MessageOrigin};
+use self::message::{MarketChange, MarketMessage};
+use self::races::{MarketMeaning, MarketRaces, MarketSurvey};
+use self::unpack::{Damage, Unpacked};
+use crate::input::files;
+use crate::input::lines::{LineFault, LineRules, Lines, TextLine};
+use crate::item::{InputError, Item, Items, Location};
 
-const FORMAT: &str = "betfair-stream";
+/// A message with the full images of some hundred markets has a few MB.
+const LINES: LineRules = LineRules {
+    cr_ends: false,
+    bytes_max: 16 * 1024 * 1024,
+};
 
-/// The stream files that some paths mean.
+/// The stream files that some paths name.
 #[derive(Debug)]
 pub struct BetfairStream {
     files: Vec<PathBuf>,
-    said: Vec<Item>,
+    items: Vec<Item>,
 }
 
 impl BetfairStream {
-    /// Finds files: named ones, whatever their names are, and all that are in named folders.
+    /// Finds the named files, and all files in named folders.
     #[must_use]
     pub fn find(paths: &[PathBuf]) -> Self {
-        let found = files::find(paths, Kind::ANY);
-        Self {
-            files: found.files.into_iter().map(|(path, _)| path).collect(),
-            said: found.said,
-        }
+        let (files, items) = files::find(paths, &[]);
+        Self { files, items }
     }
 
-    /// How many there are.
+    /// The number of files.
     #[must_use]
     pub fn count(&self) -> usize {
         self.files.len()
     }
 
-    /// Reads all of them for the first time, and then hands out what they say. `number` is that of the only race.
+    /// Reads all files for the first time, and returns the items of the second reading. `number` is that of the only race.
     #[must_use]
     pub fn items(self, number: Option<RaceNumber>) -> Items {
-        let mut survey = Survey::default();
+        let mut survey = MarketSurvey::default();
         let mut readable = Vec::new();
-        let mut said = self.said;
+        let mut items = self.items;
         for path in self.files {
-            match look_through(&path, &mut survey) {
+            match survey_file(&path, &mut survey) {
                 Ok(()) => readable.push(path),
-                Err(reason) => said.push(Location::whole(&path).refused(reason)),
+                Err(reason) => items.push(Location::file(&path).rejected(reason)),
             }
         }
         let races = Arc::new(survey.finish(number));
-        let messages = readable.into_iter().flat_map(move |path| -> Items {
-            match Messages::open(&path, Arc::clone(&races)) {
-                Ok(messages) => Box::new(messages),
-                Err(error) => Box::new(std::iter::once(Location::whole(&path).refused(error))),
+        let events = readable.into_iter().flat_map(move |path| -> Items {
+            match FileReader::open(&path, Arc::clone(&races)) {
+                Ok(mut reader) => Box::new(std::iter::from_fn(move || reader.step()).flatten()),
+                Err(error) => Box::new(std::iter::once(Location::file(&path).rejected(error))),
             }
         });
-        Box::new(said.into_iter().chain(messages))
+        Box::new(items.into_iter().chain(events))
     }
 }
 
-/// Notes the markets of a file. What is wrong with a line is said when it is read again.
-fn look_through(path: &Path, survey: &mut Survey) -> Result<(), String> {
-    let mut lines = Lines::open(path).map_err(|error| error.to_string())?;
+/// Adds the markets of a file. Invalid lines are rejected by the second reading.
+fn survey_file(path: &Path, survey: &mut MarketSurvey) -> Result<(), InputError> {
+    let unpacked = Unpacked::open(path).map_err(|error| error.to_string())?;
+    let mut lines = Lines::new(unpacked, LINES);
     let mut is_stream = None;
-    while let Some((_, line)) = lines.next() {
-        match line {
-            Line::Whole(text) | Line::Unended(text, _) => {
+    while let Some(TextLine { text, fault, .. }) = lines.next_filled() {
+        match fault {
+            None => {
                 is_stream.get_or_insert(text.trim_ascii_start().starts_with(b"{"));
-                if let Ok(Some((_, changes))) = Message::read(text) {
-                    changes.iter().for_each(|change| survey.note(change));
+                if let Ok(Some((_, changes))) = MarketMessage::read(&text) {
+                    changes.iter().for_each(|change| survey.add(change));
                 }
             }
-            Line::Damaged(damage @ Damage::Somewhere { .. }) => return Err(damage.to_string()),
-            Line::TooLong | Line::Damaged(_) => is_stream = is_stream.or(Some(true)),
+            Some(LineFault::Unreadable(error)) if damages_the_whole_file(&error) => {
+                return Err(error.to_string().into());
+            }
+            Some(_) => is_stream = is_stream.or(Some(true)),
         }
     }
     match is_stream {
         Some(true) => Ok(()),
-        Some(false) => Err("no stream file: its first line is no JSON object".to_owned()),
-        None => Err("there is nothing in it".to_owned()),
+        Some(false) => Err("not a stream file: its first line is not a JSON object".into()),
+        None => Err("the file is empty".into()),
     }
 }
 
-/// What a file says, line by line.
-struct Messages {
-    lines: Lines,
-    telling: FileReader,
-    ended: bool,
+fn damages_the_whole_file(error: &io::Error) -> bool {
+    let damage = error.get_ref().and_then(|error| error.downcast_ref());
+    matches!(damage, Some(Damage::Somewhere { .. }))
 }
 
-impl Messages {
-    fn open(path: &Path, races: Arc<Races>) -> io::Result<Self> {
-        Ok(Self {
-            lines: Lines::open(path)?,
-            telling: FileReader {
-                file: Location::whole(path),
-                races,
-                markets: HashMap::new(),
-                said: VecDeque::new(),
-            },
-            ended: false,
-        })
-    }
-}
-
-impl Iterator for Messages {
-    type Item = Item;
-
-    fn next(&mut self) -> Option<Item> {
-        loop {
-            if let Some(item) = self.telling.said.pop_front() {
-                return Some(item);
-            }
-            if self.ended {
-                return None;
-            }
-            match self.lines.next() {
-                Some((number, line)) => self.telling.line(number, line),
-                None => {
-                    self.ended = true;
-                    self.telling.end();
-                }
-            }
-        }
-    }
-}
-
-/// What was said of a file so far, and what is to be said.
+/// Reads the events of a file.
 struct FileReader {
+    lines: Lines<Unpacked>,
     file: Location,
-    races: Arc<Races>,
-    /// The markets that were met; none where nothing is said of one.
+    races: Arc<MarketRaces>,
+    /// The markets so far; `None` for one that is not read.
     markets: HashMap<String, Option<Market>>,
-    /// What is not handed out yet.
-    said: VecDeque<Item>,
+    has_ended: bool,
 }
 
 impl FileReader {
-    fn line(&mut self, number: u64, line: Line<'_>) {
-        let place = self.file.at(number);
-        let message = match line {
-            Line::Whole(text) => Message::read(text),
-            Line::Unended(text, end) => Message::read(text).map_err(|_| {
-                format!("the file breaks off in the middle of this line, at byte {end}")
-            }),
-            Line::TooLong => Err(format!("more than {LINE_BYTES_MAX} bytes")),
-            Line::Damaged(damage) => Err(damage.to_string()),
+    fn open(path: &Path, races: Arc<MarketRaces>) -> io::Result<Self> {
+        Ok(Self {
+            lines: Lines::new(Unpacked::open(path)?, LINES),
+            file: Location::file(path),
+            races,
+            markets: HashMap::new(),
+            has_ended: false,
+        })
+    }
+
+    /// The items of one more line; behind the last one, notes about markets that are still open.
+    fn step(&mut self) -> Option<Vec<Item>> {
+        if self.has_ended {
+            return None;
+        }
+        let mut out = Vec::new();
+        if let Some(line) = self.lines.next_filled() {
+            self.line(&line, &mut out);
+            return Some(out);
+        }
+        self.has_ended = true;
+        let markets = self.markets.values().flatten();
+        let mut open: Vec<String> = markets.filter_map(Market::unfinished).collect();
+        open.sort();
+        Some(open.iter().map(|note| self.file.note(note)).collect())
+    }
+
+    fn line(&mut self, line: &TextLine, out: &mut Vec<Item>) {
+        let location = self.file.at(line.number);
+        let message = match &line.fault {
+            None => MarketMessage::read(&line.text),
+            Some(LineFault::Unreadable(error)) => Err(error.to_string().into()),
+            Some(fault) => Err(fault.to_string().into()),
         };
         match message {
-            Ok(Some((time, changes))) => self.message(time, &changes, &place),
+            Ok(Some((time, changes))) => self.message(time, &changes, &location, out),
             Ok(None) => {}
-            Err(reason) => self.said.push_back(place.refused(reason)),
+            Err(_) if line.is_unended && line.fault.is_none() => {
+                let end = self.lines.file().offset();
+                let reason = format!("the file ends in the middle of this line, at byte {end}");
+                out.push(location.rejected(reason));
+            }
+            Err(reason) => out.push(location.rejected(reason)),
         }
     }
 
-    fn message(&mut self, time: Moment, changes: &[Change<'_>], place: &Location) {
+    fn message(
+        &mut self,
+        time: Moment,
+        changes: &[MarketChange<'_>],
+        location: &Location,
+        out: &mut Vec<Item>,
+    ) {
         for change in changes {
-            if let Some(market) = self.meet(change, place) {
-                let said = market.tell(change, At { time, place });
-                self.said.extend(said);
+            if let Some(market) = self.market(change, location, out) {
+                market.apply(change, MessageOrigin { time, location }, out);
             }
         }
     }
 
-    /// The market of a change, if it is one that is read. When it is met first, what it is gets said.
-    fn meet(&mut self, change: &Change<'_>, place: &Location) -> Option<&mut Market> {
+    /// The market of a change, if it is one that is read. Its first change is noted or rejected if it is not read.
+    fn market(
+        &mut self,
+        change: &MarketChange<'_>,
+        location: &Location,
+        out: &mut Vec<Item>,
+    ) -> Option<&mut Market> {
         let id = &*change.id;
         if !self.markets.contains_key(id) {
-            let (market, said) = match self.races.standing(id) {
-                Some(Standing::Race(race)) => {
-                    let note = race.note.as_ref().map(|note| place.note(note));
-                    (Some(Market::new(id, race.clone())), note)
+            let market = match self.races.meaning(id) {
+                Some(MarketMeaning::Race(race)) => {
+                    out.extend(race.note.as_ref().map(|note| location.note(note)));
+                    Some(Market::new(id, race.clone()))
                 }
-                Some(Standing::Other(kind)) => {
-                    let note = place.note(format!("market {id} is not read: {kind}"));
-                    (None, Some(note))
+                Some(MarketMeaning::Other(kind)) => {
+                    out.push(location.note(format!("market {id} is not read: {kind}")));
+                    None
                 }
-                Some(Standing::Refused(reason)) => {
-                    let refused = place.refused(format!("market {id}: {reason}"));
-                    (None, Some(refused))
+                Some(MarketMeaning::Rejected(reason)) => {
+                    out.push(location.rejected(format!("market {id}: {reason}")));
+                    None
                 }
                 None => {
-                    self.said
-                        .push_back(place.refused(self.races.why_not(change)));
+                    out.push(location.rejected(self.races.unknown(change)));
                     return None;
                 }
             };
-            self.said.extend(said);
             self.markets.insert(id.to_owned(), market);
         }
         self.markets.get_mut(id)?.as_mut()
-    }
-
-    fn end(&mut self) {
-        let markets = self.markets.values().flatten();
-        let mut open: Vec<String> = markets.filter_map(Market::unfinished).collect();
-        open.sort();
-        self.said
-            .extend(open.iter().map(|reason| self.file.note(reason)));
     }
 }

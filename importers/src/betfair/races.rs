@@ -1,12 +1,13 @@
-//! [`Races`]: which market is which race, found by a first reading of all files of a call.
+//! [`MarketRaces`]: which market is which race, from a first reading of all files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use events::{Moment, ParseError, RaceKey, RaceNumber, RacingDate, Text, VenueCode};
 
-use super::message::{Change, Defined, Definition};
+use super::message::{DefinedMarket, MarketChange, MarketDefinition};
+use crate::item::InputError;
 
-/// Markets of a call: the races of a country in a year.
+/// The races of a country in a year.
 const MARKETS_MAX: usize = 20_000;
 /// `1.132153978`
 const MARKET_ID_BYTES_MAX: usize = 32;
@@ -16,23 +17,22 @@ const MARKET_ID_BYTES_MAX: usize = 32;
 pub(super) struct MarketRace {
     pub(super) key: RaceKey,
     pub(super) venue_name: Text,
-    /// How its number was found, where that is worth a note.
+    /// How its number was found, unless it is in the name.
     pub(super) note: Option<String>,
 }
 
-/// What a market of the call is.
+/// What a market means.
 #[derive(Debug)]
-pub(super) enum Standing {
+pub(super) enum MarketMeaning {
     Race(MarketRace),
-    /// It is not read: it is of another kind.
+    /// A kind of market that is not read.
     Other(ParseError),
-    /// It should be read and cannot be.
-    Refused(String),
+    Rejected(InputError),
 }
 
-/// What the first definition of a market says of its race.
+/// The race of a market, from its first definition.
 #[derive(Debug)]
-struct Listed {
+struct ListedMarket {
     date: RacingDate,
     venue: VenueCode,
     venue_name: Text,
@@ -41,15 +41,15 @@ struct Listed {
     number: Option<u16>,
 }
 
-/// What is gathered while the files are read for the first time.
+/// Collects the markets in the first reading.
 #[derive(Debug, Default)]
-pub(super) struct Survey {
-    markets: HashMap<String, Result<Listed, Standing>>,
+pub(super) struct MarketSurvey {
+    markets: HashMap<String, Result<ListedMarket, MarketMeaning>>,
 }
 
-impl Survey {
-    /// Notes the first definition of a market; later ones change nothing.
-    pub(super) fn note(&mut self, change: &Change<'_>) {
+impl MarketSurvey {
+    /// Takes the first definition of a market; later ones change nothing.
+    pub(super) fn add(&mut self, change: &MarketChange<'_>) {
         let Some(definition) = change.definition else {
             return;
         };
@@ -59,151 +59,142 @@ impl Survey {
         {
             return;
         }
-        let listed = match Defined::read(definition) {
-            // The second reading refuses the line. A later definition may be right.
+        let listed = match DefinedMarket::read(definition) {
+            // The second reading rejects the line. A later definition may be valid.
             Err(_) => return,
-            Ok(Defined::Other(kind)) => Err(Standing::Other(kind)),
-            Ok(Defined::Win(definition)) => {
-                Listed::of(&definition).map_err(|error| Standing::Refused(error.to_string()))
+            Ok(DefinedMarket::Other(kind)) => Err(MarketMeaning::Other(kind)),
+            Ok(DefinedMarket::Win(definition)) => {
+                ListedMarket::of(&definition).map_err(|error| MarketMeaning::Rejected(error.into()))
             }
         };
         self.markets.insert(change.id.to_string(), listed);
     }
 
-    /// Numbers the races. `said` is the number of the only one.
-    pub(super) fn finish(self, said: Option<RaceNumber>) -> Races {
-        let mut races = Races::default();
-        let mut meetings: BTreeMap<_, BTreeMap<_, Listed>> = BTreeMap::new();
+    /// Numbers the races. `given` is the number of the only one.
+    pub(super) fn finish(self, given: Option<RaceNumber>) -> MarketRaces {
+        let mut races = MarketRaces::default();
+        let mut meetings: BTreeMap<_, BTreeMap<_, ListedMarket>> = BTreeMap::new();
         for (id, listed) in self.markets {
             match listed {
-                Err(standing) => {
-                    races.markets.insert(id, standing);
+                Err(meaning) => {
+                    races.markets.insert(id, meaning);
                 }
                 Ok(listed) => {
                     let meeting = (listed.date, listed.venue.clone());
-                    let place = (listed.market_time, id);
-                    meetings.entry(meeting).or_default().insert(place, listed);
+                    let order = (listed.market_time, id);
+                    meetings.entry(meeting).or_default().insert(order, listed);
                 }
             }
         }
         let count: usize = meetings.values().map(BTreeMap::len).sum();
         for listed in meetings.into_values() {
-            match said {
-                Some(_) if count > 1 => races.refuse(
-                    listed,
-                    &format!("--race-number is for one race, and these files have {count}"),
-                ),
-                _ => races.number(listed, said),
+            match given {
+                Some(_) if count > 1 => {
+                    let reason =
+                        format!("--race-number applies to one race, and these files have {count}");
+                    let rejected = || MarketMeaning::Rejected(reason.clone().into());
+                    let markets = listed.into_keys().map(|(_, id)| (id, rejected()));
+                    races.markets.extend(markets);
+                }
+                _ => races.number(listed, given),
             }
         }
         races
     }
 }
 
-/// What each market of the call is.
+/// What each market of an import means.
 #[derive(Debug, Default)]
-pub(super) struct Races {
-    markets: HashMap<String, Standing>,
+pub(super) struct MarketRaces {
+    markets: HashMap<String, MarketMeaning>,
 }
 
-/// The races of a meeting in the order of their times.
-type Meeting = BTreeMap<(Moment, String), Listed>;
+/// The markets of a meeting by time.
+type MeetingMarkets = BTreeMap<(Moment, String), ListedMarket>;
 
-impl Races {
-    /// What a market is; `None` if no file of the call defines it.
-    pub(super) fn standing(&self, market: &str) -> Option<&Standing> {
+impl MarketRaces {
+    /// What a market means; `None` if no file defines it.
+    pub(super) fn meaning(&self, market: &str) -> Option<&MarketMeaning> {
         self.markets.get(market)
     }
 
-    /// Why a market has no standing.
-    pub(super) fn why_not(&self, change: &Change<'_>) -> String {
+    /// Why the meaning of a market is not known.
+    pub(super) fn unknown(&self, change: &MarketChange<'_>) -> InputError {
         if change.id.len() > MARKET_ID_BYTES_MAX {
-            return ParseError::new("the id of a market is at most 32 bytes", &change.id)
-                .to_string();
+            return ParseError::new("the id of a market is at most 32 bytes", &change.id).into();
         }
         let reason = match change.definition() {
-            Err(reason) => reason,
+            Err(reason) => reason.to_string(),
             Ok(_) if self.markets.len() >= MARKETS_MAX => {
                 format!("these files have more than {MARKETS_MAX} markets; import them in parts")
             }
-            Ok(_) => "no file of this call defines it".to_owned(),
+            Ok(_) => "no file of this import defines it".to_owned(),
         };
-        format!("market {}: {reason}", change.id)
+        format!("market {}: {reason}", change.id).into()
     }
 
-    fn refuse(&mut self, meeting: Meeting, reason: &str) {
-        let refused = meeting
-            .into_keys()
-            .map(|(_, id)| (id, Standing::Refused(reason.to_owned())));
-        self.markets.extend(refused);
-    }
-
-    fn number(&mut self, meeting: Meeting, said: Option<RaceNumber>) {
+    fn number(&mut self, meeting: MeetingMarkets, given: Option<RaceNumber>) {
         let (count, mut names, mut taken) = (meeting.len(), None, BTreeSet::new());
-        for (place, ((_, id), listed)) in (1..).zip(meeting) {
-            let by_name = said.map(RaceNumber::get).or(listed.number);
-            let standing = listed.numbered(by_name, place, count).and_then(|race| {
+        for (position, ((_, id), listed)) in (1..).zip(meeting) {
+            let by_name = given.map(RaceNumber::get).or(listed.number);
+            let meaning = listed.numbered(by_name, position, count).and_then(|race| {
                 let name = names.get_or_insert_with(|| race.venue_name.clone());
                 if *name != race.venue_name {
-                    return Err(format!(
-                        "{name} and {} are both {}",
-                        race.venue_name, race.key.venue
-                    ));
+                    let (other, code) = (&race.venue_name, &race.key.venue);
+                    return Err(format!("{name} and {other} are both {code}").into());
                 }
                 if !taken.insert(race.key.race_number) {
-                    return Err(format!(
-                        "another market of this call is race {} as well",
-                        race.key
-                    ));
+                    let key = &race.key;
+                    return Err(format!("another market of this import is race {key} too").into());
                 }
                 Ok(race)
             });
-            let standing = standing.map_or_else(Standing::Refused, Standing::Race);
-            self.markets.insert(id, standing);
+            let meaning = meaning.map_or_else(MarketMeaning::Rejected, MarketMeaning::Race);
+            self.markets.insert(id, meaning);
         }
     }
 }
 
-impl Listed {
-    fn of(definition: &Definition) -> Result<Self, ParseError> {
+impl ListedMarket {
+    fn of(definition: &MarketDefinition) -> Result<Self, ParseError> {
         let venue_name = Text::parse(&definition.venue)?;
         let country = definition.country_code.as_deref().unwrap_or_default();
-        // The first race of a meeting says its day: the last may be run after midnight.
+        // The day is that of the first race: the last one may be run after midnight.
         let day = definition.open_date.unwrap_or(definition.market_time);
         let zone = jiff::tz::TimeZone::get(&definition.timezone).map_err(|_| {
-            ParseError::new(
-                "a timezone is one of the IANA database",
-                &definition.timezone,
-            )
+            let expected = "a timezone is one of the IANA database";
+            ParseError::new(expected, &definition.timezone)
         })?;
         Ok(Self {
             date: zone.to_datetime(day.timestamp()).date().into(),
             venue: venue_code(country, &definition.venue)?,
             venue_name,
             market_time: definition.market_time,
-            number: definition.name.as_deref().and_then(number_in),
+            number: definition
+                .name
+                .as_deref()
+                .and_then(|name| split_number(name).0),
         })
     }
 
     fn numbered(
         self,
         by_name: Option<u16>,
-        place: u16,
+        position: u16,
         count: usize,
-    ) -> Result<MarketRace, String> {
+    ) -> Result<MarketRace, InputError> {
         let note = by_name.is_none().then(|| {
             format!(
-                "numbered {place} of {count} by its time among the races of {} on {} in this call; --race-number says another",
+                "numbered {position} of {count} by its time among the races of {} on {} in this import; \
+                 --race-number overrides it",
                 self.venue_name, self.date
             )
         });
-        let number =
-            RaceNumber::try_from(by_name.unwrap_or(place)).map_err(|error| error.to_string())?;
         Ok(MarketRace {
             key: RaceKey {
                 date: self.date,
                 venue: self.venue,
-                race_number: number,
+                race_number: RaceNumber::try_from(by_name.unwrap_or(position))?,
             },
             venue_name: self.venue_name,
             note,
@@ -211,19 +202,13 @@ impl Listed {
     }
 }
 
-/// The country and the first letters and digits of the name: Newcastle is in two countries that race on one day.
+/// The country and the first letters and digits of the name. Two countries may race at a Newcastle on one day.
 fn venue_code(country: &str, name: &str) -> Result<VenueCode, ParseError> {
     const LENGTH: usize = 8;
     let letters = country.chars().chain(name.chars());
     let code = letters.filter(char::is_ascii_alphanumeric).take(LENGTH);
     VenueCode::parse(&code.collect::<String>().to_ascii_uppercase())
         .map_err(|_| ParseError::new("the name of a venue has a letter of A-Z or a digit", name))
-}
-
-/// The number in `R1 1200m 3yo`.
-fn number_in(name: &str) -> Option<u16> {
-    let (number, _) = split_number(name);
-    number
 }
 
 /// Splits `R1 1200m 3yo` into the number and the rest.

@@ -1,16 +1,14 @@
-//! Small made-up streams, a rule each.
-
-use std::path::PathBuf;
+//! Small invented streams, one rule each.
 
 use events::{Event, Moment, RaceNumber, RaceStatus};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use super::BetfairStream;
-use crate::Item;
+use super::{BetfairStream, LINES, LineFault, Lines, Unpacked};
+use crate::item::Item;
+use crate::testing::folder_of;
 
 /// 2026-06-14T16:55:00Z
 const START: i64 = 1_781_456_100_000;
@@ -45,17 +43,6 @@ fn message(after: i64, changes: impl Into<Value>) -> Value {
     json!({ "op": "mcm", "clk": "AAA", "pt": START + after, "mc": changes.into() })
 }
 
-/// A folder with a file for each text.
-fn files(texts: &[String]) -> (TempDir, Vec<PathBuf>) {
-    let folder = TempDir::new().expect("a folder");
-    let path = |n: usize| folder.path().join(format!("1.{n}"));
-    let paths: Vec<PathBuf> = (0..texts.len()).map(path).collect();
-    for (path, text) in paths.iter().zip(texts) {
-        std::fs::write(path, text).expect("a file");
-    }
-    (folder, paths)
-}
-
 fn lines(messages: &[Value]) -> String {
     messages
         .iter()
@@ -64,7 +51,12 @@ fn lines(messages: &[Value]) -> String {
 }
 
 fn items_of(texts: &[String], number: Option<u16>) -> Vec<Item> {
-    let (_folder, paths) = files(texts);
+    let names: Vec<String> = (0..texts.len()).map(|n| format!("1.{n}")).collect();
+    let files = names.iter().zip(texts);
+    let files: Vec<_> = files
+        .map(|(name, text)| (name.as_str(), text.as_bytes()))
+        .collect();
+    let (_folder, paths) = folder_of(&files);
     let number = number.map(|n| RaceNumber::try_from(n).expect("a number"));
     BetfairStream::find(&paths).items(number).collect()
 }
@@ -73,16 +65,16 @@ fn items(messages: &[Value]) -> Vec<Item> {
     items_of(&[lines(messages)], None)
 }
 
-/// What comes of messages, in short: a line an item.
-fn told(messages: &[Value]) -> Vec<String> {
+/// The items of messages, each as a short line.
+fn read(messages: &[Value]) -> Vec<String> {
     items(messages).iter().map(short).collect()
 }
 
 fn short(item: &Item) -> String {
     let envelope = match item {
         Item::Event(envelope) => envelope,
-        Item::Refused(refused) => {
-            return format!("refused: line {}: {}", refused.line, refused.reason);
+        Item::Rejected(rejected) => {
+            return format!("rejected: line {}: {}", rejected.line, rejected.reason);
         }
         Item::Note(note) => return format!("note: line {}: {}", note.line, note.reason),
     };
@@ -116,7 +108,7 @@ fn short(item: &Item) -> String {
 }
 
 const CARD: &str = r#"0 card "1200m 3yo": BF_11 0 Paper Lantern, BF_12 0 Slow Tide"#;
-const STILL_OPEN: &str = "note: line 0: market 1.1 is still open where the file ends";
+const STILL_OPEN: &str = "note: line 0: market 1.1 is still open at the end of the file";
 
 fn with(mut market: Value, field: &str, value: Value) -> Value {
     market["marketDefinition"][field] = value;
@@ -132,15 +124,15 @@ fn with_status(market: Value, statuses: [&str; 2]) -> Value {
 }
 
 #[test]
-fn a_message_tells_its_card_its_prices_and_its_status_in_this_order() {
+fn a_message_makes_a_card_prices_and_a_status_in_this_order() {
     let mut first = evening("1.1");
     first["rc"] = json!([{ "id": 12, "ltp": 3.5 }, { "id": 11, "tv": 3.0 }]);
-    let told = told(&[
+    let shown = read(&[
         message(0, [first]),
         message(50, [ticks("1.1", &[(11, json!(4)), (12, json!(3.55))])]),
     ]);
     assert_eq!(
-        told,
+        shown,
         [
             CARD,
             "0 odds BF_12 3.5",
@@ -152,7 +144,7 @@ fn a_message_tells_its_card_its_prices_and_its_status_in_this_order() {
 }
 
 #[test]
-fn the_race_is_that_of_the_meeting() {
+fn a_race_after_midnight_belongs_to_its_meeting() {
     let late = with(
         evening("1.1"),
         "marketTime",
@@ -165,7 +157,7 @@ fn the_race_is_that_of_the_meeting() {
     assert_eq!(
         envelope.event.subject().to_string(),
         "racing.race.2026-06-14.GBHAMILT.5",
-        "20 past midnight in London is of the evening before"
+        "20 past midnight in London belongs to the evening before"
     );
     let Event::RaceDeclared(card) = &envelope.event else {
         panic!("{envelope:?}")
@@ -198,7 +190,7 @@ fn the_code_of_a_venue_is_its_country_and_the_beginning_of_its_name() {
 }
 
 #[test]
-fn a_card_is_said_again_when_it_says_something_new() {
+fn a_card_is_repeated_only_if_it_changes() {
     let later = with(
         evening("1.1"),
         "marketTime",
@@ -209,17 +201,17 @@ fn a_card_is_said_again_when_it_says_something_new() {
         .as_array_mut()
         .expect("runners")
         .reverse();
-    let told = told(&[
+    let shown = read(&[
         message(0, [evening("1.1")]),
         message(1, [turned]),
         message(2, [later]),
     ]);
     let again = CARD.replacen("0 card", "2 card", 1);
-    assert_eq!(told, [CARD, "0 open", &again, STILL_OPEN]);
+    assert_eq!(shown, [CARD, "0 open", &again, STILL_OPEN]);
 }
 
 #[test]
-fn numbers_come_from_the_names_of_runners_and_hidden_ones_are_not_shown() {
+fn numbers_come_from_the_names_of_runners_and_hidden_ones_are_omitted() {
     let mut market = evening("1.1");
     let runners = &mut market["marketDefinition"]["runners"];
     runners[0]["name"] = json!("13. Tottenham Hotspur");
@@ -228,7 +220,7 @@ fn numbers_come_from_the_names_of_runners_and_hidden_ones_are_not_shown() {
         json!({ "id": 13, "status": "HIDDEN", "name": "Reserve" }),
         json!({ "id": 14, "status": "ACTIVE" }),
     ]);
-    let card = &told(&[message(0, [market])])[0];
+    let card = &read(&[message(0, [market])])[0];
     assert_eq!(
         card,
         r#"0 card "1200m 3yo": BF_12 0 St. Leger, BF_14 0 , BF_11 13 Tottenham Hotspur"#
@@ -236,9 +228,9 @@ fn numbers_come_from_the_names_of_runners_and_hidden_ones_are_not_shown() {
 }
 
 #[test]
-fn who_is_removed_is_withdrawn_and_may_come_back() {
+fn a_removed_runner_is_withdrawn_and_may_be_reinstated() {
     let removed = || with_status(evening("1.1"), ["ACTIVE", "REMOVED"]);
-    let told = told(&[
+    let shown = read(&[
         message(0, [removed()]),
         message(1, [removed(), ticks("1.1", &[(12, json!(9.0))])]),
         message(2, [evening("1.1")]),
@@ -248,7 +240,7 @@ fn who_is_removed_is_withdrawn_and_may_come_back() {
         ),
     ]);
     assert_eq!(
-        told,
+        shown,
         [
             CARD,
             "0 out BF_12",
@@ -281,7 +273,7 @@ fn check_status(market: Value, status: RaceStatus, reason: Option<&str>) {
 }
 
 #[test]
-fn where_a_market_stands_is_where_the_race_stands() {
+fn the_status_of_a_market_is_that_of_the_race() {
     let market = |status: &str, in_play: bool, runners: [&str; 2]| {
         let market = with(evening("1.1"), "status", json!(status));
         with_status(with(market, "inPlay", json!(in_play)), runners)
@@ -317,18 +309,18 @@ fn where_a_market_stands_is_where_the_race_stands() {
 #[test]
 fn a_void_market_withdraws_nobody() {
     let void = with(evening("1.1"), "status", json!("CLOSED"));
-    let told = told(&[
+    let shown = read(&[
         message(0, [evening("1.1")]),
         message(1, [with_status(void, ["REMOVED", "REMOVED"])]),
     ]);
     assert_eq!(
-        told,
+        shown,
         [CARD, "0 open", "1 abandoned (the market was voided)"]
     );
 }
 
 #[test]
-fn what_is_no_number_is_no_price_and_what_is_no_price_is_refused_alone() {
+fn nan_is_no_market_and_an_invalid_price_is_rejected_alone() {
     let prices = [
         (11, json!("NaN")),
         (12, json!(1.0001)),
@@ -339,18 +331,18 @@ fn what_is_no_number_is_no_price_and_what_is_no_price_is_refused_alone() {
         (17, json!({})),
         (18, json!(1000)),
     ];
-    let told = told(&[
+    let shown = read(&[
         message(0, [evening("1.1")]),
         message(1, [ticks("1.1", &prices)]),
     ]);
     let odds = "odds are a number from 1 to 100000 with at most three decimals";
     assert_eq!(
-        told[2..],
+        shown[2..],
         [
-            format!("refused: line 2: the ltp of runner 12: {odds}, not \"1.0001\""),
-            format!("refused: line 2: the ltp of runner 13: {odds}, not \"0.5\""),
-            format!("refused: line 2: the ltp of runner 14: {odds}, not \"\\\"3.5\\\"\""),
-            format!("refused: line 2: the ltp of runner 17: {odds}, not \"{{}}\""),
+            format!("rejected: line 2: the ltp of runner 12: {odds}, not \"1.0001\""),
+            format!("rejected: line 2: the ltp of runner 13: {odds}, not \"0.5\""),
+            format!("rejected: line 2: the ltp of runner 14: {odds}, not \"\\\"3.5\\\"\""),
+            format!("rejected: line 2: the ltp of runner 17: {odds}, not \"{{}}\""),
             "1 odds BF_11 NoMarket, BF_16 3.35, BF_18 1000.0".to_owned(),
             STILL_OPEN.to_owned(),
         ]
@@ -358,7 +350,7 @@ fn what_is_no_number_is_no_price_and_what_is_no_price_is_refused_alone() {
 }
 
 #[test]
-fn no_tick_is_merged_with_another() {
+fn ticks_are_never_merged() {
     let messages = [
         message(0, [evening("1.1")]),
         message(
@@ -372,9 +364,9 @@ fn no_tick_is_merged_with_another() {
         message(1, [ticks("1.1", &[(11, json!(3.5)), (12, json!(2.0))])]),
     ];
     let read = items(&messages);
-    let told: Vec<String> = read.iter().map(short).collect();
+    let shown: Vec<String> = read.iter().map(short).collect();
     let first = "1 odds BF_11 3.5, BF_12 2.0";
-    assert_eq!(told[2..6], [first, "1 odds BF_11 3.6", first, first]);
+    assert_eq!(shown[2..6], [first, "1 odds BF_11 3.6", first, first]);
     let ids = |items: &[Item]| -> Vec<String> {
         let events = items.iter().filter_map(|item| match item {
             Item::Event(envelope) => Some(envelope.id.clone()),
@@ -410,7 +402,7 @@ fn more_runners_than_a_quote_holds_are_several_quotes() {
     assert_eq!(quoted.collect::<Vec<_>>(), [64, 64, 2]);
 }
 
-/// The number of the race of each file, or why there is none.
+/// The race number of each file, or why there is none.
 fn numbers(markets: &[Value], number: Option<u16>) -> Vec<String> {
     let texts: Vec<String> = markets
         .iter()
@@ -422,14 +414,14 @@ fn numbers(markets: &[Value], number: Option<u16>) -> Vec<String> {
             Event::RaceDeclared(card) => Some(card.race_number.to_string()),
             _ => None,
         },
-        Item::Refused(refused) => Some(refused.reason.clone()),
+        Item::Rejected(rejected) => Some(rejected.reason.clone()),
         Item::Note(_) => None,
     });
     of_first.collect()
 }
 
 #[test]
-fn a_race_without_a_number_has_its_place_among_those_of_the_meeting() {
+fn a_race_without_a_number_is_numbered_within_its_meeting() {
     let at = |id: &str, hour: u8| market(id, "1m Hcap", &format!("2026-06-14T{hour}:55:00.000Z"));
     let elsewhere = with(at("1.4", 17), "venue", json!("Ascot"));
     let day = [at("1.1", 18), at("1.2", 20), elsewhere, at("1.3", 17)];
@@ -438,29 +430,29 @@ fn a_race_without_a_number_has_its_place_among_those_of_the_meeting() {
     let note = read
         .iter()
         .map(short)
-        .find(|said| said.starts_with("note: line 1: "));
+        .find(|line| line.starts_with("note: line 1: "));
     assert_eq!(
         note.as_deref(),
         Some(
-            "note: line 1: numbered 1 of 1 by its time among the races of Hamilton on 2026-06-14 in this call; \
-             --race-number says another"
+            "note: line 1: numbered 1 of 1 by its time among the races of Hamilton on 2026-06-14 in this import; \
+             --race-number overrides it"
         )
     );
     assert_eq!(numbers(&[at("1.1", 18)], Some(6)), ["6"]);
     assert_eq!(
         numbers(&[at("1.1", 18), at("1.2", 20)], Some(6))[0],
-        "market 1.1: --race-number is for one race, and these files have 2"
+        "market 1.1: --race-number applies to one race, and these files have 2"
     );
 }
 
 #[test]
-fn two_markets_are_never_one_race() {
+fn two_markets_never_become_one_race() {
     let ours = numbers(&[evening("1.1"), evening("1.2")], None);
     assert_eq!(
         ours,
         [
             "5",
-            "market 1.2: another market of this call is race 2026-06-14.GBHAMILT.5 as well"
+            "market 1.2: another market of this import is race 2026-06-14.GBHAMILT.5 too"
         ]
     );
     let ours = numbers(
@@ -483,7 +475,7 @@ fn two_markets_are_never_one_race() {
 fn other_markets_are_noted_once_and_not_read() {
     let place = with(evening("1.2"), "marketType", json!("PLACE"));
     let tennis = json!({ "id": "1.3", "marketDefinition": { "eventTypeId": "2", "marketType": "MATCH_ODDS" } });
-    let told = told(&[
+    let shown = read(&[
         message(0, [evening("1.1"), place, tennis]),
         message(
             1,
@@ -495,11 +487,11 @@ fn other_markets_are_noted_once_and_not_read() {
     ]);
     let not_read = |id: &str, what: &str| {
         format!(
-            "note: line 1: market {id} is not read: WIN markets of event type 7, horse racing, are read, not {what:?}"
+            "note: line 1: market {id} is not read: only WIN markets of event type 7 (horse racing) are read, not {what:?}"
         )
     };
     assert_eq!(
-        told[2..],
+        shown[2..],
         [
             not_read("1.2", "PLACE of event type 7"),
             not_read("1.3", "MATCH_ODDS of event type 2"),
@@ -509,7 +501,7 @@ fn other_markets_are_noted_once_and_not_read() {
 }
 
 #[test]
-fn a_bad_line_is_refused_and_the_rest_goes_on() {
+fn an_invalid_line_is_rejected_and_the_others_are_imported() {
     let text = [
         json!({ "op": "connection", "connectionId": "002" }).to_string(),
         message(0, [evening("1.1")]).to_string(),
@@ -526,27 +518,27 @@ fn a_bad_line_is_refused_and_the_rest_goes_on() {
     .join("\n");
     let end = text.len();
     let read = items_of(&[text], None);
-    let told: Vec<String> = read.iter().map(short).collect();
+    let shown: Vec<String> = read.iter().map(short).collect();
     let begins = [
         CARD,
         "0 open",
-        "refused: line 3: EOF while parsing",
-        "refused: line 4: missing field `pt`",
-        "refused: line 5: pt is in milliseconds since 1970",
-        "refused: line 6: the definition of market 1.1: unknown variant `ASLEEP`",
-        "refused: line 7: market 1.9: no file of this call defines it",
+        "rejected: line 3: EOF while parsing",
+        "rejected: line 4: missing field `pt`",
+        "rejected: line 5: pt is in milliseconds since 1970",
+        "rejected: line 6: the definition of market 1.1: unknown variant `ASLEEP`",
+        "rejected: line 7: market 1.9: no file of this import defines it",
         "3 odds BF_11 2.5",
-        &format!("refused: line 10: the file breaks off in the middle of this line, at byte {end}"),
+        &format!("rejected: line 10: the file ends in the middle of this line, at byte {end}"),
         STILL_OPEN,
     ];
-    assert_eq!(told.len(), begins.len(), "{told:#?}");
-    for (told, begin) in told.iter().zip(begins) {
-        assert!(told.starts_with(begin), "{told} is not {begin}");
+    assert_eq!(shown.len(), begins.len(), "{shown:#?}");
+    for (shown, begin) in shown.iter().zip(begins) {
+        assert!(shown.starts_with(begin), "{shown} is not {begin}");
     }
 }
 
 #[test]
-fn a_market_that_cannot_be_placed_is_refused_once() {
+fn a_market_without_a_valid_race_is_rejected_once() {
     let message = |market: Value| {
         [
             message(0, [market]),
@@ -555,9 +547,9 @@ fn a_market_that_cannot_be_placed_is_refused_once() {
     };
     let nowhere = with(evening("1.1"), "timezone", json!("Europe/Atlantis"));
     assert_eq!(
-        told(&message(nowhere)),
+        read(&message(nowhere)),
         [
-            "refused: line 1: market 1.1: a timezone is one of the IANA database, not \"Europe/Atlantis\""
+            "rejected: line 1: market 1.1: a timezone is one of the IANA database, not \"Europe/Atlantis\""
         ]
     );
     let nameless = with(
@@ -566,9 +558,9 @@ fn a_market_that_cannot_be_placed_is_refused_once() {
         json!(null),
     );
     assert_eq!(
-        told(&message(nameless)),
+        read(&message(nameless)),
         [
-            "refused: line 1: market 1.1: the name of a venue has a letter of A-Z or a digit, not \"沙田\""
+            "rejected: line 1: market 1.1: the name of a venue has a letter of A-Z or a digit, not \"沙田\""
         ]
     );
     let mut undated = evening("1.1");
@@ -576,30 +568,33 @@ fn a_market_that_cannot_be_placed_is_refused_once() {
         .as_object_mut()
         .expect("an object")
         .remove("marketTime");
-    let told = told(&message(undated));
+    let shown = read(&message(undated));
     assert!(
-        told[0].starts_with("refused: line 1: market 1.1: missing field `marketTime`"),
-        "{told:?}"
+        shown[0].starts_with("rejected: line 1: market 1.1: missing field `marketTime`"),
+        "{shown:?}"
     );
 }
 
 #[test]
-fn what_is_no_stream_file_is_refused_as_a_whole() {
+fn a_file_that_is_not_a_stream_is_rejected_whole() {
     for (text, part) in [
-        ("", "there is nothing in it"),
+        ("", "the file is empty"),
         (
             "date,venue\n2026-06-14,Ascot\n",
-            "its first line is no JSON object",
+            "its first line is not a JSON object",
         ),
-        ("[{\"op\":\"mcm\"}]\n", "its first line is no JSON object"),
+        (
+            "[{\"op\":\"mcm\"}]\n",
+            "its first line is not a JSON object",
+        ),
     ] {
         let items = items_of(&[text.to_owned()], None);
-        let [Item::Refused(refused)] = &items[..] else {
+        let [Item::Rejected(rejected)] = &items[..] else {
             panic!("{items:?}")
         };
         assert!(
-            refused.line == 0 && refused.reason.contains(part),
-            "{refused}"
+            rejected.line == 0 && rejected.reason.contains(part),
+            "{rejected}"
         );
     }
 }
@@ -620,7 +615,7 @@ fn traded(ticks_of: &[Tick], per_message: usize) -> Vec<Value> {
     messages
 }
 
-/// The ticks that were told, and the ids under which.
+/// The ticks of all quotes, and the ids of the quotes.
 fn quoted(items: &[Item]) -> (Vec<(u64, u32)>, Vec<&str>) {
     let (mut ticks, mut ids) = (Vec::new(), Vec::new());
     for item in items {
@@ -642,14 +637,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn whatever_is_traded_each_tick_is_told_in_its_order(
+    fn every_tick_becomes_a_quote_in_order(
         ticks in vec((0..3_i64, 1..4_u64, 1_000..1_010_u32), 0..80),
         per_message in 1..5_usize,
     ) {
         let items = items(&traded(&ticks, per_message));
-        let (told, mut ids) = quoted(&items);
+        let (shown, mut ids) = quoted(&items);
         let traded: Vec<(u64, u32)> = ticks.iter().map(|(_, runner, price)| (*runner, *price)).collect();
-        prop_assert_eq!(told, traded);
+        prop_assert_eq!(shown, traded);
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
@@ -657,16 +652,70 @@ proptest! {
     }
 
     #[test]
-    fn wherever_a_file_is_cut_off_what_comes_before_is_told_as_it_is_of_the_whole(
+    fn a_truncated_file_gives_the_first_events_of_the_whole(
         ticks in vec((0..3_i64, 1..4_u64, 1_000..1_010_u32), 1..40),
         cut in any::<Index>(),
     ) {
         let text = lines(&traded(&ticks, 2));
         let events = |text: &str| -> Vec<String> {
             let items = items_of(&[text.to_owned()], None);
-            items.iter().map(short).filter(|said| !said.starts_with("refused") && !said.starts_with("note")).collect()
+            items.iter().map(short).filter(|line| !line.starts_with("rejected") && !line.starts_with("note")).collect()
         };
         let (whole, part) = (events(&text), events(&text[..cut.index(text.len())]));
         prop_assert!(whole.starts_with(&part));
     }
+}
+
+/// Numbers of the lines of a file with their texts, or with what is wrong.
+fn read_lines(text: &[u8]) -> Vec<(u64, String)> {
+    let (_folder, paths) = folder_of(&[("file", text)]);
+    let mut lines = Lines::new(Unpacked::open(&paths[0]).expect("a file"), LINES);
+    let mut found = Vec::new();
+    while let Some(line) = lines.next_filled() {
+        let text = String::from_utf8_lossy(&line.text).into_owned();
+        let shown = match line.fault {
+            Some(LineFault::Unreadable(error)) => error.to_string(),
+            Some(fault) => fault.to_string(),
+            None if line.is_unended => format!("{text} until {}", lines.file().offset()),
+            None => text,
+        };
+        found.push((line.number, shown));
+    }
+    found
+}
+
+fn check_lines(text: &[u8], expected: &[(u64, &str)]) {
+    let found = read_lines(text);
+    let found: Vec<_> = found.iter().map(|(n, line)| (*n, line.as_str())).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn lines_are_numbered_and_blank_ones_are_skipped() {
+    check_lines(b"", &[]);
+    check_lines(b"\n \r\n", &[]);
+    check_lines(b"a\n\nb\r\n", &[(1, "a"), (3, "b\r")]);
+    check_lines(b"a\nb", &[(1, "a"), (2, "b until 3")]);
+}
+
+#[test]
+fn a_line_that_is_too_long_is_skipped() {
+    let long = "x".repeat(LINES.bytes_max);
+    let longer = format!("{long}x");
+    let found = read_lines(format!("a\n{long}\n{longer}\nb\n{longer}{longer}").as_bytes());
+    let short: Vec<_> = found.iter().map(|(n, line)| (*n, line.len())).collect();
+    let fault = LineFault::TooLong(LINES.bytes_max).to_string();
+    let expected = [1, LINES.bytes_max, fault.len(), 1, fault.len()];
+    assert_eq!(short, (1..).zip(expected).collect::<Vec<_>>());
+    assert_eq!((&found[2].1, &found[4].1), (&fault, &fault));
+    assert_eq!((&found[1].1, found[3].1.as_str()), (&long, "b"));
+}
+
+#[test]
+fn intact_lines_are_returned_before_the_damage() {
+    let packed = [b"BZh9".as_slice(), b"nonsense"].concat();
+    let found = read_lines(&packed);
+    assert_eq!(found.len(), 1);
+    let start = "the file is damaged between byte 0 and byte ";
+    assert!(found[0].1.starts_with(start), "{found:?}");
 }

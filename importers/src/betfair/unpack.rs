@@ -1,4 +1,4 @@
-//! [`Unpacked`]: the bytes of a file, whichever way it is packed, as far as they are sound.
+//! [`Unpacked`]: the bytes of a file, packed or not, as far as they are intact.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
@@ -7,35 +7,35 @@ use std::path::Path;
 use bzip2::{Decompress, Status};
 use flate2::bufread::MultiGzDecoder;
 
-/// Unpacked bytes that are asked for at a time.
-const PIECE_BYTES: usize = 64 * 1024;
+/// Bytes that are read and unpacked at a time.
+const BUFFER_BYTES: usize = 64 * 1024;
 
 const BZIP2: &[u8] = b"BZh";
 const GZIP: &[u8] = b"\x1f\x8b";
 
-/// A file from its beginning. How it is packed is told by its first bytes, not by its name.
+/// A file from its beginning. The packing is detected from its first bytes. A read error is a [`Damage`].
 #[derive(Debug)]
 pub(super) enum Unpacked {
     Plain(Input),
-    Gzip(Box<MultiGzDecoder<Input>>),
+    Gzip(Box<BufReader<MultiGzDecoder<Input>>>),
     Bzip2(Blocks),
 }
 
 /// Why a file cannot be read on.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Damage {
-    /// It ends too soon. What came before is sound.
-    #[error("the file breaks off at byte {at}, in the middle of its {packing} data")]
+    /// The file is truncated. What came before is intact.
+    #[error("the file ends at byte {at}, in the middle of its {packing} data")]
     Cut { at: u64, packing: &'static str },
-    /// A part of a bzip2 file is not what was packed. What came before is sound.
+    /// A block of a bzip2 file is damaged. What came before is intact.
     #[error("the file is damaged between byte {from} and byte {to}: {reason}")]
     Block { from: u64, to: u64, reason: String },
-    /// Somewhere in a gzip file something is not what was packed: it has a check sum of the whole alone.
+    /// A gzip file is damaged somewhere: it has only a checksum of the whole.
     #[error(
-        "the file is damaged somewhere before byte {to}: {reason}; gzip does not tell where, so nothing of it is taken"
+        "the file is damaged somewhere before byte {to}: {reason}; gzip does not locate damage, so the whole file is rejected"
     )]
     Somewhere { to: u64, reason: String },
-    /// It cannot be read.
+    /// An I/O error.
     #[error("{reason}, at byte {at}")]
     Unread { at: u64, reason: String },
 }
@@ -43,41 +43,43 @@ pub(super) enum Damage {
 impl Unpacked {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut input = Input {
-            file: BufReader::with_capacity(PIECE_BYTES, File::open(path)?),
+            file: BufReader::with_capacity(BUFFER_BYTES, File::open(path)?),
             offset: 0,
         };
         let head = input.fill_buf()?;
         Ok(if head.starts_with(BZIP2) {
             Self::Bzip2(Blocks::new(input))
         } else if head.starts_with(GZIP) {
-            Self::Gzip(Box::new(MultiGzDecoder::new(input)))
+            let decoder = MultiGzDecoder::new(input);
+            Self::Gzip(Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder)))
         } else {
             Self::Plain(input)
         })
     }
 
-    /// How many bytes of the file were used so far.
+    /// The number of bytes of the file that have been used.
     pub(super) fn offset(&self) -> u64 {
         match self {
             Self::Plain(input) => input.offset,
-            Self::Gzip(decoder) => decoder.get_ref().offset,
+            Self::Gzip(decoder) => decoder.get_ref().get_ref().offset,
             Self::Bzip2(blocks) => blocks.input.offset,
         }
     }
 
-    /// Appends the next bytes; none at the end.
-    pub(super) fn read(&mut self, into: &mut Vec<u8>) -> Result<usize, Damage> {
-        let read = match self {
-            Self::Plain(input) => input.take(PIECE_BYTES as u64).read_to_end(into),
-            Self::Gzip(decoder) => decoder.take(PIECE_BYTES as u64).read_to_end(into),
-            Self::Bzip2(blocks) => return blocks.read(into),
-        };
-        read.map_err(|error| self.damage(&error))
+    fn buffer(&mut self) -> &mut dyn BufRead {
+        match self {
+            Self::Plain(input) => input,
+            Self::Gzip(decoder) => decoder,
+            Self::Bzip2(blocks) => blocks,
+        }
     }
 
-    fn damage(&self, error: &io::Error) -> Damage {
+    fn damage(&self, error: io::Error) -> io::Error {
         let (at, reason) = (self.offset(), error.to_string());
-        match (self, error.kind()) {
+        let damage = match (self, error.kind()) {
+            (_, ErrorKind::Interrupted) => return error,
+            // Its errors have a cause already.
+            (Self::Bzip2(_), _) => return error,
             (Self::Gzip(_), ErrorKind::UnexpectedEof) => Damage::Cut {
                 at,
                 packing: "gzip",
@@ -86,11 +88,33 @@ impl Unpacked {
                 Damage::Somewhere { to: at, reason }
             }
             _ => Damage::Unread { at, reason },
-        }
+        };
+        io::Error::other(damage)
     }
 }
 
-/// A file that counts what is taken from it.
+impl Read for Unpacked {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(into)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl BufRead for Unpacked {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if let Err(error) = self.buffer().fill_buf() {
+            return Err(self.damage(error));
+        }
+        self.buffer().fill_buf()
+    }
+
+    fn consume(&mut self, used: usize) {
+        self.buffer().consume(used);
+    }
+}
+
+/// A file that counts the bytes that are used.
 #[derive(Debug)]
 pub(super) struct Input {
     file: BufReader<File>,
@@ -116,25 +140,51 @@ impl BufRead for Input {
     }
 }
 
-/// A bzip2 file block by block, each handed out when its check sum has been seen to be right.
+/// A bzip2 file block by block, each returned when its checksum has been verified.
 ///
-/// A decoder unpacks a whole block, hands it out and only then looks at its check sum; and one wrong bit turns all
-/// lines of a block around. So a block is held until the decoder has come to its end. It is made of at most 900,000
-/// bytes, of which runs of equal ones are counted: what is held is a few MB, or 46 MB if a file is made to be so.
+/// A decoder unpacks a whole block, returns its bytes, and checks the checksum only then; and one wrong bit changes all
+/// lines of a block. So a block is held until the decoder has reached its end. It is made of at most 900,000 bytes with
+/// counted runs of equal bytes: a few MB are held, or 46 MB for a file that was made for it.
 pub(super) struct Blocks {
     input: Input,
     decoder: Decompress,
-    /// The byte in which the last sound block ends.
-    sound: u64,
-    /// Nothing of a stream has been read: the file may end here.
-    between: bool,
+    /// The block that is being returned, and how much of it was used.
+    block: Vec<u8>,
+    used: usize,
+    /// The byte in which the last intact block ends.
+    intact: u64,
+    /// No stream has begun: the file may end here.
+    between_streams: bool,
 }
 
 impl std::fmt::Debug for Blocks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Blocks")
-            .field("sound", &self.sound)
+            .field("intact", &self.intact)
             .finish_non_exhaustive()
+    }
+}
+
+impl Read for Blocks {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(into)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl BufRead for Blocks {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.used == self.block.len() {
+            self.block.clear();
+            self.used = 0;
+            self.next_block().map_err(io::Error::other)?;
+        }
+        Ok(&self.block[self.used..])
+    }
+
+    fn consume(&mut self, used: usize) {
+        self.used += used;
     }
 }
 
@@ -143,41 +193,41 @@ impl Blocks {
         Self {
             input,
             decoder: Decompress::new(false),
-            sound: 0,
-            between: true,
+            block: Vec::new(),
+            used: 0,
+            intact: 0,
+            between_streams: true,
         }
     }
 
-    /// Appends the next block.
-    fn read(&mut self, into: &mut Vec<u8>) -> Result<usize, Damage> {
-        let before = into.len();
-        while into.len() == before {
-            if !self.take_in()? {
-                return Ok(0);
+    /// Unpacks the next block; nothing at the end.
+    fn next_block(&mut self) -> Result<(), Damage> {
+        while self.block.is_empty() {
+            if !self.feed()? {
+                return Ok(());
             }
-            if let Err(error) = self.hand_out(into) {
-                into.truncate(before);
+            if let Err(error) = self.unpack() {
+                self.block.clear();
                 return Err(self.damaged(&error));
             }
         }
-        self.sound = self.input.offset - 1;
-        Ok(into.len() - before)
+        self.intact = self.input.offset - 1;
+        Ok(())
     }
 
-    /// Gives the decoder more of the file, and no room to put anything: it stops behind the block. False at the end.
-    fn take_in(&mut self) -> Result<bool, Damage> {
+    /// Gives the decoder more of the file and no room for output, so that it stops behind the block. Returns false at the
+    /// end.
+    fn feed(&mut self) -> Result<bool, Damage> {
         let at = self.input.offset;
         let input = self.input.fill_buf().map_err(|error| Damage::Unread {
             at,
             reason: error.to_string(),
         })?;
         if input.is_empty() {
-            return match self.between {
+            let packing = "bzip2";
+            return match self.between_streams {
                 true => Ok(false),
-                false => Err(Damage::Cut {
-                    at,
-                    packing: "bzip2",
-                }),
+                false => Err(Damage::Cut { at, packing }),
             };
         }
         let before = self.decoder.total_in();
@@ -185,21 +235,21 @@ impl Blocks {
         let used = usize::try_from(self.decoder.total_in() - before)
             .expect("no more than the buffer that was given");
         self.input.consume(used);
-        self.between = status.map_err(|error| self.damaged(&error))? == Status::StreamEnd;
-        if self.between {
-            // Several streams may stand one behind the other.
+        self.between_streams = status.map_err(|error| self.damaged(&error))? == Status::StreamEnd;
+        if self.between_streams {
+            // A file may have several streams.
             self.decoder = Decompress::new(false);
         }
         Ok(true)
     }
 
-    /// Lets the decoder hand out what it holds, and gives it nothing more: at the end it compares the check sum.
-    fn hand_out(&mut self, into: &mut Vec<u8>) -> Result<(), bzip2::Error> {
+    /// Takes the block from the decoder without giving it more: at the end of the block it verifies the checksum.
+    fn unpack(&mut self) -> Result<(), bzip2::Error> {
         loop {
-            into.reserve(PIECE_BYTES);
-            let before = into.len();
-            self.decoder.decompress_vec(&[], into)?;
-            if into.len() == before {
+            self.block.reserve(BUFFER_BYTES);
+            let before = self.block.len();
+            self.decoder.decompress_vec(&[], &mut self.block)?;
+            if self.block.len() == before {
                 return Ok(());
             }
         }
@@ -207,7 +257,7 @@ impl Blocks {
 
     fn damaged(&self, error: &bzip2::Error) -> Damage {
         Damage::Block {
-            from: self.sound,
+            from: self.intact,
             to: self.input.offset,
             reason: error.to_string(),
         }
@@ -216,7 +266,7 @@ impl Blocks {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{BufRead, Write};
 
     use bzip2::write::BzEncoder;
     use flate2::write::GzEncoder;
@@ -248,21 +298,25 @@ mod tests {
         std::fs::write(&path, packed).expect("a file");
         let (mut unpacked, mut text) = (Unpacked::open(&path).expect("a file"), Vec::new());
         loop {
-            match unpacked.read(&mut text) {
-                Ok(0) => return (text, None),
-                Ok(_) => {}
-                Err(damage) => return (text, Some(damage)),
-            }
+            let length = match unpacked.fill_buf() {
+                Ok([]) => return (text, None),
+                Ok(bytes) => {
+                    text.extend_from_slice(bytes);
+                    bytes.len()
+                }
+                Err(error) => return (text, Some(error.downcast().expect("a damage"))),
+            };
+            unpacked.consume(length);
         }
     }
 
-    /// Places all over a file.
-    fn places(length: usize) -> impl Iterator<Item = usize> {
+    /// Offsets all over a file.
+    fn offsets(length: usize) -> impl Iterator<Item = usize> {
         (0..length).step_by(length / 101).chain([length - 1])
     }
 
     #[test]
-    fn what_was_packed_comes_out() {
+    fn packed_text_is_unpacked() {
         let text = text();
         let twice = [text.as_slice(), &text].concat();
         assert_eq!(unpack(&text), (text.clone(), None));
@@ -275,12 +329,12 @@ mod tests {
     }
 
     #[test]
-    fn of_a_file_that_is_cut_off_all_that_is_whole_comes_out() {
+    fn a_truncated_file_gives_all_that_is_intact() {
         let text = text();
         for pack in [bzip2, gzip] {
             let packed = pack(&text);
             let mut kept = Vec::new();
-            for cut in places(packed.len()).filter(|cut| *cut > 2) {
+            for cut in offsets(packed.len()).filter(|cut| *cut > 2) {
                 let (came, damage) = unpack(&packed[..cut]);
                 assert!(text.starts_with(&came), "cut at {cut}");
                 assert!(
@@ -297,28 +351,28 @@ mod tests {
     }
 
     #[test]
-    fn of_a_damaged_bzip2_file_the_blocks_before_come_out_and_nothing_else() {
+    fn a_damaged_bzip2_file_gives_only_the_blocks_before_the_damage() {
         let text = text();
         let packed = bzip2(&text);
         let mut damages = 0;
-        for place in places(packed.len()).filter(|place| *place > 2) {
+        for offset in offsets(packed.len()).filter(|offset| *offset > 2) {
             let mut packed = packed.clone();
-            packed[place] ^= 0x10;
+            packed[offset] ^= 0x10;
             let (came, damage) = unpack(&packed);
-            assert!(text.starts_with(&came), "byte {place}");
+            assert!(text.starts_with(&came), "byte {offset}");
             match damage {
                 // The file is cut off, as the end of it could not be found.
                 Some(Damage::Cut { .. }) => {}
                 Some(Damage::Block { from, to, .. }) => {
-                    let place = place as u64;
+                    let offset = offset as u64;
                     assert!(
-                        from <= place && place < to,
-                        "{place} is not in {from} to {to}"
+                        from <= offset && offset < to,
+                        "{offset} is not in {from} to {to}"
                     );
                 }
-                // The fourth byte says how large the blocks may be.
-                None => assert_eq!(came.len(), text.len(), "byte {place}"),
-                other => panic!("byte {place}: {other:?}"),
+                // The fourth byte is the largest size of a block.
+                None => assert_eq!(came.len(), text.len(), "byte {offset}"),
+                other => panic!("byte {offset}: {other:?}"),
             }
             damages += usize::from(damage.is_some());
         }
@@ -326,15 +380,15 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_gzip_file_is_never_taken_for_a_sound_one() {
+    fn damage_of_a_gzip_file_is_always_detected() {
         let text = text();
         let packed = gzip(&text);
-        for place in places(packed.len()).filter(|place| *place > 10) {
+        for offset in offsets(packed.len()).filter(|offset| *offset > 10) {
             let mut packed = packed.clone();
-            packed[place] ^= 0x10;
+            packed[offset] ^= 0x10;
             let (_, damage) = unpack(&packed);
             let noticed = matches!(damage, Some(Damage::Somewhere { .. } | Damage::Cut { .. }));
-            assert!(noticed, "byte {place}: {damage:?}");
+            assert!(noticed, "byte {offset}: {damage:?}");
         }
     }
 }

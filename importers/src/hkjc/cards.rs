@@ -1,86 +1,66 @@
-//! Race cards as JSON, an array of races a file.
+//! Race cards as JSON: a file is an array of races.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use events::{DeclaredRunner, Event, HorseNo, Moment, ParseError, RaceDeclared, RacingDate};
 use jiff::ToSpan;
 use serde_json::{Map, Value};
 
-use crate::hkjc::json::{open, race_key, venue_name};
-use crate::input::fields::{FieldError, Fields};
-use crate::input::files::{self, Kind};
-use crate::{Item, Items, Location, hong_kong, sealed};
+use super::hong_kong::{self, venue_name};
+use super::json::{horse_name, race_key};
+use crate::input::fields::Fields;
+use crate::input::race_heading::RaceHeading;
+use crate::input::{files, json_array};
+use crate::item::{InputError, Item, Items, Location};
 
 const FORMAT: &str = "hkjc-cards";
 
 /// Reads race cards: a declaration for each race.
 #[must_use]
 pub fn hkjc_cards(paths: &[PathBuf]) -> Items {
-    let found = files::find(paths, &[Kind::Json]);
-    let files = found.of(Kind::Json).into_iter();
-    Box::new(
-        found
-            .said
-            .into_iter()
-            .chain(files.flat_map(|path| cards(&path))),
-    )
-}
-
-fn cards(path: &Path) -> Items {
-    match open(path) {
-        Err(item) => Box::new(std::iter::once(item)),
-        Ok((file, elements)) => Box::new(elements.map(move |(line, element)| {
-            let place = file.at(line);
-            match element {
-                Ok(race) => card(&race, &place),
-                Err(reason) => place.refused(reason),
-            }
-        })),
-    }
-}
-
-fn card(race: &Map<String, Value>, place: &Location) -> Item {
-    let race = Fields::root(race);
-    let read = declared(&race).and_then(|card| {
-        let midnight = hong_kong(card.date, 0, 0).map_err(|error| race.error("date", error))?;
-        Ok((card, midnight))
+    let (files, items) = files::find(paths, &["json"]);
+    let races = files
+        .into_iter()
+        .flat_map(|path| json_array::elements(&path));
+    let cards = races.map(|(location, race)| match race {
+        Ok(race) => card(&race, &location),
+        Err(reason) => location.rejected(reason),
     });
-    match read {
-        Ok((card, midnight)) => sealed(FORMAT, midnight, Event::RaceDeclared(card), place),
-        Err(error) => place.refused(error),
+    Box::new(items.into_iter().chain(cards))
+}
+
+fn card(race: &Map<String, Value>, location: &Location) -> Item {
+    match declared(&Fields::root(race)) {
+        Ok(card) => {
+            let date = Some(card.date);
+            hong_kong::event(FORMAT, date, Event::RaceDeclared(card), location)
+        }
+        Err(reason) => location.rejected(reason),
     }
 }
 
-fn declared(race: &Fields<'_>) -> Result<RaceDeclared, FieldError> {
+fn declared(race: &Fields<'_>) -> Result<RaceDeclared, InputError> {
     let key = race_key(race)?;
-    let going = race.text("going")?;
-    Ok(RaceDeclared {
+    let heading = RaceHeading {
         venue_name: venue_name(&key.venue),
         race_name: race.text("raceName")?,
         distance: race.whole("distance")?.unwrap_or(0),
         class: race.text("raceClass")?,
-        going: (!going.is_empty()).then_some(going),
+        going: race.text("going")?,
         off_time: match race.text("startTime")?.as_str() {
             "" => None,
-            clock => {
-                Some(off_time(key.date, clock).map_err(|error| race.error("startTime", error))?)
-            }
+            clock => Some(off_time(key.date, clock).map_err(|e| race.error("startTime", e))?),
         },
-        runners: race
-            .objects("runners")?
-            .iter()
-            .map(runner)
-            .collect::<Result<_, _>>()?,
-        date: key.date,
-        venue: key.venue,
-        race_number: key.race_number,
-    })
+    };
+    let runners = race.objects("runners")?;
+    let runners = runners.iter().map(runner).collect::<Result<_, _>>()?;
+    Ok(heading.card(key, runners))
 }
 
-fn runner(runner: &Fields<'_>) -> Result<DeclaredRunner, FieldError> {
+fn runner(runner: &Fields<'_>) -> Result<DeclaredRunner, InputError> {
     Ok(DeclaredRunner {
         horse_no: runner.parsed("horseId", HorseNo::parse)?,
-        horse_name: runner.horse_name("horseName")?,
+        horse_name: horse_name(runner)?,
         number: runner.whole("horseNo")?.unwrap_or(0),
         jockey: runner.text("jockey")?,
         trainer: runner.text("trainer")?,
@@ -108,7 +88,7 @@ fn off_time(meeting: RacingDate, clock: &str) -> Result<Moment, ParseError> {
         .civil()
         .checked_add(nights.days())
         .map_err(|_| wrong())?;
-    hong_kong(day.into(), hour, minute)
+    hong_kong::moment(day.into(), hour, minute)
 }
 
 #[cfg(test)]
@@ -119,7 +99,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::card;
-    use crate::{Item, Location};
+    use crate::item::{Item, Location};
 
     fn race() -> Value {
         json!({
@@ -133,7 +113,7 @@ mod tests {
     fn read(race: &Value) -> Item {
         card(
             race.as_object().expect("an object"),
-            &Location::whole(Path::new("card.json")).at(7),
+            &Location::file(Path::new("card.json")).at(7),
         )
     }
 
@@ -152,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn the_off_is_in_hong_kong_and_after_midnight_on_the_next_day() {
+    fn the_off_time_is_in_hong_kong_and_after_midnight_on_the_next_day() {
         check_off_time(json!("18:40"), Some("2026-06-24T18:40:00+08:00"));
         check_off_time(json!("00:20"), Some("2026-06-25T00:20:00+08:00"));
         check_off_time(json!(null), None);
     }
 
     #[test]
-    fn what_is_not_known_is_zero_or_empty() {
+    fn unknown_values_are_zero_or_empty() {
         let mut race = race();
         race["raceClass"] = json!(null);
         race["distance"] = json!(null);
@@ -178,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_card_is_refused_with_its_line() {
+    fn an_invalid_card_is_rejected_with_its_line() {
         for (field, value, part) in [
             (
                 "startTime",
@@ -191,10 +171,10 @@ mod tests {
         ] {
             let mut race = race();
             race[field] = value;
-            let Item::Refused(refused) = read(&race) else {
+            let Item::Rejected(rejected) = read(&race) else {
                 panic!("{race}")
             };
-            assert!(refused.to_string().contains(part), "{refused}");
+            assert!(rejected.to_string().contains(part), "{rejected}");
         }
     }
 }

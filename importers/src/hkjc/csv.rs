@@ -1,22 +1,22 @@
-//! Results as CSV, a row a runner: alone, or gathered by race to be joined with the JSON.
+//! Results as CSV with a row for each runner: alone, or by race for the join with the JSON.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use events::{FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate, Text, VenueCode};
+use events::{FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate, VenueCode};
 
-use crate::hkjc::json::VENUES;
-use crate::ids::Ids;
+use super::brand::name_and_brand;
+use super::csv_race::{CsvFigures, CsvRaces, CsvRow, CsvRunner, add};
+use super::hong_kong::{VENUES, venue_name};
+use super::horse_ids::HorseIds;
 use crate::input::cells::Cells;
-use crate::input::csv_races::{CsvRow, CsvRunner, Figures, Heading, Races, add};
-use crate::input::csv_table::Table;
-use crate::input::files::{self, Kind};
-use crate::names::name_and_brand;
+use crate::input::race_heading::RaceHeading;
+use crate::input::{files, rows};
+use crate::item::{InputError, Item, Items};
 use crate::placing::Placing;
-use crate::{Item, Items, Location};
 
 const FORMAT: &str = "hkjc-csv";
-/// Columns that a file has to have; `horseno`, `distance`, `going` and `handicap` (the race's name) are read too.
-const WANTED: [&str; 9] = [
+/// `horseno`, `distance`, `going` and `handicap` (the race's name) are read too.
+const REQUIRED: [&str; 9] = [
     "plc",
     "horse",
     "jockey",
@@ -28,59 +28,57 @@ const WANTED: [&str; 9] = [
     "venue",
 ];
 
-/// Reads results from CSV alone: a statement for each race, with the horses under their brands.
+/// Reads results from CSV alone: a result for each race, with the brands as horse numbers.
 #[must_use]
 pub fn hkjc_csv(paths: &[PathBuf]) -> Items {
-    let found = files::find(paths, &[Kind::Csv]);
-    let paths = found.of(Kind::Csv);
+    let (paths, items) = files::find(paths, &["csv"]);
     let rows = std::iter::once_with(move || {
-        let (races, said) = read(&paths);
-        let statements = races
+        let (races, items) = read(&paths);
+        let results = races
             .into_iter()
-            .flat_map(|(key, race)| race.statement(FORMAT, &key, &Ids::default()));
-        said.into_iter().chain(statements)
+            .flat_map(|(key, race)| race.result(FORMAT, key, &HorseIds::default()));
+        items.into_iter().chain(results)
     });
-    Box::new(found.said.into_iter().chain(rows.flatten()))
+    Box::new(items.into_iter().chain(rows.flatten()))
 }
 
 /// Gathers the rows of all files by race.
-pub(crate) fn read(paths: &[PathBuf]) -> (Races, Vec<Item>) {
-    let (mut races, mut said) = (Races::new(), Vec::new());
+pub(crate) fn read(paths: &[PathBuf]) -> (CsvRaces, Vec<Item>) {
+    let (mut races, mut items) = (CsvRaces::new(), Vec::new());
     for path in paths {
-        read_file(path, &mut races, &mut said);
-    }
-    (races, said)
-}
-
-fn read_file(path: &Path, races: &mut Races, said: &mut Vec<Item>) {
-    let file = Location::whole(path);
-    let table = match files::open(path) {
-        Ok(file) => Table::open(file, &WANTED),
-        Err(error) => return said.push(file.refused(error)),
-    };
-    let table = match table {
-        Ok(table) => table,
-        Err(reason) => return said.push(file.at(1).refused(reason)),
-    };
-    for (line, cells) in table {
-        let place = file.at(line);
-        match cells.and_then(|cells| row(&cells)) {
-            Ok((key, heading, runner)) => add(races, key, heading, CsvRow { place, runner }, said),
-            Err(reason) => said.push(place.refused(reason)),
+        let (file, table) = match rows::open(path, &REQUIRED) {
+            Ok(opened) => opened,
+            Err(item) => {
+                items.push(item);
+                continue;
+            }
+        };
+        for (line, cells) in table {
+            let location = file.at(line);
+            match cells.and_then(|cells| row(&cells)) {
+                Ok((key, heading, runner)) => {
+                    let row = CsvRow { location, runner };
+                    add(&mut races, key, heading, row, &mut items);
+                }
+                Err(reason) => items.push(location.rejected(reason)),
+            }
         }
     }
+    (races, items)
 }
 
-fn row(cells: &Cells) -> Result<(RaceKey, Heading, CsvRunner), String> {
+fn row(cells: &Cells) -> Result<(RaceKey, RaceHeading, CsvRunner), InputError> {
     let key = RaceKey {
         date: cells.parsed("date", RacingDate::parse)?,
         venue: cells.parsed("venue", venue_code)?,
         race_number: cells.parsed("raceno", race_number)?,
     };
-    let heading = Heading {
-        race_name: cells.optional("handicap", Text::parse)?,
-        distance: cells.whole("distance")?.filter(|metres| *metres > 0),
-        going: cells.optional("going", Text::parse)?,
+    let heading = RaceHeading {
+        venue_name: venue_name(&key.venue),
+        race_name: cells.text("handicap")?,
+        distance: cells.whole("distance")?.unwrap_or(0),
+        going: cells.text("going")?,
+        ..RaceHeading::default()
     };
     let (name, brand) = cells.parsed("horse", name_and_brand)?;
     let runner = CsvRunner {
@@ -95,8 +93,8 @@ fn row(cells: &Cells) -> Result<(RaceKey, Heading, CsvRunner), String> {
     Ok((key, heading, runner))
 }
 
-fn figures(cells: &Cells) -> Result<Figures, String> {
-    Ok(Figures {
+fn figures(cells: &Cells) -> Result<CsvFigures, InputError> {
+    Ok(CsvFigures {
         finish_time: cells.optional("finishtime", finish_time)?,
         win_odds: cells.optional("winodds", Odds::parse)?,
     })
@@ -126,12 +124,8 @@ fn venue_code(text: &str) -> Result<VenueCode, ParseError> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use events::{Event, ResultDeclared};
-
     use super::hkjc_csv;
-    use crate::Item;
+    use crate::testing::{Imported, check_starts, folder_of};
 
     const HEADER: &str = ",plc,horseno,horse,jockey,trainer,finishtime,winodds,date,raceno,distance,going,handicap,venue\n";
 
@@ -141,27 +135,13 @@ mod tests {
         )
     }
 
-    /// The statements, and the refusals and notes as `line: reason`.
-    fn read(text: impl AsRef<[u8]>) -> (Vec<ResultDeclared>, Vec<String>, Vec<String>) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("r.csv");
-        fs::write(&path, text).expect("a file");
-        let mut read = (Vec::new(), Vec::new(), Vec::new());
-        for item in hkjc_csv(&[path]) {
-            match item {
-                Item::Event(envelope) => match envelope.event {
-                    Event::ResultDeclared(statement) => read.0.push(statement),
-                    other => panic!("{other:?}"),
-                },
-                Item::Refused(r) => read.1.push(format!("{}: {}", r.line, r.reason)),
-                Item::Note(r) => read.2.push(format!("{}: {}", r.line, r.reason)),
-            }
-        }
-        read
+    fn read(text: impl AsRef<[u8]>) -> Imported {
+        let (_folder, paths) = folder_of(&[("r.csv", text.as_ref())]);
+        Imported::all(hkjc_csv(&paths))
     }
 
     #[test]
-    fn rows_become_one_statement_a_race() {
+    fn the_rows_of_a_race_become_one_result() {
         let text = [
             "\u{feff}",
             HEADER,
@@ -170,13 +150,9 @@ mod tests {
             &row("1 DH", "TALL STORM(M401)", "1:00.23", "2.1", "2017-02-02"),
             &row("1", "QUIET RIVER(A001)", "0.57.05", "2.1", "2017-02-01"),
         ];
-        let (races, refused, notes) = read(text.concat());
-        assert_eq!(
-            (refused.len(), notes.len()),
-            (0, 0),
-            "{refused:?} {notes:?}"
-        );
-        let [earlier, race] = &races[..] else {
+        let read = read(text.concat());
+        assert_eq!((read.rejected, read.notes), (vec![], vec![]));
+        let [earlier, race] = &read.results[..] else {
             panic!("two races")
         };
         assert!(earlier.date < race.date);
@@ -210,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_row_is_refused_with_its_line_and_the_rest_goes_in() {
+    fn an_invalid_row_is_rejected_with_its_line_and_the_others_are_imported() {
         let day = "2017-02-02";
         let bad = [
             (
@@ -252,7 +228,7 @@ mod tests {
             ("\"never closed,1,2\n".to_owned(), "1 columns"),
             (
                 row("2", "GOOD HORSE(A009)", "0.57.06", "2.1", day),
-                "GOOD HORSE stands in 2017-02-02.ST.1 already, on line 2",
+                "GOOD HORSE is already in 2017-02-02.ST.1, on line 2",
             ),
         ];
         let good = row("1", "GOOD HORSE(A009)", "0.57.05", "2.1", day);
@@ -261,40 +237,34 @@ mod tests {
             .chain(bad.iter().map(|(row, _)| row.as_str()))
             .chain([good.as_str()])
             .collect();
-        let (races, mut refused, notes) = read(&text);
-        refused.sort_by_key(|said| {
-            said.split_once(':')
-                .and_then(|(line, _)| line.parse::<u64>().ok())
-        });
-        assert_eq!(races.len(), 1);
-        assert_eq!(
-            races[0].runners.len(),
-            1,
-            "the same row again changes nothing"
-        );
-        assert_eq!(notes, Vec::<String>::new());
-        assert_eq!(refused.len(), bad.len(), "{refused:?}");
-        for (index, (said, (_, part))) in refused.iter().zip(&bad).enumerate() {
-            assert!(
-                said.starts_with(&format!("{}: {part}", index + 3)),
-                "{said}"
-            );
-            assert!(said.len() < 300, "a message stays short");
-        }
+        let mut read = read(&text);
+        let line = |message: &String| message.split(':').next()?.parse::<u64>().ok();
+        read.rejected.sort_by_key(line);
+        assert_eq!(read.results.len(), 1);
+        let runners = &read.results[0].runners;
+        assert_eq!(runners.len(), 1, "the same row again changes nothing");
+        assert_eq!(read.notes, Vec::<String>::new());
+        let starts = bad
+            .iter()
+            .zip(3..)
+            .map(|((_, part), line)| format!("{line}: {part}"));
+        check_starts(&read.rejected, &starts.collect::<Vec<_>>());
+        let lengths = read.rejected.iter().map(String::len);
+        assert!(lengths.max() < Some(300), "a message stays short");
     }
 
     #[test]
-    fn a_file_without_the_columns_is_refused() {
-        let (races, refused, _) = read("horse,country\nX(A1),NZ\n");
-        assert!(races.is_empty());
-        assert!(
-            refused[0].starts_with("1: the header lacks the columns: plc, jockey"),
-            "{refused:?}"
+    fn a_file_without_the_columns_is_rejected() {
+        let read = read("horse,country\nX(A1),NZ\n");
+        assert!(read.results.is_empty());
+        check_starts(
+            &read.rejected,
+            &["1: the header lacks the columns: plc, jockey"],
         );
     }
 
     #[test]
-    fn bytes_that_are_not_text_cost_their_row() {
+    fn a_row_that_is_not_utf_8_is_rejected_alone() {
         let bad = row("1", "QUIET?(A001)", "0.57.05", "2.1", "2017-02-02")
             .replace('?', "\u{1}")
             .into_bytes();
@@ -308,8 +278,8 @@ mod tests {
             row("2", "OTHER(A002)", "0.57.05", "2.1", "2017-02-02").as_bytes(),
         ]
         .concat();
-        let (races, refused, _) = read(text);
-        assert_eq!(refused, ["2: horse is not UTF-8"]);
-        assert_eq!(races[0].runners.len(), 1);
+        let read = read(text);
+        assert_eq!(read.rejected, ["2: horse is not UTF-8"]);
+        assert_eq!(read.results[0].runners.len(), 1);
     }
 }

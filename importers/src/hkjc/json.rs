@@ -1,69 +1,52 @@
-//! Results as JSON, an array of races a file: each race becomes a statement of its result.
+//! [`JsonRace`]: a race of a JSON file of results, and the fields that results and cards share.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use events::{
     FinishTime, HorseNo, ParseError, RaceKey, RaceNumber, RacingDate, ResultDeclared, ResultRunner,
-    ResultStatus, Text, VenueCode,
+    Text, VenueCode,
 };
 use serde_json::{Map, Value};
 
-use crate::ids::{self, Ids};
-use crate::input::fields::{FieldError, Fields};
-use crate::input::files;
-use crate::input::json_array::Elements;
+use super::brand::split_brands;
+use super::hong_kong::venue_name;
+use super::horse_ids;
+use crate::input::fields::Fields;
+use crate::input::race_heading::RaceHeading;
+use crate::item::InputError;
 use crate::placing::Placing;
-use crate::{Item, Location};
 
-/// A race as its file tells it, with the brands of each runner beside the statement.
+/// A race, with the brands of each runner beside its result.
 #[derive(Debug)]
 pub(crate) struct JsonRace {
-    pub(crate) statement: ResultDeclared,
+    pub(crate) result: ResultDeclared,
     pub(crate) brands: Vec<BTreeSet<String>>,
 }
 
 impl JsonRace {
-    pub(crate) fn read(race: &Map<String, Value>) -> Result<Self, FieldError> {
+    pub(crate) fn read(race: &Map<String, Value>) -> Result<Self, InputError> {
         let race = Fields::root(race);
         let key = race_key(&race)?;
         let runners = race.objects("runners")?;
-        let known = |text: Text| (!text.is_empty()).then_some(text);
-        let statement = ResultDeclared {
+        let heading = RaceHeading {
             venue_name: venue_name(&key.venue),
-            race_name: known(race.text("raceName")?),
-            distance: race.whole("distance")?.filter(|metres| *metres > 0),
-            going: known(race.text("going")?),
-            revision: REVISION,
-            status: ResultStatus::Official,
-            reason: None,
-            runners: runners.iter().map(runner).collect::<Result<_, _>>()?,
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
+            race_name: race.text("raceName")?,
+            distance: race.whole("distance")?.unwrap_or(0),
+            going: race.text("going")?,
+            ..RaceHeading::default()
         };
-        let brands = runners.iter().map(brands).collect::<Result<_, _>>()?;
-        Ok(Self { statement, brands })
+        let result = runners.iter().map(runner).collect::<Result<_, _>>()?;
+        Ok(Self {
+            result: heading.result(key, result),
+            brands: runners.iter().map(brands).collect::<Result<_, _>>()?,
+        })
     }
 }
 
-/// What a file says is the last word: the files do not tell earlier statements.
-pub(crate) const REVISION: u32 = 1;
-
-/// Opens a file of races.
-pub(crate) fn open(path: &Path) -> Result<(Location, Elements), Item> {
-    let place = Location::whole(path);
-    match files::read(path) {
-        Ok(bytes) => Ok((place, Elements::new(bytes))),
-        Err(error) => Err(place.refused(error)),
-    }
-}
-
-/// Which race an object is about.
-pub(crate) fn race_key(race: &Fields<'_>) -> Result<RaceKey, FieldError> {
-    let number: u16 = race
-        .whole("raceNo")?
-        .ok_or_else(|| race.error("raceNo", "is missing"))?;
+/// The race that an object is about.
+pub(crate) fn race_key(race: &Fields<'_>) -> Result<RaceKey, InputError> {
+    let number: Option<u16> = race.whole("raceNo")?;
+    let number = number.ok_or_else(|| race.error("raceNo", "is missing"))?;
     Ok(RaceKey {
         date: race.parsed("date", RacingDate::parse)?,
         venue: race.parsed("racecourse", VenueCode::parse)?,
@@ -71,41 +54,15 @@ pub(crate) fn race_key(race: &Fields<'_>) -> Result<RaceKey, FieldError> {
     })
 }
 
-pub(crate) fn venue_name(code: &VenueCode) -> Option<Text> {
-    let (_, name) = VENUES.iter().find(|(known, _)| *known == code.as_str())?;
-    Text::parse(name).ok()
+/// A horse's name without the brand behind it.
+pub(crate) fn horse_name(runner: &Fields<'_>) -> Result<Text, InputError> {
+    runner.parsed("horseName", |text| match split_brands(text).0 {
+        "" => Err(ParseError::new("a name", text)),
+        name => Text::parse(name),
+    })
 }
 
-/// The racecourses of Hong Kong whose names the files leave out (JSON) or give alone (CSV).
-pub(crate) const VENUES: [(&str, &str); 2] = [("ST", "Sha Tin"), ("HV", "Happy Valley")];
-
-/// Learns horse numbers from files of results or cards.
-pub(crate) fn learn(
-    paths: &[impl AsRef<Path>],
-    ids: &mut Ids,
-    mut also: impl FnMut(&Map<String, Value>),
-) -> Vec<Item> {
-    let mut said = Vec::new();
-    for path in paths {
-        match open(path.as_ref()) {
-            Err(item) => said.push(item),
-            Ok((place, elements)) => {
-                for (line, element) in elements {
-                    match element {
-                        Err(reason) => said.push(place.at(line).refused(reason)),
-                        Ok(race) => {
-                            ids.learn(&race);
-                            also(&race);
-                        }
-                    }
-                }
-            }
-        }
-    }
-    said
-}
-
-fn runner(runner: &Fields<'_>) -> Result<ResultRunner, FieldError> {
+fn runner(runner: &Fields<'_>) -> Result<ResultRunner, InputError> {
     let placing = match runner.optional("placing") {
         Some(Value::String(_)) => Some(runner.parsed("placing", Placing::parse)?),
         _ => runner.whole("placing")?.map(|position| Placing::At {
@@ -115,7 +72,7 @@ fn runner(runner: &Fields<'_>) -> Result<ResultRunner, FieldError> {
     };
     Ok(ResultRunner {
         horse_no: runner.parsed("horseId", HorseNo::parse)?,
-        horse_name: runner.horse_name("horseName")?,
+        horse_name: horse_name(runner)?,
         number: runner.whole("horseNo")?,
         position: placing.as_ref().and_then(Placing::position),
         outcome: placing.as_ref().and_then(Placing::outcome).cloned(),
@@ -127,32 +84,30 @@ fn runner(runner: &Fields<'_>) -> Result<ResultRunner, FieldError> {
     })
 }
 
-/// Seconds come as a float with dust: 100.78999999999999 is 1:40.79.
-fn finish_time(runner: &Fields<'_>) -> Result<Option<FinishTime>, FieldError> {
+/// Seconds are floats with rounding errors: 100.78999999999999 is 1:40.79.
+fn finish_time(runner: &Fields<'_>) -> Result<Option<FinishTime>, InputError> {
     const NAME: &str = "finishSeconds";
     let Some(seconds) = runner.float(NAME)? else {
         return Ok(None);
     };
     let hundredths = (seconds * 100.0).round();
-    // Out of range becomes 0 or the largest number, which the type refuses.
+    // Out of range becomes 0 or the largest number, which the type rejects.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "saturates"
     )]
     let time = FinishTime::from_hundredths(hundredths as u32);
-    time.map(Some).map_err(|_| {
-        runner.error(
-            NAME,
-            ParseError::new("a time is above 0 and under an hour", seconds),
-        )
-    })
+    let wrong = |_| ParseError::new("a time is above 0 and under an hour", seconds);
+    time.map(Some)
+        .map_err(|error| runner.error(NAME, wrong(error)))
 }
 
-fn brands(runner: &Fields<'_>) -> Result<BTreeSet<String>, FieldError> {
+fn brands(runner: &Fields<'_>) -> Result<BTreeSet<String>, InputError> {
     let text = |name: &str| runner.parsed(name, |text| Ok(text.to_owned()));
     let field = runner.optional("brandNo").and_then(Value::as_str);
-    Ok(ids::brands(&text("horseId")?, field, &text("horseName")?))
+    let (id, name) = (text("horseId")?, text("horseName")?);
+    Ok(horse_ids::brands(&id, field, &name))
 }
 
 #[cfg(test)]
@@ -173,7 +128,7 @@ mod tests {
         })
     }
 
-    fn check_refused(pointer: &str, value: Value, reason: &str) {
+    fn check_rejected(pointer: &str, value: Value, reason: &str) {
         let mut race = race();
         *race.pointer_mut(pointer).expect(pointer) = value;
         let error = JsonRace::read(race.as_object().expect("an object"))
@@ -184,12 +139,12 @@ mod tests {
     }
 
     #[test]
-    fn a_race_becomes_a_statement() {
+    fn a_race_becomes_a_result() {
         let read = JsonRace::read(race().as_object().expect("an object")).expect("a race");
-        let statement = read.statement;
-        assert_eq!(statement.venue_name.expect("known").as_str(), "Sha Tin");
-        assert_eq!((statement.distance, statement.race_name), (None, None));
-        let [first, second] = &statement.runners[..] else {
+        let result = read.result;
+        assert_eq!(result.venue_name.expect("known").as_str(), "Sha Tin");
+        assert_eq!((result.distance, result.race_name), (None, None));
+        let [first, second] = &result.runners[..] else {
             panic!("two runners")
         };
         assert_eq!(first.finish_time.expect("a time").to_string(), "1:40.79");
@@ -203,50 +158,50 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_path() {
-        check_refused("/date", json!("0000-13-99"), "date: a date is YYYY-MM-DD");
-        check_refused("/racecourse", json!("st"), "racecourse: ");
-        check_refused("/raceNo", json!(0), "raceNo: a race number");
-        check_refused("/raceNo", json!(null), "raceNo: is missing");
-        check_refused("/distance", json!(-1200), "distance: ");
-        check_refused("/runners", json!("none"), "runners: an array");
-        check_refused("/runners/1", json!(7), "runners[1]: an object");
-        check_refused(
+    fn an_invalid_field_is_named_by_its_path() {
+        check_rejected("/date", json!("0000-13-99"), "date: a date is YYYY-MM-DD");
+        check_rejected("/racecourse", json!("st"), "racecourse: ");
+        check_rejected("/raceNo", json!(0), "raceNo: a race number");
+        check_rejected("/raceNo", json!(null), "raceNo: is missing");
+        check_rejected("/distance", json!(-1200), "distance: ");
+        check_rejected("/runners", json!("none"), "runners: an array");
+        check_rejected("/runners/1", json!(7), "runners[1]: an object");
+        check_rejected(
             "/runners/1/winOdds",
             json!(-3.5),
             "runners[1].winOdds: odds",
         );
-        check_refused(
+        check_rejected(
             "/runners/1/winOdds",
             json!("3.5"),
             "runners[1].winOdds: a number",
         );
-        check_refused(
+        check_rejected(
             "/runners/0/horseName",
             json!("X".repeat(1 << 20)),
             "runners[0].horseName: at most 256",
         );
-        check_refused(
+        check_rejected(
             "/runners/0/horseName",
             json!(" (A123)"),
             "runners[0].horseName: a name",
         );
-        check_refused("/runners/0/horseId", json!("HK 1"), "runners[0].horseId: ");
-        check_refused(
+        check_rejected("/runners/0/horseId", json!("HK 1"), "runners[0].horseId: ");
+        check_rejected(
             "/runners/0/finishSeconds",
             json!(1e300),
             "runners[0].finishSeconds: a time",
         );
-        check_refused(
+        check_rejected(
             "/runners/0/finishSeconds",
             json!(-5),
             "runners[0].finishSeconds: a time",
         );
-        check_refused(
+        check_rejected(
             "/runners/0/placing",
             json!(1.5),
             "runners[0].placing: a whole number",
         );
-        check_refused("/runners/0/placing", json!("first"), "runners[0].placing: ");
+        check_rejected("/runners/0/placing", json!("first"), "runners[0].placing: ");
     }
 }

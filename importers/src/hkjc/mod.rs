@@ -1,8 +1,15 @@
-//! Hong Kong Jockey Club: cards, results and horses, as its pages have them and as others have collected them.
+//! Files of the Hong Kong Jockey Club: cards, results and horses, from its pages and from collections of them.
 
 pub(crate) mod cards;
 pub(crate) mod csv;
-pub(crate) mod json;
+pub(crate) mod horses;
+pub(crate) mod results;
 pub(crate) mod zh_horses;
 pub(crate) mod zh_results;
-pub(crate) mod zh_words;
+
+mod brand;
+mod csv_race;
+mod hong_kong;
+mod horse_ids;
+mod json;
+mod zh_words;

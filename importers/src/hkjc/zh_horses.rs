@@ -1,112 +1,106 @@
-//! Horse profiles of the Hong Kong Jockey Club in Chinese, CSV with a row a horse.
+//! Horse profiles in Chinese, CSV with a row for each horse.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use events::{
-    Career, Event, HorseNo, HorseRegistered, ParseError, RaceKey, RacingDate, ResultDeclared,
-    ResultRunner, Text,
+    Career, Event, HorseNo, HorseRegistered, ParseError, RacingDate, ResultDeclared, ResultRunner,
+    Subject, Text,
 };
-use jiff::Timestamp;
 
-use crate::hkjc::json;
-use crate::hkjc::zh_results::results;
-use crate::hkjc::zh_words::Words;
-use crate::ids::Ids;
+use super::brand::name_and_brand;
+use super::hong_kong;
+use super::horse_ids::HorseIds;
+use super::zh_results::results;
+use super::zh_words::Translator;
 use crate::input::cells::Cells;
-use crate::input::files::{self, Kind};
+use crate::input::files;
+use crate::input::repeats::Repeats;
 use crate::input::rows::{ReadRows, rows};
-use crate::names::name_and_brand;
+use crate::item::{InputError, Item, Items, Location};
 use crate::units::money;
-use crate::{Item, Items, Location, hong_kong, sealed};
 
 const FORMAT: &str = "hkjc-zh-horses";
-const CURRENCY: &str = "HKD";
 
 /// Reads horse profiles in Chinese: a registration for each, with its career.
 ///
-/// `ids` are JSON files of results or cards that say which horse a brand means. `results_in_log` are the results in Chinese
-/// that the log has: a career in the file includes them, and one in the log must not.
+/// `ids` are JSON files of results or cards that map brands to horses. `results_in_log` are the results in
+/// Chinese that the log has: the careers of the file include them, and those of the log must not.
 #[must_use]
 pub fn hkjc_zh_horses(paths: &[PathBuf], ids: &[PathBuf], results_in_log: &[PathBuf]) -> Items {
-    let found = files::find(paths, &[Kind::Csv]);
-    let id_files = files::find(ids, &[Kind::Json]);
-    let (files, id_paths) = (found.of(Kind::Csv), id_files.of(Kind::Json));
-    let results_in_log = results_in_log.to_vec();
-    let said = found.said.into_iter().chain(id_files.said);
+    let (files, items) = files::find(paths, &["csv"]);
+    let (ids, results_in_log) = (ids.to_vec(), results_in_log.to_vec());
     let horses = std::iter::once_with(move || {
-        let mut ids = Ids::default();
-        let mut said = json::learn(&id_paths, &mut ids, |_| {});
+        let (ids, mut items) = HorseIds::read(&ids);
         let ids = Arc::new(ids);
-        let raced = raced(&results_in_log, &ids, &mut said);
-        let horses = Horses {
+        let horses = ZhHorses {
+            records: race_records(&results_in_log, &ids, &mut items),
             ids,
-            raced,
-            words: Words::default(),
-            seen: HashMap::new(),
+            translator: Translator::default(),
+            repeats: Repeats::default(),
         };
-        said.into_iter().chain(rows(files, horses))
+        items.into_iter().chain(rows(files, horses))
     });
-    Box::new(said.chain(horses.flatten()))
+    Box::new(items.into_iter().chain(horses.flatten()))
 }
 
-/// What the races in the log tell of a horse.
+/// The races of a horse in the log.
 #[derive(Debug, Clone, Default)]
-struct Raced {
+struct RaceRecord {
     career: Career,
-    last: Option<RacingDate>,
+    last_race: Option<RacingDate>,
+    /// That of the last race.
     trainer: Text,
 }
 
-/// Counts the races in the log, each once: of two statements of a race the later stands, as in the log.
-fn raced(paths: &[PathBuf], ids: &Arc<Ids>, said: &mut Vec<Item>) -> HashMap<HorseNo, Raced> {
-    let mut races: HashMap<RaceKey, ResultDeclared> = HashMap::new();
+/// Counts the races in the log, each once: the later of two results of a race applies, as in the log.
+fn race_records(
+    paths: &[PathBuf],
+    ids: &Arc<HorseIds>,
+    out: &mut Vec<Item>,
+) -> HashMap<HorseNo, RaceRecord> {
+    let mut races: HashMap<Subject, ResultDeclared> = HashMap::new();
     for item in results(paths, Arc::clone(ids)) {
         match item {
             Item::Event(envelope) => {
+                let subject = envelope.event.subject();
                 if let Event::ResultDeclared(result) = envelope.event {
-                    let key = RaceKey {
-                        date: result.date,
-                        venue: result.venue.clone(),
-                        race_number: result.race_number,
-                    };
-                    races.insert(key, result);
+                    races.insert(subject, result);
                 }
             }
-            Item::Refused(_) => said.push(item),
-            // These files were imported before, and the notes said then.
+            Item::Rejected(_) => out.push(item),
+            // The import of these files has printed the notes.
             Item::Note(_) => {}
         }
     }
-    let mut horses: HashMap<HorseNo, Raced> = HashMap::new();
+    let mut records: HashMap<HorseNo, RaceRecord> = HashMap::new();
     for race in races.into_values() {
         for runner in race.runners {
-            let horse = horses.entry(runner.horse_no.clone()).or_default();
-            horse.add(race.date, runner);
+            let record = records.entry(runner.horse_no.clone()).or_default();
+            record.add(race.date, runner);
         }
     }
-    horses
+    records
 }
 
-impl Raced {
+impl RaceRecord {
     fn add(&mut self, day: RacingDate, runner: ResultRunner) {
         let is_start = runner.outcome.is_none_or(|outcome| outcome.is_start());
         self.career.starts += u32::from(is_start);
         self.career.wins += u32::from(runner.position == Some(1));
         self.career.places += u32::from(matches!(runner.position, Some(2 | 3)));
-        if self.last.is_none_or(|last| last < day) {
-            (self.last, self.trainer) = (Some(day), runner.trainer);
+        if self.last_race.is_none_or(|last| last < day) {
+            (self.last_race, self.trainer) = (Some(day), runner.trainer);
         }
     }
 }
 
-struct Horses {
-    ids: Arc<Ids>,
-    raced: HashMap<HorseNo, Raced>,
-    words: Words,
-    /// The events said in this call: a horse that stands twice with different words is worth a note.
-    seen: HashMap<HorseNo, String>,
+struct ZhHorses {
+    ids: Arc<HorseIds>,
+    records: HashMap<HorseNo, RaceRecord>,
+    translator: Translator,
+    repeats: Repeats,
 }
 
 /// The columns of horses that have retired, and those of horses in training.
@@ -114,90 +108,78 @@ const COUNTRY: [&str; 2] = ["出生地", "出生地___馬齡"];
 const STAKES: [&str; 2] = ["總獎金", "總獎金*"];
 const RECORD: [&str; 2] = ["冠-亞-季-總出賽次數", "冠-亞-季-總出賽次數*"];
 
-impl ReadRows for Horses {
-    const WANTED: &'static [&'static str] = &["name", "出生地", "毛色___性別", "馬主"];
+impl ReadRows for ZhHorses {
+    const REQUIRED: &'static [&'static str] = &["name", "出生地", "毛色___性別", "馬主"];
 
-    fn row(&mut self, cells: &Cells, place: &Location, said: &mut Vec<Item>) -> Result<(), String> {
+    fn row(
+        &mut self,
+        cells: &Cells,
+        location: &Location,
+        out: &mut Vec<Item>,
+    ) -> Result<(), InputError> {
         let as_of = cells.optional("profile_last_scraped", RacingDate::parse)?;
-        let horse = self.horse(cells, as_of, place, said)?;
-        said.extend(self.words.note().map(|words| place.note(words)));
-        let at = match as_of {
-            Some(day) => hong_kong(day, 0, 0).map_err(|error| error.to_string())?,
-            // A fixed time keeps the identity of an event the same from run to run.
-            None => Timestamp::UNIX_EPOCH.into(),
-        };
-        let horse_no = horse.horse_no.clone();
-        let item = sealed(FORMAT, at, Event::HorseRegistered(horse), place);
-        if let Item::Event(envelope) = &item {
-            let earlier = self.seen.insert(horse_no, envelope.id.clone());
-            match earlier {
-                Some(earlier) if earlier == envelope.id => return Ok(()),
-                Some(_) => said
-                    .push(place.note("this horse was read before with other words: these stand")),
-                None => {}
-            }
+        let horse = Event::HorseRegistered(self.horse(cells, as_of, location, out)?);
+        out.extend(self.translator.note(location));
+        let item = hong_kong::event(FORMAT, as_of, horse, location);
+        let is_repeated = matches!(&item, Item::Event(event) if self.repeats.is_last(event));
+        if !is_repeated {
+            self.repeats.push("horse", item, location, out);
         }
-        said.push(item);
         Ok(())
     }
-
-    fn end(&mut self, _said: &mut Vec<Item>) {}
 }
 
-impl Horses {
+impl ZhHorses {
     fn horse(
         &mut self,
         cells: &Cells,
         as_of: Option<RacingDate>,
-        place: &Location,
-        said: &mut Vec<Item>,
-    ) -> Result<HorseRegistered, String> {
+        location: &Location,
+        out: &mut Vec<Item>,
+    ) -> Result<HorseRegistered, InputError> {
         let (name, brand) = cells.parsed("name", name_brand_and_status)?;
         let last_race = cells.optional("last_race_date", RacingDate::parse)?;
         let last_race = last_race.or(as_of);
-        let (horse_no, horse_name) = self.ids.horse_on(&brand, name, last_race, place, said)?;
+        let (horse_no, horse_name) = self.ids.horse_on(&brand, name, last_race, location, out)?;
         // A horse in training has its age behind the country.
         let country = either(cells, COUNTRY)?;
-        let (country, age) = country
-            .as_str()
-            .split_once('/')
-            .unwrap_or((country.as_str(), ""));
+        let country = country.as_str();
+        let (country, age) = country.split_once('/').unwrap_or((country, ""));
         let age: Option<u8> = age.trim().parse().ok();
         let looks = cells.text("毛色___性別")?;
         let (colour, sex) = looks.as_str().rsplit_once(" / ").unwrap_or(("", ""));
-        let wrong = |error: ParseError| error.to_string();
-        let words = &mut self.words;
-        let raced = self.raced.get(&horse_no);
+        let translator = &mut self.translator;
+        let record = self.records.get(&horse_no);
         Ok(HorseRegistered {
             horse_name,
-            country_of_origin: words.country(country).map_err(wrong)?,
-            colour: words.colour(colour).map_err(wrong)?,
-            sex: words.sex(sex).map_err(wrong)?,
+            country_of_origin: translator.country(country)?,
+            colour: translator.colour(colour)?,
+            sex: translator.sex(sex)?,
             foaled: None,
             age: age.filter(|_| as_of.is_some()),
             age_as_of: as_of.filter(|_| age.is_some()),
-            trainer: raced.map(|r| r.trainer.clone()).unwrap_or_default(),
+            trainer: record.map(|r| r.trainer.clone()).unwrap_or_default(),
             owner: cells.text("馬主")?,
-            stakes_currency: Text::parse(CURRENCY).ok(),
-            career: career(cells, raced, place, said)?,
+            stakes_currency: hong_kong::currency(),
+            career: career(cells, record, location, out)?,
             horse_no,
         })
     }
 }
 
-/// The career before the first race in the log. Results in Chinese tell no stakes, so those are the file's.
+/// The career before the first race in the log. Results in Chinese have no stakes, so the stakes are those of the file.
 fn career(
     cells: &Cells,
-    raced: Option<&Raced>,
-    place: &Location,
-    said: &mut Vec<Item>,
-) -> Result<Option<Career>, String> {
+    in_log: Option<&RaceRecord>,
+    location: &Location,
+    out: &mut Vec<Item>,
+) -> Result<Option<Career>, InputError> {
     let record = either(cells, RECORD)?;
     let stakes = either(cells, STAKES)?;
     if record.is_empty() {
         return Ok(None);
     }
-    let stakes = match stakes.as_str() {
+    let total_stakes = match stakes.as_str() {
         "" => 0,
         text => {
             money(text)
@@ -208,20 +190,19 @@ fn career(
     let [wins, seconds, thirds, starts] = record_of(record.as_str())
         .ok_or_else(|| ParseError::new("a record is wins-seconds-thirds-starts", &record))
         .map_err(|error| format!("{}: {error}", RECORD[0]))?;
-    let in_log = raced.map(|raced| raced.career).unwrap_or_default();
+    let in_log = in_log.map(|record| record.career).unwrap_or_default();
     let before = || {
         Some(Career {
             starts: starts.checked_sub(in_log.starts)?,
             wins: wins.checked_sub(in_log.wins)?,
             places: seconds.checked_add(thirds)?.checked_sub(in_log.places)?,
-            total_stakes: stakes,
+            total_stakes,
         })
     };
     let career = before();
     if career.is_none() {
-        said.push(place.note(format!(
-            "the results tell of more than the record {record}: the career is left out"
-        )));
+        let more = format!("the results have more races than the record {record}");
+        out.push(location.note(format!("{more}: the career is omitted")));
     }
     Ok(career)
 }
@@ -231,8 +212,8 @@ fn record_of(text: &str) -> Option<[u32; 4]> {
     counts?.try_into().ok()
 }
 
-/// The first of two columns that says anything.
-fn either(cells: &Cells, [first, second]: [&str; 2]) -> Result<Text, String> {
+/// The first of two columns with a value.
+fn either(cells: &Cells, [first, second]: [&str; 2]) -> Result<Text, InputError> {
     let text = cells.text(first)?;
     match text.is_empty() {
         true => cells.text(second),
@@ -240,7 +221,7 @@ fn either(cells: &Cells, [first, second]: [&str; 2]) -> Result<Text, String> {
     }
 }
 
-/// `福星 (A001) (已退役)`: behind the brand may stand what became of the horse.
+/// `福星 (A001) (已退役)`: a status may follow the brand.
 fn name_brand_and_status(text: &str) -> Result<(Text, String), ParseError> {
     let status = text.rfind("(已").or_else(|| text.rfind("（已"));
     name_and_brand(status.map_or(text, |at| text[..at].trim_end()))
@@ -248,13 +229,10 @@ fn name_brand_and_status(text: &str) -> Result<(Text, String), ParseError> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::path::PathBuf;
-
     use events::Career;
 
     use super::hkjc_zh_horses;
-    use crate::testing::Read;
+    use crate::testing::{Imported, check_starts, folder_of};
 
     const HEADER: &str = "\u{feff}horse_no,name,last_race_date,status,profile_last_scraped,出生地,毛色___性別,總獎金,\
         冠-亞-季-總出賽次數,馬主,出生地___馬齡,總獎金*,冠-亞-季-總出賽次數*,\"最近十個賽馬日\n出賽場數\"\n";
@@ -274,34 +252,32 @@ mod tests {
         )
     }
 
-    fn read(text: &str, with_results: bool) -> Read {
-        let folder = tempfile::tempdir().expect("a folder");
-        let write = |name: &str, text: &str| -> PathBuf {
-            let path = folder.path().join(name);
-            fs::write(&path, text).expect("a file");
-            path
-        };
-        let horses = write("horses.csv", &format!("{HEADER}{text}"));
-        let (ids, results) = (write("ids.json", IDS), write("results.csv", RESULTS));
-        let results: &[PathBuf] = if with_results { &[results] } else { &[] };
-        Read::all(hkjc_zh_horses(&[horses], &[ids], results))
+    fn read(text: &str, with_results: bool) -> Imported {
+        let horses = format!("{HEADER}{text}");
+        let (_folder, paths) = folder_of(&[
+            ("horses.csv", horses.as_bytes()),
+            ("ids.json", IDS.as_bytes()),
+            ("results.csv", RESULTS.as_bytes()),
+        ]);
+        let results = if with_results { &paths[2..] } else { &[] };
+        Imported::all(hkjc_zh_horses(&paths[..1], &paths[1..2], results))
     }
 
     #[test]
-    fn a_row_is_a_horse_with_its_career() {
+    fn a_row_becomes_a_horse_with_its_career() {
         let text = row(
             "靜河 (A001) (已退役)",
             "深棗／棕 / 閹",
             "$493,000",
             "2-1-1-15",
         );
-        let Read {
+        let Imported {
             horses,
-            refused,
+            rejected,
             notes,
             ..
         } = read(&text, false);
-        assert_eq!((refused, notes), (vec![], vec![]));
+        assert_eq!((rejected, notes), (vec![], vec![]));
         let horse = &horses[0];
         assert_eq!(
             (horse.horse_no.as_str(), horse.horse_name.as_str()),
@@ -348,10 +324,10 @@ mod tests {
     #[test]
     fn a_horse_in_training_has_its_figures_in_other_columns() {
         let text = "B001,新星 (B001),2026-04-26,active,2026-05-18,,棗 / 雄,,,,紐西蘭 / 3,\"$1,500\",1-0-0-2,1\n";
-        let Read {
-            horses, refused, ..
+        let Imported {
+            horses, rejected, ..
         } = read(text, false);
-        assert_eq!(refused, Vec::<String>::new());
+        assert_eq!(rejected, Vec::<String>::new());
         let horse = &horses[0];
         assert_eq!(
             (horse.horse_no.as_str(), horse.horse_name.as_str()),
@@ -366,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused_and_what_is_odd_is_noted() {
+    fn invalid_rows_are_rejected_and_odd_values_are_noted() {
         let text = [
             row("靜河", "棗 / 閹", "$1", "0-0-0-1"),
             row("靜河 (A001)", "棗 / 閹", "much", "0-0-0-1"),
@@ -375,26 +351,26 @@ mod tests {
             row("靜河 (A001)", "棗 / 閹", "$1", "5-5-5-20"),
             row("靜河 (A001)", "棗 / 閹", "$1", "5-5-5-20"),
         ];
-        let Read {
+        let Imported {
             horses,
-            refused,
+            rejected,
             notes,
             ..
         } = read(&text.concat(), true);
-        assert_eq!(refused.len(), 3, "{refused:?}");
-        for (said, part) in refused.iter().zip([
-            "3: name: ",
-            "4: 總獎金: ",
-            "5: 冠-亞-季-總出賽次數: a record",
-        ]) {
-            assert!(said.starts_with(part), "{said}");
-        }
+        check_starts(
+            &rejected,
+            &[
+                "3: name: ",
+                "4: 總獎金: ",
+                "5: 冠-亞-季-總出賽次數: a record",
+            ],
+        );
         assert_eq!(
             notes,
             [
-                "6: the results tell of more than the record 0-0-0-1: the career is left out",
+                "6: the results have more races than the record 0-0-0-1: the career is omitted",
                 "6: no English word is known for colour 紫, sex 龍",
-                "7: this horse was read before with other words: these stand",
+                "7: this horse was read before with different values: the later ones are kept",
             ]
         );
         assert_eq!(horses.len(), 2, "the same row again changes nothing");

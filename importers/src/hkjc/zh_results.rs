@@ -1,4 +1,4 @@
-//! Results of the Hong Kong Jockey Club in Chinese, CSV with a row a runner.
+//! Results in Chinese, CSV with a row for each runner.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,59 +6,58 @@ use std::sync::Arc;
 
 use events::{FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate};
 
-use crate::hkjc::json::{self, venue_name};
-use crate::hkjc::zh_words::{Words, venue};
-use crate::ids::Ids;
+use super::brand::name_and_brand;
+use super::hong_kong::{self, venue_name};
+use super::horse_ids::HorseIds;
+use super::zh_words::{Translator, venue};
 use crate::input::cells::Cells;
-use crate::input::files::{self, Kind};
-use crate::input::race_rows::{Heading, RaceRows, Runner, Said};
+use crate::input::files;
+use crate::input::race_heading::RaceHeading;
+use crate::input::race_rows::{CompletedRaces, RaceRows, RunnerRow};
 use crate::input::rows::{ReadRows, rows};
-use crate::names::name_and_brand;
+use crate::item::{InputError, Item, Items, Location};
 use crate::placing::Placing;
-use crate::{Item, Items, Location, hong_kong};
 
 const FORMAT: &str = "hkjc-zh-results";
 
-/// Reads results in Chinese: a result and a card for each race. The horses are those that `ids`, JSON of results or cards,
-/// know by their brands; else the brand is the horse's number.
+/// Reads results in Chinese: a result and a card for each race.
+///
+/// `ids` are JSON files of results or cards that map brands to horses. A brand that they do not have is the
+/// horse's number.
 #[must_use]
 pub fn hkjc_zh_results(paths: &[PathBuf], ids: &[PathBuf]) -> Items {
-    let id_files = files::find(ids, &[Kind::Json]);
-    let paths = paths.to_vec();
+    let (paths, ids) = (paths.to_vec(), ids.to_vec());
     let results = std::iter::once_with(move || {
-        let mut ids = Ids::default();
-        let said = json::learn(&id_files.of(Kind::Json), &mut ids, |_| {});
-        let said = id_files.said.into_iter().chain(said);
-        said.chain(results(&paths, Arc::new(ids)))
+        let (ids, items) = HorseIds::read(&ids);
+        items.into_iter().chain(results(&paths, Arc::new(ids)))
     });
     Box::new(results.flatten())
 }
 
-/// The same, with ids that have been learnt.
-pub(crate) fn results(paths: &[PathBuf], ids: Arc<Ids>) -> Items {
-    let found = files::find(paths, &[Kind::Csv]);
-    let results = Results {
+/// Reads results with ids that have been read.
+pub(crate) fn results(paths: &[PathBuf], ids: Arc<HorseIds>) -> Items {
+    let (files, items) = files::find(paths, &["csv"]);
+    let results = ZhResults {
         ids,
-        words: Words::default(),
+        translator: Translator::default(),
         day: None,
         races: BTreeMap::new(),
-        said: Said::default(),
+        completed: CompletedRaces::default(),
     };
-    let items = rows(found.of(Kind::Csv), results);
-    Box::new(found.said.into_iter().chain(items))
+    Box::new(items.into_iter().chain(rows(files, results)))
 }
 
-struct Results {
-    ids: Arc<Ids>,
-    words: Words,
-    /// The races of the day that is being read. In some files the rows of a race stand again behind those of the others.
+struct ZhResults {
+    ids: Arc<HorseIds>,
+    translator: Translator,
+    /// The day that is being read. In some files rows of a race are repeated behind those of the day's other races.
     day: Option<RacingDate>,
     races: BTreeMap<RaceKey, RaceRows>,
-    said: Said,
+    completed: CompletedRaces,
 }
 
-impl ReadRows for Results {
-    const WANTED: &'static [&'static str] = &[
+impl ReadRows for ZhResults {
+    const REQUIRED: &'static [&'static str] = &[
         "date",
         "venue",
         "race_no",
@@ -71,46 +70,51 @@ impl ReadRows for Results {
         "win_odds",
     ];
 
-    fn row(&mut self, cells: &Cells, place: &Location, said: &mut Vec<Item>) -> Result<(), String> {
+    fn row(
+        &mut self,
+        cells: &Cells,
+        location: &Location,
+        out: &mut Vec<Item>,
+    ) -> Result<(), InputError> {
         let key = RaceKey {
             date: cells.parsed("date", RacingDate::parse)?,
             venue: cells.parsed("venue", venue)?,
             race_number: cells.parsed("race_no", RaceNumber::parse)?,
         };
         if self.day != Some(key.date) {
-            self.end(said);
+            self.complete_day(out);
             self.day = Some(key.date);
         }
         let heading = self.heading(cells, &key)?;
-        said.extend(self.words.note().map(|words| place.note(words)));
-        let runner = self.runner(cells, key.date, place, said)?;
-        let race = self
-            .races
-            .entry(key.clone())
-            .or_insert_with(|| RaceRows::new(key, heading.clone(), place.clone()));
-        race.add(&heading, runner, place, said)
+        out.extend(self.translator.note(location));
+        let runner = self.runner(cells, key.date, location, out)?;
+        let race = self.races.entry(key.clone());
+        let race = race.or_insert_with(|| RaceRows::new(key, heading.clone(), location.clone()));
+        race.add(&heading, runner, location, out)
     }
 
-    /// Says the races of the day.
-    fn end(&mut self, said: &mut Vec<Item>) {
-        for (key, race) in std::mem::take(&mut self.races) {
-            self.said.say(FORMAT, hong_kong(key.date, 0, 0), race, said);
-        }
+    fn end(&mut self, _file: &Location, out: &mut Vec<Item>) {
+        self.complete_day(out);
     }
 }
 
-impl Results {
-    fn heading(&mut self, cells: &Cells, key: &RaceKey) -> Result<Heading, String> {
+impl ZhResults {
+    fn complete_day(&mut self, out: &mut Vec<Item>) {
+        for (key, race) in std::mem::take(&mut self.races) {
+            let midnight = hong_kong::moment(key.date, 0, 0);
+            self.completed.push(FORMAT, midnight, race, out);
+        }
+    }
+
+    fn heading(&mut self, cells: &Cells, key: &RaceKey) -> Result<RaceHeading, InputError> {
         let course = cells.text("course")?;
-        let words = &mut self.words;
-        let going = cells.parsed("going", |text| words.going(text, course.as_str()))?;
-        let words = &mut self.words;
-        Ok(Heading {
+        let translator = &mut self.translator;
+        Ok(RaceHeading {
             venue_name: venue_name(&key.venue),
+            going: cells.parsed("going", |text| translator.going(text, course.as_str()))?,
             race_name: cells.text("race_name")?,
             distance: cells.whole("distance_m")?.unwrap_or(0),
-            class: cells.parsed("race_class", |text| words.class(text))?,
-            going: (!going.is_empty()).then_some(going),
+            class: cells.parsed("race_class", |text| translator.class(text))?,
             off_time: None,
         })
     }
@@ -119,12 +123,12 @@ impl Results {
         &self,
         cells: &Cells,
         day: RacingDate,
-        place: &Location,
-        said: &mut Vec<Item>,
-    ) -> Result<Runner, String> {
+        location: &Location,
+        out: &mut Vec<Item>,
+    ) -> Result<RunnerRow, InputError> {
         let (name, brand) = cells.parsed("horse_name", name_and_brand)?;
-        let (horse_no, horse_name) = self.ids.horse_on(&brand, name, Some(day), place, said)?;
-        Ok(Runner {
+        let (horse_no, horse_name) = self.ids.horse_on(&brand, name, Some(day), location, out)?;
+        Ok(RunnerRow {
             horse_no,
             horse_name,
             number: cells.whole("horse_no")?.unwrap_or(0),
@@ -147,10 +151,8 @@ fn placing(text: &str) -> Result<Placing, ParseError> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::hkjc_zh_results;
-    use crate::testing::Read;
+    use crate::testing::{Imported, check_starts, folder_of};
 
     const HEADER: &str = "\u{feff}date,venue,race_no,race_name,race_class,distance_m,going,course,prize_hkd,place,horse_no,\
         horse_name,jockey,trainer,actual_wt_lbs,draw,finish_time,win_odds\n";
@@ -164,21 +166,22 @@ mod tests {
         )
     }
 
-    fn read(files: &[String]) -> Read {
-        let folder = tempfile::tempdir().expect("a folder");
-        let ids = folder.path().join("ids.json");
-        fs::write(&ids, IDS).expect("a file");
-        let mut paths = Vec::new();
-        for (index, text) in files.iter().enumerate() {
-            let path = folder.path().join(format!("{index}.csv"));
-            fs::write(&path, text).expect("a file");
-            paths.push(path);
-        }
-        Read::all(hkjc_zh_results(&paths, &[ids]))
+    fn read(files: &[String]) -> Imported {
+        let names: Vec<String> = (0..files.len()).map(|n| format!("{n}.csv")).collect();
+        let files = names
+            .iter()
+            .zip(files)
+            .map(|(name, text)| (name.as_str(), text.as_bytes()));
+        let files: Vec<_> = [("ids.json", IDS.as_bytes())]
+            .into_iter()
+            .chain(files)
+            .collect();
+        let (_folder, paths) = folder_of(&files);
+        Imported::all(hkjc_zh_results(&paths[1..], &paths[..1]))
     }
 
     #[test]
-    fn rows_become_a_result_and_a_card_a_race() {
+    fn the_rows_of_a_race_become_a_result_and_a_card() {
         let winner = row(1, "1 平頭馬", "4", "靜河 (A001)", "125,10,1:09.35,9.4");
         let text = [
             HEADER,
@@ -190,7 +193,7 @@ mod tests {
             &winner,
         ];
         let read = read(&[text.concat()]);
-        assert_eq!((&read.refused, &read.notes), (&vec![], &vec![]));
+        assert_eq!((&read.rejected, &read.notes), (&vec![], &vec![]));
         assert_eq!(
             (read.results.len(), read.cards.len()),
             (2, 2),
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_row_is_refused_with_its_line_and_the_rest_goes_in() {
+    fn an_invalid_row_is_rejected_with_its_line_and_the_others_are_imported() {
         let good = row(1, "1", "4", "靜河 (A001)", "125,10,1:09.35,9.4");
         let text = [
             HEADER,
@@ -258,18 +261,15 @@ mod tests {
             "7: horse_name: ",
             "8: finish_time: ",
             "9: win_odds: ",
-            "10: HK_2016_A001 stands in 2017-02-02.ST.1 already, on line 2",
+            "10: HK_2016_A001 is already in 2017-02-02.ST.1, on line 2",
             "11: 2 columns",
         ];
-        assert_eq!(read.refused.len(), parts.len(), "{:#?}", read.refused);
-        for (said, part) in read.refused.iter().zip(parts) {
-            assert!(said.starts_with(part), "{said}");
-        }
+        check_starts(&read.rejected, &parts);
         assert_eq!(read.results[0].runners.len(), 1);
     }
 
     #[test]
-    fn a_word_without_an_english_one_is_kept_with_one_note() {
+    fn an_untranslated_word_is_kept_with_one_note() {
         let text = [
             HEADER,
             &row(1, "1", "4", "靜河 (A001)", "125,10,1:09.35,9.4"),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_race_that_comes_again_is_the_same_or_a_note() {
+    fn a_repeated_race_is_the_same_event_or_a_note() {
         let one = [
             HEADER,
             &row(1, "1", "4", "靜河 (A001)", "125,10,1:09.35,9.4"),
@@ -297,7 +297,7 @@ mod tests {
         let differing = read(&[one, other]);
         assert_eq!(
             differing.notes,
-            ["2: this race was read before with other words: these stand"]
+            ["2: this race was read before with different values: the later ones are kept"]
         );
     }
 }

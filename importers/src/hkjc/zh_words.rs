@@ -1,10 +1,12 @@
-//! Words of the Hong Kong Jockey Club's Chinese pages, in those of its English ones.
+//! [`Translator`]: the words of the Chinese pages in those of the English ones.
 
 use std::collections::HashSet;
 
 use events::{ParseError, Text, VenueCode};
 
-/// Where races are run. The all-weather track is one of Sha Tin's.
+use crate::item::{Item, Location};
+
+/// Racecourses. The all-weather track is at Sha Tin.
 const VENUES: [(&str, &str); 4] = [
     ("沙田", "ST"),
     ("沙田全天候", "ST"),
@@ -12,7 +14,7 @@ const VENUES: [(&str, &str); 4] = [
     ("從化", "CH"),
 ];
 
-/// Countries, by the codes that the English profiles have.
+/// Countries, with the codes of the English profiles.
 const COUNTRIES: [(&str, &str); 17] = [
     ("澳洲", "AUS"),
     ("紐西蘭", "NZ"),
@@ -64,7 +66,7 @@ const GOINGS: [(&str, &str); 11] = [
     ("慢地", "SLOW"),
     ("快地", "FIRM"),
 ];
-/// `快地` is said of turf and of the all-weather track, where it is `FAST`.
+/// `快地` on the all-weather track. On turf it is `FIRM`.
 const FAST: (&str, &str) = ("快地", "FAST");
 const ALL_WEATHER: &str = "全天候";
 
@@ -81,17 +83,17 @@ const CLASSES: [(&str, &str); 9] = [
 ];
 const RESTRICTED: (&str, &str) = ("（條件限制）", " (Restricted)");
 
-/// Unknown words that are remembered; a bound, as a file may be full of them.
-const UNKNOWN_MAX: usize = 1000;
+/// Untranslated words that are remembered, so that each is noted once.
+const UNKNOWN_WORDS_MAX: usize = 1000;
 
-/// What words are in English. One that no table has is kept, and said once.
+/// Translates words into English. A word that no table has is kept, and noted once.
 #[derive(Debug, Default)]
-pub(crate) struct Words {
+pub(crate) struct Translator {
     unknown: HashSet<String>,
-    unsaid: Vec<String>,
+    not_noted: Vec<String>,
 }
 
-impl Words {
+impl Translator {
     pub(crate) fn country(&mut self, text: &str) -> Result<Text, ParseError> {
         let code = self.word("country", &COUNTRIES, text);
         Text::parse(&code)
@@ -127,10 +129,10 @@ impl Words {
         Text::parse(&format!("{class}{restricted}"))
     }
 
-    /// What is to be said of words that no table has.
-    pub(crate) fn note(&mut self) -> Option<String> {
-        let words = std::mem::take(&mut self.unsaid);
-        (!words.is_empty()).then(|| format!("no English word is known for {}", words.join(", ")))
+    /// A note about the untranslated words since the last note.
+    pub(crate) fn note(&mut self, location: &Location) -> Option<Item> {
+        let words = std::mem::take(&mut self.not_noted).join(", ");
+        (!words.is_empty()).then(|| location.note(format!("no English word is known for {words}")))
     }
 
     fn word(&mut self, what: &str, table: &[(&str, &str)], text: &str) -> String {
@@ -141,10 +143,10 @@ impl Words {
         }
         let unknown = format!("{what} {text}");
         if !text.is_empty()
-            && self.unknown.len() < UNKNOWN_MAX
+            && self.unknown.len() < UNKNOWN_WORDS_MAX
             && self.unknown.insert(unknown.clone())
         {
-            self.unsaid.push(unknown);
+            self.not_noted.push(unknown);
         }
         text.to_owned()
     }
@@ -160,11 +162,23 @@ pub(crate) fn venue(text: &str) -> Result<VenueCode, ParseError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Words, venue};
+    use std::path::Path;
+
+    use super::{Translator, venue};
+    use crate::item::{Item, Location};
+
+    fn note(words: &mut Translator) -> Option<String> {
+        words
+            .note(&Location::file(Path::new("a.csv")))
+            .map(|item| match item {
+                Item::Note(note) => note.reason,
+                other => panic!("{other:?}"),
+            })
+    }
 
     #[test]
-    fn words_are_those_of_the_english_pages() {
-        let mut words = Words::default();
+    fn words_are_translated_into_those_of_the_english_pages() {
+        let mut words = Translator::default();
         let text = |text: Result<events::Text, _>| text.expect("a text").to_string();
         assert_eq!(text(words.country("紐西蘭")), "NZ");
         assert_eq!(text(words.colour("棗")), "Bay");
@@ -179,24 +193,24 @@ mod tests {
         assert_eq!(text(words.class("第四班")), "4");
         assert_eq!(text(words.class("第四班（條件限制）")), "4 (Restricted)");
         assert_eq!(text(words.country("")), "");
-        assert_eq!(words.note(), None);
+        assert_eq!(note(&mut words), None);
     }
 
     #[test]
-    fn a_word_that_is_not_known_is_kept_and_said_once() {
-        let mut words = Words::default();
+    fn an_unknown_word_is_kept_and_noted_once() {
+        let mut words = Translator::default();
         assert_eq!(words.country("火星").expect("a text").as_str(), "火星");
         assert_eq!(words.colour("棗／紫").expect("a text").as_str(), "Bay / 紫");
         assert_eq!(
-            words.note().expect("two words"),
+            note(&mut words).expect("two words"),
             "no English word is known for country 火星, colour 紫"
         );
         assert_eq!(words.country("火星").expect("a text").as_str(), "火星");
-        assert_eq!(words.note(), None);
+        assert_eq!(note(&mut words), None);
     }
 
     #[test]
-    fn a_racecourse_is_known_or_refused() {
+    fn an_unknown_racecourse_is_rejected() {
         for (text, code) in [("沙田", "ST"), ("沙田全天候", "ST"), ("跑馬地", "HV")] {
             assert_eq!(venue(text).expect(text).as_str(), code);
         }

@@ -8,8 +8,9 @@ use csv::StringRecord;
 use events::{ParseError, Text};
 
 use crate::input::fields::NOT_KNOWN;
+use crate::item::InputError;
 
-/// A row. A cell that is empty, a dash or `---`, or in no column of the file, is not known.
+/// A row. A cell that is empty, a dash or `---`, or whose column the file does not have, is not known.
 #[derive(Debug)]
 pub(crate) struct Cells {
     pub(crate) columns: Arc<HashMap<String, usize>>,
@@ -22,20 +23,20 @@ impl Cells {
         at.and_then(|at| self.record.get(*at)).unwrap_or("").trim()
     }
 
-    /// A value that has to be there.
+    /// A required value.
     pub(crate) fn parsed<T>(
         &self,
         column: &str,
         parse: impl FnOnce(&str) -> Result<T, ParseError>,
-    ) -> Result<T, String> {
-        parse(self.get(column)).map_err(|error| format!("{column}: {error}"))
+    ) -> Result<T, InputError> {
+        parse(self.get(column)).map_err(|error| format!("{column}: {error}").into())
     }
 
     pub(crate) fn optional<T>(
         &self,
         column: &str,
         parse: impl FnOnce(&str) -> Result<T, ParseError>,
-    ) -> Result<Option<T>, String> {
+    ) -> Result<Option<T>, InputError> {
         match self.get(column) {
             "" | "-" | "–" | NOT_KNOWN => Ok(None),
             _ => self.parsed(column, parse).map(Some),
@@ -43,12 +44,12 @@ impl Cells {
     }
 
     /// A text, empty where it is not known.
-    pub(crate) fn text(&self, column: &str) -> Result<Text, String> {
+    pub(crate) fn text(&self, column: &str) -> Result<Text, InputError> {
         Ok(self.optional(column, Text::parse)?.unwrap_or_default())
     }
 
-    /// A whole number, which the files may write as `12.0`.
-    pub(crate) fn whole<T: FromStr>(&self, column: &str) -> Result<Option<T>, String> {
+    /// A whole number, which may be written `12.0`.
+    pub(crate) fn whole<T: FromStr>(&self, column: &str) -> Result<Option<T>, InputError> {
         self.optional(column, |text| {
             let digits = text.strip_suffix(".0").unwrap_or(text);
             let plain = digits.bytes().all(|b| b.is_ascii_digit());

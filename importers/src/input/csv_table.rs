@@ -1,4 +1,4 @@
-//! [`Table`]: the rows of a CSV file one by one, each with its line, whatever stands between them.
+//! [`CsvTable`]: the rows of a CSV file one by one, each with its line.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -7,33 +7,39 @@ use std::sync::Arc;
 use csv::{ByteRecord, ReaderBuilder, StringRecord};
 
 use crate::input::cells::Cells;
-use crate::input::lines::{Line, Lines};
+use crate::input::lines::{LineRules, Lines, TextLine};
+use crate::item::InputError;
 
-/// Lines that one record may span where a quoted field holds line breaks. A bound, so that a quote that is never
-/// closed costs its own row and not the rest of the file.
+/// A row of racing has under 10 KiB.
+const LINES: LineRules = LineRules {
+    cr_ends: true,
+    bytes_max: 2 * 1024 * 1024,
+};
+/// Lines that one record may span where a quoted cell has line breaks, so that a quote that is never closed costs its
+/// own row and not the rest of the file.
 const RECORD_LINES_MAX: usize = 8;
 
 /// The rows behind a header.
-pub(crate) struct Table {
-    lines: Lines,
+pub(crate) struct CsvTable {
+    lines: Lines<Box<dyn BufRead + Send>>,
     header: Vec<String>,
     columns: Arc<HashMap<String, usize>>,
-    a_line_each: bool,
+    one_row_per_line: bool,
 }
 
-/// The line on which a row begins, and the row or what is wrong with it.
-pub(crate) type Row = (u64, Result<Cells, String>);
-
-impl Table {
-    /// Reads the header and finds the wanted columns in it. `off|time` is wanted under either name.
+impl CsvTable {
+    /// Reads the header, which must have the required columns: `off|time` under either name.
     ///
     /// # Errors
-    /// The reason: no header, or a column is missing.
-    pub(crate) fn open(file: Box<dyn BufRead + Send>, wanted: &[&str]) -> Result<Self, String> {
-        let mut lines = Lines::new(file);
+    /// Returns the reason if there is no header, or if columns are missing.
+    pub(crate) fn open(
+        file: Box<dyn BufRead + Send>,
+        required: &[&str],
+    ) -> Result<Self, InputError> {
+        let mut lines = Lines::new(file, LINES);
         let first = lines.next_filled().ok_or("the file is empty")?;
         if let Some(fault) = first.fault {
-            return Err(fault);
+            return Err(fault.into());
         }
         let record = spanning(&mut lines, &first, None)
             .or_else(|| parse(&first.text))
@@ -47,25 +53,26 @@ impl Table {
                 .split('|')
                 .any(|name| header.iter().any(|c| c == name))
         };
-        let missing: Vec<&str> = wanted.iter().copied().filter(|names| !has(names)).collect();
+        let missing: Vec<&str> = required
+            .iter()
+            .copied()
+            .filter(|names| !has(names))
+            .collect();
         if !missing.is_empty() {
-            return Err(format!(
-                "the header lacks the columns: {}",
-                missing.join(", ")
-            ));
+            let missing = missing.join(", ");
+            return Err(format!("the header lacks the columns: {missing}").into());
         }
         Ok(Self {
             lines,
             columns: Arc::new(header.iter().cloned().zip(0..).collect()),
             header,
-            a_line_each: false,
+            one_row_per_line: false,
         })
     }
 
-    /// Takes a quote for a character like any other, where the commas of a line make a whole row; and never a line break
-    /// for a part of a cell.
-    pub(crate) fn a_line_each(mut self) -> Self {
-        self.a_line_each = true;
+    /// Reads each line as a row. A quote is an ordinary character where the commas of a line make a whole row.
+    pub(crate) fn one_row_per_line(mut self) -> Self {
+        self.one_row_per_line = true;
         self
     }
 
@@ -73,33 +80,32 @@ impl Table {
         self.columns.contains_key(column)
     }
 
-    fn record(&mut self, line: Line) -> Result<StringRecord, String> {
+    fn record(&mut self, line: TextLine) -> Result<StringRecord, InputError> {
         if let Some(fault) = line.fault {
-            return Err(fault);
+            return Err(fault.into());
         }
         let width = self.header.len();
-        let record = match self.a_line_each {
+        let record = match self.one_row_per_line {
             true => Some(split(&line.text)).filter(|record| record.len() == width),
             false => spanning(&mut self.lines, &line, Some(width)),
         };
         let record = record.or_else(|| parse(&line.text)).unwrap_or_default();
         if record.len() != width {
-            return Err(format!("{} columns, the header has {width}", record.len()));
+            return Err(format!("{} columns, the header has {width}", record.len()).into());
         }
         StringRecord::from_byte_record(record).map_err(|error| {
-            let column = error.utf8_error().field();
-            format!(
-                "{} is not UTF-8",
-                self.header.get(column).map_or("a column", String::as_str)
-            )
+            let column = self.header.get(error.utf8_error().field());
+            let column = column.map_or("a column", String::as_str);
+            format!("{column} is not UTF-8").into()
         })
     }
 }
 
-impl Iterator for Table {
-    type Item = Row;
+impl Iterator for CsvTable {
+    /// The line on which a row begins, and the row.
+    type Item = (u64, Result<Cells, InputError>);
 
-    fn next(&mut self) -> Option<Row> {
+    fn next(&mut self) -> Option<Self::Item> {
         let line = self.lines.next_filled()?;
         let (number, columns) = (line.number, Arc::clone(&self.columns));
         let record = self.record(line);
@@ -107,8 +113,12 @@ impl Iterator for Table {
     }
 }
 
-/// A record that goes on over the end of its first line, where that makes a row of the right width.
-fn spanning(lines: &mut Lines, first: &Line, width: Option<usize>) -> Option<ByteRecord> {
+/// A record that spans several lines, if that makes a row of the right width.
+fn spanning<R: BufRead>(
+    lines: &mut Lines<R>,
+    first: &TextLine,
+    width: Option<usize>,
+) -> Option<ByteRecord> {
     if !has_open_quote(&first.text) {
         return None;
     }
@@ -136,7 +146,7 @@ fn spanning(lines: &mut Lines, first: &Line, width: Option<usize>) -> Option<Byt
 /// The first record of a text.
 fn parse(text: &[u8]) -> Option<ByteRecord> {
     if !text.contains(&b'"') {
-        // Most rows have no quotes, and need none of what a reader sets up.
+        // Most rows have no quotes, and setting up a reader costs more than the row.
         return Some(text.split(|&b| b == b',').collect());
     }
     parse_quoted(text).map(|(record, _)| record)
@@ -155,7 +165,7 @@ fn parse_quoted(text: &[u8]) -> Option<(ByteRecord, usize)> {
     found.then_some((record, bytes))
 }
 
-/// What stands between the commas, without quotes around it.
+/// The cells between the commas, without the quotes around them.
 fn split(text: &[u8]) -> ByteRecord {
     let cells = text.split(|&b| b == b',').map(|cell| match cell {
         [b'"', inner @ .., b'"'] => inner,
@@ -172,22 +182,24 @@ fn has_open_quote(text: &[u8]) -> bool {
 mod tests {
     use std::io::Cursor;
 
-    use super::Table;
+    use super::CsvTable;
 
-    fn open(text: &[u8], wanted: &[&str]) -> Result<Table, String> {
-        Table::open(Box::new(Cursor::new(text.to_vec())), wanted)
+    fn open(text: &[u8], wanted: &[&str]) -> Result<CsvTable, String> {
+        CsvTable::open(Box::new(Cursor::new(text.to_vec())), wanted)
+            .map_err(|error| error.to_string())
     }
 
     fn rows(text: &[u8]) -> Vec<(u64, Result<Vec<String>, String>)> {
         shown(open(text, &["a", "b"]).expect("a header"))
     }
 
-    fn shown(table: Table) -> Vec<(u64, Result<Vec<String>, String>)> {
+    fn shown(table: CsvTable) -> Vec<(u64, Result<Vec<String>, String>)> {
         table
             .map(|(line, row)| {
                 (
                     line,
-                    row.map(|r| r.record.iter().map(str::to_owned).collect()),
+                    row.map(|r| r.record.iter().map(str::to_owned).collect())
+                        .map_err(|error| error.to_string()),
                 )
             })
             .collect()
@@ -198,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_with_their_lines() {
+    fn rows_have_the_numbers_of_their_lines() {
         assert_eq!(
             rows(b"A,b\r\n1,2\r\n\r\n\"x,\"\"y\",\"3\"\n"),
             [(2, row("1", "2")), (4, row("x,\"y", "3"))]
@@ -214,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_row_costs_itself_alone() {
+    fn a_bad_row_does_not_affect_the_others() {
         let narrow = Err("1 columns, the header has 2".to_owned());
         assert_eq!(
             rows(b"a,b\nx\n1,2,3\n4,5"),
@@ -239,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_has_the_wanted_columns() {
+    fn a_header_without_the_required_columns_is_rejected() {
         let error = |text: &[u8], wanted: &[&str]| open(text, wanted).map(|_| ()).expect_err("no");
         assert_eq!(error(b"", &["a"]), "the file is empty");
         assert_eq!(
@@ -257,9 +269,11 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_be_a_row_whatever_its_quotes() {
+    fn with_one_row_per_line_quotes_are_ordinary_characters() {
         let text = b"a,b\n1,\"never closed\n2,\"closed\"\n\"3,4\",5\n6,also open\"\n";
-        let table = open(text, &["a", "b"]).expect("a header").a_line_each();
+        let table = open(text, &["a", "b"])
+            .expect("a header")
+            .one_row_per_line();
         assert_eq!(
             shown(table),
             [

@@ -1,17 +1,12 @@
-//! [`Fields`]: the fields of a JSON object as typed values, with the path to whatever is wrong.
+//! [`Fields`]: the fields of a JSON object as typed values. An error names the path of its field.
 
 use events::{Odds, ParseError, Text};
 use serde_json::{Map, Value};
 
-use crate::names::split_brands;
+use crate::item::InputError;
 
-/// A field that is missing or has a wrong value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {reason}")]
-pub(crate) struct FieldError {
-    path: String,
-    reason: String,
-}
+/// How files write that something is not known.
+pub(crate) const NOT_KNOWN: &str = "---";
 
 /// An object and the path to it. A field that is null counts as absent.
 #[derive(Debug)]
@@ -19,8 +14,6 @@ pub(crate) struct Fields<'a> {
     map: &'a Map<String, Value>,
     path: String,
 }
-
-type Found<T> = Result<T, FieldError>;
 
 impl<'a> Fields<'a> {
     pub(crate) fn root(map: &'a Map<String, Value>) -> Self {
@@ -30,110 +23,92 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The objects of an array.
-    pub(crate) fn objects(&self, name: &str) -> Found<Vec<Fields<'a>>> {
-        let value = self.required(name)?;
-        let list = value
-            .as_array()
-            .ok_or_else(|| self.error(name, ParseError::new("an array", value)))?;
+    /// The objects of a required array.
+    pub(crate) fn objects(&self, name: &str) -> Result<Vec<Fields<'a>>, InputError> {
+        let list = self.required(name, |value| {
+            let list = value.as_array();
+            list.ok_or_else(|| ParseError::new("an array", value))
+        })?;
         let object = |(index, value): (usize, &'a Value)| {
-            let path = format!("{}{name}[{index}]", self.path);
-            match value.as_object() {
-                Some(map) => Ok(Fields {
-                    map,
-                    path: format!("{path}."),
-                }),
-                None => Err(FieldError {
-                    path,
-                    reason: ParseError::new("an object", value).to_string(),
-                }),
-            }
+            let name = format!("{name}[{index}]");
+            let map = value.as_object();
+            let map = map.ok_or_else(|| self.error(&name, ParseError::new("an object", value)))?;
+            let path = format!("{}{name}.", self.path);
+            Ok(Fields { map, path })
         };
         list.iter().enumerate().map(object).collect()
     }
 
-    /// A text that has to be there, parsed.
+    /// A required text, parsed.
     pub(crate) fn parsed<T>(
         &self,
         name: &str,
         parse: impl Fn(&str) -> Result<T, ParseError>,
-    ) -> Found<T> {
-        let value = self.required(name)?;
-        let text = value
-            .as_str()
-            .ok_or_else(|| self.error(name, ParseError::new("a text", value)))?;
-        parse(text).map_err(|error| self.error(name, error))
-    }
-
-    /// A text, empty where it is not known. A number is taken for its digits.
-    pub(crate) fn text(&self, name: &str) -> Found<Text> {
-        let text = match self.optional(name) {
-            None => String::new(),
-            Some(Value::String(text)) if text.trim() == NOT_KNOWN => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) => number.to_string(),
-            Some(other) => return Err(self.error(name, ParseError::new("a text", other))),
-        };
-        Text::parse(&text).map_err(|error| self.error(name, error))
-    }
-
-    /// A horse's name without the brand behind it.
-    pub(crate) fn horse_name(&self, name: &str) -> Found<Text> {
-        self.parsed(name, |text| match split_brands(text).0 {
-            "" => Err(ParseError::new("a name", text)),
-            name => Text::parse(name),
+    ) -> Result<T, InputError> {
+        self.required(name, |value| {
+            let text = value.as_str();
+            parse(text.ok_or_else(|| ParseError::new("a text", value))?)
         })
     }
 
-    pub(crate) fn whole<T: TryFrom<u64>>(&self, name: &str) -> Found<Option<T>> {
-        let Some(value) = self.optional(name) else {
-            return Ok(None);
-        };
-        let number = value.as_u64().or_else(|| whole_float(value.as_f64()?));
-        match number.and_then(|n| T::try_from(n).ok()) {
-            Some(number) => Ok(Some(number)),
-            None => Err(self.error(name, ParseError::new("a whole number in its range", value))),
-        }
+    /// A text, empty where it is not known. A number is taken for its digits.
+    pub(crate) fn text(&self, name: &str) -> Result<Text, InputError> {
+        let text = self.converted(name, |value| match value {
+            Value::String(text) if text.trim() == NOT_KNOWN => Ok(Text::default()),
+            Value::String(text) => Text::parse(text),
+            Value::Number(number) => Text::parse(&number.to_string()),
+            other => Err(ParseError::new("a text", other)),
+        })?;
+        Ok(text.unwrap_or_default())
     }
 
-    pub(crate) fn float(&self, name: &str) -> Found<Option<f64>> {
-        let Some(value) = self.optional(name) else {
-            return Ok(None);
-        };
-        value
-            .as_f64()
-            .map(Some)
-            .ok_or_else(|| self.error(name, ParseError::new("a number", value)))
+    pub(crate) fn whole<T: TryFrom<u64>>(&self, name: &str) -> Result<Option<T>, InputError> {
+        self.converted(name, |value| {
+            let number = value.as_u64().or_else(|| whole_float(value.as_f64()?));
+            let number = number.and_then(|n| T::try_from(n).ok());
+            number.ok_or_else(|| ParseError::new("a whole number in its range", value))
+        })
     }
 
-    pub(crate) fn odds(&self, name: &str) -> Found<Option<Odds>> {
-        let Some(number) = self.float(name)? else {
-            return Ok(None);
-        };
-        Odds::from_number(number)
-            .map(Some)
-            .map_err(|error| self.error(name, error))
+    pub(crate) fn float(&self, name: &str) -> Result<Option<f64>, InputError> {
+        self.converted(name, float)
+    }
+
+    pub(crate) fn odds(&self, name: &str) -> Result<Option<Odds>, InputError> {
+        self.converted(name, |value| Odds::from_number(float(value)?))
     }
 
     pub(crate) fn optional(&self, name: &str) -> Option<&'a Value> {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
-    pub(crate) fn required(&self, name: &str) -> Found<&'a Value> {
-        self.optional(name)
+    fn converted<T>(
+        &self,
+        name: &str,
+        convert: impl FnOnce(&'a Value) -> Result<T, ParseError>,
+    ) -> Result<Option<T>, InputError> {
+        let converted = self.optional(name).map(convert).transpose();
+        converted.map_err(|error| self.error(name, error))
+    }
+
+    fn required<T>(
+        &self,
+        name: &str,
+        convert: impl FnOnce(&'a Value) -> Result<T, ParseError>,
+    ) -> Result<T, InputError> {
+        self.converted(name, convert)?
             .ok_or_else(|| self.error(name, "is missing"))
     }
 
-    pub(crate) fn error(&self, name: &str, reason: impl ToString) -> FieldError {
-        FieldError {
-            path: format!("{}{name}", self.path),
-            reason: reason.to_string(),
-        }
+    pub(crate) fn error(&self, name: &str, reason: impl std::fmt::Display) -> InputError {
+        format!("{}{name}: {reason}", self.path).into()
     }
 }
 
-/// How the files write that something is not known.
-pub(crate) const NOT_KNOWN: &str = "---";
+fn float(value: &Value) -> Result<f64, ParseError> {
+    let number = value.as_f64();
+    number.ok_or_else(|| ParseError::new("a number", value))
+}
 
 fn whole_float(number: f64) -> Option<u64> {
     let whole = (0.0..=f64::from(u32::MAX)).contains(&number) && number.fract() == 0.0;

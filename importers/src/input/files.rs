@@ -1,130 +1,93 @@
-//! Which files the paths of a call mean, and their bytes.
+//! Finds the files that the paths of an import name, and opens them.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use crate::{Item, Location};
+use walkdir::{DirEntry, WalkDir};
+
+use crate::item::{Item, Location};
 
 /// A season of one racing authority is under 10 MiB; JSON is held in memory while it is read.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Folders within folders; a bound, so that a link to a parent ends.
-const FOLDER_DEPTH_MAX: u32 = 8;
+/// Folders within folders.
+const FOLDER_DEPTH_MAX: usize = 8;
 const UTF8_BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// A format of file, told by its extension.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Csv,
-    Json,
-    Other,
-}
-
-impl Kind {
-    /// Whatever a file is called.
-    pub(crate) const ANY: &[Self] = &[Self::Csv, Self::Json, Self::Other];
-
-    fn of(path: &Path) -> Self {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        match extension.map(str::to_ascii_lowercase).as_deref() {
-            Some("csv") => Self::Csv,
-            Some("json") => Self::Json,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// The files that were found, and what is to be said about the rest.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) files: Vec<(PathBuf, Kind)>,
-    pub(crate) said: Vec<Item>,
-}
-
-impl Found {
-    pub(crate) fn of(&self, kind: Kind) -> Vec<PathBuf> {
-        let files = self.files.iter().filter(|(_, k)| *k == kind);
-        files.map(|(path, _)| path.clone()).collect()
-    }
-}
-
-/// Finds the files of the kinds that an importer reads: named ones, and those in named folders, by name.
-pub(crate) fn find(paths: &[PathBuf], kinds: &[Kind]) -> Found {
-    let mut found = Found::default();
-    for path in paths {
-        if path.is_dir() {
-            let before = found.files.len();
-            walk(path, kinds, FOLDER_DEPTH_MAX, &mut found);
-            if found.files.len() == before {
-                let reason = format!("there is no {}file in this folder", extensions(kinds));
-                found.said.push(Location::whole(path).refused(reason));
-            }
-        } else {
-            let kind = Kind::of(path);
-            match kinds.contains(&kind) {
-                true => found.files.push((path.clone(), kind)),
-                false => found
-                    .said
-                    .push(Location::whole(path).refused(unread(kinds))),
-            }
-        }
-    }
-    found
-}
-
-fn walk(folder: &Path, kinds: &[Kind], depth: u32, found: &mut Found) {
-    let entries = fs::read_dir(folder).and_then(|entries| {
-        entries
-            .map(|e| Ok(e?.path()))
-            .collect::<io::Result<Vec<_>>>()
-    });
-    let mut entries = match entries {
-        Ok(entries) => entries,
-        Err(error) => return found.said.push(Location::whole(folder).refused(error)),
+/// Finds the files with one of some extensions, or all files where no extension is given: named files, and those in
+/// named folders, by name. The items are about everything else that the paths name.
+pub(crate) fn find(paths: &[PathBuf], extensions: &[&str]) -> (Vec<PathBuf>, Vec<Item>) {
+    let (mut files, mut items) = (Vec::new(), Vec::new());
+    let is_wanted =
+        |path: &Path| extensions.is_empty() || extensions.iter().any(|e| has_extension(path, e));
+    let dotted: Vec<String> = extensions.iter().map(|e| format!(".{e}")).collect();
+    let wanted = match dotted[..] {
+        [] => "file".to_owned(),
+        _ => format!("{} file", dotted.join(" and ")),
     };
-    entries.sort();
-    for path in entries {
-        let hidden = path
-            .file_name()
-            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if hidden {
-            continue;
-        }
-        if path.is_dir() {
-            match depth.checked_sub(1) {
-                Some(depth) => walk(&path, kinds, depth, found),
-                None => found
-                    .said
-                    .push(Location::whole(&path).refused("folders are nested too deep")),
+    let unread = format!("not read: this importer reads {wanted}s");
+    for path in paths {
+        if !path.is_dir() {
+            match is_wanted(path) {
+                true => files.push(path.clone()),
+                false => items.push(Location::file(path).rejected(&unread)),
             }
             continue;
         }
-        let kind = Kind::of(&path);
-        match kinds.contains(&kind) {
-            true => found.files.push((path, kind)),
-            // Nobody asked for this very file, so it is no refusal.
-            false => found.said.push(Location::whole(&path).note(unread(kinds))),
+        let before = files.len();
+        for file in files_in(path) {
+            match file {
+                Ok(file) if is_wanted(&file) => files.push(file),
+                // Nobody named this file, so it is not rejected.
+                Ok(file) => items.push(Location::file(&file).note(&unread)),
+                Err(item) => items.push(item),
+            }
+        }
+        if files.len() == before {
+            let reason = format!("there is no {wanted} in this folder");
+            items.push(Location::file(path).rejected(reason));
         }
     }
+    (files, items)
 }
 
-fn unread(kinds: &[Kind]) -> String {
-    format!("not read: this importer reads {}files", extensions(kinds))
+pub(crate) fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case(extension))
 }
 
-/// The extensions with a blank behind them; nothing, where any will do.
-fn extensions(kinds: &[Kind]) -> String {
-    if kinds == Kind::ANY {
-        return String::new();
-    }
-    let names: Vec<&str> = kinds
-        .iter()
-        .map(|k| if *k == Kind::Csv { ".csv" } else { ".json" })
-        .collect();
-    format!("{} ", names.join(" and "))
+/// The files in a folder and its folders, by name, without hidden ones; a rejection for what cannot be read.
+fn files_in(folder: &Path) -> impl Iterator<Item = Result<PathBuf, Item>> {
+    let is_hidden = |entry: &DirEntry| {
+        entry.depth() > 0 && entry.file_name().as_encoded_bytes().starts_with(b".")
+    };
+    let walk = WalkDir::new(folder)
+        .follow_links(true)
+        .max_depth(FOLDER_DEPTH_MAX + 1)
+        .sort_by_file_name();
+    let entries = walk.into_iter().filter_entry(move |e| !is_hidden(e));
+    entries.filter_map(move |entry| match entry {
+        Ok(entry) if !entry.file_type().is_dir() => Some(Ok(entry.into_path())),
+        Ok(entry) if entry.depth() > FOLDER_DEPTH_MAX => {
+            let reason = format!("folders are nested more than {FOLDER_DEPTH_MAX} deep");
+            Some(Err(Location::file(entry.path()).rejected(reason)))
+        }
+        Ok(_) => None,
+        Err(error) => {
+            let location = Location::file(error.path().unwrap_or(folder));
+            // The text of the walk's error repeats the path.
+            let reason = error.io_error().map(ToString::to_string);
+            Some(Err(
+                location.rejected(reason.unwrap_or_else(|| error.to_string()))
+            ))
+        }
+    })
 }
 
 /// Reads a file, without its byte order mark.
+///
+/// # Errors
+/// Returns an I/O error, also if the file has more than [`FILE_BYTES_MAX`] bytes.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?
@@ -140,7 +103,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file to be read line by line, behind its byte order mark.
+/// Opens a file behind its byte order mark.
 pub(crate) fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     let mut file = BufReader::with_capacity(64 * 1024, File::open(path)?);
     if file.fill_buf()?.starts_with(UTF8_BOM) {

@@ -1,35 +1,54 @@
-//! [`Elements`]: the objects of a JSON array one by one, each with its line, as far as the file goes.
+//! [`JsonArray`]: the objects of a JSON array one by one, each with its line, as far as the file is intact.
+
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
-/// Cuts a file into the elements of its outermost array before anything is parsed, so that a broken element costs
-/// itself alone and a file that breaks off costs only what comes after the break.
+use crate::input::files;
+use crate::item::{InputError, Location};
+
+/// An object of an array, and where it begins.
+pub(crate) type JsonElement = (Location, Result<Map<String, Value>, InputError>);
+
+/// The objects of the array in a file; if the file cannot be read, one error.
+pub(crate) fn elements(path: &Path) -> Box<dyn Iterator<Item = JsonElement> + Send> {
+    let file = Location::file(path);
+    match files::read(path) {
+        Err(error) => Box::new(std::iter::once((file, Err(error.to_string().into())))),
+        Ok(bytes) => {
+            Box::new(JsonArray::new(bytes).map(move |(line, element)| (file.at(line), element)))
+        }
+    }
+}
+
+/// Splits a file into the elements of its outermost array before anything is parsed, so that a broken element does not
+/// affect the others, and a truncated file loses only its end.
 #[derive(Debug)]
-pub(crate) struct Elements {
+struct JsonArray {
     bytes: Vec<u8>,
     at: usize,
     line: u64,
-    state: State,
+    state: ArrayState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ArrayState {
     Before,
     Inside,
     Done,
 }
 
-/// The line on which an element begins (or on which the file breaks), and the element or what is wrong.
-pub(crate) type Element = (u64, Result<Map<String, Value>, String>);
+/// The line on which an element begins, or on which the file breaks, and the element.
+type Element = (u64, Result<Map<String, Value>, InputError>);
 
-impl Elements {
-    pub(crate) fn new(mut bytes: Vec<u8>) -> Self {
+impl JsonArray {
+    fn new(mut bytes: Vec<u8>) -> Self {
         bytes.truncate(bytes.trim_ascii_end().len());
         Self {
             bytes,
             at: 0,
             line: 1,
-            state: State::Before,
+            state: ArrayState::Before,
         }
     }
 
@@ -45,28 +64,28 @@ impl Elements {
     }
 
     fn end(&mut self, reason: &str) -> Option<Element> {
-        self.state = State::Done;
-        Some((self.line, Err(reason.to_owned())))
+        self.state = ArrayState::Done;
+        Some((self.line, Err(reason.into())))
     }
 
     fn close(&mut self) -> Option<Element> {
         self.at += 1;
-        self.state = State::Done;
+        self.state = ArrayState::Done;
         self.skip(|b| b.is_ascii_whitespace())?;
-        self.end("there is more after the end of the array")
+        self.end("unexpected data after the end of the array")
     }
 
     fn element(&mut self) -> Option<Element> {
         let (start, line) = (self.at, self.line);
         if !self.skip_element() {
             return self.end(&format!(
-                "the file breaks off inside what begins on line {line}"
+                "the file ends inside the element that begins on line {line}"
             ));
         }
         Some((line, parse(&self.bytes[start..self.at], line)))
     }
 
-    /// Moves behind the element that begins here; false where the file ends first.
+    /// Moves behind the element that begins here. Returns false if the file ends first.
     fn skip_element(&mut self) -> bool {
         let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
         while let Some(&byte) = self.bytes.get(self.at) {
@@ -76,8 +95,8 @@ impl Elements {
             self.line += u64::from(byte == b'\n');
             self.at += 1;
             match byte {
-                // A string cannot hold a line break: one that was left open ends with its line, so that it
-                // does not take the races behind it along.
+                // JSON strings have no line breaks. A string that was left open ends with its line, so that the
+                // following elements are not lost.
                 b'\n' => (in_string, escaped) = (false, false),
                 _ if escaped => escaped = false,
                 b'\\' => escaped = in_string,
@@ -96,29 +115,29 @@ impl Elements {
     }
 }
 
-impl Iterator for Elements {
+impl Iterator for JsonArray {
     type Item = Element;
 
     fn next(&mut self) -> Option<Element> {
-        if self.state == State::Before {
+        if self.state == ArrayState::Before {
             if self.skip(|b| b.is_ascii_whitespace()) != Some(b'[') {
                 return self.end("not a JSON array of races");
             }
             self.at += 1;
-            self.state = State::Inside;
+            self.state = ArrayState::Inside;
         }
-        if self.state == State::Done {
+        if self.state == ArrayState::Done {
             return None;
         }
         match self.skip(|b| b.is_ascii_whitespace() || b == b',') {
             Some(b']') => self.close(),
             Some(_) => self.element(),
-            None => self.end("the file breaks off before its array ends"),
+            None => self.end("the file ends before its array does"),
         }
     }
 }
 
-fn parse(bytes: &[u8], line: u64) -> Result<Map<String, Value>, String> {
+fn parse(bytes: &[u8], line: u64) -> Result<Map<String, Value>, InputError> {
     serde_json::from_slice(bytes).map_err(|error| {
         let line = line + (error.line() as u64).saturating_sub(1);
         let message = error.to_string();
@@ -126,7 +145,7 @@ fn parse(bytes: &[u8], line: u64) -> Result<Map<String, Value>, String> {
             .rfind(" at line ")
             .map_or(message.as_str(), |end| &message[..end]);
         let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
-        format!("line {line}: {message}")
+        format!("line {line}: {message}").into()
     })
 }
 
@@ -135,15 +154,15 @@ const MESSAGE_CHARS_MAX: usize = 200;
 
 #[cfg(test)]
 mod tests {
-    use super::Elements;
+    use super::JsonArray;
 
-    /// Lines of whole elements, and lines with reasons.
+    /// Checks the lines of complete elements, and the lines and reasons of rejections.
     fn check(text: &[u8], whole: &[u64], broken: &[(u64, &str)]) {
         let mut found = (Vec::new(), Vec::new());
-        for (line, element) in Elements::new(text.to_vec()) {
+        for (line, element) in JsonArray::new(text.to_vec()) {
             match element {
                 Ok(_) => found.0.push(line),
-                Err(reason) => found.1.push((line, reason)),
+                Err(error) => found.1.push((line, error.to_string())),
             }
         }
         let text = String::from_utf8_lossy(text);
@@ -156,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_files_give_all_elements() {
+    fn a_complete_file_gives_all_elements() {
         check(b"[]", &[], &[]);
         check(
             b" [ {\"a\":\"]}\\\"[\"},\n {\"b\":[1,{}]}\n]\n",
@@ -166,28 +185,28 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_breaks_off_keeps_what_was_whole() {
+    fn a_truncated_file_gives_its_complete_elements() {
         check(
             b"[\n{\"a\":1},\n{\"b\":\n2",
             &[2],
-            &[(4, "inside what begins on line 3")],
+            &[(4, "inside the element that begins on line 3")],
         );
         check(
             b"[\n{\"a\":1},\n{\"b\":2}\n\n",
             &[2, 3],
-            &[(3, "before its array ends")],
+            &[(3, "before its array does")],
         );
         check(
             b"[\n{\"a\":1},\n{\"b\":\"x",
             &[2],
-            &[(3, "inside what begins on line 3")],
+            &[(3, "inside the element that begins on line 3")],
         );
         check(b"", &[], &[(1, "not a JSON array")]);
-        check(b"[", &[], &[(1, "before its array ends")]);
+        check(b"[", &[], &[(1, "before its array does")]);
     }
 
     #[test]
-    fn a_broken_element_costs_itself_alone() {
+    fn a_broken_element_does_not_affect_the_others() {
         check(
             b"[{\"a\":1},\n{\"a\":,\n},\n7,null,\n{\"b\":1}]",
             &[1, 5],
@@ -206,15 +225,15 @@ mod tests {
         check(
             b"[{\"a\":1}]\n[{\"b\":1}]",
             &[1],
-            &[(2, "more after the end")],
+            &[(2, "data after the end")],
         );
         check(b"{\"a\":1}", &[], &[(1, "not a JSON array")]);
     }
 
     #[test]
-    fn depth_is_bounded() {
+    fn deep_nesting_is_rejected() {
         let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
-        let found: Vec<_> = Elements::new(deep).collect();
+        let found: Vec<_> = JsonArray::new(deep).collect();
         assert!(matches!(&found[..], [(1, Err(_))]));
     }
 }

@@ -1,102 +1,78 @@
-//! [`rows`]: goes through CSV files row by row, and hands out what comes of them.
+//! [`rows`]: reads CSV files row by row, and returns what an importer makes of them.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use crate::input::cells::Cells;
-use crate::input::csv_table::Table;
+use crate::input::csv_table::CsvTable;
 use crate::input::files;
-use crate::{Item, Items, Location};
+use crate::item::{InputError, Item, Items, Location};
 
 /// What an importer makes of rows.
 pub(crate) trait ReadRows: Send + 'static {
-    /// The columns that a file has to have.
-    const WANTED: &'static [&'static str];
+    /// The columns that a file must have.
+    const REQUIRED: &'static [&'static str];
 
-    /// A file begins.
-    fn begin(&mut self, table: Table) -> Table {
+    /// Begins a file.
+    fn begin(&mut self, table: CsvTable) -> CsvTable {
         table
     }
 
-    /// A row. What is wrong with it is the error.
-    fn row(&mut self, cells: &Cells, place: &Location, said: &mut Vec<Item>) -> Result<(), String>;
+    /// Reads a row.
+    ///
+    /// # Errors
+    /// Returns the reason why the row is rejected.
+    fn row(
+        &mut self,
+        cells: &Cells,
+        location: &Location,
+        out: &mut Vec<Item>,
+    ) -> Result<(), InputError>;
 
-    /// A file ends.
-    fn end(&mut self, said: &mut Vec<Item>);
+    /// Ends a file.
+    fn end(&mut self, _file: &Location, _out: &mut Vec<Item>) {}
 
-    /// All files have ended.
-    fn finish(&mut self, _said: &mut Vec<Item>) {}
+    /// Ends the import.
+    fn finish(&mut self, _out: &mut Vec<Item>) {}
 }
 
-/// Goes through files in their order. One row is held at a time, and what the importer holds.
-pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, reader: R) -> Items {
-    Box::new(Rows {
-        files: files.into_iter(),
-        open: None,
-        reader: Some(reader),
-        ready: VecDeque::new(),
-    })
-}
-
-/// Opens a file as a table with the columns that are wanted.
-pub(crate) fn open(path: &Path, wanted: &[&str]) -> Result<(Location, Table), Item> {
-    let file = Location::whole(path);
-    let bytes = files::open(path).map_err(|error| file.refused(error))?;
-    match Table::open(bytes, wanted) {
-        Ok(table) => Ok((file, table)),
-        Err(reason) => Err(file.at(1).refused(reason)),
-    }
-}
-
-struct Rows<R> {
-    files: std::vec::IntoIter<PathBuf>,
-    open: Option<(Location, Table)>,
-    /// None when all is said.
-    reader: Option<R>,
-    ready: VecDeque<Item>,
-}
-
-impl<R: ReadRows> Rows<R> {
-    /// Reads one row more, or opens the next file; false at the end.
-    fn step(&mut self) -> bool {
-        let Some(reader) = &mut self.reader else {
-            return false;
-        };
-        let mut said = Vec::new();
-        if let Some((file, table)) = &mut self.open {
-            if let Some((line, cells)) = table.next() {
-                let place = file.at(line);
-                let read = cells.and_then(|cells| reader.row(&cells, &place, &mut said));
-                said.extend(read.err().map(|reason| place.refused(reason)));
+/// Reads files in their order. One row is held at a time, beside what the reader holds.
+pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, mut reader: R) -> Items {
+    let mut files = files.into_iter();
+    let mut table: Option<(Location, CsvTable)> = None;
+    let mut has_finished = false;
+    let step = move || {
+        let mut out = Vec::new();
+        if let Some((file, rows)) = &mut table {
+            if let Some((line, cells)) = rows.next() {
+                let location = file.at(line);
+                let read = cells.and_then(|cells| reader.row(&cells, &location, &mut out));
+                out.extend(read.err().map(|reason| location.rejected(reason)));
             } else {
-                reader.end(&mut said);
-                self.open = None;
+                reader.end(file, &mut out);
+                table = None;
             }
-        } else if let Some(path) = self.files.next() {
-            match open(&path, R::WANTED) {
-                Ok((file, table)) => self.open = Some((file, reader.begin(table))),
-                Err(item) => said.push(item),
+        } else if let Some(path) = files.next() {
+            match open(&path, R::REQUIRED) {
+                Ok((file, rows)) => table = Some((file, reader.begin(rows))),
+                Err(item) => out.push(item),
             }
+        } else if has_finished {
+            return None;
         } else {
-            reader.finish(&mut said);
-            self.reader = None;
+            reader.finish(&mut out);
+            has_finished = true;
         }
-        self.ready.extend(said);
-        true
-    }
+        Some(out)
+    };
+    Box::new(std::iter::from_fn(step).flatten())
 }
 
-impl<R: ReadRows> Iterator for Rows<R> {
-    type Item = Item;
-
-    fn next(&mut self) -> Option<Item> {
-        loop {
-            if let Some(item) = self.ready.pop_front() {
-                return Some(item);
-            }
-            if !self.step() {
-                return None;
-            }
-        }
+/// Opens a file as a table with the required columns.
+pub(crate) fn open(path: &Path, required: &[&str]) -> Result<(Location, CsvTable), Item> {
+    let file = Location::file(path);
+    let bytes = files::open(path).map_err(|error| file.rejected(error))?;
+    match CsvTable::open(bytes, required) {
+        Ok(table) => Ok((file, table)),
+        Err(reason) => Err(file.at(1).rejected(reason)),
     }
 }

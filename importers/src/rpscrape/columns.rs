@@ -1,24 +1,24 @@
-//! [`Columns`]: where a file has what. The tool has written its files in three ways over the years, and lets people choose
-//! columns.
+//! [`RpscrapeColumns`]: the columns of a file. The tool has named them in three ways, and lets people choose them.
 
 use events::{FinishTime, Odds, ParseError};
 
 use crate::input::cells::Cells;
-use crate::input::csv_table::Table;
+use crate::input::csv_table::CsvTable;
+use crate::item::InputError;
 use crate::units;
 
-/// The names of columns that are not the same in all files.
+/// The names of columns that differ between files.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Columns {
+pub(super) struct RpscrapeColumns {
     pub(super) off: &'static str,
     pub(super) race_name: &'static str,
     pub(super) horse: &'static str,
     finish_time: &'static str,
 }
 
-impl Columns {
-    /// What a file has to have, under any of these names.
-    pub(super) const WANTED: &'static [&'static str] = &[
+impl RpscrapeColumns {
+    /// The columns that a file must have, under any of these names.
+    pub(super) const REQUIRED: &'static [&'static str] = &[
         "date",
         "course",
         "off|time",
@@ -29,12 +29,12 @@ impl Columns {
         "trainer",
     ];
 
-    pub(super) fn of(table: &Table) -> Self {
+    pub(super) fn of(table: &CsvTable) -> Self {
         let first = |names: &[&'static str]| {
             let found = names.iter().find(|name| table.has(name));
             *found.unwrap_or(&names[0])
         };
-        // Where there is no `off`, `time` is the off time, and not that of the runner.
+        // Without `off`, `time` is the off time of the race.
         let finish_time = if table.has("off") { "time" } else { "fin_time" };
         Self {
             off: first(&["off", "time"]),
@@ -44,10 +44,10 @@ impl Columns {
         }
     }
 
-    /// Metres; 0 where it is not known. The full distance comes first, `dist` is rounded.
-    pub(super) fn distance(cells: &Cells) -> Result<u32, String> {
+    /// Metres; 0 where it is not known. Exact columns come first: `dist` is rounded.
+    pub(super) fn distance(cells: &Cells) -> Result<u32, InputError> {
         type Convert = fn(&str) -> Result<u32, ParseError>;
-        let said: [(&str, Convert); 5] = [
+        let columns: [(&str, Convert); 5] = [
             ("dist_y", units::yards),
             ("dist", units::distance),
             ("distance", units::distance),
@@ -57,7 +57,7 @@ impl Columns {
         if let Some(metres) = cells.whole("dist_m")? {
             return Ok(metres);
         }
-        for (column, convert) in said {
+        for (column, convert) in columns {
             if let Some(metres) = cells.optional(column, convert)? {
                 return Ok(metres);
             }
@@ -66,7 +66,7 @@ impl Columns {
     }
 
     /// Pounds; 0 where it is not known.
-    pub(super) fn weight(cells: &Cells) -> Result<u16, String> {
+    pub(super) fn weight(cells: &Cells) -> Result<u16, InputError> {
         for column in ["lbs", "wgt", "weight"] {
             if let Some(pounds) = cells.optional(column, units::pounds)? {
                 return Ok(pounds);
@@ -75,8 +75,8 @@ impl Columns {
         Ok(0)
     }
 
-    /// The starting price: the fraction is exact, the decimal was made of it.
-    pub(super) fn win_odds(cells: &Cells) -> Result<Option<Odds>, String> {
+    /// The starting price. The fraction is exact, and the decimal was computed from it.
+    pub(super) fn win_odds(cells: &Cells) -> Result<Option<Odds>, InputError> {
         let fraction = cells.optional("sp", units::starting_price)?.flatten();
         match fraction {
             Some(odds) => Ok(Some(odds)),
@@ -84,15 +84,15 @@ impl Columns {
         }
     }
 
-    pub(super) fn finish_time(self, cells: &Cells) -> Result<Option<FinishTime>, String> {
+    pub(super) fn finish_time(self, cells: &Cells) -> Result<Option<FinishTime>, InputError> {
         match cells.optional(self.finish_time, units::clock)? {
             Some(time) => Ok(Some(time)),
             None => cells.optional("secs", units::seconds),
         }
     }
 
-    /// What was won, in whole units, and the sign of the currency.
-    pub(super) fn prize(cells: &Cells) -> Result<Option<(u64, Option<char>)>, String> {
+    /// The prize in whole units, and the sign of its currency.
+    pub(super) fn prize(cells: &Cells) -> Result<Option<(u64, Option<char>)>, InputError> {
         match cells.optional("prize", units::money)? {
             Some(prize) => Ok(Some(prize)),
             None => cells.optional("prize(£)", units::money),

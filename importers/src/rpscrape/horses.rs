@@ -1,24 +1,24 @@
-//! [`Horses`]: who the horses are, as their latest row tells it, and in which currency their stakes are.
+//! [`RpscrapeHorses`]: the horses of an import by their latest rows, and the currency of their stakes.
 
 use std::collections::BTreeMap;
 
-use events::{Event, HorseNo, HorseRegistered, Moment, ParseError, RacingDate, Text};
-use jiff::tz::Offset;
+use events::{Event, HorseNo, HorseRegistered, ParseError, RacingDate, Text};
 
-use super::columns::Columns;
-use super::{FORMAT, names};
+use super::columns::RpscrapeColumns;
+use super::names;
+use super::values::{FORMAT, date, midnight};
 use crate::input::cells::Cells;
-use crate::{Item, Location, sealed};
+use crate::item::{InputError, Item, Location};
 
-/// The horses of a call.
+/// The horses of an import.
 #[derive(Debug, Default)]
-pub(super) struct Horses {
-    by_no: BTreeMap<HorseNo, Horse>,
+pub(super) struct RpscrapeHorses {
+    by_no: BTreeMap<HorseNo, RpscrapeHorse>,
 }
 
-/// A horse as a row tells of it.
+/// A horse as a row describes it.
 #[derive(Debug, Clone)]
-pub(super) struct Horse {
+pub(super) struct RpscrapeHorse {
     pub(super) horse_no: HorseNo,
     pub(super) horse_name: Text,
     pub(super) trainer: Text,
@@ -28,9 +28,9 @@ pub(super) struct Horse {
     owner: Text,
     date: RacingDate,
     pub(super) prize: Option<Prize>,
-    /// Prizes in pounds and in euros.
+    /// Numbers of prizes in pounds and in euros.
     prizes: [u32; 2],
-    place: Location,
+    location: Location,
 }
 
 /// What a runner won.
@@ -47,14 +47,15 @@ pub(super) enum Currency {
 }
 
 impl Currency {
-    pub(super) fn code(self) -> &'static str {
+    fn code(self) -> &'static str {
         match self {
             Self::Pounds => "GBP",
             Self::Euros => "EUR",
         }
     }
 
-    /// That of the sign, else of the region: the source of the files has Irish prizes in euros, and all others in pounds.
+    /// The currency of the sign, else of the region: the source of the files has Irish prizes in euros, and all others in
+    /// pounds.
     fn of(sign: Option<char>, region: &str) -> Result<Self, ParseError> {
         match (sign, region) {
             (Some('€'), _) | (None, "IRE") => Ok(Self::Euros),
@@ -64,24 +65,20 @@ impl Currency {
     }
 }
 
-impl Horse {
-    pub(super) fn read(cells: &Cells, columns: Columns, place: &Location) -> Result<Self, String> {
-        let named = cells.text(columns.horse)?;
-        let (name, country) = names::split_country(named.as_str());
+impl RpscrapeHorse {
+    pub(super) fn read(
+        cells: &Cells,
+        columns: RpscrapeColumns,
+        location: &Location,
+    ) -> Result<Self, InputError> {
+        let full_name = cells.text(columns.horse)?;
+        let (name, country) = names::split_country(full_name.as_str());
         if name.is_empty() {
-            return Err(format!("{}: is missing", columns.horse));
+            return Err(format!("{}: is missing", columns.horse).into());
         }
         let wrong = |error: ParseError| format!("{}: {error}", columns.horse);
         let id = cells.text("horse_id")?;
-        let prize = match Columns::prize(cells)? {
-            None => None,
-            Some((amount, sign)) => {
-                let region = cells.text("region")?.as_str().to_uppercase();
-                let currency = Currency::of(sign, &region);
-                let currency = currency.map_err(|error| format!("prize: {error}"))?;
-                Some(Prize { amount, currency })
-            }
-        };
+        let prize = prize(cells)?;
         let mut prizes = [0; 2];
         if let Some(prize) = prize {
             prizes[prize.currency as usize] = 1;
@@ -94,10 +91,10 @@ impl Horse {
             sex: cells.text("sex")?,
             age: cells.whole("age")?,
             owner: cells.text("owner")?,
-            date: cells.parsed("date", super::date)?,
+            date: cells.parsed("date", date)?,
             prize,
             prizes,
-            place: place.clone(),
+            location: location.clone(),
         })
     }
 
@@ -109,19 +106,15 @@ impl Horse {
         }
     }
 
-    fn registered(self, said: &mut Vec<Item>) -> Item {
-        let sex = SEXES
-            .iter()
-            .find(|(letter, _)| *letter == self.sex.as_str());
-        let sex = sex.and_then(|(_, word)| Text::parse(word).ok());
+    fn register(self, out: &mut Vec<Item>) {
+        let sexes = SEXES.iter();
+        let mut sexes = sexes.filter(|(letter, _)| *letter == self.sex.as_str());
+        let sex = sexes.next().and_then(|(_, word)| Text::parse(word).ok());
         if sex.is_none() && !self.sex.is_empty() {
-            let note = format!(
-                "{}: no word is known for the sex {}",
-                self.horse_name, self.sex
-            );
-            said.push(self.place.note(note));
+            let (name, sex) = (&self.horse_name, &self.sex);
+            let note = format!("{name}: no word is known for the sex {sex}");
+            out.push(self.location.note(note));
         }
-        let at = midnight(self.date);
         let horse = HorseRegistered {
             stakes_currency: Text::parse(self.currency().code()).ok(),
             horse_no: self.horse_no,
@@ -136,11 +129,22 @@ impl Horse {
             owner: self.owner,
             career: None,
         };
-        match at {
-            Ok(at) => sealed(FORMAT, at, Event::HorseRegistered(horse), &self.place),
-            Err(error) => self.place.refused(error),
-        }
+        out.push(match midnight(self.date) {
+            Ok(time) => self
+                .location
+                .event(FORMAT, time, Event::HorseRegistered(horse)),
+            Err(error) => self.location.rejected(error),
+        });
     }
+}
+
+fn prize(cells: &Cells) -> Result<Option<Prize>, InputError> {
+    let Some((amount, sign)) = RpscrapeColumns::prize(cells)? else {
+        return Ok(None);
+    };
+    let region = cells.text("region")?.as_str().to_uppercase();
+    let currency = Currency::of(sign, &region).map_err(|error| format!("prize: {error}"))?;
+    Ok(Some(Prize { amount, currency }))
 }
 
 /// Sexes by their letters.
@@ -153,17 +157,9 @@ const SEXES: [(&str, &str); 6] = [
     ("R", "Rig"),
 ];
 
-/// Midnight, Greenwich time.
-pub(super) fn midnight(date: RacingDate) -> Result<Moment, ParseError> {
-    Offset::UTC
-        .to_timestamp(date.civil().at(0, 0, 0, 0))
-        .map(Moment::from)
-        .map_err(|_| ParseError::new("a time that the clock can show", date))
-}
-
-impl Horses {
-    /// Takes in a row. The latest day stands; of one day the row that was read last.
-    pub(super) fn learn(&mut self, mut row: Horse) {
+impl RpscrapeHorses {
+    /// Adds a row. The row of the latest day is kept; of one day the row that was read last.
+    pub(super) fn add(&mut self, mut row: RpscrapeHorse) {
         if let Some(known) = self.by_no.get_mut(&row.horse_no) {
             let [pounds, euros] = known.prizes;
             row.prizes = [row.prizes[0] + pounds, row.prizes[1] + euros];
@@ -178,14 +174,13 @@ impl Horses {
     /// The currency of a horse's stakes: that of most of its prizes.
     pub(super) fn currency(&self, horse_no: &HorseNo) -> Currency {
         let known = self.by_no.get(horse_no);
-        known.map_or(Currency::Pounds, Horse::currency)
+        known.map_or(Currency::Pounds, RpscrapeHorse::currency)
     }
 
-    /// A registration for each.
-    pub(super) fn registered(&mut self, said: &mut Vec<Item>) {
-        for (_, horse) in std::mem::take(&mut self.by_no) {
-            let item = horse.registered(said);
-            said.push(item);
+    /// Appends a registration for each horse.
+    pub(super) fn register(&mut self, out: &mut Vec<Item>) {
+        for horse in std::mem::take(&mut self.by_no).into_values() {
+            horse.register(out);
         }
     }
 }

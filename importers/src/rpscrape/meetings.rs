@@ -1,4 +1,4 @@
-//! [`Meetings`]: the numbers of races, which the files do not have.
+//! [`RpscrapeMeetings`]: numbers races, as the files have no numbers.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -7,34 +7,34 @@ use events::{Moment, ParseError, RaceNumber, RacingDate, VenueCode};
 use jiff::ToSpan;
 use jiff::tz::TimeZone;
 
-/// A race as a file names it.
+/// A race as a file identifies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RaceName {
+pub(super) struct RpscrapeRace {
     pub(super) date: RacingDate,
     pub(super) venue: VenueCode,
-    pub(super) slot: Slot,
+    pub(super) slot: RaceSlot,
 }
 
-/// A race's place in its meeting.
+/// What orders the races of a meeting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Slot {
-    pub(super) off: Off,
+pub(super) struct RaceSlot {
+    pub(super) off: OffMinute,
     /// The id of the race, 0 where the file has none.
     pub(super) race_id: u64,
-    /// The name of a race without an id.
+    /// Empty if the race has an id.
     pub(super) race_name: String,
 }
 
-/// When a race went off, in minutes of the day.
+/// When a race was off, in minutes of the day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Off(u16);
+pub(super) struct OffMinute(u16);
 
 const HOUR: u16 = 60;
 const DAY: u16 = 24 * HOUR;
 const HALF_DAY: u16 = 12 * HOUR;
 
-impl Off {
-    /// `14:10`, or `2:10` on a clock of 12 hours: an hour of one digit is after noon.
+impl OffMinute {
+    /// `14:10`, or `2:10` on a 12-hour clock: an hour of one digit is after noon.
     pub(super) fn parse(text: &str) -> Result<Self, ParseError> {
         let wrong = || ParseError::new("an off time is H:MM or HH:MM", text);
         let (hour, minute) = text.trim().split_once(':').ok_or_else(wrong)?;
@@ -49,24 +49,24 @@ impl Off {
     }
 }
 
-/// The races of each meeting that the files of a call tell of.
+/// The meetings of an import.
 #[derive(Debug, Default)]
-pub(super) struct Meetings {
-    by_day: HashMap<(RacingDate, VenueCode), Meeting>,
+pub(super) struct RpscrapeMeetings {
+    by_day: HashMap<(RacingDate, VenueCode), RpscrapeMeeting>,
 }
 
 #[derive(Debug, Default)]
-struct Meeting {
-    slots: BTreeSet<Slot>,
-    /// In the order in which they are run, once all are known.
-    in_order: Vec<Slot>,
+struct RpscrapeMeeting {
+    slots: BTreeSet<RaceSlot>,
+    /// The slots in the order of their numbers, after [`RpscrapeMeetings::number_races`].
+    in_order: Vec<RaceSlot>,
 }
 
-/// The highest race number, and so a bound for what is held of one meeting.
+/// The highest race number, which bounds the memory for a meeting.
 const RACES_MAX: usize = 999;
 
-impl Meetings {
-    pub(super) fn learn(&mut self, race: &RaceName) {
+impl RpscrapeMeetings {
+    pub(super) fn add(&mut self, race: &RpscrapeRace) {
         let meeting = self.by_day.entry((race.date, race.venue.clone()));
         let slots = &mut meeting.or_default().slots;
         if slots.len() < RACES_MAX {
@@ -74,25 +74,26 @@ impl Meetings {
         }
     }
 
-    /// Puts the races in order, when all are known.
-    pub(super) fn number(&mut self) {
+    /// Numbers the races, when all have been added.
+    pub(super) fn number_races(&mut self) {
         for meeting in self.by_day.values_mut() {
             meeting.in_order = in_order(std::mem::take(&mut meeting.slots).into_iter().collect());
         }
     }
 
-    /// A race's number.
-    pub(super) fn number_of(&self, race: &RaceName) -> Result<RaceNumber, ParseError> {
+    /// # Errors
+    /// Returns an error if the race was not added.
+    pub(super) fn number_of(&self, race: &RpscrapeRace) -> Result<RaceNumber, ParseError> {
         let meeting = self.by_day.get(&(race.date, race.venue.clone()));
-        let place = meeting.and_then(|m| m.in_order.iter().position(|slot| *slot == race.slot));
-        let number = place.and_then(|place| u16::try_from(place + 1).ok());
+        let index = meeting.and_then(|m| m.in_order.iter().position(|slot| *slot == race.slot));
+        let number = index.and_then(|index| u16::try_from(index + 1).ok());
         RaceNumber::try_from(number.unwrap_or(0))
     }
 
-    /// When a race went off, where the clock is that of a zone.
-    pub(super) fn off_time(&self, race: &RaceName, zone: &TimeZone) -> Option<Moment> {
+    /// When a race was off, by a clock in a zone.
+    pub(super) fn off_time(&self, race: &RpscrapeRace, zone: &TimeZone) -> Option<Moment> {
         let meeting = self.by_day.get(&(race.date, race.venue.clone()))?;
-        let Off(minute) = race.slot.off;
+        let OffMinute(minute) = race.slot.off;
         let after_midnight = race.slot.off < meeting.in_order.first()?.off;
         let day = race.date.civil();
         let day = day.checked_add(i64::from(after_midnight).days()).ok()?;
@@ -102,19 +103,19 @@ impl Meetings {
     }
 }
 
-/// The order in which the races of a meeting are run: that of the clock, beginning behind the longest pause. So a race at
-/// 00:20 comes behind one at 23:50.
-fn in_order(mut slots: Vec<Slot>) -> Vec<Slot> {
+/// The order in which the races of a meeting are run: that of the clock, beginning behind the longest pause, so that a race
+/// at 00:20 follows one at 23:50.
+fn in_order(mut slots: Vec<RaceSlot>) -> Vec<RaceSlot> {
     slots.sort();
     let minutes: Vec<u16> = slots.iter().map(|slot| slot.off.0).collect();
     let mut longest = (0, 0);
-    for (place, minute) in minutes.iter().enumerate() {
-        let pause = match place.checked_sub(1) {
+    for (index, minute) in minutes.iter().enumerate() {
+        let pause = match index.checked_sub(1) {
             Some(before) => minute - minutes[before],
             None => minute + DAY - minutes.last().copied().unwrap_or(0),
         };
         if pause > longest.0 {
-            longest = (pause, place);
+            longest = (pause, index);
         }
     }
     slots.rotate_left(longest.1);
@@ -127,14 +128,14 @@ mod tests {
     use jiff::tz::TimeZone;
     use proptest::prelude::*;
 
-    use super::{Meetings, Off, RaceName, Slot};
+    use super::{OffMinute, RaceSlot, RpscrapeMeetings, RpscrapeRace};
 
-    fn race(off: &str, race_id: u64) -> RaceName {
-        RaceName {
+    fn race(off: &str, race_id: u64) -> RpscrapeRace {
+        RpscrapeRace {
             date: RacingDate::parse("2020-06-03").expect("a date"),
             venue: VenueCode::parse("YORK").expect("a code"),
-            slot: Slot {
-                off: Off::parse(off).expect(off),
+            slot: RaceSlot {
+                off: OffMinute::parse(off).expect(off),
                 race_id,
                 race_name: String::new(),
             },
@@ -142,11 +143,11 @@ mod tests {
     }
 
     fn check(offs: &[&str]) {
-        let mut meetings = Meetings::default();
-        let races: Vec<RaceName> = offs.iter().map(|off| race(off, 0)).collect();
-        // However the file has them.
-        races.iter().rev().for_each(|race| meetings.learn(race));
-        meetings.number();
+        let mut meetings = RpscrapeMeetings::default();
+        let races: Vec<RpscrapeRace> = offs.iter().map(|off| race(off, 0)).collect();
+        // The order in the file does not matter.
+        races.iter().rev().for_each(|race| meetings.add(race));
+        meetings.number_races();
         for (race, number) in races.iter().zip(1..) {
             assert_eq!(
                 meetings.number_of(race).expect("a number").get(),
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn races_are_numbered_by_the_clock_behind_the_longest_pause() {
+    fn races_are_numbered_by_the_clock_from_the_longest_pause() {
         check(&["1:00", "1:35", "2:10", "2:45"]);
         check(&["12:30", "1:05", "1:40", "5:20"]);
         check(&["11:40", "12:15", "12:50", "1:25", "4:00"]);
@@ -172,33 +173,33 @@ mod tests {
     }
 
     #[test]
-    fn races_at_one_time_are_told_apart_by_their_ids() {
-        let mut meetings = Meetings::default();
+    fn races_at_one_time_are_ordered_by_their_ids() {
+        let mut meetings = RpscrapeMeetings::default();
         let races = [
             race("2:10", 700_001),
             race("2:10", 700_002),
             race("2:40", 5),
         ];
-        races.iter().rev().for_each(|race| meetings.learn(race));
-        meetings.number();
+        races.iter().rev().for_each(|race| meetings.add(race));
+        meetings.number_races();
         let numbers = races
             .iter()
             .map(|r| meetings.number_of(r).expect("a number").get());
         assert_eq!(numbers.collect::<Vec<_>>(), [1, 2, 3]);
         assert!(
             meetings.number_of(&race("2:10", 1)).is_err(),
-            "nobody knows it"
+            "it was not added"
         );
     }
 
     #[test]
-    fn an_off_time_is_a_moment_of_its_zone_and_the_date_is_the_meetings() {
+    fn an_off_time_is_converted_from_its_zone() {
         let zone = TimeZone::get("Europe/London").expect("a zone");
         let shown = |offs: &[&str]| -> Vec<String> {
-            let mut meetings = Meetings::default();
-            let races: Vec<RaceName> = offs.iter().map(|off| race(off, 0)).collect();
-            races.iter().for_each(|race| meetings.learn(race));
-            meetings.number();
+            let mut meetings = RpscrapeMeetings::default();
+            let races: Vec<RpscrapeRace> = offs.iter().map(|off| race(off, 0)).collect();
+            races.iter().for_each(|race| meetings.add(race));
+            meetings.number_races();
             let off_time = |race| meetings.off_time(race, &zone).expect("a time").to_string();
             races.iter().map(off_time).collect()
         };
@@ -217,11 +218,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn an_invalid_time_is_rejected() {
         for text in [
             "", "2", "2.10", "2:1", "2:60", "24:00", "-1:00", "2:10pm", "002:10",
         ] {
-            assert!(Off::parse(text).is_err(), "{text}");
+            assert!(OffMinute::parse(text).is_err(), "{text}");
         }
     }
 
@@ -232,14 +233,14 @@ mod tests {
             pauses in prop::collection::vec(1_u32..60, 1..12),
             rest in any::<prop::sample::Index>(),
         ) {
-            // All of it is shorter than the rest of the day.
+            // The meeting is shorter than the rest of the day.
             let minutes = pauses.iter().scan(start, |at, pause| { *at += pause; Some(*at % 1440) });
             let offs: Vec<String> = minutes.map(|m| format!("{:02}:{:02}", m / 60, m % 60)).collect();
             let mut turned = offs.clone();
             turned.rotate_left(rest.index(offs.len()));
-            let mut meetings = Meetings::default();
-            turned.iter().for_each(|off| meetings.learn(&race(off, 0)));
-            meetings.number();
+            let mut meetings = RpscrapeMeetings::default();
+            turned.iter().for_each(|off| meetings.add(&race(off, 0)));
+            meetings.number_races();
             for (off, number) in offs.iter().zip(1..) {
                 prop_assert_eq!(meetings.number_of(&race(off, 0)).expect("a number").get(), number);
             }

@@ -1,4 +1,4 @@
-//! Identities that are made of names, where the files have no other.
+//! Identifiers made of names, for files that have no others.
 
 use events::{HorseNo, ParseError, VenueCode};
 
@@ -14,9 +14,9 @@ pub(super) fn split_country(text: &str) -> (&str, &str) {
     }
 }
 
-/// A horse's number: `RP_` and its id where the file has one, else its name and country in capitals: `QUIET-RIVER_IRE`.
+/// A horse's number: `RP_` and its id, else its name and country in capitals: `QUIET-RIVER_IRE`.
 ///
-/// A name that does not fit, or has other letters than those of English, is cut, with a checksum of the whole behind it.
+/// A name that is too long or not ASCII is cut, and a checksum of the whole name follows.
 pub(super) fn horse_no(horse_id: &str, name: &str, country: &str) -> Result<HorseNo, ParseError> {
     const LEN_MAX: usize = 32;
     const CHECKSUM_HEX: usize = 8;
@@ -45,8 +45,8 @@ pub(super) fn horse_no(horse_id: &str, name: &str, country: &str) -> Result<Hors
     HorseNo::parse(&format!("{made}{behind}"))
 }
 
-/// A racecourse's code: its letters and digits in capitals, `YORK`; of more than eight the first five, with a checksum of
-/// all of them behind.
+/// A racecourse's code: its letters and digits in capitals, `YORK`. Of more than eight, the first five and a checksum of
+/// all.
 pub(super) fn venue_code(course: &str) -> Result<VenueCode, ParseError> {
     const LEN_MAX: usize = 8;
     const LETTERS: usize = 5;
@@ -70,7 +70,7 @@ mod tests {
     use super::{horse_no, split_country, venue_code};
 
     #[test]
-    fn a_country_stands_behind_the_name() {
+    fn the_country_behind_the_name_is_split_off() {
         for (text, expected) in [
             ("Quiet River (IRE)", ("Quiet River", "IRE")),
             ("Quiet River(GB)", ("Quiet River", "GB")),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_horse_without_an_id_is_known_by_its_name() {
+    fn a_horse_without_an_id_gets_a_number_made_of_its_name() {
         let made = |name: &str, country: &str| horse_no("", name, country).expect(name).to_string();
         assert_eq!(
             horse_no("1234567", "Any", "GB").expect("an id").as_str(),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_course_has_a_code_of_its_own() {
+    fn different_courses_have_different_codes() {
         let code = |course: &str| venue_code(course).expect(course).to_string();
         assert_eq!(code("York"), "YORK");
         assert_eq!(code("Down Royal").len(), 8);
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_names_they_make_valid_numbers_and_codes(name in "\\PC{1,60}", country in "(|[A-Z]{2,3})") {
+        fn any_names_make_valid_numbers_and_codes(name in "\\PC{1,60}", country in "(|[A-Z]{2,3})") {
             prop_assert!(horse_no("", &name, &country).is_ok());
             if name.chars().any(char::is_alphanumeric) {
                 prop_assert!(venue_code(&name).is_ok());

@@ -1,8 +1,8 @@
-//! [`Flusher`]: brings what a store wrote to disk, and knows whether the store can be closed.
+//! [`Flusher`]: a thread that writes a store to disk.
 //!
 //! sled has a thread for this, and flushes again when it is dropped. Both wait under a lock that all stores of a process
-//! share, and for ever if a write broke off: then no other store takes a commit. Here the wait is on a thread that holds
-//! no lock and may be left behind.
+//! share, and wait forever after a write that failed halfway, so that no other store could commit. This thread waits
+//! without a lock, and may be abandoned.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,42 +12,42 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::StoreError;
+use super::error::StoreError;
 
-/// The tail is written to disk this often; what a crash takes from it, the log gives back.
+/// How often the tail is written to disk. What a crash loses of it is folded from the log again.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
-/// A disk that is slow may take so long for all that a rebuild wrote.
+/// How long to wait for a flush. A slow disk may need this long for the writes of a rebuild.
 const FLUSH_WAIT: Duration = Duration::from_secs(60);
 
-/// The file in sled's folder that its log lies in.
+/// The file of sled's log in its folder.
 const LOG_FILE: &str = "db";
 
 type Done = Sender<Result<(), StoreError>>;
 
-enum Request {
+enum FlushRequest {
     Flush(Done),
     Close(Done),
 }
 
-/// What was written last.
+/// The state of the last write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tail {
     OnDisk,
     InMemory,
-    /// A batch broke off. sled may wait for the rest of it for ever.
+    /// A batch failed halfway. sled may wait for its end forever.
     Torn,
 }
 
-/// A thread that writes the tail of a store to disk.
+/// The handle of the thread that writes the tail of a store to disk.
 #[derive(Debug)]
 pub(super) struct Flusher {
-    requests: Sender<Request>,
+    requests: Sender<FlushRequest>,
     tail: Arc<Mutex<Tail>>,
 }
 
 impl Flusher {
-    /// Begins to flush.
+    /// Starts the thread.
     pub(super) fn start(db: sled::Db, folder: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).open(folder.join(LOG_FILE))?;
         let (requests, receiver) = mpsc::channel();
@@ -63,7 +63,7 @@ impl Flusher {
         Ok(Self { requests, tail })
     }
 
-    /// Does what writes to the store. If it fails, or panics, the store takes nothing more.
+    /// Runs a write to the store. If it fails or panics, the store accepts no more writes.
     pub(super) fn write(
         &self,
         work: impl FnOnce() -> Result<(), StoreError>,
@@ -80,19 +80,19 @@ impl Flusher {
 
     /// Waits until everything is on disk.
     pub(super) fn flush(&self) -> Result<(), StoreError> {
-        self.ask(Request::Flush)
+        self.request(FlushRequest::Flush)
     }
 
-    /// The same, and ends the thread. After it, sled has nothing to wait for when it is dropped.
+    /// Waits until everything is on disk, and ends the thread. Afterwards sled does not wait when it is dropped.
     pub(super) fn close(&self) -> Result<(), StoreError> {
-        self.ask(Request::Close)
+        self.request(FlushRequest::Close)
     }
 
-    fn ask(&self, request: fn(Done) -> Request) -> Result<(), StoreError> {
-        let (done, answer) = mpsc::channel();
-        // A thread that is gone drops `done`, and that is an answer.
+    fn request(&self, request: fn(Done) -> FlushRequest) -> Result<(), StoreError> {
+        let (done, result) = mpsc::channel();
+        // If the thread has ended, `done` is dropped and the wait ends at once.
         let _ = self.requests.send(request(done));
-        answer
+        result
             .recv_timeout(FLUSH_WAIT)
             .unwrap_or(Err(StoreError::Stuck))
     }
@@ -105,22 +105,22 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(self, requests: &Receiver<Request>) {
+    fn run(self, requests: &Receiver<FlushRequest>) {
         loop {
             match requests.recv_timeout(FLUSH_EVERY) {
-                Ok(Request::Flush(done)) => {
+                Ok(FlushRequest::Flush(done)) => {
                     let _ = done.send(self.flush());
                 }
-                Ok(Request::Close(done)) => {
+                Ok(FlushRequest::Close(done)) => {
                     let flushed = self.flush();
-                    // sled lets go of the folder when its last handle is dropped: the asker's.
+                    // sled releases the folder when its last handle is dropped. That is now the caller's.
                     drop(self);
                     let _ = done.send(flushed);
                     return;
                 }
                 Err(RecvTimeoutError::Timeout) if self.is_behind() => {
                     if let Err(error) = self.flush() {
-                        tracing::error!(%error, "the tail of the store cannot be written to disk");
+                        tracing::error!(%error, "cannot write the tail of the store to disk");
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -133,16 +133,16 @@ impl Writer {
         *self.tail.lock().unwrap_or_else(PoisonError::into_inner) == Tail::InMemory
     }
 
-    /// What `sled::Tree::flush` does, without its lock.
+    /// Does the same as `sled::Tree::flush`, without its lock.
     fn flush(&self) -> Result<(), StoreError> {
         let log = &self.db.context.pagecache.log;
-        // Between batches: the end of one that is under way is not known yet.
+        // Taken between batches, because the end of an unfinished batch is not known yet.
         let end = {
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
             if *tail == Tail::Torn {
                 return Err(StoreError::Torn);
             }
-            // A cancelled message, as sled writes for an empty batch, tells how long the log is.
+            // A cancelled message, as sled writes it for an empty batch, gives the length of the log.
             let mark = log.reserve(sled::LogKind::Free, 0, &sled::Lsn::default(), &sled::pin())?;
             let (end, _) = mark.abort()?;
             *tail = Tail::OnDisk;
@@ -150,7 +150,7 @@ impl Writer {
         };
         log.make_stable(end)?;
         self.file.sync_all().map_err(sled::Error::from)?;
-        // As sled's thread does: else memory that is free stays with the threads that freed it.
+        // As sled's thread does. Otherwise freed memory stays with the threads that freed it.
         sled::pin().flush();
         Ok(())
     }

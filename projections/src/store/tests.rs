@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::{Checkpoint, LogIdentity, Store, StoreError, Writes};
 use crate::Digest;
 
-/// Nothing here takes so long unless it hangs.
+/// Longer than anything here takes, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// More than sled keeps within its log: a file of its own.
+/// A value that sled keeps in a file of its own, outside its log.
 const LARGE: usize = 200 * 1024;
 
-fn commit(store: &Store, key: &str, value: Vec<u8>) -> Result<usize, StoreError> {
+fn commit(store: &Store, key: &str, value: Vec<u8>) -> Result<Checkpoint, StoreError> {
     let fresh = Checkpoint {
         log: LogIdentity {
             name: "RACING".to_owned(),
@@ -27,7 +27,7 @@ fn commit(store: &Store, key: &str, value: Vec<u8>) -> Result<usize, StoreError>
     store.commit(&Writes::from([(key.to_owned(), Some(value))]), checkpoint)
 }
 
-/// A store whose disk took a part of a page and no more.
+/// A store that wrote a part of a page before its disk failed.
 fn stuck() -> Store {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::open(folder.path()).expect("an empty store");
@@ -37,7 +37,7 @@ fn stuck() -> Store {
     store
 }
 
-/// Runs on a thread of its own, so that what hangs fails the test.
+/// Runs work on a thread, so that the test fails if it hangs.
 fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || send.send(work()));
@@ -53,7 +53,7 @@ fn fill(folder: &Path, commits: u64) {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_out_is_dropped_and_holds_up_no_other() {
+fn a_store_whose_disk_failed_is_dropped_without_blocking_other_stores() {
     let store = stuck();
     let dropping = thread::spawn(move || drop(store));
     in_time("another store takes commits", || {
@@ -66,7 +66,7 @@ fn a_store_that_cannot_be_written_out_is_dropped_and_holds_up_no_other() {
 }
 
 #[test]
-fn stores_that_come_and_go_beside_each_other_keep_all_that_was_committed() {
+fn stores_opened_and_closed_in_parallel_keep_every_commit() {
     const COMMITS: u64 = 30;
     let threads: Vec<_> = (0..4)
         .map(|_| {

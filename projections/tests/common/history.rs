@@ -1,4 +1,4 @@
-//! Logs made up at random: facts about a few horses and races, with some repeated and some broken.
+//! Random logs: facts about a few horses and races, with some repeated and some damaged.
 
 use projections::Projection;
 use proptest::prelude::*;
@@ -6,13 +6,13 @@ use proptest::sample::subsequence;
 use serde_json::{Value, json};
 
 use super::{
-    Fact, Race, Said, card, going, odds, open, registered, reinstated, result, rider, status, void,
-    withdrawn,
+    Fact, OwnedMessage, Race, card, going, odds, open, registered, reinstated, result, rider,
+    status, void, withdrawn,
 };
 
 pub(crate) const HORSES: [&str; 6] = ["A", "B", "C", "D", "E", "F"];
 
-/// Two days, two venues, and two races that share all but the number.
+/// Three days, three venues, and two races that differ only in the number.
 pub(crate) const RACES: [Race; 5] = [
     ("2026-11-20", "HV", 1),
     ("2026-11-21", "ST", 1),
@@ -28,7 +28,7 @@ const OUTCOMES: [&str; 14] = [
     "XYZ",
 ];
 
-/// What comes to a message on its way: nothing, or it is damaged, or it is one that was said before.
+/// A message of a log: a fact, a damaged message, or an earlier message again.
 #[derive(Debug, Clone)]
 enum Entry {
     Fact(Fact),
@@ -48,7 +48,7 @@ fn some_horses() -> impl Strategy<Value = Vec<&'static str>> {
     subsequence(HORSES.to_vec(), 1..=HORSES.len()).prop_shuffle()
 }
 
-/// Horses in the order of their finish: some share a position with the one before, some have none.
+/// Horses in the order of their finish. Some share a position with the one before, some have an outcome instead.
 fn placings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     let fate = prop_oneof![6 => Just(None), 1 => Just(Some("dead heat")), 2 => prop::sample::select(&OUTCOMES[..]).prop_map(Some)];
     (some_horses(), prop::collection::vec(fate, HORSES.len())).prop_map(|(horses, fates)| {
@@ -101,19 +101,19 @@ fn statement() -> impl Strategy<Value = Fact> {
                 .iter()
                 .map(|(horse, placing)| (*horse, placing.as_str()))
                 .collect();
-            let said = result(race, revision, &placings);
+            let message = result(race, revision, &placings);
             match variant {
-                0 => said,
-                1 => said
+                0 => message,
+                1 => message
                     .with("/venue_name", json!("Elsewhere Park"))
                     .with("/runners/0/jockey", json!("")),
-                2 => said
+                2 => message
                     .with("/runners/0/horse_name", json!("OTHER NAME"))
                     .with("/going", json!("SOFT")),
-                3 => said
+                3 => message
                     .with("/runners/0/horse_name", json!(""))
                     .with("/runners/0/trainer", json!("")),
-                _ => said
+                _ => message
                     .with("/runners/0/stakes", json!(777))
                     .with("/race_name", json!("THE CUP"))
                     .with("/distance", json!(0)),
@@ -137,8 +137,8 @@ fn before_the_race() -> impl Strategy<Value = Fact> {
     ]
 }
 
-/// A log: facts, with some repeated and some broken.
-pub(crate) fn history() -> impl Strategy<Value = Vec<Said>> {
+/// A log: facts, with some repeated and some damaged.
+pub(crate) fn history() -> impl Strategy<Value = Vec<OwnedMessage>> {
     let entry = prop_oneof![
         3 => registration().prop_map(Entry::Fact),
         8 => before_the_race().prop_map(Entry::Fact),
@@ -148,17 +148,17 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<Said>> {
         3 => any::<prop::sample::Index>().prop_map(Entry::Again),
     ];
     prop::collection::vec(entry, 1..100).prop_map(|entries| {
-        let mut log: Vec<Said> = Vec::new();
+        let mut log: Vec<OwnedMessage> = Vec::new();
         for (entry, seq) in entries.into_iter().zip(1..) {
             let (subject, payload) = match entry {
                 Entry::Fact(fact) => (fact.subject(), fact.payload(seq)),
                 Entry::Again(index) if !log.is_empty() => {
-                    let said = index.get(&log);
-                    (said.subject.clone(), said.payload.clone())
+                    let message = index.get(&log);
+                    (message.subject.clone(), message.payload.clone())
                 }
                 Entry::Garbage | Entry::Again(_) => (GARBAGE.to_owned(), b"{}".to_vec()),
             };
-            log.push(Said {
+            log.push(OwnedMessage {
                 seq,
                 subject,
                 payload,
@@ -169,15 +169,15 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<Said>> {
 }
 
 /// Folds a log in one step.
-pub(crate) fn fold(log: &[Said]) -> (tempfile::TempDir, Projection) {
+pub(crate) fn fold(log: &[OwnedMessage]) -> (tempfile::TempDir, Projection) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut projection = open(folder.path());
     step(&mut projection, log);
     (folder, projection)
 }
 
-pub(crate) fn step(projection: &mut Projection, log: &[Said]) -> projections::Step {
+pub(crate) fn step(projection: &mut Projection, log: &[OwnedMessage]) -> projections::Step {
     projection
-        .step(log.iter().map(Said::message), true)
+        .step(log.iter().map(OwnedMessage::as_stored), true)
         .expect("a healthy store")
 }

@@ -1,4 +1,4 @@
-//! Given these facts, when this one is said, then the views say that.
+//! Given facts, when a fact follows, then the views are these: the fixture of all tests of views.
 
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
@@ -32,7 +32,7 @@ pub(crate) fn horse(horse_no: &str) -> HorseNo {
     HorseNo::parse(horse_no).expect("a horse number")
 }
 
-/// A fact, before it stands in the log. Without an `id` of its own it gets one of its place.
+/// A fact before it is in the log. Without an `id` it gets one made of its sequence.
 #[derive(Debug, Clone)]
 pub(crate) struct Fact {
     pub(crate) type_name: &'static str,
@@ -62,20 +62,20 @@ impl Fact {
         Self::new(type_name, data)
     }
 
-    /// Under this identity.
+    /// With this id.
     pub(crate) fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
         self
     }
 
-    /// With other fields than the usual ones.
+    /// With another value in a field.
     pub(crate) fn with(mut self, pointer: &str, value: Value) -> Self {
         let (parent, field) = pointer.rsplit_once('/').expect("a pointer");
         self.data.pointer_mut(parent).expect("a parent")[field] = value;
         self
     }
 
-    /// Said at this time of the day, `hh:mm:ss`, with a fraction or without.
+    /// At this time of the day, `hh:mm:ss`, with or without a fraction.
     pub(crate) fn at(mut self, time: &str) -> Self {
         self.time = format!("2026-11-21T{time}Z");
         self
@@ -106,7 +106,7 @@ impl Fact {
     }
 }
 
-/// A card: every horse is called after its number, as are its jockey and its trainer.
+/// A card. Every horse is named after its number, as are its jockey and its trainer.
 pub(crate) fn card(race: Race, horses: &[&str]) -> Fact {
     let runner = |(index, horse): (usize, &&str)| {
         json!({
@@ -122,8 +122,7 @@ pub(crate) fn card(race: Race, horses: &[&str]) -> Fact {
     )
 }
 
-/// A result: `("A", "1")` is a position, `("A", "PU")` an outcome. The winner has 1000 in stakes, every other 1000 by
-/// its position.
+/// A result: `("A", "1")` is a position, `("A", "PU")` an outcome. The stakes are 1000 divided by the position.
 pub(crate) fn result(race: Race, revision: u32, placings: &[(&str, &str)]) -> Fact {
     let runner = |(horse, placing): &(&str, &str)| {
         let mut runner = json!({
@@ -200,7 +199,7 @@ pub(crate) fn registered(horse_no: &str) -> Fact {
     )
 }
 
-/// Win prices; null for one that is suspended.
+/// Win prices. A runner with null is suspended.
 pub(crate) fn odds(race: Race, prices: &[(&str, Value)]) -> Fact {
     let runner = |(horse, win): &(&str, Value)| match win {
         Value::Null => json!({ "horse_no": horse, "win": null, "state": "suspended" }),
@@ -210,23 +209,23 @@ pub(crate) fn odds(race: Race, prices: &[(&str, Value)]) -> Fact {
     Fact::of("racing.odds.quoted.v1", race, json!({ "runners": runners }))
 }
 
-/// A message, owned.
+/// A message of the log that owns its bytes.
 #[derive(Clone)]
-pub(crate) struct Said {
+pub(crate) struct OwnedMessage {
     pub(crate) seq: u64,
     pub(crate) subject: String,
     pub(crate) payload: Vec<u8>,
 }
 
-impl fmt::Debug for Said {
+impl fmt::Debug for OwnedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let payload = String::from_utf8_lossy(&self.payload);
         write!(f, "{} {} {payload}", self.seq, self.subject)
     }
 }
 
-impl Said {
-    pub(crate) fn message(&self) -> StoredMessage<'_> {
+impl OwnedMessage {
+    pub(crate) fn as_stored(&self) -> StoredMessage<'_> {
         StoredMessage {
             seq: self.seq,
             recorded_at: recorded_at(self.seq),
@@ -236,7 +235,7 @@ impl Said {
     }
 }
 
-/// The log takes a message each second, and its clock is finer than what is kept.
+/// The log stores a message each second, with a time that is finer than a microsecond.
 pub(crate) fn recorded_at(seq: u64) -> Moment {
     let (minute, second) = (seq / 60 % 60, seq % 60);
     Moment::parse(&format!("2026-11-21T09:{minute:02}:{second:02}.123456789Z")).expect("a time")
@@ -253,7 +252,7 @@ pub(crate) fn open(folder: &Path) -> Projection {
     Projection::new(Arc::new(Store::open(folder).expect("a folder")), log())
 }
 
-/// Everything that lies in a store but its checkpoint.
+/// Everything in a store but its checkpoint.
 pub(crate) fn dump(store: &Store) -> Vec<(String, Vec<u8>)> {
     let views = store.scan("").map(|entry| entry.expect("a healthy store"));
     let views = views.filter(|(key, _)| !key.starts_with(keys::META));
@@ -261,44 +260,44 @@ pub(crate) fn dump(store: &Store) -> Vec<(String, Vec<u8>)> {
 }
 
 /// A log and the views of it.
-pub(crate) struct House {
+pub(crate) struct Fixture {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) projection: Projection,
     pub(crate) seq: u64,
 }
 
-impl House {
+impl Fixture {
     /// Folds facts, each in a step of its own.
     pub(crate) fn given(facts: impl IntoIterator<Item = Fact>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let projection = open(folder.path());
-        let mut house = Self {
+        let mut fixture = Self {
             folder,
             projection,
             seq: 0,
         };
         for fact in facts {
-            house.when(fact);
+            fixture.when(fact);
         }
-        house
+        fixture
     }
 
-    /// Says one more fact.
+    /// Folds one more fact.
     pub(crate) fn when(&mut self, fact: Fact) -> Step {
         let payload = fact.payload(self.seq + 1);
         self.raw(&fact.subject(), payload)
     }
 
-    /// Says anything.
+    /// Folds any message.
     pub(crate) fn raw(&mut self, subject: &str, payload: Vec<u8>) -> Step {
         self.seq += 1;
-        let said = Said {
+        let message = OwnedMessage {
             seq: self.seq,
             subject: subject.to_owned(),
             payload,
         };
         self.projection
-            .step([said.message()], true)
+            .step([message.as_stored()], true)
             .expect("a healthy store")
     }
 
@@ -323,13 +322,13 @@ impl House {
         view.map(|view| view.to_vec())
     }
 
-    /// A view; null where there is none.
+    /// A view; null if there is none.
     pub(crate) fn view(&self, key: &str) -> Value {
         self.bytes(key).map_or(Value::Null, |view| parse(&view))
     }
 
-    /// Says one more fact, and hears the messages of the live channel.
-    pub(crate) fn hear(&mut self, fact: Fact) -> Vec<Value> {
+    /// Folds one more fact. Returns the messages of the live channel.
+    pub(crate) fn live_messages(&mut self, fact: Fact) -> Vec<Value> {
         let messages = self.when(fact).updates.into_iter().flat_map(|u| u.messages);
         messages.map(|message| parse(&message.json)).collect()
     }
@@ -401,7 +400,7 @@ impl House {
             .map(|field| profile[field].as_u64().expect("a count"))
     }
 
-    /// A horse's form rows, oldest first, with where they belong.
+    /// A horse's form rows with their kinds, oldest first.
     pub(crate) fn form(&self, horse_no: &str) -> Vec<(RowKind, Value)> {
         let rows = self.projection.store().scan(&keys::form(&horse(horse_no)));
         rows.map(|entry| {
@@ -418,7 +417,7 @@ fn parse(json: &[u8]) -> Value {
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(json)))
 }
 
-/// Of each object of a list, some fields.
+/// Some fields of each object in a list.
 pub(crate) fn pick(list: &Value, fields: &[&str]) -> Value {
     let pick = |object: &Value| {
         fields

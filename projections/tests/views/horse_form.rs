@@ -3,27 +3,27 @@ use projections::keys;
 use serde_json::{Value, json};
 
 use crate::common::{
-    House, Race, card, day, going, horse, pick, reinstated, result, rider, void, withdrawn,
+    Fixture, Race, card, day, going, horse, pick, reinstated, result, rider, void, withdrawn,
 };
 
 const FIRST: Race = ("2026-11-14", "HV", 2);
 const SECOND: Race = ("2026-11-21", "ST", 3);
 const LATER_THAT_DAY: Race = ("2026-11-21", "ST", 10);
 
-fn kinds(house: &House, horse_no: &str) -> Vec<(RowKind, Value)> {
-    let rows = house.form(horse_no).into_iter();
+fn kinds(fixture: &Fixture, horse_no: &str) -> Vec<(RowKind, Value)> {
+    let rows = fixture.form(horse_no).into_iter();
     rows.map(|(kind, row)| (kind, row["position"].clone()))
         .collect()
 }
 
 #[test]
-fn a_row_tells_of_the_race_as_it_was() {
-    let said = result(SECOND, 1, &[("A", "2")])
+fn a_row_has_the_facts_as_of_the_race() {
+    let declared = result(SECOND, 1, &[("A", "2")])
         .with("/runners/0/finish_time", json!("0:56.47"))
         .with("/runners/0/win_odds", json!(7.5));
-    let house = House::given([card(SECOND, &["A"]), said, going(SECOND, "SOFT")]);
+    let fixture = Fixture::given([card(SECOND, &["A"]), declared, going(SECOND, "SOFT")]);
     assert_eq!(
-        house.form("A"),
+        fixture.form("A"),
         [(
             RowKind::Placed,
             json!({
@@ -36,19 +36,19 @@ fn a_row_tells_of_the_race_as_it_was() {
 }
 
 #[test]
-fn rows_stand_in_the_order_of_the_races_whatever_the_order_of_the_facts() {
-    let house = House::given([
+fn rows_are_ordered_by_race_in_any_order_of_facts() {
+    let fixture = Fixture::given([
         result(LATER_THAT_DAY, 1, &[("A", "3")]),
         result(FIRST, 1, &[("A", "1")]),
         result(SECOND, 1, &[("A", "2")]),
     ]);
-    let rows = kinds(&house, "A");
+    let rows = kinds(&fixture, "A");
     assert_eq!(
         rows,
         [1, 2, 3].map(|position| (RowKind::Placed, json!(position)))
     );
     let from = keys::form_from(&horse("A"), day("2026-11-21"));
-    let before = house
+    let before = fixture
         .projection
         .store()
         .range(&keys::form(&horse("A")), &from)
@@ -58,68 +58,68 @@ fn rows_stand_in_the_order_of_the_races_whatever_the_order_of_the_facts() {
 
 #[test]
 fn a_row_is_placed_unplaced_or_on_a_card_only() {
-    let mut house = House::given([card(SECOND, &["A", "B"])]);
-    assert_eq!(kinds(&house, "A"), [(RowKind::Declared, Value::Null)]);
-    house.when(result(SECOND, 1, &[("A", "PU"), ("B", "1")]));
-    assert_eq!(house.form("A")[0].0, RowKind::Unplaced);
-    assert_eq!(house.form("A")[0].1["outcome"], "PU");
-    assert_eq!(house.form("A")[0].1.get("position"), None);
-    assert_eq!(house.form("B")[0].1.get("outcome"), None);
-    house.when(result(SECOND, 2, &[("B", "1")]));
+    let mut fixture = Fixture::given([card(SECOND, &["A", "B"])]);
+    assert_eq!(kinds(&fixture, "A"), [(RowKind::Declared, Value::Null)]);
+    fixture.when(result(SECOND, 1, &[("A", "PU"), ("B", "1")]));
+    assert_eq!(fixture.form("A")[0].0, RowKind::Unplaced);
+    assert_eq!(fixture.form("A")[0].1["outcome"], "PU");
+    assert_eq!(fixture.form("A")[0].1.get("position"), None);
+    assert_eq!(fixture.form("B")[0].1.get("outcome"), None);
+    fixture.when(result(SECOND, 2, &[("B", "1")]));
     assert_eq!(
-        kinds(&house, "A"),
+        kinds(&fixture, "A"),
         [(RowKind::Declared, Value::Null)],
         "the card still names it"
     );
-    house.when(void(SECOND, 3));
-    assert_eq!(kinds(&house, "B"), [(RowKind::Declared, Value::Null)]);
+    fixture.when(void(SECOND, 3));
+    assert_eq!(kinds(&fixture, "B"), [(RowKind::Declared, Value::Null)]);
 }
 
 #[test]
-fn a_withdrawn_runner_that_a_result_leaves_out_has_a_row_beside_the_form() {
-    let mut house = House::given([
+fn a_withdrawn_runner_that_a_result_leaves_out_has_an_unplaced_row() {
+    let mut fixture = Fixture::given([
         card(SECOND, &["A", "B"]),
         rider(SECOND, "A", "Other"),
         withdrawn(SECOND, "A"),
     ]);
-    assert_eq!(kinds(&house, "A"), [(RowKind::Declared, Value::Null)]);
-    house.when(result(SECOND, 1, &[("B", "1")]));
-    let (kind, row) = house.form("A").remove(0);
+    assert_eq!(kinds(&fixture, "A"), [(RowKind::Declared, Value::Null)]);
+    fixture.when(result(SECOND, 1, &[("B", "1")]));
+    let (kind, row) = fixture.form("A").remove(0);
     assert_eq!(kind, RowKind::Unplaced);
     assert_eq!(
         pick(&json!([row]), &["outcome", "jockey", "trainer", "stakes"]),
         json!([["SCR", "Other", "Trainer A", 0]])
     );
-    assert_eq!(house.career("A"), [0, 0, 0, 0]);
-    house.when(reinstated(SECOND, "A"));
-    assert_eq!(kinds(&house, "A"), [(RowKind::Declared, Value::Null)]);
-    house.when(withdrawn(SECOND, "A"));
+    assert_eq!(fixture.career("A"), [0, 0, 0, 0]);
+    fixture.when(reinstated(SECOND, "A"));
+    assert_eq!(kinds(&fixture, "A"), [(RowKind::Declared, Value::Null)]);
+    fixture.when(withdrawn(SECOND, "A"));
     assert_eq!(
-        house.form("A")[0].0,
+        fixture.form("A")[0].0,
         RowKind::Unplaced,
         "also behind the result"
     );
-    house.when(void(SECOND, 2));
-    assert_eq!(kinds(&house, "A"), [(RowKind::Declared, Value::Null)]);
+    fixture.when(void(SECOND, 2));
+    assert_eq!(kinds(&fixture, "A"), [(RowKind::Declared, Value::Null)]);
 }
 
 #[test]
-fn an_amended_result_takes_its_rows_back() {
-    let house = House::given([
+fn an_amended_result_replaces_its_rows() {
+    let fixture = Fixture::given([
         result(FIRST, 1, &[("A", "1"), ("B", "2")]),
         result(FIRST, 2, &[("B", "1")]),
     ]);
-    assert!(house.form("A").is_empty());
-    assert_eq!(kinds(&house, "B"), [(RowKind::Placed, json!(1))]);
+    assert!(fixture.form("A").is_empty());
+    assert_eq!(kinds(&fixture, "B"), [(RowKind::Placed, json!(1))]);
 }
 
 #[test]
-fn one_horses_form_is_not_that_of_another_whose_number_begins_alike() {
-    let house = House::given([result(
+fn the_form_excludes_horses_whose_number_has_the_same_prefix() {
+    let fixture = Fixture::given([result(
         FIRST,
         1,
         &[("A", "1"), ("A1", "2"), ("A-1", "3"), ("A_1", "4")],
     )]);
-    assert_eq!(kinds(&house, "A"), [(RowKind::Placed, json!(1))]);
-    assert_eq!(kinds(&house, "A1"), [(RowKind::Placed, json!(2))]);
+    assert_eq!(kinds(&fixture, "A"), [(RowKind::Placed, json!(1))]);
+    assert_eq!(kinds(&fixture, "A1"), [(RowKind::Placed, json!(2))]);
 }

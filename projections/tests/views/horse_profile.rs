@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::common::{Fact, House, Race, card, registered, result, void};
+use crate::common::{Fact, Fixture, Race, card, registered, result, void};
 
 const OLD: Race = ("2026-10-03", "HV", 9);
 const NEW: Race = ("2026-11-21", "ST", 3);
@@ -13,14 +13,14 @@ fn with_career(fact: Fact) -> Fact {
 }
 
 #[test]
-fn a_profile_is_what_was_registered_and_what_was_run() {
-    let house = House::given([
+fn a_profile_joins_the_registration_and_the_results() {
+    let fixture = Fixture::given([
         with_career(registered("A")),
         result(NEW, 1, &[("A", "1")]),
         result(OLD, 1, &[("A", "2")]),
     ]);
     assert_eq!(
-        house.profile("A"),
+        fixture.profile("A"),
         json!({
             "horse_no": "A", "horse_name": "REGISTERED A", "country_of_origin": "IRE", "colour": "Bay", "sex": "Gelding", "age": 6,
             "trainer": "Her trainer", "owner": "Her owner", "total_stakes": 6500, "starts": 12, "wins": 3, "places": 4,
@@ -30,38 +30,38 @@ fn a_profile_is_what_was_registered_and_what_was_run() {
 }
 
 #[test]
-fn it_is_the_same_whether_the_horse_was_registered_before_or_after_its_races() {
+fn a_profile_is_the_same_with_the_registration_before_or_after_the_races() {
     let races = || {
         [
             result(NEW, 1, &[("A", "1"), ("B", "2")]),
             result(OLD, 1, &[("A", "3"), ("B", "PU")]),
         ]
     };
-    let before = House::given([with_career(registered("A"))].into_iter().chain(races()));
-    let after = House::given(races().into_iter().chain([with_career(registered("A"))]));
+    let before = Fixture::given([with_career(registered("A"))].into_iter().chain(races()));
+    let after = Fixture::given(races().into_iter().chain([with_career(registered("A"))]));
     assert_eq!(before.profile("A"), after.profile("A"));
     assert_eq!(after.career("A"), [12, 3, 4, 6333]);
     assert_eq!(after.career("B"), [2, 0, 1, 500]);
 }
 
 #[test]
-fn another_registration_replaces_the_whole_of_the_one_before() {
+fn a_new_registration_replaces_the_whole_of_the_old_one() {
     let second = registered("A")
         .with("/horse_name", json!("RENAMED"))
         .with("/foaled", Value::Null);
-    let house = House::given([
+    let fixture = Fixture::given([
         with_career(registered("A")),
         result(NEW, 1, &[("A", "1")]),
         second,
     ]);
-    let profile = house.profile("A");
+    let profile = fixture.profile("A");
     assert_eq!(profile["horse_name"], "RENAMED");
-    assert_eq!(profile["age"], 0, "nobody says it any more");
-    assert_eq!(house.career("A"), [1, 1, 0, 1000]);
+    assert_eq!(profile["age"], 0, "the new registration has no age");
+    assert_eq!(fixture.career("A"), [1, 1, 0, 1000]);
 }
 
 #[test]
-fn a_horse_that_nobody_registered_is_what_its_latest_race_says() {
+fn an_unregistered_horse_has_the_names_of_its_latest_race() {
     let races = [
         card(OLD, &["A"]).with("/runners/0/horse_name", json!("OLD NAME")),
         result(NEW, 1, &[("A", "1")])
@@ -69,8 +69,8 @@ fn a_horse_that_nobody_registered_is_what_its_latest_race_says() {
             .with("/runners/0/trainer", json!("New trainer")),
     ];
     let [first, second] = races.clone();
-    for house in [House::given(races), House::given([second, first])] {
-        let profile = house.profile("A");
+    for fixture in [Fixture::given(races), Fixture::given([second, first])] {
+        let profile = fixture.profile("A");
         assert_eq!(
             profile["horse_name"], "NEW NAME",
             "the race's date counts, not the order of arrival"
@@ -90,23 +90,23 @@ fn a_horse_that_nobody_registered_is_what_its_latest_race_says() {
 }
 
 #[test]
-fn the_name_falls_back_when_the_latest_race_is_taken_back() {
+fn the_name_falls_back_when_the_latest_race_is_voided() {
     let name = |race, name: &str| {
         result(race, 1, &[("A", "1")]).with("/runners/0/horse_name", json!(name))
     };
-    let mut house = House::given([name(OLD, "OLD NAME"), name(NEW, "NEW NAME"), void(NEW, 2)]);
-    assert_eq!(house.profile("A")["horse_name"], "OLD NAME");
-    assert_eq!(house.career("A"), [1, 1, 0, 1000]);
-    house.when(void(OLD, 2));
+    let mut fixture = Fixture::given([name(OLD, "OLD NAME"), name(NEW, "NEW NAME"), void(NEW, 2)]);
+    assert_eq!(fixture.profile("A")["horse_name"], "OLD NAME");
+    assert_eq!(fixture.career("A"), [1, 1, 0, 1000]);
+    fixture.when(void(OLD, 2));
     assert_eq!(
-        house.profile("A"),
+        fixture.profile("A"),
         Value::Null,
         "nothing else is known of it"
     );
-    assert_eq!(house.bytes("state/horse/A"), None);
-    house.when(name(OLD, "ANOTHER NAME").with("/revision", json!(3)));
-    assert_eq!(house.profile("A")["horse_name"], "ANOTHER NAME");
-    assert_eq!(house.career("A"), [1, 1, 0, 1000]);
+    assert_eq!(fixture.bytes("state/horse/A"), None);
+    fixture.when(name(OLD, "ANOTHER NAME").with("/revision", json!(3)));
+    assert_eq!(fixture.profile("A")["horse_name"], "ANOTHER NAME");
+    assert_eq!(fixture.career("A"), [1, 1, 0, 1000]);
 }
 
 #[test]
@@ -122,34 +122,34 @@ fn a_race_that_leaves_out_the_name_or_the_trainer_does_not_hide_them() {
             "trainer",
         ),
     ];
-    let words = |house: &House| {
-        let profile = house.profile("A");
+    let words = |fixture: &Fixture| {
+        let profile = fixture.profile("A");
         [profile["horse_name"].clone(), profile["trainer"].clone()]
     };
-    let mut house = House::given(races.clone());
-    assert_eq!(words(&house), ["NEW NAME", "Trainer A"]);
-    let backwards = House::given(races.into_iter().rev());
+    let mut fixture = Fixture::given(races.clone());
+    assert_eq!(words(&fixture), ["NEW NAME", "Trainer A"]);
+    let backwards = Fixture::given(races.into_iter().rev());
     assert_eq!(words(&backwards), ["NEW NAME", "Trainer A"]);
-    house.when(void(between, 2));
-    assert_eq!(words(&house), ["OLD NAME", "Trainer A"]);
+    fixture.when(void(between, 2));
+    assert_eq!(words(&fixture), ["OLD NAME", "Trainer A"]);
 }
 
 #[test]
-fn a_void_part_in_a_race_adds_nothing_not_even_its_stakes() {
+fn a_void_outcome_adds_nothing_to_the_career_not_even_stakes() {
     let paid = |outcome| result(NEW, 1, &[("A", outcome)]).with("/runners/0/stakes", json!(700));
-    assert_eq!(House::given([paid("VOID")]).career("A"), [0, 0, 0, 0]);
-    assert_eq!(House::given([paid("DISQ")]).career("A"), [1, 0, 0, 700]);
+    assert_eq!(Fixture::given([paid("VOID")]).career("A"), [0, 0, 0, 0]);
+    assert_eq!(Fixture::given([paid("DISQ")]).career("A"), [1, 0, 0, 700]);
 }
 
 #[test]
 fn a_horse_on_a_card_alone_has_a_profile_without_a_start() {
-    let house = House::given([card(NEW, &["A"])]);
-    assert_eq!(house.profile("A")["horse_name"], "NAME A");
-    assert_eq!(house.career("A"), [0, 0, 0, 0]);
+    let fixture = Fixture::given([card(NEW, &["A"])]);
+    assert_eq!(fixture.profile("A")["horse_name"], "NAME A");
+    assert_eq!(fixture.career("A"), [0, 0, 0, 0]);
 }
 
 #[test]
-fn a_start_is_every_part_taken_and_no_withdrawal() {
+fn every_outcome_but_a_withdrawal_is_a_start() {
     for (outcome, starts) in [
         ("PU", 1),
         ("UR", 1),
@@ -166,17 +166,17 @@ fn a_start_is_every_part_taken_and_no_withdrawal() {
         ("NR", 0),
         ("VOID", 0),
     ] {
-        let house = House::given([result(NEW, 1, &[("A", outcome)])]);
-        assert_eq!(house.career("A"), [starts, 0, 0, 0], "{outcome}");
+        let fixture = Fixture::given([result(NEW, 1, &[("A", outcome)])]);
+        assert_eq!(fixture.career("A"), [starts, 0, 0, 0], "{outcome}");
     }
 }
 
 #[test]
 fn the_age_is_that_of_the_day_of_the_request() {
-    let house = House::given([registered("A")
+    let fixture = Fixture::given([registered("A")
         .with("/country_of_origin", json!("AUS"))
         .with("/foaled", json!("2020-09-03"))]);
-    let view = house
+    let view = fixture
         .bytes(&projections::keys::profile(&crate::common::horse("A")))
         .expect("a profile");
     let age = |on: &str| {
@@ -193,9 +193,9 @@ fn the_age_is_that_of_the_day_of_the_request() {
 }
 
 #[test]
-fn a_registration_that_comes_again_does_not_undo_the_one_after_it() {
+fn a_repeated_registration_does_not_undo_a_later_one() {
     let first = || registered("A").id("first");
-    let mut house = House::given([first(), registered("A").with("/owner", json!("New owner"))]);
-    house.when(first());
-    assert_eq!(house.profile("A")["owner"], "New owner");
+    let mut fixture = Fixture::given([first(), registered("A").with("/owner", json!("New owner"))]);
+    fixture.when(first());
+    assert_eq!(fixture.profile("A")["owner"], "New owner");
 }

@@ -1,4 +1,4 @@
-//! What each read model says, given what was said.
+//! The content of each read model after given facts.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,13 +1,13 @@
 use projections::LiveKind;
 use serde_json::{Value, json};
 
-use crate::common::{House, Race, card, odds, pick, reinstated, result, status, void, withdrawn};
+use crate::common::{Fixture, Race, card, odds, pick, reinstated, result, status, void, withdrawn};
 
 const RACE: Race = ("2026-11-21", "ST", 3);
 const PRICES: &[&str] = &["horse_no", "win", "opening", "previous"];
 
-fn prices(house: &House) -> Value {
-    pick(&house.board(RACE)["runners"], PRICES)
+fn prices(fixture: &Fixture) -> Value {
+    pick(&fixture.board(RACE)["runners"], PRICES)
 }
 
 #[test]
@@ -16,9 +16,9 @@ fn a_board_is_the_image_of_a_race() {
         .with("/runners/0/place", json!(1.4))
         .with("/runners/0/number", json!(4))
         .with("/runners/0/horse_name", json!("NAME A"));
-    let house = House::given([first]);
+    let fixture = Fixture::given([first]);
     assert_eq!(
-        house.board(RACE),
+        fixture.board(RACE),
         json!({
             "date": "2026-11-21", "venue": "Sha Tin", "venue_code": "ST", "race_number": 3, "status": "scheduled",
             "recorded_at": "2026-11-21T09:00:01.123456Z", "seq": 1, "prev_seq": 0,
@@ -28,25 +28,25 @@ fn a_board_is_the_image_of_a_race() {
             ],
         })
     );
-    assert!(house.is_open(RACE));
+    assert!(fixture.is_open(RACE));
 }
 
 #[test]
 fn opening_previous_and_current_prices() {
     let quote = |win: Value| odds(RACE, &[("A", win)]);
-    let mut house = House::given([quote(json!(3.5)), quote(json!(4))]);
-    assert_eq!(prices(&house), json!([["A", 4.0, 3.5, 3.5]]));
-    house.when(quote(json!(4)));
+    let mut fixture = Fixture::given([quote(json!(3.5)), quote(json!(4))]);
+    assert_eq!(prices(&fixture), json!([["A", 4.0, 3.5, 3.5]]));
+    fixture.when(quote(json!(4)));
     assert_eq!(
-        prices(&house),
+        prices(&fixture),
         json!([["A", 4.0, 3.5, 3.5]]),
         "the same price again is no move"
     );
-    house.when(quote(Value::Null));
-    assert_eq!(prices(&house), json!([["A", null, 3.5, 4.0]]));
-    house.when(quote(json!(2.5)));
+    fixture.when(quote(Value::Null));
+    assert_eq!(prices(&fixture), json!([["A", null, 3.5, 4.0]]));
+    fixture.when(quote(json!(2.5)));
     assert_eq!(
-        prices(&house),
+        prices(&fixture),
         json!([["A", 2.5, 3.5, 4.0]]),
         "the last price that there was"
     );
@@ -54,48 +54,48 @@ fn opening_previous_and_current_prices() {
 
 #[test]
 fn a_first_quote_without_a_price_leaves_the_opening_to_the_next() {
-    let house = House::given([
+    let fixture = Fixture::given([
         odds(RACE, &[("A", Value::Null)]),
         odds(RACE, &[("A", json!(5.5))]),
     ]);
-    assert_eq!(prices(&house), json!([["A", 5.5, 5.5, null]]));
-    assert_eq!(house.board(RACE)["runners"][0].get("state"), None);
+    assert_eq!(prices(&fixture), json!([["A", 5.5, 5.5, null]]));
+    assert_eq!(fixture.board(RACE)["runners"][0].get("state"), None);
 }
 
 #[test]
-fn who_is_left_out_of_a_quote_keeps_its_price() {
+fn a_runner_left_out_of_a_quote_keeps_its_price() {
     let place =
         odds(RACE, &[("A", json!(3)), ("B", json!(5))]).with("/runners/0/place", json!(1.5));
-    let house = House::given([place, odds(RACE, &[("A", json!(2.5))])]);
+    let fixture = Fixture::given([place, odds(RACE, &[("A", json!(2.5))])]);
     assert_eq!(
-        prices(&house),
+        prices(&fixture),
         json!([["A", 2.5, 3.0, 3.0], ["B", 5.0, 5.0, null]])
     );
     assert_eq!(
-        house.board(RACE)["runners"][0]["place"],
+        fixture.board(RACE)["runners"][0]["place"],
         1.5,
-        "nor did anybody take the place price back"
+        "the place price was not withdrawn"
     );
     assert_eq!(
-        house.history(RACE)[0][1]["runners"],
+        fixture.history(RACE)[0][1]["runners"],
         json!([{ "horse_no": "A", "win": 2.5 }])
     );
 }
 
 #[test]
-fn a_quote_older_than_the_board_is_history_and_nothing_else() {
-    let mut house = House::given([odds(RACE, &[("A", json!(3))]).at("06:00:10")]);
-    let board = house.board(RACE);
-    let step = house.when(odds(RACE, &[("A", json!(9))]).at("06:00:09"));
+fn a_quote_older_than_the_board_is_added_to_the_history_only() {
+    let mut fixture = Fixture::given([odds(RACE, &[("A", json!(3))]).at("06:00:10")]);
+    let board = fixture.board(RACE);
+    let step = fixture.when(odds(RACE, &[("A", json!(9))]).at("06:00:09"));
     assert_eq!((step.tally.stale, step.updates.len()), (1, 0));
-    assert_eq!(house.board(RACE), board);
-    house.when(odds(RACE, &[("A", json!(4))]).at("06:00:10"));
+    assert_eq!(fixture.board(RACE), board);
+    fixture.when(odds(RACE, &[("A", json!(4))]).at("06:00:10"));
     assert_eq!(
-        prices(&house),
+        prices(&fixture),
         json!([["A", 4.0, 3.0, 3.0]]),
-        "of two at one time the later in the log stands"
+        "of two with one time the later in the log is in force"
     );
-    let history = json!(house.history(RACE).concat());
+    let history = json!(fixture.history(RACE).concat());
     assert_eq!(
         pick(&history, &["seq", "stale"]),
         json!([[1, false], [2, true], [3, false]])
@@ -111,30 +111,30 @@ fn a_quote_is_as_old_after_a_restart_as_before() {
         ]
     };
     let [first, second] = quotes();
-    let mut restarted = House::given([first]).reopen();
+    let mut restarted = Fixture::given([first]).reopen();
     restarted.when(second);
-    assert_eq!(restarted.board(RACE), House::given(quotes()).board(RACE));
+    assert_eq!(restarted.board(RACE), Fixture::given(quotes()).board(RACE));
 }
 
 #[test]
-fn the_same_quote_again_changes_nothing() {
+fn a_repeated_quote_changes_nothing() {
     let first = || odds(RACE, &[("A", json!(3))]).id("first");
     let second = || odds(RACE, &[("A", json!(4)), ("B", json!(7))]).id("second");
-    let mut house = House::given([first(), second()]);
-    let (board, history) = (house.board(RACE), house.history(RACE));
+    let mut fixture = Fixture::given([first(), second()]);
+    let (board, history) = (fixture.board(RACE), fixture.history(RACE));
     for again in [second(), first(), second()] {
-        let step = house.when(again);
+        let step = fixture.when(again);
         assert_eq!((step.tally.stale, step.updates.len()), (0, 0));
         assert_eq!(
-            (house.board(RACE), house.history(RACE)),
+            (fixture.board(RACE), fixture.history(RACE)),
             (board.clone(), history.clone())
         );
-        house = house.reopen();
+        fixture = fixture.reopen();
     }
 }
 
 #[test]
-fn the_number_and_the_name_are_the_cards_where_it_knows_them() {
+fn number_and_name_come_from_the_card_if_it_has_them() {
     let quote = odds(RACE, &[("A", json!(3)), ("B", json!(5))])
         .with("/runners/0/number", json!(8))
         .with("/runners/0/horse_name", json!("QUOTED A"))
@@ -142,10 +142,10 @@ fn the_number_and_the_name_are_the_cards_where_it_knows_them() {
     let unnumbered = card(RACE, &["A", "B"])
         .with("/runners/0/number", json!(0))
         .with("/runners/0/horse_name", json!(""));
-    let house = House::given([quote, unnumbered]);
+    let fixture = Fixture::given([quote, unnumbered]);
     assert_eq!(
         pick(
-            &house.board(RACE)["runners"],
+            &fixture.board(RACE)["runners"],
             &["horse_no", "number", "horse_name"]
         ),
         json!([["B", 2, "NAME B"], ["A", 8, "QUOTED A"]])
@@ -154,43 +154,43 @@ fn the_number_and_the_name_are_the_cards_where_it_knows_them() {
 
 #[test]
 fn a_withdrawn_runner_is_scratched_until_it_is_reinstated() {
-    let mut house = House::given([
+    let mut fixture = Fixture::given([
         card(RACE, &["A", "B"]),
         odds(RACE, &[("A", json!(3)), ("B", json!(5))]),
     ]);
-    let step = house.when(withdrawn(RACE, "A"));
-    let runner = &house.board(RACE)["runners"][0];
+    let step = fixture.when(withdrawn(RACE, "A"));
+    let runner = &fixture.board(RACE)["runners"][0];
     assert_eq!(
         [&runner["win"], &runner["place"], &runner["state"]],
         [&Value::Null, &Value::Null, &json!("scratched")]
     );
     assert_eq!(runner["opening"], 3.0);
     assert_eq!(
-        pick(&json!([house.board(RACE)]), &["seq", "prev_seq"]),
+        pick(&json!([fixture.board(RACE)]), &["seq", "prev_seq"]),
         json!([[3, 2]])
     );
     assert_eq!(step.updates.len(), 1);
 
-    house.when(odds(RACE, &[("A", json!(2))]));
+    fixture.when(odds(RACE, &[("A", json!(2))]));
     assert_eq!(
-        house.board(RACE)["runners"][0]["state"],
+        fixture.board(RACE)["runners"][0]["state"],
         "scratched",
         "a late quote does not bring it back"
     );
-    house.when(reinstated(RACE, "A"));
+    fixture.when(reinstated(RACE, "A"));
     assert_eq!(
-        prices(&house),
+        prices(&fixture),
         json!([["A", 2.0, 3.0, 3.0], ["B", 5.0, 5.0, null]])
     );
     assert_eq!(
-        pick(&json!([house.board(RACE)]), &["seq", "prev_seq"]),
+        pick(&json!([fixture.board(RACE)]), &["seq", "prev_seq"]),
         json!([[5, 4]])
     );
 }
 
 #[test]
-fn every_update_names_the_one_before() {
-    let mut house = House::given([]);
+fn every_update_has_the_seq_of_the_previous_one() {
+    let mut fixture = Fixture::given([]);
     let mut last = 0;
     for fact in [
         odds(RACE, &[("A", json!(3))]),
@@ -201,7 +201,7 @@ fn every_update_names_the_one_before() {
         withdrawn(RACE, "B"),
         odds(RACE, &[("A", json!(4))]),
     ] {
-        let messages = house
+        let messages = fixture
             .when(fact)
             .updates
             .into_iter()
@@ -209,19 +209,19 @@ fn every_update_names_the_one_before() {
         for message in messages.filter(|m| m.kind == LiveKind::Odds) {
             let board: Value = serde_json::from_slice(&message.json).expect("JSON");
             assert_eq!(board["prev_seq"], last);
-            assert_eq!(board["seq"], house.seq);
-            last = house.seq;
+            assert_eq!(board["seq"], fixture.seq);
+            last = fixture.seq;
         }
     }
-    assert_eq!(house.board(RACE)["seq"], last);
+    assert_eq!(fixture.board(RACE)["seq"], last);
 }
 
 #[test]
 fn a_race_is_open_from_its_first_quote_until_it_is_over() {
-    let mut house = House::given([card(RACE, &["A"]), status(RACE, "open")]);
-    assert!(!house.is_open(RACE), "nothing to show yet");
-    house.when(odds(RACE, &[("A", json!(3))]));
-    assert!(house.is_open(RACE));
+    let mut fixture = Fixture::given([card(RACE, &["A"]), status(RACE, "open")]);
+    assert!(!fixture.is_open(RACE), "nothing to show yet");
+    fixture.when(odds(RACE, &[("A", json!(3))]));
+    assert!(fixture.is_open(RACE));
     for (word, open) in [
         ("closed", true),
         ("off", true),
@@ -230,39 +230,39 @@ fn a_race_is_open_from_its_first_quote_until_it_is_over() {
         ("abandoned", false),
         ("open", true),
     ] {
-        house.when(status(RACE, word));
-        assert_eq!(house.is_open(RACE), open, "{word}");
-        assert_eq!(house.board(RACE)["status"], word);
+        fixture.when(status(RACE, word));
+        assert_eq!(fixture.is_open(RACE), open, "{word}");
+        assert_eq!(fixture.board(RACE)["status"], word);
     }
-    house.when(result(RACE, 1, &[("A", "1")]));
-    assert!(!house.is_open(RACE));
-    house.when(odds(RACE, &[("A", json!(4))]));
+    fixture.when(result(RACE, 1, &[("A", "1")]));
+    assert!(!fixture.is_open(RACE));
+    fixture.when(odds(RACE, &[("A", json!(4))]));
     assert!(
-        !house.is_open(RACE),
+        !fixture.is_open(RACE),
         "a quote after the result opens nothing"
     );
-    house.when(void(RACE, 2));
-    assert!(house.is_open(RACE), "a result said in error closes nothing");
+    fixture.when(void(RACE, 2));
+    assert!(fixture.is_open(RACE), "a voided result closes nothing");
 }
 
 #[test]
 fn a_feeder_whose_clock_is_ahead_does_not_freeze_the_board() {
-    let mut house = House::given([odds(RACE, &[("A", json!(3))]).at("23:59:59")]);
-    let step = house.when(odds(RACE, &[("A", json!(4))]).at("23:00:00"));
+    let mut fixture = Fixture::given([odds(RACE, &[("A", json!(3))]).at("23:59:59")]);
+    let step = fixture.when(odds(RACE, &[("A", json!(4))]).at("23:00:00"));
     assert_eq!((step.tally.stale, step.updates.len()), (0, 1));
-    assert_eq!(prices(&house), json!([["A", 4.0, 3.0, 3.0]]));
+    assert_eq!(prices(&fixture), json!([["A", 4.0, 3.0, 3.0]]));
 }
 
 #[test]
 fn the_history_is_cut_into_chunks_and_survives_a_restart_in_each() {
-    let mut house = House::given([]);
+    let mut fixture = Fixture::given([]);
     for n in 1..=400_u32 {
-        house.when(odds(RACE, &[("A", json!(n + 1))]));
+        fixture.when(odds(RACE, &[("A", json!(n + 1))]));
         if [1, 31, 32, 33, 64, 65].contains(&n) {
-            house = house.reopen();
+            fixture = fixture.reopen();
         }
     }
-    let chunks = house.history(RACE);
+    let chunks = fixture.history(RACE);
     assert_eq!(
         chunks.iter().map(Vec::len).collect::<Vec<_>>(),
         [&[32; 12][..], &[16]].concat()
@@ -284,11 +284,11 @@ fn the_history_is_cut_into_chunks_and_survives_a_restart_in_each() {
 
 #[test]
 fn many_quotes_in_one_step_make_the_same_history() {
-    use crate::common::{Said, dump, open};
-    let said: Vec<Said> = (1..=100)
+    use crate::common::{OwnedMessage, dump, open};
+    let messages: Vec<OwnedMessage> = (1..=100)
         .map(|seq| {
             let fact = odds(RACE, &[("A", json!(seq + 1))]);
-            Said {
+            OwnedMessage {
                 seq,
                 subject: fact.subject(),
                 payload: fact.payload(seq),
@@ -298,9 +298,9 @@ fn many_quotes_in_one_step_make_the_same_history() {
     let dumps = [1, 7, 32, 33, 100].map(|size| {
         let folder = tempfile::tempdir().expect("a folder");
         let mut projection = open(folder.path());
-        for batch in said.chunks(size) {
+        for batch in messages.chunks(size) {
             projection
-                .step(batch.iter().map(Said::message), false)
+                .step(batch.iter().map(OwnedMessage::as_stored), false)
                 .expect("a healthy store");
         }
         dump(projection.store())

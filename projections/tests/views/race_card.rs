@@ -1,22 +1,22 @@
 use serde_json::{Value, json};
 
 use crate::common::{
-    House, Race, card, going, odds, pick, reinstated, result, rider, status, void, withdrawn,
+    Fixture, Race, card, going, odds, pick, reinstated, result, rider, status, void, withdrawn,
 };
 
 const RACE: Race = ("2026-11-21", "ST", 3);
 
-fn horses(house: &House, list: &str) -> Value {
-    pick(&house.card(RACE)[list], &["horse_no"])
+fn horses(fixture: &Fixture, list: &str) -> Value {
+    pick(&fixture.card(RACE)[list], &["horse_no"])
 }
 
 #[test]
 fn a_card_is_served_as_it_was_declared() {
-    let house = House::given([
+    let fixture = Fixture::given([
         card(RACE, &["A", "B"]).with("/off_time", json!("2026-11-21T14:05:00+08:00"))
     ]);
     assert_eq!(
-        house.card(RACE),
+        fixture.card(RACE),
         json!({
             "race_number": 3, "race_name": "THE PLATE", "distance": 1200, "class": "Class 4", "going": "GOOD", "status": "scheduled",
             "status_reason": "", "off_time": "2026-11-21T06:05:00Z",
@@ -30,12 +30,12 @@ fn a_card_is_served_as_it_was_declared() {
 }
 
 #[test]
-fn what_is_not_known_is_empty_and_never_left_out() {
+fn an_unknown_value_is_empty_and_never_left_out() {
     let bare = card(RACE, &["A"])
         .with("/going", Value::Null)
         .with("/class", json!(""))
         .with("/distance", json!(0));
-    let card = House::given([bare]).card(RACE);
+    let card = Fixture::given([bare]).card(RACE);
     assert_eq!(card["going"], "");
     assert_eq!(card["class"], "");
     assert_eq!(card["distance"], 0);
@@ -43,81 +43,77 @@ fn what_is_not_known_is_empty_and_never_left_out() {
 }
 
 #[test]
-fn another_card_replaces_the_one_before() {
-    let mut house = House::given([card(RACE, &["A", "B"])]);
-    house.when(card(RACE, &["B", "C"]).with("/race_name", json!("THE CUP")));
-    assert_eq!(horses(&house, "runners"), json!([["B"], ["C"]]));
-    assert_eq!(house.card(RACE)["race_name"], "THE CUP");
-    assert!(house.form("A").is_empty(), "A stands on no card any more");
-    assert_eq!(house.profile("A"), Value::Null);
+fn a_new_card_replaces_the_old_one() {
+    let mut fixture = Fixture::given([card(RACE, &["A", "B"])]);
+    fixture.when(card(RACE, &["B", "C"]).with("/race_name", json!("THE CUP")));
+    assert_eq!(horses(&fixture, "runners"), json!([["B"], ["C"]]));
+    assert_eq!(fixture.card(RACE)["race_name"], "THE CUP");
+    assert!(fixture.form("A").is_empty(), "A is on no card");
+    assert_eq!(fixture.profile("A"), Value::Null);
 }
 
 #[test]
-fn a_withdrawn_runner_stands_apart_with_the_reason_until_it_is_reinstated() {
-    let mut house = House::given([card(RACE, &["A", "B"]), withdrawn(RACE, "A")]);
-    assert_eq!(horses(&house, "runners"), json!([["B"]]));
+fn a_withdrawn_runner_is_listed_apart_with_its_reason_until_it_is_reinstated() {
+    let mut fixture = Fixture::given([card(RACE, &["A", "B"]), withdrawn(RACE, "A")]);
+    assert_eq!(horses(&fixture, "runners"), json!([["B"]]));
     assert_eq!(
         pick(
-            &house.card(RACE)["withdrawn"],
+            &fixture.card(RACE)["withdrawn"],
             &["horse_no", "reason", "draw"]
         ),
         json!([["A", "Lame", 10]])
     );
-    house.when(reinstated(RACE, "A"));
-    assert_eq!(horses(&house, "runners"), json!([["A"], ["B"]]));
-    assert_eq!(horses(&house, "withdrawn"), json!([]));
+    fixture.when(reinstated(RACE, "A"));
+    assert_eq!(horses(&fixture, "runners"), json!([["A"], ["B"]]));
+    assert_eq!(horses(&fixture, "withdrawn"), json!([]));
 }
 
 #[test]
 fn a_withdrawal_before_the_card_holds_for_the_card() {
-    let mut house = House::given([withdrawn(RACE, "A")]);
+    let mut fixture = Fixture::given([withdrawn(RACE, "A")]);
     assert_eq!(
-        house.card(RACE),
+        fixture.card(RACE),
         Value::Null,
         "a withdrawal alone makes no card"
     );
-    house.when(card(RACE, &["A", "B"]));
-    assert_eq!(horses(&house, "withdrawn"), json!([["A"]]));
+    fixture.when(card(RACE, &["A", "B"]));
+    assert_eq!(horses(&fixture, "withdrawn"), json!([["A"]]));
 
-    let house = House::given([
+    let fixture = Fixture::given([
         withdrawn(RACE, "A"),
         reinstated(RACE, "A"),
         card(RACE, &["A", "B"]),
     ]);
-    assert_eq!(horses(&house, "withdrawn"), json!([]));
+    assert_eq!(horses(&fixture, "withdrawn"), json!([]));
 }
 
 #[test]
 fn a_withdrawal_outlives_another_card() {
-    let house = House::given([
+    let fixture = Fixture::given([
         card(RACE, &["A", "B"]),
         withdrawn(RACE, "A"),
         card(RACE, &["A", "B", "C"]),
     ]);
-    assert_eq!(horses(&house, "withdrawn"), json!([["A"]]));
+    assert_eq!(horses(&fixture, "withdrawn"), json!([["A"]]));
 }
 
 #[test]
-fn a_rider_stands_until_a_card_says_something_new() {
-    let riders = |house: &House| pick(&house.card(RACE)["runners"], &["jockey", "weight"]);
+fn a_rider_change_is_in_force_until_a_different_card() {
+    let riders = |fixture: &Fixture| pick(&fixture.card(RACE)["runners"], &["jockey", "weight"]);
     let change = || rider(RACE, "A", "Other").with("/weight", json!(118));
-    let mut house = House::given([card(RACE, &["A", "B"]), change()]);
+    let mut fixture = Fixture::given([card(RACE, &["A", "B"]), change()]);
     let changed = json!([["Other", 118], ["Jockey B", 121]]);
-    assert_eq!(riders(&house), changed);
+    assert_eq!(riders(&fixture), changed);
 
-    house.when(card(RACE, &["A", "B"]));
-    assert_eq!(
-        riders(&house),
-        changed,
-        "the very same card says nothing new"
-    );
-    house = house.reopen();
-    house.when(card(RACE, &["A", "B"]));
-    assert_eq!(riders(&house), changed, "nor does it after a restart");
+    fixture.when(card(RACE, &["A", "B"]));
+    assert_eq!(riders(&fixture), changed, "an equal card changes nothing");
+    fixture = fixture.reopen();
+    fixture.when(card(RACE, &["A", "B"]));
+    assert_eq!(riders(&fixture), changed, "nor does it after a restart");
 
-    house.when(card(RACE, &["A", "B", "C"]));
+    fixture.when(card(RACE, &["A", "B", "C"]));
     assert_eq!(
-        riders(&house),
+        riders(&fixture),
         json!([["Jockey A", 120], ["Jockey B", 121], ["Jockey C", 122]])
     );
 }
@@ -125,77 +121,77 @@ fn a_rider_stands_until_a_card_says_something_new() {
 #[test]
 fn the_same_card_is_the_same_to_the_last_digit_of_its_off_time() {
     let fine = || card(RACE, &["A"]).with("/off_time", json!("2026-11-21T06:05:00.123456789Z"));
-    let mut house = House::given([fine(), rider(RACE, "A", "Other")]).reopen();
-    house.when(fine());
-    assert_eq!(house.card(RACE)["runners"][0]["jockey"], "Other");
+    let mut fixture = Fixture::given([fine(), rider(RACE, "A", "Other")]).reopen();
+    fixture.when(fine());
+    assert_eq!(fixture.card(RACE)["runners"][0]["jockey"], "Other");
 }
 
 #[test]
 fn a_rider_without_a_weight_keeps_the_weight_of_the_card() {
-    let house = House::given([rider(RACE, "A", "Other"), going(RACE, "SOFT")]);
-    assert_eq!(house.card(RACE), Value::Null);
-    let house = House::given([card(RACE, &["A"]), rider(RACE, "A", "Other")]);
+    let fixture = Fixture::given([rider(RACE, "A", "Other"), going(RACE, "SOFT")]);
+    assert_eq!(fixture.card(RACE), Value::Null);
+    let fixture = Fixture::given([card(RACE, &["A"]), rider(RACE, "A", "Other")]);
     assert_eq!(
-        pick(&house.card(RACE)["runners"], &["jockey", "weight"]),
+        pick(&fixture.card(RACE)["runners"], &["jockey", "weight"]),
         json!([["Other", 120]])
     );
 }
 
 #[test]
-fn the_going_is_the_last_one_said() {
-    let mut house = House::given([card(RACE, &["A"]), going(RACE, "YIELDING")]);
-    assert_eq!(house.card(RACE)["going"], "YIELDING");
-    house.when(card(RACE, &["A"]));
-    assert_eq!(house.card(RACE)["going"], "YIELDING");
-    house.when(card(RACE, &["A", "B"]));
-    assert_eq!(house.card(RACE)["going"], "GOOD");
+fn the_going_is_the_latest_one() {
+    let mut fixture = Fixture::given([card(RACE, &["A"]), going(RACE, "YIELDING")]);
+    assert_eq!(fixture.card(RACE)["going"], "YIELDING");
+    fixture.when(card(RACE, &["A"]));
+    assert_eq!(fixture.card(RACE)["going"], "YIELDING");
+    fixture.when(card(RACE, &["A", "B"]));
+    assert_eq!(fixture.card(RACE)["going"], "GOOD");
 }
 
 #[test]
-fn the_status_is_the_last_one_said_until_there_is_a_result() {
-    let mut house = House::given([status(RACE, "open")]);
-    assert_eq!(house.card(RACE), Value::Null);
-    house.when(card(RACE, &["A"]));
-    assert_eq!(house.card(RACE)["status"], "open");
-    house.when(status(RACE, "abandoned").with("/reason", json!("Fog")));
-    assert_eq!(house.card(RACE)["status"], "abandoned");
-    assert_eq!(house.card(RACE)["status_reason"], "Fog");
-    house.when(status(RACE, "off"));
-    assert_eq!(house.card(RACE)["status"], "off");
-    assert_eq!(house.card(RACE)["status_reason"], "");
-    house.when(result(RACE, 1, &[("A", "1")]));
-    assert_eq!(house.card(RACE)["status"], "result");
-    house.when(status(RACE, "finished"));
-    assert_eq!(house.card(RACE)["status"], "result");
-    house.when(void(RACE, 2));
-    assert_eq!(house.card(RACE)["status"], "finished");
+fn the_status_is_the_latest_one_until_there_is_a_result() {
+    let mut fixture = Fixture::given([status(RACE, "open")]);
+    assert_eq!(fixture.card(RACE), Value::Null);
+    fixture.when(card(RACE, &["A"]));
+    assert_eq!(fixture.card(RACE)["status"], "open");
+    fixture.when(status(RACE, "abandoned").with("/reason", json!("Fog")));
+    assert_eq!(fixture.card(RACE)["status"], "abandoned");
+    assert_eq!(fixture.card(RACE)["status_reason"], "Fog");
+    fixture.when(status(RACE, "off"));
+    assert_eq!(fixture.card(RACE)["status"], "off");
+    assert_eq!(fixture.card(RACE)["status_reason"], "");
+    fixture.when(result(RACE, 1, &[("A", "1")]));
+    assert_eq!(fixture.card(RACE)["status"], "result");
+    fixture.when(status(RACE, "finished"));
+    assert_eq!(fixture.card(RACE)["status"], "result");
+    fixture.when(void(RACE, 2));
+    assert_eq!(fixture.card(RACE)["status"], "finished");
 }
 
 #[test]
-fn a_void_race_of_which_no_status_was_said_is_abandoned() {
-    let house = House::given([card(RACE, &["A"]), void(RACE, 1)]);
-    assert_eq!(house.card(RACE)["status"], "abandoned");
+fn a_void_race_without_a_status_is_abandoned() {
+    let fixture = Fixture::given([card(RACE, &["A"]), void(RACE, 1)]);
+    assert_eq!(fixture.card(RACE)["status"], "abandoned");
 }
 
 #[test]
-fn a_feeder_that_names_ever_new_horses_does_not_make_a_race_grow() {
+fn the_number_of_horses_in_a_race_is_bounded() {
     let horses: Vec<String> = (0..300).map(|n| format!("N{n}")).collect();
-    let mut house = House::given([card(RACE, &["A"])]);
+    let mut fixture = Fixture::given([card(RACE, &["A"])]);
     for horse in &horses {
-        house.when(withdrawn(RACE, horse));
-        house.when(odds(RACE, &[(horse, json!(3))]));
+        fixture.when(withdrawn(RACE, horse));
+        fixture.when(odds(RACE, &[(horse, json!(3))]));
     }
     assert_eq!(
-        house.board(RACE)["runners"]
+        fixture.board(RACE)["runners"]
             .as_array()
             .expect("runners")
             .len(),
         256
     );
-    house.when(withdrawn(RACE, "N7"));
-    house.when(odds(RACE, &[("N7", json!(9))]));
+    fixture.when(withdrawn(RACE, "N7"));
+    fixture.when(odds(RACE, &[("N7", json!(9))]));
     assert_eq!(
-        house.board(RACE)["runners"]
+        fixture.board(RACE)["runners"]
             .as_array()
             .expect("runners")
             .len(),
@@ -204,12 +200,12 @@ fn a_feeder_that_names_ever_new_horses_does_not_make_a_race_grow() {
 }
 
 #[test]
-fn a_fact_that_comes_again_does_not_undo_what_was_said_since() {
+fn a_repeated_fact_does_not_undo_later_facts() {
     let first = || card(RACE, &["A"]).id("first");
     let out = || withdrawn(RACE, "A").id("out");
     let soft = || going(RACE, "SOFT").id("soft");
     let open = || status(RACE, "open").id("open");
-    let mut house = House::given([
+    let mut fixture = Fixture::given([
         first(),
         out(),
         soft(),
@@ -219,18 +215,18 @@ fn a_fact_that_comes_again_does_not_undo_what_was_said_since() {
         going(RACE, "GOOD"),
         status(RACE, "off"),
     ]);
-    let card = house.card(RACE);
+    let card = fixture.card(RACE);
     for again in [first(), out(), soft(), open()] {
-        house.when(again);
-        assert_eq!(house.card(RACE), card);
+        fixture.when(again);
+        assert_eq!(fixture.card(RACE), card);
     }
 }
 
 #[test]
-fn the_very_same_card_under_another_identity_moves_no_board() {
+fn an_equal_card_with_another_id_does_not_change_the_board() {
     let prices = crate::common::odds(RACE, &[("A", json!(3))]);
-    let mut house = House::given([card(RACE, &["A"]), prices]);
-    let board = house.board(RACE);
-    let step = house.when(card(RACE, &["A"]));
-    assert_eq!((step.updates.len(), house.board(RACE)), (0, board));
+    let mut fixture = Fixture::given([card(RACE, &["A"]), prices]);
+    let board = fixture.board(RACE);
+    let step = fixture.when(card(RACE, &["A"]));
+    assert_eq!((step.updates.len(), fixture.board(RACE)), (0, board));
 }

@@ -1,20 +1,20 @@
 use serde_json::{Value, json};
 
-use crate::common::{House, Race, card, pick, result, rider, status, void, withdrawn};
+use crate::common::{Fixture, Race, card, pick, result, rider, status, void, withdrawn};
 
 const RACE: Race = ("2026-11-21", "ST", 3);
 
-fn placings(house: &House) -> Value {
-    pick(&house.result(RACE)["runners"], &["position", "horse_no"])
+fn placings(fixture: &Fixture) -> Value {
+    pick(&fixture.result(RACE)["runners"], &["position", "horse_no"])
 }
 
-fn unplaced(house: &House) -> Value {
-    pick(&house.result(RACE)["unplaced"], &["outcome", "horse_no"])
+fn unplaced(fixture: &Fixture) -> Value {
+    pick(&fixture.result(RACE)["unplaced"], &["outcome", "horse_no"])
 }
 
 #[test]
-fn a_result_is_served_as_it_was_said() {
-    let said = result(RACE, 1, &[("B", "2"), ("A", "1"), ("C", "PU")])
+fn a_result_is_served_as_it_was_declared() {
+    let declared = result(RACE, 1, &[("B", "2"), ("A", "1"), ("C", "PU")])
         .with("/venue_name", json!("Sha Tin"))
         .with("/race_name", json!("THE CUP"))
         .with("/distance", json!(1600))
@@ -23,9 +23,9 @@ fn a_result_is_served_as_it_was_said() {
         .with("/runners/1/win_odds", json!(4))
         .with("/runners/1/number", json!(9))
         .with("/status", json!("provisional"));
-    let house = House::given([said]);
+    let fixture = Fixture::given([declared]);
     assert_eq!(
-        house.result(RACE),
+        fixture.result(RACE),
         json!({
             "race_number": 3, "race_name": "THE CUP", "distance": 1600, "class": "", "going": "SOFT", "status": "provisional",
             "revision": 1, "reason": "",
@@ -44,8 +44,8 @@ fn a_result_is_served_as_it_was_said() {
 }
 
 #[test]
-fn what_a_result_leaves_out_comes_from_the_card_whenever_the_card_comes() {
-    let said = || {
+fn values_missing_from_a_result_come_from_the_card_before_or_after_it() {
+    let declared = || {
         result(RACE, 1, &[("A", "1"), ("B", "2")])
             .with("/runners/0/horse_name", json!(""))
             .with("/runners/0/jockey", json!(""))
@@ -53,8 +53,8 @@ fn what_a_result_leaves_out_comes_from_the_card_whenever_the_card_comes() {
     };
     let card = || card(RACE, &["A", "B"]);
     let rider = || rider(RACE, "A", "Other");
-    let before = House::given([card(), rider(), said()]);
-    let after = House::given([said(), card(), rider()]);
+    let before = Fixture::given([card(), rider(), declared()]);
+    let after = Fixture::given([declared(), card(), rider()]);
     assert_eq!(before.result(RACE), after.result(RACE));
     assert_eq!(before.form("A"), after.form("A"));
     let result = after.result(RACE);
@@ -75,36 +75,36 @@ fn what_a_result_leaves_out_comes_from_the_card_whenever_the_card_comes() {
 }
 
 #[test]
-fn an_empty_word_in_a_result_does_not_hide_what_the_card_says() {
-    let said = result(RACE, 1, &[("A", "1")])
+fn an_empty_text_in_a_result_does_not_hide_that_of_the_card() {
+    let declared = result(RACE, 1, &[("A", "1")])
         .with("/race_name", json!(""))
         .with("/going", json!(""))
         .with("/distance", json!(0))
         .with("/venue_name", json!(""))
         .with("/runners/0/number", json!(0));
-    let house = House::given([card(RACE, &["A"]), said]);
-    let result = house.result(RACE);
+    let fixture = Fixture::given([card(RACE, &["A"]), declared]);
+    let result = fixture.result(RACE);
     assert_eq!(result["race_name"], "THE PLATE");
     assert_eq!(result["going"], "GOOD");
     assert_eq!(result["distance"], 1200);
     assert_eq!(result["runners"][0]["number"], 1);
-    assert_eq!(house.form("A")[0].1["venue"], "Sha Tin");
+    assert_eq!(fixture.form("A")[0].1["venue"], "Sha Tin");
 }
 
 #[test]
 fn a_higher_revision_replaces_and_a_lower_one_is_stale() {
-    let mut house = House::given([result(RACE, 2, &[("A", "1"), ("B", "2")])]);
-    let step = house.when(
+    let mut fixture = Fixture::given([result(RACE, 2, &[("A", "1"), ("B", "2")])]);
+    let step = fixture.when(
         result(RACE, 5, &[("B", "1"), ("A", "2")]).with("/reason", json!("Objection upheld")),
     );
     assert_eq!(step.tally.stale, 0);
-    assert_eq!(placings(&house), json!([[1, "B"], [2, "A"]]));
-    assert_eq!(house.result(RACE)["reason"], "Objection upheld");
+    assert_eq!(placings(&fixture), json!([[1, "B"], [2, "A"]]));
+    assert_eq!(fixture.result(RACE)["reason"], "Objection upheld");
 
-    let step = house.when(result(RACE, 4, &[("A", "1"), ("B", "2")]));
+    let step = fixture.when(result(RACE, 4, &[("A", "1"), ("B", "2")]));
     assert_eq!(step.tally.stale, 1);
-    assert_eq!(placings(&house), json!([[1, "B"], [2, "A"]]));
-    let revisions = house.revisions(RACE);
+    assert_eq!(placings(&fixture), json!([[1, "B"], [2, "A"]]));
+    let revisions = fixture.revisions(RACE);
     assert_eq!(
         pick(
             &json!(revisions),
@@ -123,127 +123,127 @@ fn a_higher_revision_replaces_and_a_lower_one_is_stale() {
 }
 
 #[test]
-fn of_two_statements_of_one_revision_the_later_stands() {
-    let house = House::given([
+fn the_later_of_two_statements_with_one_revision_is_in_force() {
+    let fixture = Fixture::given([
         result(RACE, 1, &[("A", "1")]),
         result(RACE, 1, &[("B", "1")]),
     ]);
-    assert_eq!(placings(&house), json!([[1, "B"]]));
-    assert_eq!(house.career("B"), [1, 1, 0, 1000]);
-    assert_eq!(house.profile("A"), Value::Null);
+    assert_eq!(placings(&fixture), json!([[1, "B"]]));
+    assert_eq!(fixture.career("B"), [1, 1, 0, 1000]);
+    assert_eq!(fixture.profile("A"), Value::Null);
 }
 
 #[test]
-fn the_same_event_again_is_the_same_event() {
+fn a_repeated_event_changes_nothing() {
     let first = || result(RACE, 1, &[("A", "1")]).id("first");
-    let mut house = House::given([first(), result(RACE, 1, &[("B", "1")])]);
-    let before = house.revisions(RACE);
-    house.when(first());
+    let mut fixture = Fixture::given([first(), result(RACE, 1, &[("B", "1")])]);
+    let before = fixture.revisions(RACE);
+    fixture.when(first());
     assert_eq!(
-        placings(&house),
+        placings(&fixture),
         json!([[1, "B"]]),
-        "it was said before what stands now"
+        "it is before the statement in force"
     );
-    assert_eq!(house.revisions(RACE), before);
-    house = house.reopen();
-    house.when(first());
-    assert_eq!(house.revisions(RACE), before, "nor after a restart");
+    assert_eq!(fixture.revisions(RACE), before);
+    fixture = fixture.reopen();
+    fixture.when(first());
+    assert_eq!(fixture.revisions(RACE), before, "nor after a restart");
 }
 
 #[test]
 fn the_same_statement_under_another_identity_adds_nothing() {
-    let said = || result(RACE, 1, &[("A", "1")]);
-    let house = House::given([said(), said()]);
-    assert_eq!(house.revisions(RACE).len(), 1);
-    assert_eq!(house.career("A"), [1, 1, 0, 1000]);
+    let declared = || result(RACE, 1, &[("A", "1")]);
+    let fixture = Fixture::given([declared(), declared()]);
+    assert_eq!(fixture.revisions(RACE).len(), 1);
+    assert_eq!(fixture.career("A"), [1, 1, 0, 1000]);
 }
 
 #[test]
-fn a_voided_result_counts_for_nobody_and_may_be_said_anew() {
-    let mut house = House::given([
+fn a_voided_result_counts_for_nobody_and_may_be_declared_again() {
+    let mut fixture = Fixture::given([
         card(RACE, &["A"]),
         result(RACE, 1, &[("A", "1")]),
         void(RACE, 2),
     ]);
-    let result_view = house.result(RACE);
+    let result_view = fixture.result(RACE);
     assert_eq!(result_view["status"], "void");
     assert_eq!(result_view["revision"], 2);
     assert_eq!(result_view["reason"], "In error");
     assert_eq!(result_view["race_name"], "THE PLATE");
     assert_eq!(result_view["runners"], json!([]));
     assert_eq!(result_view["unplaced"], json!([]));
-    assert_eq!(house.career("A"), [0, 0, 0, 0]);
+    assert_eq!(fixture.career("A"), [0, 0, 0, 0]);
 
-    let step = house.when(result(RACE, 1, &[("A", "2")]));
+    let step = fixture.when(result(RACE, 1, &[("A", "2")]));
     assert_eq!(step.tally.stale, 1);
-    assert_eq!(house.result(RACE)["status"], "void");
-    house.when(result(RACE, 3, &[("A", "2")]));
-    assert_eq!(placings(&house), json!([[2, "A"]]));
-    assert_eq!(house.career("A"), [1, 0, 1, 500]);
+    assert_eq!(fixture.result(RACE)["status"], "void");
+    fixture.when(result(RACE, 3, &[("A", "2")]));
+    assert_eq!(placings(&fixture), json!([[2, "A"]]));
+    assert_eq!(fixture.career("A"), [1, 0, 1, 500]);
 }
 
 #[test]
 fn a_void_without_a_result_is_a_statement_too() {
-    let mut house = House::given([void(RACE, 2)]);
-    assert_eq!(house.result(RACE)["status"], "void");
+    let mut fixture = Fixture::given([void(RACE, 2)]);
+    assert_eq!(fixture.result(RACE)["status"], "void");
     assert_eq!(
-        pick(&json!(house.revisions(RACE)), &["statement", "status"]),
+        pick(&json!(fixture.revisions(RACE)), &["statement", "status"]),
         json!([["voided", "void"]])
     );
-    let step = house.when(result(RACE, 1, &[("A", "1")]));
+    let step = fixture.when(result(RACE, 1, &[("A", "1")]));
     assert_eq!(step.tally.stale, 1);
-    assert_eq!(house.profile("A"), Value::Null);
+    assert_eq!(fixture.profile("A"), Value::Null);
 }
 
 #[test]
-fn an_abandoned_race_has_a_result_that_says_so_until_there_is_a_statement() {
+fn an_abandoned_race_has_an_abandoned_result_until_there_is_a_statement() {
     let fog = || status(RACE, "abandoned").with("/reason", json!("Fog"));
-    let mut house = House::given([card(RACE, &["A"]), withdrawn(RACE, "A"), fog()]);
+    let mut fixture = Fixture::given([card(RACE, &["A"]), withdrawn(RACE, "A"), fog()]);
     let abandoned = json!({
         "race_number": 3, "race_name": "THE PLATE", "distance": 1200, "class": "Class 4", "going": "GOOD", "status": "abandoned",
         "revision": 0, "reason": "Fog", "runners": [], "unplaced": [],
     });
-    assert_eq!(house.result(RACE), abandoned);
-    assert_eq!(house.meeting("2026-11-21", "ST")["result_count"], 0);
-    house.when(status(RACE, "open"));
-    assert_eq!(house.result(RACE), Value::Null, "it is run after all");
-    house.when(fog());
-    house.when(result(RACE, 0, &[("A", "1")]));
-    assert_eq!(house.result(RACE)["status"], "official");
-    house.when(void(RACE, 1));
-    assert_eq!(house.result(RACE)["status"], "void");
-    assert_eq!(house.result(RACE)["reason"], "In error");
+    assert_eq!(fixture.result(RACE), abandoned);
+    assert_eq!(fixture.meeting("2026-11-21", "ST")["result_count"], 0);
+    fixture.when(status(RACE, "open"));
+    assert_eq!(fixture.result(RACE), Value::Null, "it is run after all");
+    fixture.when(fog());
+    fixture.when(result(RACE, 0, &[("A", "1")]));
+    assert_eq!(fixture.result(RACE)["status"], "official");
+    fixture.when(void(RACE, 1));
+    assert_eq!(fixture.result(RACE)["status"], "void");
+    assert_eq!(fixture.result(RACE)["reason"], "In error");
 }
 
 #[test]
 fn a_disqualified_runner_keeps_its_time_and_its_odds_but_no_position() {
-    let said = result(RACE, 2, &[("B", "1"), ("A", "DISQ")])
+    let declared = result(RACE, 2, &[("B", "1"), ("A", "DISQ")])
         .with("/runners/1/finish_time", json!("1:34.02"))
         .with("/runners/1/win_odds", json!(2.75));
-    let house = House::given([result(RACE, 1, &[("A", "1"), ("B", "2")]), said]);
-    assert_eq!(placings(&house), json!([[1, "B"]]));
-    let unplaced = &house.result(RACE)["unplaced"];
+    let fixture = Fixture::given([result(RACE, 1, &[("A", "1"), ("B", "2")]), declared]);
+    assert_eq!(placings(&fixture), json!([[1, "B"]]));
+    let unplaced = &fixture.result(RACE)["unplaced"];
     assert_eq!(
         pick(unplaced, &["outcome", "finish_time", "win_odds"]),
         json!([["DISQ", "1:34.02", 2.75]])
     );
     assert_eq!(unplaced[0].get("position"), None);
-    assert_eq!(house.career("A"), [1, 0, 0, 0]);
-    assert_eq!(house.career("B"), [1, 1, 0, 1000]);
+    assert_eq!(fixture.career("A"), [1, 0, 0, 0]);
+    assert_eq!(fixture.career("B"), [1, 1, 0, 1000]);
 }
 
 #[test]
 fn a_dead_heat_repeats_the_position_and_skips_the_next() {
-    let house = House::given([result(
+    let fixture = Fixture::given([result(
         RACE,
         1,
         &[("C", "3"), ("A", "1"), ("D", "4"), ("B", "1")],
     )]);
     assert_eq!(
-        placings(&house),
+        placings(&fixture),
         json!([[1, "A"], [1, "B"], [3, "C"], [4, "D"]])
     );
-    let careers = ["A", "B", "C", "D"].map(|horse| house.career(horse));
+    let careers = ["A", "B", "C", "D"].map(|horse| fixture.career(horse));
     assert_eq!(
         careers,
         [
@@ -256,43 +256,43 @@ fn a_dead_heat_repeats_the_position_and_skips_the_next() {
 }
 
 #[test]
-fn a_withdrawn_runner_that_a_result_leaves_out_stands_unplaced() {
-    let mut house = House::given([
+fn a_withdrawn_runner_that_a_result_leaves_out_is_unplaced() {
+    let mut fixture = Fixture::given([
         card(RACE, &["A", "B", "C"]),
         withdrawn(RACE, "C"),
         withdrawn(RACE, "B"),
     ]);
-    assert_eq!(house.result(RACE), Value::Null);
-    house.when(result(RACE, 1, &[("A", "1"), ("B", "WV-A")]));
-    assert_eq!(unplaced(&house), json!([["WV-A", "B"], ["SCR", "C"]]));
-    assert_eq!(house.career("C"), [0, 0, 0, 0]);
+    assert_eq!(fixture.result(RACE), Value::Null);
+    fixture.when(result(RACE, 1, &[("A", "1"), ("B", "WV-A")]));
+    assert_eq!(unplaced(&fixture), json!([["WV-A", "B"], ["SCR", "C"]]));
+    assert_eq!(fixture.career("C"), [0, 0, 0, 0]);
 }
 
 #[test]
-fn odds_are_the_exact_price_that_was_said() {
-    let said = result(RACE, 1, &[("A", "1")]).with("/runners/0/win_odds", json!(12.345));
-    let house = House::given([said]);
+fn odds_are_the_exact_declared_price() {
+    let declared = result(RACE, 1, &[("A", "1")]).with("/runners/0/win_odds", json!(12.345));
+    let fixture = Fixture::given([declared]);
     let key = projections::keys::result(&crate::common::key(RACE));
-    let bytes = String::from_utf8(house.bytes(&key).expect("a result")).expect("UTF-8");
+    let bytes = String::from_utf8(fixture.bytes(&key).expect("a result")).expect("UTF-8");
     assert!(bytes.contains("\"win_odds\":12.345,"), "{bytes}");
 }
 
 #[test]
-fn a_repetition_does_not_bring_back_what_was_amended_since() {
+fn a_repeated_result_does_not_undo_an_amendment() {
     let second = || result(RACE, 1, &[("A", "1")]).id("second");
-    let mut house = House::given([
+    let mut fixture = Fixture::given([
         result(RACE, 1, &[("A", "1")]),
         second(),
         result(RACE, 1, &[("B", "1")]),
     ]);
-    house.when(second());
-    assert_eq!(placings(&house), json!([[1, "B"]]));
+    fixture.when(second());
+    assert_eq!(placings(&fixture), json!([[1, "B"]]));
 }
 
 #[test]
-fn revisions_stand_in_the_order_in_which_they_were_said() {
-    let said = (1..=12).map(|n| result(RACE, n, &[("A", "1")]));
-    let numbers: Vec<Value> = House::given(said)
+fn revisions_are_in_the_order_of_the_log() {
+    let declared = (1..=12).map(|n| result(RACE, n, &[("A", "1")]));
+    let numbers: Vec<Value> = Fixture::given(declared)
         .revisions(RACE)
         .iter()
         .map(|revision| revision["revision"].clone())

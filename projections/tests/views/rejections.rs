@@ -1,19 +1,19 @@
 use serde_json::{Value, json};
 
-use crate::common::{House, Race, card, odds, result};
+use crate::common::{Fixture, Race, card, odds, result};
 
 const RACE: Race = ("2026-11-21", "ST", 3);
 
 #[test]
-fn what_is_refused_is_kept_with_its_reason_and_stops_nothing() {
-    let mut house = House::given([card(RACE, &["A"])]);
-    let step = house.raw("racing.race.2026-11-21.ST.3", b"no JSON".to_vec());
+fn a_rejected_message_is_stored_with_its_reason_and_stops_nothing() {
+    let mut fixture = Fixture::given([card(RACE, &["A"])]);
+    let step = fixture.raw("racing.race.2026-11-21.ST.3", b"no JSON".to_vec());
     assert_eq!(step.tally.rejected.get("not_cloud_event"), Some(&1));
     assert_eq!(step.tally.folded, 0);
-    house.when(result(RACE, 1, &[("A", "1")]));
-    assert_eq!(house.career("A"), [1, 1, 0, 1000]);
+    fixture.when(result(RACE, 1, &[("A", "1")]));
+    assert_eq!(fixture.career("A"), [1, 1, 0, 1000]);
     assert_eq!(
-        house.rejections(),
+        fixture.rejections(),
         [json!({
             "seq": 2, "recorded_at": "2026-11-21T09:00:02.123456Z", "subject": "racing.race.2026-11-21.ST.3", "source": "", "id": "",
             "code": "not_cloud_event", "payload_bytes": 7, "payload": "no JSON",
@@ -23,15 +23,15 @@ fn what_is_refused_is_kept_with_its_reason_and_stops_nothing() {
 }
 
 #[test]
-fn every_kind_of_error_has_its_code_and_names_the_feeder_where_it_can() {
-    let mut house = House::given([]);
+fn every_kind_of_error_has_its_code_and_names_the_feeder_if_possible() {
+    let mut fixture = Fixture::given([]);
     let wrong = odds(RACE, &[("A", json!(0.5))]);
-    house.when(wrong);
+    fixture.when(wrong);
     let good = odds(RACE, &[("A", json!(2))]);
-    house.raw("racing.odds.2026-11-21.ST.4", good.payload(2));
-    house.raw("racing.anything", b"{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"s\",\"type\":\"t\",\"time\":\"2026-11-21T00:00:00Z\",\"data\":1}".to_vec());
-    house.raw("racing.anything", vec![b' '; 70_000]);
-    let codes: Vec<(Value, Value)> = house
+    fixture.raw("racing.odds.2026-11-21.ST.4", good.payload(2));
+    fixture.raw("racing.anything", b"{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"s\",\"type\":\"t\",\"time\":\"2026-11-21T00:00:00Z\",\"data\":1}".to_vec());
+    fixture.raw("racing.anything", vec![b' '; 70_000]);
+    let codes: Vec<(Value, Value)> = fixture
         .rejections()
         .iter()
         .map(|r| (r["code"].clone(), r["source"].clone()))
@@ -46,49 +46,53 @@ fn every_kind_of_error_has_its_code_and_names_the_feeder_where_it_can() {
         codes,
         expected.map(|(code, source)| (json!(code), json!(source)))
     );
-    assert!(house.board(RACE).is_null());
-    assert_eq!(house.rejections()[3]["payload_bytes"], 70_000);
+    assert!(fixture.board(RACE).is_null());
+    assert_eq!(fixture.rejections()[3]["payload_bytes"], 70_000);
 }
 
 #[test]
-fn what_a_feeder_is_told_is_what_is_kept_but_for_the_message_itself() {
-    let mut house = House::given([]);
-    let mut told: Vec<Value> = Vec::new();
+fn an_announcement_is_the_stored_rejection_without_the_payload() {
+    let mut fixture = Fixture::given([]);
+    let mut announced: Vec<Value> = Vec::new();
     for payload in [
         b"no JSON".as_slice(),
         b"{\"source\":7,\"id\":\"feed-1\"}",
         b"{\"source\":\"tote\",\"id\":null}",
     ] {
-        let step = house.raw("racing.horse.A", payload.to_vec());
+        let step = fixture.raw("racing.horse.A", payload.to_vec());
         let [announcement] = &step.announcements[..] else {
             panic!("one for each: {:?}", step.announcements)
         };
         assert_eq!(announcement.subject, "racing.horse.A");
         let json: Value = serde_json::from_slice(&announcement.json).expect("JSON");
         assert_eq!(json["seq"], announcement.seq);
-        told.push(json);
+        announced.push(json);
     }
-    let named: Vec<[&Value; 2]> = told.iter().map(|t| [&t["source"], &t["id"]]).collect();
+    let named: Vec<[&Value; 2]> = announced.iter().map(|t| [&t["source"], &t["id"]]).collect();
     assert_eq!(named, [["", ""], ["", "feed-1"], ["tote", ""]]);
-    let mut kept = house.rejections();
+    let mut kept = fixture.rejections();
     for rejection in &mut kept {
         let fields = rejection.as_object_mut().expect("an object");
         fields.remove("payload").expect("the message");
     }
-    assert_eq!(told, kept);
+    assert_eq!(announced, kept);
 }
 
 #[test]
-fn what_is_kept_of_a_refused_message_is_bounded() {
-    let mut house = House::given([]);
+fn the_stored_part_of_a_rejected_message_is_bounded() {
+    let mut fixture = Fixture::given([]);
     let subject = format!("racing.{}", "é".repeat(3_000));
-    let step = house.raw(&subject, [b"\xff\xfe".as_slice(), &[0; 1_000_000]].concat());
+    let step = fixture.raw(&subject, [b"\xff\xfe".as_slice(), &[0; 1_000_000]].concat());
     assert!(step.announcements[0].json.len() < 4_000);
-    house.raw(&subject, format!("\"{}\"", "x".repeat(60_000)).into_bytes());
-    house.raw(&subject, card(RACE, &["A"]).payload(3));
-    for entry in house.projection.store().scan(projections::keys::REJECTIONS) {
+    fixture.raw(&subject, format!("\"{}\"", "x".repeat(60_000)).into_bytes());
+    fixture.raw(&subject, card(RACE, &["A"]).payload(3));
+    for entry in fixture
+        .projection
+        .store()
+        .scan(projections::keys::REJECTIONS)
+    {
         let (key, view) = entry.expect("a healthy store");
         assert!(view.len() < 40_000, "{key} has {} bytes", view.len());
     }
-    assert_eq!(house.rejections().len(), 3);
+    assert_eq!(fixture.rejections().len(), 3);
 }

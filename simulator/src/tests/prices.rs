@@ -1,10 +1,10 @@
-//! What holds for the prices of a pool.
+//! The rules of the prices of a pool.
 
 use events::{Odds, OddsQuoted};
 
 use super::*;
 
-/// What the pools keep back, of all that is bet.
+/// The part of all bets that the pools keep.
 const TAKEOUT: f64 = 0.175;
 
 fn quote(envelope: &Envelope) -> Option<&OddsQuoted> {
@@ -21,7 +21,7 @@ fn win(quote: &OddsQuoted) -> HashMap<&HorseNo, Option<u32>> {
         .collect()
 }
 
-/// Prices are rounded down, so that what a pool pays out lies between that of the next higher prices and that of these.
+/// Whether a pool pays out what it should. Prices are rounded down, so that is between these and the next higher prices.
 fn is_a_book(prices: &[u32]) -> bool {
     let share = |thousandths: u32| 1000.0 / f64::from(thousandths);
     let higher = |price: u32| match price {
@@ -32,7 +32,7 @@ fn is_a_book(prices: &[u32]) -> bool {
     let least: f64 = prices.iter().map(|price| higher(*price)).sum();
     let most: f64 = prices.iter().map(|price| share(*price)).sum();
     let paid = 1.0 / (1.0 - TAKEOUT);
-    // Who has more than what is paid out of all that is bet still gets the stake back.
+    // A runner with more bets than what is paid out still returns the stake.
     (least..=most).contains(&paid) || prices.contains(&1_000)
 }
 
@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn who_is_withdrawn_has_no_price_until_it_is_reinstated_and_the_others_are_shorter_at_once(day in full_days()) {
+    fn a_withdrawn_runner_has_no_price_until_it_is_reinstated_and_the_others_shorten_at_once(day in full_days()) {
         for race in by_race(&in_life(&day)).values() {
             let (mut out, mut before, mut refunded) = (HashSet::new(), HashMap::new(), false);
             for envelope in race {
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn prices_move_more_often_towards_the_off_and_the_last_is_what_is_paid(day in full_days()) {
+    fn prices_move_more_often_towards_the_off_and_the_last_one_is_paid(day in full_days()) {
         for (key, race) in by_race(&in_life(&day)) {
             let quotes: Vec<_> = race.iter().copied().filter(|envelope| quote(envelope).is_some()).collect();
             let moved = quotes.windows(2).filter(|pair| quote(pair[0]) != quote(pair[1])).count();

@@ -1,4 +1,4 @@
-//! What holds for each race from its card to its result.
+//! The rules of each race from its card to its result.
 
 use events::{RaceDeclared, ResultDeclared, ResultRunner, ResultStatus, VenueCode};
 
@@ -22,7 +22,7 @@ proptest! {
     #![proptest_config(some())]
 
     #[test]
-    fn the_card_says_when_the_race_will_be_off(day in full_days(), speed in 0.1..1000.0) {
+    fn the_card_has_the_time_of_the_off(day in full_days(), speed in 0.1..1000.0) {
         let begins = midnight();
         for (key, race) in by_race(&script(&day, &Pace { begins, speed })) {
             let off = race.iter().find(|envelope| {
@@ -37,7 +37,7 @@ proptest! {
     }
 
     #[test]
-    fn a_race_goes_its_way_and_is_quoted_only_until_it_is_closed(day in full_days()) {
+    fn statuses_follow_their_order_and_quotes_end_at_the_close(day in full_days()) {
         use RaceStatus::{Abandoned, Closed, Finished, Off, Open, Result, Scheduled};
         for race in by_race(&in_life(&day)).values() {
             let (mut now, mut revision) = (Scheduled, 0);
@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn two_meetings_go_on_at_a_time_and_the_last_race_is_off_after_midnight(day in full_days()) {
+    fn two_meetings_overlap_and_the_last_race_is_off_after_midnight(day in full_days()) {
         let events = in_life(&day);
         let off = |envelope: &Envelope| match &envelope.event {
             Event::RaceDeclared(card) => card.off_time.map(|time| (time, card.venue.clone(), card.date)),
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn who_is_announced_to_ride_is_in_the_result(day in full_days()) {
+    fn an_announced_rider_is_in_the_result(day in full_days()) {
         for race in by_race(&in_life(&day)).values() {
             let mut riders: HashMap<_, _> = card(race).runners.iter().map(|r| (&r.horse_no, &r.jockey)).collect();
             for envelope in race {
@@ -128,10 +128,10 @@ proptest! {
     }
 
     #[test]
-    fn ten_minutes_after_official_the_winner_is_out_and_the_others_move_up(day in full_days()) {
+    fn an_amended_result_disqualifies_the_winner_and_moves_the_others_up(day in full_days()) {
         for race in by_race(&in_life(&day)).values() {
-            let said: Vec<_> = results(race).collect();
-            let [_, (official_at, official), (amended_at, amended)] = &said[..] else {
+            let results: Vec<_> = results(race).collect();
+            let [_, (official_at, official), (amended_at, amended)] = &results[..] else {
                 continue;
             };
             prop_assert_eq!(official.status, ResultStatus::Official);

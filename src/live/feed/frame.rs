@@ -1,12 +1,13 @@
-//! WebSocket frames, encoded once. What a server sends is not masked, so the same bytes go to every client.
+//! WebSocket frames, encoded once. A server does not mask its frames, so the same bytes go to every client.
 
 use bytes::Bytes;
+use projections::json;
 use serde::Serialize;
 
 /// The first byte of a whole text message (RFC 6455, 5.2).
 const TEXT: u8 = 0x81;
 
-/// A text message of these parts as one frame.
+/// A frame with one text message, made of these parts.
 #[must_use]
 pub fn text(parts: &[&[u8]]) -> Bytes {
     let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -29,7 +30,7 @@ pub fn text(parts: &[&[u8]]) -> Bytes {
     frame.into()
 }
 
-/// The same message with `"more":true`: it is one of several that belong together, and not the last.
+/// The same message with `"more":true`: one of several that belong together, but not the last.
 #[must_use]
 pub fn with_more(frame: &[u8]) -> Bytes {
     let header = match frame.get(1) {
@@ -37,15 +38,14 @@ pub fn with_more(frame: &[u8]) -> Bytes {
         Some(127) => 10,
         _ => 2,
     };
-    let fields = frame.get(header + 1..).unwrap_or_default();
-    text(&[br#"{"more":true,"#, fields])
+    let message = frame.get(header..).unwrap_or_default();
+    text(&[br#"{"more":true,"#, json::fields(message), b"}"])
 }
 
-/// A message as one frame.
+/// A frame with one message.
 #[must_use]
-pub fn json(message: &impl Serialize) -> Bytes {
-    let text = serde_json::to_vec(message).expect("messages have string keys and no failing field");
-    self::text(&[&text])
+pub fn encode(message: &impl Serialize) -> Bytes {
+    text(&[&json::render(message)])
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
     use super::{text, with_more};
 
     #[test]
-    fn another_implementation_reads_every_length() {
+    fn another_implementation_decodes_frames_of_every_length() {
         for length in [0, 1, 125, 126, 127, 65_535, 65_536, 200_000] {
             let payload = vec![b'x'; length];
             let (head, tail) = payload.split_at(length / 3);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_added_in_front_whatever_the_length() {
+    fn a_field_is_added_to_messages_of_every_length() {
         for length in [1, 100, 130, 70_000] {
             let fields = format!(r#""field":"{}"}}"#, "x".repeat(length));
             let frame = text(&[b"{", fields.as_bytes()]);

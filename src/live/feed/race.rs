@@ -1,46 +1,18 @@
-//! [`RaceFeed`]: what the channel knows of a race beside its messages: the image, and which messages made it.
+//! [`RaceFeed`]: what the feed knows of a race beside its messages: the image, and which messages led to it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use events::{HorseNo, RaceKey};
-use projections::{LiveBoard, LiveUpdate};
+use events::RaceKey;
+use projections::{LiveBoard, LiveUpdate, json};
 
-use super::{Message, frame};
+use super::frame;
+use super::message::{ConflatedBy, FeedMessage, Topic};
 
-/// A race, as filters look at it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Topic {
-    /// Which race.
-    pub race: RaceKey,
-    /// The racecourse's name.
-    pub venue: String,
-    /// Who is on its card or its board, sorted.
-    pub runners: Vec<HorseNo>,
-}
-
-/// Why a message stands for several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConflatedBy {
-    /// The client asked for it.
-    Client,
-    /// The client was too slow.
-    Backpressure,
-}
-
-impl ConflatedBy {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Backpressure => "backpressure",
-        }
-    }
-}
-
-/// An odds message that was made: its number, and the place that it follows.
+/// An odds message: its index, and the sequence of the one before it.
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct OddsMark {
     index: u64,
     prev_seq: u64,
 }
@@ -50,8 +22,9 @@ pub(super) struct RaceFeed {
     pub(super) topic: Arc<Topic>,
     pub(super) open: bool,
     board: Option<LiveBoard>,
+    /// The image as a frame, encoded when it is first needed.
     snapshot: OnceLock<Bytes>,
-    marks: VecDeque<Mark>,
+    marks: VecDeque<OddsMark>,
 }
 
 impl RaceFeed {
@@ -70,7 +43,7 @@ impl RaceFeed {
         }
     }
 
-    /// Takes in what an update says of the race as a whole.
+    /// Takes the state of the race out of an update, and leaves the messages.
     pub(super) fn update(&mut self, update: &mut LiveUpdate) {
         if self.topic.venue != update.venue || self.topic.runners != update.runners {
             self.topic = Arc::new(Topic {
@@ -86,63 +59,43 @@ impl RaceFeed {
         }
     }
 
-    /// Notes an odds message, of `max` that are kept. Returns the number of the one that is forgotten for it.
-    pub(super) fn mark(&mut self, message: &Message, max: usize) -> Option<u64> {
+    /// Records an odds message; at most `max` are kept. Returns the index of the one that was dropped for it.
+    pub(super) fn mark(&mut self, message: &FeedMessage, max: usize) -> Option<u64> {
         let (index, prev_seq) = (message.index, message.prev_seq);
-        self.marks.push_back(Mark { index, prev_seq });
-        let forgotten = (self.marks.len() > max).then(|| self.marks.pop_front());
-        forgotten.flatten().map(|mark| mark.index)
+        self.marks.push_back(OddsMark { index, prev_seq });
+        let dropped = (self.marks.len() > max).then(|| self.marks.pop_front());
+        dropped.flatten().map(|mark| mark.index)
     }
 
-    /// The number of the latest odds message; `None` before the first that this process has seen.
-    pub(super) fn latest(&self) -> Option<u64> {
+    /// The index of the latest odds message; `None` before the first one in this process.
+    pub(super) fn latest_index(&self) -> Option<u64> {
         self.marks.back().map(|mark| mark.index)
     }
 
-    /// The image, encoded once for all.
+    /// The image, encoded once for all clients.
     pub(super) fn snapshot(&self) -> Option<Bytes> {
         const HEAD: &[u8] = br#"{"event":"odds_update","snapshot":true,"#;
         let board = self.board.as_ref()?;
-        let encoded = || frame::text(&[HEAD, fields(&board.json)]);
+        let encoded = || frame::text(&[HEAD, json::fields(&board.json), b"}"]);
         Some(self.snapshot.get_or_init(encoded).clone())
     }
 
-    /// What stands for all odds messages from `from` on, with the number of the last of them.
+    /// One message for all odds messages from an index on, with the index of the last of them.
     pub(super) fn conflated(&self, from: u64, by: ConflatedBy) -> Option<(u64, Bytes)> {
         let (board, last) = (self.board.as_ref()?, self.marks.back()?);
         let merged = self.marks.len() - self.marks.partition_point(|mark| mark.index < from);
         let first = self.marks.get(self.marks.len() - merged)?;
-        let fields = fields(&board.json);
+        let fields = json::fields(&board.json);
         let encoded = if merged == 1 {
-            frame::text(&[br#"{"event":"odds_update","#, fields])
+            frame::text(&[br#"{"event":"odds_update","#, fields, b"}"])
         } else {
-            let head = format!(
-                r#"{{"event":"odds_update","prev_seq":{},"conflated":{merged},"conflated_by":"{}","#,
-                first.prev_seq,
-                by.as_str()
-            );
-            let (before, after) = without_prev_seq(fields);
-            frame::text(&[head.as_bytes(), before, after])
+            let by = by.as_str();
+            let head =
+                format!(r#"{{"event":"odds_update","conflated":{merged},"conflated_by":"{by}","#);
+            let (before, after) = json::around_number(fields, "prev_seq")?;
+            let prev_seq = first.prev_seq.to_string();
+            frame::text(&[head.as_bytes(), before, prev_seq.as_bytes(), after, b"}"])
         };
         Some((last.index, encoded))
     }
-}
-
-/// An object without its opening brace.
-fn fields(object: &[u8]) -> &[u8] {
-    object.get(1..).unwrap_or_default()
-}
-
-/// What stands before and behind the field `prev_seq`. A string cannot be taken for it: its quotes are escaped.
-fn without_prev_seq(fields: &[u8]) -> (&[u8], &[u8]) {
-    const NAME: &[u8] = br#""prev_seq":"#;
-    let at = fields.windows(NAME.len()).position(|bytes| bytes == NAME);
-    let (before, field) = fields.split_at(at.unwrap_or(0));
-    let end = field.iter().position(|byte| *byte == b',');
-    (
-        before,
-        field
-            .get(end.map_or(0, |end| end + 1)..)
-            .unwrap_or_default(),
-    )
 }

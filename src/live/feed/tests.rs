@@ -1,4 +1,4 @@
-//! The feed against a plain list of all that was ever told.
+//! The feed compared with a plain list of everything that was ever published.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use projections::{LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogIdentity};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Bounds, ConflatedBy, Feed, NotRecovered, Replayed, Snapshots, Topic, epoch};
+use super::{BOUNDS, Bounds, ConflatedBy, Feed, NotRecovered, Replayed, Snapshots, Topic, epoch};
 
 const SMALL: Bounds = Bounds {
     messages: 12,
@@ -31,8 +31,8 @@ fn log(created: &str) -> LogIdentity {
     }
 }
 
-/// What a frame says. Its header is held to another implementation elsewhere.
-fn said(frame: &[u8]) -> Value {
+/// The JSON of a frame. Another test compares the header with another implementation.
+fn decode(frame: &[u8]) -> Value {
     let head = match frame[1] {
         126 => 4,
         127 => 10,
@@ -48,7 +48,7 @@ enum Fact {
     Status,
     End,
     Result,
-    /// One that the live channel does not tell of.
+    /// One without live messages.
     Other,
 }
 
@@ -64,9 +64,9 @@ fn fact() -> impl Strategy<Value = (u16, Fact)> {
     (1..=5_u16, fact)
 }
 
-/// A message that was told.
+/// A message that was published.
 #[derive(Debug, Clone)]
-struct FeedCursor {
+struct Published {
     seq: u64,
     prev_seq: u64,
     kind: LiveKind,
@@ -75,7 +75,7 @@ struct FeedCursor {
     bytes: usize,
 }
 
-/// A race as the log makes it.
+/// A race after the events so far.
 #[derive(Debug, Clone, Default)]
 struct Race {
     last: BTreeMap<LiveKind, u64>,
@@ -84,13 +84,13 @@ struct Race {
     status: u64,
 }
 
-/// Makes updates as the projection does, and remembers everything.
+/// Makes updates as the projection does, and keeps everything.
 #[derive(Debug, Default)]
 struct Model {
     seq: u64,
-    told: Vec<FeedCursor>,
+    published: Vec<Published>,
     races: BTreeMap<u16, Race>,
-    /// Races that came to an end, as often as they did.
+    /// How often a race came to an end.
     ends: usize,
 }
 
@@ -118,8 +118,8 @@ impl Model {
             messages.push((*kind, prev_seq));
         }
         race.status += u64::from(kinds.contains(&LiveKind::Status));
-        let of_odds = messages.iter().find(|(kind, _)| *kind == LiveKind::Odds);
-        if let Some((_, prev_seq)) = of_odds {
+        let odds = messages.iter().find(|(kind, _)| *kind == LiveKind::Odds);
+        if let Some((_, prev_seq)) = odds {
             // A name that looks like the field, and prices of different length.
             race.board = Some(json!({
                 "a_venue": "\"prev_seq\":7,", "race_number": race_number, "prev_seq": prev_seq, "seq": seq,
@@ -144,7 +144,7 @@ impl Model {
                 };
                 json["event"] = json!(kind.as_str());
                 let text = json.to_string().into_bytes();
-                self.told.push(FeedCursor {
+                self.published.push(Published {
                     seq,
                     prev_seq,
                     kind,
@@ -170,31 +170,31 @@ impl Model {
         })
     }
 
-    /// The number of the first message that is kept, and the place from which on all messages are.
+    /// The index of the first message that is kept, and the log sequence from which on all messages are.
     fn kept(&self, bounds: Bounds) -> (usize, u64) {
         let (mut first, mut complete_from) = (0, 1);
-        for end in 1..=self.told.len() {
-            // An event's messages come together.
+        for end in 1..=self.published.len() {
+            // The messages of an event are published together.
             if self
-                .told
+                .published
                 .get(end)
-                .is_some_and(|next| next.seq == self.told[end - 1].seq)
+                .is_some_and(|next| next.seq == self.published[end - 1].seq)
             {
                 continue;
             }
             let bytes = |first: usize| -> usize {
                 let header = |bytes: usize| if bytes < 126 { 2 } else { 4 };
-                self.told[first..end]
+                self.published[first..end]
                     .iter()
-                    .map(|told| told.bytes + header(told.bytes))
+                    .map(|message| message.bytes + header(message.bytes))
                     .sum()
             };
             while end - first > bounds.messages || bytes(first) > bounds.bytes {
-                let seq = self.told[first].seq;
+                let seq = self.published[first].seq;
                 complete_from = seq + 1;
-                first += self.told[first..end]
+                first += self.published[first..end]
                     .iter()
-                    .take_while(|told| told.seq == seq)
+                    .take_while(|message| message.seq == seq)
                     .count();
             }
         }
@@ -203,7 +203,7 @@ impl Model {
 }
 
 fn check_tail(feed: &Feed, model: &Model, first: usize) {
-    for from in 0..=model.told.len() {
+    for from in 0..=model.published.len() {
         for max in [1, 3, usize::MAX] {
             let tail = feed.tail(from as u64, max);
             if from < first {
@@ -211,14 +211,19 @@ fn check_tail(feed: &Feed, model: &Model, first: usize) {
                 continue;
             }
             let tail = tail.expect("it is kept");
-            let expected: Vec<&FeedCursor> = model.told[from..].iter().take(max).collect();
+            let expected: Vec<&Published> = model.published[from..].iter().take(max).collect();
             assert_eq!(tail.messages.len(), expected.len(), "from {from}");
-            for ((message, told), index) in tail.messages.iter().zip(expected).zip(from..) {
+            for ((message, published), index) in tail.messages.iter().zip(expected).zip(from..) {
                 assert_eq!(
                     (message.index, message.seq, message.prev_seq, message.kind),
-                    (index as u64, told.seq, told.prev_seq, told.kind)
+                    (
+                        index as u64,
+                        published.seq,
+                        published.prev_seq,
+                        published.kind
+                    )
                 );
-                assert_eq!(said(&message.frame), told.json);
+                assert_eq!(decode(&message.frame), published.json);
             }
         }
     }
@@ -238,11 +243,15 @@ fn check_resume(feed: &Feed, model: &Model, complete_from: u64) {
             assert_eq!(resumed, Err(NotRecovered::TooFarBehind), "since {since}");
         } else {
             let after = model
-                .told
+                .published
                 .iter()
-                .position(|told| told.seq > since)
-                .unwrap_or(model.told.len());
-            let same = model.told.iter().filter(|told| told.seq == since).count();
+                .position(|message| message.seq > since)
+                .unwrap_or(model.published.len());
+            let same = model
+                .published
+                .iter()
+                .filter(|message| message.seq == since)
+                .count();
             let again = same.saturating_sub(1);
             assert_eq!(
                 resumed,
@@ -253,51 +262,51 @@ fn check_resume(feed: &Feed, model: &Model, complete_from: u64) {
     }
 }
 
-/// Holds what stands for all messages from a number on to those messages.
+/// Compares the conflated messages from an index on with all messages from there.
 fn check_conflated(
     feed: &Feed,
     model: &Model,
     bounds: Bounds,
     wants: impl Fn(u16, LiveKind) -> bool,
 ) {
-    for from in 0..=model.told.len() {
+    for from in 0..=model.published.len() {
         let (by, word) = match from % 2 {
             0 => (ConflatedBy::Client, "client"),
             _ => (ConflatedBy::Backpressure, "backpressure"),
         };
         let passes = |topic: &Topic, kind| wants(topic.race.race_number.get(), kind);
-        let missed = &model.told[from..];
+        let missed = &model.published[from..];
         let facts = missed
             .iter()
-            .filter(|told| told.kind != LiveKind::Odds)
+            .filter(|message| message.kind != LiveKind::Odds)
             .count();
         let Some((frames, position)) = feed.conflated(from as u64, by, passes) else {
             assert!(
                 facts > bounds.facts
                     || missed.len() > bounds.messages
                     || model.ends > bounds.closed_races,
-                "what {from} missed is forgotten without need"
+                "the messages from {from} on should be kept"
             );
             continue;
         };
         assert_eq!(position, feed.position());
         let mut expected = Vec::new();
-        for (at, told) in missed
+        for (at, message) in missed
             .iter()
             .enumerate()
-            .filter(|(_, told)| wants(told.race, told.kind))
+            .filter(|(_, message)| wants(message.race, message.kind))
         {
-            if told.kind != LiveKind::Odds {
-                expected.push(told.json.clone());
+            if message.kind != LiveKind::Odds {
+                expected.push(message.json.clone());
                 continue;
             }
             let same =
-                |other: &&FeedCursor| other.kind == LiveKind::Odds && other.race == told.race;
+                |other: &&Published| other.kind == LiveKind::Odds && other.race == message.race;
             if missed[at + 1..].iter().any(|later| same(&later)) {
                 continue;
             }
-            let merged: Vec<&FeedCursor> = missed.iter().filter(same).collect();
-            let mut image = model.races[&told.race].board.clone().expect("a board");
+            let merged: Vec<&Published> = missed.iter().filter(same).collect();
+            let mut image = model.races[&message.race].board.clone().expect("a board");
             image["event"] = json!("odds_update");
             image["prev_seq"] = json!(merged[0].prev_seq);
             if merged.len() > 1 {
@@ -311,7 +320,7 @@ fn check_conflated(
                 other["more"] = json!(true);
             }
         }
-        let frames: Vec<Value> = frames.iter().map(|frame| said(frame)).collect();
+        let frames: Vec<Value> = frames.iter().map(|frame| decode(frame)).collect();
         assert_eq!(frames, expected, "from {from}");
     }
 }
@@ -330,7 +339,7 @@ fn check_snapshots(feed: &Feed, model: &Model, wants: impl Fn(u16) -> bool) {
         image["snapshot"] = json!(true);
         Some(image)
     });
-    let images: Vec<Value> = images.iter().map(|frame| said(frame)).collect();
+    let images: Vec<Value> = images.iter().map(|frame| decode(frame)).collect();
     assert_eq!(images, expected.collect::<Vec<_>>());
 }
 
@@ -338,7 +347,7 @@ fn check_all(feed: &Feed, model: &Model, bounds: Bounds) {
     let position = feed.position();
     assert_eq!(
         (position.seq, position.head),
-        (model.seq, model.told.len() as u64)
+        (model.seq, model.published.len() as u64)
     );
     let (first, complete_from) = model.kept(bounds);
     check_tail(feed, model, first);
@@ -358,12 +367,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_says_what_a_list_of_everything_says(
+    fn the_feed_equals_a_list_of_all_messages(
         facts in prop::collection::vec(fact(), 0..60),
         batch in 1..7_usize,
         small: bool,
     ) {
-        let bounds = if small { SMALL } else { super::BOUNDS };
+        let bounds = if small { SMALL } else { BOUNDS };
         let (feed, mut model) = (Feed::bounded(bounds), Model::default());
         let mut before = Vec::new();
         for facts in facts.chunks(batch) {
@@ -377,7 +386,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_recalled_is_as_if_it_had_been_heard(facts in prop::collection::vec(fact(), 1..60), at in 0..60_usize) {
+    fn replayed_messages_equal_published_ones(facts in prop::collection::vec(fact(), 1..60), at in 0..60_usize) {
         let (feed, mut model) = (Feed::default(), Model::default());
         let updates: Vec<LiveUpdate> = facts.iter().filter_map(|(race, fact)| model.update(*race, *fact)).collect();
         let at = at.min(updates.len());
@@ -386,7 +395,7 @@ proptest! {
         feed.reset(&log("now"), seq, Vec::new(), replayed);
         feed.publish(updates[at..].to_vec(), model.seq);
         prop_assert_eq!(feed.position().generation, 1);
-        check_all(&feed, &model, super::BOUNDS);
+        check_all(&feed, &model, BOUNDS);
     }
 }
 
@@ -396,15 +405,15 @@ fn publish(feed: &Feed, model: &mut Model, race: u16, fact: Fact) {
 }
 
 #[test]
-fn other_views_are_another_beginning() {
+fn a_reset_starts_again_with_other_views() {
     let (feed, mut model) = (Feed::default(), Model::default());
     for _ in 0..5 {
         publish(&feed, &mut model, 1, Fact::Quote);
     }
     let before = feed.position();
-    // Views that are not as far, of another log; nothing of it can be said again but one open race.
+    // Views of another log at a lower sequence; only one open race can be sent again.
     let mut other = Model::default();
-    let mut image = other.update(2, Fact::Quote).expect("told");
+    let mut image = other.update(2, Fact::Quote).expect("an update");
     image.messages.clear();
     let replayed = Replayed {
         complete_from: 4,
@@ -424,7 +433,7 @@ fn other_views_are_another_beginning() {
     assert_eq!(
         feed.snapshots(|_| true).images.len(),
         1,
-        "races of before are forgotten"
+        "the races before the reset are dropped"
     );
     assert!(feed.tail(before.head - 1, 9).is_none() && feed.tail(before.head, 9).is_some());
     assert!(
@@ -446,19 +455,22 @@ fn other_views_are_another_beginning() {
     ] {
         assert_eq!(feed.resume(since, Some(epoch)), resumed, "since {since}");
     }
-    // What the other log says at places that the first had passed is told.
+    // Messages of the other log are published at sequences that the first had passed.
     other.seq = 3;
     publish(&feed, &mut other, 2, Fact::Quote);
     assert_eq!(feed.resume(4, Some(epoch)), Ok(before.head + 1));
-    let told = feed.tail(before.head, 9).expect("kept").messages;
+    let published = feed.tail(before.head, 9).expect("kept").messages;
     assert_eq!(
-        told.iter().map(|message| message.seq).collect::<Vec<_>>(),
+        published
+            .iter()
+            .map(|message| message.seq)
+            .collect::<Vec<_>>(),
         [4]
     );
 }
 
 #[test]
-fn races_that_are_over_are_forgotten_the_oldest_first_and_open_ones_never() {
+fn closed_races_are_dropped_oldest_first_and_open_ones_never() {
     let (feed, mut model) = (Feed::bounded(SMALL), Model::default());
     publish(&feed, &mut model, 9, Fact::Quote);
     for race in 1..=4 {
@@ -477,13 +489,13 @@ fn races_that_are_over_are_forgotten_the_oldest_first_and_open_ones_never() {
     assert!(
         feed.conflated(1, ConflatedBy::Client, |_, _| true)
             .is_none(),
-        "odds of race 1 are forgotten"
+        "odds of race 1 are dropped"
     );
     check_conflated(&feed, &model, SMALL, |_, _| true);
 }
 
 #[test]
-fn no_bound_is_passed_by_many_messages_or_large_ones() {
+fn many_or_large_messages_stay_within_the_bounds() {
     let feed = Feed::default();
     let large = |seq: u64, bytes: usize| LiveUpdate {
         seq,
@@ -498,9 +510,9 @@ fn no_bound_is_passed_by_many_messages_or_large_ones() {
         open: true,
         runners: Vec::new(),
     };
-    let count = super::MESSAGES_MAX as u64 + 10;
+    let count = BOUNDS.messages as u64 + 10;
     feed.publish((1..=count).map(|seq| large(seq, 10)).collect(), count);
-    assert_eq!(feed.state().ring.len(), super::MESSAGES_MAX);
+    assert_eq!(feed.state().ring.len(), BOUNDS.messages);
     assert_eq!(feed.resume(10, None), Err(NotRecovered::TooFarBehind));
     assert_eq!(feed.resume(11, None), Ok(11));
     feed.publish(
@@ -509,7 +521,7 @@ fn no_bound_is_passed_by_many_messages_or_large_ones() {
     );
     let state = feed.state();
     assert!(
-        state.ring_bytes <= super::MESSAGES_BYTES_MAX && state.ring.len() >= 60,
+        state.ring_bytes <= BOUNDS.bytes && state.ring.len() >= 60,
         "{}",
         state.ring.len()
     );

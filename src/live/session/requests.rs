@@ -1,208 +1,167 @@
-//! What a client says, and what comes of it.
+//! Requests: what a client sends, and the answers.
 
 use std::io;
 use std::time::Instant;
 
 use serde_json::Value;
 
-use super::Session;
+use super::{Session, TOO_FAR_BEHIND};
 use crate::live::batch::FeedCursor;
+use crate::live::close_reason::CloseReason;
 use crate::live::connection::Incoming;
-use crate::live::feed::NotRecovered;
+use crate::live::feed::{NotRecovered, Snapshots};
 use crate::live::filter::Filter;
-use crate::live::message::{LiveSubscription, Op, Request, ServerMessage};
-use crate::live::{READ_BYTES_PER_TURN, Since};
+use crate::live::request::{Op, Request, RequestError};
+use crate::live::server_message::{ServerMessage, server_time};
+use crate::live::subscription::{LiveSubscription, ResumePoint};
 
-/// Messages and pings that a client may send: at once, and a second.
-const MESSAGES_AT_ONCE: f64 = 100.0;
-const MESSAGES_PER_SECOND: f64 = 20.0;
-/// Bytes that a client may send: at once, and a second. A message of the largest size fits, in fragments of one byte.
-const BYTES_AT_ONCE: f64 = 256.0 * 1024.0;
-const BYTES_PER_SECOND: f64 = 64.0 * 1024.0;
+/// Bytes that are read from one client before others have their turn.
+const READ_BYTES_PER_TURN: usize = 16 * 1024;
 
-/// So much of a wrong word is repeated in the answer.
-const REPEATED_CHARS_MAX: usize = 40;
-
-const PROTOCOL_UNSUPPORTED: u16 = 1003;
-const PROTOCOL_POLICY: u16 = 1008;
-
-/// How much more a client may say.
+/// A client message that is not answered yet.
 #[derive(Debug)]
-pub(in crate::live) struct TokenBucket {
-    messages: f64,
-    bytes: f64,
-    at: Instant,
-}
-
-impl TokenBucket {
-    pub(in crate::live) fn new(now: Instant) -> Self {
-        Self {
-            messages: MESSAGES_AT_ONCE,
-            bytes: BYTES_AT_ONCE,
-            at: now,
-        }
-    }
-
-    /// Takes off what came. False if it is too much.
-    #[expect(clippy::cast_precision_loss, reason = "a turn reads few bytes")]
-    fn take(&mut self, messages: usize, bytes: usize, now: Instant) -> bool {
-        let passed = now.duration_since(self.at).as_secs_f64();
-        let refill = |left: f64, rate: f64, max: f64| (left + rate * passed).min(max);
-        self.messages =
-            refill(self.messages, MESSAGES_PER_SECOND, MESSAGES_AT_ONCE) - messages as f64;
-        self.bytes = refill(self.bytes, BYTES_PER_SECOND, BYTES_AT_ONCE) - bytes as f64;
-        self.at = now;
-        self.messages >= 0.0 && self.bytes >= 0.0
-    }
-}
-
-/// Why a client message is not taken.
-struct Refused {
-    error: &'static str,
-    message: String,
-}
-
-impl Refused {
-    fn parameter(message: impl ToString) -> Self {
-        Self {
-            error: "invalid_parameter",
-            message: message.to_string(),
-        }
-    }
+pub(super) struct PendingRequest {
+    id: Option<Value>,
+    request: Result<Request, RequestError>,
 }
 
 impl Session {
-    /// Reads what has come, as far as it is one turn's work, and answers. `told` is how far its shard is.
+    /// Reads and answers what was received, as far as it fits into one turn. `delivered` is how far the shard is.
     ///
     /// # Errors
-    /// The connection is gone.
-    pub(in crate::live) fn hear(&mut self, told: FeedCursor, now: Instant) -> io::Result<()> {
+    /// Returns an I/O error if the connection has ended.
+    pub(super) fn read_requests(&mut self, delivered: FeedCursor, now: Instant) -> io::Result<()> {
         if !self.is_open() {
-            if !self.wire.discard(READ_BYTES_PER_TURN) {
+            if !self.connection.discard_input(READ_BYTES_PER_TURN) {
                 self.end();
             }
             return Ok(());
         }
-        let mut left = READ_BYTES_PER_TURN;
+        let mut budget = READ_BYTES_PER_TURN;
         while self.is_open() && self.can_read() {
-            let before = left;
-            let heard = self.wire.read(&mut left);
-            let said = !matches!(heard, Incoming::Nothing);
-            if !self.allowance.take(usize::from(said), before - left, now) {
-                self.close(
-                    PROTOCOL_POLICY,
-                    "too many messages, pings or bytes a second",
-                    now,
-                );
+            let before = budget;
+            let incoming = self.connection.read(&mut budget);
+            let bytes = before - budget;
+            let messages = usize::from(!matches!(incoming, Incoming::Nothing));
+            if !self.quota.take(messages, bytes, now) {
+                self.close(&CloseReason::QuotaExceeded, now);
                 return Ok(());
             }
-            if before != left {
-                self.heard(now);
+            if bytes > 0 {
+                self.timers.record_received(now);
             }
-            match heard {
+            match incoming {
                 Incoming::Text(text) => {
-                    self.awaiting_mail = Some(text);
-                    self.answer(told, now)?;
+                    let (id, request) = Request::parse(&text);
+                    self.pending_request = Some(PendingRequest { id, request });
+                    self.handle_pending_request(delivered, now)?;
                 }
                 Incoming::Control => {}
-                Incoming::Binary => self.close(PROTOCOL_UNSUPPORTED, "messages are text", now),
-                Incoming::Wrong(code, reason) => self.close(code, &reason, now),
+                Incoming::Binary => self.close(&CloseReason::BinaryMessage, now),
+                Incoming::Invalid(reason) => self.close(&reason, now),
                 Incoming::Nothing => break,
-                Incoming::Closed => self.leave(now),
-                Incoming::Gone => {
+                Incoming::Closed => self.start_closing(now),
+                Incoming::Disconnected => {
                     self.write(&[], now)?;
                     self.end();
                 }
             }
         }
         if self.is_open() {
-            self.write(&[], now).map(drop)
-        } else {
-            Ok(())
+            self.write(&[], now)?;
         }
+        Ok(())
     }
 
-    /// Answers what was said. What was told under the subscription before is sent before they change; until the client has taken
-    /// that, it waits for its answer.
+    /// Answers the pending request, if there is one. What belongs to the subscription before it is sent first; until the client
+    /// has taken that, the request stays pending.
     ///
     /// # Errors
-    /// The connection is gone.
-    pub(in crate::live) fn answer(&mut self, told: FeedCursor, now: Instant) -> io::Result<()> {
-        let Some(text) = self.awaiting_mail.take() else {
+    /// Returns an I/O error if the connection has ended.
+    pub(super) fn handle_pending_request(
+        &mut self,
+        delivered: FeedCursor,
+        now: Instant,
+    ) -> io::Result<()> {
+        let Some(pending) = self.pending_request.take() else {
             return Ok(());
         };
-        let message: Value = serde_json::from_str(&text).unwrap_or_default();
-        let id = message
-            .get("id")
-            .filter(|id| id.is_string() || id.is_number())
-            .cloned();
-        let understood = understand(message);
-        if understood.as_ref().is_ok_and(|(op, _)| *op != Op::Ping) {
-            self.flush(told, now)?;
-            if !self.is_up_to_date() {
-                self.awaiting_mail = Some(text);
-                return Ok(());
-            }
+        let concerns_feed = pending.request.as_ref().is_ok_and(|r| r.op != Op::Ping);
+        if concerns_feed && !self.flush(delivered, now)? {
+            self.pending_request = Some(pending);
+            return Ok(());
         }
-        self.reflects(told.seq);
-        let done = understood.and_then(|(op, request)| self.obey(op, request, id.as_ref()));
-        if let Err(refused) = done {
-            self.say(&ServerMessage::Error {
-                error: refused.error,
-                id: id.as_ref(),
-                message: refused.message,
+        self.cursor.reflect(delivered.seq);
+        let id = pending.id.as_ref();
+        let handled = pending
+            .request
+            .and_then(|request| self.handle(request, id, now));
+        if let Err(error) = handled {
+            self.queue_message(&ServerMessage::Error {
+                error: error.error,
+                id,
+                message: &error.message,
             });
         }
         self.advance(now)
     }
 
-    fn obey(&mut self, op: Op, request: Request, id: Option<&Value>) -> Result<(), Refused> {
-        match op {
-            Op::Subscribe => self.subscribe(request, id),
-            Op::Unsubscribe => self.unsubscribe(&request, id),
+    fn handle(
+        &mut self,
+        request: Request,
+        id: Option<&Value>,
+        now: Instant,
+    ) -> Result<(), RequestError> {
+        match request.op {
+            Op::Subscribe => return self.subscribe(request, id, now),
+            Op::Unsubscribe => return self.unsubscribe(&request, id, now),
             Op::Resync => {
-                let snapshots = self.take_snapshots(&self.subscription.clone(), None);
-                self.ack(op, id, None);
-                self.send_snapshots(snapshots, id);
-                Ok(())
+                let before = self.subscription.clone();
+                let snapshots = self.move_to_snapshots(&before, None);
+                self.queue_ack(Op::Resync, id, None);
+                self.queue_snapshots(snapshots, id);
             }
-            Op::Ping => {
-                self.ack(op, id, None);
-                Ok(())
-            }
+            Op::Ping => self.queue_ack(Op::Ping, id, None),
         }
-    }
-
-    fn subscribe(&mut self, request: Request, id: Option<&Value>) -> Result<(), Refused> {
-        request.filter.check().map_err(Refused::parameter)?;
-        let mut subscription = self.subscription.clone();
-        subscription
-            .set(request.events, request.conflate_ms, request.heartbeat_ms)
-            .map_err(Refused::parameter)?;
-        subscription.filter = request.filter;
-        let before = self.follow(subscription);
-        let since = request.since.map(|seq| Since {
-            seq,
-            epoch: request.epoch,
-        });
-        let resumed = since.map(|since| self.resume(&since));
-        if resumed == Some(Ok(())) {
-            self.ack(Op::Subscribe, id, resumed);
-            self.replay_is_for(id.cloned());
-            return Ok(());
-        }
-        let had = if resumed.is_none() {
-            Some(&before)
-        } else {
-            None
-        };
-        let snapshots = self.take_snapshots(&before, had);
-        self.ack(Op::Subscribe, id, resumed);
-        self.send_snapshots(snapshots, id);
         Ok(())
     }
 
-    fn unsubscribe(&mut self, request: &Request, id: Option<&Value>) -> Result<(), Refused> {
+    fn subscribe(
+        &mut self,
+        request: Request,
+        id: Option<&Value>,
+        now: Instant,
+    ) -> Result<(), RequestError> {
+        let invalid = RequestError::invalid_parameter;
+        request.filter.check().map_err(invalid)?;
+        let mut subscription = self.subscription.clone();
+        subscription
+            .set(request.events, request.conflate_ms, request.heartbeat_ms)
+            .map_err(RequestError::invalid_parameter)?;
+        subscription.filter = request.filter;
+        let before = self.replace_subscription(subscription, now);
+        let resumed = request.since.map(|seq| {
+            let epoch = request.epoch;
+            self.resume(&ResumePoint { seq, epoch }, id)
+        });
+        if resumed == Some(Ok(())) {
+            self.queue_ack(Op::Subscribe, id, resumed);
+            return Ok(());
+        }
+        // A client that could not resume gets all images, also of races that it followed before.
+        let known = resumed.is_none().then_some(&before);
+        let snapshots = self.move_to_snapshots(&before, known);
+        self.queue_ack(Op::Subscribe, id, resumed);
+        self.queue_snapshots(snapshots, id);
+        Ok(())
+    }
+
+    fn unsubscribe(
+        &mut self,
+        request: &Request,
+        id: Option<&Value>,
+        now: Instant,
+    ) -> Result<(), RequestError> {
         let mut subscription = self.subscription.clone();
         if let Some(kinds) = request.events {
             subscription.kinds = subscription.kinds.without(kinds);
@@ -211,93 +170,67 @@ impl Session {
             subscription
                 .filter
                 .remove(&request.filter)
-                .map_err(|list| Refused {
-                    error: "not_subscribed",
-                    message: format!("{list} are not chosen by the filter in force"),
-                })?;
+                .map_err(RequestError::not_subscribed)?;
         } else if request.events.is_none() {
             subscription.filter = Filter::nothing();
         }
-        self.follow(subscription);
-        self.ack(Op::Unsubscribe, id, None);
+        self.replace_subscription(subscription, now);
+        self.queue_ack(Op::Unsubscribe, id, None);
         Ok(())
     }
 
-    /// Puts subscription in force. Returns those before them.
-    fn follow(&mut self, subscription: LiveSubscription) -> LiveSubscription {
+    /// Returns the subscription before.
+    fn replace_subscription(
+        &mut self,
+        subscription: LiveSubscription,
+        now: Instant,
+    ) -> LiveSubscription {
         let before = std::mem::replace(&mut self.subscription, subscription);
-        self.reschedule(Instant::now());
+        self.subscription_changed = true;
+        self.timers
+            .shorten_heartbeat(self.heartbeat_interval(), now);
         before
     }
 
-    fn ack(&mut self, op: Op, id: Option<&Value>, resumed: Option<Result<(), NotRecovered>>) {
+    /// Queues the messages so far that the subscription `before` selects, and moves to the end of the feed. Returns the images
+    /// there of the open races that the client follows, without those that the subscription `known` selects.
+    fn move_to_snapshots(
+        &mut self,
+        before: &LiveSubscription,
+        known: Option<&LiveSubscription>,
+    ) -> Snapshots {
+        let wants = |topic: &_| {
+            self.subscription.wants_odds(topic)
+                && !known.is_some_and(|known| known.wants_odds(topic))
+        };
+        let from = self.cursor.next_index();
+        let snapshots = match self.context.feed.tail_and_snapshots(from, wants) {
+            Some((tail, snapshots)) => {
+                let wanted = tail
+                    .messages
+                    .iter()
+                    .filter(|message| before.wants_message(message));
+                self.queue_frames(wanted.map(|message| message.frame.clone()).collect());
+                snapshots
+            }
+            None => {
+                self.queue_resync(TOO_FAR_BEHIND);
+                self.all_snapshots()
+            }
+        };
+        self.move_to(&snapshots.position);
+        snapshots
+    }
+
+    fn queue_ack(&mut self, op: Op, id: Option<&Value>, resumed: Option<Result<(), NotRecovered>>) {
         let subscription = self.subscription.clone();
-        self.say(&ServerMessage::Ack {
+        self.queue_message(&ServerMessage::Ack {
             op,
             id,
-            seq: self.through(),
-            server_time: crate::live::now(),
+            seq: self.cursor.through_seq(),
+            server_time: server_time(),
             resumed: resumed.into(),
             in_force: subscription.in_force(),
         });
-    }
-}
-
-/// What a client message asks for.
-fn understand(message: Value) -> Result<(Op, Request), Refused> {
-    let Some(name) = message.get("op").and_then(Value::as_str) else {
-        return Err(Refused {
-            error: "invalid_message",
-            message: "A message is a JSON object with op: subscribe, unsubscribe, resync or ping"
-                .to_owned(),
-        });
-    };
-    let op = Op::parse(name).ok_or_else(|| {
-        let name: String = name.chars().take(REPEATED_CHARS_MAX).collect();
-        Refused {
-            error: "unknown_op",
-            message: format!("op is subscribe, unsubscribe, resync or ping, not {name:?}"),
-        }
-    })?;
-    let request = serde_json::from_value(message).map_err(|e| Refused::parameter(e.to_string()))?;
-    Ok((op, request))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::{Duration, Instant};
-
-    use super::TokenBucket;
-
-    #[test]
-    fn a_client_may_say_so_much_at_once_and_so_much_a_second() {
-        let now = Instant::now();
-        let mut allowance = TokenBucket::new(now);
-        assert!((0..100).all(|_| allowance.take(1, 10, now)), "100 at once");
-        assert!(!allowance.take(1, 0, now));
-
-        let mut allowance = TokenBucket::new(now);
-        assert!(allowance.take(100, 0, now));
-        let second = now + Duration::from_secs(1);
-        assert!((0..20).all(|_| allowance.take(1, 0, second)), "20 a second");
-        assert!(!allowance.take(1, 0, second));
-
-        let mut allowance = TokenBucket::new(now);
-        let hour = now + Duration::from_secs(3600);
-        assert!(
-            allowance.take(100, 256 * 1024, hour),
-            "who says nothing saves no more up"
-        );
-        assert!(!allowance.take(1, 0, hour));
-    }
-
-    #[test]
-    fn and_so_many_bytes() {
-        let now = Instant::now();
-        let mut allowance = TokenBucket::new(now);
-        assert!(allowance.take(1, 256 * 1024, now));
-        let second = now + Duration::from_secs(1);
-        assert!(allowance.take(1, 64 * 1024, second));
-        assert!(!allowance.take(0, 1, second));
     }
 }

@@ -1,4 +1,4 @@
-//! [`Feeder`]: publishes events, one after the other, and knows where in the log each of them stands.
+//! [`Publisher`]: publishes events one after the other, and records their log sequences.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,17 +9,17 @@ use serde_json::Value;
 use super::oracle::Oracle;
 
 #[derive(Debug)]
-pub(crate) struct Feeder {
+pub(crate) struct Publisher {
     log: Log,
-    /// By place in the log.
+    /// By log sequence.
     published: BTreeMap<u64, Value>,
-    /// When each was handed to the log.
+    /// When each was sent to the log.
     pub(crate) sent_at: BTreeMap<u64, Instant>,
     last: u64,
 }
 
-impl Feeder {
-    /// A feeder of an empty log.
+impl Publisher {
+    /// A publisher of an empty log.
     pub(crate) fn new(log: Log) -> Self {
         Self {
             log,
@@ -29,8 +29,8 @@ impl Feeder {
         }
     }
 
-    /// Publishes an event, tries again while the log is away, and returns its place.
-    pub(crate) async fn say(&mut self, event: Value) -> u64 {
+    /// Publishes an event, retries while the log cannot be reached, and returns its sequence.
+    pub(crate) async fn publish(&mut self, event: Value) -> u64 {
         let outgoing = Outgoing {
             subject: subject(&event),
             id: event["id"].as_str().expect("an id").to_owned(),
@@ -41,8 +41,8 @@ impl Feeder {
             .log
             .append(outgoing)
             .await
-            .expect("the log takes it within a minute");
-        // Nobody else writes. A hole before it is the same event: written, not acknowledged, and written again.
+            .expect("the log accepts it within a minute");
+        // There is no other publisher. A gap before it is the same event: written, not acknowledged, and written again.
         for seq in self.last + 1..=appended.seq {
             self.published.insert(seq, event.clone());
             self.sent_at.insert(seq, at);
@@ -51,9 +51,9 @@ impl Feeder {
         appended.seq
     }
 
-    pub(crate) async fn say_all(&mut self, events: impl IntoIterator<Item = Value>) -> u64 {
+    pub(crate) async fn publish_all(&mut self, events: impl IntoIterator<Item = Value>) -> u64 {
         for event in events {
-            self.say(event).await;
+            self.publish(event).await;
         }
         self.last
     }

@@ -4,23 +4,43 @@ use events::{Event, HorseNo, RaceKey, RaceNumber, RaceStatus, Recorded, Text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Race;
+use super::kind::LiveKind;
 use crate::json::{self, JsonObject};
-use crate::live::LiveKind;
 use crate::odds_board::{Board, OddsBoard};
+use crate::race::Race;
 use crate::race_result::RaceResult;
 
-/// What every message tells of its event.
+/// The event that a message publishes, and the race after it.
 pub(crate) struct MessageContext<'a> {
     pub(crate) key: &'a RaceKey,
+    pub(crate) race: &'a Race,
     pub(crate) recorded: &'a Recorded,
-    /// The place of the last message of the same kind about the same race; 0 if there is none.
+    /// The sequence of the previous message of the same kind about the same race; 0 if there is none.
     pub(crate) prev_seq: u64,
 }
 
-/// Which meeting a message is about.
+impl MessageContext<'_> {
+    fn meeting(&self) -> MeetingFields<'_> {
+        MeetingFields {
+            date: self.key.date.to_string(),
+            venue: self.race.venue_name(self.key),
+            venue_code: self.key.venue.as_str(),
+        }
+    }
+
+    fn log(&self) -> LogFields {
+        LogFields {
+            timestamp: self.recorded.envelope.time.to_string(),
+            recorded_at: self.recorded.recorded_at.to_string(),
+            seq: self.recorded.seq,
+            prev_seq: self.prev_seq,
+        }
+    }
+}
+
+/// The fields of every message that name the meeting.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Meeting<'a> {
+struct MeetingFields<'a> {
     /// The meeting's date.
     #[schemars(extend("format" = "date"))]
     date: String,
@@ -30,53 +50,34 @@ struct Meeting<'a> {
     venue_code: &'a str,
 }
 
-/// When something happened, and where it stands in the log.
+/// The fields of every message that say when its event happened, and where it is in the log.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Place {
-    /// When it happened, as the feeder said, RFC 3339.
+struct LogFields {
+    /// When it happened according to the feeder, RFC 3339.
     #[schemars(extend("format" = "date-time"))]
     timestamp: String,
-    /// When the log took it, RFC 3339, to the microsecond.
+    /// When the log stored it, RFC 3339, to the microsecond.
     #[schemars(extend("format" = "date-time"))]
     recorded_at: String,
-    /// The place in the log of the change.
+    /// The log sequence of the change.
     seq: u64,
-    /// The place of the last message of the same `event` about the same race; 0 if there is none.
+    /// The `seq` of the previous message of the same `event` about the same race; 0 if there is none.
     prev_seq: u64,
 }
 
-impl MessageContext<'_> {
-    fn meeting<'a>(&'a self, race: &'a Race) -> Meeting<'a> {
-        Meeting {
-            date: self.key.date.to_string(),
-            venue: race.venue_name(self.key),
-            venue_code: self.key.venue.as_str(),
-        }
-    }
-
-    fn place(&self) -> Place {
-        Place {
-            timestamp: self.recorded.envelope.time.to_string(),
-            recorded_at: self.recorded.recorded_at.to_string(),
-            seq: self.recorded.seq,
-            prev_seq: self.prev_seq,
-        }
-    }
-}
-
-/// The full image of a race's board: that of `/api/v1/odds/{date}/{race_number}`.
+/// The full image of a race's board, as in `/api/v1/odds/{date}/{race_number}`.
 #[derive(JsonSchema)]
 #[expect(
     dead_code,
-    reason = "the board is encoded once, for the store, and the rest is put before those bytes"
+    reason = "a schema only: the message is made of the stored bytes of the board"
 )]
 struct OddsUpdate<'a> {
     #[schemars(extend("const" = "odds_update"))]
     event: &'a str,
-    /// Only in a snapshot: the image as it is, whatever came before.
+    /// Only in a snapshot: the image as it is, whatever was sent before.
     #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "boolean", "const" = true))]
     snapshot: Option<bool>,
-    /// Only in a conflated message: how many updates it stands for. Its `prev_seq` is the last that this client was sent.
+    /// Only in a conflated message: how many updates were merged. `prev_seq` is the last `seq` that this client was sent.
     #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "integer"))]
     conflated: Option<u64>,
     /// Only in a conflated message: `client` (it asked for it) or `backpressure` (it was too slow).
@@ -86,40 +87,40 @@ struct OddsUpdate<'a> {
     board: OddsBoard<'a>,
 }
 
-/// A board as a message.
+/// A rendered board as a message.
 pub(crate) fn odds_update(board: &[u8]) -> Vec<u8> {
     let event = JsonObject::new().field("event", LiveKind::Odds.as_str());
     event.fields_of(board).finish()
 }
 
-/// Where a race stands now, or why, has changed.
+/// The status of a race changed, or the reason for it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct StatusUpdate<'a> {
     #[schemars(extend("const" = "status_update"))]
     event: &'a str,
     #[serde(flatten)]
-    meeting: Meeting<'a>,
+    meeting: MeetingFields<'a>,
     /// The race's number.
     #[schemars(with = "RaceNumber")]
     race_number: u16,
-    /// Where the race stands now.
+    /// The status of the race.
     #[schemars(with = "RaceStatus")]
     status: &'a str,
-    /// Why; empty where nobody said it.
+    /// The reason; empty if none was given.
     reason: &'a str,
     #[serde(flatten)]
-    place: Place,
+    log: LogFields,
 }
 
-/// Where a race stands.
-pub(crate) fn status_update(telling: &MessageContext<'_>, race: &Race) -> Vec<u8> {
+/// The status of a race.
+pub(crate) fn status_update(context: &MessageContext<'_>) -> Vec<u8> {
     json::render(&StatusUpdate {
         event: LiveKind::Status.as_str(),
-        meeting: telling.meeting(race),
-        race_number: telling.key.race_number.get(),
-        status: race.status().as_str(),
-        reason: race.status_reason.as_str(),
-        place: telling.place(),
+        meeting: context.meeting(),
+        race_number: context.key.race_number.get(),
+        status: context.race.status().as_str(),
+        reason: context.race.status_reason.as_str(),
+        log: context.log(),
     })
 }
 
@@ -129,30 +130,30 @@ struct RunnerUpdate<'a> {
     #[schemars(extend("const" = "runner_update"))]
     event: &'a str,
     #[serde(flatten)]
-    meeting: Meeting<'a>,
+    meeting: MeetingFields<'a>,
     /// The race's number.
     #[schemars(with = "RaceNumber")]
     race_number: u16,
-    /// What became of it.
+    /// What changed.
     #[schemars(extend("enum" = ["withdrawn", "reinstated", "rider_changed"]))]
     change: &'a str,
     /// The horse.
     horse_no: &'a str,
-    /// Its name; empty where it is not known.
+    /// Its name; empty if unknown.
     horse_name: &'a str,
-    /// Its saddle-cloth number; 0 where it is not known.
+    /// Its saddle-cloth number; 0 if unknown.
     number: u16,
-    /// Who rides it now; empty where it is not known.
+    /// Its jockey after the change; empty if unknown.
     jockey: &'a str,
-    /// Pounds carried now; 0 where it is not known.
+    /// Pounds carried after the change; 0 if unknown.
     weight: u16,
-    /// Why; empty where nobody said it.
+    /// The reason; empty if none was given.
     reason: &'a str,
     #[serde(flatten)]
-    place: Place,
+    log: LogFields,
 }
 
-/// What an event says of a runner.
+/// The change that an event makes to a runner.
 pub(crate) struct RunnerChange<'a> {
     change: &'static str,
     horse_no: &'a HorseNo,
@@ -160,6 +161,7 @@ pub(crate) struct RunnerChange<'a> {
 }
 
 impl<'a> RunnerChange<'a> {
+    /// The change of an event; `None` if it changes no runner.
     pub(crate) fn of(event: &'a Event) -> Option<Self> {
         let (change, horse_no, reason) = match event {
             Event::RunnerWithdrawn(fact) => ("withdrawn", &fact.horse_no, fact.reason.as_ref()),
@@ -175,19 +177,18 @@ impl<'a> RunnerChange<'a> {
     }
 }
 
-/// A runner as it is now.
+/// A runner after a change.
 pub(crate) fn runner_update(
-    telling: &MessageContext<'_>,
-    race: &Race,
+    context: &MessageContext<'_>,
     board: &Board,
     change: &RunnerChange<'_>,
 ) -> Vec<u8> {
-    let (horse_name, number) = board.name_and_number(race, change.horse_no);
-    let (jockey, weight) = race.rider_of(change.horse_no);
+    let (horse_name, number) = board.name_and_number(context.race, change.horse_no);
+    let (jockey, weight) = context.race.rider_of(change.horse_no);
     json::render(&RunnerUpdate {
         event: LiveKind::Runner.as_str(),
-        meeting: telling.meeting(race),
-        race_number: telling.key.race_number.get(),
+        meeting: context.meeting(),
+        race_number: context.key.race_number.get(),
         change: change.change,
         horse_no: change.horse_no.as_str(),
         horse_name,
@@ -195,38 +196,34 @@ pub(crate) fn runner_update(
         jockey,
         weight,
         reason: change.reason.map_or("", Text::as_str),
-        place: telling.place(),
+        log: context.log(),
     })
 }
 
-/// A statement of the result that is in force.
+/// The result in force, after it was declared, amended or voided.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ResultUpdate<'a> {
     #[schemars(extend("const" = "result_update"))]
     event: &'a str,
     #[serde(flatten)]
-    meeting: Meeting<'a>,
+    meeting: MeetingFields<'a>,
     #[serde(flatten)]
     result: RaceResult<'a>,
     #[serde(flatten)]
-    place: Place,
+    log: LogFields,
 }
 
 /// The result of a race.
-pub(crate) fn result_update(
-    telling: &MessageContext<'_>,
-    race: &Race,
-    result: RaceResult<'_>,
-) -> Vec<u8> {
+pub(crate) fn result_update(context: &MessageContext<'_>, result: RaceResult<'_>) -> Vec<u8> {
     json::render(&ResultUpdate {
         event: LiveKind::Result.as_str(),
-        meeting: telling.meeting(race),
+        meeting: context.meeting(),
         result,
-        place: telling.place(),
+        log: context.log(),
     })
 }
 
-/// Names the schema of every message about a race, for the description of the live channel. What they share goes to the
+/// The name and the schema of every message about a race, for the AsyncAPI document. Shared definitions are added to the
 /// generator.
 #[must_use]
 pub fn live_schemas(

@@ -1,8 +1,8 @@
-//! Names of horses as the files write them: with a brand in brackets, and padded.
+//! Names of horses as the files write them: padded, and with the brand in brackets.
 
 use events::{ParseError, Text};
 
-/// Splits `NAME (CM199)` into the name and the brands behind it. Other brackets, such as `(IRE)`, belong to the name.
+/// Splits `NAME (CM199)` into the name and the brands behind it. Other brackets, like `(IRE)`, belong to the name.
 pub(crate) fn split_brands(text: &str) -> (&str, Vec<&str>) {
     let mut name = text.trim();
     let mut brands = Vec::new();
@@ -25,10 +25,10 @@ pub(crate) fn name_and_brand(text: &str) -> Result<(Text, String), ParseError> {
     let (name, brands) = split_brands(text);
     match brands[..] {
         [brand] if !name.is_empty() => Ok((Text::parse(name)?, brand.to_owned())),
-        [_, _, ..] => Err(ParseError::new(
-            "a horse has one brand (several are ambiguous)",
-            text,
-        )),
+        [_, _, ..] => {
+            let one = "a horse has one brand (several are ambiguous)";
+            Err(ParseError::new(one, text))
+        }
         _ => Err(ParseError::new("a horse is NAME(BRAND)", text)),
     }
 }
@@ -42,7 +42,7 @@ fn is_brand(text: &str) -> bool {
         && digits.iter().all(u8::is_ascii_digit)
 }
 
-/// Whether two spellings are one name: case, blanks and apostrophes differ from file to file.
+/// Whether two spellings are one name. Case, blanks and apostrophes differ between files.
 pub(crate) fn same_name(a: &str, b: &str) -> bool {
     let letters = |text: &str| -> String {
         let letters = text.chars().filter(|c| c.is_alphanumeric());
@@ -56,24 +56,16 @@ mod tests {
     use super::{same_name, split_brands};
 
     #[test]
-    fn a_brand_behind_the_name_is_taken_off() {
-        assert_eq!(
-            split_brands("QUIET RIVER(A123)"),
-            ("QUIET RIVER", vec!["A123"])
-        );
-        assert_eq!(
-            split_brands(" QUIET RIVER  (CM199) "),
-            ("QUIET RIVER", vec!["CM199"])
-        );
-        assert_eq!(
-            split_brands("QUIET      (V291)(S424)"),
-            ("QUIET", vec!["V291", "S424"])
-        );
-        assert_eq!(
-            split_brands("QUIET RIVER (IRE)"),
-            ("QUIET RIVER (IRE)", vec![])
-        );
-        assert_eq!(split_brands("QUIET (IRE)(A1)"), ("QUIET (IRE)", vec!["A1"]));
+    fn a_brand_behind_the_name_is_removed() {
+        for (text, name, brands) in [
+            ("QUIET RIVER(A123)", "QUIET RIVER", &["A123"][..]),
+            (" QUIET RIVER  (CM199) ", "QUIET RIVER", &["CM199"]),
+            ("QUIET      (V291)(S424)", "QUIET", &["V291", "S424"]),
+            ("QUIET RIVER (IRE)", "QUIET RIVER (IRE)", &[]),
+            ("QUIET (IRE)(A1)", "QUIET (IRE)", &["A1"]),
+        ] {
+            assert_eq!(split_brands(text), (name, brands.to_vec()));
+        }
         for odd in ["", ")", "()", "(", "A)", "(A123", "馬(é1)"] {
             assert!(split_brands(odd).1.is_empty(), "{odd}");
         }

@@ -1,19 +1,19 @@
-//! [`Judge`]: holds what a client noted against what the oracle says that it had to hear.
+//! [`Checker`]: compares what a client received with what the oracle expects.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::client::{Op, Plan, Reason, Record, What};
+use super::client::{Observation, Op, Plan, Reason, Record};
 use super::oracle::{Expected, KINDS, MadeAt, ODDS, Oracle};
 
-/// So many objections to one client say enough.
-const OBJECTIONS_MAX: usize = 8;
+/// Violations that are recorded of one client.
+const VIOLATIONS_MAX: usize = 8;
 
-/// What was heard, as the oracle knows it.
+/// A message that was received, compared with the oracle's.
 #[derive(Debug)]
-struct Known {
-    /// The oracle's message.
+struct CheckedMessage {
+    /// The index of the oracle's message.
     index: usize,
     snapshot: bool,
     conflated: Option<u64>,
@@ -53,19 +53,22 @@ impl Tally {
 }
 
 #[derive(Debug)]
-pub(crate) struct Judge {
+pub(crate) struct Checker {
     oracle: Oracle,
-    heard: Vec<Value>,
-    known: Vec<Result<Known, String>>,
+    received: Vec<Value>,
+    checked: Vec<Result<CheckedMessage, String>>,
 }
 
-impl Judge {
-    pub(crate) fn new(oracle: Oracle, heard: Vec<Value>) -> Self {
-        let known = heard.iter().map(|message| know(&oracle, message)).collect();
+impl Checker {
+    pub(crate) fn new(oracle: Oracle, received: Vec<Value>) -> Self {
+        let checked = received
+            .iter()
+            .map(|message| check_message(&oracle, message))
+            .collect();
         Self {
             oracle,
-            heard,
-            known,
+            received,
+            checked,
         }
     }
 
@@ -73,42 +76,44 @@ impl Judge {
         &self.oracle
     }
 
-    /// The oracle's message that an entry is of.
+    /// The expected message for a received one.
     pub(crate) fn expected(&self, number: u32) -> Option<&Expected> {
-        let known = self.known.get(number as usize)?.as_ref().ok()?;
-        Some(&self.oracle.messages[known.index])
+        let checked = self.checked.get(number as usize)?.as_ref().ok()?;
+        Some(&self.oracle.messages[checked.index])
     }
 
-    /// What there is to object to a client's record.
-    pub(crate) fn judge(&self, record: &Record) -> (Tally, Vec<String>) {
-        let mut case = Case::new(self, &record.plan);
-        for (_, what) in &record.entries {
-            case.hear(*what);
-            if case.objections.len() >= OBJECTIONS_MAX {
+    /// Finds the violations in a client's record.
+    pub(crate) fn check(&self, record: &Record) -> (Tally, Vec<String>) {
+        let mut check = ClientCheck::new(self, &record.plan);
+        for (_, observation) in &record.entries {
+            check.observe(*observation);
+            if check.violations.len() >= VIOLATIONS_MAX {
                 break;
             }
         }
-        case.end();
-        (case.tally, case.objections)
+        check.end();
+        (check.tally, check.violations)
     }
 }
 
-fn know(oracle: &Oracle, message: &Value) -> Result<Known, String> {
-    let say = |what: &str| format!("{what}: {message}");
+fn check_message(oracle: &Oracle, message: &Value) -> Result<CheckedMessage, String> {
+    let problem = |problem: &str| format!("{problem}: {message}");
     let kind = KINDS.iter().position(|kind| message["event"] == *kind);
-    let kind = kind.ok_or_else(|| say("no such kind"))?;
-    let race = oracle.race(message).ok_or_else(|| say("no such race"))?;
-    let seq = message["seq"].as_u64().ok_or_else(|| say("no seq"))?;
+    let kind = kind.ok_or_else(|| problem("no such kind"))?;
+    let race = oracle
+        .race(message)
+        .ok_or_else(|| problem("no such race"))?;
+    let seq = message["seq"].as_u64().ok_or_else(|| problem("no seq"))?;
     let index = oracle
         .find(race, kind, seq)
-        .ok_or_else(|| say("nothing of the kind happened there"))?;
+        .ok_or_else(|| problem("no event made such a message"))?;
     let snapshot = message["snapshot"] == true;
     let conflated = message.get("conflated").and_then(Value::as_u64);
     let prev_seq = message["prev_seq"]
         .as_u64()
-        .ok_or_else(|| say("no prev_seq"))?;
+        .ok_or_else(|| problem("no prev_seq"))?;
     if conflated.is_none() && prev_seq != oracle.messages[index].prev_seq {
-        return Err(say(&format!(
+        return Err(problem(&format!(
             "prev_seq is not {}",
             oracle.messages[index].prev_seq
         )));
@@ -117,14 +122,14 @@ fn know(oracle: &Oracle, message: &Value) -> Result<Known, String> {
         || conflated == Some(1)
         || (snapshot || conflated.is_some()) && kind != ODDS
     {
-        return Err(say("a strange mixture"));
+        return Err(problem("an invalid mix of snapshot and conflated"));
     }
     let wrong = |made_at| {
         oracle
             .compare(index, message, made_at)
-            .map(|wrong| say(&wrong))
+            .map(|wrong| problem(&wrong))
     };
-    Ok(Known {
+    Ok(CheckedMessage {
         index,
         snapshot,
         conflated,
@@ -135,17 +140,17 @@ fn know(oracle: &Oracle, message: &Value) -> Result<Known, String> {
     })
 }
 
-/// One client's case.
-struct Case<'a> {
-    judge: &'a Judge,
+/// The check of one client.
+struct ClientCheck<'a> {
+    checker: &'a Checker,
     plan: &'a Plan,
-    /// What it has to hear, of all that there is, in order.
-    due: Vec<usize>,
-    /// The next of them.
+    /// The messages that it must receive, in order.
+    expected: Vec<usize>,
+    /// The next one of them.
     next: usize,
-    /// Odds that were passed over: one that stands for them has to come. By race.
-    held: HashMap<usize, Vec<usize>>,
-    /// Images that came since the last `snapshot_complete`, with their oracle's messages.
+    /// Odds that were not received: a conflated message must follow. By race.
+    skipped: HashMap<usize, Vec<usize>>,
+    /// Images since the last `snapshot_complete`, with the index of the oracle's message.
     images: Vec<(u32, usize)>,
     phase: Phase,
     since: Option<u64>,
@@ -155,36 +160,36 @@ struct Case<'a> {
     last: u64,
     ops: std::collections::VecDeque<Op>,
     tally: Tally,
-    objections: Vec<String>,
+    violations: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing was heard yet, or it no longer counts.
+    /// Nothing was received yet, or earlier messages do not hold.
     Fresh,
-    /// What was missed is said again.
+    /// Missed messages are sent again.
     Replay,
     Live,
 }
 
-impl<'a> Case<'a> {
-    fn new(judge: &'a Judge, plan: &'a Plan) -> Self {
-        let oracle = &judge.oracle;
+impl<'a> ClientCheck<'a> {
+    fn new(checker: &'a Checker, plan: &'a Plan) -> Self {
+        let oracle = &checker.oracle;
         let passes: Vec<bool> = oracle
             .races
             .iter()
-            .map(|race| plan.follow.passes(race))
+            .map(|race| plan.follow.matches(race))
             .collect();
         let wanted = |message: &Expected| {
             passes[message.race] && (plan.kinds.is_empty() || plan.kinds.contains(&message.kind))
         };
-        let due = (0..oracle.messages.len()).filter(|index| wanted(&oracle.messages[*index]));
+        let expected = (0..oracle.messages.len()).filter(|index| wanted(&oracle.messages[*index]));
         Self {
-            judge,
+            checker,
             plan,
-            due: due.collect(),
+            expected: expected.collect(),
             next: 0,
-            held: HashMap::new(),
+            skipped: HashMap::new(),
             images: Vec::new(),
             phase: Phase::Fresh,
             since: None,
@@ -195,52 +200,52 @@ impl<'a> Case<'a> {
                 clients: 1,
                 ..Tally::default()
             },
-            objections: Vec::new(),
+            violations: Vec::new(),
         }
     }
 
-    fn object(&mut self, what: String) {
-        self.objections.push(format!(
+    fn report(&mut self, what: String) {
+        self.violations.push(format!(
             "{:?} {:?} conflate {}, connection {}: {what}",
             self.plan.follow, self.plan.kinds, self.plan.conflate_ms, self.tally.connections
         ));
     }
 
     fn message(&self, at: usize) -> &'a Expected {
-        &self.judge.oracle.messages[self.due[at]]
+        &self.checker.oracle.messages[self.expected[at]]
     }
 
-    /// The first that is due behind a place in the log.
-    fn behind(&self, seq: u64) -> usize {
-        self.due
-            .partition_point(|index| self.judge.oracle.messages[*index].seq <= seq)
+    /// The first expected message after a log sequence.
+    fn first_after(&self, seq: u64) -> usize {
+        self.expected
+            .partition_point(|index| self.checker.oracle.messages[*index].seq <= seq)
     }
 
-    fn hear(&mut self, what: What) {
-        match what {
-            What::Connecting { since } => self.connecting(since),
-            What::Welcome { recovered, reason } => self.welcome(recovered, reason),
-            What::Message(number) => self.heard(number),
-            What::Complete {
+    fn observe(&mut self, observation: Observation) {
+        match observation {
+            Observation::Connecting { since } => self.connecting(since),
+            Observation::Welcome { recovered, reason } => self.welcome(recovered, reason),
+            Observation::Message(number) => self.message_received(number),
+            Observation::Complete {
                 seq,
                 races,
                 replayed,
             } => self.complete(seq, races, replayed),
-            What::Heartbeat { seq, .. } => self.everything_up_to(seq, "a heartbeat"),
-            What::Acked(Op::Ping) => {}
-            What::Acked(op) => self.ops.push_back(op),
-            What::Resync => {
+            Observation::Heartbeat { seq, .. } => self.everything_up_to(seq, "a heartbeat"),
+            Observation::Acknowledged(Op::Ping) => {}
+            Observation::Acknowledged(op) => self.ops.push_back(op),
+            Observation::Resync => {
                 self.tally.resyncs += 1;
                 self.begin_fresh();
             }
-            What::Closing | What::Over => {}
-            What::Stranded => self.object("it never came back".to_owned()),
+            Observation::Closing | Observation::Disconnected => {}
+            Observation::CouldNotConnect => self.report("it could not reconnect".to_owned()),
         }
     }
 
     fn begin_fresh(&mut self) {
         self.phase = Phase::Fresh;
-        self.held.clear();
+        self.skipped.clear();
         self.images.clear();
     }
 
@@ -252,21 +257,21 @@ impl<'a> Case<'a> {
         let Some(since) = since else {
             return self.begin_fresh();
         };
-        if let Some(at) = (self.next < self.due.len()).then_some(self.next) {
+        if let Some(at) = (self.next < self.expected.len()).then_some(self.next) {
             let (seq, nth, kind) = (
                 self.message(at).seq,
                 self.message(at).nth,
                 self.message(at).kind,
             );
             if seq < since || seq == since && nth == 0 {
-                self.object(format!(
-                    "{} {seq} was never heard, and it is to come back with {since}",
+                self.report(format!(
+                    "{} {seq} was not received, and it resumes after {since}",
                     KINDS[kind]
                 ));
             }
         }
-        self.nothing_held_up_to(since, "coming back");
-        self.held.clear();
+        self.nothing_held_up_to(since, "a resume");
+        self.skipped.clear();
     }
 
     fn welcome(&mut self, recovered: Option<bool>, reason: Reason) {
@@ -277,79 +282,79 @@ impl<'a> Case<'a> {
                 self.phase = Phase::Replay;
                 self.next = self
                     .next
-                    .min(self.behind(since))
+                    .min(self.first_after(since))
                     .max(self.repeated_from(since));
             }
             (Some(_), Some(false), Reason::OtherEpoch | Reason::TooFarBehind | Reason::Ahead) => {
                 self.tally.not_recovered += 1;
                 self.begin_fresh();
             }
-            other => self.object(format!("a welcome that does not fit: {other:?}")),
+            other => self.report(format!("an unexpected welcome: {other:?}")),
         }
     }
 
-    /// What of the event at `since` is said again: all of its messages but the first.
+    /// The first message of the event at `since` that is sent again: all but the first are.
     fn repeated_from(&self, since: u64) -> usize {
-        let mut at = self.behind(since);
+        let mut at = self.first_after(since);
         while at > 0 && self.message(at - 1).seq == since && self.message(at - 1).nth > 0 {
             at -= 1;
         }
         at
     }
 
-    fn heard(&mut self, number: u32) {
+    fn message_received(&mut self, number: u32) {
         self.tally.messages += 1;
-        let known = match &self.judge.known[number as usize] {
-            Ok(known) => known,
-            Err(wrong) => return self.object(wrong.clone()),
+        let checked = match &self.checker.checked[number as usize] {
+            Ok(checked) => checked,
+            Err(wrong) => return self.report(wrong.clone()),
         };
-        if known.snapshot {
-            self.images.push((number, known.index));
+        if checked.snapshot {
+            self.images.push((number, checked.index));
             return;
         }
         self.replayed += 1;
-        let seq = self.judge.oracle.messages[known.index].seq;
+        let seq = self.checker.oracle.messages[checked.index].seq;
         if self.phase == Phase::Fresh {
-            return self.object(format!(
+            return self.report(format!(
                 "{} before the snapshots were complete",
-                self.judge.heard[number as usize]
+                self.checker.received[number as usize]
             ));
         }
         if seq < self.last {
-            self.object(format!("{seq} came after {}", self.last));
+            self.report(format!("{seq} came after {}", self.last));
         }
         self.last = seq;
         let conflates = self.plan.conflate_ms > 0 || self.plan.stalls;
-        let wrong = if conflates || known.conflated.is_some() {
-            &known.wrong
+        let wrong = if conflates || checked.conflated.is_some() {
+            &checked.wrong
         } else {
-            &known.wrong_at_once
+            &checked.wrong_at_once
         };
         if let Some(wrong) = wrong {
-            self.object(wrong.clone());
+            self.report(wrong.clone());
         }
-        match self.due.binary_search(&known.index) {
-            Ok(at) if at >= self.next => self.take(at, known),
+        match self.expected.binary_search(&checked.index) {
+            Ok(at) if at >= self.next => self.accept(at, checked),
             Ok(at)
                 if self.phase == Phase::Replay
                     && at >= self.repeated_from(self.since.unwrap_or(0))
-                    && at < self.behind(self.since.unwrap_or(0)) =>
+                    && at < self.first_after(self.since.unwrap_or(0)) =>
             {
                 self.tally.repeated += 1;
             }
-            Ok(_) => self.object(format!(
+            Ok(_) => self.report(format!(
                 "twice, or too late: {}",
-                self.judge.heard[number as usize]
+                self.checker.received[number as usize]
             )),
-            Err(_) => self.object(format!(
-                "nobody asked for {}",
-                self.judge.heard[number as usize]
+            Err(_) => self.report(format!(
+                "not requested: {}",
+                self.checker.received[number as usize]
             )),
         }
     }
 
-    /// A message that was still to come: those before it were held back, if they are odds, and else they are missing.
-    fn take(&mut self, at: usize, known: &Known) {
+    /// Accepts a message that was expected. Odds before it were held back; other messages before it are missing.
+    fn accept(&mut self, at: usize, checked: &CheckedMessage) {
         for passed in self.next..at {
             let (kind, race, seq) = (
                 self.message(passed).kind,
@@ -357,9 +362,9 @@ impl<'a> Case<'a> {
                 self.message(passed).seq,
             );
             if kind == ODDS {
-                self.held.entry(race).or_default().push(passed);
+                self.skipped.entry(race).or_default().push(passed);
             } else {
-                self.object(format!(
+                self.report(format!(
                     "{} {seq} is missing before {}",
                     KINDS[kind],
                     self.message(at).seq
@@ -371,23 +376,32 @@ impl<'a> Case<'a> {
         if message.kind != ODDS {
             return;
         }
-        let held = self.held.remove(&message.race).unwrap_or_default();
-        let stands_for = held.len() as u64 + 1;
-        let first = held.first().map_or(message, |first| self.message(*first));
-        match known.conflated {
-            None if held.is_empty() => {}
-            None => self.object(format!("odds {} are missing before {}, and nothing says so", first.seq, message.seq)),
-            Some(said) if said != stands_for || known.prev_seq != first.prev_seq => self.object(format!(
-                "{} says that it stands for {said} from behind {}, but it is {stands_for} from behind {}",
-                message.seq, known.prev_seq, first.prev_seq
+        let skipped = self.skipped.remove(&message.race).unwrap_or_default();
+        let stands_for = skipped.len() as u64 + 1;
+        let first = skipped
+            .first()
+            .map_or(message, |first| self.message(*first));
+        match checked.conflated {
+            None if skipped.is_empty() => {}
+            None => self.report(format!(
+                "odds {} are missing before {}, without conflation",
+                first.seq, message.seq
             )),
+            Some(stated) if stated != stands_for || checked.prev_seq != first.prev_seq => self
+                .report(format!(
+                    "{} merges {stated} after {}, but should merge {stands_for} after {}",
+                    message.seq, checked.prev_seq, first.prev_seq
+                )),
             Some(_) => {}
         }
-        if let Some(said) = known.conflated {
+        if let Some(stated) = checked.conflated {
             self.tally.conflated += 1;
-            self.tally.merged += said;
-            if known.by_client && self.plan.conflate_ms == 0 {
-                self.object(format!("{} says that the client asked for it", message.seq));
+            self.tally.merged += stated;
+            if checked.by_client && self.plan.conflate_ms == 0 {
+                self.report(format!(
+                    "{} is conflated for the client, which did not request it",
+                    message.seq
+                ));
             }
         }
     }
@@ -395,7 +409,7 @@ impl<'a> Case<'a> {
     fn complete(&mut self, seq: u64, races: u32, replayed: u32) {
         let images = std::mem::take(&mut self.images);
         if races as usize != images.len() {
-            self.object(format!(
+            self.report(format!(
                 "{} snapshots came, and {races} were announced",
                 images.len()
             ));
@@ -408,7 +422,7 @@ impl<'a> Case<'a> {
         match (self.phase, op) {
             (Phase::Fresh, _) => {
                 self.images_are_all(&images, seq);
-                self.next = self.behind(seq);
+                self.next = self.first_after(seq);
             }
             (Phase::Live, Some(Op::Resync)) => {
                 self.images_are_all(&images, seq);
@@ -416,16 +430,16 @@ impl<'a> Case<'a> {
             }
             (Phase::Live, Some(_)) => {
                 if !images.is_empty() {
-                    self.object("snapshots of races that were followed before".to_owned());
+                    self.report("snapshots of races that were followed before".to_owned());
                 }
                 self.everything_up_to(seq, "the answer to subscribe");
             }
             (Phase::Live, None) => {
-                self.object("a snapshot_complete that nobody asked for".to_owned())
+                self.report("a snapshot_complete that was not requested".to_owned())
             }
             (Phase::Replay, _) => {
                 if replayed != self.replayed {
-                    self.object(format!(
+                    self.report(format!(
                         "{} messages came, and {replayed} were announced",
                         self.replayed
                     ));
@@ -438,10 +452,10 @@ impl<'a> Case<'a> {
 
     /// There is one image of each open race, as it was at `seq`.
     fn images_are_all(&mut self, images: &[(u32, usize)], seq: u64) {
-        let oracle = &self.judge.oracle;
+        let oracle = &self.checker.oracle;
         let wants_odds = self.plan.kinds.is_empty() || self.plan.kinds.contains(&ODDS);
         let followed = (0..oracle.races.len())
-            .filter(|race| wants_odds && self.plan.follow.passes(&oracle.races[*race]));
+            .filter(|race| wants_odds && self.plan.follow.matches(&oracle.races[*race]));
         let mut open: Vec<usize> = followed
             .filter_map(|race| oracle.image(race, seq))
             .collect();
@@ -455,7 +469,7 @@ impl<'a> Case<'a> {
                     .map(|index| oracle.messages[*index].seq)
                     .collect()
             };
-            self.object(format!(
+            self.report(format!(
                 "the images at {seq} are {:?}, not {:?}",
                 seqs(&came),
                 seqs(&open)
@@ -464,19 +478,19 @@ impl<'a> Case<'a> {
         for (number, index) in images {
             if let Some(wrong) = oracle.compare(
                 *index,
-                &self.judge.heard[*number as usize],
+                &self.checker.received[*number as usize],
                 MadeAt::Place(seq),
             ) {
-                self.object(format!("{wrong} in the image of {seq}"));
+                self.report(format!("{wrong} in the image of {seq}"));
             }
         }
     }
 
-    /// What was passed over up to `seq` are odds of which an image came.
+    /// The messages up to `seq` that were not received are odds of races whose image was.
     fn images_stand_for(&mut self, images: &[(u32, usize)], seq: u64) {
-        let race_of = |index: usize| self.judge.oracle.messages[index].race;
+        let race_of = |index: usize| self.checker.oracle.messages[index].race;
         let races: Vec<usize> = images.iter().map(|(_, index)| race_of(*index)).collect();
-        let end = self.behind(seq).max(self.next);
+        let end = self.first_after(seq).max(self.next);
         for at in self.next..end {
             let (kind, race, seq) = (
                 self.message(at).kind,
@@ -484,21 +498,21 @@ impl<'a> Case<'a> {
                 self.message(at).seq,
             );
             if kind != ODDS || !races.contains(&race) {
-                self.object(format!("{} {seq} was passed over by a resync", KINDS[kind]));
+                self.report(format!("{} {seq} was skipped by a resync", KINDS[kind]));
             }
         }
         self.next = end;
-        self.held.retain(|race, _| !races.contains(race));
+        self.skipped.retain(|race, _| !races.contains(race));
     }
 
     fn everything_up_to(&mut self, seq: u64, says: &str) {
         if self.phase == Phase::Fresh {
             return;
         }
-        if self.next < self.due.len() && self.message(self.next).seq <= seq {
+        if self.next < self.expected.len() && self.message(self.next).seq <= seq {
             let (kind, missing) = (self.message(self.next).kind, self.message(self.next).seq);
-            self.object(format!(
-                "{says} says {seq}, but {} {missing} is missing",
+            self.report(format!(
+                "{says} confirms {seq}, but {} {missing} is missing",
                 KINDS[kind]
             ));
         }
@@ -506,22 +520,22 @@ impl<'a> Case<'a> {
     }
 
     fn nothing_held_up_to(&mut self, seq: u64, says: &str) {
-        let held: Vec<u64> = self
-            .held
+        let skipped: Vec<u64> = self
+            .skipped
             .values()
             .flatten()
             .map(|at| self.message(*at).seq)
-            .filter(|held| *held <= seq)
+            .filter(|skipped| *skipped <= seq)
             .collect();
-        if !held.is_empty() {
-            self.object(format!(
-                "{says} says {seq}, but the odds {held:?} are missing"
+        if !skipped.is_empty() {
+            self.report(format!(
+                "{says} confirms {seq}, but the odds {skipped:?} are missing"
             ));
         }
     }
 
     fn end(&mut self) {
-        if self.objections.is_empty() {
+        if self.violations.is_empty() {
             self.everything_up_to(u64::MAX, "the end");
         }
     }

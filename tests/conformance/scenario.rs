@@ -1,8 +1,8 @@
-//! [`Afternoon`]: made-up events of some races: odds above all, and everything else that the live channel tells.
+//! [`Scenario`]: synthetic events of some races: mostly odds, and every other event with live messages.
 
 use serde_json::{Value, json};
 
-use super::chance::Chance;
+use super::rng::Rng;
 
 /// Five races at one venue, and three at another.
 pub(crate) const RACES: [(&str, u16); 8] = [
@@ -18,7 +18,7 @@ pub(crate) const RACES: [(&str, u16); 8] = [
 
 pub(crate) const DATE: &str = "2026-10-03";
 
-/// Where a race is on its way.
+/// The state of a race.
 #[derive(Debug, Clone)]
 struct Race {
     venue: &'static str,
@@ -29,16 +29,16 @@ struct Race {
     over: bool,
 }
 
-/// What happens in some races.
+/// Synthetic events of some races.
 #[derive(Debug)]
-pub(crate) struct Afternoon {
-    chance: Chance,
+pub(crate) struct Scenario {
+    rng: Rng,
     races: Vec<Race>,
     runners: u16,
     events: u64,
 }
 
-impl Afternoon {
+impl Scenario {
     pub(crate) fn new(seed: u64, races: &[(&'static str, u16)], runners: u16) -> Self {
         let race = |(venue, number): &(&'static str, u16)| Race {
             venue,
@@ -49,14 +49,14 @@ impl Afternoon {
             over: false,
         };
         Self {
-            chance: Chance::new(seed),
+            rng: Rng::new(seed),
             races: races.iter().map(race).collect(),
             runners,
             events: 0,
         }
     }
 
-    /// The horses of a race: none runs in two.
+    /// A horse of a race. No horse runs in two races.
     pub(crate) fn horse(venue: &str, number: u16, runner: u16) -> String {
         format!("{venue}_{number}_{runner:02}")
     }
@@ -74,13 +74,13 @@ impl Afternoon {
         events
     }
 
-    /// What happens next.
+    /// The next event.
     pub(crate) fn next(&mut self) -> Value {
         let running: Vec<usize> = (0..self.races.len())
             .filter(|at| !self.races[*at].over)
             .collect();
-        let at = *self.chance.of(&running);
-        match self.chance.within(&(0..100)) {
+        let at = *self.rng.of(&running);
+        match self.rng.within(&(0..100)) {
             0..3 => self.withdraw_or_reinstate(at),
             3 => self.rider(at),
             4 => self.toggle(at),
@@ -88,13 +88,13 @@ impl Afternoon {
             6 => self.stale_quote(at),
             7 => self.suspended(at),
             _ => {
-                let runners = self.chance.within(&(1..u64::from(self.runners) + 1));
+                let runners = self.rng.within(&(1..u64::from(self.runners) + 1));
                 self.quote(at, u16::try_from(runners).expect("few"))
             }
         }
     }
 
-    /// A race runs and is decided; odds of it are quoted no more.
+    /// Finishes a race: its result, without further quotes.
     pub(crate) fn finish(&mut self, at: usize) -> Vec<Value> {
         self.races[at].over = true;
         vec![
@@ -108,7 +108,7 @@ impl Afternoon {
 
     fn event(&mut self, at: usize, kind: &str, more: Value) -> Value {
         self.events += 1;
-        // Long ago, so that no clock of a log is before it.
+        // In the past of every log's clock.
         let start: jiff::Timestamp = "2026-10-03T04:00:00Z".parse().expect("a time");
         let time = start
             + jiff::SignedDuration::from_millis(i64::try_from(self.events).expect("few") * 10);
@@ -117,14 +117,14 @@ impl Afternoon {
         let fields = data.as_object_mut().expect("an object");
         fields.extend(more.as_object().expect("an object").clone());
         json!({
-            "specversion": "1.0", "id": uuid::Uuid::now_v7().to_string(), "source": "afternoon",
+            "specversion": "1.0", "id": uuid::Uuid::now_v7().to_string(), "source": "scenario",
             "type": format!("racing.{kind}.v1"), "time": time.to_string(), "data": data,
         })
     }
 
     fn card(&mut self, at: usize) -> Value {
         let Race { venue, number, .. } = self.races[at];
-        let weight = 110 + self.chance.within(&(0..20));
+        let weight = 110 + self.rng.within(&(0..20));
         let runners: Vec<Value> = (1..=self.runners)
             .map(|n| json!({
                 "horse_no": Self::horse(venue, number, n), "horse_name": format!("HORSE {number} {n}"), "number": n,
@@ -135,7 +135,7 @@ impl Afternoon {
             "race_name": format!("THE {venue} HANDICAP {number}"), "distance": 1200, "class": "4", "going": "GOOD",
             "off_time": "2026-10-03T13:00:00+08:00", "runners": runners,
         });
-        // Another card each time, as nobody weighs the same twice.
+        // Each card differs from the one before.
         let mut card = card;
         card["distance"] = json!(1200 + self.events % 400);
         self.event(at, "race.declared", card)
@@ -143,22 +143,20 @@ impl Afternoon {
 
     fn price(&mut self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "small")]
-        let tenths = self.chance.within(&(11..999)) as f64;
+        let tenths = self.rng.within(&(11..999)) as f64;
         tenths / 10.0
     }
 
-    /// The first `runners`, or as many from somewhere in the field.
+    /// A quote of this many runners, somewhere in the field.
     fn quote(&mut self, at: usize, runners: u16) -> Value {
         let Race { venue, number, .. } = self.races[at];
-        let skip = self
-            .chance
-            .within(&(0..u64::from(self.runners - runners) + 1));
+        let skip = self.rng.within(&(0..u64::from(self.runners - runners) + 1));
         let skip = u16::try_from(skip).expect("few");
         let quoted: Vec<Value> = (1 + skip..=runners + skip)
             .map(|n| {
                 let mut line =
                     json!({ "horse_no": Self::horse(venue, number, n), "win": self.price() });
-                if self.chance.happens(50) {
+                if self.rng.happens(50) {
                     line["place"] = json!(self.price());
                 }
                 line
@@ -199,7 +197,7 @@ impl Afternoon {
                 )
             }
             None => {
-                let runner = self.chance.within(&(1..u64::from(self.runners) + 1));
+                let runner = self.rng.within(&(1..u64::from(self.runners) + 1));
                 let runner = u16::try_from(runner).expect("few");
                 self.races[at].withdrawn = Some(runner);
                 let horse = Self::horse(venue, number, runner);

@@ -1,4 +1,4 @@
-//! [`Pack`]: many clients at once.
+//! [`ClientGroup`]: many clients at once.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -9,40 +9,40 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::client::{Client, Heard, Plan, Progress, Record, Stage, World};
-use super::judge::{Judge, Tally};
+use super::checker::{Checker, Tally};
+use super::client::{Client, Plan, Progress, ReceivedMessages, Record, Shared, Stage};
 use super::oracle::Oracle;
 
-/// Objections that are shown.
+/// Violations that are shown.
 const SHOWN_MAX: usize = 12;
 
 #[derive(Debug)]
-pub(crate) struct Pack {
-    pub(crate) world: Arc<World>,
+pub(crate) struct ClientGroup {
+    pub(crate) shared: Arc<Shared>,
     progress: Vec<Arc<Progress>>,
     running: Vec<JoinHandle<Record>>,
 }
 
-/// What came of a pack.
+/// The outcome of a test.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) tally: Tally,
-    pub(crate) objections: Vec<String>,
+    pub(crate) violations: Vec<String>,
     pub(crate) records: Vec<Record>,
-    pub(crate) judge: Judge,
+    pub(crate) checker: Checker,
 }
 
-impl Pack {
+impl ClientGroup {
     pub(crate) fn new(addresses: &[SocketAddr], key: &str, stage: Stage) -> Self {
-        let world = World {
+        let shared = Shared {
             addresses: Mutex::new(addresses.to_vec()),
             key: key.to_owned(),
-            heard: Heard::default(),
-            begun: Instant::now(),
+            received: ReceivedMessages::default(),
+            started: Instant::now(),
             stage: watch::Sender::new(stage),
         };
         Self {
-            world: Arc::new(world),
+            shared: Arc::new(shared),
             progress: Vec::new(),
             running: Vec::new(),
         }
@@ -51,26 +51,31 @@ impl Pack {
     pub(crate) fn join(&mut self, plan: Plan) {
         let progress = Arc::new(Progress::default());
         let seed = 1_000 + self.progress.len() as u64;
-        let client = Client::new(Arc::clone(&self.world), plan, seed, Arc::clone(&progress));
+        let client = Client::new(Arc::clone(&self.shared), plan, seed, Arc::clone(&progress));
         self.progress.push(progress);
         self.running.push(tokio::spawn(client.run()));
     }
 
     pub(crate) fn stage(&self, stage: Stage) {
-        self.world.stage.send_replace(stage);
+        self.shared.stage.send_replace(stage);
     }
 
     pub(crate) fn move_to(&self, addresses: &[SocketAddr]) {
-        *self.world.addresses.lock().expect("nobody panics") = addresses.to_vec();
+        *self.shared.addresses.lock().expect("no thread panics") = addresses.to_vec();
     }
 
     /// Waits until something holds for every client; false if it takes too long.
-    pub(crate) async fn all(&self, patience: Duration, holds: impl Fn(&Progress) -> bool) -> bool {
-        self.most(self.progress.len(), patience, holds).await
+    pub(crate) async fn wait_for_all(
+        &self,
+        patience: Duration,
+        holds: impl Fn(&Progress) -> bool,
+    ) -> bool {
+        self.wait_for_some(self.progress.len(), patience, holds)
+            .await
     }
 
-    /// Waits until something holds for so many clients.
-    pub(crate) async fn most(
+    /// Waits until something holds for this many clients; false if it takes too long.
+    pub(crate) async fn wait_for_some(
         &self,
         count: usize,
         patience: Duration,
@@ -100,8 +105,8 @@ impl Pack {
             .collect()
     }
 
-    /// Waits until every client has come back since `before` was counted; false if it takes too long.
-    pub(crate) async fn back_since(&self, before: &[u64], patience: Duration) -> bool {
+    /// Waits until every client has connected again since `before` was counted; false if it takes too long.
+    pub(crate) async fn reconnected_since(&self, before: &[u64], patience: Duration) -> bool {
         let until = Instant::now() + patience;
         while self
             .connections()
@@ -117,47 +122,47 @@ impl Pack {
         true
     }
 
-    /// Lets every client hear everything up to `seq`, and judges them all.
-    pub(crate) async fn judge(self, oracle: Oracle, seq: u64, patience: Duration) -> Verdict {
+    /// Waits until every client has received everything up to `seq`, and checks them all.
+    pub(crate) async fn check(self, oracle: Oracle, seq: u64, patience: Duration) -> Verdict {
         self.stage(Stage::Until(seq));
-        let (mut records, mut objections) = (Vec::new(), Vec::new());
+        let (mut records, mut violations) = (Vec::new(), Vec::new());
         let until = tokio::time::Instant::now() + patience;
         for mut running in self.running {
             match tokio::time::timeout_at(until, &mut running).await {
                 Ok(record) => records.push(record.expect("a client does not panic")),
                 Err(_) => {
                     running.abort();
-                    objections.push(format!(
-                        "a client did not hear everything up to {seq} in time"
+                    violations.push(format!(
+                        "a client did not receive everything up to {seq} in time"
                     ));
                 }
             }
         }
-        let judge = Judge::new(oracle, self.world.heard.all());
+        let checker = Checker::new(oracle, self.shared.received.all());
         let mut tally = Tally::default();
         for record in &records {
-            let (of_client, said) = judge.judge(record);
+            let (of_client, found) = checker.check(record);
             tally.add(&of_client);
-            objections.extend(said);
+            violations.extend(found);
         }
         Verdict {
             tally,
-            objections,
+            violations,
             records,
-            judge,
+            checker,
         }
     }
 }
 
 impl Verdict {
-    /// The first objections, in lines.
+    /// The first violations, one a line.
     pub(crate) fn summary(&self) -> String {
         let shown: Vec<&str> = self
-            .objections
+            .violations
             .iter()
             .take(SHOWN_MAX)
             .map(String::as_str)
             .collect();
-        format!("{} objections\n{}", self.objections.len(), shown.join("\n"))
+        format!("{} violations\n{}", self.violations.len(), shown.join("\n"))
     }
 }

@@ -1,12 +1,12 @@
-//! [`Chance`]: the same numbers for the same seed.
+//! [`Rng`]: random numbers, the same for the same seed.
 
 use std::ops::Range;
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Debug, Clone)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Rng(u64);
 
-impl Chance {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -19,7 +19,7 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// From 0 up to, but without, `end`.
+    /// At least 0, and less than `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -40,7 +40,7 @@ impl Chance {
         }
     }
 
-    /// True `percent` times of a hundred.
+    /// True with a probability of `percent`.
     pub(crate) fn happens(&mut self, percent: u64) -> bool {
         self.within(&(0..100)) < percent
     }

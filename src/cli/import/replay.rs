@@ -1,4 +1,4 @@
-//! [`Pace`]: how fast a file with times of its own is played.
+//! [`ReplayClock`]: replays a file at its own times, or faster.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use clap::ValueEnum;
 use events::Moment;
 use tokio::time::Instant;
 
-/// How much faster than it was recorded a file is played.
+/// How much faster than recorded a file is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Speed {
-    /// As it was recorded.
+pub(super) enum ReplaySpeed {
+    /// As recorded.
     #[value(name = "1")]
     Recorded,
     /// Ten times as fast.
     #[value(name = "10")]
     TenTimes,
-    /// As fast as the log takes it.
+    /// As fast as the log accepts events.
     Max,
 }
 
-impl Speed {
+impl ReplaySpeed {
     fn factor(self) -> Option<u32> {
         match self {
             Self::Recorded => Some(1),
@@ -29,15 +29,15 @@ impl Speed {
     }
 }
 
-/// The clock of a file that is played: it starts with the first event.
+/// The clock of a file that is replayed. It starts with the first event.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct ReplayClock {
     factor: Option<u32>,
     started: Option<(Instant, Moment)>,
 }
 
-impl Pace {
-    pub(super) fn new(speed: Speed) -> Self {
+impl ReplayClock {
+    pub(super) fn new(speed: ReplaySpeed) -> Self {
         Self {
             factor: speed.factor(),
             started: None,
@@ -49,7 +49,7 @@ impl Pace {
         self.factor.is_some()
     }
 
-    /// When an event is due; `None` if it is now.
+    /// When an event is due; `None` if it is due now.
     pub(super) fn due(&mut self, time: Moment, now: Instant) -> Option<Instant> {
         let factor = self.factor?;
         let (started, first) = *self.started.get_or_insert((now, time));
@@ -66,7 +66,7 @@ mod tests {
     use events::Moment;
     use tokio::time::Instant;
 
-    use super::{Pace, Speed};
+    use super::{ReplayClock, ReplaySpeed};
 
     fn moment(second: u8) -> Moment {
         Moment::parse(&format!("2026-06-14T18:55:{second:02}Z")).expect("a time")
@@ -74,22 +74,22 @@ mod tests {
 
     #[test]
     fn an_event_is_due_as_long_after_the_first_as_in_the_file() {
-        for (speed, factor) in [(Speed::Recorded, 1), (Speed::TenTimes, 10)] {
-            let (mut pace, start) = (Pace::new(speed), Instant::now());
+        for (speed, factor) in [(ReplaySpeed::Recorded, 1), (ReplaySpeed::TenTimes, 10)] {
+            let (mut clock, start) = (ReplayClock::new(speed), Instant::now());
             let seconds = |n: u64| start + Duration::from_secs(n) / factor;
-            assert_eq!(pace.due(moment(10), start), None);
-            assert_eq!(pace.due(moment(10), start), None);
-            assert_eq!(pace.due(moment(17), start), Some(seconds(7)));
-            assert_eq!(pace.due(moment(17), seconds(8)), None, "it is late");
-            assert_eq!(pace.due(moment(5), seconds(1)), None, "it goes back");
-            assert_eq!(pace.due(moment(20), seconds(9)), Some(seconds(10)));
+            assert_eq!(clock.due(moment(10), start), None);
+            assert_eq!(clock.due(moment(10), start), None);
+            assert_eq!(clock.due(moment(17), start), Some(seconds(7)));
+            assert_eq!(clock.due(moment(17), seconds(8)), None, "it is late");
+            assert_eq!(clock.due(moment(5), seconds(1)), None, "it goes back");
+            assert_eq!(clock.due(moment(20), seconds(9)), Some(seconds(10)));
         }
     }
 
     #[test]
-    fn without_a_pace_everything_is_due() {
-        let (mut pace, now) = (Pace::new(Speed::Max), Instant::now());
-        assert_eq!(pace.due(moment(10), now), None);
-        assert_eq!(pace.due(moment(50), now), None);
+    fn at_full_speed_every_event_is_due() {
+        let (mut clock, now) = (ReplayClock::new(ReplaySpeed::Max), Instant::now());
+        assert_eq!(clock.due(moment(10), now), None);
+        assert_eq!(clock.due(moment(50), now), None);
     }
 }

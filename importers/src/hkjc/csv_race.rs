@@ -1,0 +1,143 @@
+//! [`CsvRace`]: the CSV rows about a race, and the result that they make alone.
+
+use std::collections::BTreeMap;
+
+use events::{Event, FinishTime, Odds, RUNNERS_MAX, RaceKey, ResultRunner, Text};
+
+use super::brand::same_name;
+use super::hong_kong;
+use super::horse_ids::HorseIds;
+use crate::input::race_heading::RaceHeading;
+use crate::input::race_rows::{duplicate, full};
+use crate::item::{InputError, Item, Location};
+use crate::placing::Placing;
+
+/// Races by date.
+pub(crate) type CsvRaces = BTreeMap<RaceKey, CsvRace>;
+
+/// The rows about a race.
+#[derive(Debug)]
+pub(crate) struct CsvRace {
+    /// Its first row.
+    pub(crate) location: Location,
+    pub(crate) heading: RaceHeading,
+    pub(crate) rows: Vec<CsvRow>,
+}
+
+/// A row: a runner.
+#[derive(Debug)]
+pub(crate) struct CsvRow {
+    pub(crate) location: Location,
+    pub(crate) runner: CsvRunner,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CsvRunner {
+    pub(crate) brand: String,
+    pub(crate) name: Text,
+    pub(crate) placing: Placing,
+    pub(crate) number: Option<u16>,
+    pub(crate) jockey: Text,
+    pub(crate) trainer: Text,
+    /// An error counts only if the JSON does not have the runner.
+    pub(crate) figures: Result<CsvFigures, InputError>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CsvFigures {
+    pub(crate) finish_time: Option<FinishTime>,
+    pub(crate) win_odds: Option<Odds>,
+}
+
+/// Adds a row to its race. The heading of the first row is kept, and equal rows count once.
+pub(crate) fn add(
+    races: &mut CsvRaces,
+    key: RaceKey,
+    heading: RaceHeading,
+    row: CsvRow,
+    out: &mut Vec<Item>,
+) {
+    let race = races.entry(key.clone()).or_insert_with(|| CsvRace {
+        location: row.location.clone(),
+        heading: heading.clone(),
+        rows: Vec::new(),
+    });
+    out.extend(
+        race.heading
+            .difference(&key, &race.location, &heading, &row.location),
+    );
+    let is_full = race.rows.len() >= RUNNERS_MAX;
+    let mut rows = race.rows.iter_mut();
+    match rows.find(|r| r.runner.is_same_horse(&row.runner)) {
+        Some(earlier) => out.extend(repeated(earlier, row, &key)),
+        None if is_full => out.push(row.location.rejected(full(&key))),
+        None => race.rows.push(row),
+    }
+}
+
+/// Compares two rows about a horse. One is kept, and the other is rejected unless they are equal.
+fn repeated(earlier: &mut CsvRow, mut row: CsvRow, key: &RaceKey) -> Option<Item> {
+    if earlier.runner == row.runner {
+        return None;
+    }
+    if earlier.runner.figures.is_err() {
+        std::mem::swap(earlier, &mut row);
+    }
+    let duplicate = || duplicate(&row.runner.name, key, &earlier.location);
+    let reason = row.runner.figures.err().unwrap_or_else(duplicate);
+    Some(row.location.rejected(reason))
+}
+
+impl CsvRace {
+    /// The result that the rows make alone.
+    pub(crate) fn result(self, format: &str, key: RaceKey, ids: &HorseIds) -> Vec<Item> {
+        let mut out = Vec::new();
+        let mut runners: Vec<ResultRunner> = Vec::new();
+        for CsvRow { location, runner } in self.rows {
+            match runner.result(ids, &location, &mut out) {
+                Err(reason) => out.push(location.rejected(reason)),
+                Ok(runner) if runners.iter().any(|r| r.horse_no == runner.horse_no) => {
+                    let reason = format!("{} is in {key} twice", runner.horse_no);
+                    out.push(location.rejected(reason));
+                }
+                Ok(runner) => runners.push(runner),
+            }
+        }
+        if runners.is_empty() {
+            return out; // Each row has been rejected.
+        }
+        runners.sort_by_key(|runner| runner.position.unwrap_or(u16::MAX));
+        let date = Some(key.date);
+        let result = Event::ResultDeclared(self.heading.result(key, runners));
+        out.push(hong_kong::event(format, date, result, &self.location));
+        out
+    }
+}
+
+impl CsvRunner {
+    fn is_same_horse(&self, other: &Self) -> bool {
+        self.brand == other.brand && same_name(self.name.as_str(), other.name.as_str())
+    }
+
+    pub(crate) fn result(
+        self,
+        ids: &HorseIds,
+        location: &Location,
+        out: &mut Vec<Item>,
+    ) -> Result<ResultRunner, InputError> {
+        let horse_no = ids.horse_no(&self.brand, self.name.as_str(), location, out)?;
+        let figures = self.figures?;
+        Ok(ResultRunner {
+            horse_no,
+            horse_name: self.name,
+            number: self.number,
+            position: self.placing.position(),
+            outcome: self.placing.outcome().cloned(),
+            jockey: self.jockey,
+            trainer: self.trainer,
+            finish_time: figures.finish_time,
+            win_odds: figures.win_odds,
+            stakes: None,
+        })
+    }
+}

@@ -1,0 +1,42 @@
+//! Racing in Hong Kong: its clock, racecourses and currency.
+
+use events::{Event, Moment, ParseError, RacingDate, Text, VenueCode};
+use jiff::Timestamp;
+use jiff::tz::Offset;
+
+use crate::item::{Item, Location};
+
+/// The racecourses whose names the files omit (JSON), or give instead of a code (CSV).
+pub(crate) const VENUES: [(&str, &str); 2] = [("ST", "Sha Tin"), ("HV", "Happy Valley")];
+
+/// The currency of stakes.
+pub(crate) fn currency() -> Option<Text> {
+    Text::parse("HKD").ok()
+}
+
+pub(crate) fn venue_name(code: &VenueCode) -> Option<Text> {
+    let (_, name) = VENUES.iter().find(|(known, _)| *known == code.as_str())?;
+    Text::parse(name).ok()
+}
+
+/// A clock time. Hong Kong has had UTC+8 without summer time since 1979.
+pub(crate) fn moment(date: RacingDate, hour: i8, minute: i8) -> Result<Moment, ParseError> {
+    Offset::constant(8)
+        .to_timestamp(date.civil().at(hour, minute, 0, 0))
+        .map(Moment::from)
+        .map_err(|_| ParseError::new("a time that the clock can show", date))
+}
+
+/// An event at midnight of a day. Without a day it is at a fixed time, so that its id is the same in every import.
+pub(crate) fn event(
+    format: &str,
+    date: Option<RacingDate>,
+    event: Event,
+    location: &Location,
+) -> Item {
+    let epoch = Ok(Timestamp::UNIX_EPOCH.into());
+    match date.map_or(epoch, |date| moment(date, 0, 0)) {
+        Ok(time) => location.event(format, time, event),
+        Err(error) => location.rejected(error),
+    }
+}

@@ -1,0 +1,77 @@
+//! [`RaceHeading`]: what is known of a race beside its runners.
+
+use events::{
+    DeclaredRunner, Moment, RaceDeclared, RaceKey, ResultDeclared, ResultRunner, ResultStatus, Text,
+};
+
+use crate::item::{Item, Location};
+
+/// The revision of every imported result: files contain only the last one.
+const REVISION: u32 = 1;
+
+/// What is known of a race beside its runners. In a table each row repeats it. A text is empty where it is not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RaceHeading {
+    pub(crate) venue_name: Option<Text>,
+    pub(crate) race_name: Text,
+    /// Metres; 0 where it is not known.
+    pub(crate) distance: u32,
+    pub(crate) class: Text,
+    pub(crate) going: Text,
+    pub(crate) off_time: Option<Moment>,
+}
+
+impl RaceHeading {
+    /// The note about a row whose heading is not that of the first row of its race.
+    pub(crate) fn difference(
+        &self,
+        key: &RaceKey,
+        first: &Location,
+        row: &Self,
+        location: &Location,
+    ) -> Option<Item> {
+        let line = first.line;
+        let note = || {
+            location.note(format!(
+                "the name, distance, class or going of {key} differs from line {line}, which is kept"
+            ))
+        };
+        (self != row).then(note)
+    }
+
+    pub(crate) fn result(self, key: RaceKey, runners: Vec<ResultRunner>) -> ResultDeclared {
+        ResultDeclared {
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
+            venue_name: self.venue_name,
+            race_name: known(self.race_name),
+            distance: (self.distance > 0).then_some(self.distance),
+            going: known(self.going),
+            revision: REVISION,
+            status: ResultStatus::Official,
+            reason: None,
+            runners,
+        }
+    }
+
+    pub(crate) fn card(self, key: RaceKey, runners: Vec<DeclaredRunner>) -> RaceDeclared {
+        RaceDeclared {
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
+            venue_name: self.venue_name,
+            race_name: self.race_name,
+            distance: self.distance,
+            class: self.class,
+            going: known(self.going),
+            off_time: self.off_time,
+            runners,
+        }
+    }
+}
+
+/// A text that is not empty.
+pub(crate) fn known(text: Text) -> Option<Text> {
+    (!text.is_empty()).then_some(text)
+}

@@ -1,0 +1,113 @@
+//! [`Item`]: what becomes of a piece of a file, and [`Location`]: where that piece is.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use events::{Envelope, Event, Moment, ParseError};
+
+/// What an importer returns, in the order of the files.
+pub type Items = Box<dyn Iterator<Item = Item> + Send>;
+
+/// What becomes of a piece of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// An event, ready to be published.
+    Event(Box<Envelope>),
+    /// A row, a race or a file that is not imported.
+    Rejected(Diagnostic),
+    /// A remark about input from which nothing is lost.
+    Note(Diagnostic),
+}
+
+/// A message about a line of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The file or folder.
+    pub file: PathBuf,
+    /// The line, from 1; 0 is the whole file.
+    pub line: u64,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file.display(), self.reason),
+            line => write!(f, "{}:{line}: {}", self.file.display(), self.reason),
+        }
+    }
+}
+
+/// A line of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Location {
+    pub(crate) file: Arc<Path>,
+    /// From 1; 0 is the whole file.
+    pub(crate) line: u64,
+}
+
+impl Location {
+    /// A whole file or folder.
+    pub(crate) fn file(path: &Path) -> Self {
+        Self {
+            file: path.into(),
+            line: 0,
+        }
+    }
+
+    pub(crate) fn at(&self, line: u64) -> Self {
+        Self {
+            file: Arc::clone(&self.file),
+            line,
+        }
+    }
+
+    pub(crate) fn rejected(&self, reason: impl ToString) -> Item {
+        Item::Rejected(self.diagnostic(&reason))
+    }
+
+    pub(crate) fn note(&self, reason: impl ToString) -> Item {
+        Item::Note(self.diagnostic(&reason))
+    }
+
+    fn diagnostic(&self, reason: &impl ToString) -> Diagnostic {
+        Diagnostic {
+            file: self.file.to_path_buf(),
+            line: self.line,
+            reason: reason.to_string(),
+        }
+    }
+
+    /// An event that was read here, with an id derived from its content; a rejection if the log would reject it.
+    pub(crate) fn event(&self, format: &str, time: Moment, event: Event) -> Item {
+        match Envelope::derived(&format!("railbird/import/{format}"), time, event) {
+            Ok(envelope) => Item::Event(Box::new(envelope)),
+            Err(error) => self.rejected(error),
+        }
+    }
+}
+
+/// Why a row, an element or a line is rejected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InputError(String);
+
+impl From<String> for InputError {
+    fn from(reason: String) -> Self {
+        Self(reason)
+    }
+}
+
+impl From<&str> for InputError {
+    fn from(reason: &str) -> Self {
+        Self(reason.to_owned())
+    }
+}
+
+impl From<ParseError> for InputError {
+    fn from(error: ParseError) -> Self {
+        Self(error.to_string())
+    }
+}

@@ -1,0 +1,398 @@
+//! [`Changes`]: the races and horses that are folded in memory, and the writes that bring the store up to date.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use events::{
+    Event, HorseNo, HorseRegistered, OddsQuoted, RaceKey, RacingDate, Recorded, VenueCode,
+};
+
+use crate::horse_form::{self, Appearance};
+use crate::horse_profile::{self, FormNames, Horse};
+use crate::live::{LiveRace, LiveUpdate};
+use crate::meetings::{self, Meeting};
+use crate::odds_board::{self, Quote};
+use crate::race::Effect;
+use crate::store::{Store, StoreError, Writes};
+use crate::{json, keys, race_card, race_result};
+
+/// A value counts as one more key for each so many bytes.
+const BYTES_PER_KEY: usize = 1024;
+
+/// The number of the latest rejections that are stored: at most about 700 MB. The log has all rejected messages.
+const REJECTIONS_MAX: u64 = 100_000;
+
+/// The numbers of races and horses that stay in memory between commits: a few days of racing.
+const RACES_CACHED_MAX: usize = 1_000;
+const HORSES_CACHED_MAX: usize = 10_000;
+
+/// The state of races and horses after the events since the last commit. Each view that the events touched is written
+/// once in a commit, however many events touched it.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    store: Arc<Store>,
+    races: HashMap<RaceKey, RaceEntry>,
+    horses: HashMap<HorseNo, Horse>,
+    dirty_races: HashSet<RaceKey>,
+    dirty_horses: HashSet<HorseNo>,
+    writes: Writes,
+    keys: usize,
+    /// Messages that were rejected since the last commit.
+    rejected: u64,
+}
+
+#[derive(Debug)]
+struct RaceEntry {
+    live: LiveRace,
+    /// The last chunk of the odds history, as far as it is not full.
+    ticks: Vec<u8>,
+    /// The appearances of horses in the race, as they are stored or among the writes.
+    appearances: BTreeMap<HorseNo, Appearance>,
+    /// The state differs from the stored one.
+    state_changed: bool,
+    /// The facts that views are made of differ from the stored ones.
+    facts_changed: bool,
+}
+
+/// The effects of one event about a race.
+#[derive(Debug)]
+pub(crate) struct Folded {
+    /// Whether the event is older than the facts in force.
+    pub(crate) stale: bool,
+    /// What it changed in the live view, if that was asked for.
+    pub(crate) update: Option<LiveUpdate>,
+}
+
+impl Changes {
+    pub(crate) fn new(store: Arc<Store>) -> Self {
+        Self {
+            store,
+            races: HashMap::new(),
+            horses: HashMap::new(),
+            dirty_races: HashSet::new(),
+            dirty_horses: HashSet::new(),
+            writes: Writes::new(),
+            keys: 0,
+            rejected: 0,
+        }
+    }
+
+    /// About how many keys the next commit writes. A large value counts as several keys.
+    pub(crate) fn keys(&self) -> usize {
+        self.keys
+    }
+
+    /// Adds a rendered rejection.
+    pub(crate) fn reject(&mut self, seq: u64, rejection: Vec<u8>) {
+        self.keys += 2 + rejection.len() / BYTES_PER_KEY;
+        self.rejected += 1;
+        self.writes.insert(keys::rejection(seq), Some(rejection));
+    }
+
+    /// Folds a registration.
+    pub(crate) fn register(
+        &mut self,
+        event_id: &str,
+        registration: &HorseRegistered,
+    ) -> Result<(), StoreError> {
+        let horse_no = &registration.horse_no;
+        if self.horse(horse_no)?.register(event_id, registration) {
+            self.dirty_horses.insert(horse_no.clone());
+            self.keys += 2;
+        }
+        Ok(())
+    }
+
+    /// Folds a quote.
+    pub(crate) fn quote(
+        &mut self,
+        key: RaceKey,
+        recorded: &Recorded,
+        quote: &OddsQuoted,
+        live: bool,
+    ) -> Result<Folded, StoreError> {
+        let entry = self.race(&key)?;
+        let (outcome, pending) = entry.live.quote(recorded, quote);
+        let pending = pending.filter(|_| live);
+        let folded = Folded {
+            stale: outcome == Quote::Stale,
+            update: pending.map(|pending| entry.live.render_update(&key, recorded, &pending)),
+        };
+        if outcome == Quote::Repeated {
+            return Ok(folded);
+        }
+        odds_board::append_tick(&mut entry.ticks, recorded, quote, folded.stale);
+        if entry.live.board.is_last_chunk_full() {
+            let chunk = keys::tick_chunk(&key, entry.live.board.last_chunk());
+            let ticks = std::mem::take(&mut entry.ticks);
+            self.writes.insert(chunk, Some(ticks));
+            self.keys += 1;
+        }
+        if self.dirty_races.insert(key) {
+            self.keys += 4;
+        }
+        Ok(folded)
+    }
+
+    /// Folds any other event about a race.
+    pub(crate) fn fact(
+        &mut self,
+        key: RaceKey,
+        recorded: &Recorded,
+        live: bool,
+    ) -> Result<Folded, StoreError> {
+        let entry = self.race(&key)?;
+        let (effect, pending) = entry.live.fact(recorded);
+        let pending = pending.filter(|_| live);
+        let folded = Folded {
+            stale: matches!(
+                effect,
+                Effect::Stated {
+                    in_force: false,
+                    ..
+                }
+            ),
+            update: pending.map(|pending| entry.live.render_update(&key, recorded, &pending)),
+        };
+        match effect {
+            Effect::Repeated => return Ok(folded),
+            Effect::Unchanged => {
+                entry.state_changed = true;
+                self.keys += 1;
+            }
+            Effect::Changed | Effect::Stated { .. } => {
+                (entry.state_changed, entry.facts_changed) = (true, true);
+                self.keys += 5 + 3 * runner_count(&recorded.envelope.event);
+            }
+        }
+        if let Effect::Stated { index, in_force } = effect {
+            let revision = race_result::render_revision(&recorded.envelope, in_force);
+            let key = keys::revision(&key, index);
+            self.writes.insert(key, Some(revision));
+        }
+        self.dirty_races.insert(key);
+        Ok(folded)
+    }
+
+    fn race(&mut self, key: &RaceKey) -> Result<&mut RaceEntry, StoreError> {
+        if !self.races.contains_key(key) {
+            let entry = self.load_race(key)?;
+            self.races.insert(key.clone(), entry);
+        }
+        Ok(self.races.get_mut(key).expect("just inserted"))
+    }
+
+    fn load_race(&self, key: &RaceKey) -> Result<RaceEntry, StoreError> {
+        let mut live: LiveRace = self.store.read(&keys::race_state(key))?.unwrap_or_default();
+        if let Some(board) = self.store.read(&keys::board_state(key))? {
+            live.board = board;
+        }
+        let mut ticks = Vec::new();
+        if !live.board.is_last_chunk_full() {
+            let chunk = keys::tick_chunk(key, live.board.last_chunk());
+            let chunk = self.store.get(&chunk)?;
+            ticks.extend_from_slice(chunk.as_deref().unwrap_or_default());
+        }
+        Ok(RaceEntry {
+            appearances: horse_form::appearances(key, &live.race),
+            live,
+            ticks,
+            state_changed: false,
+            facts_changed: false,
+        })
+    }
+
+    fn horse(&mut self, horse_no: &HorseNo) -> Result<&mut Horse, StoreError> {
+        if !self.horses.contains_key(horse_no) {
+            let state = self.store.read(&keys::horse_state(horse_no))?;
+            self.horses
+                .insert(horse_no.clone(), state.unwrap_or_default());
+        }
+        Ok(self.horses.get_mut(horse_no).expect("just inserted"))
+    }
+
+    /// Takes the writes of all views and state that changed since the last commit.
+    pub(crate) fn take_writes(&mut self) -> Result<Writes, StoreError> {
+        let races = self.write_races()?;
+        self.write_meetings(&races)?;
+        self.write_horses()?;
+        self.write_rejections()?;
+        self.keys = 0;
+        Ok(std::mem::take(&mut self.writes))
+    }
+
+    /// Drops the state in memory once it is large. The store has all of it after a commit.
+    pub(crate) fn trim_cache(&mut self) {
+        if self.races.len() > RACES_CACHED_MAX {
+            self.races.clear();
+        }
+        if self.horses.len() > HORSES_CACHED_MAX {
+            self.horses.clear();
+        }
+    }
+
+    /// Writes all dirty races. Returns those whose facts changed.
+    fn write_races(&mut self) -> Result<Vec<RaceKey>, StoreError> {
+        let mut changed = Vec::new();
+        for key in std::mem::take(&mut self.dirty_races) {
+            let mut entry = self.races.remove(&key).expect("a dirty race is in memory");
+            self.write_board(&key, &entry);
+            if std::mem::take(&mut entry.state_changed) {
+                let state = json::render(&entry.live);
+                self.writes.insert(keys::race_state(&key), Some(state));
+            }
+            if std::mem::take(&mut entry.facts_changed) {
+                self.write_facts(&key, &mut entry)?;
+                changed.push(key.clone());
+            }
+            self.races.insert(key, entry);
+        }
+        Ok(changed)
+    }
+
+    fn write_board(&mut self, key: &RaceKey, entry: &RaceEntry) {
+        let LiveRace { race, board, .. } = &entry.live;
+        if board.seq == 0 {
+            return;
+        }
+        let view = odds_board::render(key, race, board);
+        let mark = entry.live.is_open().then(Vec::new);
+        let writes = &mut self.writes;
+        writes.insert(keys::board_state(key), Some(json::render(board)));
+        writes.insert(keys::board(key), Some(view));
+        writes.insert(keys::open_race(key), mark);
+        if !entry.ticks.is_empty() {
+            let chunk = keys::tick_chunk(key, board.last_chunk());
+            writes.insert(chunk, Some(entry.ticks.clone()));
+        }
+    }
+
+    /// Writes the card and the result of a race, and its part in the form and the careers of its horses.
+    fn write_facts(&mut self, key: &RaceKey, entry: &mut RaceEntry) -> Result<(), StoreError> {
+        let race = &entry.live.race;
+        let writes = &mut self.writes;
+        writes.insert(keys::card(key), race_card::render(key, race));
+        writes.insert(keys::result(key), race_result::render(key, race));
+        let appearances = horse_form::appearances(key, race);
+        let before = std::mem::replace(&mut entry.appearances, appearances);
+        self.recount(key, &before, &entry.appearances)
+    }
+
+    /// Replaces the appearances of horses in a race.
+    fn recount(
+        &mut self,
+        key: &RaceKey,
+        before: &BTreeMap<HorseNo, Appearance>,
+        now: &BTreeMap<HorseNo, Appearance>,
+    ) -> Result<(), StoreError> {
+        let horses: HashSet<&HorseNo> = before.keys().chain(now.keys()).collect();
+        for horse_no in horses {
+            let (before, now) = (before.get(horse_no), now.get(horse_no));
+            if before == now {
+                continue;
+            }
+            let row = now.map(|appearance| appearance.row.clone());
+            self.writes.insert(keys::form_row(horse_no, key), row);
+            let career =
+                |appearance: Option<&Appearance>| appearance.map(|a| a.career).unwrap_or_default();
+            self.horse(horse_no)?.recount(career(before), career(now));
+            self.dirty_horses.insert(horse_no.clone());
+        }
+        Ok(())
+    }
+
+    /// Writes the meetings of races whose facts changed.
+    fn write_meetings(&mut self, races: &[RaceKey]) -> Result<(), StoreError> {
+        let mut meetings: BTreeMap<(RacingDate, &VenueCode), Meeting> = BTreeMap::new();
+        for key in races {
+            let meeting = match meetings.entry((key.date, &key.venue)) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    let state = self
+                        .store
+                        .read(&keys::meeting_state(key.date, &key.venue))?;
+                    entry.insert(state.unwrap_or_default())
+                }
+            };
+            meeting.update(key, &self.races[key].live.race);
+        }
+        for ((date, venue), meeting) in meetings {
+            let view = meetings::render(date, venue, &meeting);
+            let state = json::render(&meeting);
+            let writes = &mut self.writes;
+            writes.insert(keys::meeting_state(date, venue), Some(state));
+            writes.insert(keys::meeting_view(date, venue), Some(view));
+        }
+        Ok(())
+    }
+
+    /// Writes all dirty horses. Their form rows are among the writes already.
+    fn write_horses(&mut self) -> Result<(), StoreError> {
+        for horse_no in std::mem::take(&mut self.dirty_horses) {
+            let horse = self.horse(&horse_no)?.clone();
+            let names = match horse.registration {
+                Some(_) => None,
+                None => self.form_names(&horse_no)?,
+            };
+            let profile = horse_profile::render(&horse_no, &horse, names.as_ref());
+            let state = profile.is_some().then(|| json::render(&horse));
+            self.writes.insert(keys::profile(&horse_no), profile);
+            self.writes.insert(keys::horse_state(&horse_no), state);
+        }
+        Ok(())
+    }
+
+    /// The name and the trainer of a horse by its form rows as they will be after this commit. The race with the latest
+    /// date comes first. `None` if there are no rows.
+    fn form_names(&self, horse_no: &HorseNo) -> Result<Option<FormNames>, StoreError> {
+        let (first, end) = (keys::form(horse_no), keys::form_end(horse_no));
+        let written = self.writes.range(first.clone()..end.clone()).rev();
+        let mut written = written
+            .filter_map(|(key, row)| Some((key, row.as_ref()?)))
+            .peekable();
+        let mut names: Option<FormNames> = None;
+        for stored in self.store.range(&first, &end).rev() {
+            let (key, row) = stored?;
+            while let Some((_, newer)) = written.next_if(|(newer, _)| **newer > key) {
+                names.get_or_insert_default().add_older(newer);
+            }
+            if !self.writes.contains_key(&key) {
+                names.get_or_insert_default().add_older(&row);
+            }
+            if names.as_ref().is_some_and(FormNames::is_complete) {
+                return Ok(names);
+            }
+        }
+        for (_, row) in written {
+            names.get_or_insert_default().add_older(row);
+        }
+        Ok(names)
+    }
+
+    /// Counts the new rejections, and removes as many of the oldest as are too many.
+    fn write_rejections(&mut self) -> Result<(), StoreError> {
+        let new = std::mem::take(&mut self.rejected);
+        if new == 0 {
+            return Ok(());
+        }
+        let before: u64 = self.store.read(keys::REJECTION_COUNT)?.unwrap_or_default();
+        let count = before + new;
+        self.writes
+            .insert(keys::REJECTION_COUNT.to_owned(), Some(json::render(&count)));
+        let removed = |count: u64| count.saturating_sub(REJECTIONS_MAX);
+        let oldest = self.store.scan(keys::REJECTIONS);
+        for (_, entry) in (removed(before)..removed(count)).zip(oldest) {
+            self.writes.insert(entry?.0, None);
+        }
+        Ok(())
+    }
+}
+
+fn runner_count(event: &Event) -> usize {
+    match event {
+        Event::RaceDeclared(card) => card.runners.len(),
+        Event::ResultDeclared(result) => result.runners.len(),
+        _ => 0,
+    }
+}

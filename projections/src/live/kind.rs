@@ -1,0 +1,36 @@
+//! [`LiveKind`]: the kinds of messages about a race.
+
+use serde::{Deserialize, Serialize};
+
+/// The kinds of messages of the live channel about a race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum LiveKind {
+    /// The odds board changed.
+    #[serde(rename = "odds_update")]
+    Odds,
+    /// The status of the race changed.
+    #[serde(rename = "status_update")]
+    Status,
+    /// A runner was withdrawn or reinstated, or has another rider.
+    #[serde(rename = "runner_update")]
+    Runner,
+    /// A result was declared or voided.
+    #[serde(rename = "result_update")]
+    Result,
+}
+
+impl LiveKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Odds, Self::Status, Self::Runner, Self::Result];
+
+    /// The value of `event` in the messages of this kind.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Odds => "odds_update",
+            Self::Status => "status_update",
+            Self::Runner => "runner_update",
+            Self::Result => "result_update",
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The live channel: what each event changes for those who follow a race, and the messages that publish it.
+
+mod kind;
+mod message;
+mod open_races;
+mod race;
+mod replay;
+mod update;
+
+pub use kind::LiveKind;
+pub use message::live_schemas;
+pub use open_races::open_races;
+pub(crate) use race::LiveRace;
+pub use replay::RaceReplay;
+pub use update::{LiveBoard, LiveMessage, LiveUpdate};

@@ -1,0 +1,66 @@
+//! [`open_races`]: the images of all open races, read from the store.
+
+use events::{HorseNo, RaceKey, RaceStatus};
+use serde::Deserialize;
+
+use super::race::LiveRace;
+use super::update::{LiveBoard, LiveUpdate};
+use crate::keys;
+use crate::store::{self, Store, StoreError};
+
+/// The fields of a stored board that an update repeats.
+#[derive(Deserialize)]
+struct Image {
+    venue: String,
+    status: RaceStatus,
+    seq: u64,
+    runners: Vec<ImageRunner>,
+}
+
+#[derive(Deserialize)]
+struct ImageRunner {
+    horse_no: HorseNo,
+}
+
+/// The image of every open race as it is stored: updates without messages, each with the `seq` of its board. Ordered by
+/// date, venue code and race number.
+///
+/// # Errors
+/// Returns a [`StoreError`] if the store fails or a value in it is damaged.
+pub fn open_races(store: &Store) -> Result<Vec<LiveUpdate>, StoreError> {
+    let mut open = Vec::new();
+    for mark in store.scan(keys::OPEN_RACES) {
+        let (mark, _) = mark?;
+        if let Some(race) = keys::parse_race(&mark) {
+            open.extend(open_race(store, race)?);
+        }
+    }
+    Ok(open)
+}
+
+/// The image of one race. A commit may happen between two reads, so all but the runners of the card comes from the one
+/// value of the board.
+fn open_race(store: &Store, race: RaceKey) -> Result<Option<LiveUpdate>, StoreError> {
+    let key = keys::board(&race);
+    let Some(board) = store.get(&key)? else {
+        return Ok(None);
+    };
+    let image: Image = store::parse(&key, &board)?;
+    if image.status.is_over() {
+        return Ok(None);
+    }
+    let state: LiveRace = store.read(&keys::race_state(&race))?.unwrap_or_default();
+    let quoted = image.runners.iter().map(|runner| &runner.horse_no);
+    Ok(Some(LiveUpdate {
+        seq: image.seq,
+        venue: image.venue,
+        messages: Vec::new(),
+        board: Some(LiveBoard {
+            seq: image.seq,
+            json: board.to_vec(),
+        }),
+        open: true,
+        runners: state.race.horses(quoted),
+        race,
+    }))
+}

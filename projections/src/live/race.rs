@@ -1,0 +1,157 @@
+//! [`LiveRace`]: a race, its odds board, and the messages that each event about them publishes.
+
+use std::collections::BTreeMap;
+
+use events::{Envelope, Event, OddsQuoted, RaceKey, Recorded};
+use serde::{Deserialize, Serialize};
+
+use super::kind::LiveKind;
+use super::message::{self, MessageContext, RunnerChange};
+use super::update::{LiveBoard, LiveMessage, LiveUpdate};
+use crate::odds_board::{self, Board, Quote};
+use crate::race::{Effect, Race};
+use crate::race_result;
+
+/// The state of a race: a pure function of the events about it, in their order.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct LiveRace {
+    pub(crate) race: Race,
+    /// The sequence of the last message of each kind but the odds. The board keeps that of the odds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    last_seq_by_kind: BTreeMap<LiveKind, u64>,
+    /// Stored under a key of its own, because it changes with every quote.
+    #[serde(skip)]
+    pub(crate) board: Board,
+}
+
+/// A message that is to be published.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PendingMessage {
+    kind: LiveKind,
+    prev_seq: u64,
+}
+
+/// The messages that an event publishes, in this order. `None` if it changed nothing in the live view.
+pub(crate) type PendingMessages = Option<Vec<PendingMessage>>;
+
+impl LiveRace {
+    /// Folds a quote.
+    pub(crate) fn quote(
+        &mut self,
+        recorded: &Recorded,
+        quote: &OddsQuoted,
+    ) -> (Quote, PendingMessages) {
+        let outcome = self.board.quote(recorded, quote);
+        let pending = (outcome == Quote::Shown).then(|| vec![self.pending_odds()]);
+        (outcome, pending)
+    }
+
+    /// Folds any other event about the race.
+    pub(crate) fn fact(&mut self, recorded: &Recorded) -> (Effect, PendingMessages) {
+        let Envelope { id, event, .. } = &recorded.envelope;
+        let (status, reason) = (self.race.status(), self.race.status_reason.clone());
+        let effect = self.race.apply(id, event);
+        if !matches!(
+            effect,
+            Effect::Changed | Effect::Stated { in_force: true, .. }
+        ) {
+            return (effect, None);
+        }
+        let mut pending = Vec::new();
+        if RunnerChange::of(event).is_some() {
+            pending.push(self.pending(LiveKind::Runner, recorded.seq));
+        }
+        if matches!(effect, Effect::Stated { .. }) {
+            pending.push(self.pending(LiveKind::Result, recorded.seq));
+        }
+        if status != self.race.status() || reason != self.race.status_reason {
+            pending.push(self.pending(LiveKind::Status, recorded.seq));
+        }
+        let in_image = matches!(
+            event,
+            Event::RaceDeclared(_) | Event::RunnerWithdrawn(_) | Event::RunnerReinstated(_)
+        );
+        if in_image && self.board.seq > 0 {
+            self.board.touch(recorded.seq, recorded.recorded_at);
+            pending.push(self.pending_odds());
+        }
+        let is_live = self.board.seq > 0 || !self.last_seq_by_kind.is_empty();
+        (effect, is_live.then_some(pending))
+    }
+
+    fn pending(&mut self, kind: LiveKind, seq: u64) -> PendingMessage {
+        let prev_seq = self.last_seq_by_kind.insert(kind, seq).unwrap_or(0);
+        PendingMessage { kind, prev_seq }
+    }
+
+    fn pending_odds(&self) -> PendingMessage {
+        PendingMessage {
+            kind: LiveKind::Odds,
+            prev_seq: self.board.prev_seq,
+        }
+    }
+
+    /// Whether the race has a board and is not over.
+    pub(crate) fn is_open(&self) -> bool {
+        self.board.seq > 0 && !self.race.status().is_over()
+    }
+
+    /// Renders the pending messages and the board of the event that was folded last.
+    pub(crate) fn render_update(
+        &self,
+        key: &RaceKey,
+        recorded: &Recorded,
+        pending: &[PendingMessage],
+    ) -> LiveUpdate {
+        let board = (self.board.seq > 0).then(|| LiveBoard {
+            seq: self.board.seq,
+            json: odds_board::render(key, &self.race, &self.board),
+        });
+        let messages = pending
+            .iter()
+            .filter_map(|&PendingMessage { kind, prev_seq }| {
+                let context = MessageContext {
+                    key,
+                    race: &self.race,
+                    recorded,
+                    prev_seq,
+                };
+                let json = self.render_message(kind, &context, board.as_ref())?;
+                Some(LiveMessage {
+                    kind,
+                    prev_seq,
+                    json,
+                })
+            })
+            .collect();
+        LiveUpdate {
+            seq: recorded.seq,
+            race: key.clone(),
+            venue: self.race.venue_name(key).to_owned(),
+            messages,
+            open: self.is_open(),
+            runners: self.race.horses(self.board.horses()),
+            board,
+        }
+    }
+
+    fn render_message(
+        &self,
+        kind: LiveKind,
+        context: &MessageContext<'_>,
+        board: Option<&LiveBoard>,
+    ) -> Option<Vec<u8>> {
+        match kind {
+            LiveKind::Odds => Some(message::odds_update(&board?.json)),
+            LiveKind::Status => Some(message::status_update(context)),
+            LiveKind::Runner => {
+                let change = RunnerChange::of(&context.recorded.envelope.event)?;
+                Some(message::runner_update(context, &self.board, &change))
+            }
+            LiveKind::Result => {
+                let result = race_result::of(context.key, &self.race)?;
+                Some(message::result_update(context, result))
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! [`LiveUpdate`]: what one event changed in the live view of a race.
+
+use events::{HorseNo, RaceKey};
+
+use super::kind::LiveKind;
+
+/// A message of the live channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveMessage {
+    /// The kind of message.
+    pub kind: LiveKind,
+    /// The sequence of the previous message of the same kind about the same race; 0 if there is none.
+    pub prev_seq: u64,
+    /// The whole message, a JSON object with `event`.
+    pub json: Vec<u8>,
+}
+
+/// The image of a race's odds board.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveBoard {
+    /// The sequence of the last `odds_update`.
+    pub seq: u64,
+    /// The board as it is stored: a JSON object without `event`.
+    pub json: Vec<u8>,
+}
+
+/// What an event changed in the live view of a race.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveUpdate {
+    /// The sequence of the event.
+    pub seq: u64,
+    /// The race.
+    pub race: RaceKey,
+    /// The racecourse's name.
+    pub venue: String,
+    /// The messages to publish, in this order: about the runner or the result, about the status, about the odds. Empty
+    /// if only the image or the card changed.
+    pub messages: Vec<LiveMessage>,
+    /// The board after the event, if the race has one.
+    pub board: Option<LiveBoard>,
+    /// Whether the race has a board and is not over.
+    pub open: bool,
+    /// The horses on the card or the board, sorted, each once.
+    pub runners: Vec<HorseNo>,
+}

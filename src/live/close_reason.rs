@@ -1,0 +1,115 @@
+//! [`CloseReason`]: why the service closes a connection, with the WebSocket close code that the client receives.
+
+use std::fmt;
+use std::ops::Range;
+
+/// The bounds of the random time after which a client should connect again, so that not all come back at once.
+const RETRY_AFTER_MS: Range<u32> = 500..5_000;
+
+/// Why the service closes a connection. To add a reason, add a variant, and its code to [`CloseReason::CODES`] if it is new.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CloseReason {
+    ServiceStopping,
+    /// The client broke the WebSocket protocol, and how.
+    ProtocolViolation(String),
+    BinaryMessage,
+    InvalidUtf8,
+    QuotaExceeded,
+    /// The client sent a message that is too large; the text names the bound.
+    MessageTooLarge(String),
+    /// The key was revoked, was rotated or has expired.
+    KeyNotValid,
+    LiveOddsNotIncluded,
+    /// The client did not read what it was sent.
+    NotReading,
+    /// The client sent nothing, not even pongs.
+    NotSending,
+    TooManyConnections,
+}
+
+impl CloseReason {
+    /// Every code that the service closes a connection with.
+    pub(crate) const CODES: [u16; 10] =
+        [1001, 1002, 1003, 1007, 1008, 1009, 4401, 4403, 4408, 4429];
+
+    pub(crate) fn code(&self) -> u16 {
+        match self {
+            Self::ServiceStopping => 1001,
+            Self::ProtocolViolation(_) => 1002,
+            Self::BinaryMessage => 1003,
+            Self::InvalidUtf8 => 1007,
+            Self::QuotaExceeded => 1008,
+            Self::MessageTooLarge(_) => 1009,
+            Self::KeyNotValid => 4401,
+            Self::LiveOddsNotIncluded => 4403,
+            Self::NotReading | Self::NotSending => 4408,
+            Self::TooManyConnections => 4429,
+        }
+    }
+
+    /// Milliseconds after which the client should connect again; 0 if the same request would fail again.
+    pub(crate) fn retry_after_ms(&self) -> u64 {
+        match self {
+            Self::ServiceStopping
+            | Self::QuotaExceeded
+            | Self::NotReading
+            | Self::NotSending
+            | Self::TooManyConnections => {
+                let spread = RETRY_AFTER_MS.end - RETRY_AFTER_MS.start;
+                let random = getrandom::u32().unwrap_or(0) % spread;
+                u64::from(RETRY_AFTER_MS.start + random)
+            }
+            Self::ProtocolViolation(_)
+            | Self::BinaryMessage
+            | Self::InvalidUtf8
+            | Self::MessageTooLarge(_)
+            | Self::KeyNotValid
+            | Self::LiveOddsNotIncluded => 0,
+        }
+    }
+}
+
+/// The text for the client.
+impl fmt::Display for CloseReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::ServiceStopping => "the service is stopping",
+            Self::ProtocolViolation(detail) | Self::MessageTooLarge(detail) => detail,
+            Self::BinaryMessage => "only text messages are accepted",
+            Self::InvalidUtf8 => "the text is not UTF-8",
+            Self::QuotaExceeded => "too many messages, pings or bytes a second",
+            Self::KeyNotValid => "the key is no longer valid",
+            Self::LiveOddsNotIncluded => "the plan of the key does not include live odds",
+            Self::NotReading => "the client read nothing for 30 seconds",
+            Self::NotSending => "the client sent nothing for 75 seconds",
+            Self::TooManyConnections => "too many connections for this key",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CloseReason;
+
+    #[test]
+    fn every_code_is_listed_and_a_retry_is_suggested_only_where_it_can_succeed() {
+        let text = String::new;
+        for (reason, can_retry) in [
+            (CloseReason::ServiceStopping, true),
+            (CloseReason::ProtocolViolation(text()), false),
+            (CloseReason::BinaryMessage, false),
+            (CloseReason::InvalidUtf8, false),
+            (CloseReason::QuotaExceeded, true),
+            (CloseReason::MessageTooLarge(text()), false),
+            (CloseReason::KeyNotValid, false),
+            (CloseReason::LiveOddsNotIncluded, false),
+            (CloseReason::NotReading, true),
+            (CloseReason::NotSending, true),
+            (CloseReason::TooManyConnections, true),
+        ] {
+            assert!(CloseReason::CODES.contains(&reason.code()), "{reason:?}");
+            let expected = if can_retry { 500..5_000 } else { 0..1 };
+            assert!(expected.contains(&reason.retry_after_ms()), "{reason:?}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! [`OutgoingBuffer`]: the frames for one client alone that it has not taken yet.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::Bytes;
+
+/// Frames in one system call.
+const FRAMES_PER_WRITE: usize = 256;
+
+/// Frames that are written before those of the feed.
+#[derive(Debug, Default)]
+pub(super) struct OutgoingBuffer {
+    frames: VecDeque<Bytes>,
+    /// Bytes of the first frame that are written.
+    written: usize,
+}
+
+impl OutgoingBuffer {
+    pub(super) fn push(&mut self, frame: Bytes) {
+        self.frames.push_back(frame);
+    }
+
+    pub(super) fn append(&mut self, frames: &mut Vec<Bytes>) {
+        self.frames.extend(frames.drain(..));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Drops all frames but one that is partly written.
+    pub(super) fn discard_unstarted(&mut self) {
+        self.frames.truncate(usize::from(self.written > 0));
+    }
+
+    /// Calls `write` with the next bytes to write: of the buffer, and then of `frames`. `None` if there are none.
+    pub(super) fn with_slices<T>(
+        &self,
+        frames: &[Bytes],
+        write: impl FnOnce(&[IoSlice<'_>]) -> T,
+    ) -> Option<T> {
+        let mut slices = [IoSlice::new(&[]); FRAMES_PER_WRITE];
+        let mut count = 0;
+        for (slice, frame) in slices.iter_mut().zip(self.frames.iter().chain(frames)) {
+            let skip = if count == 0 { self.written } else { 0 };
+            *slice = IoSlice::new(frame.get(skip..).unwrap_or_default());
+            count += 1;
+        }
+        let slices = slices.get(..count).filter(|slices| !slices.is_empty())?;
+        Some(write(slices))
+    }
+
+    /// Records that `bytes` were written. Returns how many of `frames` were at least started; one that was not finished is in
+    /// the buffer then.
+    pub(super) fn advance(&mut self, bytes: usize, frames: &[Bytes]) -> usize {
+        let mut bytes = bytes + std::mem::take(&mut self.written);
+        while let Some(front) = self.frames.front() {
+            if bytes < front.len() {
+                self.written = bytes;
+                return 0;
+            }
+            bytes -= front.len();
+            self.frames.pop_front();
+        }
+        let mut started = 0;
+        for frame in frames {
+            if bytes == 0 {
+                break;
+            }
+            started += 1;
+            if bytes < frame.len() {
+                self.frames.push_back(frame.clone());
+                self.written = bytes;
+                break;
+            }
+            bytes -= frame.len();
+        }
+        started
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::OutgoingBuffer;
+
+    fn pending(buffer: &OutgoingBuffer, frames: &[Bytes]) -> Vec<u8> {
+        let slices = buffer.with_slices(frames, |slices| {
+            slices.iter().flat_map(|slice| slice.to_vec()).collect()
+        });
+        slices.unwrap_or_default()
+    }
+
+    #[test]
+    fn every_byte_is_written_once_wherever_a_write_stops() {
+        let frames = [b"ccc", b"ddd"].map(|frame| Bytes::from_static(frame));
+        for written in 0..=10 {
+            let mut buffer = OutgoingBuffer::default();
+            buffer.push(Bytes::from_static(b"aa"));
+            buffer.push(Bytes::from_static(b"bb"));
+            let all = pending(&buffer, &frames);
+            assert_eq!(all, b"aabbcccddd");
+
+            let started = buffer.advance(written, &frames);
+            assert_eq!(started, written.saturating_sub(4).div_ceil(3));
+            assert_eq!(pending(&buffer, &frames[started..]), all[written..]);
+        }
+    }
+
+    #[test]
+    fn a_frame_that_was_started_is_not_discarded() {
+        let mut buffer = OutgoingBuffer::default();
+        buffer.push(Bytes::from_static(b"aa"));
+        buffer.push(Bytes::from_static(b"bb"));
+        buffer.advance(1, &[]);
+        buffer.discard_unstarted();
+        assert_eq!(pending(&buffer, &[]), b"a");
+        buffer.advance(1, &[]);
+        buffer.push(Bytes::from_static(b"cc"));
+        buffer.discard_unstarted();
+        assert_eq!(pending(&buffer, &[]), b"");
+    }
+}

@@ -1,0 +1,118 @@
+//! [`FeedMessage`] and what else the feed hands out: positions, tails, images.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use events::{HorseNo, RaceKey};
+use projections::{LiveKind, LiveUpdate};
+
+/// A message of the live channel about a race.
+#[derive(Debug)]
+pub struct FeedMessage {
+    /// Its number in this process, from 0, without gaps.
+    pub index: u64,
+    /// The log sequence of its event.
+    pub seq: u64,
+    pub(super) prev_seq: u64,
+    /// Its kind.
+    pub kind: LiveKind,
+    /// The race that it is about.
+    pub topic: Arc<Topic>,
+    /// The message as a WebSocket frame.
+    pub frame: Bytes,
+}
+
+/// A race, as filters see it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// The race.
+    pub race: RaceKey,
+    /// The racecourse's name.
+    pub venue: String,
+    /// The horses on its card or its board, sorted.
+    pub runners: Vec<HorseNo>,
+}
+
+/// How far the feed is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// Counts resets: messages of an earlier generation may not hold.
+    pub generation: u64,
+    /// Identifies the log.
+    pub epoch: Arc<str>,
+    /// The index of the next message.
+    pub head: u64,
+    /// The log sequence that all messages so far reflect.
+    pub seq: u64,
+}
+
+/// The messages from an index on, and how far the feed was when they were taken.
+#[derive(Debug)]
+pub struct Tail {
+    /// The messages.
+    pub messages: Vec<Arc<FeedMessage>>,
+    /// The position after the last message of the feed.
+    pub position: Position,
+}
+
+/// Images of open races, and how far the feed was when they were taken.
+#[derive(Debug)]
+pub struct Snapshots {
+    /// The images, as frames.
+    pub images: Vec<Bytes>,
+    /// The position that they reflect.
+    pub position: Position,
+}
+
+/// Why a message stands for several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConflatedBy {
+    /// The client asked for it.
+    Client,
+    /// The client was too slow.
+    Backpressure,
+}
+
+impl ConflatedBy {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Backpressure => "backpressure",
+        }
+    }
+}
+
+/// Why a client cannot resume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotRecovered {
+    /// The log is another one.
+    OtherEpoch,
+    /// The client missed more than is kept.
+    TooFarBehind,
+    /// The sequence is beyond what the views reflect.
+    Ahead,
+}
+
+impl NotRecovered {
+    /// Every reason, as in messages.
+    pub(crate) const NAMES: [&str; 3] = ["other_epoch", "too_far_behind", "ahead"];
+
+    /// The reason, as in messages.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OtherEpoch => "other_epoch",
+            Self::TooFarBehind => "too_far_behind",
+            Self::Ahead => "ahead",
+        }
+    }
+}
+
+/// Updates of the time before this process followed the log.
+#[derive(Debug, Default)]
+pub struct Replayed {
+    /// The updates hold every message of events from this sequence on.
+    pub complete_from: u64,
+    /// What the events changed.
+    pub updates: Vec<LiveUpdate>,
+}

@@ -1,0 +1,224 @@
+//! [`FeedState`]: the ring of the latest messages, and what is kept of each race.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use events::RaceKey;
+use projections::{LiveKind, LiveUpdate};
+
+use super::frame;
+use super::message::{ConflatedBy, FeedMessage, NotRecovered, Position, Snapshots, Tail, Topic};
+use super::race::RaceFeed;
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) messages: usize,
+    /// The bytes of these messages.
+    pub(super) bytes: usize,
+    /// Status, runner and result messages for clients that are far behind: these are never conflated.
+    pub(super) facts: usize,
+    /// Races that are over, for clients that are behind.
+    pub(super) closed_races: usize,
+}
+
+/// The messages are some minutes of a busy day.
+pub(super) const BOUNDS: Bounds = Bounds {
+    messages: 32_768,
+    bytes: 64 * 1024 * 1024,
+    facts: 4_096,
+    closed_races: 256,
+};
+
+#[derive(Debug)]
+pub(super) struct FeedState {
+    bounds: Bounds,
+    pub(super) position: Position,
+    /// The ring holds every message of events from this sequence on.
+    pub(super) complete_from: u64,
+    pub(super) ring: VecDeque<Arc<FeedMessage>>,
+    pub(super) ring_bytes: usize,
+    /// The latest status, runner and result messages.
+    facts: VecDeque<Arc<FeedMessage>>,
+    pub(super) races: BTreeMap<RaceKey, RaceFeed>,
+    /// Races that are over, oldest first.
+    closed: VecDeque<RaceKey>,
+    /// Facts and odds marks are complete from this index on.
+    conflatable_from: u64,
+}
+
+impl FeedState {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            position: Position {
+                generation: 0,
+                epoch: Arc::from(""),
+                head: 0,
+                seq: 0,
+            },
+            complete_from: 1,
+            ring: VecDeque::new(),
+            ring_bytes: 0,
+            facts: VecDeque::new(),
+            races: BTreeMap::new(),
+            closed: VecDeque::new(),
+            conflatable_from: 0,
+        }
+    }
+
+    /// The index of the first message in the ring.
+    fn first_index(&self) -> u64 {
+        self.position.head - self.ring.len() as u64
+    }
+
+    pub(super) fn tail(&self, from: u64, max: usize) -> Option<Tail> {
+        let skip = from.checked_sub(self.first_index())?;
+        let skip = usize::try_from(skip).ok()?.min(self.ring.len());
+        Some(Tail {
+            messages: self.ring.range(skip..).take(max).cloned().collect(),
+            position: self.position.clone(),
+        })
+    }
+
+    pub(super) fn snapshots(&self, wants: impl Fn(&Topic) -> bool) -> Snapshots {
+        let open = self.races.values().filter(|race| race.open);
+        let wanted = open.filter(|race| wants(&race.topic));
+        Snapshots {
+            images: wanted.filter_map(RaceFeed::snapshot).collect(),
+            position: self.position.clone(),
+        }
+    }
+
+    pub(super) fn conflated(
+        &self,
+        from: u64,
+        by: ConflatedBy,
+        wants: impl Fn(&Topic, LiveKind) -> bool,
+    ) -> Option<Vec<Bytes>> {
+        if from < self.conflatable_from {
+            return None;
+        }
+        let start = self.facts.partition_point(|fact| fact.index < from);
+        let facts = self.facts.range(start..);
+        let facts = facts.filter(|fact| wants(&fact.topic, fact.kind));
+        let mut frames: Vec<(u64, Bytes)> =
+            facts.map(|fact| (fact.index, fact.frame.clone())).collect();
+        let changed = self.races.values().filter(|race| {
+            race.latest_index().is_some_and(|latest| latest >= from)
+                && wants(&race.topic, LiveKind::Odds)
+        });
+        frames.extend(changed.filter_map(|race| race.conflated(from, by)));
+        frames.sort_unstable_by_key(|(index, _)| *index);
+        let mut frames: Vec<Bytes> = frames.into_iter().map(|(_, frame)| frame).collect();
+        if let Some((_, others)) = frames.split_last_mut() {
+            for frame in others {
+                *frame = frame::with_more(frame);
+            }
+        }
+        Some(frames)
+    }
+
+    pub(super) fn resume(&self, since: u64, epoch: Option<&str>) -> Result<u64, NotRecovered> {
+        if epoch.is_some_and(|epoch| *epoch != *self.position.epoch) {
+            return Err(NotRecovered::OtherEpoch);
+        }
+        if since > self.position.seq {
+            return Err(NotRecovered::Ahead);
+        }
+        if since > 0 && since < self.complete_from || self.complete_from > 1 && since == 0 {
+            return Err(NotRecovered::TooFarBehind);
+        }
+        let first = self.ring.partition_point(|message| message.seq < since);
+        let received = self
+            .ring
+            .get(first)
+            .is_some_and(|message| message.seq == since);
+        Ok(self.first_index() + (first + usize::from(received)) as u64)
+    }
+
+    /// Drops everything, but counts indexes on.
+    pub(super) fn clear(&mut self) {
+        self.ring.clear();
+        self.ring_bytes = 0;
+        self.facts.clear();
+        self.races.clear();
+        self.closed.clear();
+        self.conflatable_from = self.position.head;
+    }
+
+    pub(super) fn append(&mut self, mut update: LiveUpdate) {
+        let race = self.races.entry(update.race.clone());
+        let race = race.or_insert_with(|| RaceFeed::new(update.race.clone()));
+        let was_open = race.open;
+        race.update(&mut update);
+        let topic = Arc::clone(&race.topic);
+        let closes = !race.open && (was_open || race.latest_index().is_none());
+        for message in update.messages {
+            let message = Arc::new(FeedMessage {
+                index: self.position.head,
+                seq: update.seq,
+                prev_seq: message.prev_seq,
+                kind: message.kind,
+                topic: Arc::clone(&topic),
+                frame: frame::text(&[&message.json]),
+            });
+            self.position.head += 1;
+            self.push(message);
+        }
+        if closes {
+            self.close(update.race);
+        }
+        self.evict();
+    }
+
+    fn push(&mut self, message: Arc<FeedMessage>) {
+        let dropped = if message.kind == LiveKind::Odds {
+            let race = self.races.get_mut(&message.topic.race);
+            race.and_then(|race| race.mark(&message, self.bounds.messages))
+        } else {
+            self.facts.push_back(Arc::clone(&message));
+            let full = self.facts.len() > self.bounds.facts;
+            full.then(|| self.facts.pop_front())
+                .flatten()
+                .map(|fact| fact.index)
+        };
+        self.note_dropped(dropped);
+        self.ring_bytes += message.frame.len();
+        self.ring.push_back(message);
+    }
+
+    fn note_dropped(&mut self, index: Option<u64>) {
+        self.conflatable_from = self
+            .conflatable_from
+            .max(index.map_or(0, |index| index + 1));
+    }
+
+    /// Notes that a race is over, and drops the one that has been over for longest.
+    fn close(&mut self, race: RaceKey) {
+        self.closed.retain(|closed| *closed != race);
+        self.closed.push_back(race);
+        if self.closed.len() > self.bounds.closed_races
+            && let Some(oldest) = self.closed.pop_front()
+            && self.races.get(&oldest).is_some_and(|race| !race.open)
+            && let Some(race) = self.races.remove(&oldest)
+        {
+            self.note_dropped(race.latest_index());
+        }
+    }
+
+    /// Keeps the ring within its bounds. The messages of one event are dropped together.
+    fn evict(&mut self) {
+        while let Some(oldest) = self.ring.front() {
+            let full =
+                self.ring.len() > self.bounds.messages || self.ring_bytes > self.bounds.bytes;
+            if !full && oldest.seq >= self.complete_from {
+                return;
+            }
+            self.complete_from = oldest.seq + 1;
+            self.ring_bytes -= oldest.frame.len();
+            self.ring.pop_front();
+        }
+    }
+}

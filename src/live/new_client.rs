@@ -1,0 +1,17 @@
+//! [`NewClient`]: a client after its handshake, on its way to a shard.
+
+use std::net::TcpStream;
+
+use super::connection_limits::ConnectionPermit;
+use super::subscription::{LiveSubscription, ResumePoint};
+
+/// A client after its handshake.
+#[derive(Debug)]
+pub(crate) struct NewClient {
+    pub(crate) stream: TcpStream,
+    /// Bytes that were read after the handshake: the beginning of the client's first frame.
+    pub(crate) read_ahead: Vec<u8>,
+    pub(crate) subscription: LiveSubscription,
+    pub(crate) resume: Option<ResumePoint>,
+    pub(crate) permit: ConnectionPermit,
+}

@@ -1,0 +1,140 @@
+//! [`ServerMessage`]: the messages of the service about itself and the connection. Those about races are in the feed.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::close_reason::CloseReason;
+use super::feed::NotRecovered;
+use super::request::{Id, Op, RequestError};
+use super::subscription::InForce;
+
+/// The outcome of a resume, if the client requested one.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Resumed {
+    /// Only after a request to resume: whether every message after `since` follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovered: Option<bool>,
+    /// Why the client cannot resume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = NotRecovered::NAMES))]
+    reason: Option<&'static str>,
+}
+
+impl From<Option<Result<(), NotRecovered>>> for Resumed {
+    fn from(resumed: Option<Result<(), NotRecovered>>) -> Self {
+        Self {
+            recovered: resumed.map(|resumed| resumed.is_ok()),
+            reason: resumed.and_then(Result::err).map(NotRecovered::as_str),
+        }
+    }
+}
+
+/// The messages of the service about itself and the connection.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum ServerMessage<'a> {
+    /// The first message.
+    Welcome {
+        /// The log sequence that the views reflect.
+        seq: u64,
+        /// Identifies the log. Sequences of another epoch belong to another log.
+        epoch: &'a str,
+        /// RFC 3339, to the microsecond.
+        #[schemars(extend("format" = "date-time"))]
+        server_time: String,
+        #[serde(flatten)]
+        resumed: Resumed,
+        #[serde(flatten)]
+        in_force: InForce<'a>,
+    },
+    /// All requested snapshots or messages have been sent.
+    SnapshotComplete {
+        /// The id of the client message that this answers, if it had one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<Id>")]
+        id: Option<&'a Value>,
+        /// Everything up to this log sequence has been sent.
+        seq: u64,
+        /// Number of snapshots.
+        races: usize,
+        /// Number of messages that a resume sent.
+        replayed: usize,
+    },
+    /// The connection is alive, with the health of the feed.
+    Heartbeat {
+        /// Everything for this client up to this log sequence has been sent.
+        seq: u64,
+        /// RFC 3339, to the microsecond.
+        #[schemars(extend("format" = "date-time"))]
+        server_time: String,
+        /// Whether the service receives what happens.
+        feed: FeedHealth,
+    },
+    /// A client message was accepted. The values in force follow.
+    Ack {
+        /// The op of the client message.
+        #[schemars(with = "String", extend("enum" = Op::ALL))]
+        op: Op,
+        /// The id of the client message; null if it had none.
+        #[schemars(with = "Option<Id>")]
+        id: Option<&'a Value>,
+        /// Everything for this client up to this log sequence has been sent.
+        seq: u64,
+        /// RFC 3339, to the microsecond.
+        #[schemars(extend("format" = "date-time"))]
+        server_time: String,
+        #[serde(flatten)]
+        resumed: Resumed,
+        #[serde(flatten)]
+        in_force: InForce<'a>,
+    },
+    /// A client message was rejected, and nothing has changed. The connection stays open.
+    Error {
+        /// The error code. `not_subscribed`: the client message names a list that is not in force.
+        #[schemars(extend("enum" = RequestError::CODES))]
+        error: &'a str,
+        /// The id of the client message; null if it had none.
+        #[schemars(with = "Option<Id>")]
+        id: Option<&'a Value>,
+        /// The error in words.
+        message: &'a str,
+    },
+    /// Earlier messages no longer hold: discard every board and `seq`. Snapshots and `snapshot_complete` follow.
+    Resync {
+        /// The log sequence that the views reflect.
+        seq: u64,
+        /// Identifies the log.
+        epoch: &'a str,
+        /// The reason in words.
+        reason: &'a str,
+    },
+    /// The last message before the service closes the connection.
+    Closing {
+        /// The WebSocket close code that follows.
+        #[schemars(extend("enum" = CloseReason::CODES))]
+        code: u16,
+        /// The reason in words.
+        reason: &'a str,
+        /// Milliseconds to wait before connecting again; 0 if the same request would fail again.
+        retry_after_ms: u64,
+    },
+}
+
+/// Whether the service receives what happens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct FeedHealth {
+    /// `live`: no event is delayed. `stale`: the log cannot be reached, or it has more events and none was processed for 10
+    /// seconds. `down`: the log could not be reached for 30 seconds.
+    #[schemars(extend("enum" = ["live", "stale", "down"]))]
+    pub(crate) state: &'static str,
+    /// When the log recorded the last event that the views reflect, RFC 3339; empty before the first.
+    pub(crate) last_event_at: String,
+    /// For how many milliseconds events have been delayed; 0 if none is.
+    pub(crate) lag_ms: u64,
+}
+
+/// The current time for messages, RFC 3339 to the microsecond.
+pub(super) fn server_time() -> String {
+    events::Moment::from(jiff::Timestamp::now()).to_string()
+}

@@ -1,0 +1,176 @@
+//! [`Timers`]: when a client is sent heartbeats, pings and conflated odds, and when it counts as dead.
+
+use std::time::{Duration, Instant};
+
+use crate::live::close_reason::CloseReason;
+
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// A client that reads nothing for this long is closed.
+const NOT_READING_AFTER: Duration = Duration::from_secs(30);
+/// A client that sends nothing for this long, though it is pinged, is closed.
+const NOT_SENDING_AFTER: Duration = Duration::from_secs(75);
+/// A heartbeat that finds too many frames waiting is sent after this time.
+const HEARTBEAT_RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Timers {
+    heartbeat_due: Instant,
+    ping_due: Instant,
+    /// When something was last received.
+    received_at: Instant,
+    /// When the system last accepted bytes, or had accepted all.
+    progress_at: Instant,
+    /// When conflated odds were last sent.
+    flushed_at: Instant,
+    /// When the odds that are held back are sent.
+    flush_due: Option<Instant>,
+}
+
+impl Timers {
+    /// The first heartbeat is sent after half an interval to a whole one, at random: clients that connected together do not
+    /// get their heartbeats together.
+    pub(super) fn new(heartbeat: Duration, now: Instant) -> Self {
+        let random = getrandom::u32().unwrap_or(0) % 512;
+        Self {
+            heartbeat_due: now + heartbeat * (512 + random) / 1024,
+            ping_due: now + PING_INTERVAL,
+            received_at: now,
+            progress_at: now,
+            flushed_at: now,
+            flush_due: None,
+        }
+    }
+
+    /// When the next of these is due.
+    pub(super) fn next(&self, is_blocked: bool) -> Instant {
+        let mut next = self
+            .heartbeat_due
+            .min(self.ping_due)
+            .min(self.received_at + NOT_SENDING_AFTER);
+        if let Some(flush_due) = self.flush_due {
+            next = next.min(flush_due);
+        }
+        if is_blocked {
+            next = next.min(self.progress_at + NOT_READING_AFTER);
+        }
+        next
+    }
+
+    pub(super) fn record_received(&mut self, now: Instant) {
+        self.received_at = now;
+    }
+
+    pub(super) fn record_progress(&mut self, now: Instant) {
+        self.progress_at = now;
+    }
+
+    /// Why the client counts as dead, if it does.
+    pub(super) fn check_alive(&mut self, is_blocked: bool, now: Instant) -> Option<CloseReason> {
+        if is_blocked {
+            if now.duration_since(self.progress_at) >= NOT_READING_AFTER {
+                return Some(CloseReason::NotReading);
+            }
+            // The client reads, so it is alive. Meanwhile nothing that it sends is read.
+            self.received_at = now;
+        } else if now.duration_since(self.received_at) >= NOT_SENDING_AFTER {
+            return Some(CloseReason::NotSending);
+        }
+        None
+    }
+
+    /// Whether a ping is due; then the next one is scheduled.
+    pub(super) fn take_ping(&mut self, now: Instant) -> bool {
+        let is_due = self.ping_due <= now;
+        if is_due {
+            self.ping_due = now + PING_INTERVAL;
+        }
+        is_due
+    }
+
+    pub(super) fn heartbeat_is_due(&self, now: Instant) -> bool {
+        self.heartbeat_due <= now
+    }
+
+    /// Schedules the next heartbeat after this one.
+    pub(super) fn schedule_heartbeat(&mut self, interval: Duration, now: Instant) {
+        self.heartbeat_due = now + interval;
+    }
+
+    /// Schedules the heartbeat again that could not be sent.
+    pub(super) fn retry_heartbeat(&mut self, now: Instant) {
+        self.heartbeat_due = self.heartbeat_due.min(now + HEARTBEAT_RETRY);
+    }
+
+    /// Brings the heartbeat forward if the interval is shorter than before.
+    pub(super) fn shorten_heartbeat(&mut self, interval: Duration, now: Instant) {
+        self.heartbeat_due = self.heartbeat_due.min(now + interval);
+    }
+
+    /// Whether new odds are to be sent now, because `at_once` or because the last ones were sent an interval ago. If not, they
+    /// are held back until then.
+    pub(super) fn hold_odds(&mut self, interval: Duration, at_once: bool, now: Instant) -> bool {
+        let due = self.flushed_at + interval;
+        let is_due = at_once || due <= now;
+        self.flush_due = (!is_due).then_some(due);
+        is_due
+    }
+
+    pub(super) fn holds_odds(&self) -> bool {
+        self.flush_due.is_some()
+    }
+
+    /// Whether odds that were held back are due; then they are not held back any more.
+    pub(super) fn take_flush(&mut self, now: Instant) -> bool {
+        self.flush_due.take_if(|due| *due <= now).is_some()
+    }
+
+    pub(super) fn cancel_flush(&mut self) {
+        self.flush_due = None;
+    }
+
+    pub(super) fn record_flush(&mut self, now: Instant) {
+        self.flushed_at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::Timers;
+    use crate::live::close_reason::CloseReason;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn odds_are_held_back_for_the_rest_of_the_interval() {
+        let now = Instant::now();
+        let mut timers = Timers::new(60 * SECOND, now);
+        assert!(!timers.hold_odds(10 * SECOND, false, now + SECOND));
+        assert!(!timers.take_flush(now + 9 * SECOND) && timers.holds_odds());
+        assert_eq!(timers.next(false), now + 10 * SECOND);
+        assert!(timers.take_flush(now + 10 * SECOND) && !timers.holds_odds());
+
+        timers.record_flush(now + 10 * SECOND);
+        assert!(!timers.hold_odds(10 * SECOND, false, now + 11 * SECOND));
+        assert!(timers.hold_odds(10 * SECOND, true, now + 12 * SECOND));
+        assert!(!timers.holds_odds(), "all are sent with what cannot wait");
+        assert!(timers.hold_odds(10 * SECOND, false, now + 20 * SECOND));
+    }
+
+    #[test]
+    fn a_blocked_client_is_dead_after_30_seconds_without_progress_and_any_other_after_75_of_silence()
+     {
+        let now = Instant::now();
+        let mut timers = Timers::new(60 * SECOND, now);
+        assert_eq!(timers.check_alive(true, now + 29 * SECOND), None);
+        let dead = timers.check_alive(true, now + 30 * SECOND);
+        assert_eq!(dead, Some(CloseReason::NotReading));
+        timers.record_progress(now + 30 * SECOND);
+        assert_eq!(timers.check_alive(true, now + 59 * SECOND), None);
+
+        assert_eq!(timers.check_alive(false, now + 133 * SECOND), None);
+        let dead = timers.check_alive(false, now + 134 * SECOND);
+        assert_eq!(dead, Some(CloseReason::NotSending));
+    }
+}

@@ -1,0 +1,123 @@
+//! [`LiveSubscription`]: what a client is sent, and how often.
+
+use std::ops::RangeInclusive;
+
+use projections::LiveKind;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::feed::{FeedMessage, Topic};
+use super::filter::{Filter, Follows, Kinds};
+
+/// Milliseconds between odds messages that a client may ask for.
+pub(crate) const CONFLATE_MS: RangeInclusive<u64> = 0..=60_000;
+/// Milliseconds between heartbeats that a client may ask for.
+pub(crate) const HEARTBEAT_MS: RangeInclusive<u64> = 1_000..=60_000;
+const HEARTBEAT_MS_DEFAULT: u64 = 5_000;
+
+/// What a client is sent, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LiveSubscription {
+    pub(crate) filter: Filter,
+    pub(crate) kinds: Kinds,
+    pub(crate) conflate_ms: u64,
+    pub(crate) heartbeat_ms: u64,
+}
+
+/// The last message that a client received before it connected again.
+#[derive(Debug, Clone)]
+pub(crate) struct ResumePoint {
+    pub(crate) seq: u64,
+    pub(crate) epoch: Option<String>,
+}
+
+/// The values in force, as a client is sent them.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct InForce<'a> {
+    /// How many races are followed.
+    follows: Follows,
+    /// The lists of the filter.
+    filter: &'a Filter,
+    /// The kinds of messages about races that are sent.
+    events: Kinds,
+    /// Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
+    #[schemars(range(min = *CONFLATE_MS.start(), max = *CONFLATE_MS.end()))]
+    conflate_ms: u64,
+    /// Time between two heartbeats, in milliseconds.
+    #[schemars(range(min = *HEARTBEAT_MS.start(), max = *HEARTBEAT_MS.end()))]
+    heartbeat_ms: u64,
+}
+
+/// A number of a subscription is out of range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name} is {} to {}, not {value}", range.start(), range.end())]
+pub(crate) struct OutOfRange {
+    name: &'static str,
+    value: u64,
+    range: RangeInclusive<u64>,
+}
+
+impl Default for LiveSubscription {
+    fn default() -> Self {
+        Self {
+            filter: Filter::default(),
+            kinds: Kinds::ALL,
+            conflate_ms: 0,
+            heartbeat_ms: HEARTBEAT_MS_DEFAULT,
+        }
+    }
+}
+
+impl LiveSubscription {
+    pub(super) fn in_force(&self) -> InForce<'_> {
+        InForce {
+            follows: self.filter.follows(),
+            filter: &self.filter,
+            events: self.kinds,
+            conflate_ms: self.conflate_ms,
+            heartbeat_ms: self.heartbeat_ms,
+        }
+    }
+
+    pub(super) fn wants(&self, topic: &Topic, kind: LiveKind) -> bool {
+        self.kinds.contains(kind) && self.filter.matches(topic)
+    }
+
+    pub(super) fn wants_message(&self, message: &FeedMessage) -> bool {
+        self.wants(&message.topic, message.kind)
+    }
+
+    pub(super) fn wants_odds(&self, topic: &Topic) -> bool {
+        self.wants(topic, LiveKind::Odds)
+    }
+
+    /// Whether every message of the feed is sent.
+    pub(super) fn wants_everything(&self) -> bool {
+        self.kinds == Kinds::ALL && self.filter.follows() == Follows::All
+    }
+
+    /// Changes the values that are given.
+    ///
+    /// # Errors
+    /// Returns [`OutOfRange`] if a number is out of range.
+    pub(crate) fn set(
+        &mut self,
+        kinds: Option<Kinds>,
+        conflate_ms: Option<u64>,
+        heartbeat_ms: Option<u64>,
+    ) -> Result<(), OutOfRange> {
+        let checked = |name, value: u64, range: RangeInclusive<u64>| {
+            if range.contains(&value) {
+                Ok(value)
+            } else {
+                Err(OutOfRange { name, value, range })
+            }
+        };
+        self.kinds = kinds.unwrap_or(self.kinds);
+        let conflate_ms = conflate_ms.unwrap_or(self.conflate_ms);
+        self.conflate_ms = checked("conflate_ms", conflate_ms, CONFLATE_MS)?;
+        let heartbeat_ms = heartbeat_ms.unwrap_or(self.heartbeat_ms);
+        self.heartbeat_ms = checked("heartbeat_ms", heartbeat_ms, HEARTBEAT_MS)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! [`Log`]: a connection to NATS that reconnects by itself, and its status.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::{self, context};
+use async_nats::{ConnectErrorKind, Event};
+use tokio::sync::watch;
+
+use super::address::NatsAddress;
+use super::backoff::Backoff;
+use super::error::{LogError, SERVER_VERSION_MIN, chain};
+use super::publish_permissions::{DenialSender, PublishPermissions};
+
+/// How long one request to JetStream may take before it is tried again.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long an acknowledgement may take. With every write synced, a slow disk needs seconds under load.
+const ACK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Messages buffered in this process for a slow fold. A pull asks for fewer, so the buffer never overflows.
+const SUBSCRIPTION_CAPACITY: usize = 64 * 1024;
+
+const RECONNECT: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
+
+/// Whether the connection is up, and how often it was established.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionStatus {
+    /// The connection is up.
+    pub up: bool,
+    /// When `up` last changed.
+    pub changed_at: Instant,
+    /// Counts established connections, so that a reader notices each reconnect.
+    pub epoch: u64,
+}
+
+impl ConnectionStatus {
+    fn new() -> Self {
+        Self {
+            up: false,
+            changed_at: Instant::now(),
+            epoch: 0,
+        }
+    }
+
+    fn set_up(&mut self) {
+        *self = Self {
+            up: true,
+            changed_at: Instant::now(),
+            epoch: self.epoch + 1,
+        };
+    }
+
+    fn set_down(&mut self) {
+        if std::mem::take(&mut self.up) {
+            self.changed_at = Instant::now();
+        }
+    }
+}
+
+/// How a connection is established, and whether it is established again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConnectMode {
+    /// Fails if no server answers. Reconnects.
+    Now,
+    /// Fails if no server answers. Does not reconnect.
+    OneShot,
+    /// Retries until a server answers. Reconnects.
+    Background,
+}
+
+/// A connection to the log. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Log {
+    pub(super) client: async_nats::Client,
+    pub(super) jetstream: jetstream::Context,
+    pub(super) status: watch::Receiver<ConnectionStatus>,
+    pub(super) permissions: PublishPermissions,
+    pub(super) address: Arc<NatsAddress>,
+    pub(super) name: Arc<str>,
+    mode: ConnectMode,
+}
+
+impl Log {
+    /// Connects as a client of the given name, and fails if no server answers.
+    ///
+    /// # Errors
+    /// Returns [`LogError::WrongAddress`], [`LogError::Unreachable`], [`LogError::LoginRejected`] or
+    /// [`LogError::TooOld`].
+    pub async fn connect(url: &str, name: &str) -> Result<Self, LogError> {
+        let address = Arc::new(NatsAddress::parse(url)?);
+        let log = Self::open(address, name.into(), ConnectMode::Now).await?;
+        log.check_version()?;
+        Ok(log)
+    }
+
+    /// Connects in the background, and retries until a server answers.
+    ///
+    /// # Errors
+    /// Returns [`LogError::WrongAddress`] if the URL is not valid.
+    pub async fn connect_in_background(url: &str, name: &str) -> Result<Self, LogError> {
+        let address = Arc::new(NatsAddress::parse(url)?);
+        Self::open(address, name.into(), ConnectMode::Background).await
+    }
+
+    pub(super) async fn open(
+        address: Arc<NatsAddress>,
+        name: Arc<str>,
+        mode: ConnectMode,
+    ) -> Result<Self, LogError> {
+        let (status_sender, status) = watch::channel(ConnectionStatus::new());
+        let (denials, permissions) = PublishPermissions::new(address.user());
+        let connected = Arc::new(AtomicBool::new(false));
+        let one_shot = (mode == ConnectMode::OneShot).then(|| Arc::clone(&connected));
+        let mut options = async_nats::ConnectOptions::new()
+            .name(&*name)
+            .subscription_capacity(SUBSCRIPTION_CAPACITY)
+            .connection_timeout(REQUEST_TIMEOUT)
+            .reconnect_delay_callback(move |attempts| match &one_shot {
+                Some(connected) if connected.load(Ordering::Relaxed) => Duration::MAX,
+                _ => RECONNECT.delay(u32::try_from(attempts).unwrap_or(u32::MAX)),
+            })
+            .event_callback(move |event| {
+                handle_event(&event, mode, &status_sender, &denials);
+                std::future::ready(())
+            });
+        if mode == ConnectMode::Background {
+            options = options.retry_on_initial_connect();
+        }
+        if let Some((user, password)) = address.credentials.clone() {
+            options = options.user_and_password(user, password);
+        }
+        let connecting = options.connect(address.servers.clone());
+        let client = connecting.await.map_err(|error| match error.kind() {
+            ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+                permissions.login_rejected()
+            }
+            _ => LogError::Unreachable(error.to_string()),
+        })?;
+        connected.store(true, Ordering::Relaxed);
+        let jetstream = context::ContextBuilder::new()
+            .timeout(REQUEST_TIMEOUT)
+            .ack_timeout(ACK_TIMEOUT)
+            .build(client.clone());
+        Ok(Self {
+            client,
+            jetstream,
+            status,
+            permissions,
+            address,
+            name,
+            mode,
+        })
+    }
+
+    /// Checks the server's version.
+    ///
+    /// # Errors
+    /// Returns [`LogError::Unreachable`] before the first connection, and [`LogError::TooOld`].
+    pub(super) fn check_version(&self) -> Result<(), LogError> {
+        let found = self.client.server_info().version;
+        if found.is_empty() {
+            return Err(LogError::Unreachable(
+                "no server has answered yet".to_owned(),
+            ));
+        }
+        let mut numbers = found.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        if version < SERVER_VERSION_MIN {
+            Err(LogError::TooOld { found })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The status of the connection, to be watched.
+    #[must_use]
+    pub fn connection(&self) -> watch::Receiver<ConnectionStatus> {
+        self.status.clone()
+    }
+
+    /// Sends everything that is buffered and closes the connection.
+    pub async fn close(&self) {
+        if let Err(error) = self.client.drain().await {
+            tracing::debug!(%error, "the connection was closed already");
+        }
+    }
+
+    /// The number of the current or last connection.
+    pub(super) fn epoch(&self) -> u64 {
+        self.status.borrow().epoch
+    }
+
+    /// Resolves when the server will answer nothing more that was sent on the connection of this epoch.
+    pub(super) async fn lost(&self, epoch: u64) {
+        match self.mode {
+            ConnectMode::Now | ConnectMode::Background => self.reconnected(epoch).await,
+            ConnectMode::OneShot => {
+                let mut status = self.status.clone();
+                // An error means the same: the client of this connection has ended.
+                let _ = status.wait_for(|status| !status.up).await;
+            }
+        }
+    }
+
+    /// Resolves when a newer connection than that of this epoch is up.
+    pub(super) async fn reconnected(&self, epoch: u64) {
+        let mut status = self.status.clone();
+        let is_newer = |status: &ConnectionStatus| status.up && status.epoch > epoch;
+        if status.wait_for(is_newer).await.is_err() {
+            // The connection was closed, and there will be no other one.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Sends a request to JetStream, and stops waiting when the server denies this user one of these parts of the API:
+    /// a denied request gets no answer.
+    pub(super) async fn request<T, E: std::error::Error>(
+        &self,
+        apis: &[&str],
+        request: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, LogError> {
+        // nats.conf maps some of the API to other subjects for feeders, which the server reports in lower case.
+        let is_api = |subject: &str| {
+            let subject = subject.to_uppercase();
+            apis.iter().any(|api| subject.ends_with(api))
+        };
+        tokio::select! {
+            answer = request => answer.map_err(|error| self.jetstream_error(&error)),
+            denied = self.permissions.denied(is_api) => Err(denied),
+        }
+    }
+
+    /// An error of a request, as an error of the connection while that is down.
+    pub(super) fn jetstream_error(&self, error: &dyn std::error::Error) -> LogError {
+        let text = chain(error);
+        if self.status.borrow().up {
+            LogError::JetStream(text)
+        } else {
+            LogError::Unreachable(text)
+        }
+    }
+}
+
+/// Updates the status, and logs the event. A one-shot connection is part of an appender, which logs its loss.
+fn handle_event(
+    event: &Event,
+    mode: ConnectMode,
+    status: &watch::Sender<ConnectionStatus>,
+    denials: &DenialSender,
+) {
+    let is_one_shot = mode == ConnectMode::OneShot;
+    match event {
+        Event::Connected => {
+            denials.clear();
+            status.send_modify(ConnectionStatus::set_up);
+            if !is_one_shot {
+                tracing::info!(epoch = status.borrow().epoch, "connected to NATS");
+            }
+        }
+        Event::Closed => {
+            status.send_modify(ConnectionStatus::set_down);
+            tracing::debug!("connection to NATS closed");
+        }
+        Event::Disconnected => {
+            status.send_modify(ConnectionStatus::set_down);
+            if !is_one_shot {
+                tracing::warn!("disconnected from NATS");
+            }
+        }
+        Event::ServerError(error) => {
+            let text = error.to_string();
+            if denials.record(&text) {
+                tracing::warn!(error = %text, "NATS reported an error");
+            } else {
+                tracing::debug!(error = %text, "NATS reported an error");
+            }
+        }
+        other => tracing::debug!(event = %other, "NATS client event"),
+    }
+}

@@ -1,0 +1,67 @@
+//! [`LogError`]: failures of the connection to NATS and of requests to JetStream.
+
+use std::error::Error;
+
+/// The oldest version of nats-server with the stream settings and batched reads that railbird uses.
+pub(super) const SERVER_VERSION_MIN: (u32, u32) = (2, 12);
+
+/// A failure of the connection to NATS or of a request to JetStream.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// No server answers, or the connection was lost.
+    #[error("NATS cannot be reached: {0}")]
+    Unreachable(String),
+    /// The address does not parse. It may contain a password, so the error does not repeat it.
+    #[error(
+        "the address of NATS is not valid: expected nats://user:password@host:port, or several separated by commas"
+    )]
+    WrongAddress,
+    /// The server is older than railbird supports.
+    #[error("nats-server {found} is too old: {}.{} or later is required", SERVER_VERSION_MIN.0, SERVER_VERSION_MIN.1)]
+    TooOld {
+        /// The server's version.
+        found: String,
+    },
+    /// The stream does not exist.
+    #[error("there is no stream {0}; the service creates it when it first starts")]
+    NoStream(&'static str),
+    /// The server rejected the user or the password.
+    #[error("NATS rejected the login of {0}: wrong user or password")]
+    LoginRejected(String),
+    /// The user lacks a permission to publish.
+    #[error("{user} may not publish on {subject}")]
+    Denied {
+        /// The user of the connection.
+        user: String,
+        /// The subject that the server denied.
+        subject: String,
+    },
+    /// The message exceeds the server's `max_payload`.
+    #[error("the message is larger than the server's max_payload")]
+    TooLarge,
+    /// A subject has more messages than the caller reads.
+    #[error("the log has more than {max} messages on {subject}")]
+    TooMany {
+        /// The subject.
+        subject: String,
+        /// The caller's limit.
+        max: usize,
+    },
+    /// Another message was appended to the subject after the expected one.
+    #[error("another message was appended to the subject in the meantime")]
+    Conflict,
+    /// JetStream rejected or failed a request.
+    #[error("JetStream: {0}")]
+    JetStream(String),
+}
+
+/// An error and its causes, as one line.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text = format!("{text}: {source}");
+        cause = source.source();
+    }
+    text
+}

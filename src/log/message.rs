@@ -1,0 +1,36 @@
+//! [`LogMessage`]: a message as the log stores it.
+
+use bytes::Bytes;
+use events::Moment;
+use projections::StoredMessage;
+
+/// A message of the log.
+#[derive(Debug, Clone)]
+pub struct LogMessage {
+    /// Its sequence.
+    pub seq: u64,
+    /// When the log stored it.
+    pub recorded_at: Moment,
+    pub(super) subject: async_nats::Subject,
+    /// The payload.
+    pub payload: Bytes,
+}
+
+impl LogMessage {
+    /// The subject.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    /// The message in the form that the projections take.
+    #[must_use]
+    pub fn as_message(&self) -> StoredMessage<'_> {
+        StoredMessage {
+            seq: self.seq,
+            recorded_at: self.recorded_at,
+            subject: &self.subject,
+            payload: &self.payload,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The streams [`RACING`] and [`ACCOUNTS`]: their settings and their state.
+
+use std::time::Duration;
+
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
+use async_nats::jetstream::stream::{Config, Info, StorageType};
+use events::Moment;
+use projections::LogIdentity;
+
+use super::backoff::{Attempts, Backoff};
+use super::connection::{Log, REQUEST_TIMEOUT};
+use super::error::LogError;
+
+/// The stream of all facts about racing.
+pub const RACING: StreamName = StreamName {
+    name: "RACING",
+    subjects: events::SUBJECTS,
+};
+/// The stream of API keys and subscriptions, with permissions of its own.
+pub const ACCOUNTS: StreamName = StreamName {
+    name: "ACCOUNTS",
+    subjects: "accounts.>",
+};
+
+/// The server forgets message ids after this long. Correctness never depends on it.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
+
+/// How long a server that has just started may take to load its streams.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(20);
+const STARTUP_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), REQUEST_TIMEOUT);
+
+/// A stream and the subjects that it stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamName {
+    /// The stream's name.
+    pub name: &'static str,
+    subjects: &'static str,
+}
+
+/// The state of a stream.
+#[derive(Debug, Clone)]
+pub struct LogState {
+    /// The identity of the log: the stream's name and creation time.
+    pub identity: LogIdentity,
+    /// The sequence of its first message.
+    pub first_seq: u64,
+    /// The sequence of its last message; 0 if it is empty.
+    pub last_seq: u64,
+}
+
+impl From<&Info> for LogState {
+    fn from(info: &Info) -> Self {
+        // With all nanoseconds: two streams may be created within a millisecond.
+        let created = moment(info.created.unix_timestamp_nanos()).timestamp();
+        Self {
+            identity: LogIdentity {
+                name: info.config.name.clone(),
+                created: created.to_string(),
+            },
+            first_seq: info.state.first_sequence,
+            last_seq: info.state.last_sequence,
+        }
+    }
+}
+
+impl Log {
+    /// Creates a stream unless it exists. An existing one keeps its settings.
+    ///
+    /// # Errors
+    /// Returns [`LogError::TooOld`], [`LogError::Denied`] if this user may not create streams, and
+    /// [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
+    pub async fn ensure(&self, stream: StreamName) -> Result<LogState, LogError> {
+        self.check_version()?;
+        let config = Config {
+            name: stream.name.to_owned(),
+            subjects: vec![stream.subjects.to_owned()],
+            storage: StorageType::File,
+            duplicate_window: DUPLICATE_WINDOW,
+            deny_delete: true,
+            deny_purge: true,
+            allow_direct: true,
+            ..Config::default()
+        };
+        let apis = ["INFO", "CREATE"].map(|api| format!("STREAM.{api}.{}", stream.name));
+        let apis = apis.each_ref().map(String::as_str);
+        let request = self.jetstream.get_or_create_stream(config);
+        let created = self.request(&apis, request).await?;
+        Ok(created.cached_info().into())
+    }
+
+    /// The state of a stream, which is created if it does not exist and this user may create it. A feeder may not: it
+    /// waits for the service to create the stream, and for a server that has just started.
+    ///
+    /// # Errors
+    /// As [`Log::ensure`], after 20 seconds of retries unless a retry cannot help, and [`LogError::NoStream`].
+    pub async fn state_or_create(&self, stream: StreamName) -> Result<LogState, LogError> {
+        let mut attempts = Attempts::new(STARTUP_BACKOFF, STARTUP_TIMEOUT);
+        loop {
+            let error = match self.state(stream).await {
+                Ok(state) => return Ok(state),
+                Err(error @ LogError::Denied { .. }) => return Err(error),
+                Err(state_error) => match self.ensure(stream).await {
+                    Ok(state) => return Ok(state),
+                    Err(error @ LogError::TooOld { .. }) => return Err(error),
+                    // The service may create it, and will.
+                    Err(LogError::Denied { .. }) => state_error,
+                    Err(error) => error,
+                },
+            };
+            if !attempts.wait().await {
+                return Err(error);
+            }
+        }
+    }
+
+    /// The state of an existing stream.
+    ///
+    /// # Errors
+    /// Returns [`LogError::NoStream`] if it does not exist, [`LogError::Denied`], and [`LogError::Unreachable`] or
+    /// [`LogError::JetStream`] if the request fails.
+    pub async fn state(&self, stream: StreamName) -> Result<LogState, LogError> {
+        let request = async {
+            match self.jetstream.get_stream(stream.name).await {
+                Ok(found) => Ok(Some(found)),
+                Err(error) if is_not_found(&error) => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        let api = format!("STREAM.INFO.{}", stream.name);
+        let found = self.request(&[&api], request).await?;
+        let found = found.ok_or(LogError::NoStream(stream.name))?;
+        Ok(found.cached_info().into())
+    }
+}
+
+fn is_not_found(error: &GetStreamError) -> bool {
+    matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
+}
+
+/// A time of the server, in nanoseconds since the epoch. A time out of range, which no server sends, becomes the epoch.
+pub(super) fn moment(nanoseconds: i128) -> Moment {
+    jiff::Timestamp::from_nanosecond(nanoseconds)
+        .unwrap_or_default()
+        .into()
+}
