@@ -12,7 +12,7 @@ pub(crate) struct Oracle(BTreeMap<String, (Value, Validator)>);
 
 /// Why an event is rejected.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Rejection {
+pub(crate) struct Refusal {
     pub(crate) code: &'static str,
     /// The rule that it breaks, if that is the only reason and the schema allows the event.
     pub(crate) rule: Option<&'static str>,
@@ -40,7 +40,7 @@ impl Oracle {
 
     /// Why an event is rejected; `None` if it is accepted. The size is checked first, then the envelope, the type and
     /// the data.
-    pub(crate) fn rejection(&self, event: &Value) -> Option<Rejection> {
+    pub(crate) fn refusal(&self, event: &Value) -> Option<Refusal> {
         let known = event["type"].as_str().and_then(|name| self.0.get(name));
         let any = self.0.values().next();
         let (schema, validator) = known.or(any).expect("there are types");
@@ -73,6 +73,6 @@ impl Oracle {
             [(_, rule)] => rule,
             _ => None,
         };
-        Some(Rejection { code, rule })
+        Some(Refusal { code, rule })
     }
 }
