@@ -28,7 +28,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, registry};
 
-use self::watch::FollowError;
+use self::watch::WatchError;
 use crate::log::{Log, LogError};
 
 /// An event-sourced horse racing data service.
@@ -146,10 +146,10 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         LogError::TooOld { .. } | LogError::WrongAddress => EXIT_CONFIGURATION,
         _ => EXIT_REFUSED,
     });
-    let is_away = |error: &FollowError| {
+    let is_away = |error: &WatchError| {
         matches!(
             error,
-            FollowError::Away { .. } | FollowError::NotReady { .. }
+            WatchError::Unreachable { .. } | WatchError::NotReady { .. }
         )
     };
     if let Some(code) = of_log {
