@@ -146,15 +146,9 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         LogError::TooOld { .. } | LogError::WrongAddress => EXIT_CONFIGURATION,
         _ => EXIT_REFUSED,
     });
-    let is_away = |error: &WatchError| {
-        matches!(
-            error,
-            WatchError::Unreachable { .. } | WatchError::NotReady { .. }
-        )
-    };
     if let Some(code) = of_log {
         code
-    } else if error.downcast_ref().is_some_and(is_away) {
+    } else if error.downcast_ref().is_some_and(WatchError::is_unavailable) {
         EXIT_AWAY
     } else if error.is::<WrongConfiguration>() {
         EXIT_CONFIGURATION

@@ -25,7 +25,7 @@ use self::connection::{ClientEvent, LiveClient};
 use self::controls::KeyAction;
 use self::filter::{RaceFilter, RaceSelector, VenueSelector};
 use self::message::WatchMessage;
-use self::service_url::ServiceUrl;
+use self::service_url::{address, parse_service_url, with_query};
 use self::status::{ConnectionState, WatchStatus};
 use self::terminal::BoardTerminal;
 use super::report::line;
@@ -88,7 +88,7 @@ impl Watch {
     /// Returns [`WrongConfiguration`] if the URL or the key is invalid, [`WatchError`] if the service cannot be watched,
     /// and an I/O error if the output fails.
     pub(super) async fn run(self) -> anyhow::Result<Outcome> {
-        let (url, key_of_url) = ServiceUrl::parse(&self.url)
+        let (url, key_of_url) = parse_service_url(&self.url)
             .map_err(|error| WrongConfiguration(format!("--url: {error}")))?;
         let key = self.key(key_of_url)?;
         let filter = RaceFilter {
@@ -97,8 +97,8 @@ impl Watch {
             dates: self.dates,
         };
         let (send, mut events) = channel(QUEUE_LEN_MAX);
-        let address = url.to_string();
-        let client = LiveClient::new(url, key, filter.query(), send);
+        let address = address(&url);
+        let client = LiveClient::new(with_query(url, &filter.query()), key, send);
         let client = tokio::spawn(client.run());
         let mut session = WatchSession {
             filter,
@@ -168,9 +168,12 @@ impl WatchSession {
                     Some(event) => self.handle(event)?,
                     None => return Ok(()),
                 },
-                action = self.output.input() => match action? {
-                    Some(KeyAction::Quit) => return Ok(()),
-                    action => self.draw(action)?,
+                action = self.output.input() => match (action?, &mut self.output) {
+                    (Some(KeyAction::Quit), _) => return Ok(()),
+                    (action, WatchOutput::Board(terminal)) => {
+                        terminal.draw(action, &self.boards, &self.status, &self.address)?;
+                    }
+                    _ => {}
                 },
             }
         }
@@ -222,16 +225,6 @@ impl WatchSession {
         if !matches!(self.output, WatchOutput::Board(_)) {
             line(format_args!("railbird: {text}"));
         }
-    }
-
-    fn draw(&mut self, action: Option<KeyAction>) -> io::Result<()> {
-        let WatchOutput::Board(terminal) = &mut self.output else {
-            return Ok(());
-        };
-        if let Some(action) = action {
-            terminal.apply(action, &self.boards);
-        }
-        terminal.draw(&self.boards, &self.status, &self.address)
     }
 }
 

@@ -6,7 +6,7 @@ use std::mem::{Discriminant, discriminant};
 use events::{HorseNo, Moment, Odds, RaceKey, Text};
 use jiff::SignedDuration;
 
-use super::message::{WatchFinisher, WatchMessage, WatchRunner};
+use super::message::{WatchMessage, WatchResult, WatchRunner};
 
 /// The most races that are kept; the race that changed longest ago is dropped first.
 const RACES_MAX: usize = 1_024;
@@ -21,35 +21,23 @@ const ACTIVE: SignedDuration = SignedDuration::from_secs(60);
 /// The odds boards of the watched races.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WatchBoards {
-    races: HashMap<RaceKey, WatchRace>,
-}
-
-#[derive(Debug, Clone)]
-struct WatchRace {
-    /// The last `seq` of each kind of message.
-    last_seqs: HashMap<Discriminant<WatchMessage>, u64>,
-    changed_at: Moment,
-    /// `None` until the first odds arrive.
-    board: Option<WatchBoard>,
+    races: HashMap<RaceKey, WatchBoard>,
 }
 
 /// The odds board of a race.
 #[derive(Debug, Clone)]
 pub(super) struct WatchBoard {
+    /// The last `seq` of each kind of message.
+    last_seqs: HashMap<Discriminant<WatchMessage>, u64>,
+    pub(super) changed_at: Moment,
+    /// Whether odds have arrived. A race is not shown before.
+    has_odds: bool,
     pub(super) venue: Text,
     pub(super) status: Text,
     pub(super) runners: Vec<WatchRunner>,
     /// The latest win prices of each runner, oldest first.
     trends: HashMap<HorseNo, VecDeque<Odds>>,
-    pub(super) changed_at: Moment,
     pub(super) result: Option<WatchResult>,
-}
-
-/// The result of a race.
-#[derive(Debug, Clone)]
-pub(super) struct WatchResult {
-    pub(super) status: Text,
-    pub(super) finishers: Vec<WatchFinisher>,
 }
 
 /// The effect of a message.
@@ -78,18 +66,24 @@ impl WatchBoards {
         if !self.races.contains_key(&key) {
             self.make_room();
         }
-        let race = self.races.entry(key).or_insert_with(|| WatchRace {
+        let race = self.races.entry(key).or_insert_with(|| WatchBoard {
             last_seqs: HashMap::new(),
             changed_at: header.recorded_at,
-            board: None,
+            has_odds: false,
+            venue: header.venue.clone(),
+            status: Text::default(),
+            runners: Vec::new(),
+            trends: HashMap::new(),
+            result: None,
         });
         let last_seq = race.last_seqs.entry(discriminant(message)).or_default();
-        let snapshot = matches!(message, WatchMessage::OddsUpdate { snapshot: true, .. });
+        let snapshot = matches!(message, WatchMessage::OddsUpdate(odds) if odds.snapshot);
         if !snapshot && header.seq <= *last_seq {
             return Applied::Repeated;
         }
         let last_seq = std::mem::replace(last_seq, header.seq);
-        race.update(message, header.recorded_at);
+        race.changed_at = header.recorded_at;
+        race.update(message);
         if snapshot || last_seq == 0 || [0, last_seq].contains(&header.prev_seq) {
             return Applied::New;
         }
@@ -111,65 +105,34 @@ impl WatchBoards {
 
     /// The races that have odds: first the active ones in the order of the card, then the others, latest change first.
     pub(super) fn in_display_order(&self) -> Vec<(&RaceKey, &WatchBoard)> {
-        let boards = self.races.iter();
-        let mut boards: Vec<_> = boards
-            .filter_map(|(key, race)| Some((key, race.board.as_ref()?)))
-            .collect();
-        let latest = boards.iter().map(|(_, board)| board.changed_at).max();
-        boards.sort_by_key(|(key, board)| {
+        let races = self.races.iter().filter(|(_, board)| board.has_odds);
+        let mut races: Vec<_> = races.collect();
+        let latest = races.iter().map(|(_, board)| board.changed_at).max();
+        races.sort_by_key(|(key, board)| {
             let changed_at = board.changed_at.timestamp();
             let age = latest.map(|latest| latest.timestamp().duration_since(changed_at));
             (age.filter(|age| *age > ACTIVE), *key)
         });
-        boards
-    }
-}
-
-impl WatchRace {
-    fn update(&mut self, message: &WatchMessage, recorded_at: Moment) {
-        self.changed_at = recorded_at;
-        if let WatchMessage::OddsUpdate {
-            header,
-            status,
-            runners,
-            ..
-        } = message
-        {
-            let earlier = self.board.take();
-            let (trends, result) = earlier.map_or_else(Default::default, |b| (b.trends, b.result));
-            let mut board = WatchBoard {
-                venue: header.venue.clone(),
-                status: status.clone(),
-                runners: runners.clone(),
-                trends,
-                changed_at: recorded_at,
-                result,
-            };
-            board.extend_trends();
-            self.board = Some(board);
-            return;
-        }
-        let Some(board) = &mut self.board else {
-            return;
-        };
-        board.changed_at = recorded_at;
-        match message {
-            WatchMessage::StatusUpdate { status, .. } => board.status = status.clone(),
-            WatchMessage::ResultUpdate {
-                status, runners, ..
-            } => {
-                board.result = Some(WatchResult {
-                    status: status.clone(),
-                    finishers: runners.clone(),
-                });
-            }
-            // An odds_update follows each runner_update that changes the board.
-            _ => {}
-        }
+        races
     }
 }
 
 impl WatchBoard {
+    fn update(&mut self, message: &WatchMessage) {
+        match message {
+            WatchMessage::OddsUpdate(odds) => {
+                self.has_odds = true;
+                self.status = odds.status.clone();
+                self.runners = odds.runners.clone();
+                self.extend_trends();
+            }
+            WatchMessage::StatusUpdate(update) => self.status = update.status.clone(),
+            WatchMessage::ResultUpdate(result) => self.result = Some(result.clone()),
+            // An odds_update follows each runner_update that changes the board.
+            _ => {}
+        }
+    }
+
     /// The latest win prices of a runner, oldest first.
     pub(super) fn trend(&self, horse_no: &HorseNo) -> Vec<Odds> {
         let trend = self.trends.get(horse_no);
@@ -218,8 +181,8 @@ mod tests {
     }
 
     fn snapshot(mut odds: WatchMessage) -> WatchMessage {
-        if let WatchMessage::OddsUpdate { snapshot, .. } = &mut odds {
-            *snapshot = true;
+        if let WatchMessage::OddsUpdate(odds) = &mut odds {
+            odds.snapshot = true;
         }
         odds
     }
@@ -318,7 +281,7 @@ mod tests {
         boards.apply(&result);
         let (_, board) = boards.in_display_order()[0];
         assert_eq!(board.status.as_str(), "closed");
-        assert_eq!(board.result.as_ref().unwrap().finishers[0].position, 1);
+        assert_eq!(board.result.as_ref().unwrap().runners[0].position, 1);
         boards.apply(&odds(1, 5, 9, 2.0));
         let (_, board) = boards.in_display_order()[0];
         assert!(board.result.is_some(), "an odds_update keeps the result");

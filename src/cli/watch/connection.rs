@@ -1,11 +1,12 @@
 //! [`LiveClient`]: keeps a connection to the live channel, and resumes it as docs/live-odds.md prescribes.
 
 use std::convert::Infallible;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use events::Text;
 use futures::StreamExt;
-use serde::Deserialize;
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -14,16 +15,15 @@ use tokio_tungstenite::tungstenite::http::{HeaderValue, Response, StatusCode, he
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message as Frame, Utf8Bytes};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+use url::Url;
 
-use super::message::WatchMessage;
-use super::service_url::ServiceUrl;
+use super::message::{WatchMessage, WatchWelcome};
+use super::service_url::{address, with_query};
 
 /// Far above the size of the largest race.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
-const READ_BUFFER_BYTES: usize = 32 * 1024;
-/// The client sends only pongs and close frames.
-const WRITE_BUFFER_BYTES: usize = 1024;
-const WRITE_BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// Holds the pongs and the close frame, which are all that the client sends.
+const WRITE_BUFFER_BYTES_MAX: usize = 256 * 1024;
 
 /// For name resolution, TCP, TLS and the WebSocket handshake together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,16 +34,20 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// The longest wait that a service can ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
+/// The heartbeat interval, unless `welcome` names another.
+const HEARTBEAT_MS_DEFAULT: u64 = 5_000;
 /// The heartbeat intervals that the live channel allows. The bound keeps a faulty `welcome` from disabling the timeout.
-const HEARTBEAT_MS_MIN: u64 = 1_000;
-const HEARTBEAT_MS_MAX: u64 = 60_000;
+const HEARTBEAT_MS: RangeInclusive<u64> = 1_000..=60_000;
 
 /// The close code for an expired or revoked key.
 const CLOSE_KEY_REVOKED: u16 = 4401;
 
+/// The longest reason that is shown.
+const REASON_CHARS_MAX: usize = 200;
+
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// What a [`LiveClient`] reports.
+/// A report of a [`LiveClient`].
 #[derive(Debug)]
 pub(super) enum ClientEvent {
     /// A message, and its JSON text.
@@ -58,52 +62,52 @@ pub(super) enum ClientEvent {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchError {
     #[error(
-        "cannot connect to {url}: {reason}. Check --url, and that the service runs (`railbird dev` or `railbird serve`)."
+        "cannot connect to {address}: {reason}. Check --url, and that the service runs (`railbird dev` or `railbird serve`)."
     )]
-    Unreachable { url: ServiceUrl, reason: String },
-    #[error("the service on {url} is not ready: {message}. Try again later.")]
-    NotReady {
-        url: ServiceUrl,
-        message: String,
-        retry_after: Option<Duration>,
-    },
+    Unreachable { address: String, reason: String },
     #[error("the API key is not valid: {message}. `railbird keys issue` creates a key.")]
     InvalidKey { message: String },
-    #[error("the service on {url} rejects the connection with {status}: {message}")]
+    #[error("the service on {address} rejects the connection with {status}: {message}")]
     Rejected {
-        url: ServiceUrl,
+        address: String,
         status: StatusCode,
         message: String,
+        retry_after: Option<Duration>,
     },
     #[error("the API key is no longer valid. `railbird keys issue` creates a key.")]
     KeyRevoked,
 }
 
 impl WatchError {
+    /// Whether the service is not reachable or not ready.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+        matches!(self, Self::Unreachable { .. })
+            || matches!(self, Self::Rejected { status, .. } if *status == unavailable)
+    }
+
     /// Why a reconnection attempt failed.
     ///
     /// # Errors
     /// Returns the error itself if further attempts cannot succeed.
     fn into_disconnect(self) -> Result<Disconnect, Self> {
-        match self {
-            Self::Unreachable { reason, .. } => Ok(Disconnect::new(reason)),
-            Self::NotReady {
-                ref message,
-                retry_after,
-                ..
-            } => Ok(Disconnect {
-                reason: format!("the service is not ready: {message}"),
-                retry_after,
-            }),
+        let retry_after = match &self {
+            Self::Unreachable { .. } => None,
             Self::Rejected {
-                status: StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN,
+                status,
+                retry_after,
                 ..
-            }
-            | Self::InvalidKey { .. }
-            | Self::KeyRevoked => Err(self),
-            // A proxy may answer with any status while the service behind it restarts.
-            Self::Rejected { .. } => Ok(Disconnect::new(self.to_string())),
-        }
+            } if ![StatusCode::BAD_REQUEST, StatusCode::FORBIDDEN].contains(status) => *retry_after,
+            _ => return Err(self),
+        };
+        let reason = match self {
+            Self::Unreachable { reason, .. } => reason,
+            error => error.to_string(),
+        };
+        Ok(Disconnect {
+            reason,
+            retry_after,
+        })
     }
 }
 
@@ -113,21 +117,11 @@ struct Disconnect {
     retry_after: Option<Duration>,
 }
 
-impl Disconnect {
-    fn new(reason: String) -> Self {
-        Self {
-            reason,
-            retry_after: None,
-        }
-    }
-}
-
 /// Keeps a connection to the live channel, and resumes it at the last position.
 #[derive(Debug)]
 pub(super) struct LiveClient {
-    url: ServiceUrl,
+    url: Url,
     key: HeaderValue,
-    query: Vec<(&'static str, String)>,
     position: ResumePosition,
     /// Connection attempts since the last heartbeat.
     attempts: u32,
@@ -135,16 +129,10 @@ pub(super) struct LiveClient {
 }
 
 impl LiveClient {
-    pub(super) fn new(
-        url: ServiceUrl,
-        key: HeaderValue,
-        query: Vec<(&'static str, String)>,
-        events: Sender<ClientEvent>,
-    ) -> Self {
+    pub(super) fn new(url: Url, key: HeaderValue, events: Sender<ClientEvent>) -> Self {
         Self {
             url,
             key,
-            query,
             position: ResumePosition::default(),
             attempts: 0,
             events,
@@ -178,21 +166,18 @@ impl LiveClient {
 
     async fn connect(&self) -> Result<Socket, WatchError> {
         let unreachable = |reason: String| WatchError::Unreachable {
-            url: self.url.clone(),
+            address: address(&self.url),
             reason,
         };
-        let query = [self.query.clone(), self.position.query()].concat();
-        let url = self.url.with_query(&query);
+        let url = with_query(self.url.clone(), &self.position.query());
         let mut request = url
             .as_str()
             .into_client_request()
-            .map_err(|_| unreachable("the URL is not valid".to_owned()))?;
+            .map_err(|error| unreachable(without_prefix(error)))?;
         request.headers_mut().insert("x-api-key", self.key.clone());
         let config = WebSocketConfig::default()
             .max_message_size(Some(MESSAGE_BYTES_MAX))
             .max_frame_size(Some(MESSAGE_BYTES_MAX))
-            .read_buffer_size(READ_BUFFER_BYTES)
-            .write_buffer_size(WRITE_BUFFER_BYTES)
             .max_write_buffer_size(WRITE_BUFFER_BYTES_MAX);
         let connecting = connect_async_with_config(request, Some(config), true);
         match timeout(CONNECT_TIMEOUT, connecting).await {
@@ -208,32 +193,21 @@ impl LiveClient {
 
     /// The error for a response that is not an upgrade.
     fn error_of(&self, response: &Response<Option<Vec<u8>>>) -> WatchError {
-        #[derive(Deserialize)]
-        struct ErrorBody {
-            message: Text,
-        }
-        let (url, status) = (self.url.clone(), response.status());
+        let (address, status) = (address(&self.url), response.status());
         let body = response.body().as_deref().unwrap_or_default();
-        let message = serde_json::from_slice(body).map_or_else(
-            |_| status.canonical_reason().unwrap_or("no reason").to_owned(),
-            |body: ErrorBody| body.message.to_string(),
-        );
-        match status {
-            StatusCode::UNAUTHORIZED => WatchError::InvalidKey { message },
-            StatusCode::SERVICE_UNAVAILABLE => {
-                let retry_after = response.headers().get(header::RETRY_AFTER);
-                let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
-                WatchError::NotReady {
-                    url,
-                    message,
-                    retry_after: seconds.map(Duration::from_secs),
-                }
-            }
-            status => WatchError::Rejected {
-                url,
-                status,
-                message,
-            },
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let message = body["message"].as_str().or(status.canonical_reason());
+        let message = printable(message.unwrap_or("no reason"));
+        let retry_after = response.headers().get(header::RETRY_AFTER);
+        let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+        if status == StatusCode::UNAUTHORIZED {
+            return WatchError::InvalidKey { message };
+        }
+        WatchError::Rejected {
+            address,
+            status,
+            message,
+            retry_after: seconds.map(Duration::from_secs),
         }
     }
 
@@ -265,32 +239,26 @@ impl LiveClient {
             };
             self.position.advance(&message);
             match &message {
-                WatchMessage::Welcome { heartbeat_ms, .. } => {
-                    silence_max = silence_max_of(*heartbeat_ms);
-                }
+                WatchMessage::Welcome(welcome) => silence_max = silence_max_of(welcome),
                 // A connection that has lived this long ends the series of failures.
                 WatchMessage::Heartbeat { .. } => self.attempts = 0,
-                WatchMessage::Closing { code, .. } if *code == Some(CLOSE_KEY_REVOKED) => {
+                WatchMessage::Closing(closing) if closing.code == Some(CLOSE_KEY_REVOKED) => {
                     return Err(WatchError::KeyRevoked);
                 }
-                WatchMessage::Closing {
-                    reason,
-                    retry_after_ms,
-                    ..
-                } => announced = Some((reason.to_string(), *retry_after_ms)),
+                WatchMessage::Closing(closing) => announced = Some(closing.clone()),
                 _ => {}
             }
             self.send(ClientEvent::Message(Box::new(message), text))
                 .await;
             received_at = Instant::now();
         };
-        Ok(announced.map_or_else(
-            || Disconnect::new(reason),
-            |(reason, retry_after_ms)| Disconnect {
-                reason,
-                retry_after: (retry_after_ms > 0).then(|| Duration::from_millis(retry_after_ms)),
-            },
-        ))
+        let retry_after_ms = announced.as_ref().map(|closing| closing.retry_after_ms);
+        Ok(Disconnect {
+            reason: announced.map_or(reason, |closing| closing.reason.to_string()),
+            retry_after: retry_after_ms
+                .filter(|ms| *ms > 0)
+                .map(Duration::from_millis),
+        })
     }
 
     /// Connects again, with a pause before each attempt.
@@ -327,8 +295,9 @@ fn without_prefix(error: Error) -> String {
 }
 
 /// The time without a message after which a connection counts as dead: two heartbeats.
-fn silence_max_of(heartbeat_ms: u64) -> Duration {
-    Duration::from_millis(2 * heartbeat_ms.clamp(HEARTBEAT_MS_MIN, HEARTBEAT_MS_MAX))
+fn silence_max_of(welcome: &WatchWelcome) -> Duration {
+    let heartbeat_ms = welcome.heartbeat_ms.unwrap_or(HEARTBEAT_MS_DEFAULT);
+    Duration::from_millis(2 * heartbeat_ms.clamp(*HEARTBEAT_MS.start(), *HEARTBEAT_MS.end()))
 }
 
 /// The pause before an attempt: it doubles with each attempt, and half of it is random, so that clients do not
@@ -341,9 +310,10 @@ fn backoff(attempts: u32, random: u32) -> Duration {
     half + half.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
-/// Text of the service without the characters that control a terminal.
+/// Text of the service, cut to a bound, without the characters that control a terminal.
 fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).collect()
+    let text = text.chars().filter(|c| !c.is_control());
+    text.take(REASON_CHARS_MAX).collect()
 }
 
 /// The position in the log up to which this client has received everything.
@@ -448,7 +418,7 @@ mod tests {
     #[test]
     fn two_missing_heartbeats_end_the_connection() {
         let silence_max = |text: &str| match serde_json::from_str(text) {
-            Ok(WatchMessage::Welcome { heartbeat_ms, .. }) => silence_max_of(heartbeat_ms),
+            Ok(WatchMessage::Welcome(welcome)) => silence_max_of(&welcome),
             other => panic!("{other:?}"),
         };
         assert_eq!(silence_max(WELCOME), Duration::from_secs(10));

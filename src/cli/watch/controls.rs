@@ -5,7 +5,7 @@ use events::RaceKey;
 
 use super::boards::WatchBoards;
 
-/// What a key does.
+/// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyAction {
     Quit,
@@ -46,7 +46,7 @@ impl KeyAction {
     }
 }
 
-/// What the keys have changed on the board.
+/// The part of the board's state that keys change.
 #[derive(Debug, Default)]
 pub(super) struct BoardControls {
     /// The race that is shown first; `None` for the first one in display order.

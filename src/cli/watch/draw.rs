@@ -6,16 +6,16 @@ use events::{Odds, RaceKey};
 use jiff::Timestamp;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Style, Stylize};
+use ratatui::style::{Color, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table, Widget};
+use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Widget};
 
-use super::boards::{TREND_LEN_MAX, WatchBoard, WatchBoards, WatchResult};
+use super::boards::{TREND_LEN_MAX, WatchBoard, WatchBoards};
 use super::controls::{BoardControls, HELP};
-use super::message::WatchRunner;
+use super::message::{WatchResult, WatchRunner};
 use super::status::{Age, ConnectionState, WatchStatus};
 
-/// Two boards stand beside each other if each gets this width.
+/// Boards are side by side if each gets this width.
 const BOARD_WIDTH_MIN: u16 = 72;
 const BOARD_WIDTH_MAX: u16 = 96;
 const BOARD_SPACING: u16 = 3;
@@ -30,7 +30,7 @@ const COLUMNS: [(&str, u16); 5] = [
     ("place", 6),
     ("opening", 7),
     ("move", 8),
-    ("trend", TREND_LEN_MAX),
+    ("trend           ", TREND_LEN_MAX),
 ];
 
 /// The first finishers, as many as a board names.
@@ -47,7 +47,7 @@ pub(super) struct BoardView<'a> {
     /// Scheme, host and port of the service.
     pub(super) address: &'a str,
     pub(super) now: Timestamp,
-    /// Colours repeat what arrows and words say. Without them the view uses bold and dim text alone.
+    /// Colours repeat the meaning of arrows and words, so they can be left out.
     pub(super) colours: bool,
 }
 
@@ -58,6 +58,11 @@ impl Widget for &BoardView<'_> {
         self.render_status(status, buf);
         if self.controls.help {
             render_help(area, buf);
+        }
+        if !self.colours {
+            for cell in &mut buf.content {
+                cell.fg = Color::Reset;
+            }
         }
     }
 }
@@ -89,175 +94,147 @@ impl BoardView<'_> {
 
     /// Draws a board; if it does not fit, its last line counts the lines that are missing.
     fn render_board(&self, key: &RaceKey, board: &WatchBoard, area: Rect, buf: &mut Buffer) {
-        let status = match board.status.as_str() {
-            status @ "open" => Span::styled(status, self.fg(Color::Green)),
-            status => Span::styled(status, self.fg(Color::Yellow)),
-        };
-        let venue = board.venue.as_str();
-        let title = Line::from_iter([
-            Span::from(format!("{} {venue} race {}", key.date, key.race_number)).bold(),
-            Span::from("  "),
-            status,
-            Span::from(format!(
+        let status = board.status.as_str();
+        let title = Line::from(vec![
+            format!("{} {} race {}", key.date, board.venue, key.race_number).bold(),
+            "  ".into(),
+            if status == "open" {
+                status.green()
+            } else {
+                status.yellow()
+            },
+            format!(
                 "  {}",
                 self.status.age(board.changed_at.timestamp(), self.now)
-            )),
+            )
+            .into(),
         ]);
         title.render(area, buf);
         let missing = height(board).saturating_sub(area.height.into());
         let last_line = match (missing, &board.result) {
             (0, None) => None,
             (0, Some(result)) => Some(Line::from(result_text(result))),
-            // The line that says so takes the place of one more.
+            // This line replaces another one.
             _ => Some(Line::from(format!("     {} more lines", missing + 1)).dim()),
         };
         let [above, last] = with_last_line(area);
         let rows = if last_line.is_some() { above } else { area };
-        self.render_runners(board, below_title(rows), buf);
+        render_runners(board, below_title(rows), buf);
         if let Some(line) = last_line {
             line.render(last, buf);
         }
-    }
-
-    /// Draws the column heads, and a row for each runner that fits.
-    fn render_runners(&self, board: &WatchBoard, area: Rect, buf: &mut Buffer) {
-        let columns = &COLUMNS[..columns_that_fit(area.width)];
-        let right = |text: &'static str| Line::from(text).right_aligned();
-        let heads = columns.iter().map(|(title, _)| match *title {
-            "trend" => Line::from("trend"),
-            title => right(title),
-        });
-        let heads = [right("no"), Line::from("horse")].into_iter().chain(heads);
-        let widths = [Constraint::Length(NUMBER_WIDTH), Constraint::Fill(1)];
-        let widths = widths
-            .into_iter()
-            .chain(columns.iter().map(|column| Constraint::Length(column.1)));
-        let rows = board
-            .runners
-            .iter()
-            .map(|runner| self.row(runner, columns.len()));
-        Table::new(rows, widths)
-            .header(Row::new(heads).dim())
-            .render(area, buf);
-        if columns.len() < COLUMNS.len() {
-            return;
-        }
-        for (runner, row) in board.runners.iter().zip(area.rows().skip(1)) {
-            let trend = Rect {
-                x: row.right() - TREND_LEN_MAX,
-                width: TREND_LEN_MAX,
-                ..row
-            };
-            Sparkline::default()
-                .data(trend_levels(&board.trend(&runner.horse_no)))
-                .max(8)
-                .render(trend, buf);
-        }
-    }
-
-    fn row<'a>(&self, runner: &'a WatchRunner, columns: usize) -> Row<'a> {
-        let price = |odds: Option<Odds>| odds.map_or("-".to_owned(), |odds| odds.to_string());
-        let number = match runner.number {
-            0 => String::new(),
-            number => number.to_string(),
-        };
-        let (win, change) = match (runner.win, runner.state.as_str()) {
-            (Some(win), _) => {
-                let (arrow, style) = self.direction(win, runner.previous);
-                (
-                    Span::styled(format!("{win} {arrow}"), style),
-                    self.change(win, runner.opening),
-                )
-            }
-            (None, "") => (Span::from("-  "), Span::default()),
-            (None, state) => (Span::from(state), Span::default()),
-        };
-        let right = |span: Span<'a>| Cell::from(Line::from(span).right_aligned());
-        let cells = [
-            right(number.into()),
-            Cell::from(runner.horse_name.as_str()),
-            right(win),
-            right(price(runner.place).into()),
-            right(price(runner.opening).into()),
-            right(change),
-        ];
-        let row = Row::new(cells.into_iter().take(columns + 2));
-        if runner.win.is_none() { row.dim() } else { row }
-    }
-
-    /// The arrow and the colour of a price, compared with an earlier one.
-    fn direction(&self, odds: Odds, earlier: Option<Odds>) -> (char, Style) {
-        match earlier.map_or(Ordering::Equal, |earlier| odds.cmp(&earlier)) {
-            Ordering::Less => ('▼', self.fg(Color::Green)),
-            Ordering::Equal => (' ', Style::default()),
-            Ordering::Greater => ('▲', self.fg(Color::Red)),
-        }
-    }
-
-    /// The change of the win price since opening, in per cent.
-    fn change(&self, win: Odds, opening: Option<Odds>) -> Span<'static> {
-        let Some(opening) = opening else {
-            return Span::from("-");
-        };
-        if win == opening {
-            return Span::from("=");
-        }
-        let (arrow, style) = self.direction(win, Some(opening));
-        let (win, opening) = (
-            u64::from(win.thousandths()),
-            u64::from(opening.thousandths()),
-        );
-        let percent = (win.abs_diff(opening) * 100 + opening / 2) / opening;
-        Span::styled(format!("{arrow} {}%", percent.max(1)), style)
     }
 
     fn render_status(&self, area: Rect, buf: &mut Buffer) {
         let status = self.status;
         let mut parts = Vec::new();
         if self.controls.paused.is_some() {
-            parts.push(Span::styled("paused", self.fg(Color::Yellow)));
+            parts.push("paused".yellow());
         }
-        parts.push(match (&status.connection, status.feed.as_str()) {
-            (ConnectionState::Disconnected { reason, retry_at }, _) => {
+        match &status.connection {
+            ConnectionState::Disconnected { reason, retry_at } => {
                 let seconds = retry_at.duration_since(self.now).as_secs().max(0);
-                let text = format!("connection lost, reconnecting in {seconds} s: {reason}");
-                Span::styled(text, self.fg(Color::Red))
+                parts.push(format!("connection lost, reconnecting in {seconds} s: {reason}").red());
             }
-            (ConnectionState::Connecting, _) => Span::styled("connecting", self.fg(Color::Yellow)),
-            (ConnectionState::Connected, "") => Span::from("connected"),
-            (ConnectionState::Connected, "live") => Span::styled("live", self.fg(Color::Green)),
-            (ConnectionState::Connected, "stale") => Span::styled("stale", self.fg(Color::Yellow)),
-            (ConnectionState::Connected, state) => Span::styled(state, self.fg(Color::Red)),
-        });
-        if !matches!(status.connection, ConnectionState::Disconnected { .. }) {
-            parts.push(self.address.into());
-        }
-        if status.connection == ConnectionState::Connected {
-            parts.push(format!("seq {}", status.seq).into());
-            let age = status
-                .heartbeat_at
-                .map(|at| Age(self.now.duration_since(at)));
-            parts.extend(age.map(|age| format!("heartbeat {age}").into()));
+            ConnectionState::Connecting => {
+                parts.extend(["connecting".yellow(), self.address.into()])
+            }
+            ConnectionState::Connected => {
+                parts.push(match status.feed.as_str() {
+                    "" => "connected".into(),
+                    "live" => "live".green(),
+                    "stale" => "stale".yellow(),
+                    state => state.red(),
+                });
+                parts.extend([self.address.into(), format!("seq {}", status.seq).into()]);
+                let age = status
+                    .heartbeat_at
+                    .map(|at| Age(self.now.duration_since(at)));
+                parts.extend(age.map(|age| format!("heartbeat {age}").into()));
+            }
         }
         if status.gaps > 0 {
-            parts.push(Span::styled(
-                format!("{} gaps", status.gaps),
-                self.fg(Color::Red),
-            ));
+            parts.push(format!("{} gaps", status.gaps).red());
         }
         let line = Line::from_iter(parts.into_iter().flat_map(|part| [part, "  ".into()]));
-        let hint = Line::from(KEY_HINT).right_aligned();
-        if line.width() + hint.width() <= area.width.into() {
-            hint.render(area, buf);
+        if line.width() + KEY_HINT.len() <= area.width.into() {
+            Line::from(KEY_HINT).right_aligned().render(area, buf);
         }
         line.render(area, buf);
     }
+}
 
-    fn fg(&self, colour: Color) -> Style {
-        if self.colours {
-            Style::new().fg(colour)
-        } else {
-            Style::new()
+/// Draws the column heads, and a row for each runner that fits.
+fn render_runners(board: &WatchBoard, area: Rect, buf: &mut Buffer) {
+    let columns = &COLUMNS[..columns_that_fit(area.width)];
+    let heads = columns
+        .iter()
+        .map(|(title, width)| format!("{title:>0$}", usize::from(*width)));
+    let heads = [" no".to_owned(), "horse".to_owned()]
+        .into_iter()
+        .chain(heads);
+    let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
+    let first = [Constraint::Length(NUMBER_WIDTH), Constraint::Fill(1)];
+    let rows = board
+        .runners
+        .iter()
+        .map(|runner| runner_row(runner, columns.len()));
+    Table::new(rows, first.into_iter().chain(widths))
+        .header(Row::new(heads).dim())
+        .render(area, buf);
+    if columns.len() < COLUMNS.len() {
+        return;
+    }
+    for (runner, row) in board.runners.iter().zip(area.rows().skip(1)) {
+        let [_, trend] =
+            Layout::horizontal([Constraint::Fill(1), Constraint::Length(TREND_LEN_MAX)]).areas(row);
+        let levels = trend_levels(&board.trend(&runner.horse_no));
+        Sparkline::default().data(levels).max(8).render(trend, buf);
+    }
+}
+
+fn runner_row<'a>(runner: &'a WatchRunner, columns: usize) -> Row<'a> {
+    let price = |odds: Option<Odds>| odds.map_or("-".to_owned(), |odds| odds.to_string()).into();
+    let number = Some(runner.number).filter(|number| *number > 0);
+    let (win, change) = match runner.win {
+        Some(win) => {
+            let (arrow, colour) = direction(win, runner.previous);
+            (
+                format!("{win} {arrow}").fg(colour),
+                change(win, runner.opening),
+            )
+        }
+        None if runner.state.is_empty() => ("-  ".into(), Span::default()),
+        None => (runner.state.as_str().into(), Span::default()),
+    };
+    let number = number.map_or(String::new(), |number| number.to_string());
+    let right = |span: Span<'a>| Line::from(span).right_aligned();
+    let name = Line::from(runner.horse_name.as_str());
+    let prices = [win, price(runner.place), price(runner.opening), change].map(right);
+    let cells = [right(number.into()), name].into_iter().chain(prices);
+    let row = Row::new(cells.take(columns + 2));
+    if runner.win.is_none() { row.dim() } else { row }
+}
+
+/// The arrow and the colour of a price, compared with an earlier one.
+fn direction(odds: Odds, earlier: Option<Odds>) -> (char, Color) {
+    match earlier.map_or(Ordering::Equal, |earlier| odds.cmp(&earlier)) {
+        Ordering::Less => ('▼', Color::Green),
+        Ordering::Equal => (' ', Color::Reset),
+        Ordering::Greater => ('▲', Color::Red),
+    }
+}
+
+/// The change of the win price since opening, in per cent.
+fn change(win: Odds, opening: Option<Odds>) -> Span<'static> {
+    let (arrow, colour) = direction(win, opening);
+    match opening {
+        None => "-".into(),
+        Some(opening) if win == opening => "=".into(),
+        Some(opening) => {
+            let [win, opening] = [win, opening].map(|odds| u64::from(odds.thousandths()));
+            let percent = (win.abs_diff(opening) * 100 + opening / 2) / opening;
+            format!("{arrow} {}%", percent.max(1)).fg(colour)
         }
     }
 }
@@ -316,7 +293,7 @@ fn trend_levels(trend: &[Odds]) -> Vec<u64> {
 }
 
 fn result_text(result: &WatchResult) -> String {
-    let finishers = result.finishers.iter().take(FINISHERS_SHOWN);
+    let finishers = result.runners.iter().take(FINISHERS_SHOWN);
     let names: Vec<String> = finishers
         .map(|finisher| format!("{} {}", finisher.position, finisher.horse_name))
         .collect();

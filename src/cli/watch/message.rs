@@ -7,55 +7,11 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum WatchMessage {
-    Welcome {
-        seq: u64,
-        #[serde(default)]
-        epoch: Text,
-        server_time: Moment,
-        /// Whether the service resumed at the requested position; `None` if none was requested.
-        recovered: Option<bool>,
-        #[serde(default)]
-        reason: Text,
-        #[serde(default = "heartbeat_ms_default")]
-        heartbeat_ms: u64,
-    },
-    OddsUpdate {
-        #[serde(flatten)]
-        header: UpdateHeader,
-        #[serde(default)]
-        snapshot: bool,
-        conflated: Option<u64>,
-        status: Text,
-        runners: Vec<WatchRunner>,
-    },
-    StatusUpdate {
-        #[serde(flatten)]
-        header: UpdateHeader,
-        status: Text,
-        #[serde(default)]
-        reason: Text,
-    },
-    RunnerUpdate {
-        #[serde(flatten)]
-        header: UpdateHeader,
-        change: Text,
-        horse_no: HorseNo,
-        #[serde(default)]
-        number: u16,
-        #[serde(default)]
-        jockey: Text,
-        #[serde(default)]
-        reason: Text,
-    },
-    ResultUpdate {
-        #[serde(flatten)]
-        header: UpdateHeader,
-        status: Text,
-        revision: u32,
-        #[serde(default)]
-        reason: Text,
-        runners: Vec<WatchFinisher>,
-    },
+    Welcome(WatchWelcome),
+    OddsUpdate(WatchOdds),
+    StatusUpdate(WatchRaceStatus),
+    RunnerUpdate(WatchRunnerChange),
+    ResultUpdate(WatchResult),
     SnapshotComplete {
         seq: u64,
         #[serde(default)]
@@ -66,7 +22,7 @@ pub(super) enum WatchMessage {
     Heartbeat {
         seq: u64,
         server_time: Moment,
-        feed: FeedHealth,
+        feed: WatchFeed,
     },
     Resync {
         #[serde(default)]
@@ -74,21 +30,23 @@ pub(super) enum WatchMessage {
         #[serde(default)]
         reason: Text,
     },
-    Closing {
-        code: Option<u16>,
-        #[serde(default)]
-        reason: Text,
-        #[serde(default)]
-        retry_after_ms: u64,
-    },
+    Closing(WatchClosing),
     /// A message that a later version of the service sends. It is ignored.
     #[serde(other)]
     Other,
 }
 
-/// The interval that the service uses unless `welcome` names one.
-fn heartbeat_ms_default() -> u64 {
-    5_000
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct WatchWelcome {
+    pub(super) seq: u64,
+    #[serde(default)]
+    pub(super) epoch: Text,
+    pub(super) server_time: Moment,
+    /// Whether the service resumed at the requested position; `None` if none was requested.
+    pub(super) recovered: Option<bool>,
+    #[serde(default)]
+    pub(super) reason: Text,
+    pub(super) heartbeat_ms: Option<u64>,
 }
 
 /// The race that an update is about, and the position of the update in the log.
@@ -117,7 +75,17 @@ impl UpdateHeader {
     }
 }
 
-/// A runner of an `odds_update`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct WatchOdds {
+    #[serde(flatten)]
+    pub(super) header: UpdateHeader,
+    #[serde(default)]
+    pub(super) snapshot: bool,
+    pub(super) conflated: Option<u64>,
+    pub(super) status: Text,
+    pub(super) runners: Vec<WatchRunner>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct WatchRunner {
     pub(super) horse_no: HorseNo,
@@ -134,7 +102,40 @@ pub(super) struct WatchRunner {
     pub(super) previous: Option<Odds>,
 }
 
-/// A placed runner of a `result_update`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct WatchRaceStatus {
+    #[serde(flatten)]
+    pub(super) header: UpdateHeader,
+    pub(super) status: Text,
+    #[serde(default)]
+    pub(super) reason: Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct WatchRunnerChange {
+    #[serde(flatten)]
+    pub(super) header: UpdateHeader,
+    pub(super) change: Text,
+    pub(super) horse_no: HorseNo,
+    #[serde(default)]
+    pub(super) number: u16,
+    #[serde(default)]
+    pub(super) jockey: Text,
+    #[serde(default)]
+    pub(super) reason: Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct WatchResult {
+    #[serde(flatten)]
+    pub(super) header: UpdateHeader,
+    pub(super) status: Text,
+    pub(super) revision: u32,
+    #[serde(default)]
+    pub(super) reason: Text,
+    pub(super) runners: Vec<WatchFinisher>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct WatchFinisher {
     pub(super) position: u16,
@@ -145,23 +146,31 @@ pub(super) struct WatchFinisher {
     pub(super) horse_name: Text,
 }
 
-/// The health of the feed behind the live channel.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub(super) struct FeedHealth {
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct WatchFeed {
     /// `live`, `stale` or `down`.
     pub(super) state: Text,
     #[serde(default)]
     pub(super) lag_ms: u64,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct WatchClosing {
+    pub(super) code: Option<u16>,
+    #[serde(default)]
+    pub(super) reason: Text,
+    #[serde(default)]
+    pub(super) retry_after_ms: u64,
+}
+
 impl WatchMessage {
     /// The header, if the message is about a race.
     pub(super) fn header(&self) -> Option<&UpdateHeader> {
         match self {
-            Self::OddsUpdate { header, .. }
-            | Self::StatusUpdate { header, .. }
-            | Self::RunnerUpdate { header, .. }
-            | Self::ResultUpdate { header, .. } => Some(header),
+            Self::OddsUpdate(update) => Some(&update.header),
+            Self::StatusUpdate(update) => Some(&update.header),
+            Self::RunnerUpdate(update) => Some(&update.header),
+            Self::ResultUpdate(update) => Some(&update.header),
             _ => None,
         }
     }
@@ -169,11 +178,9 @@ impl WatchMessage {
     /// The epoch of the messages that follow, if this message makes the earlier ones invalid.
     pub(super) fn reset(&self) -> Option<&Text> {
         match self {
-            Self::Welcome {
-                recovered: Some(true),
-                ..
-            } => None,
-            Self::Welcome { epoch, .. } | Self::Resync { epoch, .. } => Some(epoch),
+            Self::Welcome(welcome) if welcome.recovered == Some(true) => None,
+            Self::Welcome(welcome) => Some(&welcome.epoch),
+            Self::Resync { epoch, .. } => Some(epoch),
             _ => None,
         }
     }
@@ -182,10 +189,10 @@ impl WatchMessage {
     pub(super) fn complete_up_to(&self) -> Option<u64> {
         match self {
             Self::SnapshotComplete { seq, .. } | Self::Heartbeat { seq, .. } => Some(*seq),
-            _ => self
-                .header()
-                .filter(|header| !header.more)
-                .map(|header| header.seq),
+            _ => {
+                let header = self.header().filter(|header| !header.more)?;
+                Some(header.seq)
+            }
         }
     }
 }

@@ -1,101 +1,69 @@
 //! A message as a line of plain text, for pipes: `event race key=value ...`.
 
+use std::fmt::Display;
+
 use events::{HorseNo, Odds, RaceKey};
 
-use super::message::{UpdateHeader, WatchFinisher, WatchMessage, WatchRunner};
+use super::message::{UpdateHeader, WatchMessage, WatchRunner};
 
 /// Formats a message as a line; `None` for an unknown event.
 pub(super) fn line(message: &WatchMessage) -> Option<String> {
-    let line = match message {
-        WatchMessage::Welcome {
-            seq,
-            epoch,
-            recovered,
-            reason,
-            ..
-        } => {
-            let recovered = recovered.map_or(String::new(), |value| format!(" recovered={value}"));
-            let (epoch, reason) = (
-                pair("epoch", epoch.as_str()),
-                pair("reason", reason.as_str()),
-            );
-            format!("welcome seq={seq}{epoch}{recovered}{reason}")
+    let PlainLine(text) = match message {
+        WatchMessage::Welcome(welcome) => PlainLine("welcome".to_owned())
+            .pair("seq", welcome.seq)
+            .pair("epoch", &welcome.epoch)
+            .pair("recovered", or_empty(welcome.recovered))
+            .pair("reason", &welcome.reason),
+        WatchMessage::OddsUpdate(odds) => {
+            let line = PlainLine::about("odds_update", &odds.header)
+                .pair("status", &odds.status)
+                .pair("snapshot", or_empty(odds.snapshot.then_some(true)))
+                .pair("conflated", or_empty(odds.conflated));
+            odds.runners.iter().fold(line, |line, runner| {
+                let number = number(runner.number, &runner.horse_no);
+                line.pair(&number, prices(runner))
+            })
         }
-        WatchMessage::OddsUpdate {
-            header,
-            snapshot,
-            conflated,
-            status,
-            runners,
-        } => {
-            let head = head("odds_update", header) + &pair("status", status.as_str());
-            let snapshot = if *snapshot { " snapshot=true" } else { "" };
-            let conflated = conflated.map_or(String::new(), |count| format!(" conflated={count}"));
-            let prices = runners.iter().map(prices_of_runner).collect::<String>();
-            head + snapshot + &conflated + &prices
-        }
-        WatchMessage::StatusUpdate {
-            header,
-            status,
-            reason,
-        } => {
-            let status = pair("status", status.as_str());
-            head("status_update", header) + &status + &pair("reason", reason.as_str())
-        }
-        WatchMessage::RunnerUpdate {
-            header,
-            change,
-            horse_no,
-            number,
-            jockey,
-            reason,
-        } => {
-            let change = pair("change", change.as_str());
-            let runner = pair("runner", &runner(*number, horse_no));
-            let jockey = pair("jockey", jockey.as_str());
-            head("runner_update", header)
-                + &change
-                + &runner
-                + &jockey
-                + &pair("reason", reason.as_str())
-        }
-        WatchMessage::ResultUpdate {
-            header,
-            status,
-            revision,
-            reason,
-            runners,
-        } => {
-            let head = head("result_update", header) + &pair("status", status.as_str());
-            let reason = pair("reason", reason.as_str());
-            let finishers = runners.iter().map(finisher).collect::<String>();
-            format!("{head} revision={revision}{reason}{finishers}")
+        WatchMessage::StatusUpdate(update) => PlainLine::about("status_update", &update.header)
+            .pair("status", &update.status)
+            .pair("reason", &update.reason),
+        WatchMessage::RunnerUpdate(update) => PlainLine::about("runner_update", &update.header)
+            .pair("change", &update.change)
+            .pair("runner", number(update.number, &update.horse_no))
+            .pair("jockey", &update.jockey)
+            .pair("reason", &update.reason),
+        WatchMessage::ResultUpdate(result) => {
+            let line = PlainLine::about("result_update", &result.header)
+                .pair("status", &result.status)
+                .pair("revision", result.revision)
+                .pair("reason", &result.reason);
+            result.runners.iter().fold(line, |line, runner| {
+                let number = number(runner.number, &runner.horse_no);
+                line.pair(&runner.position.to_string(), number)
+            })
         }
         WatchMessage::SnapshotComplete {
             seq,
             races,
             replayed,
-        } => format!("snapshot_complete seq={seq} races={races} replayed={replayed}"),
-        WatchMessage::Heartbeat { seq, feed, .. } => {
-            let state = pair("feed", feed.state.as_str());
-            format!("heartbeat seq={seq}{state} lag_ms={}", feed.lag_ms)
-        }
-        WatchMessage::Resync { epoch, reason } => {
-            let epoch = pair("epoch", epoch.as_str());
-            format!("resync{epoch}{}", pair("reason", reason.as_str()))
-        }
-        WatchMessage::Closing {
-            code,
-            reason,
-            retry_after_ms,
-        } => {
-            let code = code.map_or(String::new(), |code| format!(" code={code}"));
-            let reason = pair("reason", reason.as_str());
-            format!("closing{code} retry_after_ms={retry_after_ms}{reason}")
-        }
+        } => PlainLine("snapshot_complete".to_owned())
+            .pair("seq", seq)
+            .pair("races", races)
+            .pair("replayed", replayed),
+        WatchMessage::Heartbeat { seq, feed, .. } => PlainLine("heartbeat".to_owned())
+            .pair("seq", seq)
+            .pair("feed", &feed.state)
+            .pair("lag_ms", feed.lag_ms),
+        WatchMessage::Resync { epoch, reason } => PlainLine("resync".to_owned())
+            .pair("epoch", epoch)
+            .pair("reason", reason),
+        WatchMessage::Closing(closing) => PlainLine("closing".to_owned())
+            .pair("code", or_empty(closing.code))
+            .pair("retry_after_ms", closing.retry_after_ms)
+            .pair("reason", &closing.reason),
         WatchMessage::Other => return None,
     };
-    Some(line)
+    Some(text)
 }
 
 /// Formats a race as `--race` accepts it.
@@ -103,38 +71,41 @@ pub(super) fn race(key: &RaceKey) -> String {
     format!("{}/{}/{}", key.date, key.venue, key.race_number)
 }
 
-fn head(event: &str, header: &UpdateHeader) -> String {
-    format!("{event} {} seq={}", race(&header.race()), header.seq)
-}
+/// A line that grows by pairs.
+struct PlainLine(String);
 
-/// Formats ` name=value`, quoted where the value holds a space or a quotation mark; nothing if the value is empty.
-fn pair(name: &str, value: &str) -> String {
-    if value.is_empty() {
-        String::new()
-    } else if value.contains([' ', '"']) {
-        format!(" {name}={value:?}")
-    } else {
-        format!(" {name}={value}")
+impl PlainLine {
+    fn about(event: &str, header: &UpdateHeader) -> Self {
+        Self(format!("{event} {}", race(&header.race()))).pair("seq", header.seq)
+    }
+
+    /// Adds ` name=value`, quoted where the value holds a space or a quotation mark; nothing if the value is empty.
+    fn pair(mut self, name: &str, value: impl Display) -> Self {
+        let value = value.to_string();
+        if value.contains([' ', '"']) {
+            self.0 += &format!(" {name}={value:?}");
+        } else if !value.is_empty() {
+            self.0 += &format!(" {name}={value}");
+        }
+        self
     }
 }
 
-fn runner(number: u16, horse_no: &HorseNo) -> String {
+fn or_empty(value: Option<impl Display>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
+}
+
+fn number(number: u16, horse_no: &HorseNo) -> String {
     format!("{number}:{horse_no}")
 }
 
-/// Formats ` number:horse=win/place`, or the reason for the missing price.
-fn prices_of_runner(quoted: &WatchRunner) -> String {
+/// Formats `win/place`, or the reason for the missing price.
+fn prices(runner: &WatchRunner) -> String {
     let price = |odds: Option<Odds>| odds.map_or("-".to_owned(), |odds| odds.to_string());
-    let prices = match (quoted.win, quoted.state.as_str()) {
-        (None, state) if !state.is_empty() => state.to_owned(),
-        (win, _) => format!("{}/{}", price(win), price(quoted.place)),
-    };
-    pair(&runner(quoted.number, &quoted.horse_no), &prices)
-}
-
-fn finisher(finisher: &WatchFinisher) -> String {
-    let runner = runner(finisher.number, &finisher.horse_no);
-    pair(&finisher.position.to_string(), &runner)
+    match runner.win {
+        None if !runner.state.is_empty() => runner.state.to_string(),
+        win => format!("{}/{}", price(win), price(runner.place)),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,4 @@
-//! [`ServiceUrl`]: the address of a live channel, without the API key.
-
-use std::fmt;
+//! The URL of the live channel, without the API key.
 
 use url::Url;
 
@@ -21,49 +19,40 @@ pub(super) enum InvalidServiceUrl {
     Credentials,
 }
 
-/// The URL of a live channel. It never holds a key, so it may be printed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServiceUrl(Url);
-
-impl ServiceUrl {
-    /// Parses a URL, and separates the API key that its query may hold.
-    ///
-    /// # Errors
-    /// Returns [`InvalidServiceUrl`] if the text is not a `ws://` or `wss://` URL without credentials.
-    pub(super) fn parse(text: &str) -> Result<(Self, Option<String>), InvalidServiceUrl> {
-        let mut url = Url::parse(text).map_err(|_| InvalidServiceUrl::Malformed)?;
-        if !matches!(url.scheme(), "ws" | "wss") {
-            return Err(InvalidServiceUrl::Scheme);
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(InvalidServiceUrl::Credentials);
-        }
-        if url.path() == "/" {
-            url.set_path(PATH);
-        }
-        let pairs = url.query_pairs().into_owned();
-        let (keys, query): (Vec<_>, Vec<_>) = pairs.partition(|(name, _)| name == KEY_PARAMETER);
-        url.set_query(None);
-        url.set_fragment(None);
-        let key = keys.into_iter().next().map(|(_, value)| value);
-        Ok((Self(Self(url).with_query(&query)), key))
+/// Parses the URL of a service. Returns it without the API key that its query may hold, and the key.
+///
+/// # Errors
+/// Returns [`InvalidServiceUrl`] if the text is not a `ws://` or `wss://` URL without credentials.
+pub(super) fn parse_service_url(text: &str) -> Result<(Url, Option<String>), InvalidServiceUrl> {
+    let mut url = Url::parse(text).map_err(|_| InvalidServiceUrl::Malformed)?;
+    if !matches!(url.scheme(), "ws" | "wss") {
+        return Err(InvalidServiceUrl::Scheme);
     }
-
-    /// The URL with more query parameters.
-    pub(super) fn with_query<K: AsRef<str>>(&self, parameters: &[(K, String)]) -> Url {
-        let mut url = self.0.clone();
-        if !parameters.is_empty() {
-            url.query_pairs_mut().extend_pairs(parameters);
-        }
-        url
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(InvalidServiceUrl::Credentials);
     }
+    if url.path() == "/" {
+        url.set_path(PATH);
+    }
+    let pairs = url.query_pairs().into_owned();
+    let (keys, query): (Vec<_>, Vec<_>) = pairs.partition(|(name, _)| name == KEY_PARAMETER);
+    url.set_query(None);
+    url.set_fragment(None);
+    let key = keys.into_iter().next().map(|(_, value)| value);
+    Ok((with_query(url, &query), key))
 }
 
-impl fmt::Display for ServiceUrl {
-    /// Formats scheme, host and port.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.origin().ascii_serialization())
+/// The URL with more query parameters.
+pub(super) fn with_query<K: AsRef<str>>(mut url: Url, parameters: &[(K, String)]) -> Url {
+    if !parameters.is_empty() {
+        url.query_pairs_mut().extend_pairs(parameters);
     }
+    url
+}
+
+/// Scheme, host and port of a URL.
+pub(super) fn address(url: &Url) -> String {
+    url.origin().ascii_serialization()
 }
 
 #[cfg(test)]
@@ -73,12 +62,12 @@ mod tests {
     #[test]
     fn the_key_is_removed_from_the_url() {
         let url = "ws://127.0.0.1:8080/ws/live/odds?venue=ST&api_key=rb_a%2Db";
-        let (url, key) = ServiceUrl::parse(url).unwrap();
+        let (url, key) = parse_service_url(url).unwrap();
         assert_eq!(key.as_deref(), Some("rb_a-b"));
         assert!(!format!("{url} {url:?}").contains("rb_"));
+        let query = [("since", "3".to_owned()), ("race", "3,4".to_owned())];
         assert_eq!(
-            url.with_query(&[("since", "3".to_owned()), ("race", "3,4".to_owned())])
-                .as_str(),
+            with_query(url, &query).as_str(),
             "ws://127.0.0.1:8080/ws/live/odds?venue=ST&since=3&race=3%2C4"
         );
     }
@@ -86,12 +75,9 @@ mod tests {
     #[test]
     fn the_path_is_optional() {
         for url in ["wss://example.org", "wss://example.org/"] {
-            let (url, key) = ServiceUrl::parse(url).unwrap();
+            let (url, key) = parse_service_url(url).unwrap();
             assert_eq!(key, None);
-            assert_eq!(
-                url.with_query::<&str>(&[]).as_str(),
-                "wss://example.org/ws/live/odds"
-            );
+            assert_eq!(url.as_str(), "wss://example.org/ws/live/odds");
         }
     }
 
@@ -107,7 +93,7 @@ mod tests {
                 InvalidServiceUrl::Credentials,
             ),
         ] {
-            assert_eq!(ServiceUrl::parse(url), Err(error), "{url}");
+            assert_eq!(parse_service_url(url), Err(error), "{url}");
         }
     }
 }

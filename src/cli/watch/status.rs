@@ -40,11 +40,9 @@ impl WatchStatus {
     pub(super) fn apply(&mut self, message: &WatchMessage, now: Timestamp) {
         self.connection = ConnectionState::Connected;
         match message {
-            WatchMessage::Welcome {
-                seq, server_time, ..
-            } => {
-                self.clock_offset = server_time.timestamp().duration_since(now);
-                self.seq = *seq;
+            WatchMessage::Welcome(welcome) => {
+                self.clock_offset = welcome.server_time.timestamp().duration_since(now);
+                self.seq = welcome.seq;
                 self.feed = Text::default();
                 self.heartbeat_at = None;
             }

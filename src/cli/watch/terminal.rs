@@ -58,18 +58,17 @@ impl BoardTerminal {
         }
     }
 
-    /// Applies the action of a key.
-    pub(super) fn apply(&mut self, action: KeyAction, boards: &WatchBoards) {
-        self.controls.apply(action, boards);
-    }
-
-    /// Draws the boards; the terminal receives only the cells that changed.
+    /// Applies the action of a key, and draws the boards. The terminal receives only the cells that changed.
     pub(super) fn draw(
         &mut self,
+        action: Option<KeyAction>,
         boards: &WatchBoards,
         status: &WatchStatus,
         address: &str,
     ) -> io::Result<()> {
+        if let Some(action) = action {
+            self.controls.apply(action, boards);
+        }
         let view = BoardView {
             boards: self.controls.shown(boards),
             status,
