@@ -185,7 +185,7 @@ impl WatchSession {
             ClientEvent::Message(message, text) => {
                 self.status.apply(&message, now);
                 if self.accept(&message) {
-                    self.output.print(&message, &text)?;
+                    self.output.print(&text)?;
                 }
             }
             ClientEvent::Disconnected { reason, retry_in } => {
@@ -211,7 +211,7 @@ impl WatchSession {
             Applied::Repeated => false,
             Applied::Gap { last_seq, prev_seq } => {
                 self.status.gaps += 1;
-                let race = header.map_or(String::new(), |header| plain::race(&header.race()));
+                let race = header.map_or(String::new(), |header| header.race_as_argument());
                 self.note(&format!(
                     "{race}: messages between seq {last_seq} and {prev_seq} are missing"
                 ));
@@ -254,12 +254,12 @@ impl WatchOutput {
     }
 
     /// Prints a message, unless the board shows it.
-    fn print(&self, message: &WatchMessage, text: &str) -> io::Result<()> {
+    fn print(&self, text: &str) -> io::Result<()> {
         let mut out = io::stdout();
         match self {
             Self::Board(_) => Ok(()),
             Self::Json => writeln!(out, "{text}"),
-            Self::Lines => plain::line(message).map_or(Ok(()), |line| writeln!(out, "{line}")),
+            Self::Lines => plain::line(text).map_or(Ok(()), |line| writeln!(out, "{line}")),
         }
     }
 }

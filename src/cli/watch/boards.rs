@@ -126,7 +126,7 @@ impl WatchBoard {
                 self.runners = odds.runners.clone();
                 self.extend_trends();
             }
-            WatchMessage::StatusUpdate(update) => self.status = update.status.clone(),
+            WatchMessage::StatusUpdate { status, .. } => self.status = status.clone(),
             WatchMessage::ResultUpdate(result) => self.result = Some(result.clone()),
             // An odds_update follows each runner_update that changes the board.
             _ => {}

@@ -553,7 +553,7 @@ mod tests {
                 colours,
             };
             let cells = draw(&view, (80, 10)).content;
-            cells.iter().any(|cell| cell.fg == Color::Green)
+            cells.iter().any(|cell| cell.fg != Color::Reset)
         };
         assert!(coloured(true));
         assert!(!coloured(false));

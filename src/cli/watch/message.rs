@@ -9,15 +9,18 @@ use serde::Deserialize;
 pub(super) enum WatchMessage {
     Welcome(WatchWelcome),
     OddsUpdate(WatchOdds),
-    StatusUpdate(WatchRaceStatus),
-    RunnerUpdate(WatchRunnerChange),
+    StatusUpdate {
+        #[serde(flatten)]
+        header: UpdateHeader,
+        status: Text,
+    },
+    RunnerUpdate {
+        #[serde(flatten)]
+        header: UpdateHeader,
+    },
     ResultUpdate(WatchResult),
     SnapshotComplete {
         seq: u64,
-        #[serde(default)]
-        races: u64,
-        #[serde(default)]
-        replayed: u64,
     },
     Heartbeat {
         seq: u64,
@@ -27,8 +30,6 @@ pub(super) enum WatchMessage {
     Resync {
         #[serde(default)]
         epoch: Text,
-        #[serde(default)]
-        reason: Text,
     },
     Closing(WatchClosing),
     /// A message that a later version of the service sends. It is ignored.
@@ -44,8 +45,6 @@ pub(super) struct WatchWelcome {
     pub(super) server_time: Moment,
     /// Whether the service resumed at the requested position; `None` if none was requested.
     pub(super) recovered: Option<bool>,
-    #[serde(default)]
-    pub(super) reason: Text,
     pub(super) heartbeat_ms: Option<u64>,
 }
 
@@ -73,6 +72,11 @@ impl UpdateHeader {
             race_number: self.race_number,
         }
     }
+
+    /// Formats the race as `--race` accepts it.
+    pub(super) fn race_as_argument(&self) -> String {
+        format!("{}/{}/{}", self.date, self.venue_code, self.race_number)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -81,7 +85,6 @@ pub(super) struct WatchOdds {
     pub(super) header: UpdateHeader,
     #[serde(default)]
     pub(super) snapshot: bool,
-    pub(super) conflated: Option<u64>,
     pub(super) status: Text,
     pub(super) runners: Vec<WatchRunner>,
 }
@@ -103,45 +106,16 @@ pub(super) struct WatchRunner {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct WatchRaceStatus {
-    #[serde(flatten)]
-    pub(super) header: UpdateHeader,
-    pub(super) status: Text,
-    #[serde(default)]
-    pub(super) reason: Text,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct WatchRunnerChange {
-    #[serde(flatten)]
-    pub(super) header: UpdateHeader,
-    pub(super) change: Text,
-    pub(super) horse_no: HorseNo,
-    #[serde(default)]
-    pub(super) number: u16,
-    #[serde(default)]
-    pub(super) jockey: Text,
-    #[serde(default)]
-    pub(super) reason: Text,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct WatchResult {
     #[serde(flatten)]
     pub(super) header: UpdateHeader,
     pub(super) status: Text,
-    pub(super) revision: u32,
-    #[serde(default)]
-    pub(super) reason: Text,
     pub(super) runners: Vec<WatchFinisher>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct WatchFinisher {
     pub(super) position: u16,
-    pub(super) horse_no: HorseNo,
-    #[serde(default)]
-    pub(super) number: u16,
     #[serde(default)]
     pub(super) horse_name: Text,
 }
@@ -150,8 +124,6 @@ pub(super) struct WatchFinisher {
 pub(super) struct WatchFeed {
     /// `live`, `stale` or `down`.
     pub(super) state: Text,
-    #[serde(default)]
-    pub(super) lag_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -167,10 +139,9 @@ impl WatchMessage {
     /// The header, if the message is about a race.
     pub(super) fn header(&self) -> Option<&UpdateHeader> {
         match self {
-            Self::OddsUpdate(update) => Some(&update.header),
-            Self::StatusUpdate(update) => Some(&update.header),
-            Self::RunnerUpdate(update) => Some(&update.header),
-            Self::ResultUpdate(update) => Some(&update.header),
+            Self::OddsUpdate(odds) => Some(&odds.header),
+            Self::ResultUpdate(result) => Some(&result.header),
+            Self::StatusUpdate { header, .. } | Self::RunnerUpdate { header } => Some(header),
             _ => None,
         }
     }
@@ -180,7 +151,7 @@ impl WatchMessage {
         match self {
             Self::Welcome(welcome) if welcome.recovered == Some(true) => None,
             Self::Welcome(welcome) => Some(&welcome.epoch),
-            Self::Resync { epoch, .. } => Some(epoch),
+            Self::Resync { epoch } => Some(epoch),
             _ => None,
         }
     }
@@ -188,7 +159,7 @@ impl WatchMessage {
     /// The `seq` up to which everything has been received once this message has been.
     pub(super) fn complete_up_to(&self) -> Option<u64> {
         match self {
-            Self::SnapshotComplete { seq, .. } | Self::Heartbeat { seq, .. } => Some(*seq),
+            Self::SnapshotComplete { seq } | Self::Heartbeat { seq, .. } => Some(*seq),
             _ => {
                 let header = self.header().filter(|header| !header.more)?;
                 Some(header.seq)

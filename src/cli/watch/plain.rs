@@ -1,110 +1,79 @@
 //! A message as a line of plain text, for pipes: `event race key=value ...`.
 
-use std::fmt::Display;
+use serde_json::Value;
 
-use events::{HorseNo, Odds, RaceKey};
-
-use super::message::{UpdateHeader, WatchMessage, WatchRunner};
-
-/// Formats a message as a line; `None` for an unknown event.
-pub(super) fn line(message: &WatchMessage) -> Option<String> {
-    let PlainLine(text) = match message {
-        WatchMessage::Welcome(welcome) => PlainLine("welcome".to_owned())
-            .pair("seq", welcome.seq)
-            .pair("epoch", &welcome.epoch)
-            .pair("recovered", or_empty(welcome.recovered))
-            .pair("reason", &welcome.reason),
-        WatchMessage::OddsUpdate(odds) => {
-            let line = PlainLine::about("odds_update", &odds.header)
-                .pair("status", &odds.status)
-                .pair("snapshot", or_empty(odds.snapshot.then_some(true)))
-                .pair("conflated", or_empty(odds.conflated));
-            odds.runners.iter().fold(line, |line, runner| {
-                let number = number(runner.number, &runner.horse_no);
-                line.pair(&number, prices(runner))
-            })
-        }
-        WatchMessage::StatusUpdate(update) => PlainLine::about("status_update", &update.header)
-            .pair("status", &update.status)
-            .pair("reason", &update.reason),
-        WatchMessage::RunnerUpdate(update) => PlainLine::about("runner_update", &update.header)
-            .pair("change", &update.change)
-            .pair("runner", number(update.number, &update.horse_no))
-            .pair("jockey", &update.jockey)
-            .pair("reason", &update.reason),
-        WatchMessage::ResultUpdate(result) => {
-            let line = PlainLine::about("result_update", &result.header)
-                .pair("status", &result.status)
-                .pair("revision", result.revision)
-                .pair("reason", &result.reason);
-            result.runners.iter().fold(line, |line, runner| {
-                let number = number(runner.number, &runner.horse_no);
-                line.pair(&runner.position.to_string(), number)
-            })
-        }
-        WatchMessage::SnapshotComplete {
-            seq,
-            races,
-            replayed,
-        } => PlainLine("snapshot_complete".to_owned())
-            .pair("seq", seq)
-            .pair("races", races)
-            .pair("replayed", replayed),
-        WatchMessage::Heartbeat { seq, feed, .. } => PlainLine("heartbeat".to_owned())
-            .pair("seq", seq)
-            .pair("feed", &feed.state)
-            .pair("lag_ms", feed.lag_ms),
-        WatchMessage::Resync { epoch, reason } => PlainLine("resync".to_owned())
-            .pair("epoch", epoch)
-            .pair("reason", reason),
-        WatchMessage::Closing(closing) => PlainLine("closing".to_owned())
-            .pair("code", or_empty(closing.code))
-            .pair("retry_after_ms", closing.retry_after_ms)
-            .pair("reason", &closing.reason),
-        WatchMessage::Other => return None,
+/// Formats the JSON text of a message as a line; `None` for an unknown event.
+pub(super) fn line(message: &str) -> Option<String> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let event = message["event"].as_str()?;
+    let names: &[&str] = match event {
+        "welcome" => &["seq", "epoch", "recovered", "reason"],
+        "odds_update" => &["seq", "status", "snapshot", "conflated"],
+        "status_update" => &["seq", "status", "reason"],
+        "runner_update" => &["seq", "change", "runner", "jockey", "reason"],
+        "result_update" => &["seq", "status", "revision", "reason"],
+        "snapshot_complete" => &["seq", "races", "replayed"],
+        "heartbeat" => &["seq", "feed", "lag_ms"],
+        "resync" => &["epoch", "reason"],
+        "closing" => &["code", "retry_after_ms", "reason"],
+        _ => return None,
     };
-    Some(text)
-}
-
-/// Formats a race as `--race` accepts it.
-pub(super) fn race(key: &RaceKey) -> String {
-    format!("{}/{}/{}", key.date, key.venue, key.race_number)
-}
-
-/// A line that grows by pairs.
-struct PlainLine(String);
-
-impl PlainLine {
-    fn about(event: &str, header: &UpdateHeader) -> Self {
-        Self(format!("{event} {}", race(&header.race()))).pair("seq", header.seq)
+    let mut line = event.to_owned();
+    if message["race_number"].is_number() {
+        let race = ["date", "venue_code", "race_number"].map(|name| text(&message[name]));
+        line += &format!(" {}", race.join("/"));
     }
-
-    /// Adds ` name=value`, quoted where the value holds a space or a quotation mark; nothing if the value is empty.
-    fn pair(mut self, name: &str, value: impl Display) -> Self {
-        let value = value.to_string();
-        if value.contains([' ', '"']) {
-            self.0 += &format!(" {name}={value:?}");
-        } else if !value.is_empty() {
-            self.0 += &format!(" {name}={value}");
+    for name in names {
+        let value = match *name {
+            "runner" => number_and_horse(&message),
+            "feed" => text(&message["feed"]["state"]),
+            "lag_ms" => text(&message["feed"]["lag_ms"]),
+            name => text(&message[name]),
+        };
+        push_pair(&mut line, name, &value);
+    }
+    for runner in message["runners"].as_array().into_iter().flatten() {
+        let horse = number_and_horse(runner);
+        match event {
+            "result_update" => push_pair(&mut line, &text(&runner["position"]), &horse),
+            _ => push_pair(&mut line, &horse, &prices(runner)),
         }
-        self
+    }
+    Some(line)
+}
+
+/// Appends ` name=value`; nothing if the value is empty.
+fn push_pair(line: &mut String, name: &str, value: &str) {
+    if value.contains(|c: char| c == ' ' || c == '"' || c.is_control()) {
+        *line += &format!(" {name}={value:?}");
+    } else if !value.is_empty() {
+        *line += &format!(" {name}={value}");
     }
 }
 
-fn or_empty(value: Option<impl Display>) -> String {
-    value.map_or(String::new(), |value| value.to_string())
+/// A string without quotes, nothing for null, any other value as in JSON.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
 }
 
-fn number(number: u16, horse_no: &HorseNo) -> String {
-    format!("{number}:{horse_no}")
+fn number_and_horse(runner: &Value) -> String {
+    let number = runner["number"].as_u64().unwrap_or(0);
+    format!("{number}:{}", text(&runner["horse_no"]))
 }
 
 /// Formats `win/place`, or the reason for the missing price.
-fn prices(runner: &WatchRunner) -> String {
-    let price = |odds: Option<Odds>| odds.map_or("-".to_owned(), |odds| odds.to_string());
-    match runner.win {
-        None if !runner.state.is_empty() => runner.state.to_string(),
-        win => format!("{}/{}", price(win), price(runner.place)),
+fn prices(runner: &Value) -> String {
+    let [win, place] = ["win", "place"].map(|name| match &runner[name] {
+        Value::Null => "-".to_owned(),
+        price => price.to_string(),
+    });
+    match text(&runner["state"]) {
+        state if runner["win"].is_null() && !state.is_empty() => state,
+        _ => format!("{win}/{place}"),
     }
 }
 
@@ -113,7 +82,7 @@ mod tests {
     use super::*;
 
     fn line_of(message: &str) -> String {
-        line(&serde_json::from_str(message).unwrap()).unwrap()
+        line(message).unwrap()
     }
 
     const RACE: &str = r#""date":"2026-11-21","venue":"Railbird Park","venue_code":"RB","race_number":1,
@@ -157,6 +126,12 @@ mod tests {
 
     #[test]
     fn an_unknown_event_is_not_printed() {
-        assert_eq!(line(&WatchMessage::Other), None);
+        assert_eq!(line(r#"{"event":"weather","rain":true}"#), None);
+    }
+
+    #[test]
+    fn a_value_with_spaces_or_control_characters_is_quoted() {
+        let line = line_of(r#"{"event":"resync","epoch":"e1","reason":"a\u001b[2Jb"}"#);
+        assert_eq!(line, r#"resync epoch=e1 reason="a\u{1b}[2Jb""#);
     }
 }
