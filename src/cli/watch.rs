@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use events::{ParseError, RacingDate};
+use events::RacingDate;
 use hyper::header::HeaderValue;
 use jiff::Timestamp;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -70,15 +70,11 @@ pub(super) struct Watch {
     #[arg(long = "venue", value_name = "VENUE")]
     venues: Vec<VenueSelector>,
     /// Show only this date. May be repeated.
-    #[arg(long = "date", value_name = "DATE", value_parser = parse_date)]
+    #[arg(long = "date", value_name = "DATE", value_parser = RacingDate::parse)]
     dates: Vec<RacingDate>,
     /// Print each message unchanged, one JSON object per line.
     #[arg(long)]
     json: bool,
-}
-
-fn parse_date(text: &str) -> Result<RacingDate, ParseError> {
-    RacingDate::parse(text)
 }
 
 impl Watch {
@@ -98,8 +94,8 @@ impl Watch {
         };
         let (send, mut events) = channel(QUEUE_LEN_MAX);
         let address = address(&url);
-        let client = LiveClient::new(with_query(url, &filter.query()), key, send);
-        let client = tokio::spawn(client.run());
+        let client = LiveClient::run(with_query(url, &filter.query()), key, send);
+        let client = tokio::spawn(client);
         let mut session = WatchSession {
             filter,
             output: WatchOutput::open(self.json)?,

@@ -129,25 +129,26 @@ pub(super) struct LiveClient {
 }
 
 impl LiveClient {
-    pub(super) fn new(url: Url, key: HeaderValue, events: Sender<ClientEvent>) -> Self {
-        Self {
+    /// Sends events until their receiver is dropped. Reconnects after each loss of the connection.
+    ///
+    /// # Errors
+    /// Returns [`WatchError`] if the first attempt fails, or if the service rejects the key or the request later.
+    pub(super) async fn run(
+        url: Url,
+        key: HeaderValue,
+        events: Sender<ClientEvent>,
+    ) -> Result<(), WatchError> {
+        let receiver = events.clone();
+        let mut client = Self {
             url,
             key,
             position: ResumePosition::default(),
             attempts: 0,
             events,
-        }
-    }
-
-    /// Sends events until their receiver is dropped. Reconnects after each loss of the connection.
-    ///
-    /// # Errors
-    /// Returns [`WatchError`] if the first attempt fails, or if the service rejects the key or the request later.
-    pub(super) async fn run(mut self) -> Result<(), WatchError> {
-        let events = self.events.clone();
+        };
         tokio::select! {
-            result = self.receive() => result.map(|never| match never {}),
-            () = events.closed() => Ok(()),
+            result = client.receive() => result.map(|never| match never {}),
+            () = receiver.closed() => Ok(()),
         }
     }
 

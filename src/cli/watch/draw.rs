@@ -77,10 +77,10 @@ impl BoardView<'_> {
         let selected = self.controls.selected.as_ref();
         let first = order.iter().position(|(key, _)| Some(*key) == selected);
         order.rotate_left(first.unwrap_or(0));
-        let mut placed = place(&order, area);
+        let mut placed = arrange(&order, area);
         if placed.len() < order.len() {
             let [above, last] = with_last_line(area);
-            placed = place(&order, above);
+            placed = arrange(&order, above);
             let more = order.len() - placed.len();
             let races = if more == 1 { "race" } else { "races" };
             Line::from(format!("{more} more {races}"))
@@ -114,7 +114,7 @@ impl BoardView<'_> {
         let last_line = match (missing, &board.result) {
             (0, None) => None,
             (0, Some(result)) => Some(Line::from(result_text(result))),
-            // This line replaces another one.
+            // The count takes a line itself.
             _ => Some(Line::from(format!("     {} more lines", missing + 1)).dim()),
         };
         let [above, last] = with_last_line(area);
@@ -241,7 +241,7 @@ fn change(win: Odds, opening: Option<Odds>) -> Span<'static> {
 
 /// The areas of the boards that fit, each in the first column of the screen that has room for it. The first board is
 /// placed even if it does not fit.
-fn place<'a>(
+fn arrange<'a>(
     order: &[(&'a RaceKey, &'a WatchBoard)],
     area: Rect,
 ) -> Vec<(&'a RaceKey, &'a WatchBoard, Rect)> {
