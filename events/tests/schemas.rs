@@ -348,7 +348,7 @@ fn an_event_is_accepted_if_the_schema_and_the_rules_allow_it_else_rejected_with_
         let combined = combined(&edges, COMBINED);
         for changes in edges.iter().chain(&combined) {
             let event = generators::changed(schema, changes);
-            let rejection = oracle.refusal(&event);
+            let rejection = oracle.rejection(&event);
             let code = rejection
                 .as_ref()
                 .map_or("accepted", |rejection| rejection.code);

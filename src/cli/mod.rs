@@ -28,7 +28,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, registry};
 
-use self::watch::FollowError;
+use self::watch::WatchError;
 use crate::log::{Log, LogError};
 
 /// Railbird, an event-sourced horse racing data service.
@@ -150,10 +150,12 @@ fn exit_code(error: &anyhow::Error) -> u8 {
             _ => EXIT_FAILURE,
         };
     }
-    match error.downcast_ref() {
-        Some(FollowError::Away { .. } | FollowError::NotReady { .. }) => EXIT_UNAVAILABLE,
-        _ if error.is::<WrongConfiguration>() => EXIT_CONFIGURATION,
-        _ => EXIT_FAILURE,
+    if error.downcast_ref().is_some_and(WatchError::is_unavailable) {
+        EXIT_UNAVAILABLE
+    } else if error.is::<WrongConfiguration>() {
+        EXIT_CONFIGURATION
+    } else {
+        EXIT_FAILURE
     }
 }
 

@@ -1,57 +1,54 @@
-//! `railbird watch`.
+//! `railbird watch`: a board of live odds on a terminal, plain lines or JSON elsewhere.
 
-mod address;
 mod boards;
 mod connection;
+mod controls;
+mod draw;
 mod filter;
-mod frame;
-mod lines;
 mod message;
-mod screen;
+mod plain;
+mod service_url;
 mod status;
+mod terminal;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
-use events::{ParseError, RacingDate};
+use events::RacingDate;
 use hyper::header::HeaderValue;
 use jiff::Timestamp;
 use tokio::sync::mpsc::{Receiver, channel};
-use tokio::time::{MissedTickBehavior, interval};
 
-use self::address::Address;
-use self::boards::{Boards, Taken};
-use self::connection::{Event, Follower};
-use self::filter::{Filter, RaceChoice, Venue};
-use self::message::Message;
-use self::screen::Screen;
-use self::status::{Link, Status};
+use self::boards::{Applied, WatchBoards};
+use self::connection::{ClientEvent, LiveClient};
+use self::controls::KeyAction;
+use self::filter::{RaceFilter, RaceSelector, VenueSelector};
+use self::message::WatchMessage;
+use self::service_url::{address, parse_service_url, with_query};
+use self::status::{ConnectionState, WatchStatus};
+use self::terminal::BoardTerminal;
 use super::report::line;
 use super::{ExitStatus, WrongConfiguration};
 use crate::shutdown::signalled;
 
-pub(super) use self::connection::FollowError;
+pub(super) use self::connection::WatchError;
 
-/// How often a board is drawn. Eyes need no more.
-const DRAW_EVERY: Duration = Duration::from_millis(200);
+/// Messages that are received and not yet shown. Beyond that, the client stops reading from the service.
+const QUEUE_LEN_MAX: usize = 64;
 
-/// Messages that were read and not yet shown. Beyond that the service is told to wait.
-const BEHIND_MAX: usize = 64;
-
-/// Where `railbird dev` leaves its key.
+/// The file in which `railbird dev` stores its key.
 const DEV_KEY: &str = ".railbird/dev.key";
 
-/// What is watched, and where.
+/// Arguments of `railbird watch`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Boards are drawn on a terminal; elsewhere each message is a line.\n\nExamples:\n  railbird watch\n  \
-                  railbird watch --race ST/3 --race ST/4\n  \
+    after_help = "A terminal shows a board per race; press ? for the keys. Elsewhere each message is a line. NO_COLOR=1 disables \
+                  colours.\n\nExamples:\n  railbird watch\n  railbird watch --race ST/3 --race ST/4\n  \
                   railbird watch --url wss://odds.example.org --api-key-file key.txt --json | jq .seq"
 )]
 pub(super) struct Watch {
-    /// Where the service is; wss:// is checked against this machine's root certificates.
+    /// The URL of the service. For wss://, the certificate is checked against the root certificates of this machine.
     #[arg(
         long,
         env = "RAILBIRD_URL",
@@ -59,204 +56,206 @@ pub(super) struct Watch {
         hide_env_values = true
     )]
     url: String,
-    /// The API key. Other processes of the machine see command lines: prefer the variable or a file.
+    /// The API key. Other processes can read command lines: prefer the variable or --api-key-file.
     #[arg(long, env = "RAILBIRD_API_KEY", hide_env_values = true)]
     api_key: Option<String>,
-    /// A file that holds the API key; it goes before --api-key. Without any key, what `railbird dev` left in
-    /// .railbird/dev.key is taken.
+    /// A file that holds the API key. It takes precedence over --api-key. The default is the key of `railbird dev` in
+    /// .railbird/dev.key.
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
-    /// Only this race: 3, ST/3 or 2026-11-21/ST/3. May be given several times.
+    /// Show only this race: 3, ST/3 or 2026-11-21/ST/3. May be repeated.
     #[arg(long = "race", value_name = "RACE")]
-    races: Vec<RaceChoice>,
-    /// Only this venue, by code or name. May be given several times.
+    races: Vec<RaceSelector>,
+    /// Show only this venue, by code or name. May be repeated.
     #[arg(long = "venue", value_name = "VENUE")]
-    venues: Vec<Venue>,
-    /// Only this date. May be given several times.
-    #[arg(long = "date", value_name = "DATE", value_parser = parse_date)]
+    venues: Vec<VenueSelector>,
+    /// Show only this date. May be repeated.
+    #[arg(long = "date", value_name = "DATE", value_parser = RacingDate::parse)]
     dates: Vec<RacingDate>,
-    /// Print each message as it came, a JSON object a line.
+    /// Print each message unchanged, one JSON object per line.
     #[arg(long)]
     json: bool,
 }
 
-fn parse_date(text: &str) -> Result<RacingDate, ParseError> {
-    RacingDate::parse(text)
-}
-
 impl Watch {
+    /// Shows live odds until the user quits or the reader of standard output closes it.
+    ///
+    /// # Errors
+    /// Returns [`WrongConfiguration`] if the URL or the key is invalid, [`WatchError`] if the service cannot be watched,
+    /// and an I/O error if the output fails.
     pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
-        let (address, key_of_url) = Address::parse(&self.url)
-            .map_err(|wrong| WrongConfiguration(format!("the address of the service: {wrong}")))?;
+        let (url, key_of_url) = parse_service_url(&self.url)
+            .map_err(|error| WrongConfiguration(format!("--url: {error}")))?;
         let key = self.key(key_of_url)?;
-        let filter = Filter {
+        let filter = RaceFilter {
             races: self.races,
             venues: self.venues,
             dates: self.dates,
         };
-        let (send, mut events) = channel(BEHIND_MAX);
-        let at = address.to_string();
-        let following =
-            tokio::spawn(Follower::new(address, key, filter.parameters(), send).follow());
-        let mut watching = Watching {
+        let (send, mut events) = channel(QUEUE_LEN_MAX);
+        let address = address(&url);
+        let client = LiveClient::run(with_query(url, &filter.query()), key, send);
+        let client = tokio::spawn(client);
+        let mut session = WatchSession {
             filter,
-            show: Show::choose(self.json)?,
-            boards: Boards::default(),
-            status: Status::default(),
-            at,
+            output: WatchOutput::open(self.json)?,
+            boards: WatchBoards::default(),
+            status: WatchStatus::default(),
+            address,
         };
-        tokio::select! {
-            shown = watching.show(&mut events) => match shown {
-                Ok(()) => {}
-                // As in `railbird watch | head`: whoever read has read enough.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitStatus::Success),
-                Err(error) => return Err(error.into()),
-            },
-            signalled = signalled() => {
-                signalled?;
-                return Ok(ExitStatus::Success);
-            }
+        let shown = tokio::select! {
+            shown = session.run(&mut events) => shown,
+            signalled = signalled() => signalled,
+        };
+        // Restores the terminal before an error is printed, and ends the client.
+        drop((session, events));
+        match shown {
+            // The reader has closed the pipe, as in `railbird watch | head`.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            shown => shown?,
         }
-        // Nothing comes any more: the terminal is given back before it is said why.
-        drop((watching, events));
-        following.await??;
+        client.await??;
         Ok(ExitStatus::Success)
     }
 
-    /// The key that was given, or the one of `railbird dev`.
+    /// The key of the arguments, or the key of `railbird dev`.
     fn key(&self, key_of_url: Option<String>) -> Result<HeaderValue, WrongConfiguration> {
         let given = self.api_key.clone().or(key_of_url);
         let key = match (&self.api_key_file, given) {
-            (Some(path), _) => read_key(path).map_err(|error| {
-                WrongConfiguration(format!("{} cannot be read: {error}", path.display()))
+            (Some(path), _) => std::fs::read_to_string(path).map_err(|error| {
+                WrongConfiguration(format!(
+                    "cannot read --api-key-file {}: {error}",
+                    path.display()
+                ))
             })?,
             (None, Some(key)) => key,
-            (None, None) => read_key(Path::new(DEV_KEY)).map_err(|_| {
+            (None, None) => std::fs::read_to_string(Path::new(DEV_KEY)).map_err(|_| {
                 WrongConfiguration(
-                    "there is no API key: give --api-key-file, --api-key or RAILBIRD_API_KEY; \
-                     `railbird keys issue` makes one"
+                    "there is no API key: use --api-key-file, --api-key or RAILBIRD_API_KEY; \
+                     `railbird keys issue` creates a key"
                         .to_owned(),
                 )
             })?,
         };
         let mut key = HeaderValue::from_str(key.trim()).map_err(|_| {
-            WrongConfiguration("the API key has characters that no key has".to_owned())
+            WrongConfiguration("the API key contains characters that no key contains".to_owned())
         })?;
         key.set_sensitive(true);
         Ok(key)
     }
 }
 
-fn read_key(path: &Path) -> io::Result<String> {
-    std::fs::read_to_string(path)
-}
-
-/// What is watched, what is known of it, and where it is shown.
+/// The watched races, their state, and where they are shown.
 #[derive(Debug)]
-struct Watching {
-    filter: Filter,
-    show: Show,
-    boards: Boards,
-    status: Status,
-    at: String,
+struct WatchSession {
+    filter: RaceFilter,
+    output: WatchOutput,
+    boards: WatchBoards,
+    status: WatchStatus,
+    address: String,
 }
 
-impl Watching {
-    /// Shows what comes until nothing comes any more.
-    async fn show(&mut self, events: &mut Receiver<Event>) -> io::Result<()> {
-        let mut draw = interval(DRAW_EVERY);
-        draw.set_missed_tick_behavior(MissedTickBehavior::Delay);
+impl WatchSession {
+    /// Shows events until the client ends or the user quits.
+    async fn run(&mut self, events: &mut Receiver<ClientEvent>) -> io::Result<()> {
         loop {
             tokio::select! {
                 event = events.recv() => match event {
-                    Some(event) => self.take(event)?,
+                    Some(event) => self.handle(event)?,
                     None => return Ok(()),
                 },
-                _ = draw.tick() => self.draw()?,
+                action = self.output.input() => match (action?, &mut self.output) {
+                    (Some(KeyAction::Quit), _) => return Ok(()),
+                    (action, WatchOutput::Board(terminal)) => {
+                        terminal.draw(action, &self.boards, &self.status, &self.address)?;
+                    }
+                    _ => {}
+                },
             }
         }
     }
 
-    fn take(&mut self, event: Event) -> io::Result<()> {
+    fn handle(&mut self, event: ClientEvent) -> io::Result<()> {
         let now = Timestamp::now();
         match event {
-            Event::Said(message, text) => {
-                self.status.take(&message, now);
-                if self.is_news(&message) {
-                    self.show.say(&message, &text)?;
+            ClientEvent::Message(message, text) => {
+                self.status.apply(&message, now);
+                if self.accept(&message) {
+                    self.output.print(&text)?;
                 }
             }
-            Event::Lost { why, pause } => {
-                let seconds = pause.as_secs_f64();
+            ClientEvent::Disconnected { reason, retry_in } => {
+                let seconds = retry_in.as_secs_f64();
                 self.note(&format!(
-                    "connection lost, reconnecting in {seconds:.1} s: {why}"
+                    "connection lost, reconnecting in {seconds:.1} s: {reason}"
                 ));
-                self.status.lose(why, pause, now);
+                self.status.disconnected(reason, retry_in, now);
             }
-            Event::Connecting => self.status.link = Link::Connecting,
+            ClientEvent::Connecting => self.status.connection = ConnectionState::Connecting,
         }
         Ok(())
     }
 
-    /// Takes in a message, and says whether it is watched and was not there before.
-    fn is_news(&mut self, message: &Message) -> bool {
-        let about = message.about();
-        if about.is_some_and(|about| !self.filter.passes(&about.race(), &about.venue)) {
+    /// Applies a message, and returns whether it is selected and new.
+    fn accept(&mut self, message: &WatchMessage) -> bool {
+        let header = message.header();
+        if header.is_some_and(|header| !self.filter.matches(&header.race(), &header.venue)) {
             return false;
         }
-        match self.boards.take(message) {
-            Taken::New => true,
-            Taken::Repeated => false,
-            Taken::Gap { last_seq, prev_seq } => {
+        match self.boards.apply(message) {
+            Applied::New => true,
+            Applied::Repeated => false,
+            Applied::Gap { last_seq, prev_seq } => {
                 self.status.gaps += 1;
-                let race = about.map_or(String::new(), |about| lines::race(&about.race()));
+                let race = header.map_or(String::new(), |header| header.race_as_argument());
                 self.note(&format!(
-                    "{race}: something between {last_seq} and {prev_seq} is missing"
+                    "{race}: messages between seq {last_seq} and {prev_seq} are missing"
                 ));
                 true
             }
         }
     }
 
-    /// A word for people, where no board says it.
+    /// Prints a note on standard error, unless the board shows it.
     fn note(&self, text: &str) {
-        if !matches!(self.show, Show::Boards(_)) {
+        if !matches!(self.output, WatchOutput::Board(_)) {
             line(format_args!("railbird: {text}"));
         }
     }
-
-    fn draw(&mut self) -> io::Result<()> {
-        let Show::Boards(screen) = &mut self.show else {
-            return Ok(());
-        };
-        let (now, window) = (Timestamp::now(), screen.window());
-        let lines = frame::frame(&self.boards, &self.status, &self.at, now, window);
-        screen.draw(lines, window)
-    }
 }
 
-/// How messages are shown.
+/// Where messages are shown.
 #[derive(Debug)]
-enum Show {
-    Boards(Screen),
+enum WatchOutput {
+    Board(Box<BoardTerminal>),
     Lines,
     Json,
 }
 
-impl Show {
-    fn choose(json: bool) -> io::Result<Self> {
+impl WatchOutput {
+    fn open(json: bool) -> io::Result<Self> {
         if json {
             return Ok(Self::Json);
         }
-        Ok(Screen::take()?.map_or(Self::Lines, Self::Boards))
+        let terminal = BoardTerminal::open()?;
+        Ok(terminal.map_or(Self::Lines, |terminal| Self::Board(Box::new(terminal))))
     }
 
-    fn say(&self, message: &Message, text: &str) -> io::Result<()> {
+    /// Waits until the board has to be drawn, with the action of a key if one was pressed.
+    async fn input(&mut self) -> io::Result<Option<KeyAction>> {
+        match self {
+            Self::Board(terminal) => terminal.input().await,
+            Self::Lines | Self::Json => std::future::pending().await,
+        }
+    }
+
+    /// Prints a message, unless the board shows it.
+    fn print(&self, text: &str) -> io::Result<()> {
         let mut out = io::stdout();
         match self {
-            Self::Boards(_) => Ok(()),
+            Self::Board(_) => Ok(()),
             Self::Json => writeln!(out, "{text}"),
-            Self::Lines => lines::line(message).map_or(Ok(()), |line| writeln!(out, "{line}")),
+            Self::Lines => plain::line(text).map_or(Ok(()), |line| writeln!(out, "{line}")),
         }
     }
 }

@@ -40,7 +40,7 @@ impl Oracle {
 
     /// Why an event is rejected; `None` if it is accepted. The size is checked first, then the envelope, the type and
     /// the data.
-    pub(crate) fn refusal(&self, event: &Value) -> Option<Refusal> {
+    pub(crate) fn rejection(&self, event: &Value) -> Option<Refusal> {
         let known = event["type"].as_str().and_then(|name| self.0.get(name));
         let any = self.0.values().next();
         let (schema, validator) = known.or(any).expect("there are types");

@@ -1,93 +1,95 @@
-//! [`Boards`]: what is known of the races that are watched, folded from the messages of the channel.
+//! [`WatchBoards`]: the odds boards of the watched races, folded from the messages of the live channel.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::mem::{Discriminant, discriminant};
 
-use events::{Moment, RaceKey, Text};
+use events::{HorseNo, Moment, Odds, RaceKey, Text};
+use jiff::SignedDuration;
 
-use super::message::{Message, Placed, Runner};
+use super::message::{WatchMessage, WatchResult, WatchRunner};
 
-/// Races that are remembered; beyond that the one that changed longest ago is forgotten. A season's results may pass by.
+/// The most races that are kept; the race that changed longest ago is dropped first.
 const RACES_MAX: usize = 1_024;
 
-/// What is known of the races that are watched.
-#[derive(Debug, Default)]
-pub(super) struct Boards {
-    races: HashMap<RaceKey, Race>,
+/// The most win prices that are kept for each runner.
+pub(super) const TREND_LEN_MAX: u16 = 16;
+
+/// A race is active if it changed this shortly before the latest change of any race. Active races keep the order of the
+/// card, so that boards do not swap places with each quote.
+const ACTIVE: SignedDuration = SignedDuration::from_secs(60);
+
+/// The odds boards of the watched races.
+#[derive(Debug, Clone, Default)]
+pub(super) struct WatchBoards {
+    races: HashMap<RaceKey, WatchBoard>,
 }
 
-#[derive(Debug)]
-struct Race {
-    /// The last `seq` of each kind of message; 0 before the first.
-    seqs: [u64; 4],
-    changed_at: Moment,
-    /// Nothing is shown of a race that has no prices.
-    board: Option<Board>,
-}
-
-/// A race with prices.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Board {
+/// The odds board of a race.
+#[derive(Debug, Clone)]
+pub(super) struct WatchBoard {
+    /// The last `seq` of each kind of message.
+    last_seqs: HashMap<Discriminant<WatchMessage>, u64>,
+    pub(super) changed_at: Moment,
+    /// Whether odds have arrived. A race is not shown before.
+    has_odds: bool,
     pub(super) venue: Text,
     pub(super) status: Text,
-    pub(super) runners: Vec<Runner>,
-    pub(super) changed_at: Moment,
-    pub(super) result: Option<Result>,
+    pub(super) runners: Vec<WatchRunner>,
+    /// The latest win prices of each runner, oldest first.
+    trends: HashMap<HorseNo, VecDeque<Odds>>,
+    pub(super) result: Option<WatchResult>,
 }
 
-/// What was said of how a race ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Result {
-    pub(super) status: Text,
-    pub(super) placed: Vec<Placed>,
-}
-
-/// What became of a message.
+/// The effect of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum Applied {
     New,
-    /// It was there before.
+    /// The message had been applied before.
     Repeated,
-    /// It is new, and something between the two places is missing.
+    /// The message is new, and messages between the two positions are missing.
     Gap {
         last_seq: u64,
         prev_seq: u64,
     },
 }
 
-impl Boards {
-    /// Takes in a message.
-    pub(super) fn take(&mut self, message: &Message) -> Taken {
-        match message {
-            Message::Welcome(welcome) if !welcome.goes_on() => self.races.clear(),
-            Message::Resync(_) => self.races.clear(),
-            _ => {}
+impl WatchBoards {
+    /// Applies a message, and returns whether it was new.
+    pub(super) fn apply(&mut self, message: &WatchMessage) -> Applied {
+        if message.reset().is_some() {
+            self.races.clear();
         }
-        let (Some(about), Some(kind)) = (message.about(), kind(message)) else {
-            return Taken::New;
+        let Some(header) = message.header() else {
+            return Applied::New;
         };
-        let key = about.race();
+        let key = header.race();
         if !self.races.contains_key(&key) {
             self.make_room();
         }
-        let race = self.races.entry(key).or_insert_with(|| Race {
-            seqs: [0; 4],
-            changed_at: about.recorded_at,
-            board: None,
+        let race = self.races.entry(key).or_insert_with(|| WatchBoard {
+            last_seqs: HashMap::new(),
+            changed_at: header.recorded_at,
+            has_odds: false,
+            venue: header.venue.clone(),
+            status: Text::default(),
+            runners: Vec::new(),
+            trends: HashMap::new(),
+            result: None,
         });
-        let last_seq = race.seqs[kind];
-        let snapshot = matches!(message, Message::OddsUpdate(odds) if odds.snapshot);
-        if !snapshot && about.seq <= last_seq {
-            return Taken::Repeated;
+        let last_seq = race.last_seqs.entry(discriminant(message)).or_default();
+        let snapshot = matches!(message, WatchMessage::OddsUpdate(odds) if odds.snapshot);
+        if !snapshot && header.seq <= *last_seq {
+            return Applied::Repeated;
         }
-        race.seqs[kind] = about.seq;
-        race.changed_at = about.recorded_at;
-        race.show(message);
-        if snapshot || last_seq == 0 || [0, last_seq].contains(&about.prev_seq) {
-            return Taken::New;
+        let last_seq = std::mem::replace(last_seq, header.seq);
+        race.changed_at = header.recorded_at;
+        race.update(message);
+        if snapshot || last_seq == 0 || [0, last_seq].contains(&header.prev_seq) {
+            return Applied::New;
         }
-        Taken::Gap {
+        Applied::Gap {
             last_seq,
-            prev_seq: about.prev_seq,
+            prev_seq: header.prev_seq,
         }
     }
 
@@ -101,51 +103,52 @@ impl Boards {
         }
     }
 
-    /// The races that have prices, in no order.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&RaceKey, &Board)> {
-        self.races
-            .iter()
-            .filter_map(|(key, race)| Some((key, race.board.as_ref()?)))
+    /// The races that have odds: first the active ones in the order of the card, then the others, latest change first.
+    pub(super) fn in_display_order(&self) -> Vec<(&RaceKey, &WatchBoard)> {
+        let races = self.races.iter().filter(|(_, board)| board.has_odds);
+        let mut races: Vec<_> = races.collect();
+        let latest = races.iter().map(|(_, board)| board.changed_at).max();
+        races.sort_by_key(|(key, board)| {
+            let changed_at = board.changed_at.timestamp();
+            let age = latest.map(|latest| latest.timestamp().duration_since(changed_at));
+            (age.filter(|age| *age > ACTIVE), *key)
+        });
+        races
     }
 }
 
-impl Race {
-    fn show(&mut self, message: &Message) {
-        if let Message::OddsUpdate(odds) = message {
-            self.board = Some(Board {
-                venue: odds.about.venue.clone(),
-                status: odds.status.clone(),
-                runners: odds.runners.clone(),
-                changed_at: odds.about.recorded_at,
-                result: self.board.take().and_then(|board| board.result),
-            });
-            return;
-        }
-        let Some(board) = &mut self.board else {
-            return;
-        };
-        board.changed_at = self.changed_at;
+impl WatchBoard {
+    fn update(&mut self, message: &WatchMessage) {
         match message {
-            Message::StatusUpdate(update) => board.status = update.status.clone(),
-            Message::ResultUpdate(update) => {
-                board.result = Some(Result {
-                    status: update.status.clone(),
-                    placed: update.runners.clone(),
-                });
+            WatchMessage::OddsUpdate(odds) => {
+                self.has_odds = true;
+                self.status = odds.status.clone();
+                self.runners = odds.runners.clone();
+                self.extend_trends();
             }
-            // What it changes on a board comes with the image that follows it.
+            WatchMessage::StatusUpdate { status, .. } => self.status = status.clone(),
+            WatchMessage::ResultUpdate(result) => self.result = Some(result.clone()),
+            // An odds_update follows each runner_update that changes the board.
             _ => {}
         }
     }
-}
 
-fn kind(message: &Message) -> Option<usize> {
-    match message {
-        Message::OddsUpdate(_) => Some(0),
-        Message::StatusUpdate(_) => Some(1),
-        Message::RunnerUpdate(_) => Some(2),
-        Message::ResultUpdate(_) => Some(3),
-        _ => None,
+    /// The latest win prices of a runner, oldest first.
+    pub(super) fn trend(&self, horse_no: &HorseNo) -> Vec<Odds> {
+        let trend = self.trends.get(horse_no);
+        trend.into_iter().flatten().copied().collect()
+    }
+
+    /// Adds the current win price of each runner to its trend.
+    fn extend_trends(&mut self) {
+        for runner in &self.runners {
+            let Some(win) = runner.win else { continue };
+            let trend = self.trends.entry(runner.horse_no.clone()).or_default();
+            if trend.len() == usize::from(TREND_LEN_MAX) {
+                trend.pop_front();
+            }
+            trend.push_back(win);
+        }
     }
 }
 
@@ -155,7 +158,13 @@ mod tests {
 
     use super::*;
 
-    fn message(event: &str, race_number: u16, prev_seq: u64, seq: u64, more: Value) -> Message {
+    fn message(
+        event: &str,
+        race_number: u16,
+        prev_seq: u64,
+        seq: u64,
+        more: Value,
+    ) -> WatchMessage {
         let mut message = json!({
             "event": event, "date": "2026-11-21", "venue": "Railbird Park", "venue_code": "RB", "race_number": race_number,
             "recorded_at": "2026-11-21T09:01:16Z", "seq": seq, "prev_seq": prev_seq,
@@ -165,28 +174,29 @@ mod tests {
         serde_json::from_value(message).unwrap()
     }
 
-    fn odds(race_number: u16, prev_seq: u64, seq: u64, win: f64) -> Message {
+    fn odds(race_number: u16, prev_seq: u64, seq: u64, win: f64) -> WatchMessage {
         let runner = json!({ "horse_no": "H1", "number": 1, "horse_name": "HORSE 1", "win": win });
         let more = json!({ "status": "open", "runners": [runner] });
         message("odds_update", race_number, prev_seq, seq, more)
     }
 
-    fn snapshot(mut odds: Message) -> Message {
-        if let Message::OddsUpdate(odds) = &mut odds {
+    fn snapshot(mut odds: WatchMessage) -> WatchMessage {
+        if let WatchMessage::OddsUpdate(odds) = &mut odds {
             odds.snapshot = true;
         }
         odds
     }
 
-    fn welcome(recovered: Option<bool>) -> Message {
+    fn welcome(recovered: Option<bool>) -> WatchMessage {
         let welcome = json!({ "event": "welcome", "seq": 9, "epoch": "e", "server_time": "2026-11-21T09:01:15Z",
             "recovered": recovered });
         serde_json::from_value(welcome).unwrap()
     }
 
-    fn wins(boards: &Boards) -> Vec<String> {
+    fn wins(boards: &WatchBoards) -> Vec<String> {
         let mut wins: Vec<_> = boards
-            .all()
+            .in_display_order()
+            .iter()
             .map(|(key, board)| format!("{}: {}", key.race_number, board.runners[0].win.unwrap()))
             .collect();
         wins.sort();
@@ -194,98 +204,110 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_image_is_the_board() {
-        let mut boards = Boards::default();
-        assert_eq!(boards.take(&snapshot(odds(1, 3, 5, 2.0))), Taken::New);
-        assert_eq!(boards.take(&odds(2, 0, 6, 7.5)), Taken::New);
-        assert_eq!(boards.take(&odds(1, 5, 7, 2.1)), Taken::New);
+    fn the_latest_update_is_the_board() {
+        let mut boards = WatchBoards::default();
+        assert_eq!(boards.apply(&snapshot(odds(1, 3, 5, 2.0))), Applied::New);
+        assert_eq!(boards.apply(&odds(2, 0, 6, 7.5)), Applied::New);
+        assert_eq!(boards.apply(&odds(1, 5, 7, 2.1)), Applied::New);
         assert_eq!(wins(&boards), ["1: 2.1", "2: 7.5"]);
     }
 
     #[test]
-    fn what_was_there_before_changes_nothing() {
-        let mut boards = Boards::default();
-        boards.take(&odds(1, 0, 5, 2.0));
-        assert_eq!(boards.take(&odds(1, 0, 5, 9.0)), Taken::Repeated);
-        assert_eq!(boards.take(&odds(1, 0, 4, 9.0)), Taken::Repeated);
+    fn a_repeated_message_changes_nothing() {
+        let mut boards = WatchBoards::default();
+        boards.apply(&odds(1, 0, 5, 2.0));
+        assert_eq!(boards.apply(&odds(1, 0, 5, 9.0)), Applied::Repeated);
+        assert_eq!(boards.apply(&odds(1, 0, 4, 9.0)), Applied::Repeated);
         assert_eq!(wins(&boards), ["1: 2.0"]);
     }
 
     #[test]
-    fn a_gap_is_noticed_and_healed_by_the_image() {
-        let mut boards = Boards::default();
-        boards.take(&odds(1, 0, 5, 2.0));
-        let gap = Taken::Gap {
+    fn a_gap_is_reported_and_healed_by_the_update() {
+        let mut boards = WatchBoards::default();
+        boards.apply(&odds(1, 0, 5, 2.0));
+        let gap = Applied::Gap {
             last_seq: 5,
             prev_seq: 8,
         };
-        assert_eq!(boards.take(&odds(1, 8, 9, 2.2)), gap);
+        assert_eq!(boards.apply(&odds(1, 8, 9, 2.2)), gap);
         assert_eq!(wins(&boards), ["1: 2.2"]);
-        assert_eq!(boards.take(&odds(1, 9, 10, 2.3)), Taken::New);
+        assert_eq!(boards.apply(&odds(1, 9, 10, 2.3)), Applied::New);
     }
 
     #[test]
     fn the_kinds_of_messages_are_counted_apart() {
-        let mut boards = Boards::default();
-        boards.take(&odds(1, 0, 5, 2.0));
+        let mut boards = WatchBoards::default();
+        boards.apply(&odds(1, 0, 5, 2.0));
         let withdrawn = json!({ "change": "withdrawn", "horse_no": "H2" });
         let runner = message("runner_update", 1, 0, 6, withdrawn);
-        assert_eq!(boards.take(&runner), Taken::New);
-        assert_eq!(boards.take(&odds(1, 5, 6, 2.1)), Taken::New);
-        assert_eq!(boards.take(&runner), Taken::Repeated);
+        assert_eq!(boards.apply(&runner), Applied::New);
+        assert_eq!(boards.apply(&odds(1, 5, 6, 2.1)), Applied::New);
+        assert_eq!(boards.apply(&runner), Applied::Repeated);
     }
 
     #[test]
-    fn boards_live_on_only_where_the_service_says_so() {
-        let mut boards = Boards::default();
-        boards.take(&odds(1, 0, 5, 2.0));
-        boards.take(&welcome(Some(true)));
+    fn boards_are_kept_only_if_the_service_resumes() {
+        let mut boards = WatchBoards::default();
+        boards.apply(&odds(1, 0, 5, 2.0));
+        boards.apply(&welcome(Some(true)));
         assert_eq!(wins(&boards), ["1: 2.0"]);
-        for forget in [
+        for reset in [
             welcome(None),
             welcome(Some(false)),
             serde_json::from_value(json!({ "event": "resync", "seq": 2, "epoch": "e2" })).unwrap(),
         ] {
-            boards.take(&odds(1, 0, 5, 2.0));
-            boards.take(&forget);
+            boards.apply(&odds(1, 0, 5, 2.0));
+            boards.apply(&reset);
             assert_eq!(wins(&boards), [""; 0]);
         }
         assert_eq!(
-            boards.take(&odds(1, 0, 3, 2.0)),
-            Taken::New,
-            "places of before count no more"
+            boards.apply(&odds(1, 0, 3, 2.0)),
+            Applied::New,
+            "earlier positions do not count"
         );
     }
 
     #[test]
-    fn status_and_result_stand_on_the_board_and_make_none() {
-        let mut boards = Boards::default();
+    fn status_and_result_update_a_board_but_do_not_create_one() {
+        let mut boards = WatchBoards::default();
         let closed = |seq| message("status_update", 1, 0, seq, json!({ "status": "closed" }));
         let result = json!({ "status": "official", "revision": 1,
             "runners": [{ "position": 1, "horse_no": "H1", "horse_name": "HORSE 1" }] });
         let result = message("result_update", 1, 0, 8, result);
-        boards.take(&closed(4));
-        assert_eq!(boards.all().count(), 0);
-        boards.take(&odds(1, 0, 5, 2.0));
-        boards.take(&closed(6));
-        boards.take(&result);
-        let (_, board) = boards.all().next().unwrap();
+        boards.apply(&closed(4));
+        assert_eq!(boards.in_display_order().len(), 0);
+        boards.apply(&odds(1, 0, 5, 2.0));
+        boards.apply(&closed(6));
+        boards.apply(&result);
+        let (_, board) = boards.in_display_order()[0];
         assert_eq!(board.status.as_str(), "closed");
-        assert_eq!(board.result.as_ref().unwrap().placed[0].position, 1);
-        boards.take(&odds(1, 5, 9, 2.0));
-        let (_, board) = boards.all().next().unwrap();
-        assert!(board.result.is_some(), "a result outlives an image");
+        assert_eq!(board.result.as_ref().unwrap().runners[0].position, 1);
+        boards.apply(&odds(1, 5, 9, 2.0));
+        let (_, board) = boards.in_display_order()[0];
+        assert!(board.result.is_some(), "an odds_update keeps the result");
     }
 
     #[test]
-    fn only_so_many_races_are_remembered() {
-        let mut boards = Boards::default();
+    fn the_number_of_races_is_bounded() {
+        let mut boards = WatchBoards::default();
         for venue in ["RB", "GL"] {
             for race_number in 1..=999 {
                 let more = json!({ "venue_code": venue, "status": "open", "runners": [] });
-                boards.take(&message("odds_update", race_number, 0, 5, more));
+                boards.apply(&message("odds_update", race_number, 0, 5, more));
             }
         }
-        assert_eq!(boards.all().count(), RACES_MAX);
+        assert_eq!(boards.in_display_order().len(), RACES_MAX);
+    }
+
+    #[test]
+    fn the_trend_of_a_runner_is_its_latest_prices_up_to_a_bound() {
+        let mut boards = WatchBoards::default();
+        for n in 1..=20_u32 {
+            boards.apply(&odds(1, 0, n.into(), f64::from(n) + 1.0));
+        }
+        let (_, board) = boards.in_display_order()[0];
+        let trend = board.trend(&board.runners[0].horse_no);
+        assert_eq!(trend.len(), usize::from(TREND_LEN_MAX));
+        assert_eq!(trend.last().unwrap().to_string(), "21.0");
     }
 }

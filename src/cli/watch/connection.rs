@@ -1,408 +1,354 @@
-//! [`Follower`]: stays connected to the live channel, as docs/live-odds.md tells clients to.
+//! [`LiveClient`]: keeps a connection to the live channel, and resumes it as docs/live-odds.md prescribes.
 
+use std::convert::Infallible;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use events::Text;
 use futures::StreamExt;
-use serde::Deserialize;
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, Response, StatusCode, header};
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message as Frame, Utf8Bytes};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+use url::Url;
 
-use super::address::Address;
-use super::message::{Message, Welcome};
+use super::message::{WatchMessage, WatchWelcome};
+use super::service_url::{address, with_query};
 
-/// The image of the largest race is far smaller.
+/// Far above the size of the largest race.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
-/// Room for what comes at once; more is read in turns.
-const READ_BUFFER_BYTES: usize = 32 * 1024;
-/// A client that hardly says anything.
-const WRITE_BUFFER_BYTES: usize = 1024;
-/// Answers to pings, while the connection takes nothing.
-const WRITE_BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// Holds the pongs and the close frame, which are all that the client sends.
+const WRITE_BUFFER_BYTES_MAX: usize = 256 * 1024;
 
-/// The name, the connection and the handshake.
-const CONNECT_WAIT: Duration = Duration::from_secs(10);
-/// A service that does not even say welcome is no such service.
-const WELCOME_WAIT: Duration = Duration::from_secs(10);
+/// For name resolution, TCP, TLS and the WebSocket handshake together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The first pause before another try; each is twice the one before, up to the longest.
-const PAUSE_MIN: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// A service may ask for more patience, but not for ever.
+const BACKOFF_MIN: Duration = Duration::from_millis(500);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// The longest wait that a service can ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
-/// Too many words of a stranger are cut off.
-const WORDS_MAX: usize = 200;
+/// The heartbeat interval, unless `welcome` names another.
+const HEARTBEAT_MS_DEFAULT: u64 = 5_000;
+/// The heartbeat intervals that the live channel allows. The bound keeps a faulty `welcome` from disabling the timeout.
+const HEARTBEAT_MS: RangeInclusive<u64> = 1_000..=60_000;
 
-/// The key is no longer valid.
-const CLOSE_KEY: u16 = 4401;
+/// The close code for an expired or revoked key.
+const CLOSE_KEY_REVOKED: u16 = 4401;
+
+/// The longest reason that is shown.
+const REASON_CHARS_MAX: usize = 200;
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// What a watcher is told.
+/// A report of a [`LiveClient`].
 #[derive(Debug)]
-pub(super) enum Event {
-    /// A message, and its text.
-    Said(Box<Message>, Utf8Bytes),
-    /// The connection is lost, and tried again after a pause.
-    Lost { why: String, pause: Duration },
-    /// It is tried again now.
+pub(super) enum ClientEvent {
+    /// A message, and its JSON text.
+    Message(Box<WatchMessage>, Utf8Bytes),
+    /// The connection is lost; the next attempt starts after `retry_in`.
+    Disconnected { reason: String, retry_in: Duration },
+    /// A connection attempt starts.
     Connecting,
 }
 
-/// Why a channel cannot be followed.
+/// Why the live channel cannot be watched.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FollowError {
-    #[error("no service answers on {at}: {why}")]
-    Away { at: Address, why: String },
-    #[error("the service on {at} is not ready: {said}")]
-    NotReady {
-        at: Address,
-        said: String,
+pub(crate) enum WatchError {
+    #[error(
+        "cannot connect to {address}: {reason}. Check --url, and that the service runs (`railbird dev` or `railbird serve`)."
+    )]
+    Unreachable { address: String, reason: String },
+    #[error("the API key is not valid: {message}. `railbird keys issue` creates a key.")]
+    InvalidKey { message: String },
+    #[error("the service on {address} rejects the connection with {status}: {message}")]
+    Rejected {
+        address: String,
+        status: StatusCode,
+        message: String,
         retry_after: Option<Duration>,
     },
-    #[error("the API key is not valid: {said}")]
-    WrongKey { said: String },
-    #[error("the service on {at} refuses this with {status}: {said}")]
-    Refused {
-        at: Address,
-        status: StatusCode,
-        said: String,
-    },
-    #[error("the API key is no longer valid")]
+    #[error("the API key is no longer valid. `railbird keys issue` creates a key.")]
     KeyRevoked,
 }
 
-impl FollowError {
-    /// Whether another try may do better.
-    fn may_pass(&self) -> bool {
-        match self {
-            Self::Away { .. } | Self::NotReady { .. } => true,
-            Self::WrongKey { .. } | Self::KeyRevoked => false,
-            // What stands before a service answers all kinds of things while that starts anew.
-            Self::Refused { status, .. } => {
-                !matches!(*status, StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN)
-            }
-        }
+impl WatchError {
+    /// Whether the service is not reachable or not ready.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+        matches!(self, Self::Unreachable { .. })
+            || matches!(self, Self::Rejected { status, .. } if *status == unavailable)
     }
 
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::NotReady { retry_after, .. } => *retry_after,
-            _ => None,
-        }
-    }
-}
-
-/// Why a connection ended.
-#[derive(Debug, thiserror::Error)]
-enum Lost {
-    #[error("{reason}")]
-    Closed { reason: String, retry_after_ms: u64 },
-    #[error("nothing came for {} s", .0.as_secs())]
-    Silent(Duration),
-    #[error("{0}")]
-    Failed(String),
-    #[error("what came is no message of the live channel: {0}")]
-    Unreadable(serde_json::Error),
-    #[error("the API key is no longer valid")]
-    Key,
-}
-
-impl Lost {
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Closed { retry_after_ms, .. } if *retry_after_ms > 0 => {
-                Some(Duration::from_millis(*retry_after_ms))
-            }
-            _ => None,
-        }
+    /// Why a reconnection attempt failed.
+    ///
+    /// # Errors
+    /// Returns the error itself if further attempts cannot succeed.
+    fn into_disconnect(self) -> Result<Disconnect, Self> {
+        let retry_after = match &self {
+            Self::Unreachable { .. } => None,
+            Self::Rejected {
+                status,
+                retry_after,
+                ..
+            } if ![StatusCode::BAD_REQUEST, StatusCode::FORBIDDEN].contains(status) => *retry_after,
+            _ => return Err(self),
+        };
+        let reason = match self {
+            Self::Unreachable { reason, .. } => reason,
+            error => error.to_string(),
+        };
+        Ok(Disconnect {
+            reason,
+            retry_after,
+        })
     }
 }
 
-/// Nobody listens any more.
-struct NobodyListens;
-
-/// How a connection came to its end.
-enum Ended {
-    Lost(Lost),
-    NobodyListens,
+/// Why a connection ended or could not be established, and how long the service asked to wait.
+struct Disconnect {
+    reason: String,
+    retry_after: Option<Duration>,
 }
 
-impl From<Lost> for Ended {
-    fn from(lost: Lost) -> Self {
-        Self::Lost(lost)
-    }
-}
-
-/// Stays connected, and goes on where it was.
+/// Keeps a connection to the live channel, and resumes it at the last position.
 #[derive(Debug)]
-pub(super) struct Follower {
-    address: Address,
+pub(super) struct LiveClient {
+    url: Url,
     key: HeaderValue,
-    parameters: Vec<(&'static str, String)>,
-    place: Place,
-    tries: u32,
-    events: Sender<Event>,
+    position: ResumePosition,
+    /// Connection attempts since the last heartbeat.
+    attempts: u32,
+    events: Sender<ClientEvent>,
 }
 
-impl Follower {
-    /// A follower that has not begun. The key is one that a header can hold.
-    pub(super) fn new(
-        address: Address,
+impl LiveClient {
+    /// Sends events until their receiver is dropped. Reconnects after each loss of the connection.
+    ///
+    /// # Errors
+    /// Returns [`WatchError`] if the first attempt fails, or if the service rejects the key or the request later.
+    pub(super) async fn run(
+        url: Url,
         key: HeaderValue,
-        parameters: Vec<(&'static str, String)>,
-        events: Sender<Event>,
-    ) -> Self {
-        Self {
-            address,
+        events: Sender<ClientEvent>,
+    ) -> Result<(), WatchError> {
+        let receiver = events.clone();
+        let mut client = Self {
+            url,
             key,
-            parameters,
-            place: Place::default(),
-            tries: 0,
+            position: ResumePosition::default(),
+            attempts: 0,
             events,
+        };
+        tokio::select! {
+            result = client.receive() => result.map(|never| match never {}),
+            () = receiver.closed() => Ok(()),
         }
     }
 
-    /// Follows the channel until nobody listens. The first try must succeed; after that it is tried for ever.
-    pub(super) async fn follow(mut self) -> Result<(), FollowError> {
+    async fn receive(&mut self) -> Result<Infallible, WatchError> {
         let mut socket = self.connect().await?;
         loop {
-            let lost = match self.listen(socket).await {
-                Ended::NobodyListens => return Ok(()),
-                Ended::Lost(Lost::Key) => return Err(FollowError::KeyRevoked),
-                Ended::Lost(lost) => lost,
-            };
-            socket = match self.reconnect(lost).await? {
-                Ok(socket) => socket,
-                Err(NobodyListens) => return Ok(()),
-            };
+            let disconnect = self.read(socket).await?;
+            socket = self.reconnect(disconnect).await?;
         }
     }
 
-    async fn connect(&self) -> Result<Socket, FollowError> {
-        let away = |why: String| FollowError::Away {
-            at: self.address.clone(),
-            why,
+    async fn send(&self, event: ClientEvent) {
+        // An error means that the receiver is dropped; `run` ends then.
+        let _ = self.events.send(event).await;
+    }
+
+    async fn connect(&self) -> Result<Socket, WatchError> {
+        let unreachable = |reason: String| WatchError::Unreachable {
+            address: address(&self.url),
+            reason,
         };
-        let parameters: Vec<_> = self
-            .parameters
-            .iter()
-            .cloned()
-            .chain(self.place.parameters())
-            .collect();
-        let url = self.address.url(&parameters);
+        let url = with_query(self.url.clone(), &self.position.query());
         let mut request = url
+            .as_str()
             .into_client_request()
-            .map_err(|_| away("the address is no URL".to_owned()))?;
+            .map_err(|error| unreachable(without_prefix(error)))?;
         request.headers_mut().insert("x-api-key", self.key.clone());
         let config = WebSocketConfig::default()
             .max_message_size(Some(MESSAGE_BYTES_MAX))
             .max_frame_size(Some(MESSAGE_BYTES_MAX))
-            .read_buffer_size(READ_BUFFER_BYTES)
-            .write_buffer_size(WRITE_BUFFER_BYTES)
             .max_write_buffer_size(WRITE_BUFFER_BYTES_MAX);
         let connecting = connect_async_with_config(request, Some(config), true);
-        match timeout(CONNECT_WAIT, connecting).await {
+        match timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(Ok((socket, _))) => Ok(socket),
-            Ok(Err(Error::Http(answer))) => Err(self.refusal(&answer)),
-            Ok(Err(error)) => Err(away(in_words(error))),
-            Err(_) => Err(away(format!("nothing in {} s", CONNECT_WAIT.as_secs()))),
+            Ok(Err(Error::Http(response))) => Err(self.error_of(&response)),
+            Ok(Err(error)) => Err(unreachable(without_prefix(error))),
+            Err(_) => {
+                let seconds = CONNECT_TIMEOUT.as_secs();
+                Err(unreachable(format!("no answer within {seconds} s")))
+            }
         }
     }
 
-    /// An answer that is no upgrade.
-    fn refusal(&self, answer: &Response<Option<Vec<u8>>>) -> FollowError {
-        #[derive(Deserialize)]
-        struct Body {
-            message: Text,
+    /// The error for a response that is not an upgrade.
+    fn error_of(&self, response: &Response<Option<Vec<u8>>>) -> WatchError {
+        let (address, status) = (address(&self.url), response.status());
+        let body = response.body().as_deref().unwrap_or_default();
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let message = body["message"].as_str().or(status.canonical_reason());
+        let message = printable(message.unwrap_or("no reason"));
+        let retry_after = response.headers().get(header::RETRY_AFTER);
+        let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+        if status == StatusCode::UNAUTHORIZED {
+            return WatchError::InvalidKey { message };
         }
-        let status = answer.status();
-        let body = answer.body().as_deref().unwrap_or_default();
-        let said = serde_json::from_slice(body).map_or_else(
-            |_| status.canonical_reason().unwrap_or("no reason").to_owned(),
-            |body: Body| words(body.message.as_str()),
-        );
-        let at = self.address.clone();
-        let retry_after = answer.headers().get(header::RETRY_AFTER);
-        let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
-        match status {
-            StatusCode::UNAUTHORIZED => FollowError::WrongKey { said },
-            StatusCode::SERVICE_UNAVAILABLE => FollowError::NotReady {
-                at,
-                said,
-                retry_after: retry_after.map(Duration::from_secs),
-            },
-            status => FollowError::Refused { at, status, said },
+        WatchError::Rejected {
+            address,
+            status,
+            message,
+            retry_after: seconds.map(Duration::from_secs),
         }
     }
 
-    /// Hands out what comes, for as long as the connection lives.
-    async fn listen(&mut self, mut socket: Socket) -> Ended {
-        let mut silence_max = WELCOME_WAIT;
-        let mut heard_at = Instant::now();
-        let mut closing: Option<(String, u64)> = None;
-        loop {
-            let frame = match timeout_at(heard_at + silence_max, socket.next()).await {
-                Ok(Some(Ok(frame))) => frame,
-                Ok(Some(Err(error))) => return lost(closing, in_words(error)).into(),
-                Ok(None) => return lost(closing, "the connection was cut".to_owned()).into(),
-                Err(_) => return Lost::Silent(silence_max).into(),
+    /// Reads messages until the connection ends, and returns why it did.
+    ///
+    /// # Errors
+    /// Returns [`WatchError::KeyRevoked`] if the service closes the connection for that reason.
+    async fn read(&mut self, mut socket: Socket) -> Result<Disconnect, WatchError> {
+        let mut silence_max = WELCOME_TIMEOUT;
+        let mut received_at = Instant::now();
+        let mut announced = None;
+        let reason = loop {
+            let text = match timeout_at(received_at + silence_max, socket.next()).await {
+                Ok(Some(Ok(Frame::Text(text)))) => text,
+                Ok(Some(Ok(Frame::Close(None)))) => break "closed without a reason".to_owned(),
+                Ok(Some(Ok(Frame::Close(Some(frame))))) => match u16::from(frame.code) {
+                    CLOSE_KEY_REVOKED => return Err(WatchError::KeyRevoked),
+                    code => break format!("closed with {code} {}", printable(&frame.reason)),
+                },
+                // The library answers pings. Only messages prove that the channel works.
+                Ok(Some(Ok(_))) => continue,
+                Ok(Some(Err(error))) => break without_prefix(error),
+                Ok(None) => break "the connection was cut".to_owned(),
+                Err(_) => break format!("no message for {} s", silence_max.as_secs()),
             };
-            let text = match frame {
-                Frame::Text(text) => text,
-                Frame::Close(frame) => return closed(closing, frame).into(),
-                // The library answers pings. That the channel lives, only its own messages prove.
-                _ => continue,
-            };
-            let message: Message = match serde_json::from_str(&text) {
+            let message: WatchMessage = match serde_json::from_str(&text) {
                 Ok(message) => message,
-                Err(error) => return Lost::Unreadable(error).into(),
+                Err(error) => break format!("received an invalid message: {error}"),
             };
-            self.place.note(&message);
+            self.position.advance(&message);
             match &message {
-                Message::Welcome(welcome) => silence_max = Welcome::silence_max(welcome),
-                // It lives: the next loss is not one more of a row.
-                Message::Heartbeat(_) => self.tries = 0,
-                Message::Closing(message) if message.code == Some(CLOSE_KEY) => {
-                    return Lost::Key.into();
+                WatchMessage::Welcome(welcome) => silence_max = silence_max_of(welcome),
+                // A connection that has lived this long ends the series of failures.
+                WatchMessage::Heartbeat { .. } => self.attempts = 0,
+                WatchMessage::Closing(closing) if closing.code == Some(CLOSE_KEY_REVOKED) => {
+                    return Err(WatchError::KeyRevoked);
                 }
-                Message::Closing(message) => {
-                    closing = Some((words(message.reason.as_str()), message.retry_after_ms));
-                }
+                WatchMessage::Closing(closing) => announced = Some(closing.clone()),
                 _ => {}
             }
-            let said = Event::Said(Box::new(message), text);
-            if self.events.send(said).await.is_err() {
-                return Ended::NobodyListens;
-            }
-            heard_at = Instant::now();
-        }
+            self.send(ClientEvent::Message(Box::new(message), text))
+                .await;
+            received_at = Instant::now();
+        };
+        let retry_after_ms = announced.as_ref().map(|closing| closing.retry_after_ms);
+        Ok(Disconnect {
+            reason: announced.map_or(reason, |closing| closing.reason.to_string()),
+            retry_after: retry_after_ms
+                .filter(|ms| *ms > 0)
+                .map(Duration::from_millis),
+        })
     }
 
-    /// Tries for ever, with pauses.
-    async fn reconnect(
-        &mut self,
-        lost: Lost,
-    ) -> Result<Result<Socket, NobodyListens>, FollowError> {
-        let (mut why, mut retry_after) = (lost.to_string(), lost.retry_after());
+    /// Connects again, with a pause before each attempt.
+    ///
+    /// # Errors
+    /// Returns the [`WatchError`] of an attempt after which others cannot succeed.
+    async fn reconnect(&mut self, mut lost: Disconnect) -> Result<Socket, WatchError> {
         loop {
-            let pause = retry_after.map_or_else(
-                || pause(self.tries, getrandom::u32().unwrap_or_default()),
-                |asked| asked.min(RETRY_AFTER_MAX),
-            );
-            self.tries = self.tries.saturating_add(1);
-            if self.events.send(Event::Lost { why, pause }).await.is_err() {
-                return Ok(Err(NobodyListens));
-            }
-            sleep(pause).await;
-            if self.events.send(Event::Connecting).await.is_err() {
-                return Ok(Err(NobodyListens));
-            }
+            let random = getrandom::u32().unwrap_or_default();
+            let retry_in = match lost.retry_after {
+                Some(retry_after) => retry_after.min(RETRY_AFTER_MAX),
+                None => backoff(self.attempts, random),
+            };
+            self.attempts = self.attempts.saturating_add(1);
+            let reason = lost.reason;
+            self.send(ClientEvent::Disconnected { reason, retry_in })
+                .await;
+            sleep(retry_in).await;
+            self.send(ClientEvent::Connecting).await;
             match self.connect().await {
-                Ok(socket) => return Ok(Ok(socket)),
-                Err(error) if error.may_pass() => {
-                    (why, retry_after) = (error.to_string(), error.retry_after());
-                }
-                Err(error) => return Err(error),
+                Ok(socket) => return Ok(socket),
+                Err(error) => lost = error.into_disconnect()?,
             }
         }
     }
 }
 
-/// What failed, without the library's own words about the kind of it.
-fn in_words(error: Error) -> String {
+/// The message of an error, without the library's "IO error: ".
+fn without_prefix(error: Error) -> String {
     match error {
         Error::Io(error) => error.to_string(),
         error => error.to_string(),
     }
 }
 
-/// The end of a connection, with what the service said of it before.
-fn lost(closing: Option<(String, u64)>, why: String) -> Lost {
-    match closing {
-        Some((reason, retry_after_ms)) => Lost::Closed {
-            reason,
-            retry_after_ms,
-        },
-        None => Lost::Failed(why),
-    }
+/// The time without a message after which a connection counts as dead: two heartbeats.
+fn silence_max_of(welcome: &WatchWelcome) -> Duration {
+    let heartbeat_ms = welcome.heartbeat_ms.unwrap_or(HEARTBEAT_MS_DEFAULT);
+    Duration::from_millis(2 * heartbeat_ms.clamp(*HEARTBEAT_MS.start(), *HEARTBEAT_MS.end()))
 }
 
-fn closed(closing: Option<(String, u64)>, frame: Option<CloseFrame>) -> Lost {
-    match frame {
-        Some(frame) if u16::from(frame.code) == CLOSE_KEY => Lost::Key,
-        Some(frame) => {
-            let code = u16::from(frame.code);
-            lost(
-                closing,
-                format!("closed with {code} {}", words(&frame.reason)),
-            )
-        }
-        None => lost(closing, "closed without a word".to_owned()),
-    }
-}
-
-/// Half of a time that doubles with each try, and a share of the other half, so that not all come back at once.
-fn pause(tries: u32, random: u32) -> Duration {
-    let whole = PAUSE_MIN
-        .saturating_mul(2_u32.saturating_pow(tries))
-        .min(PAUSE_MAX);
+/// The pause before an attempt: it doubles with each attempt, and half of it is random, so that clients do not
+/// reconnect at the same moment.
+fn backoff(attempts: u32, random: u32) -> Duration {
+    let whole = BACKOFF_MIN
+        .saturating_mul(2_u32.saturating_pow(attempts))
+        .min(BACKOFF_MAX);
     let half = whole / 2;
     half + half.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
-/// What a stranger says, fit for a terminal.
-fn words(text: &str) -> String {
-    text.chars()
-        .filter(|letter| !letter.is_control())
-        .take(WORDS_MAX)
-        .collect()
+/// Text of the service, cut to a bound, without the characters that control a terminal.
+fn printable(text: &str) -> String {
+    let text = text.chars().filter(|c| !c.is_control());
+    text.take(REASON_CHARS_MAX).collect()
 }
 
-/// How far a client is in which log.
+/// The position in the log up to which this client has received everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Place {
+struct ResumePosition {
     epoch: Text,
-    /// The highest place up to which everything came. `None` until the first images are complete.
+    /// `None` until the first snapshots are complete.
     seq: Option<u64>,
 }
 
-impl Place {
-    fn note(&mut self, message: &Message) {
-        match message {
-            Message::Welcome(welcome) if welcome.goes_on() => {}
-            Message::Welcome(Welcome { epoch, .. }) => *self = Self::of(epoch),
-            Message::Resync(resync) => *self = Self::of(&resync.epoch),
-            Message::SnapshotComplete(complete) => self.seq = self.seq.max(Some(complete.seq)),
-            _ => {
-                if let (Some(seq), Some(sent)) = (self.seq, message.sent_up_to()) {
-                    self.seq = Some(seq.max(sent));
-                }
-            }
+impl ResumePosition {
+    /// Moves the position behind a message.
+    fn advance(&mut self, message: &WatchMessage) {
+        if let Some(epoch) = message.reset() {
+            *self = Self {
+                epoch: epoch.clone(),
+                seq: None,
+            };
+        } else if let WatchMessage::SnapshotComplete { seq, .. } = message {
+            self.seq = self.seq.max(Some(*seq));
+        } else if let (Some(seq), Some(complete)) = (self.seq, message.complete_up_to()) {
+            self.seq = Some(seq.max(complete));
         }
     }
 
-    fn of(epoch: &Text) -> Self {
-        Self {
-            epoch: epoch.clone(),
-            seq: None,
-        }
-    }
-
-    /// What asks a service to go on from here.
-    fn parameters(&self) -> Vec<(&'static str, String)> {
+    /// The query parameters that resume at this position.
+    fn query(&self) -> Vec<(&'static str, String)> {
         match self.seq {
-            Some(seq) if !self.epoch.is_empty() => vec![
-                ("since", seq.to_string()),
-                ("epoch", self.epoch.as_str().to_owned()),
-            ],
+            Some(seq) if !self.epoch.is_empty() => {
+                vec![
+                    ("since", seq.to_string()),
+                    ("epoch", self.epoch.to_string()),
+                ]
+            }
             _ => Vec::new(),
         }
     }
@@ -412,12 +358,12 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn after(messages: &[&str]) -> Vec<(&'static str, String)> {
-        let mut place = Place::default();
+    fn query_after(messages: &[&str]) -> Vec<(&'static str, String)> {
+        let mut position = ResumePosition::default();
         for message in messages {
-            place.note(&serde_json::from_str(message).unwrap());
+            position.advance(&serde_json::from_str(message).unwrap());
         }
-        place.parameters()
+        position.query()
     }
 
     const WELCOME: &str =
@@ -430,47 +376,50 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_complete_is_not_resumed() {
-        assert_eq!(after(&[]), []);
-        assert_eq!(after(&[WELCOME]), []);
-        assert_eq!(after(&[WELCOME, HEARTBEAT]), []);
+    fn an_incomplete_snapshot_is_not_resumed() {
+        assert_eq!(query_after(&[]), []);
+        assert_eq!(query_after(&[WELCOME]), []);
+        assert_eq!(query_after(&[WELCOME, HEARTBEAT]), []);
     }
 
     #[test]
-    fn the_highest_place_that_was_sent_is_where_it_goes_on() {
-        assert_eq!(after(&[WELCOME, COMPLETE]), since(9));
-        assert_eq!(after(&[WELCOME, COMPLETE, HEARTBEAT]), since(12));
-        assert_eq!(after(&[WELCOME, COMPLETE, HEARTBEAT, COMPLETE]), since(12));
+    fn a_connection_resumes_at_the_highest_seq_received() {
+        assert_eq!(query_after(&[WELCOME, COMPLETE]), since(9));
+        assert_eq!(query_after(&[WELCOME, COMPLETE, HEARTBEAT]), since(12));
+        assert_eq!(
+            query_after(&[WELCOME, COMPLETE, HEARTBEAT, COMPLETE]),
+            since(12)
+        );
     }
 
     #[test]
-    fn a_resumed_connection_goes_on_and_any_other_begins_anew() {
+    fn the_position_is_kept_only_if_the_service_resumes() {
         let recovered = WELCOME.replace("\"seq\":9", "\"seq\":99,\"recovered\":true");
-        let begins_anew = WELCOME.replace("\"seq\":9", "\"seq\":99,\"recovered\":false");
+        let restarted = WELCOME.replace("\"seq\":9", "\"seq\":99,\"recovered\":false");
         let resync = r#"{"event":"resync","seq":3,"epoch":"e2","reason":"the log was replaced"}"#;
-        assert_eq!(after(&[WELCOME, COMPLETE, &recovered]), since(9));
-        assert_eq!(after(&[WELCOME, COMPLETE, &begins_anew]), []);
-        assert_eq!(after(&[WELCOME, COMPLETE, resync]), []);
+        assert_eq!(query_after(&[WELCOME, COMPLETE, &recovered]), since(9));
+        assert_eq!(query_after(&[WELCOME, COMPLETE, &restarted]), []);
+        assert_eq!(query_after(&[WELCOME, COMPLETE, resync]), []);
     }
 
     #[test]
-    fn a_service_without_an_epoch_is_not_asked_to_go_on() {
+    fn a_service_without_an_epoch_is_not_resumed() {
         let old = WELCOME.replace("\"epoch\":\"e1\",", "");
-        assert_eq!(after(&[&old, COMPLETE]), []);
+        assert_eq!(query_after(&[&old, COMPLETE]), []);
     }
 
     #[test]
     fn pauses_grow_are_bounded_and_differ() {
-        let range = |tries| (pause(tries, 0), pause(tries, u32::MAX));
-        assert_eq!(range(0), (PAUSE_MIN / 2, PAUSE_MIN));
-        assert_eq!(range(1), (PAUSE_MIN, PAUSE_MIN * 2));
-        assert_eq!(range(u32::MAX), (PAUSE_MAX / 2, PAUSE_MAX));
+        let range = |attempts| (backoff(attempts, 0), backoff(attempts, u32::MAX));
+        assert_eq!(range(0), (BACKOFF_MIN / 2, BACKOFF_MIN));
+        assert_eq!(range(1), (BACKOFF_MIN, BACKOFF_MIN * 2));
+        assert_eq!(range(u32::MAX), (BACKOFF_MAX / 2, BACKOFF_MAX));
     }
 
     #[test]
-    fn a_heartbeat_that_is_missing_twice_is_a_dead_connection() {
+    fn two_missing_heartbeats_end_the_connection() {
         let silence_max = |text: &str| match serde_json::from_str(text) {
-            Ok(Message::Welcome(welcome)) => welcome.silence_max(),
+            Ok(WatchMessage::Welcome(welcome)) => silence_max_of(&welcome),
             other => panic!("{other:?}"),
         };
         assert_eq!(silence_max(WELCOME), Duration::from_secs(10));

@@ -1,33 +1,38 @@
-//! [`Filter`]: which races are watched.
+//! [`RaceFilter`]: selects the races to watch.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use events::{ParseError, RaceKey, RaceNumber, RacingDate, Text};
 
-/// Which races are watched: those that match one of each list that is not empty.
+/// Selects the races to watch: a race must match one entry of each list that is not empty.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Filter {
-    pub(super) races: Vec<RaceChoice>,
-    pub(super) venues: Vec<Venue>,
+pub(super) struct RaceFilter {
+    pub(super) races: Vec<RaceSelector>,
+    pub(super) venues: Vec<VenueSelector>,
     pub(super) dates: Vec<RacingDate>,
 }
 
-impl Filter {
-    /// Whether a race is watched. The channel is only asked for what the lists have in common, so each race is looked at.
-    pub(super) fn passes(&self, race: &RaceKey, venue_name: &Text) -> bool {
-        let any = |venue: &Venue| venue.is(race, venue_name);
-        (self.races.is_empty() || self.races.iter().any(|choice| choice.is(race, venue_name)))
+impl RaceFilter {
+    /// Whether a race is selected. The query parameters select a superset, so each message is checked.
+    pub(super) fn matches(&self, race: &RaceKey, venue_name: &Text) -> bool {
+        let any = |venue: &VenueSelector| venue.matches(race, venue_name);
+        (self.races.is_empty()
+            || self
+                .races
+                .iter()
+                .any(|selector| selector.matches(race, venue_name)))
             && (self.venues.is_empty() || self.venues.iter().any(any))
             && (self.dates.is_empty() || self.dates.contains(&race.date))
     }
 
-    /// The parameters that keep back as much as the channel can tell apart: a list each for dates, venues and numbers.
-    pub(super) fn parameters(&self) -> Vec<(&'static str, String)> {
+    /// The query parameters that select the smallest superset that the live channel can express: a list each of dates,
+    /// venues and race numbers.
+    pub(super) fn query(&self) -> Vec<(&'static str, String)> {
         let races = &self.races;
-        let dates = wanted(&self.dates, races.iter().map(|race| race.date.as_ref()));
-        let venues = wanted(&self.venues, races.iter().map(|race| race.venue.as_ref()));
-        let numbers = wanted(&[], races.iter().map(|race| Some(&race.number)));
+        let dates = values(&self.dates, races.iter().map(|race| race.date.as_ref()));
+        let venues = values(&self.venues, races.iter().map(|race| race.venue.as_ref()));
+        let numbers = values(&[], races.iter().map(|race| Some(&race.number)));
         [("date", dates), ("venue", venues), ("race", numbers)]
             .into_iter()
             .filter(|(_, values)| !values.is_empty())
@@ -36,37 +41,37 @@ impl Filter {
     }
 }
 
-/// The values of a list; where there is none, those that all races name.
-fn wanted<'a, T: ToString + 'a>(
+/// The values of a list; if it is empty, those of the races, provided that each race names one.
+fn values<'a, T: ToString + 'a>(
     list: &[T],
     of_races: impl Iterator<Item = Option<&'a T>>,
 ) -> BTreeSet<String> {
     if list.is_empty() {
-        // A race that leaves it open lets every value pass.
+        // A race without a value matches every value.
         let all: Option<BTreeSet<String>> = of_races.map(|v| v.map(T::to_string)).collect();
         return all.unwrap_or_default();
     }
     list.iter().map(T::to_string).collect()
 }
 
-/// A venue by its code or its name, in either case.
+/// A venue, by code or name, in upper or lower case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Venue(Text);
+pub(super) struct VenueSelector(Text);
 
-impl Venue {
-    fn is(&self, race: &RaceKey, venue_name: &Text) -> bool {
+impl VenueSelector {
+    fn matches(&self, race: &RaceKey, venue_name: &Text) -> bool {
         let Self(given) = self;
         let same = |known: &str| known.to_lowercase() == given.as_str().to_lowercase();
         same(race.venue.as_str()) || same(venue_name.as_str())
     }
 }
 
-impl FromStr for Venue {
+impl FromStr for VenueSelector {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let venue = Text::parse(text)?;
-        // A comma would make two of it in the address.
+        // The query parameter separates venues by commas.
         if venue.is_empty() || venue.as_str().contains(',') {
             return Err(ParseError::new("a venue is a code or a name", text));
         }
@@ -74,32 +79,32 @@ impl FromStr for Venue {
     }
 }
 
-impl std::fmt::Display for Venue {
+impl std::fmt::Display for VenueSelector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.as_str().fmt(f)
     }
 }
 
-/// A race as people name it: `3`, `ST/3` or `2026-11-21/ST/3`.
+/// A race, by number and optionally date and venue: `3`, `ST/3` or `2026-11-21/ST/3`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RaceChoice {
+pub(super) struct RaceSelector {
     date: Option<RacingDate>,
-    venue: Option<Venue>,
+    venue: Option<VenueSelector>,
     number: RaceNumber,
 }
 
-impl RaceChoice {
-    fn is(&self, race: &RaceKey, venue_name: &Text) -> bool {
+impl RaceSelector {
+    fn matches(&self, race: &RaceKey, venue_name: &Text) -> bool {
         self.number == race.race_number
             && self.date.is_none_or(|date| date == race.date)
             && self
                 .venue
                 .as_ref()
-                .is_none_or(|venue| venue.is(race, venue_name))
+                .is_none_or(|venue| venue.matches(race, venue_name))
     }
 }
 
-impl FromStr for RaceChoice {
+impl FromStr for RaceSelector {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
@@ -115,7 +120,7 @@ impl FromStr for RaceChoice {
         };
         Ok(Self {
             date: date.map(RacingDate::parse).transpose()?,
-            venue: venue.map(Venue::from_str).transpose()?,
+            venue: venue.map(VenueSelector::from_str).transpose()?,
             number: RaceNumber::parse(number)?,
         })
     }
@@ -133,56 +138,56 @@ mod tests {
         }
     }
 
-    fn races(choices: &[&str]) -> Filter {
-        Filter {
-            races: choices.iter().map(|text| text.parse().unwrap()).collect(),
-            ..Filter::default()
+    fn races(selectors: &[&str]) -> RaceFilter {
+        RaceFilter {
+            races: selectors.iter().map(|text| text.parse().unwrap()).collect(),
+            ..RaceFilter::default()
         }
     }
 
     #[test]
-    fn a_race_is_named_by_number_by_venue_and_number_or_in_full() {
+    fn a_race_is_selected_by_number_by_venue_and_number_or_in_full() {
         let name = Text::parse("Sha Tin").unwrap();
         let third = race("2026-11-21", "ST", 3);
         for text in ["3", "ST/3", "st/3", "sha tin/3", "2026-11-21/ST/3"] {
-            assert!(races(&[text]).passes(&third, &name), "{text}");
+            assert!(races(&[text]).matches(&third, &name), "{text}");
         }
         for text in ["4", "HV/3", "2026-11-22/ST/3"] {
-            assert!(!races(&[text]).passes(&third, &name), "{text}");
+            assert!(!races(&[text]).matches(&third, &name), "{text}");
         }
         for text in ["", "0", "x", "/3", "ST/", "21/ST/3", "1/2/3/4", "a,b/3"] {
-            assert!(text.parse::<RaceChoice>().is_err(), "{text}");
+            assert!(text.parse::<RaceSelector>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn two_races_of_two_venues_are_not_four() {
+    fn a_race_number_is_matched_only_at_its_own_venue() {
         let filter = races(&["ST/3", "HV/4"]);
         let name = Text::default();
-        assert!(filter.passes(&race("2026-11-21", "ST", 3), &name));
-        assert!(filter.passes(&race("2026-11-21", "HV", 4), &name));
-        assert!(!filter.passes(&race("2026-11-21", "ST", 4), &name));
+        assert!(filter.matches(&race("2026-11-21", "ST", 3), &name));
+        assert!(filter.matches(&race("2026-11-21", "HV", 4), &name));
+        assert!(!filter.matches(&race("2026-11-21", "ST", 4), &name));
         assert_eq!(
-            filter.parameters(),
+            filter.query(),
             [("venue", "HV,ST".to_owned()), ("race", "3,4".to_owned())]
         );
     }
 
     #[test]
-    fn the_channel_keeps_back_nothing_that_passes() {
-        assert!(Filter::default().parameters().is_empty());
+    fn the_query_selects_every_matching_race() {
+        assert!(RaceFilter::default().query().is_empty());
         assert_eq!(
-            races(&["3", "ST/4"]).parameters(),
+            races(&["3", "ST/4"]).query(),
             [("race", "3,4".to_owned())],
             "race 3 may be anywhere"
         );
-        let filter = Filter {
+        let filter = RaceFilter {
             venues: vec!["Sha Tin".parse().unwrap()],
             dates: vec![RacingDate::parse("2026-11-21").unwrap()],
             races: Vec::new(),
         };
         assert_eq!(
-            filter.parameters(),
+            filter.query(),
             [
                 ("date", "2026-11-21".to_owned()),
                 ("venue", "Sha Tin".to_owned())

@@ -1,65 +1,56 @@
-//! [`Message`]: what the live channel says, as far as a board needs it.
-
-use std::time::Duration;
+//! [`WatchMessage`]: a message of the live channel, as `railbird watch` reads it.
 
 use events::{HorseNo, Moment, Odds, RaceKey, RaceNumber, RacingDate, Text, VenueCode};
 use serde::Deserialize;
 
-/// A message of the live channel. Fields that a board has no use for are left out.
+/// A message of the live channel, with the fields that a board needs.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(super) enum Message {
-    Welcome(Welcome),
-    OddsUpdate(OddsUpdate),
-    StatusUpdate(StatusUpdate),
-    RunnerUpdate(RunnerUpdate),
-    ResultUpdate(ResultUpdate),
-    SnapshotComplete(SnapshotComplete),
-    Heartbeat(Heartbeat),
-    Resync(Resync),
-    Closing(Closing),
-    /// What a later version says. It is of no use to this one.
+pub(super) enum WatchMessage {
+    Welcome(WatchWelcome),
+    OddsUpdate(WatchOdds),
+    StatusUpdate {
+        #[serde(flatten)]
+        header: UpdateHeader,
+        status: Text,
+    },
+    RunnerUpdate {
+        #[serde(flatten)]
+        header: UpdateHeader,
+    },
+    ResultUpdate(WatchResult),
+    SnapshotComplete {
+        seq: u64,
+    },
+    Heartbeat {
+        seq: u64,
+        server_time: Moment,
+        feed: WatchFeed,
+    },
+    Resync {
+        #[serde(default)]
+        epoch: Text,
+    },
+    Closing(WatchClosing),
+    /// A message that a later version of the service sends. It is ignored.
     #[serde(other)]
     Other,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Welcome {
+pub(super) struct WatchWelcome {
     pub(super) seq: u64,
     #[serde(default)]
     pub(super) epoch: Text,
     pub(super) server_time: Moment,
+    /// Whether the service resumed at the requested position; `None` if none was requested.
     pub(super) recovered: Option<bool>,
-    #[serde(default)]
-    pub(super) reason: Text,
-    #[serde(default = "heartbeat_ms_default")]
-    pub(super) heartbeat_ms: u64,
+    pub(super) heartbeat_ms: Option<u64>,
 }
 
-fn heartbeat_ms_default() -> u64 {
-    5_000
-}
-
-impl Welcome {
-    /// Whether what this client knows still counts.
-    pub(super) fn goes_on(&self) -> bool {
-        self.recovered == Some(true)
-    }
-
-    /// A connection that says nothing for so long is dead.
-    pub(super) fn silence_max(&self) -> Duration {
-        /// What the channel allows. A service that says otherwise must not keep a dead connection for ever.
-        const HEARTBEAT_MS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
-        let heartbeat_ms = self
-            .heartbeat_ms
-            .clamp(*HEARTBEAT_MS.start(), *HEARTBEAT_MS.end());
-        Duration::from_millis(2 * heartbeat_ms)
-    }
-}
-
-/// Which race a message is about, and which place it has among those of its kind.
+/// The race that an update is about, and the position of the update in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct About {
+pub(super) struct UpdateHeader {
     date: RacingDate,
     /// The racecourse's name.
     pub(super) venue: Text,
@@ -68,12 +59,12 @@ pub(super) struct About {
     pub(super) recorded_at: Moment,
     pub(super) seq: u64,
     pub(super) prev_seq: u64,
-    /// It is one of several that belong together, and not the last.
+    /// Whether more messages with this `seq` follow.
     #[serde(default)]
     more: bool,
 }
 
-impl About {
+impl UpdateHeader {
     pub(super) fn race(&self) -> RaceKey {
         RaceKey {
             date: self.date,
@@ -81,113 +72,62 @@ impl About {
             race_number: self.race_number,
         }
     }
+
+    /// Formats the race as `--race` accepts it.
+    pub(super) fn race_as_argument(&self) -> String {
+        format!("{}/{}/{}", self.date, self.venue_code, self.race_number)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct OddsUpdate {
+pub(super) struct WatchOdds {
     #[serde(flatten)]
-    pub(super) about: About,
+    pub(super) header: UpdateHeader,
     #[serde(default)]
     pub(super) snapshot: bool,
-    pub(super) conflated: Option<u64>,
     pub(super) status: Text,
-    pub(super) runners: Vec<Runner>,
+    pub(super) runners: Vec<WatchRunner>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Runner {
+pub(super) struct WatchRunner {
     pub(super) horse_no: HorseNo,
     pub(super) number: u16,
     pub(super) horse_name: Text,
     pub(super) win: Option<Odds>,
     pub(super) place: Option<Odds>,
-    /// Why there is no price.
+    /// Why there is no price: `scratched`, `suspended` or `no_market`.
     #[serde(default)]
     pub(super) state: Text,
+    /// The first win price.
     pub(super) opening: Option<Odds>,
+    /// The win price before this one.
     pub(super) previous: Option<Odds>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct StatusUpdate {
+pub(super) struct WatchResult {
     #[serde(flatten)]
-    pub(super) about: About,
+    pub(super) header: UpdateHeader,
     pub(super) status: Text,
-    #[serde(default)]
-    pub(super) reason: Text,
+    pub(super) runners: Vec<WatchFinisher>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct RunnerUpdate {
-    #[serde(flatten)]
-    pub(super) about: About,
-    pub(super) change: Text,
-    pub(super) horse_no: HorseNo,
-    #[serde(default)]
-    pub(super) horse_name: Text,
-    #[serde(default)]
-    pub(super) number: u16,
-    #[serde(default)]
-    pub(super) jockey: Text,
-    #[serde(default)]
-    pub(super) reason: Text,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct ResultUpdate {
-    #[serde(flatten)]
-    pub(super) about: About,
-    pub(super) status: Text,
-    pub(super) revision: u32,
-    #[serde(default)]
-    pub(super) reason: Text,
-    pub(super) runners: Vec<Placed>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Placed {
+pub(super) struct WatchFinisher {
     pub(super) position: u16,
-    pub(super) horse_no: HorseNo,
-    #[serde(default)]
-    pub(super) number: u16,
     #[serde(default)]
     pub(super) horse_name: Text,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct SnapshotComplete {
-    pub(super) seq: u64,
-    #[serde(default)]
-    pub(super) races: u64,
-    #[serde(default)]
-    pub(super) replayed: u64,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Heartbeat {
-    pub(super) seq: u64,
-    pub(super) server_time: Moment,
-    pub(super) feed: Feed,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub(super) struct Feed {
+pub(super) struct WatchFeed {
     /// `live`, `stale` or `down`.
     pub(super) state: Text,
-    #[serde(default)]
-    pub(super) lag_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Resync {
-    #[serde(default)]
-    pub(super) epoch: Text,
-    #[serde(default)]
-    pub(super) reason: Text,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Closing {
+pub(super) struct WatchClosing {
     pub(super) code: Option<u16>,
     #[serde(default)]
     pub(super) reason: Text,
@@ -195,27 +135,35 @@ pub(super) struct Closing {
     pub(super) retry_after_ms: u64,
 }
 
-impl Message {
-    /// The race that it is about, if it is about one.
-    pub(super) fn about(&self) -> Option<&About> {
+impl WatchMessage {
+    /// The header, if the message is about a race.
+    pub(super) fn header(&self) -> Option<&UpdateHeader> {
         match self {
-            Self::OddsUpdate(message) => Some(&message.about),
-            Self::StatusUpdate(message) => Some(&message.about),
-            Self::RunnerUpdate(message) => Some(&message.about),
-            Self::ResultUpdate(message) => Some(&message.about),
+            Self::OddsUpdate(odds) => Some(&odds.header),
+            Self::ResultUpdate(result) => Some(&result.header),
+            Self::StatusUpdate { header, .. } | Self::RunnerUpdate { header } => Some(header),
             _ => None,
         }
     }
 
-    /// Up to which place in the log everything has been sent once this message has come.
-    pub(super) fn sent_up_to(&self) -> Option<u64> {
+    /// The epoch of the messages that follow, if this message makes the earlier ones invalid.
+    pub(super) fn reset(&self) -> Option<&Text> {
         match self {
-            Self::SnapshotComplete(message) => Some(message.seq),
-            Self::Heartbeat(message) => Some(message.seq),
-            _ => self
-                .about()
-                .filter(|about| !about.more)
-                .map(|about| about.seq),
+            Self::Welcome(welcome) if welcome.recovered == Some(true) => None,
+            Self::Welcome(welcome) => Some(&welcome.epoch),
+            Self::Resync { epoch } => Some(epoch),
+            _ => None,
+        }
+    }
+
+    /// The `seq` up to which everything has been received once this message has been.
+    pub(super) fn complete_up_to(&self) -> Option<u64> {
+        match self {
+            Self::SnapshotComplete { seq } | Self::Heartbeat { seq, .. } => Some(*seq),
+            _ => {
+                let header = self.header().filter(|header| !header.more)?;
+                Some(header.seq)
+            }
         }
     }
 }
@@ -225,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_read_as_the_documentation_shows_them() {
+    fn documented_messages_are_parsed() {
         for text in [
             r#"{"event":"welcome","seq":247,"epoch":"5f1c0a2b9d3e4f60","server_time":"2026-11-21T09:01:15.885777Z",
                 "follows":"all","filter":{},"events":["odds_update"],"conflate_ms":0,"heartbeat_ms":5000}"#,
@@ -252,14 +200,15 @@ mod tests {
             r#"{"event":"resync","seq":12,"epoch":"5f1c0a2b9d3e4f60","reason":"the views were begun anew"}"#,
             r#"{"event":"closing","code":1001,"reason":"the service is stopping","retry_after_ms":1830}"#,
         ] {
-            let message: Message = serde_json::from_str(text).unwrap();
-            assert_ne!(message, Message::Other, "{text}");
+            let message: WatchMessage = serde_json::from_str(text).unwrap();
+            assert_ne!(message, WatchMessage::Other, "{text}");
         }
     }
 
     #[test]
-    fn what_a_later_version_says_is_no_error() {
-        let message: Message = serde_json::from_str(r#"{"event":"weather","rain":true}"#).unwrap();
-        assert_eq!(message, Message::Other);
+    fn an_unknown_event_is_ignored() {
+        let message: WatchMessage =
+            serde_json::from_str(r#"{"event":"weather","rain":true}"#).unwrap();
+        assert_eq!(message, WatchMessage::Other);
     }
 }

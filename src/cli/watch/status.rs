@@ -1,4 +1,4 @@
-//! [`Status`]: how the connection and the feed behind it are.
+//! [`WatchStatus`]: the state of the connection and of the feed behind it.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,74 +6,76 @@ use std::time::Duration;
 use events::Text;
 use jiff::{SignedDuration, Timestamp};
 
-use super::message::Message;
+use super::message::WatchMessage;
 
-/// How the connection and the feed behind it are.
+/// The state of the connection and of the feed behind it.
 #[derive(Debug, Default)]
-pub(super) struct Status {
-    pub(super) link: Link,
-    /// The highest place of the log that was heard of on this connection.
+pub(super) struct WatchStatus {
+    pub(super) connection: ConnectionState,
+    /// The highest `seq` received on this connection.
     pub(super) seq: u64,
     /// `live`, `stale` or `down`; empty before the first heartbeat.
     pub(super) feed: Text,
     pub(super) heartbeat_at: Option<Timestamp>,
-    /// Gaps that were noticed. There should be none.
+    /// The number of gaps in the messages of a race. The service promises that there are none.
     pub(super) gaps: u64,
-    /// How far the clock of the service is ahead of this one.
-    ahead: SignedDuration,
+    /// How far the clock of the service is ahead of the local clock.
+    clock_offset: SignedDuration,
 }
 
-/// How the connection is.
+/// The state of the connection.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) enum Link {
+pub(super) enum ConnectionState {
     #[default]
     Connecting,
-    Up,
-    Lost {
-        why: String,
+    Connected,
+    Disconnected {
+        reason: String,
         retry_at: Timestamp,
     },
 }
 
-impl Status {
-    /// Takes in a message that came at `now`.
-    pub(super) fn take(&mut self, message: &Message, now: Timestamp) {
-        self.link = Link::Up;
+impl WatchStatus {
+    /// Applies a message that was received at `now`.
+    pub(super) fn apply(&mut self, message: &WatchMessage, now: Timestamp) {
+        self.connection = ConnectionState::Connected;
         match message {
-            Message::Welcome(welcome) => {
-                self.ahead = welcome.server_time.timestamp().duration_since(now);
+            WatchMessage::Welcome(welcome) => {
+                self.clock_offset = welcome.server_time.timestamp().duration_since(now);
                 self.seq = welcome.seq;
                 self.feed = Text::default();
                 self.heartbeat_at = None;
             }
-            Message::Heartbeat(heartbeat) => {
-                self.ahead = heartbeat.server_time.timestamp().duration_since(now);
-                self.feed = heartbeat.feed.state.clone();
+            WatchMessage::Heartbeat {
+                server_time, feed, ..
+            } => {
+                self.clock_offset = server_time.timestamp().duration_since(now);
+                self.feed = feed.state.clone();
                 self.heartbeat_at = Some(now);
             }
-            Message::Resync(_) => self.seq = 0,
+            WatchMessage::Resync { .. } => self.seq = 0,
             _ => {}
         }
-        self.seq = self.seq.max(message.sent_up_to().unwrap_or_default());
+        self.seq = self.seq.max(message.complete_up_to().unwrap_or_default());
     }
 
-    /// Notes that the connection is lost.
-    pub(super) fn lose(&mut self, why: String, pause: Duration, now: Timestamp) {
-        let retry_at = now + pause;
-        self.link = Link::Lost { why, retry_at };
+    /// Records that the connection is lost.
+    pub(super) fn disconnected(&mut self, reason: String, retry_in: Duration, now: Timestamp) {
+        let retry_at = now + retry_in;
+        self.connection = ConnectionState::Disconnected { reason, retry_at };
     }
 
-    /// How long ago something was, by the clock of the service.
-    pub(super) fn since(&self, then: Timestamp, now: Timestamp) -> Ago {
-        Ago(now.duration_since(then) + self.ahead)
+    /// The age of something that happened at `then` by the clock of the service.
+    pub(super) fn age(&self, then: Timestamp, now: Timestamp) -> Age {
+        Age(now.duration_since(then) + self.clock_offset)
     }
 }
 
-/// A time that has passed, in the largest unit that fits.
+/// An age, formatted in the largest unit that fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ago(pub(super) SignedDuration);
+pub(super) struct Age(pub(super) SignedDuration);
 
-impl fmt::Display for Ago {
+impl fmt::Display for Age {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_secs() {
             ..=0 => write!(f, "now"),
@@ -90,8 +92,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_said_in_the_largest_unit_that_fits() {
-        for (seconds, said) in [
+    fn an_age_is_formatted_in_the_largest_unit_that_fits() {
+        for (seconds, text) in [
             (-5, "now"),
             (0, "now"),
             (3, "3 s ago"),
@@ -100,18 +102,18 @@ mod tests {
             (7_200, "2 h ago"),
             (1_000_000, "11 days ago"),
         ] {
-            assert_eq!(Ago(SignedDuration::from_secs(seconds)).to_string(), said);
+            assert_eq!(Age(SignedDuration::from_secs(seconds)).to_string(), text);
         }
     }
 
     #[test]
-    fn a_clock_that_is_wrong_here_makes_nothing_old() {
-        let mut status = Status::default();
+    fn a_wrong_local_clock_does_not_change_ages() {
+        let mut status = WatchStatus::default();
         let here: Timestamp = "2026-11-21T08:00:00Z".parse().unwrap();
         let heartbeat = r#"{"event":"heartbeat","seq":12,"server_time":"2026-11-21T09:00:00Z","feed":{"state":"live"}}"#;
-        status.take(&serde_json::from_str(heartbeat).unwrap(), here);
+        status.apply(&serde_json::from_str(heartbeat).unwrap(), here);
         let changed_at = "2026-11-21T08:59:57Z".parse().unwrap();
-        assert_eq!(status.since(changed_at, here).to_string(), "3 s ago");
+        assert_eq!(status.age(changed_at, here).to_string(), "3 s ago");
         assert_eq!((status.seq, status.feed.as_str()), (12, "live"));
     }
 }
