@@ -6,6 +6,7 @@ use events::Moment;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::accounts::{Mail, MailState};
+use crate::log::Backoff;
 
 /// The first wait after a failed attempt. It is short, because people wait for the mail, and doubles up to
 /// [`RETRY_MAX`].
@@ -20,6 +21,9 @@ const TAKEOVER_FACTOR: u32 = 2;
 /// The longest wait before an unreachable server is tried again, so that mails go out soon after it is back.
 const SERVER_RETRY_MAX: Duration = Duration::from_secs(60);
 
+const ATTEMPT_BACKOFF: Backoff = Backoff::new(RETRY_MIN, RETRY_MAX);
+const SERVER_BACKOFF: Backoff = Backoff::new(RETRY_MIN, SERVER_RETRY_MAX);
+
 /// When the next attempt of an open mail is due.
 pub(super) fn due(mail: &Mail, timeout: Duration) -> Timestamp {
     let wait = match (&mail.state, mail.attempt) {
@@ -30,7 +34,7 @@ pub(super) fn due(mail: &Mail, timeout: Duration) -> Timestamp {
             let random = letters.fold(0_u32, |sum, letter| {
                 sum.wrapping_mul(31).wrapping_add(letter.into())
             });
-            backoff(attempt.number - 1, RETRY_MAX, random)
+            ATTEMPT_BACKOFF.delay_with(attempt.number - 1, random)
         }
         _ => Duration::ZERO,
     };
@@ -48,17 +52,7 @@ pub(super) fn is_expired(begun_at: Option<Moment>, now: Timestamp) -> bool {
 
 /// The wait before a server is tried again after so many failures in a row.
 pub(super) fn server_retry(failures: u32) -> Duration {
-    backoff(
-        failures.saturating_sub(1),
-        SERVER_RETRY_MAX,
-        getrandom::u32().unwrap_or(0),
-    )
-}
-
-/// [`RETRY_MIN`] doubled `step` times, at most `max`, less a jitter of up to a half.
-fn backoff(step: u32, max: Duration, random: u32) -> Duration {
-    let full = RETRY_MIN.saturating_mul(1 << step.min(16)).min(max);
-    full - full / 2 * (random % 1000) / 1000
+    SERVER_BACKOFF.delay(failures.saturating_sub(1))
 }
 
 #[cfg(test)]

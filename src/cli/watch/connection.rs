@@ -19,6 +19,7 @@ use url::Url;
 
 use super::message::{WatchMessage, WatchWelcome};
 use super::service_url::{address, with_query};
+use crate::log::Backoff;
 
 /// Far above the size of the largest race.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -31,6 +32,7 @@ const WELCOME_TIMEOUT: Duration = Duration::from_secs(10);
 
 const BACKOFF_MIN: Duration = Duration::from_millis(500);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
+const BACKOFF: Backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
 /// The longest wait that a service can ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
@@ -268,10 +270,9 @@ impl LiveClient {
     /// Returns the [`WatchError`] of an attempt after which others cannot succeed.
     async fn reconnect(&mut self, mut lost: Disconnect) -> Result<Socket, WatchError> {
         loop {
-            let random = getrandom::u32().unwrap_or_default();
             let retry_in = match lost.retry_after {
                 Some(retry_after) => retry_after.min(RETRY_AFTER_MAX),
-                None => backoff(self.attempts, random),
+                None => BACKOFF.delay(self.attempts),
             };
             self.attempts = self.attempts.saturating_add(1);
             let reason = lost.reason;
@@ -299,16 +300,6 @@ fn without_prefix(error: Error) -> String {
 fn silence_max_of(welcome: &WatchWelcome) -> Duration {
     let heartbeat_ms = welcome.heartbeat_ms.unwrap_or(HEARTBEAT_MS_DEFAULT);
     Duration::from_millis(2 * heartbeat_ms.clamp(*HEARTBEAT_MS.start(), *HEARTBEAT_MS.end()))
-}
-
-/// The pause before an attempt: it doubles with each attempt, and half of it is random, so that clients do not
-/// reconnect at the same moment.
-fn backoff(attempts: u32, random: u32) -> Duration {
-    let whole = BACKOFF_MIN
-        .saturating_mul(2_u32.saturating_pow(attempts))
-        .min(BACKOFF_MAX);
-    let half = whole / 2;
-    half + half.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
 /// Text of the service, cut to a bound, without the characters that control a terminal.
@@ -410,7 +401,12 @@ mod tests {
 
     #[test]
     fn pauses_grow_are_bounded_and_differ() {
-        let range = |attempts| (backoff(attempts, 0), backoff(attempts, u32::MAX));
+        let range = |retry| {
+            (
+                BACKOFF.delay_with(retry, 0),
+                BACKOFF.delay_with(retry, u32::MAX),
+            )
+        };
         assert_eq!(range(0), (BACKOFF_MIN / 2, BACKOFF_MIN));
         assert_eq!(range(1), (BACKOFF_MIN, BACKOFF_MIN * 2));
         assert_eq!(range(u32::MAX), (BACKOFF_MAX / 2, BACKOFF_MAX));
