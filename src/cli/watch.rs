@@ -81,7 +81,7 @@ impl Watch {
     /// Shows live odds until the user quits or the reader of standard output closes it.
     ///
     /// # Errors
-    /// Returns [`WrongConfiguration`] if the URL or the key is invalid, [`WatchError`] if the service cannot be watched,
+    /// Returns [`WrongConfiguration`] if the URL or the key is invalid, [`WatchError`] if the service is not available,
     /// and an I/O error if the output fails.
     pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
         let (url, key_of_url) = parse_service_url(&self.url)
