@@ -211,8 +211,8 @@ impl DeliveryContext {
         }
     }
 
-    /// Appends the result of an attempt, and retries until the log has it: without it, the mail would be sent again. Returns
-    /// false if another replica took the mail over.
+    /// Appends the result of an attempt, and retries until the log has it: without it, the mail would be sent again.
+    /// Returns false if another replica took the mail over.
     async fn record(&self, result: impl Into<Fact>, expected_seq: u64) -> bool {
         let event = AccountEvent::new(result, Timestamp::now().into());
         loop {
