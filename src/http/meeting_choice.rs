@@ -25,7 +25,7 @@ pub(super) struct MeetingChoice {
 
 /// The fields of the meeting in a response about its races or one of them.
 #[derive(Serialize)]
-struct MeetingFields<'a> {
+struct ChosenMeeting<'a> {
     date: &'a str,
     venue: &'a str,
     venue_code: &'a str,
@@ -77,7 +77,7 @@ impl MeetingChoice {
     /// An object with the meeting's fields, open for those of its races.
     pub(super) fn object(&self) -> JsonObject {
         let others = self.others.iter();
-        JsonObject::of(&MeetingFields {
+        JsonObject::of(&ChosenMeeting {
             date: &self.meeting.date,
             venue: &self.meeting.venue,
             venue_code: &self.meeting.venue_code,

@@ -77,11 +77,11 @@ pub(super) async fn rejections(
         source: query.get("source"),
         subject: query.get("subject"),
     };
-    let page = RejectionPage::find(&app.views.current(), &start, limit, &filter)?;
+    let page = FoundRejections::find(&app.views.current(), &start, limit, &filter)?;
     Ok(([(CONTENT_TYPE, "application/json")], page.into_json()).into_response())
 }
 
-struct RejectionPage {
+struct FoundRejections {
     rows: Vec<View>,
     /// The sequence of the last rejection that was read.
     next: u64,
@@ -89,7 +89,7 @@ struct RejectionPage {
     more: bool,
 }
 
-impl RejectionPage {
+impl FoundRejections {
     fn find(
         store: &Store,
         start: &PageStart,
