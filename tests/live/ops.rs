@@ -286,7 +286,9 @@ async fn unsubscribe_removes_values() {
 #[tokio::test]
 async fn unsubscribe_without_lists_follows_nothing() {
     let (nats, railbird) = with_races().await;
-    let (mut socket, _) = railbird.live("venue=ST").await;
+    let (mut socket, _) = railbird
+        .live("venue=ST&events=odds_update,status_update,runner_update")
+        .await;
     let (_, ack) = socket.request(&unsubscribe(json!({}))).await;
     assert_eq!(ack["follows"], "none");
     let seq = nats.publish([odds("ST", 1, &second(2), &[3.5])]).await;
