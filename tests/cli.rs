@@ -29,8 +29,8 @@ fn hkjc_race(number: u16) -> Value {
     })
 }
 
-/// Writes a file with three good races, one that is cut off, one with three bad races, and one of garbage. The last path
-/// is of a file that does not exist.
+/// Writes a file with three good races, one that is cut off, one with three bad races, and one of garbage. The last
+/// path is of a file that does not exist.
 fn good_and_bad_files(folder: &Path) -> [String; 5] {
     let races: Vec<Value> = (1..=3).map(hkjc_race).collect();
     let whole = format!("{:#}", Value::from(races.clone()));

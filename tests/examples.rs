@@ -1,5 +1,5 @@
-//! The example clients: run against the real service through restarts, and against a scripted server that sends what the
-//! real service never does.
+//! The example clients: run against the real service through restarts, and against a scripted server that sends what
+//! the real service never does.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -118,12 +118,12 @@ impl Fanout {
     fn at_rate(&self, load: &mut Load) -> anyhow::Result<Value> {
         let per_second = self.rate * self.published_per_delivery() as u32;
         load.at_rate(per_second, WARM_UP)?;
-        load.settle()?;
+        load.drain()?;
         load.tally.begin_latencies();
         let start = self.mark(load)?;
         load.at_rate(per_second, Duration::from_secs(self.seconds))?;
         let published = Instant::now();
-        load.settle()?;
+        load.drain()?;
         let behind = published.elapsed();
         let mut figures = self.since(&start, load)?;
         for (name, share) in [("p50_ms", 0.5), ("p99_ms", 0.99)] {
@@ -142,7 +142,7 @@ impl Fanout {
         let start = self.mark(load)?;
         load.in_window(window, Duration::from_secs(self.seconds))?;
         let figures = self.since(&start, load)?;
-        load.settle()?;
+        load.drain()?;
         Ok(figures.into())
     }
 

@@ -1,4 +1,5 @@
-//! A million quotes as a file, a baseline that publishes them with the bare client library, and a count of those in the log.
+//! A million quotes as a file, a baseline that publishes them with the bare client library, and a count of those in the
+//! log.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;

@@ -7,7 +7,7 @@ use events::{
     Career, DeclaredRunner, Foaled, HorseNo, HorseRegistered, Moment, RaceDeclared, Text,
 };
 
-use crate::day::Session;
+use crate::day::MeetingTime;
 use crate::meeting::{MeetingPlan, STABLED_PER_RACE};
 use crate::rng::Rng;
 use crate::units::{MINUTE_MS, SECOND_MS};
@@ -139,7 +139,8 @@ impl MeetingPlan<'_> {
 
     fn rain_ms(&self) -> Option<u64> {
         let run = self.races() / 2;
-        (self.session == Session::Afternoon && run > 0).then(|| self.off_ms(run) + RAIN_AFTER_MS)
+        (self.session == MeetingTime::Afternoon && run > 0)
+            .then(|| self.off_ms(run) + RAIN_AFTER_MS)
     }
 
     /// A horse of the venue, the same on every date of its career.

@@ -45,7 +45,7 @@ pub struct RaceDay {
 
 /// One of the two meetings of a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Session {
+pub(crate) enum MeetingTime {
     Afternoon,
     Evening,
 }
@@ -92,17 +92,17 @@ impl RaceDay {
 
     /// When the cards of the day are out, in milliseconds after midnight.
     pub(crate) fn cards_out_ms(&self) -> u64 {
-        self.off_ms(Session::Afternoon, 1) - CARDS_OUT_BEFORE_MS
+        self.off_ms(MeetingTime::Afternoon, 1) - CARDS_OUT_BEFORE_MS
     }
 
     /// When the nth race of a meeting is off, in milliseconds after midnight.
-    pub(crate) fn off_ms(&self, session: Session, nth: u64) -> u64 {
+    pub(crate) fn off_ms(&self, session: MeetingTime, nth: u64) -> u64 {
         let races = u64::from(self.races);
         let evening_ms = LAST_OFF_MS - (races - nth) * BETWEEN_RACES_MS;
         let ahead = races.saturating_sub(OVERLAP_RACES).max(1);
         match session {
-            Session::Evening => evening_ms,
-            Session::Afternoon => evening_ms - ahead * BETWEEN_RACES_MS - BETWEEN_MEETINGS_MS,
+            MeetingTime::Evening => evening_ms,
+            MeetingTime::Afternoon => evening_ms - ahead * BETWEEN_RACES_MS - BETWEEN_MEETINGS_MS,
         }
     }
 

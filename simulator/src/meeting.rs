@@ -2,7 +2,7 @@
 
 use events::{RaceNumber, Text, VenueCode};
 
-use crate::day::{RaceDay, Session, VENUES};
+use crate::day::{MeetingTime, RaceDay, VENUES};
 use crate::words::text;
 
 /// Horses of a venue for each race of a day: as many as the fullest field.
@@ -11,7 +11,7 @@ pub(crate) const STABLED_PER_RACE: u64 = 14;
 /// One of the two meetings of a day.
 pub(crate) struct MeetingPlan<'a> {
     pub(crate) day: &'a RaceDay,
-    pub(crate) session: Session,
+    pub(crate) session: MeetingTime,
 }
 
 impl MeetingPlan<'_> {
@@ -25,8 +25,8 @@ impl MeetingPlan<'_> {
 
     fn racecourse(&self) -> (&'static str, &'static str) {
         match self.session {
-            Session::Afternoon => VENUES[0],
-            Session::Evening => VENUES[1],
+            MeetingTime::Afternoon => VENUES[0],
+            MeetingTime::Evening => VENUES[1],
         }
     }
 

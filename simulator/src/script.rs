@@ -4,7 +4,7 @@ use events::{Envelope, Event, Moment};
 use uuid::Uuid;
 
 use crate::card::{RacePlan, plan_races};
-use crate::day::{Pace, RaceDay, Session};
+use crate::day::{MeetingTime, Pace, RaceDay};
 use crate::meeting::MeetingPlan;
 use crate::race_script::RaceScript;
 use crate::rng::{NAMESPACE, Rng};
@@ -23,7 +23,7 @@ pub fn script(day: &RaceDay, pace: &Pace) -> Vec<Envelope> {
     let begins_ms = day.cards_out_ms();
     let clock = |at_ms: u64| Moment::from(pace.at(at_ms - begins_ms));
     let mut events = Vec::new();
-    for session in [Session::Afternoon, Session::Evening] {
+    for session in [MeetingTime::Afternoon, MeetingTime::Evening] {
         events.extend(meeting_events(&MeetingPlan { day, session }, &clock));
     }
     // Stable: events at one moment keep their order.

@@ -1,7 +1,7 @@
 //! [`Twists`]: the deviations of a race from its card.
 
 use crate::card::RacePlan;
-use crate::day::{RaceDay, Session};
+use crate::day::{MeetingTime, RaceDay};
 use crate::meeting::MeetingPlan;
 use crate::rng::Rng;
 
@@ -36,7 +36,7 @@ impl Twists {
     /// On a full day everything happens at the races named here, and some of it by chance at others. A shorter day
     /// lacks the twists of the races that it does not have.
     pub(crate) fn of(meeting: &MeetingPlan<'_>, race: &RacePlan, rng: &mut Rng) -> Self {
-        use Session::{Afternoon, Evening};
+        use MeetingTime::{Afternoon, Evening};
         let here = |session, nth| meeting.session == session && race.nth == nth;
         let mut runners: Vec<usize> = (0..race.horses.len()).collect();
         rng.shuffle(&mut runners);

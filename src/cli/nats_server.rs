@@ -39,8 +39,8 @@ impl NatsServer {
     /// Starts a server on loopback, with its store in a folder; port 0 picks a free port.
     ///
     /// # Errors
-    /// Returns [`WrongConfiguration`] if the program cannot be started, and an error with the last line of its log if it
-    /// ends or does not listen within [`START_TIMEOUT`].
+    /// Returns [`WrongConfiguration`] if the program cannot be started, and an error with the last line of its log if
+    /// it ends or does not listen within [`START_TIMEOUT`].
     pub(super) async fn start(folder: &Path, port: u16) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)
             .with_context(|| format!("the folder {} cannot be created", folder.display()))?;

@@ -105,8 +105,8 @@ impl Player {
         Ok(summary)
     }
 
-    /// The events that the log does not have: of each race those after the last one in the log, and the horses if the log
-    /// has none of the races.
+    /// The events that the log does not have: of each race those after the last one in the log, and the horses if the
+    /// log has none of the races.
     async fn missing(&self, events: Vec<Envelope>) -> Result<Vec<Envelope>, LogError> {
         let of_races = events.iter().filter(|envelope| race(envelope).is_some());
         let subjects: BTreeSet<String> = of_races.map(subject).collect();

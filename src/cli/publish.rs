@@ -137,7 +137,8 @@ impl<R: Read> Iterator for LineBatches<R> {
     }
 }
 
-/// Reads a line without its end, and drops a line that is longer than any event. Returns whether the line is complete, or
+/// Reads a line without its end, and drops a line that is longer than any event. Returns whether the line is complete,
+/// or
 /// `None` at the end of the input.
 fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
     line.clear();

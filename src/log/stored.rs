@@ -19,11 +19,11 @@ use super::stream::StreamName;
 
 #[derive(Deserialize)]
 struct GetResponse {
-    message: StoredMessage,
+    message: DirectMessage,
 }
 
 #[derive(Deserialize)]
-struct StoredMessage {
+struct DirectMessage {
     subject: String,
     seq: u64,
     /// Base64.

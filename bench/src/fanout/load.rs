@@ -116,7 +116,7 @@ impl Load {
     }
 
     /// Waits until every client has received every message.
-    pub(super) fn settle(&mut self) -> anyhow::Result<()> {
+    pub(super) fn drain(&mut self) -> anyhow::Result<()> {
         self.within(DELIVERED_WITHIN, |load| load.tally.outstanding() == 0)
     }
 

@@ -85,7 +85,7 @@ impl Tally {
         }
         self.deliveries += 1;
         self.bytes += text.len() as u64;
-        self.settle(number);
+        self.complete(number);
         true
     }
 
@@ -97,11 +97,11 @@ impl Tally {
             self.gaps += 1;
         }
         for number in (from..to.min(self.published() + 1)).step_by(stride) {
-            self.settle(number);
+            self.complete(number);
         }
     }
 
-    fn settle(&mut self, number: u64) {
+    fn complete(&mut self, number: u64) {
         self.received[number as usize - 1] += 1;
         while self.received.get(self.complete as usize) == Some(&self.followers) {
             self.complete += 1;
