@@ -64,7 +64,8 @@ async fn a_valid_request_id_is_returned_and_another_one_is_replaced() {
         }
     }
     let too_long = "x".repeat(65);
-    for invalid in ["", " ", "a b", "a/b", "a:b", "a\tb", "a\"b", &too_long] {
+    let key = &railbird.key;
+    for invalid in ["", " ", "a b", "a/b", "a:b", "a\tb", "a\"b", &too_long, key] {
         let headers = [("x-request-id", invalid)];
         let reply = railbird.get_with("/api/v1/meetings", &headers).await;
         assert!(is_made(request_id(&reply)), "{invalid:?}");
@@ -93,6 +94,7 @@ async fn logged(flags: &[&str]) -> (String, Vec<Reply>, Vec<String>) {
         ("/api/v1/meetings".to_owned(), &unknown),
         (format!("/ws/live/odds?api_key={key}"), ""),
         (format!("/keys/manage?token={key}"), ""),
+        (format!("/api/v1/horses/{key}/form"), &key),
     ] {
         let headers = [("x-api-key", key), ("x-request-id", "of-this-test")];
         replies.push(request(serving.http, "GET", &path, &headers).await);
@@ -126,6 +128,7 @@ async fn the_access_log_has_a_line_per_response_and_never_a_key() {
             ("/api/v1/meetings", 401, false),
             ("/ws/live/odds", 426, true),
             ("/keys/manage", 404, false),
+            ("/api/v1/horses/*/form", 400, true),
         ];
         assert_eq!(entries.len(), expected.len(), "{entries:?}");
         let key_id = key.split('_').nth(2).unwrap();

@@ -1,5 +1,6 @@
 //! [`RequestTrace`]: the id of a request, its span, and its line in the access log.
 
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,11 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Characters of a request id that is taken from a client.
 const REQUEST_ID_CHARS_MAX: usize = 64;
 
+/// The first characters of each API key.
+const KEY_PREFIX: &[u8] = b"rb_";
+/// Characters of a path segment that is logged. The secret of a key alone has more.
+const SEGMENT_CHARS_MAX: usize = 24;
+
 /// The level of the access log. It has one line for each response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessLog {
@@ -31,10 +37,24 @@ pub enum AccessLog {
 pub(super) struct RequestTrace {
     request_id: HeaderValue,
     access_log: AccessLog,
-    /// The span has the path without the query, which may hold a key.
+    /// The span has the path as [`LoggedPath`], without the query, which may hold a key.
     pub(super) span: Span,
     /// `None` while the span is disabled.
     started_at: Option<Instant>,
+}
+
+/// A path for the log: each long segment is replaced by `*`, because a client may have put a key there.
+struct LoggedPath<'a>(&'a str);
+
+impl fmt::Display for LoggedPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, segment) in self.0.split('/').enumerate() {
+            let is_long = segment.chars().count() > SEGMENT_CHARS_MAX;
+            let separator = if index == 0 { "" } else { "/" };
+            write!(f, "{separator}{}", if is_long { "*" } else { segment })?;
+        }
+        Ok(())
+    }
 }
 
 macro_rules! request_span {
@@ -44,7 +64,7 @@ macro_rules! request_span {
             "request",
             request_id = $request_id.to_str().unwrap_or_default(),
             method = $request.method().as_str(),
-            path = $request.uri().path(),
+            path = %LoggedPath($request.uri().path()),
             key_id = Empty,
             status = Empty,
             latency_ms = Empty,
@@ -91,14 +111,17 @@ impl RequestTrace {
     }
 }
 
-/// The request id of the client, if it has 1 to 64 of `A-Z a-z 0-9 . _ -`.
+/// The request id of the client, if it has 1 to 64 of `A-Z a-z 0-9 . _ -` and holds no API key.
 fn client_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
     let request_id = headers.get(X_REQUEST_ID)?;
     let bytes = request_id.as_bytes();
     let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let is_valid =
         (1..=REQUEST_ID_CHARS_MAX).contains(&bytes.len()) && bytes.iter().all(is_allowed);
-    is_valid.then_some(request_id)
+    let holds_key = bytes
+        .windows(KEY_PREFIX.len())
+        .any(|part| part == KEY_PREFIX);
+    (is_valid && !holds_key).then_some(request_id)
 }
 
 /// A request id: the keyed hash of a counter, which does not reveal the number of requests. Cheaper than a UUID.

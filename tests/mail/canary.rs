@@ -87,7 +87,8 @@ async fn use_key(fixture: &MailFixture, service: &Serving, key: &str, token: &st
         format!("/keys/manage?token={token}"),
         format!("/ws/live/odds?api_key={key}x"),
     ] {
-        let headers = [("x-api-key", key), ("authorization", key), ("cookie", key)];
+        let headers =
+            ["x-api-key", "authorization", "cookie", "x-request-id"].map(|name| (name, key));
         request(service.http, "GET", &path, &headers).await;
     }
     fixture
