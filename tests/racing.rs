@@ -1,6 +1,7 @@
 //! The facts of racing that programs often get wrong, each with the test of it through the public interfaces.
 //!
-//! `p/` is `projections/tests/`, `e/` is `events/src/`, `i/` is `importers/src/`. Tests without a file are in `racing/`.
+//! `p/` is `projections/tests/`, `e/` is `events/src/`, `i/` is `importers/src/`. Tests without a file are in
+//! `racing/`.
 //!
 //! | placings | |
 //! |---|---|
