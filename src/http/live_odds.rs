@@ -126,7 +126,7 @@ async fn upgrade(
     }
     let upgraded = hyper::upgrade::on(&mut request);
     let app = Arc::clone(app);
-    let span = permit.span.clone();
+    let span = permit.trace.span();
     let hand_over = async move {
         match stream_of(upgraded).await {
             Ok((stream, read_ahead)) => app.fan_out.admit(NewClient {

@@ -21,14 +21,29 @@ pub(super) struct ConnectionLimits {
 
 type PerHolder = Mutex<HashMap<Holder, u32>>;
 
+/// The names of a connection in the log.
+///
+/// A span that lives as long as its connection costs 2 KiB, so each is made where something is logged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectionTrace {
+    connection_id: u64,
+    key_id: KeyId,
+}
+
+impl ConnectionTrace {
+    /// The span in which everything about this client is logged.
+    pub(crate) fn span(self) -> Span {
+        tracing::debug_span!("live_connection", connection_id = self.connection_id, key_id = %self.key_id)
+    }
+}
+
 /// The right to be connected, given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     pub(super) key_id: KeyId,
     /// Whether the plan of the key allows this connection.
     pub(super) within_plan: bool,
-    /// The span of the connection, in which everything about this client is logged.
-    pub(crate) span: Span,
+    pub(crate) trace: ConnectionTrace,
     holder: Holder,
     per_holder: Arc<PerHolder>,
     _held: (GaugeGuard, OwnedSemaphorePermit),
@@ -76,7 +91,10 @@ impl ConnectionLimits {
         Some(ConnectionPermit {
             key_id,
             within_plan: count <= holder_max,
-            span: tracing::info_span!("live_connection", connection_id, %key_id),
+            trace: ConnectionTrace {
+                connection_id,
+                key_id,
+            },
             holder: holder.clone(),
             per_holder: Arc::clone(&self.per_holder),
             _held: (GaugeGuard::new(&self.metrics.sockets), slot),

@@ -92,13 +92,13 @@ impl FanOut {
             .iter()
             .find(has_room)
             .or_else(|| self.shards.iter().min_by_key(|shard| shard.clients()));
-        let span = client.permit.span.clone();
+        let trace = client.permit.trace;
         let admitted = shard.is_some_and(|shard| {
             let client = (client, Arc::clone(&shard.guard));
             shard.new_clients.send(client).is_ok()
         });
         if !admitted {
-            tracing::debug!(parent: &span, "a client connected while the service was stopping");
+            tracing::debug!(parent: &trace.span(), "a client connected while the service was stopping");
         }
     }
 

@@ -356,7 +356,7 @@ impl Session {
         if !self.is_open() {
             return;
         }
-        tracing::debug!(parent: &self.permit.span, code = reason.code(), %reason, "closing the connection");
+        tracing::debug!(parent: &self.permit.trace.span(), code = reason.code(), %reason, "closing the connection");
         self.context.metrics.closed(reason.code());
         self.connection.discard_output();
         self.queue_message(&ServerMessage::Closing {

@@ -138,11 +138,11 @@ impl Shard {
             let position = self.session_context.feed.position();
             self.delivered.set(FeedCursor::from(&position));
         }
-        let span = client.permit.span.clone();
+        let trace = client.permit.trace;
         let connection = match Connection::open(client.stream, client.read_ahead) {
             Ok(connection) => connection,
             Err(error) => {
-                tracing::debug!(parent: &span, %error, "the connection could not be opened");
+                tracing::debug!(parent: &trace.span(), %error, "the connection could not be opened");
                 return;
             }
         };
@@ -164,7 +164,7 @@ impl Shard {
         } else if session.advance(now).is_err() {
             return;
         }
-        tracing::debug!(parent: &span, "client connected");
+        tracing::debug!(parent: &trace.span(), "client connected");
         let client = Client {
             scheduled: session.next_timer(),
             session,
@@ -178,7 +178,7 @@ impl Shard {
             poll_fn(|context| shard.poll_client(id, &client, context)).await;
             shard.clients.borrow_mut().remove(id);
             shard.followers.borrow_mut().clear();
-            tracing::debug!(parent: &span, "client disconnected");
+            tracing::debug!(parent: &trace.span(), "client disconnected");
             drop(guard);
         });
     }
