@@ -27,7 +27,7 @@ type PerHolder = Mutex<HashMap<Holder, u32>>;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionTrace {
     connection_id: u64,
-    key_id: KeyId,
+    pub(super) key_id: KeyId,
 }
 
 impl ConnectionTrace {
@@ -40,7 +40,6 @@ impl ConnectionTrace {
 /// The right to be connected, given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
-    pub(super) key_id: KeyId,
     /// Whether the plan of the key allows this connection.
     pub(super) within_plan: bool,
     pub(crate) trace: ConnectionTrace,
@@ -89,7 +88,6 @@ impl ConnectionLimits {
         };
         let connection_id = self.next_connection_id.fetch_add(1, Ordering::Relaxed);
         Some(ConnectionPermit {
-            key_id,
             within_plan: count <= holder_max,
             trace: ConnectionTrace {
                 connection_id,

@@ -97,7 +97,7 @@ impl Session {
     }
 
     pub(super) fn key_id(&self) -> KeyId {
-        self.permit.key_id
+        self.permit.trace.key_id
     }
 
     pub(super) fn subscription(&self) -> &LiveSubscription {

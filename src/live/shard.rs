@@ -148,7 +148,7 @@ impl Shard {
         };
         // The key may have become invalid since the handshake, when this client was not among those that are checked.
         let refusal = match client.permit.within_plan {
-            true => self.refusal(client.permit.key_id),
+            true => self.refusal(client.permit.trace.key_id),
             false => Some(CloseReason::TooManyConnections),
         };
         let mut session = Session::new(
