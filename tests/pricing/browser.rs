@@ -94,15 +94,17 @@ async fn open(railbird: &Railbird, key: &str) -> Socket {
     socket
 }
 
-/// Waits until a key is rejected, and checks that its socket is closed for that reason.
+/// Waits until the socket of a key is closed because the key is rejected, and checks that requests are rejected, too.
+///
+/// Requests until then would use up the quota, which all keys of the subscriber share.
 async fn assert_rejected(railbird: &Railbird, key: &str, mut socket: Socket) {
-    until(railbird, 401, key).await;
-    assert_eq!(get_with_key(railbird, key).await.text(), UNAUTHORIZED_BODY);
     let (messages, code) = socket.until_closed().await;
     assert_eq!(
         (&messages.last().unwrap()["event"], code),
         (&json!("closing"), Some(4401))
     );
+    until(railbird, 401, key).await;
+    assert_eq!(get_with_key(railbird, key).await.text(), UNAUTHORIZED_BODY);
 }
 
 #[tokio::test]
