@@ -56,6 +56,8 @@ pub struct Config {
     pub venue_order: Vec<VenueCode>,
     /// The plans that keys are on.
     pub plans: Plans,
+    /// Keys are accepted for this long without a proof that none was revoked.
+    pub keys_stale_max: Duration,
     /// Connections of the public address at a time, and WebSockets at a time.
     pub connections_max: usize,
     /// The proxies whose `X-Forwarded-For` is trusted.
@@ -119,7 +121,7 @@ impl Service {
             Projector::new(log.clone(), Arc::clone(&views), feed.clone(), announcer);
         tasks.spawn_on(projector.run(), log_runtime.handle());
 
-        let keys = Arc::new(KeyCache::new(config.plans.clone()));
+        let keys = Arc::new(KeyCache::new(config.plans.clone(), config.keys_stale_max));
         let (ledger_sender, ledger) = watch::channel(Ledger::default());
         let following = accounts::follow(log.clone(), Arc::clone(&keys), ledger_sender);
         tasks.spawn_on(following, log_runtime.handle());

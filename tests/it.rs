@@ -21,6 +21,7 @@ mod examples;
 mod faults;
 mod feeders;
 mod feeding;
+mod freshness;
 mod hostile;
 mod keys;
 mod limits;

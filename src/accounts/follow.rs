@@ -70,9 +70,6 @@ async fn follow_stream(
     ledger: &watch::Sender<Ledger>,
 ) -> ReadError {
     let mut reader = reader(log, state);
-    if state.last_seq == 0 {
-        keys.fill(&ledger.borrow(), now());
-    }
     loop {
         let batch = match reader.next().await {
             Ok(batch) => batch,
@@ -86,6 +83,7 @@ async fn follow_stream(
             } else if ledger.seq() >= state.last_seq || batch.pending == 0 {
                 keys.fill(ledger, now());
             }
+            keys.advance(batch.head, ledger.seq());
         });
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use events::{Moment, Text};
 use jiff::Timestamp;
@@ -10,11 +11,14 @@ use jiff::Timestamp;
 use super::{Holder, KeyId, Ledger, SecretHash};
 use crate::limits::Meter;
 use crate::limits::plans::{Plan, Plans};
+use crate::log::{Freshness, Head};
 
 /// The keys that are valid.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct KeyCache {
     plans: Plans,
+    /// Keys are accepted for this long without a proof that no revocation is missing.
+    stale_max: Duration,
     keys: RwLock<CachedKeys>,
     losses: AtomicU64,
 }
@@ -26,6 +30,8 @@ struct CachedKeys {
     ends: BTreeSet<(Moment, KeyId)>,
     /// Whether every valid key is here.
     complete: bool,
+    /// When the keys were last known to reflect the whole stream.
+    freshness: Freshness,
     /// Plans of keys that are not configured. Each is logged once.
     unknown_plans: HashSet<Text>,
 }
@@ -63,6 +69,8 @@ pub enum Refusal {
     NotValid,
     /// The keys have not been read from the stream yet.
     NotKnownYet,
+    /// It is not known for too long whether keys were revoked.
+    Stale,
 }
 
 impl KeyEntry {
@@ -73,22 +81,27 @@ impl KeyEntry {
 }
 
 impl KeyCache {
-    /// An empty cache for keys on these plans.
+    /// An empty cache for keys on these plans. It accepts keys for `stale_max` without a proof that none was revoked.
     #[must_use]
-    pub fn new(plans: Plans) -> Self {
+    pub fn new(plans: Plans, stale_max: Duration) -> Self {
         Self {
             plans,
-            ..Self::default()
+            stale_max,
+            keys: RwLock::default(),
+            losses: AtomicU64::default(),
         }
     }
 
     /// Looks up a key and compares its hash in constant time.
     ///
     /// # Errors
-    /// Returns [`Refusal`] if the key is malformed or not valid, or the keys have not been read yet.
+    /// Returns [`Refusal`] if the key is malformed or not valid, or the keys have not been read yet or are stale.
     pub fn check(&self, key: &str) -> Result<Arc<KeyEntry>, Refusal> {
         let key_id = KeyId::of_key(key).ok_or(Refusal::Malformed)?;
         let keys = self.read();
+        if keys.complete && keys.freshness.age() > self.stale_max {
+            return Err(Refusal::Stale);
+        }
         let Some(entry) = keys.entries.get(&key_id).cloned() else {
             return Err(if keys.complete {
                 Refusal::NotValid
@@ -99,6 +112,23 @@ impl KeyCache {
         drop(keys);
         let is_valid = entry.hash == SecretHash::of(key) && entry.is_valid();
         is_valid.then_some(entry).ok_or(Refusal::NotValid)
+    }
+
+    /// Notes the end of the stream, if the server reported it, and how far it is read.
+    pub(super) fn advance(&self, head: Option<Head>, seq: u64) {
+        self.write().freshness.advance(head, seq);
+    }
+
+    /// The time since the keys were last known to reflect the whole stream.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.read().freshness.age()
+    }
+
+    /// Whether keys are not accepted, because it is not known for too long whether any was revoked.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.age() > self.stale_max
     }
 
     /// Whether a key is known to be invalid. Before all keys are read, none is.
@@ -146,7 +176,7 @@ impl KeyCache {
     /// Replaces the cache by all valid keys of a ledger, and marks it as complete.
     pub fn fill(&self, ledger: &Ledger, now: Moment) {
         let mut keys = self.write();
-        *keys = CachedKeys::default();
+        *keys = keys.cleared();
         for (key_id, _) in ledger.keys() {
             keys.insert(&self.plans, ledger, key_id, now, &[]);
         }
@@ -183,7 +213,7 @@ impl KeyCache {
     /// Removes all keys and marks the cache as incomplete.
     pub(super) fn clear(&self) {
         let mut keys = self.write();
-        *keys = CachedKeys::default();
+        *keys = keys.cleared();
         self.count_loss(keys);
     }
 
@@ -208,6 +238,14 @@ impl KeyCache {
 }
 
 impl CachedKeys {
+    /// No keys. The stream is as fresh as before.
+    fn cleared(&self) -> Self {
+        Self {
+            freshness: self.freshness.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Inserts a key of a ledger if it is valid. Keys of one holder share a meter while the plan stays the same;
     /// `removed` are the entries that this update replaces.
     fn insert(
@@ -267,7 +305,7 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::{KeyCache, KeyEntry, Meter, Refusal};
-    use crate::accounts::tests::{Stream, now};
+    use crate::accounts::tests::{Stream, key_cache, now};
     use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
 
     fn issued(key: &ApiKey, lasts: Option<SignedDuration>) -> Fact {
@@ -285,7 +323,7 @@ mod tests {
     }
 
     fn cache_of(stream: &Stream) -> KeyCache {
-        let cache = KeyCache::default();
+        let cache = key_cache();
         cache.fill(&stream.ledger, now());
         cache
     }
@@ -323,7 +361,7 @@ mod tests {
         stream.append(issued(&over, Some(SignedDuration::from_secs(-1))));
         stream.append(issued(&lasting, Some(SignedDuration::from_hours(1))));
         // Filled as of an hour ago, when both were valid.
-        let cache = KeyCache::default();
+        let cache = key_cache();
         let an_hour_ago = now().timestamp() - SignedDuration::from_hours(1);
         cache.fill(&stream.ledger, an_hour_ago.into());
         assert_eq!(cache.len(), 2);

@@ -1,6 +1,7 @@
 //! The ledger and the key cache under arbitrary histories.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use events::{Moment, Text};
 use jiff::{SignedDuration, Timestamp};
@@ -9,6 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
+use crate::limits::plans::Plans;
 use crate::log::Outgoing;
 
 pub(super) fn now() -> Moment {
@@ -17,6 +19,10 @@ pub(super) fn now() -> Moment {
 
 fn text(text: &str) -> Text {
     Text::parse(text).expect("text")
+}
+
+pub(super) fn key_cache() -> KeyCache {
+    KeyCache::new(Plans::default(), Duration::MAX)
 }
 
 /// A stream and its fold.
@@ -379,7 +385,7 @@ proptest! {
 
     #[test]
     fn a_cache_that_follows_equals_a_cache_that_is_filled_at_the_end(history in history()) {
-        let (mut stream, following) = (Stream::default(), KeyCache::default());
+        let (mut stream, following) = (Stream::default(), key_cache());
         following.fill(&stream.ledger, second(0));
         for event in &history {
             let changed = stream.append_event(event, event.time);
@@ -388,7 +394,7 @@ proptest! {
         }
         let end = second(60);
         following.remove_expired(end);
-        let filled = KeyCache::default();
+        let filled = key_cache();
         filled.fill(&stream.ledger, end);
         prop_assert_eq!(following.entries(), filled.entries());
         for (key_id, key) in stream.ledger.keys() {

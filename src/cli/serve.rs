@@ -74,6 +74,9 @@ pub(super) struct ServiceArgs {
     /// Time for which a key stays valid after it is rotated through the link in a mail.
     #[arg(long, env = "RAILBIRD_ROTATION_OVERLAP", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
     pub(super) rotation_overlap: SignedDuration,
+    /// Time for which keys are accepted while the service cannot learn whether any was revoked.
+    #[arg(long, env = "RAILBIRD_KEYS_STALE_MAX", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
+    pub(super) keys_stale_max: SignedDuration,
     /// Log each response at `info`, not only at `debug`: request id, method, path, status, latency, and key id.
     #[arg(long, env = "RAILBIRD_ACCESS_LOG")]
     pub(super) access_log: bool,
@@ -103,6 +106,7 @@ impl ServiceArgs {
             timezone: self.timezone,
             venue_order: self.venue_order,
             plans: plans.unwrap_or_default(),
+            keys_stale_max: self.keys_stale_max.unsigned_abs(),
             connections_max: self.connections_max as usize,
             proxies: Proxies::new(self.trusted_proxies),
             ws_origins: Origins::new(self.ws_origins),

@@ -49,7 +49,7 @@ async fn render_metrics(State(app): State<Arc<App>>) -> Response {
 }
 
 async fn status(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(readiness(&app).1)
+    Json(readiness(&app, None).1)
 }
 
 async fn rebuild(State(app): State<Arc<App>>) -> Response {

@@ -18,6 +18,7 @@ use super::error::ApiError;
 use super::params::QueryParams;
 use super::rate_limit::set_rate_limit_headers;
 use super::state::App;
+use super::views_state::ViewsState;
 use crate::accounts::{KeyEntry, Refusal};
 use crate::limits::{Network, RateLimitStatus};
 
@@ -33,8 +34,8 @@ const URI_BYTES_MAX: usize = 2048;
 /// Bytes of a request body. GET requests need none, but some clients send `{}`.
 const BODY_BYTES_MAX: u64 = 1024;
 
-/// Admits requests to the router, adds the rate limits of the key to each response, and answers for a handler that
-/// panics.
+/// Admits requests to the router, adds the rate limits of the key and the state of the views to each response, and
+/// answers for a handler that panics.
 ///
 /// It wraps the router from outside, because axum boxes each layer of a route for each request.
 pub(super) fn gate(
@@ -45,10 +46,12 @@ pub(super) fn gate(
 {
     service_fn(move |mut request: Request| {
         let app = Arc::clone(&app);
+        // Before the views are read: the response reflects this sequence or a later one.
+        let state = ViewsState::of(&app);
         let admitted = admit(&app, peer, &mut request);
         let routed = admitted.map(|rate_limit| (router.call(request), rate_limit));
         async move {
-            let response = match routed {
+            let mut response = match routed {
                 Ok((handling, rate_limit)) => {
                     // The panic hook has logged where and why.
                     let panicked =
@@ -62,6 +65,7 @@ pub(super) fn gate(
                 }
                 Err(error) => error.into_response(),
             };
+            state.set_headers(response.headers_mut());
             app.metrics.answered(response.status().as_u16());
             Ok(response)
         }
@@ -137,6 +141,11 @@ impl App {
             Some(Err(Refusal::NotKnownYet)) => {
                 return Err(ApiError::NotReady(
                     "The keys have not been read from the log yet",
+                ));
+            }
+            Some(Err(Refusal::Stale)) => {
+                return Err(ApiError::NotReady(
+                    "It is not known for too long whether keys were revoked",
                 ));
             }
             Some(Err(Refusal::NotValid)) => &metrics.key_not_valid,

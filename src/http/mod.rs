@@ -21,6 +21,7 @@ mod results;
 mod server;
 pub mod state;
 mod trace;
+mod views_state;
 
 use std::convert::Infallible;
 use std::net::IpAddr;

@@ -1,6 +1,7 @@
 //! The paths without a key: health, readiness, and the descriptions of the interfaces.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -11,8 +12,10 @@ use serde_json::{Value, json};
 
 use super::error::ApiError;
 use super::openapi;
+use super::params::QueryParams;
 use super::state::App;
 use crate::asyncapi;
+use crate::live::health::FeedState;
 use crate::live::status::Phase;
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -29,28 +32,34 @@ async fn healthz() -> Response {
     respond(StatusCode::OK, &json!({ "status": "ok" }))
 }
 
-/// Returns 200 if the views are up to date with the log, else 503 with the reason and the progress.
-async fn readyz(State(app): State<Arc<App>>) -> Response {
-    let (ready, body) = readiness(&app);
+/// Returns 200 if reads are right, else 503 with the reason and the progress. They may be old: with `?fresh=10s` they
+/// are not older than that.
+async fn readyz(State(app): State<Arc<App>>, query: QueryParams) -> Result<Response, ApiError> {
+    let (ready, body) = readiness(&app, query.duration("fresh")?);
     let status = if ready {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    respond(status, &body)
+    Ok(respond(status, &body))
 }
 
-/// Whether the service is ready, and its status as JSON.
-pub(super) fn readiness(app: &App) -> (bool, Value) {
+/// Whether the service is ready, with views at most so old, and its status as JSON.
+pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
     let status = app.projector.status.borrow().clone();
-    let connected = app.connection.borrow().up;
-    let stalled = status.is_stalled();
+    let connection = *app.connection.borrow();
+    let connected = connection.up;
     let reason = match status.phase {
-        _ if !connected => "the log cannot be reached",
+        Phase::WaitingForLog if !connected => "the log cannot be reached",
         Phase::WaitingForLog => "the log has not answered yet",
         Phase::CatchingUp => "the views are catching up with the log",
         Phase::Live if !app.keys.is_complete() => "the keys have not been read from the log yet",
-        Phase::Live if stalled => "the log has more events, but no progress is made",
+        Phase::Live if app.keys.is_stale() => {
+            "it is not known for too long whether keys were revoked"
+        }
+        Phase::Live if age_max.is_some_and(|max| status.freshness.age() > max) => {
+            "the views are older than `fresh`"
+        }
         Phase::Live => "",
     };
     let last_seq = status.seq + status.pending;
@@ -68,7 +77,14 @@ pub(super) fn readiness(app: &App) -> (bool, Value) {
         "reason": reason,
         "phase": status.phase.as_str(),
         "log": { "connected": connected, "seq": status.seq, "pending": status.pending, "progress": (progress * 1000.0).round() / 1000.0 },
-        "last_progress_ms": u64::try_from(status.progress_at.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "feed": {
+            "state": FeedState::of(&status, connection),
+            "age_ms": u64::try_from(status.freshness.age().as_millis()).unwrap_or(u64::MAX),
+        },
+        "keys": {
+            "complete": app.keys.is_complete(),
+            "age_ms": u64::try_from(app.keys.age().as_millis()).unwrap_or(u64::MAX),
+        },
         "store": app.views.note(),
         "rebuild": status.rebuild.map(|(seq, pending)| json!({ "seq": seq, "pending": pending })),
         "rebuilds": status.rebuilds,

@@ -1,9 +1,12 @@
 //! [`PathParams`] and [`QueryParams`]: the parameters of a request, parsed into the types of `events`.
 
+use std::time::Duration;
+
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::Uri;
 use axum::http::request::Parts;
 use events::{HorseNo, RaceNumber, RacingDate};
+use jiff::SignedDuration;
 
 use super::error::ApiError;
 
@@ -104,6 +107,20 @@ impl QueryParams {
             .get(name)
             .map(|text| text.parse().map_err(|_| invalid(text)));
         number.transpose()
+    }
+
+    /// The value of a parameter as a duration, such as `10s` or `1m 30s`.
+    ///
+    /// # Errors
+    /// Returns [`ApiError::InvalidParameter`] if it is not a duration, or negative.
+    pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, ApiError> {
+        let parse = |text: &str| Duration::try_from(text.parse::<SignedDuration>().ok()?).ok();
+        let invalid = |text: &str| {
+            ApiError::InvalidParameter(format!("{name} is a duration such as 10s, not {text:?}"))
+        };
+        self.get(name)
+            .map(|text| parse(text).ok_or_else(|| invalid(text)))
+            .transpose()
     }
 
     /// `limit` as a number from 1 to `max`.

@@ -1,6 +1,7 @@
 //! [`ApiRequest`]: an admitted API request with the store that answers it, and the response with its caching headers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::FromRequestParts;
@@ -9,15 +10,20 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use projections::{Store, StoreError, View};
+use tokio::time::timeout;
 
 use super::error::ApiError;
 use super::state::App;
+use super::views_state::RAILBIRD_SEQ;
+use crate::live::status::Phase;
 
-const RAILBIRD_SEQ: HeaderName = HeaderName::from_static("railbird-seq");
+const RAILBIRD_MIN_SEQ: HeaderName = HeaderName::from_static("railbird-min-seq");
+/// How long a request waits for the sequence that it asks for.
+const MIN_SEQ_WAIT: Duration = Duration::from_secs(2);
 
-/// Headers of a response: six of this file, three rate limits, the request id, and two for compression. The map grows
-/// once.
-const RESPONSE_HEADERS: usize = 12;
+/// Headers of a response: six of this file, the state of the feed, three rate limits, the request id, and two for
+/// compression. The map grows once.
+const RESPONSE_HEADERS: usize = 13;
 
 /// A request for views that the gate has admitted.
 #[derive(Debug)]
@@ -34,6 +40,9 @@ impl FromRequestParts<Arc<App>> for ApiRequest {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         if !accepts_json(&parts.headers) {
             return Err(ApiError::NotAcceptable);
+        }
+        if let Some(min_seq) = min_seq(&parts.headers)? {
+            wait_for(app, min_seq).await?;
         }
         let store = app.ready_store()?;
         let seq = store.seq();
@@ -81,6 +90,32 @@ impl ApiRequest {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
         }
         response
+    }
+}
+
+/// The sequence that the response must reflect.
+fn min_seq(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    let parse = |value: &HeaderValue| value.to_str().ok()?.parse().ok();
+    let invalid =
+        || ApiError::InvalidParameter("Railbird-Min-Seq is a sequence of the log".to_owned());
+    let value = headers.get(RAILBIRD_MIN_SEQ);
+    value
+        .map(|value| parse(value).ok_or_else(invalid))
+        .transpose()
+}
+
+/// Waits until the views reflect a sequence.
+///
+/// # Errors
+/// Returns [`ApiError::NotReady`] if they do not for [`MIN_SEQ_WAIT`].
+async fn wait_for(app: &App, seq: u64) -> Result<(), ApiError> {
+    let mut status = app.projector.status.clone();
+    let reached = status.wait_for(|status| status.phase == Phase::Live && status.seq >= seq);
+    match timeout(MIN_SEQ_WAIT, reached).await {
+        Ok(Ok(_)) => Ok(()),
+        _ => Err(ApiError::NotReady(
+            "The views do not reflect the sequence in Railbird-Min-Seq yet",
+        )),
     }
 }
 

@@ -26,12 +26,15 @@ pub(crate) enum CloseReason {
     /// The client sent nothing, not even pongs.
     NotSending,
     TooManyConnections,
+    /// It is not known for too long whether keys were revoked.
+    KeysStale,
 }
 
 impl CloseReason {
     /// Every code that the service closes a connection with.
-    pub(crate) const CODES: [u16; 10] =
-        [1001, 1002, 1003, 1007, 1008, 1009, 4401, 4403, 4408, 4429];
+    pub(crate) const CODES: [u16; 11] = [
+        1001, 1002, 1003, 1007, 1008, 1009, 1013, 4401, 4403, 4408, 4429,
+    ];
 
     pub(crate) fn code(&self) -> u16 {
         match self {
@@ -41,6 +44,7 @@ impl CloseReason {
             Self::InvalidUtf8 => 1007,
             Self::QuotaExceeded => 1008,
             Self::MessageTooLarge(_) => 1009,
+            Self::KeysStale => 1013,
             Self::KeyNotValid => 4401,
             Self::LiveOddsNotIncluded => 4403,
             Self::NotReading | Self::NotSending => 4408,
@@ -55,7 +59,8 @@ impl CloseReason {
             | Self::QuotaExceeded
             | Self::NotReading
             | Self::NotSending
-            | Self::TooManyConnections => {
+            | Self::TooManyConnections
+            | Self::KeysStale => {
                 let spread = RETRY_AFTER_MS.end - RETRY_AFTER_MS.start;
                 let random = getrandom::u32().unwrap_or(0) % spread;
                 u64::from(RETRY_AFTER_MS.start + random)
@@ -84,6 +89,7 @@ impl fmt::Display for CloseReason {
             Self::NotReading => "the client read nothing for 30 seconds",
             Self::NotSending => "the client sent nothing for 75 seconds",
             Self::TooManyConnections => "too many connections for this key",
+            Self::KeysStale => "it is not known for too long whether keys were revoked",
         })
     }
 }
@@ -107,6 +113,7 @@ mod tests {
             (CloseReason::NotReading, true),
             (CloseReason::NotSending, true),
             (CloseReason::TooManyConnections, true),
+            (CloseReason::KeysStale, true),
         ] {
             assert!(CloseReason::CODES.contains(&reason.code()), "{reason:?}");
             let expected = if can_retry { 500..5_000 } else { 0..1 };

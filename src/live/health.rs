@@ -1,7 +1,9 @@
 //! [`Health`]: whether the feed receives what happens, for heartbeats.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::sync::watch;
 
 use super::context::LiveContext;
@@ -9,57 +11,90 @@ use super::server_message::FeedHealth;
 use super::status::{Phase, Status};
 use crate::log::ConnectionStatus;
 
-/// A log that cannot be reached for this long counts as down.
+/// Views that were not known for this long to reflect the whole log are stale.
+pub const STALE_AFTER: Duration = Duration::from_secs(10);
+/// After this long the feed is down.
 const DOWN_AFTER: Duration = Duration::from_secs(30);
+
+/// Whether the feed receives what happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum FeedState {
+    /// The views reflect the whole log.
+    Live,
+    /// The views may be old.
+    Stale,
+    /// The views have been old for a while.
+    Down,
+}
+
+impl FeedState {
+    /// The state by the progress of the projector and the connection to the log.
+    #[must_use]
+    pub fn of(status: &Status, connection: ConnectionStatus) -> Self {
+        let age = status.freshness.age();
+        if age >= DOWN_AFTER {
+            Self::Down
+        } else if age >= STALE_AFTER || status.phase != Phase::Live || !connection.up {
+            Self::Stale
+        } else {
+            Self::Live
+        }
+    }
+
+    /// The name in messages and headers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Stale => "stale",
+            Self::Down => "down",
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Health {
     projector: watch::Receiver<Status>,
     connection: watch::Receiver<ConnectionStatus>,
-    last_state: &'static str,
+    last_state: FeedState,
 }
 
 impl Health {
     pub(super) fn new(context: &LiveContext) -> Self {
-        let mut health = Self {
-            projector: context.projector.clone(),
-            connection: context.connection.clone(),
-            last_state: "",
-        };
-        health.last_state = health.current().state;
-        health
+        let (projector, connection) = (context.projector.clone(), context.connection.clone());
+        let last_state = FeedState::of(&projector.borrow(), *connection.borrow());
+        Self {
+            projector,
+            connection,
+            last_state,
+        }
     }
 
     pub(super) fn current(&self) -> FeedHealth {
-        let (state, delayed_since) = self.state();
-        let lag = delayed_since.map_or(Duration::ZERO, |since| since.elapsed());
-        let last_event_at = self.projector.borrow().recorded_at;
-        FeedHealth {
-            state,
-            last_event_at: last_event_at.map(|at| at.to_string()).unwrap_or_default(),
-            lag_ms: u64::try_from(lag.as_millis()).unwrap_or(u64::MAX),
-        }
+        self.of(self.state())
     }
 
     /// The health, if its state has changed since the last call.
     pub(super) fn changed(&mut self) -> Option<FeedHealth> {
-        let health = self.current();
-        let before = std::mem::replace(&mut self.last_state, health.state);
-        (before != health.state).then_some(health)
+        let state = self.state();
+        let before = std::mem::replace(&mut self.last_state, state);
+        (before != state).then(|| self.of(state))
     }
 
-    /// The state, and since when events have been delayed.
-    fn state(&self) -> (&'static str, Option<Instant>) {
-        let connection = *self.connection.borrow();
+    fn state(&self) -> FeedState {
+        FeedState::of(&self.projector.borrow(), *self.connection.borrow())
+    }
+
+    fn of(&self, state: FeedState) -> FeedHealth {
         let status = self.projector.borrow();
-        if !connection.up {
-            let is_down = connection.changed_at.elapsed() > DOWN_AFTER;
-            let state = if is_down { "down" } else { "stale" };
-            return (state, Some(connection.changed_at));
+        let is_delayed = state != FeedState::Live || status.pending > 0;
+        let lag = is_delayed.then(|| status.freshness.age());
+        FeedHealth {
+            state,
+            last_event_at: status.recorded_at.map(String::from).unwrap_or_default(),
+            lag_ms: u64::try_from(lag.unwrap_or_default().as_millis()).unwrap_or(u64::MAX),
         }
-        let is_live = status.phase == Phase::Live && !status.is_stalled();
-        let is_delayed = !is_live || status.pending > 0;
-        let state = if is_live { "live" } else { "stale" };
-        (state, is_delayed.then_some(status.progress_at))
     }
 }

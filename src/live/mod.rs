@@ -17,7 +17,7 @@ mod fan_out;
 pub mod feed;
 mod filter;
 mod followers;
-mod health;
+pub mod health;
 mod new_client;
 mod quota;
 mod request;

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::close_reason::CloseReason;
 use super::feed::NotRecovered;
+use super::health::FeedState;
 use super::request::{Id, Op, RequestError};
 use super::subscription::InForce;
 
@@ -124,10 +125,9 @@ pub(crate) enum ServerMessage<'a> {
 /// Whether the service receives what happens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct FeedHealth {
-    /// `live`: no event is delayed. `stale`: the log cannot be reached, or it has more events and none was processed
-    /// for 10 seconds. `down`: the log could not be reached for 30 seconds.
-    #[schemars(extend("enum" = ["live", "stale", "down"]))]
-    pub(crate) state: &'static str,
+    /// `live`: the views are known to have reflected the whole log within the last 10 seconds. `stale`: not for 10
+    /// seconds, or the log cannot be reached. `down`: not for 30 seconds.
+    pub(crate) state: FeedState,
     /// When the log recorded the last event that the views reflect, RFC 3339; empty before the first.
     pub(crate) last_event_at: String,
     /// For how many milliseconds events have been delayed; 0 if none is.

@@ -372,6 +372,12 @@ impl Shard {
         let now = Instant::now();
         let keys = &self.context.keys;
         let lost_keys = keys.losses();
+        if keys.is_complete() && keys.is_stale() {
+            for client in self.all_clients() {
+                let session = &mut client.borrow_mut().session;
+                session.close(&CloseReason::KeysStale, now);
+            }
+        }
         if lost_keys != self.lost_keys.get() && keys.is_complete() {
             self.lost_keys.set(lost_keys);
             for client in self.all_clients() {

@@ -1,12 +1,9 @@
 //! [`Status`]: the progress of the projector, which the projector publishes.
 
-use std::time::{Duration, Instant};
-
 use events::Moment;
 use projections::Store;
 
-/// A projector that processes nothing for this long, though the log has more, is stalled.
-const STALLED_AFTER: Duration = Duration::from_secs(10);
+use crate::log::Freshness;
 
 /// The progress of the projector.
 #[derive(Debug, Clone)]
@@ -19,8 +16,8 @@ pub struct Status {
     pub pending: u64,
     /// When the log recorded that event.
     pub recorded_at: Option<Moment>,
-    /// When it last processed an event, or had none to process.
-    pub progress_at: Instant,
+    /// When the views were last known to reflect the whole log.
+    pub freshness: Freshness,
     /// The progress of a rebuild beside the live views, if one is running: seq and pending.
     pub rebuild: Option<(u64, u64)>,
     /// Number of rebuilds that have replaced the live views.
@@ -58,15 +55,9 @@ impl Status {
             seq: store.seq(),
             pending: 0,
             recorded_at: checkpoint.and_then(|checkpoint| checkpoint.recorded_at),
-            progress_at: Instant::now(),
+            freshness: Freshness::new(),
             rebuild: None,
             rebuilds: 0,
         }
-    }
-
-    /// Whether the log has more events and none was processed for a while.
-    #[must_use]
-    pub fn is_stalled(&self) -> bool {
-        self.pending > 0 && self.progress_at.elapsed() > STALLED_AFTER
     }
 }

@@ -22,6 +22,10 @@ const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Messages buffered in this process for a slow fold. A pull asks for fewer, so the buffer never overflows.
 const SUBSCRIPTION_CAPACITY: usize = 64 * 1024;
 
+/// How often the server is pinged. The client library gives the connection up when two pings in a row have no answer, so
+/// after three times this.
+const PING_INTERVAL: Duration = Duration::from_secs(4);
+
 const RECONNECT: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 
 /// Whether the connection is up, and how often it was established.
@@ -117,6 +121,7 @@ impl Log {
             .name(&*name)
             .subscription_capacity(SUBSCRIPTION_CAPACITY)
             .connection_timeout(REQUEST_TIMEOUT)
+            .ping_interval(PING_INTERVAL)
             .reconnect_delay_callback(move |attempts| match &one_shot {
                 Some(connected) if connected.load(Ordering::Relaxed) => Duration::MAX,
                 _ => RECONNECT.delay(u32::try_from(attempts).unwrap_or(u32::MAX)),

@@ -8,7 +8,7 @@
 //! next messages are first read one by one, without a consumer.
 
 use std::future::ready;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use events::Moment;
@@ -20,6 +20,7 @@ use tokio::time::{sleep, timeout};
 use super::backoff::Backoff;
 use super::connection::Log;
 use super::error::LogError;
+use super::freshness::Head;
 use super::message::LogMessage;
 use super::stream::{StreamName, moment};
 
@@ -29,8 +30,8 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 const PULL_EXPIRES: Duration = Duration::from_secs(30);
 /// How long the server keeps a consumer without a pull request.
 const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
-/// After this long without a message, the reader asks the stream whether it has one.
-const WATCHDOG: Duration = Duration::from_secs(10);
+/// How often the reader asks the server for the end of the stream, and whether it is still the stream that was read.
+const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// The payload bytes that end a batch.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// A stream that is missing this many times in a row is gone. A server that has just started may not have loaded it
@@ -44,10 +45,12 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_
 /// Consecutive messages.
 #[derive(Debug)]
 pub struct Batch {
-    /// The messages. Empty if the log has more but its consumer stalled.
+    /// The messages. May be empty if there is a head.
     pub messages: Vec<LogMessage>,
     /// How many messages the log has after the last of these.
     pub pending: u64,
+    /// The end of the stream, each time that the server was asked for it. Only from a reader of all subjects.
+    pub head: Option<Head>,
 }
 
 /// An error that retries cannot solve.
@@ -82,6 +85,10 @@ pub struct Reader {
     read_singly: bool,
     /// Failed attempts to connect in a row.
     failures: u32,
+    /// When the stream was last checked.
+    checked_at: Instant,
+    /// The last sequence that was read at the last check, if the stream had more then.
+    behind_at: Option<u64>,
 }
 
 /// A consumer on the server, and the stream of its messages.
@@ -137,6 +144,8 @@ impl Log {
             consumer: None,
             read_singly: false,
             failures: 0,
+            checked_at: Instant::now(),
+            behind_at: None,
         }
     }
 }
@@ -149,11 +158,17 @@ impl Reader {
     pub async fn next(&mut self) -> Result<Batch, ReadError> {
         loop {
             if self.consumer.is_none() {
-                let messages = self.connect().await?;
-                let pending = self.consumer.as_ref().map_or(0, |c| c.pending);
-                if let Some(batch) = self.advance(Batch { messages, pending }) {
+                let batch = self.connect().await?;
+                if let Some(batch) = self.advance(batch) {
                     return Ok(batch);
                 }
+            }
+            let until_check = CHECK_INTERVAL.saturating_sub(self.checked_at.elapsed());
+            if until_check.is_zero() {
+                if let Some(batch) = self.check().await? {
+                    return Ok(batch);
+                }
+                continue;
             }
             let Some(consumer) = &mut self.consumer else {
                 continue;
@@ -161,38 +176,30 @@ impl Reader {
             let first = tokio::select! {
                 // Messages that arrived before the connection was lost are not requested again.
                 biased;
-                first = timeout(WATCHDOG, consumer.messages.next()) => first,
+                first = timeout(until_check, consumer.messages.next()) => first,
                 () = self.log.reconnected(consumer.epoch) => {
                     self.drop_consumer("the connection was replaced");
                     continue;
                 }
             };
-            let batch = match first {
-                Ok(first) => self.collect(first),
-                Err(_) => match self.check_progress().await {
-                    Some(pending) => {
-                        return Ok(Batch {
-                            messages: Vec::new(),
-                            pending,
-                        });
-                    }
-                    None => continue,
-                },
-            };
-            if let Some(batch) = self.advance(batch) {
-                return Ok(batch);
+            if let Ok(first) = first {
+                let batch = self.collect(first);
+                if let Some(batch) = self.advance(batch) {
+                    return Ok(batch);
+                }
             }
         }
     }
 
-    /// Moves the position to the end of a batch. `None` if the batch is empty.
+    /// Moves the position to the end of a batch. `None` if the batch has nothing.
     fn advance(&mut self, batch: Batch) -> Option<Batch> {
-        let last = batch.messages.last()?;
-        self.position.seq = last.seq;
-        self.position.recorded_at = Some(last.recorded_at);
-        self.read_singly = false;
-        self.failures = 0;
-        Some(batch)
+        if let Some(last) = batch.messages.last() {
+            self.position.seq = last.seq;
+            self.position.recorded_at = Some(last.recorded_at);
+            self.read_singly = false;
+            self.failures = 0;
+        }
+        (!batch.messages.is_empty() || batch.head.is_some()).then_some(batch)
     }
 
     /// Collects a first delivery and what has arrived after it.
@@ -203,6 +210,7 @@ impl Reader {
         let mut batch = Batch {
             messages: Vec::new(),
             pending: 0,
+            head: None,
         };
         let (mut next, mut bytes, mut seq) = (Some(first), 0, self.position.seq);
         while let (Some(arrived), Some(consumer)) = (next, &mut self.consumer) {
@@ -241,13 +249,12 @@ impl Reader {
         self.read_singly = true;
     }
 
-    /// Creates a consumer from the next message on, and retries until it succeeds. Returns the messages that were read
-    /// before it.
+    /// Creates a consumer from the next message on, and retries until it succeeds. Returns what was read before it.
     ///
     /// # Errors
     /// Returns [`ReadError::LogReplaced`].
     #[tracing::instrument(level = "debug", skip_all, fields(stream = self.stream.name, seq = self.position.seq))]
-    async fn connect(&mut self) -> Result<Vec<LogMessage>, ReadError> {
+    async fn connect(&mut self) -> Result<Batch, ReadError> {
         loop {
             if self.failures > 0 {
                 let epoch = self.log.epoch();
@@ -256,9 +263,8 @@ impl Reader {
                     () = self.log.reconnected(epoch) => self.failures = 1,
                 }
             }
-            match self.check_identity().await {
-                Ok(None) => {}
-                Ok(Some(reason)) => return Err(ReadError::LogReplaced(reason)),
+            let head = match self.check_identity().await {
+                Ok(head) => head?,
                 Err(error @ LogError::NoStream(_)) if self.failures >= MISSING_MAX => {
                     return Err(ReadError::LogReplaced(error.to_string()));
                 }
@@ -266,11 +272,17 @@ impl Reader {
                     self.failed(&error);
                     continue;
                 }
-            }
+            };
             match self.try_connect().await {
                 Ok((messages, consumer)) => {
+                    let pending = consumer.pending;
                     self.consumer = Some(consumer);
-                    return Ok(messages);
+                    (self.checked_at, self.behind_at) = (head.asked_at, None);
+                    return Ok(Batch {
+                        messages,
+                        pending,
+                        head: self.subjects.is_empty().then_some(head),
+                    });
                 }
                 Err(error) => self.failed(&error),
             }
@@ -343,55 +355,64 @@ impl Reader {
         Ok(messages)
     }
 
-    /// Compares the stream with the position. Returns the reason why it is another log, if it is.
-    async fn check_identity(&self) -> Result<Option<String>, LogError> {
+    /// Compares the stream with the position, and returns its end.
+    ///
+    /// # Errors
+    /// Returns a [`LogError`] if the server does not answer, and within it [`ReadError::LogReplaced`] if the stream is
+    /// another one.
+    async fn check_identity(&self) -> Result<Result<Head, ReadError>, LogError> {
+        let replaced = |reason| Ok(Err(ReadError::LogReplaced(reason)));
+        let asked_at = Instant::now();
         let (state, position) = (self.log.state(self.stream).await?, &self.position);
         if state.identity != position.log {
-            return Ok(Some(format!(
-                "created {}, not {}",
-                state.identity.created, position.log.created
-            )));
+            let (found, expected) = (&state.identity.created, &position.log.created);
+            return replaced(format!("created {found}, not {expected}"));
         }
-        if state.last_seq < position.seq {
-            return Ok(Some(format!(
-                "it ends at sequence {}, and {} was read",
-                state.last_seq, position.seq
-            )));
+        let (last_seq, seq) = (state.last_seq, position.seq);
+        if last_seq < seq {
+            return replaced(format!(
+                "it ends at sequence {last_seq}, and {seq} was read"
+            ));
         }
         if let Some(expected) = position.recorded_at {
-            let found = self.log.message_at(self.stream, position.seq).await?;
+            let found = self.log.message_at(self.stream, seq).await?;
             if found.is_none_or(|found| found.recorded_at != expected) {
-                return Ok(Some(format!("message {} is another one", position.seq)));
+                return replaced(format!("message {seq} is another one"));
             }
         }
-        Ok(None)
+        Ok(Ok(Head { last_seq, asked_at }))
     }
 
-    /// After a while without a message: drops the consumer if the stream has more or is missing. Returns the number of
-    /// unread messages if it has more.
-    async fn check_progress(&mut self) -> Option<u64> {
-        let seq = self.position.seq;
-        match self.log.state(self.stream).await {
-            Ok(state) if state.identity == self.position.log && state.last_seq == seq => None,
-            Ok(state) => {
-                tracing::warn!(
-                    seq,
-                    last_seq = state.last_seq,
-                    "consumer stalled, recreating it"
-                );
-                self.consumer = None;
-                Some(state.last_seq.saturating_sub(seq))
-            }
-            Err(LogError::NoStream(stream)) => {
-                tracing::warn!(stream, "the stream is missing");
-                self.consumer = None;
-                None
-            }
+    /// Asks the server for the end of the stream, and whether it is still the one that was read. Drops a consumer that
+    /// has delivered nothing since the last check although there is more. `None` if the server does not answer.
+    ///
+    /// # Errors
+    /// Returns [`ReadError::LogReplaced`].
+    async fn check(&mut self) -> Result<Option<Batch>, ReadError> {
+        let checked = self.check_identity().await;
+        self.checked_at = Instant::now();
+        let head = match checked {
+            Ok(head) => head?,
             Err(error) => {
-                tracing::debug!(%error, "cannot read the state of the log");
-                None
+                tracing::debug!(%error, stream = self.stream.name, "cannot check the log");
+                if matches!(error, LogError::NoStream(_)) {
+                    self.drop_consumer("the stream is missing");
+                }
+                return Ok(None);
             }
+        };
+        let seq = self.position.seq;
+        let behind_at = (head.last_seq > seq).then_some(seq);
+        if behind_at.is_some() && self.behind_at == behind_at {
+            self.drop_consumer("it stalled");
         }
+        self.behind_at = behind_at;
+        let batch = Batch {
+            messages: Vec::new(),
+            pending: head.last_seq - seq,
+            head: Some(head),
+        };
+        Ok(self.subjects.is_empty().then_some(batch))
     }
 }
 

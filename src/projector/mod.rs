@@ -7,7 +7,7 @@ pub mod views;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use projections::open_races;
 use tokio::sync::{mpsc, watch};
@@ -113,11 +113,7 @@ impl Projector {
         self.status.send_modify(|status| {
             status.phase = Phase::CatchingUp;
             status.pending = state.last_seq.saturating_sub(status.seq);
-            status.progress_at = Instant::now();
         });
-        if live.seq() >= state.last_seq {
-            self.go_live(&live).await?;
-        }
         loop {
             live = self.fold_until_rebuild(live).await?;
             live = self.rebuild(live, &state).await?;
@@ -212,8 +208,7 @@ impl Projector {
     /// Folds a batch, then publishes its changes, rejections and progress.
     async fn fold(&mut self, fold: RunningFold, batch: Batch) -> Result<RunningFold, FoldError> {
         let live = self.status.borrow().phase == Phase::Live;
-        let pending = batch.pending;
-        let has_moved = !batch.messages.is_empty();
+        let (pending, head) = (batch.pending, batch.head);
         let (fold, step) = fold.step(batch, live).await?;
         let checkpoint = fold.checkpoint();
         metrics::folded(&step.tally);
@@ -224,9 +219,7 @@ impl Projector {
             status.seq = checkpoint.seq;
             status.pending = pending;
             status.recorded_at = checkpoint.recorded_at;
-            if has_moved {
-                status.progress_at = Instant::now();
-            }
+            status.freshness.advance(head, checkpoint.seq);
         });
         if pending == 0 && !live {
             self.go_live(&fold).await?;

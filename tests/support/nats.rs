@@ -71,6 +71,22 @@ impl Nats {
         }
     }
 
+    /// Stops the server without ending it: it keeps its connections and answers nothing.
+    pub(crate) fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets a frozen server go on.
+    pub(crate) fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let (signal, pid) = (format!("-{signal}"), self.child.id().to_string());
+        let status = Command::new("kill").args([signal, pid]).status().unwrap();
+        assert!(status.success());
+    }
+
     /// Starts the server again, on the same port and folder.
     pub(crate) fn start_again(&mut self) {
         self.child = spawn(&self.folder, Some(self.port));

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use events::{Text, VenueCode};
 use jiff::SignedDuration;
@@ -202,6 +203,7 @@ fn config(nats: &str, data: &Path) -> Config {
             .map(|code| VenueCode::parse(code).unwrap())
             .to_vec(),
         plans: Plans::default(),
+        keys_stale_max: Duration::from_secs(3600),
         connections_max: 256,
         proxies: Proxies::default(),
         ws_origins: Origins::default(),

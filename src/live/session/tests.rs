@@ -17,11 +17,12 @@ use crate::live::batch::FeedCursor;
 use crate::live::connection::Connection;
 use crate::live::connection_limits::ConnectionLimits;
 use crate::live::feed::{Feed, frame};
+use crate::live::health::FeedState;
 use crate::live::server_message::FeedHealth;
 use crate::live::subscription::LiveSubscription;
 
 const HEALTHY: FeedHealth = FeedHealth {
-    state: "live",
+    state: FeedState::Live,
     last_event_at: String::new(),
     lag_ms: 0,
 };

@@ -1,0 +1,32 @@
+//! The headers `Railbird-Seq` and `Railbird-Feed`: what a response reflects, and whether that is all there is.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::state::App;
+use crate::live::health::FeedState;
+
+pub(super) const RAILBIRD_SEQ: HeaderName = HeaderName::from_static("railbird-seq");
+const RAILBIRD_FEED: HeaderName = HeaderName::from_static("railbird-feed");
+
+/// The state of the views when a request came.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ViewsState {
+    seq: u64,
+    feed: FeedState,
+}
+
+impl ViewsState {
+    pub(super) fn of(app: &App) -> Self {
+        let (status, connection) = (app.projector.status.borrow(), *app.connection.borrow());
+        Self {
+            seq: status.seq,
+            feed: FeedState::of(&status, connection),
+        }
+    }
+
+    /// Sets the state of the feed, and the sequence unless the response has a later one.
+    pub(super) fn set_headers(self, headers: &mut HeaderMap) {
+        headers.entry(RAILBIRD_SEQ).or_insert(self.seq.into());
+        headers.insert(RAILBIRD_FEED, HeaderValue::from_static(self.feed.as_str()));
+    }
+}

@@ -1,0 +1,123 @@
+//! [`Freshness`]: when a reader was last known to be at the end of its stream.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Ends of the stream that are not reached yet. Older ones are dropped: a reader that is so far behind is stale anyway.
+const HEADS_MAX: usize = 16;
+
+/// The end of a stream, as the server reported it.
+#[derive(Debug, Clone, Copy)]
+pub struct Head {
+    /// The sequence of the last message; 0 if there is none.
+    pub last_seq: u64,
+    /// When the server was asked. It had no later message then.
+    pub asked_at: Instant,
+}
+
+/// When what was read was last known to be all that the stream had.
+///
+/// It rests on answers of the server alone. A connection without errors proves nothing: a frozen server sends none.
+#[derive(Debug, Clone)]
+pub struct Freshness {
+    heads: VecDeque<Head>,
+    /// The time of the latest proof, at first of the start.
+    proved_at: Instant,
+}
+
+impl Freshness {
+    /// A reader that starts now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            heads: VecDeque::new(),
+            proved_at: Instant::now(),
+        }
+    }
+
+    /// Notes the end of the stream, if the server reported it, and how far the reader is.
+    pub fn advance(&mut self, head: Option<Head>, seq: u64) {
+        self.heads.extend(head);
+        while let Some(head) = self.heads.front()
+            && head.last_seq <= seq
+        {
+            self.proved_at = head.asked_at;
+            self.heads.pop_front();
+        }
+        if self.heads.len() > HEADS_MAX {
+            self.heads.pop_front();
+        }
+    }
+
+    /// The time since the latest proof; since the start if there is none.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.proved_at.elapsed()
+    }
+}
+
+impl Default for Freshness {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{Freshness, HEADS_MAX, Head};
+
+    fn head(last_seq: u64, seconds_ago: u64) -> Option<Head> {
+        let asked_at = Instant::now().checked_sub(Duration::from_secs(seconds_ago));
+        Some(Head {
+            last_seq,
+            asked_at: asked_at.expect("the machine is up for a while"),
+        })
+    }
+
+    fn age(freshness: &Freshness) -> u64 {
+        freshness.age().as_secs()
+    }
+
+    #[test]
+    fn a_reader_at_the_end_is_as_fresh_as_the_question() {
+        let mut freshness = Freshness::new();
+        freshness.advance(head(7, 20), 7);
+        assert_eq!(age(&freshness), 20);
+        freshness.advance(head(7, 5), 7);
+        assert_eq!(age(&freshness), 5);
+    }
+
+    #[test]
+    fn progress_without_an_answer_of_the_server_proves_nothing() {
+        let mut freshness = Freshness::new();
+        freshness.advance(head(7, 20), 7);
+        for seq in 8..100 {
+            freshness.advance(None, seq);
+        }
+        assert_eq!(age(&freshness), 20);
+    }
+
+    #[test]
+    fn a_reader_that_lags_is_as_fresh_as_the_last_end_that_it_reached() {
+        let mut freshness = Freshness::new();
+        freshness.advance(head(10, 30), 10);
+        freshness.advance(head(20, 20), 10);
+        freshness.advance(head(30, 10), 19);
+        assert_eq!(age(&freshness), 30);
+        freshness.advance(None, 29);
+        assert_eq!(age(&freshness), 20);
+        freshness.advance(None, 30);
+        assert_eq!(age(&freshness), 10);
+    }
+
+    #[test]
+    fn the_ends_that_wait_are_bounded() {
+        let mut freshness = Freshness::new();
+        for n in 0..1_000 {
+            freshness.advance(head(10 + n, 0), 1);
+            assert!(freshness.heads.len() <= HEADS_MAX);
+        }
+    }
+}

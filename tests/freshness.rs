@@ -1,0 +1,161 @@
+//! How a service says how fresh its answers are, and what it does when it cannot know.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::*;
+
+const HORSE: &str = "/api/v1/horses/H1";
+
+async fn readiness(railbird: &Railbird, path: &str) -> (u16, Value) {
+    let reply = railbird.get_open(path).await;
+    (reply.status, reply.json())
+}
+
+/// The state in the next heartbeat that has another one than `before`.
+async fn next_state(socket: &mut Socket, before: &str) -> String {
+    loop {
+        let message = socket
+            .next_or_heartbeat()
+            .await
+            .expect("the socket is open");
+        if message["event"] == "heartbeat" && message["feed"]["state"] != before {
+            return message["feed"]["state"].as_str().unwrap().to_owned();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_frozen_log_is_noticed_by_sockets_probes_and_answers_while_reads_go_on() {
+    let nats = Nats::start();
+    let seq = nats.publish([registered("H1", "HORSE 1")]).await;
+    let railbird = Railbird::start(&nats).await;
+    railbird.until_seq(seq).await;
+    let mut socket = Socket::open(railbird.http, &railbird.key).await;
+    socket.until("snapshot_complete").await;
+    assert_eq!(railbird.get(HORSE).await.header("railbird-feed"), "live");
+    assert_eq!(readiness(&railbird, "/readyz?fresh=10s").await.0, 200);
+
+    nats.freeze();
+    let frozen = Instant::now();
+    assert_eq!(next_state(&mut socket, "live").await, "stale");
+    let noticed = frozen.elapsed();
+    assert!(noticed <= Duration::from_secs(15), "after {noticed:?}");
+    eventually("the views are too old for a probe that asks", || async {
+        readiness(&railbird, "/readyz?fresh=10s").await.0 == 503
+    })
+    .await;
+    let (status, body) = readiness(&railbird, "/readyz").await;
+    assert_eq!(
+        (status, &body["feed"]["state"]),
+        (200, &"stale".into()),
+        "reads are right, though old"
+    );
+    assert!(body["feed"]["age_ms"].as_u64().unwrap() >= 9_000, "{body}");
+    let reply = railbird.get(HORSE).await;
+    assert_eq!(
+        (
+            reply.status,
+            reply.header("railbird-feed"),
+            reply.header("railbird-seq")
+        ),
+        (200, "stale", "1")
+    );
+    assert_eq!(next_state(&mut socket, "stale").await, "down");
+    assert_eq!(railbird.get(HORSE).await.header("railbird-feed"), "down");
+
+    nats.thaw();
+    assert_eq!(next_state(&mut socket, "down").await, "live");
+    assert_eq!(readiness(&railbird, "/readyz?fresh=10s").await.0, 200);
+}
+
+#[tokio::test]
+async fn keys_are_accepted_on_old_knowledge_for_a_bounded_time_only() {
+    let nats = Nats::start();
+    nats.publish([registered("H1", "HORSE 1")]).await;
+    let stale_max = Duration::from_secs(10);
+    let railbird = Railbird::start_with(&nats, |config| config.keys_stale_max = stale_max).await;
+    railbird.until_seq(1).await;
+    let mut socket = Socket::open(railbird.http, &railbird.key).await;
+    socket.until("snapshot_complete").await;
+    tokio::time::sleep(stale_max + Duration::from_secs(2)).await;
+    assert_eq!(railbird.get(HORSE).await.status, 200, "the log answers");
+
+    nats.freeze();
+    let (messages, code) = socket.until_closed().await;
+    assert_eq!(
+        (&messages.last().unwrap()["event"], code),
+        (&"closing".into(), Some(1013))
+    );
+    let reply = railbird.get(HORSE).await;
+    assert_eq!(
+        (
+            reply.status,
+            reply.json()["error"].as_str(),
+            reply.header("retry-after")
+        ),
+        (503, Some("not_ready"), "2"),
+        "it is not 401: the key may be valid"
+    );
+    let (status, body) = readiness(&railbird, "/readyz").await;
+    assert_eq!(status, 503, "{body}");
+
+    nats.thaw();
+    eventually("keys are accepted again", || async {
+        railbird.get(HORSE).await.status == 200
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_answer_says_which_seq_it_reflects() {
+    let nats = Nats::start();
+    let seq = nats.publish([registered("H1", "HORSE 1")]).await;
+    let railbird = Railbird::start(&nats).await;
+    railbird.until_seq(seq).await;
+    for (path, status) in [
+        (HORSE, 200),
+        ("/api/v1/horses/H2", 404),
+        ("/api/v1/horses/-", 400),
+        ("/api/v1/results/2026-02-30", 400),
+        ("/api/v1/none", 404),
+    ] {
+        let reply = railbird.get(path).await;
+        assert_eq!(
+            (reply.status, reply.header("railbird-seq")),
+            (status, "1"),
+            "{path}"
+        );
+    }
+    let reply = railbird.get_open(HORSE).await;
+    assert_eq!((reply.status, reply.header("railbird-seq")), (401, "1"));
+}
+
+#[tokio::test]
+async fn an_answer_is_never_older_than_the_seq_that_the_request_names() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    for n in 1..=50 {
+        let (horse, name) = (format!("H{n}"), format!("HORSE {n}"));
+        let seq = nats.publish([registered(&horse, &name)]).await;
+        let path = format!("/api/v1/horses/{horse}");
+        let seq = seq.to_string();
+        let reply = railbird
+            .get_with(&path, &[("railbird-min-seq", &seq)])
+            .await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        assert!(reply.header("railbird-seq").parse::<u64>().unwrap() >= n);
+    }
+    let asked = Instant::now();
+    let reply = railbird
+        .get_with(HORSE, &[("railbird-min-seq", "51")])
+        .await;
+    assert_eq!((reply.status, reply.header("retry-after")), (503, "2"));
+    assert!(asked.elapsed() < Duration::from_secs(5));
+    let reply = railbird.get_with(HORSE, &[("railbird-min-seq", "x")]).await;
+    assert_eq!(
+        (reply.status, reply.json()["error"].as_str()),
+        (400, Some("invalid_parameter"))
+    );
+}
