@@ -117,7 +117,7 @@ async fn every_answer_says_which_seq_it_reflects() {
     for (path, status) in [
         (HORSE, 200),
         ("/api/v1/horses/H2", 404),
-        ("/api/v1/horses/-", 400),
+        ("/api/v1/horses/H.1", 400),
         ("/api/v1/results/2026-02-30", 400),
         ("/api/v1/none", 404),
     ] {
