@@ -12,12 +12,16 @@ const date = process.argv[2] ?? new Date().toLocaleDateString("sv");
 const fields = [["PAPER LANTERN", "SLOW TIDE", "NIGHT FERRY"], ["LONG DIVISION", "PLAIN SONG", "SUNDIAL", "TIN BOX"]];
 const end = (why) => { console.error(why); process.exit(1); };
 
+// Differs for an id that is used again on another subject, or by another feeder.
+const messageId = (subject, { source, id }) =>
+  createHash("sha256").update(`${subject}\n${source}\n${id}`).digest("hex");
+
 // Publishes events, a window at a time, and retries those that were not acknowledged, in order.
 async function publish(js, events) {
   for (let failures = 0; events.length > 0;) {
     const sent = events.slice(0, window), missing = [];
     const answers = await Promise.allSettled(sent.map(([subject, event]) =>
-      js.publish(subject, JSON.stringify(event), { msgID: event.id, timeout: 5000 })));
+      js.publish(subject, JSON.stringify(event), { msgID: messageId(subject, event), timeout: 5000 })));
     for (const [i, { value: ack, reason: error }] of answers.entries()) {
       const [subject, { type }] = sent[i];
       if (ack) console.log(ack.seq, subject, type, ack.duplicate ? "known" : "new");

@@ -10,13 +10,17 @@ WINDOW = 16  # Events in flight: railbird recognises a repeated quote among the 
 DATE = sys.argv[1] if len(sys.argv) > 1 else time.strftime("%Y-%m-%d")
 FIELDS = [["PAPER LANTERN", "SLOW TIDE", "NIGHT FERRY"], ["LONG DIVISION", "PLAIN SONG", "SUNDIAL", "TIN BOX"]]
 
+def message_id(subject, event):
+    """Differs for an id that is used again on another subject, or by another feeder."""
+    return hashlib.sha256(f"{subject}\n{event['source']}\n{event['id']}".encode()).hexdigest()
+
 async def publish(js, events):
     """Publishes events, a window at a time, and retries those that were not acknowledged, in order."""
     failures = 0
     while events:
         sent, events = events[:WINDOW], events[WINDOW:]
         answers = await asyncio.gather(return_exceptions=True, *(
-            js.publish(subject, json.dumps(event).encode(), 5, headers={"Nats-Msg-Id": event["id"]})
+            js.publish(subject, json.dumps(event).encode(), 5, headers={"Nats-Msg-Id": message_id(subject, event)})
             for subject, event in sent))
         missing = []
         for (subject, event), answer in zip(sent, answers):

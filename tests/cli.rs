@@ -167,6 +167,48 @@ async fn publish_checks_events_and_leaves_their_bytes_unchanged() {
     );
 }
 
+#[tokio::test]
+async fn an_id_that_is_used_again_for_another_race_loses_no_event() {
+    let nats = Nats::start();
+    let service = Railbird::start(&nats).await;
+    let with_id = |race, price| {
+        let mut quote = odds("ST", race, &second(0), &[price]);
+        quote["id"] = json!("x");
+        quote
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for (race, price) in [(1, 2.0), (2, 3.0)] {
+        let file = write(
+            folder.path(),
+            "one.ndjson",
+            with_id(race, price).to_string(),
+        );
+        let output = railbird(["publish", &file, "--nats", &nats.url()]).await;
+        let expected = "1 read, 1 published, 0 duplicates";
+        assert!(output.summary.starts_with(expected), "{}", output.all);
+    }
+    service.until_seq(2).await;
+    for (race, price) in [(1, 2.0), (2, 3.0)] {
+        let path = format!("/api/v1/odds/{DAY}/{race}");
+        let board = service.get(&path).await.json();
+        assert_eq!(board["runners"][0]["win"], price, "{board}");
+    }
+
+    // In one file, it is a mistake.
+    let lines = [with_id(3, 4.0), with_id(3, 4.0), with_id(4, 5.0)].map(|quote| quote.to_string());
+    let file = write(folder.path(), "both.ndjson", lines.join("\n"));
+    let output = railbird(["publish", &file, "--nats", &nats.url()]).await;
+    assert!(
+        output
+            .summary
+            .starts_with("3 read, 1 published, 1 duplicates, 1 refused"),
+        "{}",
+        output.all
+    );
+    let reason = "both.ndjson:3: the id \"x\" is that of line 1, which has another content";
+    assert!(output.all.contains(reason), "{}", output.all);
+}
+
 /// Adds the user `tote` of docs/feeding.md, a feeder of odds at one racecourse, to nats.conf.
 fn with_tote(conf: String) -> String {
     let addition = include_str!("../docs/feeding.md")

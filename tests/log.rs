@@ -346,7 +346,7 @@ async fn a_feeder_reads_the_ids_on_a_subject_page_by_page_and_no_others() {
         let subject = format!("racing.odds.{DAY}.ST.{race}");
         let of_race = events.iter().filter(|e| e["data"]["race_number"] == race);
         let expected: Vec<uuid::Uuid> = of_race
-            .map(|event| event["id"].as_str().unwrap().parse().unwrap())
+            .map(|event| outgoing(event).id.parse().unwrap())
             .collect();
         let ids = feeder.ids(RACING, &subject, 1_251).await.unwrap();
         assert_eq!(ids[..expected.len()], expected);

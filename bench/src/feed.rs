@@ -45,11 +45,7 @@ fn lines(file: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Outg
     Ok(lines.map(|line| {
         let payload = line?;
         let envelope = Envelope::from_json(&payload)?;
-        Ok(Outgoing {
-            subject: envelope.event.subject().to_string(),
-            id: envelope.id,
-            payload,
-        })
+        Ok(Outgoing::new(&envelope, payload))
     }))
 }
 

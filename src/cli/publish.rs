@@ -1,11 +1,13 @@
 //! `railbird publish`.
 
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
+use blake3::Hash;
 use clap::Args;
 use events::{EVENT_BYTES_MAX, Envelope};
 use tokio::sync::mpsc;
@@ -25,6 +27,9 @@ const BATCHES_AHEAD: usize = 4;
 const READ_BYTES: usize = 64 * 1024;
 /// The appender is flushed when no batch arrives for this long, as a feed may be silent for hours.
 const FLUSH_AFTER: Duration = Duration::from_millis(20);
+
+/// Events whose contents are compared with later ones under the same id: about 20 MB.
+const IDS_MAX: usize = 100_000;
 
 /// Checked lines: a message, or the reason why the line is rejected. A read error ends the input.
 type LineBatch = anyhow::Result<Vec<Result<Outgoing, String>>>;
@@ -58,6 +63,7 @@ impl Publish {
             name,
             line_number: 0,
             line: Vec::new(),
+            contents: Contents::default(),
         });
         while let Some(batch) = next_batch(&mut batches, &mut appender).await? {
             for line in batch? {
@@ -111,6 +117,7 @@ struct LineBatches<R> {
     /// Number of the latest line.
     line_number: u64,
     line: Vec<u8>,
+    contents: Contents,
 }
 
 impl<R: Read> Iterator for LineBatches<R> {
@@ -127,7 +134,11 @@ impl<R: Read> Iterator for LineBatches<R> {
                 Err(error) => return Some(Err(error).with_context(location)),
             };
             if !complete || !self.line.iter().all(u8::is_ascii_whitespace) {
-                let checked = check(&self.line, complete);
+                let checked = check(&self.line, complete)
+                    .and_then(|envelope| {
+                        self.contents.check(envelope, &self.line, self.line_number)
+                    })
+                    .map(|envelope| Outgoing::new(&envelope, self.line.clone()));
                 batch.push(checked.map_err(|reason| format!("{}: {reason}", location())));
             }
             if batch.len() == BATCH_LINES_MAX || !self.input.buffer().contains(&b'\n') {
@@ -164,17 +175,51 @@ fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<Option<b
     }
 }
 
-/// Checks a line and turns it into a message of the same bytes, on the subject of its event.
-fn check(line: &[u8], complete: bool) -> Result<Outgoing, String> {
+/// The contents of the latest events by their id. An id stands for one event: of two contents under it, one would be
+/// ignored as a repetition.
+#[derive(Debug, Default)]
+struct Contents {
+    by_id: HashMap<EventId, (Hash, u64)>,
+    /// The ids, oldest first.
+    order: VecDeque<EventId>,
+}
+
+/// The hash of source and id.
+type EventId = Hash;
+
+impl Contents {
+    /// # Errors
+    /// Returns the reason if an earlier line has the id of this one, and another content.
+    fn check(&mut self, envelope: Envelope, line: &[u8], number: u64) -> Result<Envelope, String> {
+        let Envelope { source, id, .. } = &envelope;
+        let event_id = blake3::hash(format!("{source}\n{id}").as_bytes());
+        let content = blake3::hash(line.trim_ascii());
+        match self.by_id.get(&event_id) {
+            Some((known, _)) if *known == content => return Ok(envelope),
+            Some((_, earlier)) => {
+                return Err(format!(
+                    "the id {id:?} is that of line {earlier}, which has another content"
+                ));
+            }
+            None => {}
+        }
+        self.by_id.insert(event_id, (content, number));
+        self.order.push_back(event_id);
+        if self.order.len() > IDS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.by_id.remove(&oldest);
+        }
+        Ok(envelope)
+    }
+}
+
+/// Checks that a line is an event.
+fn check(line: &[u8], complete: bool) -> Result<Envelope, String> {
     if !complete {
         return Err(format!(
             "the line is longer than {EVENT_BYTES_MAX} bytes, the maximum size of an event"
         ));
     }
-    let envelope = Envelope::from_json(line).map_err(|error| error.to_string())?;
-    Ok(Outgoing {
-        subject: envelope.event.subject().to_string(),
-        id: envelope.id,
-        payload: line.to_vec(),
-    })
+    Envelope::from_json(line).map_err(|error| error.to_string())
 }

@@ -30,13 +30,21 @@ pub struct Outgoing {
     pub payload: Vec<u8>,
 }
 
-impl From<&Envelope> for Outgoing {
-    fn from(envelope: &Envelope) -> Self {
+impl Outgoing {
+    /// A message of an event with the bytes that it was read from.
+    #[must_use]
+    pub fn new(envelope: &Envelope, payload: Vec<u8>) -> Self {
         Self {
             subject: envelope.event.subject().to_string(),
-            id: envelope.id.clone(),
-            payload: envelope.encode(),
+            id: envelope.message_id().to_string(),
+            payload,
         }
+    }
+}
+
+impl From<&Envelope> for Outgoing {
+    fn from(envelope: &Envelope) -> Self {
+        Self::new(envelope, envelope.encode())
     }
 }
 

@@ -320,9 +320,5 @@ pub(crate) fn outgoing(event: &Value) -> Outgoing {
     let payload = event.to_string().into_bytes();
     let envelope =
         events::Envelope::from_json(&payload).unwrap_or_else(|error| panic!("{error}: {event}"));
-    Outgoing {
-        subject: envelope.event.subject().to_string(),
-        id: envelope.id,
-        payload,
-    }
+    Outgoing::new(&envelope, payload)
 }
