@@ -52,17 +52,18 @@ pub(super) struct Connection {
     has_read_ahead: bool,
     outgoing: OutgoingBuffer,
     /// The system accepts no more bytes for now.
-    blocked: bool,
-    bytes_written: u64,
-    /// Wakes the task that polls this connection.
-    waker: Option<Waker>,
+    pub(super) blocked: bool,
+    /// Bytes that the system has accepted so far.
+    pub(super) bytes_written: u64,
+    /// Wakes the task that polls this connection, when it is blocked or ends.
+    pub(super) waker: Waker,
 }
 
 /// The stream for the library: it reads from the socket, but what it writes is collected, so that it never interrupts a
 /// frame.
 struct Pipe<'a> {
     stream: &'a TcpStream,
-    replies: &'a mut Vec<Bytes>,
+    replies: Vec<Bytes>,
     /// Bytes that may be read before other clients have their turn.
     budget: &'a mut usize,
 }
@@ -111,20 +112,19 @@ impl Connection {
             outgoing: OutgoingBuffer::default(),
             blocked: false,
             bytes_written: 0,
-            waker: None,
+            waker: Waker::noop().clone(),
         })
     }
 
     /// Reads the next message without waiting, and at most `budget` bytes, which it reduces by what it read.
     pub(super) fn read(&mut self, budget: &mut usize) -> Incoming {
-        let mut replies = Vec::new();
         let mut pipe = Pipe {
             stream: &self.stream,
-            replies: &mut replies,
+            replies: Vec::new(),
             budget,
         };
         let result = self.context.read(&mut pipe);
-        self.outgoing.append(&mut replies);
+        self.outgoing.frames.extend(pipe.replies);
         match result {
             Ok(Message::Text(text)) => Incoming::Text(text.as_str().to_owned()),
             Ok(Message::Binary(_)) => Incoming::Binary,
@@ -165,7 +165,7 @@ impl Connection {
 
     /// Adds a frame to those that wait.
     pub(super) fn queue(&mut self, frame: Bytes) {
-        self.outgoing.push(frame);
+        self.outgoing.frames.push_back(frame);
     }
 
     /// Drops the frames that wait and are not started.
@@ -177,12 +177,11 @@ impl Connection {
     pub(super) fn queue_close(&mut self, reason: &CloseReason) {
         let frame = CloseFrame {
             code: reason.code().into(),
-            reason: reason.to_string().into(),
+            reason: reason.text().into(),
         };
-        let mut replies = Vec::new();
         let mut pipe = Pipe {
             stream: &self.stream,
-            replies: &mut replies,
+            replies: Vec::new(),
             budget: &mut 0,
         };
         // The pipe accepts everything, so an error means that the client closed first: then the answer to that is sent.
@@ -193,26 +192,17 @@ impl Connection {
             pipe.replies.clear();
             let _ = self.context.close(&mut pipe, Some(frame));
         }
-        self.outgoing.append(&mut replies);
+        self.outgoing.frames.extend(pipe.replies);
     }
 
     /// Whether all that was queued is written.
     pub(super) fn is_clear(&self) -> bool {
-        self.outgoing.len() == 0
+        self.outgoing.frames.is_empty()
     }
 
     /// Whether so many frames wait that only urgent ones should be added.
     pub(super) fn is_crowded(&self) -> bool {
-        self.outgoing.len() >= OUTGOING_FRAMES_MAX
-    }
-
-    /// Bytes that the system has accepted so far.
-    pub(super) fn bytes_written(&self) -> u64 {
-        self.bytes_written
-    }
-
-    pub(super) fn is_blocked(&self) -> bool {
-        self.blocked
+        self.outgoing.frames.len() >= OUTGOING_FRAMES_MAX
     }
 
     /// Ends the output, so that the client reads the end of the stream.
@@ -233,24 +223,6 @@ impl Connection {
         let ready = self.stream.poll_write_ready(context);
         self.blocked = ready.is_pending();
         ready
-    }
-
-    /// Notes the task to wake if this connection is blocked or ends.
-    pub(super) fn register_waker(&mut self, waker: &Waker) {
-        if !self
-            .waker
-            .as_ref()
-            .is_some_and(|known| known.will_wake(waker))
-        {
-            self.waker = Some(waker.clone());
-        }
-    }
-
-    /// Wakes the task that polls this connection.
-    pub(super) fn wake(&self) {
-        if let Some(waker) = &self.waker {
-            waker.wake_by_ref();
-        }
     }
 
     /// Writes what is queued and then `frames`, as far as the system accepts them. Returns how many of `frames` were
@@ -281,7 +253,7 @@ impl Connection {
             }
         }
         if self.blocked {
-            self.wake();
+            self.waker.wake_by_ref();
         }
         Ok(started)
     }

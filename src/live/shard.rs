@@ -148,7 +148,7 @@ impl Shard {
         };
         // The key may have become invalid since the handshake, when this client was not among those that are checked.
         let refusal = match client.permit.within_plan {
-            true => self.refusal(client.permit.trace.key_id),
+            true => self.refusal(trace.key_id),
             false => Some(CloseReason::TooManyConnections),
         };
         let mut session = Session::new(
@@ -161,8 +161,11 @@ impl Shard {
         );
         if let Some(reason) = refusal {
             session.close(&reason, now);
-        } else if session.advance(now).is_err() {
-            return;
+        } else {
+            session.advance(now);
+            if session.has_ended() {
+                return;
+            }
         }
         tracing::debug!(parent: &trace.span(), "client connected");
         let client = Client {
@@ -198,20 +201,17 @@ impl Shard {
     /// Reads requests of a client, and continues to write what it had not taken. Ready when the client has left.
     fn poll_client(&self, id: usize, client: &ClientCell, context: &mut Context<'_>) -> Poll<()> {
         let mut client = client.borrow_mut();
-        client.session.register_waker(context.waker());
         let now = Instant::now();
         for _ in 0..POLLS_PER_TURN {
-            let delivered = self.delivered.get();
-            let written = client.session.poll_write(delivered, context, now);
-            let read = client.session.poll_read(delivered, context, now);
-            if client.session.take_subscription_changed() {
+            let active = client.session.poll(self.delivered.get(), context, now);
+            if std::mem::take(&mut client.session.subscription_changed) {
                 self.followers.borrow_mut().clear();
             }
             self.schedule_if_earlier(id, &mut client);
             if client.session.has_ended() {
                 return Poll::Ready(());
             }
-            if !written && !read {
+            if !active {
                 return Poll::Pending;
             }
         }
@@ -238,18 +238,11 @@ impl Shard {
             position.mark_changed();
             return;
         };
-        let batch = FeedBatch::new(delivered, tail.messages);
+        let head = tail.position.head;
+        let batch = FeedBatch::new(delivered, tail);
         self.deliver(&batch).await;
-        let is_end = batch.end_index() == tail.position.head;
-        self.delivered.set(FeedCursor {
-            generation: delivered.generation,
-            next_index: batch.end_index(),
-            seq: match batch.messages.last() {
-                Some(last) if !is_end => last.seq - 1,
-                _ => tail.position.seq,
-            },
-        });
-        if !is_end {
+        self.delivered.set(batch.end);
+        if batch.end.next_index != head {
             position.mark_changed();
         }
     }
@@ -285,7 +278,7 @@ impl Shard {
             let clients = self.clients.borrow();
             let follows = |client: &ClientCell| {
                 let client = client.borrow();
-                client.session.subscription().filter.matches(topic)
+                client.session.subscription.filter.matches(topic)
             };
             let followers = clients.iter().filter(|(_, client)| follows(client));
             followers.map(|(id, _)| id).collect()
@@ -376,7 +369,7 @@ impl Shard {
             self.lost_keys.set(lost_keys);
             for client in self.all_clients() {
                 let session = &mut client.borrow_mut().session;
-                if let Some(reason) = self.refusal(session.key_id()) {
+                if let Some(reason) = self.refusal(session.permit.trace.key_id) {
                     session.close(&reason, now);
                 }
             }

@@ -1,10 +1,9 @@
 //! [`LiveSubscription`]: what a client is sent, and how often.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use projections::LiveKind;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::feed::{FeedMessage, Topic};
 use super::filter::{Filter, Follows, Kinds};
@@ -31,23 +30,6 @@ pub(crate) struct ResumePoint {
     pub(crate) epoch: Option<String>,
 }
 
-/// The values in force, as a client is sent them.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct InForce<'a> {
-    /// How many races are followed.
-    follows: Follows,
-    /// The lists of the filter.
-    filter: &'a Filter,
-    /// The kinds of messages about races that are sent.
-    events: Kinds,
-    /// Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
-    #[schemars(range(min = *CONFLATE_MS.start(), max = *CONFLATE_MS.end()))]
-    conflate_ms: u64,
-    /// Time between two heartbeats, in milliseconds.
-    #[schemars(range(min = *HEARTBEAT_MS.start(), max = *HEARTBEAT_MS.end()))]
-    heartbeat_ms: u64,
-}
-
 /// A number of a subscription is out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name} is {} to {}, not {value}", range.start(), range.end())]
@@ -69,14 +51,12 @@ impl Default for LiveSubscription {
 }
 
 impl LiveSubscription {
-    pub(super) fn in_force(&self) -> InForce<'_> {
-        InForce {
-            follows: self.filter.follows(),
-            filter: &self.filter,
-            events: self.kinds,
-            conflate_ms: self.conflate_ms,
-            heartbeat_ms: self.heartbeat_ms,
-        }
+    pub(super) fn heartbeat_interval(&self) -> Duration {
+        Duration::from_millis(self.heartbeat_ms)
+    }
+
+    pub(super) fn conflation_interval(&self) -> Option<Duration> {
+        (self.conflate_ms > 0).then(|| Duration::from_millis(self.conflate_ms))
     }
 
     pub(super) fn wants(&self, topic: &Topic, kind: LiveKind) -> bool {

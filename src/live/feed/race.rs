@@ -89,7 +89,10 @@ impl RaceFeed {
         let encoded = if merged == 1 {
             frame::text(&[br#"{"event":"odds_update","#, fields, b"}"])
         } else {
-            let by = by.as_str();
+            let by = match by {
+                ConflatedBy::Client => "client",
+                ConflatedBy::Backpressure => "backpressure",
+            };
             let head =
                 format!(r#"{{"event":"odds_update","conflated":{merged},"conflated_by":"{by}","#);
             let (before, after) = json::around_number(fields, "prev_seq")?;
