@@ -135,7 +135,7 @@ impl Shard {
     fn admit(self: &Rc<Self>, client: NewClient, guard: ClientGuard) {
         let now = Instant::now();
         if self.clients.borrow().is_empty() {
-            let position = self.session_context.feed.position();
+            let position = self.context.feed.position();
             self.delivered.set(FeedCursor::from(&position));
         }
         let trace = client.permit.trace;
@@ -190,12 +190,10 @@ impl Shard {
         self.clients.borrow().get(id).cloned()
     }
 
-    fn all_clients(&self) -> Vec<ClientCell> {
-        self.clients
-            .borrow()
-            .iter()
-            .map(|(_, client)| Rc::clone(client))
-            .collect()
+    fn for_each_session(&self, mut visit: impl FnMut(&mut Session)) {
+        for (_, client) in self.clients.borrow().iter() {
+            visit(&mut client.borrow_mut().session);
+        }
     }
 
     /// Reads requests of a client, and continues to write what it had not taken. Ready when the client has left.
@@ -228,7 +226,7 @@ impl Shard {
         let _turn = self.turns.acquire().await;
         position.mark_unchanged();
         let delivered = self.delivered.get();
-        let feed = &self.session_context.feed;
+        let feed = &self.context.feed;
         let tail = feed.tail(delivered.next_index, BATCH_MESSAGES_MAX);
         let tail = tail.filter(|tail| tail.position.generation == delivered.generation);
         let Some(tail) = tail else {
@@ -288,7 +286,8 @@ impl Shard {
     /// Has each client take the latest images, because the messages after `delivered` are not kept or do not hold.
     async fn resend_all(&self, delivered: FeedCursor) {
         let now = Instant::now();
-        for (served, client) in self.all_clients().into_iter().enumerate() {
+        let clients: Slab<ClientCell> = self.clients.borrow().clone();
+        for (served, (_, client)) in clients.into_iter().enumerate() {
             yield_between_turns(served).await;
             client.borrow_mut().session.catch_up_from(delivered, now);
         }
@@ -321,7 +320,7 @@ impl Shard {
     fn run_due_timers(&self, now: Instant) {
         let delivered = self.delivered.get();
         let health = self.health.borrow().current();
-        let position = self.session_context.feed.position();
+        let position = self.context.feed.position();
         // The feed may have moved on by events without messages.
         let is_end = position.head == delivered.next_index;
         let seq = if is_end { position.seq } else { delivered.seq };
@@ -352,12 +351,10 @@ impl Shard {
     fn refusal(&self, key_id: KeyId) -> Option<CloseReason> {
         let keys = &self.context.keys;
         if keys.has_lost(key_id) {
-            Some(CloseReason::KeyNotValid)
-        } else if keys.is_without_live_odds(key_id) {
-            Some(CloseReason::LiveOddsNotIncluded)
-        } else {
-            None
+            return Some(CloseReason::KeyNotValid);
         }
+        let is_excluded = keys.is_without_live_odds(key_id);
+        is_excluded.then_some(CloseReason::LiveOddsNotIncluded)
     }
 
     /// Closes clients whose key has become invalid, and sends a heartbeat to everyone if the feed's health has changed.
@@ -367,20 +364,16 @@ impl Shard {
         let lost_keys = keys.losses();
         if lost_keys != self.lost_keys.get() && keys.is_complete() {
             self.lost_keys.set(lost_keys);
-            for client in self.all_clients() {
-                let session = &mut client.borrow_mut().session;
+            self.for_each_session(|session| {
                 if let Some(reason) = self.refusal(session.permit.trace.key_id) {
                     session.close(&reason, now);
                 }
-            }
+            });
         }
         let changed = self.health.borrow_mut().changed();
         if let Some(health) = changed {
             let seq = self.delivered.get().seq;
-            for client in self.all_clients() {
-                let session = &mut client.borrow_mut().session;
-                session.send_heartbeat(seq, &health, now);
-            }
+            self.for_each_session(|session| session.send_heartbeat(seq, &health, now));
         }
     }
 
@@ -393,20 +386,16 @@ impl Shard {
             self.admit(client, guard);
         }
         let now = Instant::now();
-        for client in self.all_clients() {
-            let session = &mut client.borrow_mut().session;
-            session.close(&CloseReason::ServiceStopping, now);
-        }
+        self.for_each_session(|session| session.close(&CloseReason::ServiceStopping, now));
         let mut tick = interval(TIMER_RESOLUTION);
         while !self.clients.borrow().is_empty() {
             tick.tick().await;
             let now = Instant::now();
-            for client in self.all_clients() {
-                let session = &mut client.borrow_mut().session;
+            self.for_each_session(|session| {
                 if session.next_timer() <= now {
                     session.end();
                 }
-            }
+            });
         }
     }
 }
