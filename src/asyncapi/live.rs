@@ -146,12 +146,13 @@ fn requests(
 /// The schema of a request with an op: the fields that the op reads.
 fn request_schema(request: &Value, described: &Value) -> Schema {
     let op = Op::deserialize(&described["const"]).expect("a variant is an op");
-    let field = |name: &str| (name.to_owned(), request["properties"][name].clone());
-    let mut properties: Map<String, Value> = op.fields().iter().copied().map(field).collect();
-    properties.extend([
-        ("op".to_owned(), json!({ "type": "string", "const": op })),
-        field("id"),
-    ]);
+    let fields = request["properties"].as_object().into_iter().flatten();
+    let mut properties: Map<String, Value> = fields
+        .filter(|(name, _)| *name == "id" || op.reads(name))
+        .map(|(name, field)| (name.clone(), field.clone()))
+        .collect();
+    let op = json!({ "type": "string", "const": op });
+    properties.insert("op".to_owned(), op);
     schemars::json_schema!({
         "type": "object",
         "description": described["description"],

@@ -1,6 +1,6 @@
 //! The log in `/asyncapi.json`, and the announcements of rejections, made from the types of the events.
 
-use events::{Envelope, SchemaFile, Subject};
+use events::{Envelope, SchemaFile};
 use schemars::Schema;
 use schemars::generate::Contract;
 use schemars::transform::{RecursiveTransform, Transform as _};
@@ -14,24 +14,18 @@ const SERVER: &str = "log";
 
 /// Adds the channels that feeders use.
 pub(super) fn describe(document: &mut Document) {
-    document.insert(
-        "components/securitySchemes",
-        "natsUser",
-        json!({
-            "type": "userPassword",
-            "description": "A user of nats.conf, such as `feeder`.",
-        }),
-    );
-    document.insert(
-        "servers",
-        SERVER,
-        json!({
-            "host": "127.0.0.1:4222",
-            "protocol": "nats",
-            "description": "NATS with JetStream, on this machine.",
-            "security": [reference("components/securitySchemes", "natsUser")],
-        }),
-    );
+    let user = json!({
+        "type": "userPassword",
+        "description": "A user of nats.conf, such as `feeder`.",
+    });
+    document.insert("components/securitySchemes", "natsUser", user);
+    let server = json!({
+        "host": "127.0.0.1:4222",
+        "protocol": "nats",
+        "description": "NATS with JetStream, on this machine.",
+        "security": [reference("components/securitySchemes", "natsUser")],
+    });
+    document.insert("servers", SERVER, server);
     let acknowledgements = acknowledgements(document);
     events(document, &acknowledgements);
     rejections(document);
@@ -48,7 +42,7 @@ const RACE: &[&str] = &["date", "venue", "race_number"];
 
 /// Adds the events, each on the channel of its subject.
 fn events(document: &mut Document, acknowledgements: &[String]) {
-    let events: Vec<(&str, String)> = events::schemas()
+    let events: Vec<(String, String)> = events::schemas()
         .into_iter()
         .map(|file| event(document, file))
         .collect();
@@ -92,18 +86,14 @@ fn parameter(name: &str) -> (String, Value) {
 }
 
 /// Adds an event with its JSON Schema. Returns its channel and its name.
-fn event(document: &mut Document, file: SchemaFile) -> (&'static str, String) {
+fn event(document: &mut Document, file: SchemaFile) -> (String, String) {
     let SchemaFile { name, mut schema } = file;
     let name = name.trim_end_matches(".json").to_owned();
     let example = schema["examples"][0].take();
-    let channel =
-        match Envelope::from_json(example.to_string().as_bytes()).map(|e| e.event.subject()) {
-            Ok(Subject::Horse(_)) => "horse",
-            Ok(Subject::Race(_)) => "race",
-            Ok(Subject::Result(_)) => "result",
-            Ok(Subject::Odds(_)) => "odds",
-            Err(error) => unreachable!("the example of a schema is not an event: {error}"),
-        };
+    let envelope = Envelope::from_json(example.to_string().as_bytes());
+    let envelope = envelope.expect("the example of a schema is an event");
+    let subject = envelope.event.subject().to_string();
+    let channel = subject.split('.').nth(1).unwrap_or_default().to_owned();
     schema["description"] = schema["properties"]["data"]["description"].clone();
     let mut schema = Schema::try_from(schema).expect("a schema of an event is an object");
     RecursiveTransform(point_to_components).transform(&mut schema);
@@ -161,20 +151,17 @@ fn acknowledgements(document: &mut Document) -> Vec<String> {
         },
     });
     document.message("not_stored", not_stored, json!({}));
-    document.insert(
-        "components/schemas",
-        "JetStreamError",
-        json!({
-            "type": "object",
-            "description": "An error of JetStream.",
-            "required": ["code", "description"],
-            "properties": {
-                "code": { "type": "integer", "description": "An HTTP status code." },
-                "err_code": { "type": "integer", "description": "The error code of JetStream." },
-                "description": { "type": "string", "description": "The error in words." },
-            },
-        }),
-    );
+    let error = json!({
+        "type": "object",
+        "description": "An error of JetStream.",
+        "required": ["code", "description"],
+        "properties": {
+            "code": { "type": "integer", "description": "An HTTP status code." },
+            "err_code": { "type": "integer", "description": "The error code of JetStream." },
+            "description": { "type": "string", "description": "The error in words." },
+        },
+    });
+    document.insert("components/schemas", "JetStreamError", error);
     let messages = ["acknowledgement", "not_stored"].map(str::to_owned);
     document.channel(SERVER, ("acknowledgement", &messages), json!({
         "address": null,

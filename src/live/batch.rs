@@ -74,21 +74,14 @@ impl FeedBatch {
     pub(super) fn new(start: FeedCursor, tail: FeedTail) -> Self {
         let end = FeedCursor::after(&tail);
         let messages = tail.messages;
-        let mut races: Vec<RaceFrames> = Vec::new();
-        let mut race_by_topic: HashMap<*const Topic, usize> = HashMap::new();
+        let mut races: HashMap<*const Topic, RaceFrames> = HashMap::new();
         for (offset, message) in messages.iter().enumerate() {
-            let race = *race_by_topic
-                .entry(Arc::as_ptr(&message.topic))
-                .or_insert_with(|| {
-                    races.push(RaceFrames {
-                        topic: Arc::clone(&message.topic),
-                        selected: SelectedFrames::default(),
-                    });
-                    races.len() - 1
-                });
-            if let Some(race) = races.get_mut(race) {
-                race.selected.push(message, offset);
-            }
+            let race = races.entry(Arc::as_ptr(&message.topic));
+            let race = race.or_insert_with(|| RaceFrames {
+                topic: Arc::clone(&message.topic),
+                selected: SelectedFrames::default(),
+            });
+            race.selected.push(message, offset);
         }
         Self {
             start,
@@ -98,7 +91,7 @@ impl FeedBatch {
                 .map(|message| message.frame.clone())
                 .collect(),
             messages,
-            races,
+            races: races.into_values().collect(),
         }
     }
 }

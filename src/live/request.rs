@@ -72,22 +72,12 @@ impl Op {
     pub(crate) const ALL: [Self; 4] =
         [Self::Subscribe, Self::Unsubscribe, Self::Resync, Self::Ping];
 
-    /// The fields that this operation reads, beside `op` and `id`.
-    pub(crate) fn fields(self) -> &'static [&'static str] {
+    /// Whether this operation reads a field beside `op` and `id`.
+    pub(crate) fn reads(self, field: &str) -> bool {
         match self {
-            Self::Subscribe => &[
-                "dates",
-                "venues",
-                "races",
-                "horses",
-                "events",
-                "conflate_ms",
-                "heartbeat_ms",
-                "since",
-                "epoch",
-            ],
-            Self::Unsubscribe => &["dates", "venues", "races", "horses", "events"],
-            Self::Resync | Self::Ping => &[],
+            Self::Subscribe => true,
+            Self::Unsubscribe => ["dates", "venues", "races", "horses", "events"].contains(&field),
+            Self::Resync | Self::Ping => false,
         }
     }
 }

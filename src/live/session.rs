@@ -7,6 +7,7 @@ mod requests;
 mod tests;
 mod timers;
 
+use std::io;
 use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
@@ -16,12 +17,13 @@ use serde_json::Value;
 
 use self::cursor::Cursor;
 use self::requests::PendingRequest;
-use self::timers::Timers;
+use self::timers::{PING_INTERVAL, Timers};
 use super::batch::FeedCursor;
 use super::close_reason::CloseReason;
 use super::connection::Connection;
 use super::connection_limits::ConnectionPermit;
 use super::feed::{Feed, NotRecovered, Position, Snapshots, frame};
+use super::new_client::NewClient;
 use super::quota::InboundQuota;
 use super::server_message::{FeedHealth, InForce, ServerMessage, server_time};
 use super::subscription::{LiveSubscription, ResumePoint};
@@ -71,28 +73,28 @@ enum SessionState {
 
 impl Session {
     /// Queues the welcome, and then snapshots, or what follows the point where the client resumes.
-    pub(super) fn new(
-        connection: Connection,
-        subscription: LiveSubscription,
-        resume: Option<&ResumePoint>,
-        permit: ConnectionPermit,
+    ///
+    /// # Errors
+    /// Returns an I/O error if the connection cannot be opened.
+    pub(super) fn open(
+        client: NewClient,
         context: SessionContext,
         now: Instant,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let mut session = Self {
-            connection,
+            connection: Connection::open(client.stream, client.read_ahead)?,
             state: SessionState::Open,
             cursor: Cursor::new(&context.feed.position()),
-            timers: Timers::new(subscription.heartbeat_interval(), now),
-            subscription,
+            timers: Timers::new(client.subscription.heartbeat_interval(), now),
+            subscription: client.subscription,
             subscription_changed: false,
             quota: InboundQuota::new(now),
             pending_request: None,
-            permit,
+            permit: client.permit,
             context,
         };
-        session.queue_welcome(resume);
-        session
+        session.queue_welcome(client.resume.as_ref());
+        Ok(session)
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -176,7 +178,8 @@ impl Session {
     /// Tells the client that earlier messages no longer hold. Snapshots must follow.
     fn queue_resync(&mut self, reason: &str) {
         let position = self.context.feed.position();
-        self.cursor.reset(position.generation);
+        self.cursor.generation = position.generation;
+        self.cursor.replay = None;
         self.queue_message(&ServerMessage::Resync {
             seq: position.seq,
             epoch: &position.epoch,
@@ -209,7 +212,7 @@ impl Session {
     // The connection, for the shard.
 
     /// Continues to write if the connection was blocked and accepts bytes again, and reads requests if there are any.
-    /// Returns whether it did. `delivered` is how far the shard is.
+    /// Returns whether it did either. `delivered` is how far the shard is.
     pub(super) fn poll(
         &mut self,
         delivered: FeedCursor,
@@ -254,14 +257,12 @@ impl Session {
 
     /// Does what is due. `seq` is the log sequence that everything delivered by the shard reflects.
     pub(super) fn run_due_timers(&mut self, seq: u64, health: &FeedHealth, now: Instant) {
-        if self.is_open() {
-            self.run_open_timers(seq, health, now);
-        } else if self.next_timer() <= now {
-            self.end();
+        if !self.is_open() {
+            if self.next_timer() <= now {
+                self.end();
+            }
+            return;
         }
-    }
-
-    fn run_open_timers(&mut self, seq: u64, health: &FeedHealth, now: Instant) {
         if let Some(reason) = self.timers.check_alive(self.connection.blocked, now) {
             return self.close(&reason, now);
         }
@@ -269,7 +270,8 @@ impl Session {
         if self.timers.take_flush(now) {
             self.advance(now);
         }
-        if self.timers.take_ping(now) {
+        if self.timers.ping_due <= now {
+            self.timers.ping_due = now + PING_INTERVAL;
             self.connection.queue(PING);
         }
         if self.timers.heartbeat_due <= now {

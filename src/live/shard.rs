@@ -24,7 +24,6 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use super::batch::{FeedBatch, FeedCursor, SelectedFrames};
 use super::close_reason::CloseReason;
-use super::connection::Connection;
 use super::context::{ClientGuard, LiveContext};
 use super::feed::{Position, Topic};
 use super::followers::Followers;
@@ -139,26 +138,15 @@ impl Shard {
             self.delivered.set(FeedCursor::from(&position));
         }
         let trace = client.permit.trace;
-        let connection = match Connection::open(client.stream, client.read_ahead) {
-            Ok(connection) => connection,
-            Err(error) => {
-                tracing::debug!(parent: &trace.span(), %error, "the connection could not be opened");
-                return;
-            }
-        };
+        let session = Session::open(client, self.session_context.clone(), now).inspect_err(|error| {
+            tracing::debug!(parent: &trace.span(), %error, "the connection could not be opened");
+        });
+        let Ok(mut session) = session else { return };
         // The key may have become invalid since the handshake, when this client was not among those that are checked.
-        let refusal = match client.permit.within_plan {
+        let refusal = match session.permit.within_plan {
             true => self.refusal(trace.key_id),
             false => Some(CloseReason::TooManyConnections),
         };
-        let mut session = Session::new(
-            connection,
-            client.subscription,
-            client.resume.as_ref(),
-            client.permit,
-            self.session_context.clone(),
-            now,
-        );
         if let Some(reason) = refusal {
             session.close(&reason, now);
         } else {
@@ -168,11 +156,8 @@ impl Shard {
             }
         }
         tracing::debug!(parent: &trace.span(), "client connected");
-        let client = Client {
-            scheduled: session.next_timer(),
-            session,
-        };
-        let client = Rc::new(RefCell::new(client));
+        let scheduled = session.next_timer();
+        let client = Rc::new(RefCell::new(Client { session, scheduled }));
         let id = self.clients.borrow_mut().insert(Rc::clone(&client));
         self.followers.borrow_mut().clear();
         self.schedule(id, &mut client.borrow_mut());

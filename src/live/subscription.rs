@@ -87,11 +87,8 @@ impl LiveSubscription {
         heartbeat_ms: Option<u64>,
     ) -> Result<(), OutOfRange> {
         let checked = |name, value: u64, range: RangeInclusive<u64>| {
-            if range.contains(&value) {
-                Ok(value)
-            } else {
-                Err(OutOfRange { name, value, range })
-            }
+            let in_range = range.contains(&value).then_some(value);
+            in_range.ok_or(OutOfRange { name, value, range })
         };
         self.kinds = kinds.unwrap_or(self.kinds);
         let conflate_ms = conflate_ms.unwrap_or(self.conflate_ms);

@@ -51,20 +51,18 @@ impl OutgoingBuffer {
             bytes -= front.len();
             self.frames.pop_front();
         }
-        let mut started = 0;
-        for frame in frames {
+        for (finished, frame) in frames.iter().enumerate() {
             if bytes == 0 {
-                break;
+                return finished;
             }
-            started += 1;
             if bytes < frame.len() {
                 self.frames.push_back(frame.clone());
                 self.written = bytes;
-                break;
+                return finished + 1;
             }
             bytes -= frame.len();
         }
-        started
+        frames.len()
     }
 }
 

@@ -16,7 +16,6 @@ pub struct FeedMessage {
     pub seq: u64,
     pub(super) prev_seq: u64,
     pub kind: LiveKind,
-    /// The race that it is about.
     pub topic: Arc<Topic>,
     /// The message as a WebSocket frame.
     pub frame: Bytes,
@@ -25,7 +24,6 @@ pub struct FeedMessage {
 /// A race, as filters see it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// The race.
     pub race: RaceKey,
     /// The racecourse's name.
     pub venue: String,
@@ -34,7 +32,7 @@ pub struct Topic {
 }
 
 /// How far the feed is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Position {
     /// Counts resets: messages of an earlier generation may not hold.
     pub generation: u64,

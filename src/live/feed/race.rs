@@ -83,8 +83,8 @@ impl RaceFeed {
     /// One message for all odds messages from an index on, with the index of the last of them.
     pub(super) fn conflated(&self, from: u64, by: ConflatedBy) -> Option<(u64, Bytes)> {
         let (board, last) = (self.board.as_ref()?, self.marks.back()?);
-        let merged = self.marks.len() - self.marks.partition_point(|mark| mark.index < from);
-        let first = self.marks.get(self.marks.len() - merged)?;
+        let start = self.marks.partition_point(|mark| mark.index < from);
+        let (first, merged) = (self.marks.get(start)?, self.marks.len() - start);
         let fields = json::fields(&board.json);
         let encoded = if merged == 1 {
             frame::text(&[br#"{"event":"odds_update","#, fields, b"}"])

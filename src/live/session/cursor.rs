@@ -19,7 +19,7 @@ pub(super) struct Cursor {
     pub(super) through_seq: u64,
     /// Everything that its shard has delivered has been sent to this client, too.
     pub(super) is_current: bool,
-    replay: Option<Replay>,
+    pub(super) replay: Option<Replay>,
 }
 
 /// Messages that a client is sent again after a resume.
@@ -68,12 +68,6 @@ impl Cursor {
     pub(super) fn finish_replay(&mut self) -> Option<Replay> {
         let next_index = self.next_index;
         self.replay.take_if(|replay| next_index >= replay.until)
-    }
-
-    /// Drops the replay: the feed was reset.
-    pub(super) fn reset(&mut self, generation: u64) {
-        self.generation = generation;
-        self.replay = None;
     }
 
     /// Notes that the messages after `delivered` are not sent yet.

@@ -44,8 +44,8 @@ impl Session {
     }
 
     fn deliver_now(&mut self, batch: &FeedBatch, selected: &mut SelectedFrames, now: Instant) {
-        let all_new = self.cursor.next_index <= batch.start.next_index;
-        let end = batch.end.next_index;
+        let (start, end) = (batch.start.next_index, batch.end.next_index);
+        let all_new = self.cursor.next_index <= start;
         if all_new && self.subscription.wants_everything() {
             let sent = self.write(&batch.frames, now);
             self.cursor.advance(&batch.messages, sent, end);
@@ -64,10 +64,7 @@ impl Session {
             self.cursor.advance(&batch.messages, offset, end);
             return;
         }
-        let skip = self
-            .cursor
-            .next_index
-            .saturating_sub(batch.start.next_index);
+        let skip = self.cursor.next_index.saturating_sub(start);
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
         let messages = batch.messages.get(skip..).unwrap_or_default();
         self.write_wanted(messages, selected, end, now);

@@ -80,9 +80,7 @@ impl Session {
         }
         self.cursor.reflect(delivered.seq);
         let id = pending.id.as_ref();
-        let handled = pending
-            .request
-            .and_then(|request| self.handle(request, id, now));
+        let handled = pending.request.and_then(|request| self.handle(request, id));
         if let Err(error) = handled {
             self.queue_message(&ServerMessage::Error {
                 error: error.code(),
@@ -90,18 +88,16 @@ impl Session {
                 message: &error.to_string(),
             });
         }
+        // The interval between heartbeats may be shorter than before.
+        let heartbeat_due = now + self.subscription.heartbeat_interval();
+        self.timers.heartbeat_due = self.timers.heartbeat_due.min(heartbeat_due);
         self.advance(now);
     }
 
-    fn handle(
-        &mut self,
-        request: Request,
-        id: Option<&Value>,
-        now: Instant,
-    ) -> Result<(), RequestError> {
+    fn handle(&mut self, request: Request, id: Option<&Value>) -> Result<(), RequestError> {
         match request.op {
-            Op::Subscribe => self.subscribe(request, id, now)?,
-            Op::Unsubscribe => self.unsubscribe(&request, id, now)?,
+            Op::Subscribe => self.subscribe(request, id)?,
+            Op::Unsubscribe => self.unsubscribe(&request, id)?,
             Op::Resync => {
                 let before = self.subscription.clone();
                 let snapshots = self.move_to_snapshots(&before, None);
@@ -113,19 +109,14 @@ impl Session {
         Ok(())
     }
 
-    fn subscribe(
-        &mut self,
-        request: Request,
-        id: Option<&Value>,
-        now: Instant,
-    ) -> Result<(), RequestError> {
+    fn subscribe(&mut self, request: Request, id: Option<&Value>) -> Result<(), RequestError> {
         request.filter.check().map_err(invalid_parameter)?;
         let mut subscription = self.subscription.clone();
         subscription
             .set(request.events, request.conflate_ms, request.heartbeat_ms)
             .map_err(invalid_parameter)?;
         subscription.filter = request.filter;
-        let before = self.replace_subscription(subscription, now);
+        let before = self.replace_subscription(subscription);
         let epoch = request.epoch;
         let resumed = request
             .since
@@ -142,12 +133,7 @@ impl Session {
         Ok(())
     }
 
-    fn unsubscribe(
-        &mut self,
-        request: &Request,
-        id: Option<&Value>,
-        now: Instant,
-    ) -> Result<(), RequestError> {
+    fn unsubscribe(&mut self, request: &Request, id: Option<&Value>) -> Result<(), RequestError> {
         let mut subscription = self.subscription.clone();
         if let Some(kinds) = request.events {
             subscription.kinds = subscription.kinds.without(kinds);
@@ -158,22 +144,15 @@ impl Session {
         } else if request.events.is_none() {
             subscription.filter = Filter::nothing();
         }
-        self.replace_subscription(subscription, now);
+        self.replace_subscription(subscription);
         self.queue_ack(Op::Unsubscribe, id, None);
         Ok(())
     }
 
     /// Returns the subscription before.
-    fn replace_subscription(
-        &mut self,
-        subscription: LiveSubscription,
-        now: Instant,
-    ) -> LiveSubscription {
-        let before = std::mem::replace(&mut self.subscription, subscription);
+    fn replace_subscription(&mut self, subscription: LiveSubscription) -> LiveSubscription {
         self.subscription_changed = true;
-        let heartbeat_due = now + self.subscription.heartbeat_interval();
-        self.timers.heartbeat_due = self.timers.heartbeat_due.min(heartbeat_due);
-        before
+        std::mem::replace(&mut self.subscription, subscription)
     }
 
     /// Queues the messages so far that the subscription `before` selects, and moves to the end of the feed. Returns the

@@ -14,9 +14,9 @@ use tungstenite::{Error, Message};
 use super::{Session, SessionContext};
 use crate::accounts::{Holder, KeyId};
 use crate::live::batch::FeedCursor;
-use crate::live::connection::Connection;
 use crate::live::connection_limits::ConnectionLimits;
 use crate::live::feed::{Feed, frame};
+use crate::live::new_client::NewClient;
 use crate::live::server_message::FeedHealth;
 use crate::live::subscription::LiveSubscription;
 
@@ -44,9 +44,14 @@ async fn open_session(now: Instant) -> (Session, WebSocket<TcpStream>) {
     let permit = limits
         .acquire(key_id, &Holder::Key(key_id), 1)
         .expect("a permit");
-    let connection = Connection::open(stream, Vec::new()).expect("a connection");
-    let subscription = LiveSubscription::default();
-    let mut session = Session::new(connection, subscription, None, permit, context, now);
+    let new_client = NewClient {
+        stream,
+        read_ahead: Vec::new(),
+        subscription: LiveSubscription::default(),
+        resume: None,
+        permit,
+    };
+    let mut session = Session::open(new_client, context, now).expect("a connection");
     wait_until_unblocked(&mut session, now).await;
     (
         session,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::live::close_reason::CloseReason;
 
-const PING_INTERVAL: Duration = Duration::from_secs(30);
+pub(super) const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// A client that reads nothing for this long is closed.
 const NOT_READING_AFTER: Duration = Duration::from_secs(30);
 /// A client that sends nothing for this long, though it is pinged, is closed.
@@ -13,7 +13,7 @@ const NOT_SENDING_AFTER: Duration = Duration::from_secs(75);
 #[derive(Debug)]
 pub(super) struct Timers {
     pub(super) heartbeat_due: Instant,
-    ping_due: Instant,
+    pub(super) ping_due: Instant,
     /// When something was last received.
     pub(super) received_at: Instant,
     /// When the system last accepted bytes, or had accepted all.
@@ -66,15 +66,6 @@ impl Timers {
             return Some(CloseReason::NotSending);
         }
         None
-    }
-
-    /// Whether a ping is due; then the next one is scheduled.
-    pub(super) fn take_ping(&mut self, now: Instant) -> bool {
-        let is_due = self.ping_due <= now;
-        if is_due {
-            self.ping_due = now + PING_INTERVAL;
-        }
-        is_due
     }
 
     /// Whether new odds are to be sent now, because `at_once` or because the last ones were sent an interval ago. If
