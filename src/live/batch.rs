@@ -48,9 +48,7 @@ pub(super) struct FeedBatch {
     pub(super) start: FeedCursor,
     pub(super) end: FeedCursor,
     pub(super) messages: Vec<Arc<FeedMessage>>,
-    /// The frame of each message.
     pub(super) frames: Vec<Bytes>,
-    /// The frames of each race.
     pub(super) races: Vec<RaceFrames>,
 }
 

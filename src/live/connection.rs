@@ -26,24 +26,20 @@ const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// Frames for one client alone that wait until it reads. Its messages are not read while there are more.
 const OUTGOING_FRAMES_MAX: usize = 16;
 
-/// What was read from a client.
 #[derive(Debug)]
 pub(super) enum Incoming {
     Text(String),
     /// A ping or a pong: the client is alive, and the frame counts towards its quota.
     Control,
     Binary,
-    /// There is nothing to read now.
     Nothing,
     /// The client closed the connection, and its close frame is answered.
     Closed,
-    /// The connection has ended.
     Disconnected,
     /// The client broke the protocol.
     Invalid(CloseReason),
 }
 
-/// The socket of a client.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
@@ -139,10 +135,7 @@ impl Connection {
                 Incoming::Invalid(CloseReason::MessageTooLarge(error.to_string()))
             }
             Err(Error::Utf8(_)) => Incoming::Invalid(CloseReason::InvalidUtf8),
-            Err(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => {
-                Incoming::Disconnected
-            }
-            Err(Error::Protocol(error)) => {
+            Err(Error::Protocol(error)) if error != ProtocolError::ResetWithoutClosingHandshake => {
                 Incoming::Invalid(CloseReason::ProtocolViolation(error.to_string()))
             }
             Err(_) => Incoming::Disconnected,
@@ -163,7 +156,6 @@ impl Connection {
         true
     }
 
-    /// Adds a frame to those that wait.
     pub(super) fn queue(&mut self, frame: Bytes) {
         self.outgoing.frames.push_back(frame);
     }

@@ -60,7 +60,6 @@ pub(crate) struct FilterQuery<'a> {
     pub(crate) horses: Option<&'a str>,
 }
 
-/// Why a filter is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidFilter {
     #[error(transparent)]
@@ -182,7 +181,6 @@ impl Filter {
         remove_values(&mut self.horses, values.horses.as_ref(), PartialEq::eq).ok_or("horses")
     }
 
-    /// Whether the filter selects a race.
     pub(crate) fn matches(&self, topic: &Topic) -> bool {
         let race = &topic.race;
         any_matches(self.dates.as_ref(), |date| *date == race.date)

@@ -46,7 +46,6 @@ pub(super) struct SessionContext {
     pub(super) metrics: Arc<LiveMetrics>,
 }
 
-/// One client.
 #[derive(Debug)]
 pub(super) struct Session {
     connection: Connection,

@@ -14,7 +14,6 @@ pub(crate) const CONFLATE_MS: RangeInclusive<u64> = 0..=60_000;
 pub(crate) const HEARTBEAT_MS: RangeInclusive<u64> = 1_000..=60_000;
 const HEARTBEAT_MS_DEFAULT: u64 = 5_000;
 
-/// What a client is sent, and how often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LiveSubscription {
     pub(crate) filter: Filter,

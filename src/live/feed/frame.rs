@@ -40,7 +40,6 @@ pub fn with_more(frame: &[u8]) -> Bytes {
     text(&[br#"{"more":true,"#, json::fields(message), b"}"])
 }
 
-/// A frame with one message.
 pub fn encode(message: &impl Serialize) -> Bytes {
     text(&[&json::render(message)])
 }

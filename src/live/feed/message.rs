@@ -91,6 +91,5 @@ impl NotRecovered {
 pub struct Replayed {
     /// The updates hold every message of events from this sequence on.
     pub complete_from: u64,
-    /// What the events changed.
     pub updates: Vec<LiveUpdate>,
 }

@@ -86,7 +86,6 @@ impl Feed {
         self.position.subscribe()
     }
 
-    /// The position.
     pub fn position(&self) -> Position {
         self.state().position.clone()
     }

@@ -128,10 +128,8 @@ impl FeedState {
             return Err(NotRecovered::TooFarBehind);
         }
         let first = self.ring.partition_point(|message| message.seq < since);
-        let received = self
-            .ring
-            .get(first)
-            .is_some_and(|message| message.seq == since);
+        let next = self.ring.get(first);
+        let received = next.is_some_and(|message| message.seq == since);
         Ok(self.first_index() + (first + usize::from(received)) as u64)
     }
 
@@ -177,9 +175,8 @@ impl FeedState {
         } else {
             self.facts.push_back(Arc::clone(&message));
             let full = self.facts.len() > self.bounds.facts;
-            full.then(|| self.facts.pop_front())
-                .flatten()
-                .map(|fact| fact.index)
+            let dropped = full.then(|| self.facts.pop_front()).flatten();
+            dropped.map(|fact| fact.index)
         };
         self.note_dropped(dropped);
         self.ring_bytes += message.frame.len();
@@ -187,8 +184,8 @@ impl FeedState {
     }
 
     fn note_dropped(&mut self, index: Option<u64>) {
-        let complete_from = index.map_or(0, |index| index + 1);
-        self.conflatable_from = self.conflatable_from.max(complete_from);
+        let from = index.map_or(0, |index| index + 1);
+        self.conflatable_from = self.conflatable_from.max(from);
     }
 
     /// Notes that a race is over, and drops the one that has been over for longest.

@@ -7,7 +7,6 @@ use serde_json::Value;
 use crate::live::batch::FeedCursor;
 use crate::live::feed::{FeedMessage, Position};
 
-/// The position of one client in the feed.
 #[derive(Debug)]
 pub(super) struct Cursor {
     pub(super) generation: u64,
