@@ -2,7 +2,7 @@
 
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::transform::RecursiveTransform;
-use schemars::{Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 const DESCRIPTION: &str = "Horse racing data, folded from an event log. This document describes the messages that the service \
@@ -136,6 +136,10 @@ pub(super) fn generator(contract: Contract, transform: fn(&mut Schema)) -> Schem
     settings
         .with_transform(RecursiveTransform(transform))
         .into_generator()
+}
+
+pub(super) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    apply_transforms(T::json_schema(generator), generator)
 }
 
 /// Applies the transforms of the generator to a schema that was made without it.

@@ -5,7 +5,7 @@ use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use super::document::{Document, apply_transforms, clean_schema, generator, reference};
+use super::document::{Document, apply_transforms, clean_schema, generator, reference, schema_of};
 use crate::live::{LiveSubscription, Op, Request, ServerMessage};
 
 const ADDRESS: &str = "/ws/live/odds";
@@ -18,9 +18,10 @@ pub(super) fn describe(document: &mut Document) {
     server(document);
     let sent = server_messages(document);
     let mut generator = generator(Contract::Deserialize, clean_schema);
-    let request = Request::json_schema(&mut generator);
-    let request = apply_transforms(request, &mut generator).to_value();
-    let requests = requests(document, &request, generator);
+    let request = schema_of::<Request>(&mut generator).to_value();
+    let ops = schema_of::<Op>(&mut generator).to_value();
+    definitions(document, generator);
+    let requests = requests(document, &request, &ops);
     let messages = [&sent[..], &requests].concat();
     let race_query = race_query(&request);
     document.channel(SERVER, ("liveOdds", &messages), json!({
@@ -122,24 +123,15 @@ fn with_more_field(mut schema: Schema) -> Schema {
 }
 
 /// Adds the messages that clients send. Returns their names.
-fn requests(
-    document: &mut Document,
-    request: &Value,
-    mut generator: SchemaGenerator,
-) -> Vec<String> {
-    let ops = Op::json_schema(&mut generator);
-    let ops = apply_transforms(ops, &mut generator).to_value();
+fn requests(document: &mut Document, request: &Value, ops: &Value) -> Vec<String> {
     let mut names = Vec::new();
     for described in ops["oneOf"].as_array().expect("ops are variants") {
-        let name = format!(
-            "{}_request",
-            described["const"].as_str().unwrap_or_default()
-        );
+        let op = described["const"].as_str().unwrap_or_default();
+        let name = format!("{op}_request");
         let schema = request_schema(request, described);
         document.message(&name, schema, correlation_id());
         names.push(name);
     }
-    definitions(document, generator);
     names
 }
 

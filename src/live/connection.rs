@@ -3,7 +3,7 @@
 
 mod outgoing;
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -156,8 +156,8 @@ impl Connection {
         true
     }
 
-    pub(super) fn queue(&mut self, frame: Bytes) {
-        self.outgoing.frames.push_back(frame);
+    pub(super) fn queue(&mut self, frames: impl IntoIterator<Item = Bytes>) {
+        self.outgoing.frames.extend(frames);
     }
 
     /// Drops the frames that wait and are not started.
@@ -226,11 +226,8 @@ impl Connection {
         let mut started = 0;
         loop {
             let frames = frames.get(started..).unwrap_or_default();
-            let stream = &self.stream;
-            let written = self
-                .outgoing
-                .with_slices(frames, |slices| stream.try_write_vectored(slices));
-            match written {
+            let write = |slices: &[IoSlice<'_>]| self.stream.try_write_vectored(slices);
+            match self.outgoing.with_slices(frames, write) {
                 None => break,
                 Some(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Some(Ok(bytes)) => {

@@ -108,14 +108,12 @@ impl Session {
 
     fn queue_message(&mut self, message: &ServerMessage<'_>) {
         self.context.metrics.messages.increment(1);
-        self.connection.queue(frame::encode(message));
+        self.connection.queue([frame::encode(message)]);
     }
 
     fn queue_frames(&mut self, frames: Vec<Bytes>) {
         self.context.metrics.messages.increment(frames.len() as u64);
-        for frame in frames {
-            self.connection.queue(frame);
-        }
+        self.connection.queue(frames);
     }
 
     fn queue_welcome(&mut self, resume: Option<&ResumePoint>) {
@@ -146,9 +144,8 @@ impl Session {
 
     /// The images of all open races that the client follows.
     fn all_snapshots(&self) -> Snapshots {
-        self.context
-            .feed
-            .snapshots(|topic| self.subscription.wants_odds(topic))
+        let wants = |topic: &_| self.subscription.wants_odds(topic);
+        self.context.feed.snapshots(wants)
     }
 
     fn send_all_snapshots(&mut self) {
@@ -271,7 +268,7 @@ impl Session {
         }
         if self.timers.ping_due <= now {
             self.timers.ping_due = now + PING_INTERVAL;
-            self.connection.queue(PING);
+            self.connection.queue([PING]);
         }
         if self.timers.heartbeat_due <= now {
             self.queue_heartbeat(seq, health, now);

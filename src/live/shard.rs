@@ -291,9 +291,8 @@ impl Shard {
 
     fn schedule(&self, id: usize, client: &mut Client) {
         client.scheduled = client.session.next_timer();
-        self.timers
-            .borrow_mut()
-            .push(Reverse((client.scheduled, id)));
+        let timer = Reverse((client.scheduled, id));
+        self.timers.borrow_mut().push(timer);
     }
 
     fn schedule_if_earlier(&self, id: usize, client: &mut Client) {

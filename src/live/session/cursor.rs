@@ -44,10 +44,6 @@ impl Cursor {
         }
     }
 
-    pub(super) fn is_replaying(&self) -> bool {
-        self.replay.is_some()
-    }
-
     /// Moves to the end of the feed: everything up to there has been sent.
     pub(super) fn move_to(&mut self, position: &Position) {
         self.next_index = position.head;
@@ -95,12 +91,6 @@ impl Cursor {
             None => self.next_index = end,
         }
     }
-
-    pub(super) fn count_replayed(&mut self, messages: usize) {
-        if let Some(replay) = &mut self.replay {
-            replay.sent += messages;
-        }
-    }
 }
 
 #[cfg(test)]
@@ -139,12 +129,12 @@ mod tests {
     fn a_replay_ends_where_new_messages_begin() {
         let mut cursor = Cursor::new(&position(5, 50));
         cursor.start_replay(2, 20, 5, Some("a".into()));
-        cursor.count_replayed(2);
+        cursor.replay.as_mut().expect("a replay").sent = 2;
         cursor.advance(&[], 0, 4);
-        assert!(cursor.finish_replay().is_none() && cursor.is_replaying());
+        assert!(cursor.finish_replay().is_none() && cursor.replay.is_some());
         cursor.advance(&[], 0, 5);
         let replay = cursor.finish_replay().expect("all is sent");
         assert_eq!((replay.sent, replay.id), (2, Some("a".into())));
-        assert!(!cursor.is_replaying());
+        assert!(cursor.replay.is_none());
     }
 }

@@ -99,7 +99,9 @@ impl Session {
             }
         }
         let sent = self.write(&selected.frames, now);
-        self.cursor.count_replayed(sent);
+        if let Some(replay) = &mut self.cursor.replay {
+            replay.sent += sent;
+        }
         let offset = selected.offset_after(sent, messages.len());
         self.cursor.advance(messages, offset, end);
     }
@@ -139,7 +141,7 @@ impl Session {
                 return;
             } else if self.cursor.next_index >= position.head {
                 return self.move_to(&position);
-            } else if self.timers.flush_due.is_some() && !self.cursor.is_replaying() {
+            } else if self.timers.flush_due.is_some() && self.cursor.replay.is_none() {
                 return;
             } else {
                 self.catch_up(&position, now);
@@ -150,7 +152,7 @@ impl Session {
     /// Takes one step towards the end of the feed.
     fn catch_up(&mut self, position: &Position, now: Instant) {
         let from = self.cursor.next_index;
-        if !self.cursor.is_replaying() {
+        if self.cursor.replay.is_none() {
             if position.head - from > BEHIND_MAX {
                 return self.send_conflated(ConflatedBy::Backpressure, now);
             }
@@ -161,13 +163,11 @@ impl Session {
         let Some(tail) = self.context.feed.tail(from, TAIL_MESSAGES_MAX) else {
             return self.send_conflated(ConflatedBy::Backpressure, now);
         };
-        let FeedCursor {
-            next_index, seq, ..
-        } = FeedCursor::after(&tail);
+        let end = FeedCursor::after(&tail);
         let selected = &mut SelectedFrames::default();
-        self.write_wanted(&tail.messages, selected, next_index, now);
-        if self.cursor.next_index == next_index {
-            self.cursor.through_seq = seq;
+        self.write_wanted(&tail.messages, selected, end.next_index, now);
+        if self.cursor.next_index == end.next_index {
+            self.cursor.through_seq = end.seq;
         }
     }
 

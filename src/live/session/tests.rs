@@ -73,7 +73,7 @@ async fn wait_until_unblocked(session: &mut Session, now: Instant) {
 fn block(session: &mut Session, now: Instant) {
     let frame = frame::text(&[&[b' '; 60_000]]);
     while !session.connection.blocked {
-        session.connection.queue(frame.clone());
+        session.connection.queue([frame.clone()]);
         session.write(&[], now);
         assert!(!session.has_ended(), "the other end is there");
     }
