@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const DESCRIPTION: &str = "Horse racing data, folded from an event log. This document describes the messages that the service \
     sends (action `send`) and receives (action `receive`). The HTTP interface is described in `/openapi.json`.";
 
-/// An example of each message that is not an event, the same as in docs/live-odds.md and docs/feeding.md.
+/// An example of each message that is not an event, the same that docs/live-odds.md and docs/feeding.md show.
 const EXAMPLES: &str = include_str!("examples.json");
 
 /// An AsyncAPI document, to which the live channel and the log add their parts.

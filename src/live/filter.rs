@@ -68,6 +68,8 @@ pub(crate) enum InvalidFilter {
     TooManyValues(usize),
     #[error("A venue has at most {VENUE_BYTES_MAX} bytes")]
     VenueTooLong,
+    #[error("events are {}, not {_0:?}", LiveKind::ALL.map(LiveKind::as_str).join(", "))]
+    UnknownKind(String),
 }
 
 /// How many races a client follows.
@@ -237,16 +239,8 @@ fn list<T>(
 
 /// The kinds of messages about races that a client is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
-#[schemars(inline)]
-pub(crate) struct Kinds(
-    #[schemars(with = "Vec<String>", extend("items" = json!({ "type": "string", "enum": LiveKind::ALL })))]
-     [bool; LiveKind::ALL.len()],
-);
-
-/// There is no kind of this name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("events are {}, not {_0:?}", LiveKind::ALL.map(LiveKind::as_str).join(", "))]
-pub(crate) struct UnknownKind(String);
+#[schemars(inline, extend("items" = json!({ "type": "string", "enum": LiveKind::ALL })))]
+pub(crate) struct Kinds(#[schemars(with = "Vec<String>")] [bool; LiveKind::ALL.len()]);
 
 impl Kinds {
     pub(crate) const ALL: Self = Self([true; LiveKind::ALL.len()]);
@@ -262,13 +256,15 @@ impl Kinds {
     /// The kinds with these names.
     ///
     /// # Errors
-    /// Returns [`UnknownKind`] if there is no kind of a name.
-    pub(crate) fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownKind> {
+    /// Returns [`InvalidFilter::UnknownKind`] if there is no kind of a name.
+    pub(crate) fn parse<'a>(
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, InvalidFilter> {
         let mut kinds = Self([false; LiveKind::ALL.len()]);
         for name in names {
             let mut all = LiveKind::ALL.into_iter();
             let known = all.find(|kind| kind.as_str() == name.trim());
-            let kind = known.ok_or_else(|| UnknownKind(name.to_owned()))?;
+            let kind = known.ok_or_else(|| InvalidFilter::UnknownKind(name.to_owned()))?;
             kinds.0[kind as usize] = true;
         }
         Ok(kinds)
