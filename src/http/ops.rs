@@ -66,7 +66,7 @@ pub(super) fn readiness(app: &App) -> (bool, Value) {
     let body = json!({
         "ready": reason.is_empty(),
         "reason": reason,
-        "phase": status.phase.as_str(),
+        "phase": status.phase,
         "log": { "connected": connected, "seq": status.seq, "pending": status.pending, "progress": (progress * 1000.0).round() / 1000.0 },
         "last_progress_ms": u64::try_from(status.progress_at.elapsed().as_millis()).unwrap_or(u64::MAX),
         "store": app.views.note(),

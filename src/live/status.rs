@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use events::Moment;
 use projections::Store;
+use serde::Serialize;
 
 /// A projector that processes nothing for this long, though the log has more, is stalled.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
@@ -11,7 +12,6 @@ const STALLED_AFTER: Duration = Duration::from_secs(10);
 /// The progress of the projector.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// What it is doing.
     pub phase: Phase,
     /// The last event that the views reflect.
     pub seq: u64,
@@ -28,7 +28,8 @@ pub struct Status {
 }
 
 /// What the projector is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// It waits for the log.
     WaitingForLog,
@@ -36,18 +37,6 @@ pub enum Phase {
     CatchingUp,
     /// It has folded these, and follows the log.
     Live,
-}
-
-impl Phase {
-    /// The name in responses.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::WaitingForLog => "waiting_for_log",
-            Self::CatchingUp => "catching_up",
-            Self::Live => "live",
-        }
-    }
 }
 
 impl Status {
@@ -65,7 +54,6 @@ impl Status {
     }
 
     /// Whether the log has more events and none was processed for a while.
-    #[must_use]
     pub fn is_stalled(&self) -> bool {
         self.pending > 0 && self.progress_at.elapsed() > STALLED_AFTER
     }

@@ -37,13 +37,10 @@ pub async fn replay(log: &Log, identity: &LogIdentity, seq: u64) -> Result<Repla
     let mut fold = RaceReplay::new(after);
     loop {
         let batch = reader.next().await?;
-        let messages = batch
-            .messages
-            .iter()
-            .take_while(|message| message.seq <= seq);
-        replayed
-            .updates
-            .extend(messages.filter_map(|message| fold.fold(message.as_message())));
+        let messages = batch.messages.iter();
+        let messages = messages.take_while(|message| message.seq <= seq);
+        let updates = messages.filter_map(|message| fold.fold(message.as_message()));
+        replayed.updates.extend(updates);
         if batch.pending == 0 || batch.messages.last().is_some_and(|last| last.seq >= seq) {
             return Ok(replayed);
         }
@@ -62,12 +59,8 @@ async fn latest_races(
     let mut events = Vec::new();
     while events.last().map_or(earliest, |(last, _)| *last) < seq {
         let batch = reader.next().await?;
-        events.extend(
-            batch
-                .messages
-                .iter()
-                .map(|message| (message.seq, race_of(message.subject()))),
-        );
+        let messages = batch.messages.iter();
+        events.extend(messages.map(|message| (message.seq, race_of(message.subject()))));
     }
     let mut races = HashSet::new();
     for (event_seq, race) in events.into_iter().rev().filter(|(event, _)| *event <= seq) {
