@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::brand::{same_name, split_brands};
 use crate::input::{files, json_array};
-use crate::item::{InputError, Item, Location};
+use crate::item::{InputError, Item, LineItems};
 
 /// The horses of some races by their brands. Brands are reused after some years, so names and days distinguish them.
 #[derive(Debug, Default)]
@@ -100,16 +100,15 @@ impl HorseIds {
         &self,
         brand: &str,
         name: &str,
-        location: &Location,
-        out: &mut Vec<Item>,
+        out: &mut LineItems,
     ) -> Result<HorseNo, InputError> {
         match self.find(brand, name) {
             BrandMatch::One(horse_no) => return Ok(horse_no),
             BrandMatch::Unknown => {}
-            BrandMatch::OtherNames(names) => out.push(location.note(format!(
+            BrandMatch::OtherNames(names) => out.note(format!(
                 "{name}: brand {brand} is known only as {}, so the brand becomes the horse_no",
                 names.join(", ")
-            ))),
+            )),
             BrandMatch::Several(horses) => {
                 return Err(ambiguous(name, brand, horses.iter().map(HorseNo::as_str)));
             }
@@ -124,8 +123,7 @@ impl HorseIds {
         brand: &str,
         name: Text,
         day: Option<RacingDate>,
-        location: &Location,
-        out: &mut Vec<Item>,
+        out: &mut LineItems,
     ) -> Result<(HorseNo, Text), InputError> {
         let known = self.by_brand.get(brand).into_iter().flatten();
         let distance =
@@ -137,9 +135,9 @@ impl HorseIds {
         let Some((nearest, (horse_no, horse_name))) = near.iter().min_by_key(|(days, _)| *days)
         else {
             if self.by_brand.contains_key(brand) {
-                out.push(location.note(format!(
+                out.note(format!(
                     "{name}: brand {brand} is known only from other years, so the brand becomes the horse_no"
-                )));
+                ));
             }
             return Ok((HorseNo::parse(brand)?, name));
         };
@@ -190,7 +188,7 @@ mod tests {
     use serde_json::json;
 
     use super::{BrandMatch, HorseIds};
-    use crate::item::Location;
+    use crate::item::{LineItems, Location};
 
     #[test]
     fn a_brand_and_a_name_identify_a_horse() {
@@ -237,9 +235,9 @@ mod tests {
         let horse = |brand: &str, day: Option<&str>| {
             let day = day.map(|day| RacingDate::parse(day).expect(day));
             let name = Text::parse("靜河").expect("a text");
-            let mut out = Vec::new();
-            let horse = ids.horse_on(brand, name, day, &location, &mut out);
-            (horse.map(|(h, n)| format!("{h} {n}")), out.len())
+            let mut out = LineItems::new(location.clone());
+            let horse = ids.horse_on(brand, name, day, &mut out);
+            (horse.map(|(h, n)| format!("{h} {n}")), out.items.len())
         };
         let known = |horse: &str| (Ok(horse.to_owned()), 0);
         for (brand, day, horse_no) in [

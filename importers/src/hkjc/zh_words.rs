@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use events::{ParseError, Text, VenueCode};
 
-use crate::item::{Item, Location};
+use crate::item::LineItems;
 
 /// Racecourses. The all-weather track is at Sha Tin.
 const VENUES: [(&str, &str); 4] = [
@@ -98,10 +98,12 @@ impl Translator {
         Text::parse(&format!("{class}{restricted}"))
     }
 
-    /// A note about the untranslated words since the last note.
-    pub(crate) fn note(&mut self, location: &Location) -> Option<Item> {
+    /// Notes the untranslated words since the last note.
+    pub(crate) fn note(&mut self, out: &mut LineItems) {
         let words = std::mem::take(&mut self.not_noted).join(", ");
-        (!words.is_empty()).then(|| location.note(format!("no English word is known for {words}")))
+        if !words.is_empty() {
+            out.note(format!("no English word is known for {words}"));
+        }
     }
 
     fn word(&mut self, what: &str, table: &[(&str, &str)], text: &str) -> String {
@@ -134,15 +136,15 @@ mod tests {
     use std::path::Path;
 
     use super::{Translator, venue};
-    use crate::item::{Item, Location};
+    use crate::item::{Item, LineItems, Location};
 
     fn note(words: &mut Translator) -> Option<String> {
-        words
-            .note(&Location::file(Path::new("a.csv")))
-            .map(|item| match item {
-                Item::Note(note) => note.reason,
-                other => panic!("{other:?}"),
-            })
+        let mut out = LineItems::new(Location::file(Path::new("a.csv")));
+        words.note(&mut out);
+        out.items.pop().map(|item| match item {
+            Item::Note(note) => note.reason,
+            other => panic!("{other:?}"),
+        })
     }
 
     #[test]

@@ -48,23 +48,16 @@ impl CsvTable {
             .iter()
             .map(|c| String::from_utf8_lossy(c).trim().to_lowercase())
             .collect();
-        let has = |names: &str| {
-            names
-                .split('|')
-                .any(|name| header.iter().any(|c| c == name))
-        };
-        let missing: Vec<&str> = required
-            .iter()
-            .copied()
-            .filter(|names| !has(names))
-            .collect();
+        let columns: HashMap<_, _> = header.iter().cloned().zip(0..).collect();
+        let mut missing = required.to_vec();
+        missing.retain(|names| !names.split('|').any(|name| columns.contains_key(name)));
         if !missing.is_empty() {
             let missing = missing.join(", ");
             return Err(format!("the header lacks the columns: {missing}").into());
         }
         Ok(Self {
             lines,
-            columns: Arc::new(header.iter().cloned().zip(0..).collect()),
+            columns: Arc::new(columns),
             header,
             one_row_per_line: false,
         })
@@ -74,10 +67,6 @@ impl CsvTable {
     pub(crate) fn one_row_per_line(mut self) -> Self {
         self.one_row_per_line = true;
         self
-    }
-
-    pub(crate) fn has(&self, column: &str) -> bool {
-        self.columns.contains_key(column)
     }
 
     fn record(&mut self, line: TextLine) -> Result<StringRecord, InputError> {
@@ -259,7 +248,7 @@ mod tests {
             "the header lacks the columns: b|d, d"
         );
         let table = open(b"a,c\n1,2", &["b|c"]).expect("c is there");
-        assert!(table.has("c") && !table.has("b"));
+        assert!(table.columns.contains_key("c") && !table.columns.contains_key("b"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use walkdir::{DirEntry, WalkDir};
 
-use crate::item::{Item, Location};
+use crate::item::{Item, Items, Location};
 
 /// A season of one racing authority is under 10 MiB; JSON is held in memory while it is read.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -49,6 +49,20 @@ pub(crate) fn find(paths: &[PathBuf], extensions: &[&str]) -> (Vec<PathBuf>, Vec
         }
     }
     (files, items)
+}
+
+/// The items of an import: those of [`find`], and what `read` makes of the files when the first of its items is needed.
+pub(crate) fn import<I>(
+    paths: &[PathBuf],
+    extensions: &[&str],
+    read: impl FnOnce(Vec<PathBuf>) -> I + Send + 'static,
+) -> Items
+where
+    I: Iterator<Item = Item> + Send + 'static,
+{
+    let (files, items) = find(paths, extensions);
+    let read = std::iter::once_with(move || read(files));
+    Box::new(items.into_iter().chain(read.flatten()))
 }
 
 pub(crate) fn has_extension(path: &Path, extension: &str) -> bool {

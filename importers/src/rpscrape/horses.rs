@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use events::{Event, HorseNo, HorseRegistered, ParseError, RacingDate, Text};
 
-use super::columns::RpscrapeColumns;
 use super::names;
-use super::values::{FORMAT, date, midnight};
+use super::values::{FORMAT, HORSE, date, midnight};
 use crate::input::cells::Cells;
-use crate::item::{InputError, Item, Location};
+use crate::item::{InputError, Item, LineItems, Location};
+use crate::units;
 
 /// The horses of an import.
 #[derive(Debug, Default)]
@@ -66,17 +66,13 @@ impl Currency {
 }
 
 impl RpscrapeHorse {
-    pub(super) fn read(
-        cells: &Cells,
-        columns: RpscrapeColumns,
-        location: &Location,
-    ) -> Result<Self, InputError> {
-        let full_name = cells.text(columns.horse)?;
+    pub(super) fn read(cells: &Cells, location: &Location) -> Result<Self, InputError> {
+        let full_name = cells.text(HORSE)?;
         let (name, country) = names::split_country(full_name.as_str());
         if name.is_empty() {
-            return Err(format!("{}: is missing", columns.horse).into());
+            return Err(cells.error(HORSE, "is missing"));
         }
-        let wrong = |error: ParseError| format!("{}: {error}", columns.horse);
+        let wrong = |error: ParseError| cells.error(HORSE, error);
         let id = cells.text("horse_id")?;
         let prize = prize(cells)?;
         let mut prizes = [0; 2];
@@ -106,14 +102,15 @@ impl RpscrapeHorse {
         }
     }
 
-    fn register(self, out: &mut Vec<Item>) {
-        let sexes = SEXES.iter();
-        let mut sexes = sexes.filter(|(letter, _)| *letter == self.sex.as_str());
-        let sex = sexes.next().and_then(|(_, word)| Text::parse(word).ok());
+    fn register(self) -> Vec<Item> {
+        let mut out = LineItems::new(self.location.clone());
+        let known = SEXES
+            .iter()
+            .find(|(letter, _)| *letter == self.sex.as_str());
+        let sex = known.and_then(|(_, word)| Text::parse(word).ok());
         if sex.is_none() && !self.sex.is_empty() {
             let (name, sex) = (&self.horse_name, &self.sex);
-            let note = format!("{name}: no word is known for the sex {sex}");
-            out.push(self.location.note(note));
+            out.note(format!("{name}: no word is known for the sex {sex}"));
         }
         let horse = HorseRegistered {
             stakes_currency: Text::parse(self.currency().code()).ok(),
@@ -129,17 +126,13 @@ impl RpscrapeHorse {
             owner: self.owner,
             career: None,
         };
-        out.push(match midnight(self.date) {
-            Ok(time) => self
-                .location
-                .event(FORMAT, time, Event::HorseRegistered(horse)),
-            Err(error) => self.location.rejected(error),
-        });
+        out.event(FORMAT, midnight(self.date), Event::HorseRegistered(horse));
+        out.items
     }
 }
 
 fn prize(cells: &Cells) -> Result<Option<Prize>, InputError> {
-    let Some((amount, sign)) = RpscrapeColumns::prize(cells)? else {
+    let Some((amount, sign)) = cells.first(&["prize", "prize(£)"], units::money)? else {
         return Ok(None);
     };
     let region = cells.text("region")?.as_str().to_uppercase();
@@ -177,10 +170,9 @@ impl RpscrapeHorses {
         known.map_or(Currency::Pounds, RpscrapeHorse::currency)
     }
 
-    /// Appends a registration for each horse.
-    pub(super) fn register(&mut self, out: &mut Vec<Item>) {
-        for horse in std::mem::take(&mut self.by_no).into_values() {
-            horse.register(out);
-        }
+    /// A registration for each horse.
+    pub(super) fn register(&mut self) -> Vec<Item> {
+        let horses = std::mem::take(&mut self.by_no).into_values();
+        horses.flat_map(RpscrapeHorse::register).collect()
     }
 }
