@@ -55,14 +55,10 @@ pub(crate) fn plan_races(
     let going = rng.index(GOINGS.len() - 1);
     let mut race = |nth: u64| {
         let count = usize::try_from(rng.between(RUNNERS)).unwrap_or(8);
-        let mut field: Vec<(u64, HorseRegistered)> = stabled
-            .by_ref()
-            .take(count)
-            .map(|n| (0, meeting.horse(n)))
+        let runners = stabled.by_ref().take(count);
+        let mut field: Vec<(u64, HorseRegistered)> = runners
+            .map(|number| (rng.between(12..=100).pow(2), meeting.horse(number)))
             .collect();
-        field
-            .iter_mut()
-            .for_each(|(chance, _)| *chance = rng.between(12..=100).pow(2));
         // Better horses carry more weight, and number 1 carries most.
         field.sort_by_key(|(chance, _)| Reverse(*chance));
         let (chances, horses): (Vec<_>, Vec<_>) = field.into_iter().unzip();
