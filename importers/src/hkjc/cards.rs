@@ -6,7 +6,7 @@ use events::{DeclaredRunner, Event, HorseNo, Moment, ParseError, RaceDeclared, R
 use jiff::ToSpan;
 use serde_json::{Map, Value};
 
-use super::hong_kong::{self, venue_name};
+use super::hong_kong::{midnight, moment, venue_name};
 use super::json::{horse_name, race_key};
 use crate::input::fields::Fields;
 use crate::input::race_heading::RaceHeading;
@@ -32,10 +32,7 @@ pub fn hkjc_cards(paths: &[PathBuf]) -> Items {
 
 fn card(race: &Map<String, Value>, location: &Location) -> Item {
     match declared(&Fields::root(race)) {
-        Ok(card) => {
-            let date = Some(card.date);
-            hong_kong::event(FORMAT, date, Event::RaceDeclared(card), location)
-        }
+        Ok(card) => location.event(FORMAT, midnight(card.date), Event::RaceDeclared(card)),
         Err(reason) => location.rejected(reason),
     }
 }
@@ -79,7 +76,7 @@ fn off_time(meeting: RacingDate, clock: &str) -> Result<Moment, ParseError> {
         .ok_or_else(|| ParseError::new("a start time is HH:MM", clock))?;
     let nights = i64::from(time.hour() < FIRST_HOUR);
     let day = meeting.civil().saturating_add(nights.days());
-    Ok(hong_kong::moment(day.to_datetime(time)))
+    Ok(moment(day.to_datetime(time)))
 }
 
 #[cfg(test)]

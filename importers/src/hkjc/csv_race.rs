@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use events::{Event, FinishTime, Odds, RUNNERS_MAX, RaceKey, ResultRunner, Text};
 
 use super::brand::same_name;
-use super::hong_kong;
+use super::hong_kong::midnight;
 use super::horse_ids::HorseIds;
 use crate::input::race_heading::RaceHeading;
 use crate::input::race_rows::{duplicate, full};
@@ -108,9 +108,9 @@ impl CsvRace {
             return items; // Each row has been rejected.
         }
         runners.sort_by_key(|runner| runner.position.unwrap_or(u16::MAX));
-        let date = Some(key.date);
+        let time = midnight(key.date);
         let result = Event::ResultDeclared(self.heading.result(key, runners));
-        items.push(hong_kong::event(format, date, result, &self.location));
+        items.push(self.location.event(format, time, result));
         items
     }
 }

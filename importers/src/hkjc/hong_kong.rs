@@ -1,11 +1,9 @@
 //! Racing in Hong Kong: its clock, racecourses and currency.
 
-use events::{Event, Moment, RacingDate, Text, VenueCode};
+use events::{Moment, RacingDate, Text, VenueCode};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
-
-use crate::item::{Item, Location};
 
 /// The racecourses whose names the files omit (JSON), or give instead of a code (CSV).
 pub(crate) const VENUES: [(&str, &str); 2] = [("ST", "Sha Tin"), ("HV", "Happy Valley")];
@@ -30,13 +28,8 @@ pub(crate) fn midnight(date: RacingDate) -> Moment {
     moment(date.civil().into())
 }
 
-/// An event at midnight of a day. Without a day it is at a fixed time, so that its id is the same in every import.
-pub(crate) fn event(
-    format: &str,
-    date: Option<RacingDate>,
-    event: Event,
-    location: &Location,
-) -> Item {
-    let time = date.map_or(Timestamp::UNIX_EPOCH.into(), midnight);
-    location.event(format, time, event)
+/// Midnight of the day on which facts were true. Without one it is a fixed time, so that the ids of events are the same
+/// in every import.
+pub(crate) fn time(as_of: Option<RacingDate>) -> Moment {
+    as_of.map_or(Timestamp::UNIX_EPOCH.into(), midnight)
 }

@@ -48,7 +48,8 @@ impl ReadRows for HkjcHorses {
 
     fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
         let horse = Event::HorseRegistered(self.horse(cells, out)?);
-        let item = hong_kong::event(FORMAT, self.as_of, horse, &out.location);
+        let time = hong_kong::time(self.as_of);
+        let item = out.location.event(FORMAT, time, horse);
         self.repeats.push("horse", item, out);
         Ok(())
     }

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use events::{Event, Outcome, RaceKey, ResultRunner, Subject};
+use events::{Event, Outcome, ResultRunner, Subject};
 
 use super::brand::same_name;
+use super::csv;
 use super::csv_race::{CsvRace, CsvRaces, CsvRow};
+use super::hong_kong::midnight;
 use super::horse_ids::HorseIds;
 use super::json::{JsonRace, race_key};
-use super::{csv, hong_kong};
 use crate::input::fields::Fields;
 use crate::input::files;
 use crate::input::json_array::{self, JsonElement};
-use crate::input::race_heading::known;
 use crate::input::repeats::Repeats;
 use crate::item::{InputError, Item, Items, LineItems, Location};
 use crate::placing::Placing;
@@ -86,21 +86,19 @@ impl ResultsJoin {
     }
 
     fn race(&mut self, mut race: JsonRace, location: Location) -> Vec<Item> {
-        let (key, mut out) = (race.key(), LineItems::new(location));
+        let mut out = LineItems::new(location);
         // The races of the CSV are returned by date.
-        while let Some(entry) = self
-            .csv_only
-            .first_entry()
-            .filter(|entry| *entry.key() < key)
+        while let Some(first) = self.csv_only.first_entry()
+            && *first.key() < race.key
         {
-            let (key, race) = entry.remove_entry();
+            let (key, race) = first.remove_entry();
             out.items.extend(race.result(FORMAT, key, &self.ids));
         }
-        if let Some(csv) = self.joined.get(&key) {
+        if let Some(csv) = self.joined.get(&race.key) {
             race.add(csv, &self.ids, &mut out.items);
         }
-        let result = Event::ResultDeclared(race.result);
-        let item = hong_kong::event(FORMAT, Some(key.date), result, &out.location);
+        let (time, result) = (midnight(race.key.date), Event::ResultDeclared(race.result));
+        let item = out.location.event(FORMAT, time, result);
         self.repeats.push("race", item, &mut out);
         out.items
     }
@@ -121,23 +119,13 @@ impl ResultsJoin {
 }
 
 impl JsonRace {
-    fn key(&self) -> RaceKey {
-        let race = &self.result;
-        RaceKey {
-            date: race.date,
-            venue: race.venue.clone(),
-            race_number: race.race_number,
-        }
-    }
-
     /// Adds what only the CSV has.
     fn add(&mut self, csv: &CsvRace, ids: &HorseIds, items: &mut Vec<Item>) {
-        let (race, heading) = (&mut self.result, csv.heading.clone());
-        race.race_name = race.race_name.take().or(known(heading.race_name));
-        race.distance = race
-            .distance
-            .or((heading.distance > 0).then_some(heading.distance));
-        race.going = race.going.take().or(known(heading.going));
+        let race = &mut self.result;
+        let of_csv = csv.heading.clone().result(self.key.clone(), Vec::new());
+        race.race_name = race.race_name.take().or(of_csv.race_name);
+        race.distance = race.distance.or(of_csv.distance);
+        race.going = race.going.take().or(of_csv.going);
         // Rows are matched with the runners of the JSON, and not with those that rows have added.
         let count = race.runners.len();
         for row in &csv.rows {

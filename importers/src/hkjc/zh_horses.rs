@@ -113,7 +113,7 @@ impl ReadRows for ZhHorses {
         let as_of = cells.optional("profile_last_scraped", RacingDate::parse)?;
         let horse = Event::HorseRegistered(self.horse(cells, as_of, out)?);
         self.translator.note(out);
-        let item = hong_kong::event(FORMAT, as_of, horse, &out.location);
+        let item = out.location.event(FORMAT, hong_kong::time(as_of), horse);
         let is_repeated = matches!(&item, Item::Event(event) if self.repeats.is_last(event));
         if !is_repeated {
             self.repeats.push("horse", item, out);
@@ -134,7 +134,7 @@ impl ZhHorses {
         let last_race = last_race.or(as_of);
         let (horse_no, horse_name) = self.ids.horse_on(&brand, name, last_race, out)?;
         // A horse in training has its age behind the country.
-        let country = either(cells, COUNTRY)?;
+        let country = cells.first(&COUNTRY, Text::parse)?.unwrap_or_default();
         let country = country.as_str();
         let (country, age) = country.split_once('/').unwrap_or((country, ""));
         let age: Option<u8> = age.trim().parse().ok();
@@ -165,29 +165,18 @@ fn career(
     in_log: Option<&RaceRecord>,
     out: &mut LineItems,
 ) -> Result<Option<Career>, InputError> {
-    let record = either(cells, RECORD)?;
-    let stakes = either(cells, STAKES)?;
-    if record.is_empty() {
+    let Some((record, counts)) = cells.first(&RECORD, counts)? else {
         return Ok(None);
-    }
-    let total_stakes = match stakes.as_str() {
-        "" => 0,
-        text => {
-            money(text)
-                .map_err(|error| format!("{}: {error}", STAKES[0]))?
-                .0
-        }
     };
-    let [wins, seconds, thirds, starts] = record_of(record.as_str())
-        .ok_or_else(|| ParseError::new("a record is wins-seconds-thirds-starts", &record))
-        .map_err(|error| format!("{}: {error}", RECORD[0]))?;
+    let [wins, seconds, thirds, starts] = counts;
+    let stakes = cells.first(&STAKES, money)?;
     let in_log = in_log.map(|record| record.career).unwrap_or_default();
     let before = || {
         Some(Career {
             starts: starts.checked_sub(in_log.starts)?,
             wins: wins.checked_sub(in_log.wins)?,
             places: seconds.checked_add(thirds)?.checked_sub(in_log.places)?,
-            total_stakes,
+            total_stakes: stakes.map_or(0, |(amount, _)| amount),
         })
     };
     let career = before();
@@ -198,18 +187,13 @@ fn career(
     Ok(career)
 }
 
-fn record_of(text: &str) -> Option<[u32; 4]> {
+/// A record and its numbers.
+fn counts(text: &str) -> Result<(String, [u32; 4]), ParseError> {
     let counts: Option<Vec<u32>> = text.split('-').map(|count| count.parse().ok()).collect();
-    counts?.try_into().ok()
-}
-
-/// The first of two columns with a value.
-fn either(cells: &Cells, [first, second]: [&str; 2]) -> Result<Text, InputError> {
-    let text = cells.text(first)?;
-    match text.is_empty() {
-        true => cells.text(second),
-        false => Ok(text),
-    }
+    let counts = counts.and_then(|counts| counts.try_into().ok());
+    let counts =
+        counts.ok_or_else(|| ParseError::new("a record is wins-seconds-thirds-starts", text))?;
+    Ok((text.to_owned(), counts))
 }
 
 /// `福星 (A001) (已退役)`: a status may follow the brand.

@@ -64,29 +64,26 @@ pub(crate) struct Translator {
 
 impl Translator {
     pub(crate) fn country(&mut self, text: &str) -> Result<Text, ParseError> {
-        let code = self.word("country", &COUNTRIES, text);
-        Text::parse(&code)
+        Text::parse(self.word("country", &COUNTRIES, text))
     }
 
     /// `深棗／棕`, a colour or two.
     pub(crate) fn colour(&mut self, text: &str) -> Result<Text, ParseError> {
         let parts = text.split(['／', '/']);
-        let parts: Vec<String> = parts.map(|p| self.word("colour", &COLOURS, p)).collect();
+        let parts: Vec<&str> = parts.map(|p| self.word("colour", &COLOURS, p)).collect();
         Text::parse(&parts.join(" / "))
     }
 
     pub(crate) fn sex(&mut self, text: &str) -> Result<Text, ParseError> {
-        let sex = self.word("sex", &SEXES, text);
-        Text::parse(&sex)
+        Text::parse(self.word("sex", &SEXES, text))
     }
 
     /// The going on a course such as `草地 - "C" 賽道` or `全天候跑道`.
     pub(crate) fn going(&mut self, text: &str, course: &str) -> Result<Text, ParseError> {
-        let going = match text == FAST.0 && course.contains(ALL_WEATHER) {
-            true => FAST.1.to_owned(),
+        Text::parse(match text == FAST.0 && course.contains(ALL_WEATHER) {
+            true => FAST.1,
             false => self.word("going", &GOINGS, text),
-        };
-        Text::parse(&going)
+        })
     }
 
     pub(crate) fn class(&mut self, text: &str) -> Result<Text, ParseError> {
@@ -106,11 +103,10 @@ impl Translator {
         }
     }
 
-    fn word(&mut self, what: &str, table: &[(&str, &str)], text: &str) -> String {
+    fn word<'a>(&mut self, what: &str, table: &[(&str, &'a str)], text: &'a str) -> &'a str {
         let text = text.trim();
-        let found = table.iter().find(|(chinese, _)| *chinese == text);
-        if let Some((_, english)) = found {
-            return (*english).to_owned();
+        if let Some((_, english)) = table.iter().find(|(chinese, _)| *chinese == text) {
+            return english;
         }
         let unknown = format!("{what} {text}");
         if !text.is_empty()
@@ -119,7 +115,7 @@ impl Translator {
         {
             self.not_noted.push(unknown);
         }
-        text.to_owned()
+        text
     }
 }
 

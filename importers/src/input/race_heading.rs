@@ -66,6 +66,6 @@ impl RaceHeading {
 }
 
 /// A text that is not empty.
-pub(crate) fn known(text: Text) -> Option<Text> {
+fn known(text: Text) -> Option<Text> {
     (!text.is_empty()).then_some(text)
 }

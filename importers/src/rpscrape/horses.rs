@@ -104,21 +104,28 @@ impl RpscrapeHorse {
 
     fn register(self) -> Vec<Item> {
         let mut out = LineItems::new(self.location.clone());
-        let known = SEXES
-            .iter()
-            .find(|(letter, _)| *letter == self.sex.as_str());
-        let sex = known.and_then(|(_, word)| Text::parse(word).ok());
-        if sex.is_none() && !self.sex.is_empty() {
-            let (name, sex) = (&self.horse_name, &self.sex);
-            out.note(format!("{name}: no word is known for the sex {sex}"));
-        }
+        let sex = match self.sex.as_str() {
+            "" => "",
+            "C" => "Colt",
+            "F" => "Filly",
+            "G" => "Gelding",
+            "H" => "Horse",
+            "M" => "Mare",
+            "R" => "Rig",
+            sex => {
+                let name = &self.horse_name;
+                out.note(format!("{name}: no word is known for the sex {sex}"));
+                sex
+            }
+        };
+        let sex = Text::parse(sex).expect("a word is a text");
         let horse = HorseRegistered {
             stakes_currency: Text::parse(self.currency().code()).ok(),
             horse_no: self.horse_no,
             horse_name: self.horse_name,
             country_of_origin: self.country,
             colour: Text::default(),
-            sex: sex.unwrap_or(self.sex),
+            sex,
             foaled: None,
             age: self.age,
             age_as_of: self.age.map(|_| self.date),
@@ -139,16 +146,6 @@ fn prize(cells: &Cells) -> Result<Option<Prize>, InputError> {
     let currency = Currency::of(sign, &region).map_err(|error| format!("prize: {error}"))?;
     Ok(Some(Prize { amount, currency }))
 }
-
-/// Sexes by their letters.
-const SEXES: [(&str, &str); 6] = [
-    ("C", "Colt"),
-    ("F", "Filly"),
-    ("G", "Gelding"),
-    ("H", "Horse"),
-    ("M", "Mare"),
-    ("R", "Rig"),
-];
 
 impl RpscrapeHorses {
     /// Adds a row. The row of the latest day is kept; of one day the row that was read last.
