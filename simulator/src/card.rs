@@ -27,7 +27,6 @@ const RAIN_AFTER_MS: u64 = 6 * MINUTE_MS;
 
 const RUNNERS: RangeInclusive<u64> = 8..=STABLED_PER_RACE;
 
-/// A race before the betting.
 pub(crate) struct RacePlan {
     /// Its position within the meeting, from 1.
     pub(crate) nth: u64,

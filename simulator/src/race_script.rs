@@ -22,7 +22,6 @@ const AMENDED_AFTER_MS: u64 = 10 * MINUTE_MS;
 /// The shares of the first to the fifth in a race's stakes, in thousandths.
 const STAKES_SPLIT: [u64; 5] = [560, 220, 115, 60, 45];
 
-/// The events of one race.
 pub(crate) struct RaceScript<'a> {
     pub(crate) race: &'a RacePlan,
     pub(crate) twists: &'a Twists,

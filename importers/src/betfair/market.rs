@@ -20,7 +20,6 @@ use crate::units;
 
 const FORMAT: &str = "betfair-stream";
 
-/// A market of a file.
 #[derive(Debug)]
 pub(super) struct Market {
     id: String,

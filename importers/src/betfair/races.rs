@@ -13,7 +13,6 @@ const MARKETS_MAX: usize = 20_000;
 /// `1.132153978`
 const MARKET_ID_BYTES_MAX: usize = 32;
 
-/// The race that a market is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MarketRace {
     pub(super) key: RaceKey,
@@ -22,7 +21,6 @@ pub(super) struct MarketRace {
     pub(super) note: Option<String>,
 }
 
-/// The meaning of a market.
 #[derive(Debug)]
 pub(super) enum MarketMeaning {
     Race(MarketRace),
@@ -104,7 +102,6 @@ impl MarketSurvey {
     }
 }
 
-/// The meanings of the markets of an import.
 #[derive(Debug, Default)]
 pub(super) struct MarketRaces {
     markets: HashMap<String, MarketMeaning>,

@@ -15,7 +15,6 @@ use crate::placing::Placing;
 /// Races by date.
 pub(crate) type CsvRaces = BTreeMap<RaceKey, CsvRace>;
 
-/// The rows about a race.
 #[derive(Debug)]
 pub(crate) struct CsvRace {
     /// Its first row.
@@ -24,7 +23,6 @@ pub(crate) struct CsvRace {
     pub(crate) rows: Vec<CsvRow>,
 }
 
-/// A row: a runner.
 #[derive(Debug)]
 pub(crate) struct CsvRow {
     pub(crate) location: Location,

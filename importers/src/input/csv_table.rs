@@ -19,7 +19,6 @@ const LINES: LineRules = LineRules {
 /// own row and not the rest of the file.
 const RECORD_LINES_MAX: usize = 8;
 
-/// The rows behind a header.
 pub(crate) struct CsvTable {
     lines: Lines<Box<dyn BufRead + Send>>,
     header: Vec<String>,

@@ -17,7 +17,6 @@ pub(crate) struct TextLine {
     pub(crate) is_unended: bool,
 }
 
-/// Why a line could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LineFault {
     #[error("the line is longer than {0} bytes")]
@@ -41,7 +40,6 @@ pub(crate) struct LineRules {
     pub(crate) bytes_max: usize,
 }
 
-/// The lines of a file.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     file: R,

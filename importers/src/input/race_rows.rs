@@ -14,7 +14,6 @@ use crate::input::repeats::Repeats;
 use crate::item::{InputError, Item, LineItems, Location};
 use crate::placing::Placing;
 
-/// A race of which rows are being read.
 #[derive(Debug)]
 pub(crate) struct RaceRows {
     key: RaceKey,
@@ -24,7 +23,6 @@ pub(crate) struct RaceRows {
     runners: Vec<(Location, RunnerRow)>,
 }
 
-/// A row: a runner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunnerRow {
     pub(crate) horse_no: HorseNo,

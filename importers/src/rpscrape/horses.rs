@@ -10,7 +10,6 @@ use crate::input::cells::Cells;
 use crate::item::{InputError, Item, LineItems, Location};
 use crate::units;
 
-/// The horses of an import.
 #[derive(Debug, Default)]
 pub(super) struct RpscrapeHorses {
     by_no: BTreeMap<HorseNo, RpscrapeHorse>,
@@ -27,17 +26,11 @@ pub(super) struct RpscrapeHorse {
     age: Option<u8>,
     owner: Text,
     date: RacingDate,
-    pub(super) prize: Option<Prize>,
+    /// That of the runner.
+    pub(super) prize: Option<(u64, Currency)>,
     /// Numbers of prizes in pounds and in euros.
     prizes: [u32; 2],
     location: Location,
-}
-
-/// The prize of a runner.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Prize {
-    pub(super) amount: u64,
-    pub(super) currency: Currency,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,8 +69,8 @@ impl RpscrapeHorse {
         let id = cells.text("horse_id")?;
         let prize = prize(cells)?;
         let mut prizes = [0; 2];
-        if let Some(prize) = prize {
-            prizes[prize.currency as usize] = 1;
+        if let Some((_, currency)) = prize {
+            prizes[currency as usize] = 1;
         }
         Ok(Self {
             horse_no: names::horse_no(id.as_str(), name, country).map_err(wrong)?,
@@ -138,13 +131,13 @@ impl RpscrapeHorse {
     }
 }
 
-fn prize(cells: &Cells) -> Result<Option<Prize>, InputError> {
+fn prize(cells: &Cells) -> Result<Option<(u64, Currency)>, InputError> {
     let Some((amount, sign)) = cells.first(&["prize", "prize(£)"], units::money)? else {
         return Ok(None);
     };
     let region = cells.text("region")?.as_str().to_uppercase();
     let currency = Currency::of(sign, &region).map_err(|error| format!("prize: {error}"))?;
-    Ok(Some(Prize { amount, currency }))
+    Ok(Some((amount, currency)))
 }
 
 impl RpscrapeHorses {

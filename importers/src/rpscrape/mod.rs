@@ -155,12 +155,12 @@ impl RpscrapeRaces {
             finish_time: finish_time(cells)?,
             win_odds: win_odds(cells)?,
             stakes: match horse.prize {
-                Some(prize) if prize.currency != stakes_in => {
+                Some((_, currency)) if currency != stakes_in => {
                     let first = || (0, location.clone());
                     self.omitted_prizes.get_or_insert_with(first).0 += 1;
                     None
                 }
-                prize => prize.map(|prize| prize.amount),
+                prize => prize.map(|(amount, _)| amount),
             },
             horse_no: horse.horse_no,
             horse_name: horse.horse_name,
