@@ -20,10 +20,7 @@ const FORMAT: &str = "hkjc-cards";
 #[must_use]
 pub fn hkjc_cards(paths: &[PathBuf]) -> Items {
     files::import(paths, &["json"], |files| {
-        let races = files
-            .into_iter()
-            .flat_map(|path| json_array::elements(&path));
-        races.map(|(location, race)| match race {
+        json_array::elements(files).map(|(location, race)| match race {
             Ok(race) => card(&race, &location),
             Err(reason) => location.rejected(reason),
         })

@@ -50,7 +50,7 @@ impl HorseIds {
     pub(crate) fn read(paths: &[PathBuf]) -> (Self, Vec<Item>) {
         let (files, mut items) = files::find(paths, &["json"]);
         let mut ids = Self::default();
-        for (location, race) in files.iter().flat_map(|path| json_array::elements(path)) {
+        for (location, race) in json_array::elements(files) {
             match race {
                 Ok(race) => ids.add(&race),
                 Err(reason) => items.push(location.rejected(reason)),

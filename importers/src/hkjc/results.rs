@@ -53,18 +53,15 @@ impl ResultsJoin {
         let (mut ids, mut keys) = (HorseIds::default(), BTreeSet::new());
         if !races.is_empty() {
             // Races that cannot be read are rejected by the second reading.
-            let elements = json.iter().flat_map(|path| json_array::elements(path));
+            let elements = json_array::elements(json.clone());
             for race in elements.filter_map(|(_, race)| race.ok()) {
                 ids.add(&race);
                 keys.extend(race_key(&Fields::root(&race)).ok());
             }
         }
         let (joined, csv_only) = races.into_iter().partition(|(key, _)| keys.contains(key));
-        let races = json
-            .into_iter()
-            .flat_map(|path| json_array::elements(&path));
         let join = Self {
-            races: Box::new(races),
+            races: Box::new(json_array::elements(json)),
             ids,
             joined,
             csv_only,

@@ -38,7 +38,7 @@ impl CsvTable {
         let mut lines = Lines::new(file, LINES);
         let first = lines.next_filled().ok_or("the file is empty")?;
         if let Some(fault) = first.fault {
-            return Err(fault.into());
+            return Err(fault.to_string().into());
         }
         let record = spanning(&mut lines, &first, None)
             .or_else(|| parse(&first.text))
@@ -70,7 +70,7 @@ impl CsvTable {
 
     fn record(&mut self, line: TextLine) -> Result<StringRecord, InputError> {
         if let Some(fault) = line.fault {
-            return Err(fault.into());
+            return Err(fault.to_string().into());
         }
         let width = self.header.len();
         let record = match self.one_row_per_line {

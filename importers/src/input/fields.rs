@@ -17,10 +17,8 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(crate) fn root(map: &'a Map<String, Value>) -> Self {
-        Self {
-            map,
-            path: String::new(),
-        }
+        let path = String::new();
+        Self { map, path }
     }
 
     /// The objects of a required array.

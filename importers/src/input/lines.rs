@@ -3,8 +3,6 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead};
 
-use crate::item::InputError;
-
 /// A line without its end.
 #[derive(Debug, Default)]
 pub(crate) struct TextLine {
@@ -24,12 +22,6 @@ pub(crate) enum LineFault {
     /// No line follows.
     #[error("cannot be read any further: {0}")]
     Unreadable(io::Error),
-}
-
-impl From<LineFault> for InputError {
-    fn from(fault: LineFault) -> Self {
-        fault.to_string().into()
-    }
 }
 
 /// Where lines end, and how long they may be.

@@ -97,10 +97,8 @@ impl ReadRows for RpscrapeRaces {
             let rows = RaceRows::new(key, heading.clone(), out.location.clone());
             self.open = Some((race, rows));
         }
-        match &mut self.open {
-            Some((_, rows)) => rows.add(&heading, runner, out),
-            None => Ok(()),
-        }
+        let (_, rows) = self.open.as_mut().expect("a race is open");
+        rows.add(&heading, runner, out)
     }
 
     fn end(&mut self, out: &mut LineItems) {
