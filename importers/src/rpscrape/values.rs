@@ -1,5 +1,7 @@
 //! Columns, dates, placings and other values as rpscrape writes them.
 
+use std::ops::Range;
+
 use events::{FinishTime, Moment, Odds, Outcome, ParseError, RacingDate, Text};
 use jiff::ToSpan;
 use jiff::civil::{Date, Time};
@@ -22,14 +24,14 @@ pub(super) const REQUIRED: &[&str] = &[
     "date", "course", OFF, RACE_NAME, HORSE, "pos", "jockey", "trainer",
 ];
 
-/// The tool has no races before 1987.
-const FIRST_DATE: Date = Date::constant(1987, 1, 1);
+/// The tool has no races before 1987. A racing date is before 3000.
+const DATES: Range<Date> = Date::constant(1987, 1, 1)..Date::constant(3000, 1, 1);
 
 /// `2020-06-03`, or `3 Jun 2020` in the oldest files.
 pub(super) fn date(text: &str) -> Result<RacingDate, ParseError> {
     let date = strtime::parse("%d %b %Y", text).and_then(|parsed| parsed.to_date());
     match date {
-        Ok(date) if date >= FIRST_DATE => RacingDate::parse(&date.to_string()),
+        Ok(date) if DATES.contains(&date) => Ok(date.into()),
         _ => RacingDate::parse(text),
     }
 }
