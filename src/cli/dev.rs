@@ -12,24 +12,22 @@ use clap::Args;
 use events::Text;
 use tokio::time::sleep;
 
-use super::ExitStatus;
 use super::demo::Demo;
 use super::nats_server::NatsServer;
 use super::player::Player;
 use super::report::result;
 use super::serve::ServiceArgs;
-use crate::accounts::{AccountEvent, ApiKey, KeyIssued};
+use crate::accounts::ApiKey;
 use crate::app::Service;
 use crate::http::state::App;
 use crate::live::status::Phase;
-use crate::log::{ACCOUNTS, Log, Outgoing, RACING};
+use crate::log::{ACCOUNTS, Log, RACING};
 use crate::mail::Transport;
 use crate::shutdown::{Shutdown, signalled};
 
-/// Interval at which the state of a key is polled.
+/// Interval at which the state of the key cache is polled.
 const KEY_POLL: Duration = Duration::from_millis(20);
 
-/// The options of `railbird dev`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  railbird dev --data /tmp/railbird --http 127.0.0.1:8081")]
 pub(super) struct Dev {
@@ -52,7 +50,7 @@ pub(super) struct Dev {
 }
 
 impl Dev {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
         let mut nats = NatsServer::start(&self.data.join("nats"), self.nats_port).await?;
         let url = nats.url.clone();
         let served = tokio::select! {
@@ -60,7 +58,7 @@ impl Dev {
             error = nats.ended() => Err(error),
         };
         nats.stop().await;
-        served.map(|()| ExitStatus::Success)
+        served
     }
 
     async fn serve(self, nats: &str) -> anyhow::Result<()> {
@@ -81,13 +79,12 @@ impl Dev {
             if !self.no_demo {
                 wait_until_live(&app).await;
                 let player = Player::new(&log, &shutdown);
-                let demo = Demo { player, app: &app };
-                demo.run().await?;
+                Demo { player, app: &app }.run().await?;
             }
             std::future::pending::<anyhow::Result<()>>().await
         };
         let introduction = async {
-            let key = dev_key(&self.data, &log, &app).await?;
+            let key = dev_key(&self.data, &app).await?;
             wait_until_live(&app).await;
             if !self.no_demo {
                 wait_for_meeting_today(&app).await;
@@ -114,7 +111,7 @@ fn print_addresses(http: SocketAddr, admin: SocketAddr, nats: &str, mail: &Trans
     result(format_args!("NATS     {nats}"));
     result(format_args!("Mail     {mail}"));
     result(format_args!("API key  {key}"));
-    result(format_args!(""));
+    result("");
     result(format_args!(
         "curl -H 'X-API-Key: {key}' http://{http}/api/v1/racecards/today"
     ));
@@ -122,7 +119,7 @@ fn print_addresses(http: SocketAddr, admin: SocketAddr, nats: &str, mail: &Trans
 }
 
 /// The key of an earlier run if it is still valid, else a new one. Only this user can read its file.
-async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
+async fn dev_key(data: &Path, app: &App) -> anyhow::Result<String> {
     while !app.keys.is_complete() {
         sleep(KEY_POLL).await;
     }
@@ -132,9 +129,8 @@ async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
         return Ok(earlier.trim().to_owned());
     }
     let key = ApiKey::generate("dev")?;
-    let issued = KeyIssued::new(&key, Text::parse("default")?, None);
-    let issued = AccountEvent::new(issued, jiff::Timestamp::now().into());
-    log.append(Outgoing::from(&issued)).await?;
+    let plan = Text::parse("default")?;
+    app.pages.commands.issue(&key, plan, None).await?;
     let _ = fs::remove_file(&path);
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -143,9 +139,6 @@ async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
         .open(&path)
         .with_context(|| format!("{} cannot be written", path.display()))?;
     writeln!(file, "{}", key.reveal())?;
-    while app.keys.check(key.reveal()).is_err() {
-        sleep(KEY_POLL).await;
-    }
     Ok(key.reveal().to_owned())
 }
 

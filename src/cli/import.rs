@@ -4,17 +4,18 @@ mod logged_ids;
 mod replay;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Subcommand};
-use events::{Envelope, ParseError, RaceNumber, RacingDate};
+use events::{Envelope, RaceNumber, RacingDate};
 use tokio::time::{Instant, sleep_until};
 
 use self::logged_ids::LoggedIds;
 use self::replay::{ReplayClock, ReplaySpeed};
 use super::report::{Progress, Summary};
-use super::{Cli, ExitStatus, Nats};
+use super::{Cli, Nats};
 use crate::log::{Appender, Log, Outgoing, RACING};
 use importers::{BetfairStream, Item, Items};
 
@@ -25,7 +26,6 @@ const WINDOW: usize = 256;
 /// Notes that are printed; further ones are only counted.
 const NOTES_SHOWN: u64 = 20;
 
-/// The arguments of the command.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv\n  railbird import betfair-stream 2017/Jun/14/"
@@ -69,7 +69,7 @@ enum Format {
         #[arg(long, num_args = 1..)]
         ids: Vec<PathBuf>,
         /// The day on which the ages in the file were true.
-        #[arg(long, value_parser = parse_date)]
+        #[arg(long, value_parser = RacingDate::parse)]
         as_of: Option<RacingDate>,
     },
     /// Results of the Hong Kong Jockey Club in Chinese, CSV.
@@ -120,17 +120,9 @@ enum Format {
         #[arg(long, default_value = "max")]
         speed: ReplaySpeed,
         /// The number of the race, for one race whose market name has none.
-        #[arg(long, value_parser = parse_race_number)]
+        #[arg(long, value_parser = RaceNumber::parse)]
         race_number: Option<RaceNumber>,
     },
-}
-
-fn parse_date(text: &str) -> Result<RacingDate, ParseError> {
-    RacingDate::parse(text)
-}
-
-fn parse_race_number(text: &str) -> Result<RaceNumber, ParseError> {
-    RaceNumber::parse(text)
 }
 
 impl Format {
@@ -174,7 +166,7 @@ impl Format {
 }
 
 impl Import {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         self.format.check();
         let publishing = match self.dry_run {
             true => None,
@@ -212,8 +204,7 @@ impl Import {
             target.finish(&mut summary).await.context(STOPPED)?;
         }
         drop(progress);
-        summary.print();
-        Ok(summary.exit_status())
+        Ok(summary.print())
     }
 }
 
@@ -233,7 +224,8 @@ fn take_events(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> 
                 summary.reject(rejected.to_string());
             }
             Item::Note(note) => {
-                if summary.note() <= NOTES_SHOWN {
+                summary.notes += 1;
+                if summary.notes <= NOTES_SHOWN {
                     progress.print(&format!("note: {note}"));
                 }
             }

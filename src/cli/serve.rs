@@ -5,13 +5,14 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
-use events::{ParseError, VenueCode};
+use events::VenueCode;
 use ipnet::IpNet;
 use jiff::SignedDuration;
 
+use super::admin::ADMIN_DEFAULT;
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
-use super::{ExitStatus, Nats, WrongConfiguration};
+use super::{Nats, WrongConfiguration};
 use crate::app::{Config, Service, SignUp};
 use crate::clock::Clock;
 use crate::http::AccessLog;
@@ -32,30 +33,25 @@ pub(super) struct ServiceArgs {
         value_name = "ADDRESS",
         default_value = "127.0.0.1:8080"
     )]
-    pub(super) http: SocketAddr,
+    http: SocketAddr,
     /// Address for operators: metrics, status, rebuild. It needs no key: keep it private.
-    #[arg(
-        long,
-        env = "RAILBIRD_ADMIN",
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:9090"
-    )]
-    pub(super) admin: SocketAddr,
+    #[arg(long, env = "RAILBIRD_ADMIN", value_name = "ADDRESS", default_value = ADMIN_DEFAULT)]
+    admin: SocketAddr,
     /// Time zone of the racing day, an IANA name.
     #[arg(long, env = "RAILBIRD_TIMEZONE", default_value = "Asia/Hong_Kong")]
-    pub(super) timezone: String,
+    timezone: String,
     /// Venue codes in order of precedence, for days with several meetings: the first that races is the primary meeting.
-    #[arg(long, env = "RAILBIRD_VENUE_ORDER", value_name = "CODES", value_delimiter = ',', default_value = "ST,HV", value_parser = parse_venue)]
-    pub(super) venue_order: Vec<VenueCode>,
+    #[arg(long, env = "RAILBIRD_VENUE_ORDER", value_name = "CODES", value_delimiter = ',', default_value = "ST,HV", value_parser = VenueCode::parse)]
+    venue_order: Vec<VenueCode>,
     /// TOML file of the plans for keys and for the pricing page; the default is plans.toml, which is built in.
     #[arg(long, env = "RAILBIRD_PLANS", value_name = "FILE")]
-    pub(super) plans: Option<PathBuf>,
+    plans: Option<PathBuf>,
     /// Maximum number of HTTP connections, and of WebSockets.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
-    pub(super) connections_max: u32,
+    connections_max: u32,
     /// Addresses or networks of trusted proxies, such as 10.0.0.0/8; X-Forwarded-For is ignored from any other peer.
     #[arg(long, env = "RAILBIRD_TRUSTED_PROXIES", value_name = "CIDR", value_delimiter = ',', value_parser = Proxies::parse)]
-    pub(super) trusted_proxies: Vec<IpNet>,
+    trusted_proxies: Vec<IpNet>,
     /// Origins of web pages that may open the live channel, such as https://racing.example; * allows all.
     #[arg(
         long,
@@ -64,25 +60,21 @@ pub(super) struct ServiceArgs {
         value_delimiter = ',',
         default_value = "*"
     )]
-    pub(super) ws_origins: Vec<String>,
+    ws_origins: Vec<String>,
     /// Maximum number of sign-ups and of key rotations by link, per hour and network address.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_NETWORK", default_value = "30")]
-    pub(super) sign_ups_per_network: NonZeroU32,
+    sign_ups_per_network: NonZeroU32,
     /// Maximum number of sign-ups per day and email address.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_EMAIL", default_value = "5")]
-    pub(super) sign_ups_per_email: NonZeroU32,
+    sign_ups_per_email: NonZeroU32,
     /// Time for which a key stays valid after it is rotated through the link in a mail.
     #[arg(long, env = "RAILBIRD_ROTATION_OVERLAP", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
-    pub(super) rotation_overlap: SignedDuration,
+    rotation_overlap: SignedDuration,
     /// Log each response at `info`, not only at `debug`: request id, method, path, status, latency, and key id.
     #[arg(long, env = "RAILBIRD_ACCESS_LOG")]
-    pub(super) access_log: bool,
+    access_log: bool,
     #[command(flatten)]
     pub(super) mail: MailFlags,
-}
-
-fn parse_venue(text: &str) -> Result<VenueCode, ParseError> {
-    VenueCode::parse(text)
 }
 
 impl ServiceArgs {
@@ -121,7 +113,6 @@ impl ServiceArgs {
     }
 }
 
-/// The options of `railbird serve`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  railbird serve --nats nats://railbird:$PASSWORD@nats:4222 --data /var/lib/railbird --http 0.0.0.0:8080"
@@ -140,7 +131,7 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
         let mailing = self.service.mail.serve()?;
         if mailing.is_none() {
             tracing::warn!("--smtp-url is not set: sign-up is closed, and mails with keys wait");
@@ -164,7 +155,7 @@ impl Serve {
         tracing::info!("stopping");
         shutdown.cancel();
         serving.await?;
-        ended.map(|()| ExitStatus::Success)
+        ended
     }
 }
 

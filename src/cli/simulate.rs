@@ -3,17 +3,16 @@
 use std::str::FromStr;
 
 use clap::Args;
-use events::{ParseError, RacingDate};
+use events::RacingDate;
 
 use super::player::{EarlierRun, Player, PublishTiming, pace_from_now};
 use super::report::Progress;
-use super::{ExitStatus, Nats, WrongConfiguration};
+use super::{Nats, WrongConfiguration};
 use crate::clock::Clock;
 use crate::log::RACING;
 use crate::shutdown::{Shutdown, signalled};
 use simulator::{RaceDay, VENUES, script};
 
-/// The arguments of the command.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Two meetings on one date, with everything that can happen on one: withdrawn runners, a dead heat, an \
@@ -32,7 +31,7 @@ pub(super) struct Simulate {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The date of both meetings. Defaults to today in the time zone.
-    #[arg(long, value_parser = parse_date)]
+    #[arg(long, value_parser = RacingDate::parse)]
     date: Option<RacingDate>,
     /// The time zone of the racing day.
     #[arg(long, env = "RAILBIRD_TIMEZONE", default_value = "Asia/Hong_Kong")]
@@ -59,12 +58,8 @@ impl FromStr for SimulationSpeed {
     }
 }
 
-fn parse_date(text: &str) -> Result<RacingDate, ParseError> {
-    RacingDate::parse(text)
-}
-
 impl Simulate {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
         let clock =
             Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
         let date = self.date.unwrap_or_else(|| clock.today());
@@ -102,6 +97,6 @@ impl Simulate {
         };
         log.close().await;
         summary.print();
-        Ok(ExitStatus::Success)
+        Ok(())
     }
 }

@@ -28,8 +28,8 @@ use self::message::WatchMessage;
 use self::service_url::{address, parse_service_url, with_query};
 use self::status::{ConnectionState, WatchStatus};
 use self::terminal::BoardTerminal;
+use super::WrongConfiguration;
 use super::report::line;
-use super::{ExitStatus, WrongConfiguration};
 use crate::shutdown::signalled;
 
 pub(super) use self::connection::WatchError;
@@ -40,7 +40,6 @@ const QUEUE_LEN_MAX: usize = 64;
 /// The file in which `railbird dev` stores its key.
 const DEV_KEY: &str = ".railbird/dev.key";
 
-/// Arguments of `railbird watch`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A terminal shows a board per race; press ? for the keys. Elsewhere each message is a line. NO_COLOR=1 disables \
@@ -83,7 +82,7 @@ impl Watch {
     /// # Errors
     /// Returns [`WrongConfiguration`] if the URL or the key is invalid, [`WatchError`] if the service is not available,
     /// and an I/O error if the output fails.
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
         let (url, key_of_url) = parse_service_url(&self.url)
             .map_err(|error| WrongConfiguration(format!("--url: {error}")))?;
         let key = self.key(key_of_url)?;
@@ -115,7 +114,7 @@ impl Watch {
             shown => shown?,
         }
         client.await??;
-        Ok(ExitStatus::Success)
+        Ok(())
     }
 
     /// The key of the arguments, or the key of `railbird dev`.
