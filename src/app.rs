@@ -1,5 +1,6 @@
-//! The composition root: wires the rooms into a [`Service`].
+//! The composition root: wires the rooms into a `Service`.
 
+use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -40,57 +41,47 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const UNAUTHORIZED_PER_MINUTE: NonZeroU32 = NonZeroU32::new(120).expect("not zero");
 
 /// The configuration of a service.
-#[derive(Debug, Clone)]
-pub struct Config {
+pub(crate) struct Config {
     /// The address of NATS. May hold credentials: it is never logged.
-    pub nats: String,
+    pub(crate) nats: String,
     /// The folder of the views. It may be lost: the views are rebuilt from the log.
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// The public address; port 0 takes a free one.
-    pub http: SocketAddr,
+    pub(crate) http: SocketAddr,
     /// The admin address; port 0 takes a free one.
-    pub admin: SocketAddr,
-    /// The time zone of the racing day.
-    pub timezone: String,
+    pub(crate) admin: SocketAddr,
+    pub(crate) clock: Clock,
     /// The venues by precedence, for days with several meetings.
-    pub venue_order: Vec<VenueCode>,
-    /// The plans that keys are on.
-    pub plans: Plans,
+    pub(crate) venue_order: Vec<VenueCode>,
+    pub(crate) plans: Plans,
     /// Connections of the public address at a time, and WebSockets at a time.
-    pub connections_max: usize,
+    pub(crate) connections_max: usize,
     /// The proxies whose `X-Forwarded-For` is trusted.
-    pub proxies: Proxies,
+    pub(crate) proxies: Proxies,
     /// The web pages that may connect to the live channel.
-    pub ws_origins: Origins,
+    pub(crate) ws_origins: Origins,
     /// How keys are mailed. Without it mails wait.
-    pub mailing: Option<Mailing>,
-    /// The limits of sign-ups and rotations.
-    pub sign_up: SignUp,
-    /// The level of the access log of the public address.
-    pub access_log: AccessLog,
-}
-
-/// The limits of sign-ups and rotations on the pages for subscribers.
-#[derive(Debug, Clone)]
-pub struct SignUp {
-    /// Sign-ups and rotations in an hour from one network.
-    pub per_network: NonZeroU32,
+    pub(crate) mailing: Option<Mailing>,
+    /// Sign-ups and rotations by link in an hour from one network.
+    pub(crate) sign_ups_per_network: NonZeroU32,
     /// Sign-ups in a day with one e-mail address.
-    pub per_email: NonZeroU32,
-    /// The time for which a rotated key stays valid.
-    pub overlap: SignedDuration,
+    pub(crate) sign_ups_per_email: NonZeroU32,
+    /// The time for which a key stays valid after a rotation by link.
+    pub(crate) rotation_overlap: SignedDuration,
+    /// The level of the access log of the public address.
+    pub(crate) access_log: AccessLog,
 }
 
 /// A service that listens and follows the log. It serves once it is [run](Service::run).
-#[derive(Debug)]
-pub struct Service {
-    app: Arc<App>,
+pub(crate) struct Service {
+    pub(crate) app: Arc<App>,
     http: HttpServer,
     admin: HttpServer,
-    log: Log,
-    /// The tasks that follow the log, on `log_runtime`.
+    pub(crate) log: Log,
+    /// The tasks that follow the log.
     tasks: JoinSet<()>,
-    log_runtime: DetachedRuntime,
+    /// The threads of `tasks`.
+    _log_runtime: DetachedRuntime,
     /// Ends by itself after the shutdown, when the mails in flight are delivered.
     outbox: Option<JoinHandle<()>>,
 }
@@ -99,11 +90,9 @@ impl Service {
     /// Opens the views, binds the addresses and starts to follow the log.
     ///
     /// # Errors
-    /// Returns an error if the configuration is invalid, the data folder cannot be opened, or an address cannot be
-    /// bound.
-    pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
+    /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
+    pub(crate) async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
-        let clock = Clock::new(&config.timezone)?;
         let views = open_views(&config.data).await?;
         let public_listener = bind(config.http).await?;
         let admin_listener = bind(config.admin).await?;
@@ -133,9 +122,14 @@ impl Service {
             shutdown: shutdown.clone(),
         };
         let fan_out = FanOut::start(&live, config.connections_max)?;
-        let commands = AccountCommands::new(log.clone(), ledger.clone());
         let app = Arc::new(App {
-            pages: pages(commands, &config.sign_up, config.mailing.as_ref()),
+            pages: Pages {
+                commands: AccountCommands::new(log.clone(), ledger.clone()),
+                key_env: config.mailing.as_ref().map_or("live", |m| m.key_env),
+                overlap: config.rotation_overlap,
+                per_network: HashedLimiter::new(config.sign_ups_per_network, HOUR),
+                per_email: HashedLimiter::new(config.sign_ups_per_email, DAY),
+            },
             views,
             keys,
             ledger,
@@ -143,7 +137,7 @@ impl Service {
             proxies: config.proxies,
             projector: projector_handle,
             connection: log.connection(),
-            clock,
+            clock: config.clock,
             venue_order: config.venue_order,
             feed,
             metrics: Arc::default(),
@@ -162,67 +156,39 @@ impl Service {
         Ok(Self {
             http: server(public_listener, config.connections_max, config.access_log),
             admin: server(admin_listener, ADMIN_CONNECTIONS_MAX, AccessLog::Debug),
-            outbox: config.mailing.map(|mailing| {
-                tokio::spawn(outbox(&app, log.clone(), mailing, http_address).run(shutdown))
-            }),
+            outbox: config
+                .mailing
+                .map(|mailing| tokio::spawn(outbox(&app, mailing, http_address).run(shutdown))),
             app,
             log,
             tasks,
-            log_runtime,
+            _log_runtime: log_runtime,
         })
     }
 
-    /// The public address.
-    ///
-    /// # Errors
-    /// Returns an error if the socket is gone.
-    pub fn http_addr(&self) -> std::io::Result<SocketAddr> {
+    pub(crate) fn http_addr(&self) -> io::Result<SocketAddr> {
         self.http.listener.local_addr()
     }
 
-    /// The admin address.
-    ///
-    /// # Errors
-    /// Returns an error if the socket is gone.
-    pub fn admin_addr(&self) -> std::io::Result<SocketAddr> {
+    pub(crate) fn admin_addr(&self) -> io::Result<SocketAddr> {
         self.admin.listener.local_addr()
     }
 
-    /// The log that is followed.
-    #[must_use]
-    pub fn log(&self) -> &Log {
-        &self.log
-    }
-
-    /// The state that all requests share.
-    #[must_use]
-    pub fn app(&self) -> &Arc<App> {
-        &self.app
-    }
-
     /// Serves until the shutdown, drains, and flushes the store.
-    pub async fn run(self) {
-        let Self {
-            app,
-            http,
-            admin,
-            log: _,
-            mut tasks,
-            log_runtime: _log_runtime,
-            outbox,
-        } = self;
+    pub(crate) async fn run(mut self) {
+        let app = self.app;
         let router = http::router(Arc::clone(&app));
         let admin_router = http::admin_router(Arc::clone(&app));
         tokio::join!(
-            http.run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
-            admin.run(|_| admin_router.clone()),
+            (self.http).run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
+            self.admin.run(|_| admin_router.clone()),
         );
         app.fan_out.drain().await;
-        if let Some(outbox) = outbox {
+        if let Some(outbox) = self.outbox {
             // An error is a panic, which has been logged.
             let _ = outbox.await;
         }
-        tasks.shutdown().await;
+        self.tasks.shutdown().await;
         if let Err(error) = app.views.current().flush() {
             tracing::warn!(%error, "flush failed; the next start reads the missing events from the log");
         }
@@ -248,20 +214,10 @@ async fn connect(runtime: &DetachedRuntime, nats: &str) -> anyhow::Result<Log> {
     Ok(runtime.handle().spawn(connecting).await??)
 }
 
-fn pages(commands: AccountCommands, sign_up: &SignUp, mailing: Option<&Mailing>) -> Pages {
-    Pages {
-        commands,
-        key_env: mailing.map_or("live", |mailing| mailing.key_env),
-        overlap: sign_up.overlap,
-        per_network: HashedLimiter::new(sign_up.per_network, HOUR),
-        per_email: HashedLimiter::new(sign_up.per_email, DAY),
-    }
-}
-
 /// The outbox. Links in mails lead to the configured URL, else to the public address.
-fn outbox(app: &App, log: Log, mailing: Mailing, http_address: SocketAddr) -> Outbox {
+fn outbox(app: &App, mailing: Mailing, http_address: SocketAddr) -> Outbox {
     let url = mailing.public_url.clone();
     let url = url.unwrap_or_else(|| PublicUrl::of(http_address));
-    let (ledger, keys) = (app.ledger.clone(), Arc::clone(&app.keys));
-    Outbox::new(log, ledger, keys, app.plans.clone(), mailing, url)
+    let (commands, keys) = (app.pages.commands.clone(), Arc::clone(&app.keys));
+    Outbox::new(commands, keys, app.plans.clone(), mailing, url)
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -73,7 +74,7 @@ impl Dev {
         let config = self.service.config(nats_url, data, Some(mailing))?;
         let service = Service::start(config, shutdown.clone()).await?;
         let (http, admin) = (service.http_addr()?, service.admin_addr()?);
-        let app = std::sync::Arc::clone(service.app());
+        let app = Arc::clone(&service.app);
         let serving = tokio::spawn(service.run());
         let demo = async {
             if !self.no_demo {

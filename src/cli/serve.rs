@@ -13,7 +13,7 @@ use super::admin::ADMIN_DEFAULT;
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
 use super::{Nats, WrongConfiguration};
-use crate::app::{Config, Service, SignUp};
+use crate::app::{Config, Service};
 use crate::clock::Clock;
 use crate::http::AccessLog;
 use crate::http::state::Origins;
@@ -84,7 +84,8 @@ impl ServiceArgs {
         data: PathBuf,
         mailing: Option<Mailing>,
     ) -> Result<Config, WrongConfiguration> {
-        Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
+        let clock =
+            Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
         let plans = self.plans.as_deref().map(Plans::read).transpose();
         let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
         Ok(Config {
@@ -92,22 +93,19 @@ impl ServiceArgs {
             data,
             http: self.http,
             admin: self.admin,
-            timezone: self.timezone,
+            clock,
             venue_order: self.venue_order,
             plans: plans.unwrap_or_default(),
             connections_max: self.connections_max as usize,
             proxies: Proxies::new(self.trusted_proxies),
             ws_origins: Origins::new(self.ws_origins),
-            sign_up: SignUp {
-                per_network: self.sign_ups_per_network,
-                per_email: self.sign_ups_per_email,
-                overlap: self.rotation_overlap,
-            },
+            sign_ups_per_network: self.sign_ups_per_network,
+            sign_ups_per_email: self.sign_ups_per_email,
+            rotation_overlap: self.rotation_overlap,
             mailing,
-            access_log: if self.access_log {
-                AccessLog::Info
-            } else {
-                AccessLog::Debug
+            access_log: match self.access_log {
+                true => AccessLog::Info,
+                false => AccessLog::Debug,
             },
         })
     }
@@ -140,7 +138,7 @@ impl Serve {
         let shutdown = Shutdown::new();
         let service = Service::start(config, shutdown.clone()).await?;
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
-        let log = service.log().clone();
+        let log = service.log.clone();
         let serving = tokio::spawn(service.run());
         let unsafe_log = async {
             match check_durability(&log, self.production).await {
