@@ -147,61 +147,57 @@ impl Format {
 
     /// Ends the process if the arguments exclude each other.
     fn check(&self) {
-        if let Self::BetfairStream { paths, speed, .. } = self
-            && *speed != ReplaySpeed::Max
+        if let Self::BetfairStream { paths, .. } = self
+            && self.speed() != ReplaySpeed::Max
             && BetfairStream::find(paths).count() > 1
         {
             let reason = "--speed 1 and 10 play one file: run an import for each file to play them side by side";
-            let error = Cli::command().error(ErrorKind::ArgumentConflict, reason);
-            error.exit();
+            Cli::command()
+                .error(ErrorKind::ArgumentConflict, reason)
+                .exit();
         }
     }
 
-    fn clock(&self) -> ReplayClock {
-        ReplayClock::new(match self {
+    fn speed(&self) -> ReplaySpeed {
+        match self {
             Self::BetfairStream { speed, .. } => *speed,
             _ => ReplaySpeed::Max,
-        })
+        }
     }
 }
 
 impl Import {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         self.format.check();
-        let publishing = match self.dry_run {
-            true => None,
-            false => {
-                let log = self.nats.connect().await?;
-                log.state_or_create(RACING).await?;
-                Some(log)
-            }
-        };
-        let mut target = publishing.map(|log| Target {
-            appender: log.appender(WINDOW),
-            log,
-            logged_ids: LoggedIds::default(),
-            clock: self.format.clock(),
-        });
+        let speed = self.format.speed();
+        let mut target = None;
+        if !self.dry_run {
+            let log = self.nats.connect().await?;
+            log.state_or_create(RACING).await?;
+            target = Some(Target {
+                appender: log.appender(WINDOW),
+                log,
+                logged_ids: LoggedIds::default(),
+                clock: ReplayClock::new(speed),
+            });
+        }
+        let chunk_size = if speed == ReplaySpeed::Max { CHUNK } else { 1 };
         let (mut summary, mut progress) = (Summary::new(), Progress::new("importing", 0));
         let mut items = self.format.items();
         loop {
-            let timed = target
-                .as_ref()
-                .is_some_and(|target| target.clock.is_timed());
-            let size = if timed { 1 } else { CHUNK };
-            let chunk: Vec<Item> = items.by_ref().take(size).collect();
+            let chunk: Vec<Item> = items.by_ref().take(chunk_size).collect();
             if chunk.is_empty() {
                 break;
             }
             let events = take_events(chunk, &mut summary, &progress);
             if let Some(target) = &mut target {
-                let published = target.publish(events, &mut summary).await;
-                published.context(STOPPED)?;
+                (target.publish(events, &mut summary).await).context(STOPPED)?;
             }
             progress.set(summary.read);
         }
         if let Some(target) = target {
-            target.finish(&mut summary).await.context(STOPPED)?;
+            summary.count(target.appender.finish().await.context(STOPPED)?);
+            target.log.close().await;
         }
         drop(progress);
         Ok(summary.print())
@@ -268,12 +264,6 @@ impl Target {
             self.appender.append(message).await?;
         }
         summary.count(self.appender.take_done());
-        Ok(())
-    }
-
-    async fn finish(self, summary: &mut Summary) -> anyhow::Result<()> {
-        summary.count(self.appender.finish().await?);
-        self.log.close().await;
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! [`MailFlags`]: the mail settings of `dev` and `serve`.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use super::keys::parse_duration;
 use crate::mail::{Folder, InvalidMailSetting, Mailing, PublicUrl, Sender, Smtp, Transport};
 
 /// No server replies in less; with more, a mail that a crash interrupted would wait for hours.
-const TIMEOUT_MIN: Duration = Duration::from_secs(1);
-const TIMEOUT_MAX: Duration = Duration::from_secs(10 * 60);
+const TIMEOUT: RangeInclusive<SignedDuration> =
+    SignedDuration::from_secs(1)..=SignedDuration::from_mins(10);
 /// The sender of the mails of `dev`, which are not sent.
 const DEV_SENDER: &str = "Railbird <keys@localhost>";
 
@@ -85,8 +86,9 @@ impl MailFlags {
     }
 
     fn public_url(&self) -> Result<Option<PublicUrl>, InvalidMailSetting> {
-        let url = set(self.public_url.as_ref());
-        url.map(PublicUrl::parse).transpose()
+        set(self.public_url.as_ref())
+            .map(PublicUrl::parse)
+            .transpose()
     }
 }
 
@@ -96,13 +98,13 @@ fn set(text: Option<&String>) -> Option<&str> {
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, InvalidMailSetting> {
-    let timeout = parse_duration(text).ok();
-    let timeout = timeout.and_then(|timeout: SignedDuration| Duration::try_from(timeout).ok());
-    let timeout = timeout.filter(|timeout| (TIMEOUT_MIN..=TIMEOUT_MAX).contains(timeout));
-    timeout.ok_or(InvalidMailSetting::new(
-        "--smtp-timeout",
-        "expected 1s to 10m",
-    ))
+    match parse_duration(text) {
+        Ok(timeout) if TIMEOUT.contains(&timeout) => Ok(timeout.unsigned_abs()),
+        _ => Err(InvalidMailSetting::new(
+            "--smtp-timeout",
+            "expected 1s to 10m",
+        )),
+    }
 }
 
 impl From<InvalidMailSetting> for WrongConfiguration {

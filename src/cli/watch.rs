@@ -11,8 +11,9 @@ mod service_url;
 mod status;
 mod terminal;
 
+use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use events::RacingDate;
@@ -93,8 +94,8 @@ impl Watch {
         };
         let (send, mut events) = channel(QUEUE_LEN_MAX);
         let address = address(&url);
-        let client = LiveClient::run(with_query(url, &filter.query()), key, send);
-        let client = tokio::spawn(client);
+        let url = with_query(url, &filter.query());
+        let client = tokio::spawn(LiveClient::run(url, key, send));
         let mut session = WatchSession {
             filter,
             output: WatchOutput::open(self.json)?,
@@ -121,14 +122,12 @@ impl Watch {
     fn key(&self, key_of_url: Option<String>) -> Result<HeaderValue, WrongConfiguration> {
         let given = self.api_key.clone().or(key_of_url);
         let key = match (&self.api_key_file, given) {
-            (Some(path), _) => std::fs::read_to_string(path).map_err(|error| {
-                WrongConfiguration(format!(
-                    "cannot read --api-key-file {}: {error}",
-                    path.display()
-                ))
+            (Some(path), _) => fs::read_to_string(path).map_err(|error| {
+                let path = path.display();
+                WrongConfiguration(format!("cannot read --api-key-file {path}: {error}"))
             })?,
             (None, Some(key)) => key,
-            (None, None) => std::fs::read_to_string(Path::new(DEV_KEY)).map_err(|_| {
+            (None, None) => fs::read_to_string(DEV_KEY).map_err(|_| {
                 WrongConfiguration(
                     "there is no API key: use --api-key-file, --api-key or RAILBIRD_API_KEY; \
                      `railbird keys issue` creates a key"

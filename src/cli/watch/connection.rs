@@ -83,9 +83,10 @@ pub(crate) enum WatchError {
 impl WatchError {
     /// Whether the service is not reachable or not ready.
     pub(crate) fn is_unavailable(&self) -> bool {
-        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-        matches!(self, Self::Unreachable { .. })
-            || matches!(self, Self::Rejected { status, .. } if *status == unavailable)
+        match self {
+            Self::Rejected { status, .. } => *status == StatusCode::SERVICE_UNAVAILABLE,
+            _ => matches!(self, Self::Unreachable { .. }),
+        }
     }
 
     /// Why a reconnection attempt failed.
@@ -93,18 +94,12 @@ impl WatchError {
     /// # Errors
     /// Returns the error itself if further attempts cannot succeed.
     fn into_disconnect(self) -> Result<Disconnect, Self> {
-        let retry_after = match &self {
-            Self::Unreachable { .. } => None,
-            Self::Rejected {
-                status,
-                retry_after,
-                ..
-            } if ![StatusCode::BAD_REQUEST, StatusCode::FORBIDDEN].contains(status) => *retry_after,
-            _ => return Err(self),
-        };
-        let reason = match self {
-            Self::Unreachable { reason, .. } => reason,
-            error => error.to_string(),
+        let (reason, retry_after) = match self {
+            Self::Unreachable { reason, .. } => (reason, None),
+            Self::Rejected { status, .. } if status == StatusCode::BAD_REQUEST => return Err(self),
+            Self::Rejected { status, .. } if status == StatusCode::FORBIDDEN => return Err(self),
+            Self::Rejected { retry_after, .. } => (self.to_string(), retry_after),
+            Self::InvalidKey { .. } | Self::KeyRevoked => return Err(self),
         };
         Ok(Disconnect {
             reason,
