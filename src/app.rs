@@ -1,9 +1,9 @@
-//! The composition root: wires the rooms into a `Service`.
+//! The composition root: wires the rooms into a [`Service`].
 
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,43 +41,45 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const UNAUTHORIZED_PER_MINUTE: NonZeroU32 = NonZeroU32::new(120).expect("not zero");
 
 /// The configuration of a service.
-pub(crate) struct Config {
+#[derive(Debug, Clone)]
+pub struct Config {
     /// The address of NATS. May hold credentials: it is never logged.
-    pub(crate) nats: String,
+    pub nats: String,
     /// The folder of the views. It may be lost: the views are rebuilt from the log.
-    pub(crate) data: PathBuf,
+    pub data: PathBuf,
     /// The public address; port 0 takes a free one.
-    pub(crate) http: SocketAddr,
+    pub http: SocketAddr,
     /// The admin address; port 0 takes a free one.
-    pub(crate) admin: SocketAddr,
-    pub(crate) clock: Clock,
+    pub admin: SocketAddr,
+    pub clock: Clock,
     /// The venues by precedence, for days with several meetings.
-    pub(crate) venue_order: Vec<VenueCode>,
-    pub(crate) plans: Plans,
+    pub venue_order: Vec<VenueCode>,
+    pub plans: Plans,
     /// Connections of the public address at a time, and WebSockets at a time.
-    pub(crate) connections_max: usize,
+    pub connections_max: usize,
     /// The proxies whose `X-Forwarded-For` is trusted.
-    pub(crate) proxies: Proxies,
+    pub proxies: Proxies,
     /// The web pages that may connect to the live channel.
-    pub(crate) ws_origins: Origins,
+    pub ws_origins: Origins,
     /// How keys are mailed. Without it mails wait.
-    pub(crate) mailing: Option<Mailing>,
+    pub mailing: Option<Mailing>,
     /// Sign-ups and rotations by link in an hour from one network.
-    pub(crate) sign_ups_per_network: NonZeroU32,
+    pub sign_ups_per_network: NonZeroU32,
     /// Sign-ups in a day with one e-mail address.
-    pub(crate) sign_ups_per_email: NonZeroU32,
+    pub sign_ups_per_email: NonZeroU32,
     /// The time for which a key stays valid after a rotation by link.
-    pub(crate) rotation_overlap: SignedDuration,
+    pub rotation_overlap: SignedDuration,
     /// The level of the access log of the public address.
-    pub(crate) access_log: AccessLog,
+    pub access_log: AccessLog,
 }
 
 /// A service that listens and follows the log. It serves once it is [run](Service::run).
-pub(crate) struct Service {
-    pub(crate) app: Arc<App>,
+#[derive(Debug)]
+pub struct Service {
+    pub app: Arc<App>,
     http: HttpServer,
     admin: HttpServer,
-    pub(crate) log: Log,
+    pub log: Log,
     /// The tasks that follow the log.
     tasks: JoinSet<()>,
     /// The threads of `tasks`.
@@ -91,14 +93,14 @@ impl Service {
     ///
     /// # Errors
     /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
-    pub(crate) async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
+    pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
-        let views = open_views(&config.data).await?;
+        let views = open_views(config.data).await?;
         let public_listener = bind(config.http).await?;
         let admin_listener = bind(config.admin).await?;
         let http_address = public_listener.local_addr()?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
-        let log = connect(&log_runtime, &config.nats).await?;
+        let log = connect(&log_runtime, config.nats).await?;
         let mut tasks = JoinSet::new();
 
         let feed = Feed::default();
@@ -166,16 +168,16 @@ impl Service {
         })
     }
 
-    pub(crate) fn http_addr(&self) -> io::Result<SocketAddr> {
+    pub fn http_addr(&self) -> io::Result<SocketAddr> {
         self.http.listener.local_addr()
     }
 
-    pub(crate) fn admin_addr(&self) -> io::Result<SocketAddr> {
+    pub fn admin_addr(&self) -> io::Result<SocketAddr> {
         self.admin.listener.local_addr()
     }
 
     /// Serves until the shutdown, drains, and flushes the store.
-    pub(crate) async fn run(mut self) {
+    pub async fn run(mut self) {
         let app = self.app;
         let router = http::router(Arc::clone(&app));
         let admin_router = http::admin_router(Arc::clone(&app));
@@ -195,8 +197,7 @@ impl Service {
     }
 }
 
-async fn open_views(data: &Path) -> anyhow::Result<Arc<Views>> {
-    let data = data.to_owned();
+async fn open_views(data: PathBuf) -> anyhow::Result<Arc<Views>> {
     let views = tokio::task::spawn_blocking(move || Views::open(&data)).await??;
     Ok(Arc::new(views))
 }
@@ -208,8 +209,7 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Starts to connect to NATS, on the threads that read the log.
-async fn connect(runtime: &DetachedRuntime, nats: &str) -> anyhow::Result<Log> {
-    let nats = nats.to_owned();
+async fn connect(runtime: &DetachedRuntime, nats: String) -> anyhow::Result<Log> {
     let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
     Ok(runtime.handle().spawn(connecting).await??)
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +22,6 @@ use crate::app::Service;
 use crate::http::state::App;
 use crate::live::status::Phase;
 use crate::log::{ACCOUNTS, Log, RACING};
-use crate::mail::Transport;
 use crate::shutdown::{Shutdown, signalled};
 
 /// Interval at which the state of the key cache is polled.
@@ -63,7 +61,6 @@ impl Dev {
     }
 
     async fn serve(self, nats: &str) -> anyhow::Result<()> {
-        let mut signal = std::pin::pin!(signalled());
         let log = Log::connect(nats, "railbird-dev").await?;
         log.ensure(RACING).await?;
         log.ensure(ACCOUNTS).await?;
@@ -82,7 +79,7 @@ impl Dev {
                 let player = Player::new(&log, &shutdown);
                 Demo { player, app: &app }.run().await?;
             }
-            std::future::pending::<anyhow::Result<()>>().await
+            anyhow::Ok(())
         };
         let introduction = async {
             let key = dev_key(&self.data, &app).await?;
@@ -90,33 +87,26 @@ impl Dev {
             if !self.no_demo {
                 wait_for_meeting_today(&app).await;
             }
-            print_addresses(http, admin, nats, &transport, &key);
-            std::future::pending::<anyhow::Result<()>>().await
+            result(format_args!(
+                "HTTP     http://{http}  (operators: http://{admin})\n\
+                 NATS     {nats}\n\
+                 Mail     {transport}\n\
+                 API key  {key}\n\n\
+                 curl -H 'X-API-Key: {key}' http://{http}/api/v1/racecards/today\n\
+                 ws://{http}/ws/live/odds?api_key={key}"
+            ));
+            anyhow::Ok(())
         };
         let ended = tokio::select! {
-            signalled = &mut signal => signalled.map_err(Into::into),
-            failed = demo => failed,
-            failed = introduction => failed,
+            signalled = signalled() => signalled.map_err(Into::into),
+            Err(error) = demo => Err(error),
+            Err(error) = introduction => Err(error),
         };
         shutdown.cancel();
         serving.await?;
         log.close().await;
         ended
     }
-}
-
-fn print_addresses(http: SocketAddr, admin: SocketAddr, nats: &str, mail: &Transport, key: &str) {
-    result(format_args!(
-        "HTTP     http://{http}  (operators: http://{admin})"
-    ));
-    result(format_args!("NATS     {nats}"));
-    result(format_args!("Mail     {mail}"));
-    result(format_args!("API key  {key}"));
-    result("");
-    result(format_args!(
-        "curl -H 'X-API-Key: {key}' http://{http}/api/v1/racecards/today"
-    ));
-    result(format_args!("ws://{http}/ws/live/odds?api_key={key}"));
 }
 
 /// The key of an earlier run if it is still valid, else a new one. Only this user can read its file.

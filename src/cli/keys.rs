@@ -34,8 +34,9 @@ enum Action {
         /// expire.
         #[arg(long, value_name = "WHEN", value_parser = when::parse_end)]
         expires: Option<Moment>,
-        #[command(flatten)]
-        env: Env,
+        /// The environment in the key.
+        #[arg(long, default_value = "live", value_parser = parse_env)]
+        env: String,
     },
     /// List keys with their state, plan and expiry.
     #[command(after_help = "Example:\n  railbird keys list --json")]
@@ -51,8 +52,9 @@ enum Action {
         /// How long the old key stays valid; 0s ends it at once.
         #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
         overlap: SignedDuration,
-        #[command(flatten)]
-        env: Env,
+        /// The environment in the key.
+        #[arg(long, default_value = "live", value_parser = parse_env)]
+        env: String,
     },
     /// Revoke a key for ever. Services reject it within seconds, and close its WebSockets.
     #[command(
@@ -83,17 +85,11 @@ enum Action {
     },
 }
 
-#[derive(Debug, Args)]
-struct Env {
-    /// The environment in the key.
-    #[arg(long, default_value = "live", value_parser = parse_env)]
-    env: String,
-}
-
 fn parse_env(text: &str) -> Result<String, &'static str> {
     let is_env = (1..=8).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase());
-    let env = is_env.then(|| text.to_owned());
-    env.ok_or("an environment is 1 to 8 of a-z")
+    is_env
+        .then(|| text.to_owned())
+        .ok_or("an environment is 1 to 8 of a-z")
 }
 
 impl Keys {
@@ -115,7 +111,7 @@ impl Action {
             Self::List(list) => list.print(&commands.ledger().borrow()),
             Self::Subscriptions(list) => list.print(&commands.ledger().borrow()),
             Self::Issue { plan, expires, env } => {
-                let key = ApiKey::generate(&env.env)?;
+                let key = ApiKey::generate(&env)?;
                 commands.issue(&key, plan, expires).await?;
                 let until = expires.map(|end| format!(" until {}", list::time(end)));
                 line(format_args!(
@@ -133,7 +129,7 @@ impl Action {
                 let (key_id, old) = find(commands, &key_id)?;
                 let end = Timestamp::now().checked_add(overlap);
                 let valid_until = end.map_err(|_| anyhow!("the overlap is too long"))?.into();
-                let key = ApiKey::generate(&env.env)?;
+                let key = ApiKey::generate(&env)?;
                 commands.rotate(key_id, &key, valid_until).await?;
                 let old_end = old.expires_at.into_iter().fold(valid_until, Moment::min);
                 line(format_args!(
@@ -174,8 +170,4 @@ fn find(commands: &AccountCommands, text: &str) -> anyhow::Result<(KeyId, Key)> 
     let ledger = commands.ledger().borrow();
     let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
     Ok((key_id, key.clone()))
-}
-
-fn now() -> Moment {
-    Timestamp::now().into()
 }

@@ -138,28 +138,17 @@ impl<R: Read> Iterator for LineBatches<R> {
 
 /// Reads a line without its end, and drops a line that is longer than any event. Returns whether the line is complete,
 /// or `None` at the end of the input.
-fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
+fn read_line(mut input: impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
     line.clear();
-    let (mut any, mut complete) = (false, true);
-    loop {
-        let available = input.fill_buf()?;
-        if available.is_empty() {
-            return Ok(any.then_some(complete));
-        }
-        any = true;
-        let end = available.iter().position(|byte| *byte == b'\n');
-        let piece = &available[..end.unwrap_or(available.len())];
-        if line.len() + piece.len() > EVENT_BYTES_MAX {
-            complete = false;
-        } else if complete {
-            line.extend_from_slice(piece);
-        }
-        let used = end.map_or(available.len(), |end| end + 1);
-        input.consume(used);
-        if end.is_some() {
-            return Ok(Some(complete));
-        }
+    let with_end_max = EVENT_BYTES_MAX as u64 + 1;
+    let read = input.by_ref().take(with_end_max).read_until(b'\n', line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if line.len() > EVENT_BYTES_MAX {
+        input.skip_until(b'\n')?;
+        return Ok(Some(false));
     }
+    Ok((read > 0).then_some(true))
 }
 
 /// Checks a line and turns it into a message of the same bytes, on the subject of its event.

@@ -59,25 +59,21 @@ struct RejectionPage {
 
 impl Rejections {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let mut after = match self.after {
-            Some(after) => after,
-            None => self.print_latest().await?,
+        let (mut after, mut more) = match self.after {
+            Some(after) => (after, true),
+            None => (self.print_latest().await?, false),
         };
-        if self.after.is_none() && !self.follow {
-            return Ok(());
-        }
-        loop {
+        while more || self.follow {
             let page = self.page("after", after, PAGE_MAX).await?;
             for rejection in &page.rejections {
                 self.print(rejection);
             }
-            after = page.next;
-            match (page.more, self.follow) {
-                (true, _) => {}
-                (false, true) => sleep(FOLLOW_EVERY).await,
-                (false, false) => return Ok(()),
+            (after, more) = (page.next, page.more);
+            if !more && self.follow {
+                sleep(FOLLOW_EVERY).await;
             }
         }
+        Ok(())
     }
 
     /// Prints the latest rejections, and returns the sequence after which new ones come.

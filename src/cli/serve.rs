@@ -84,8 +84,6 @@ impl ServiceArgs {
         data: PathBuf,
         mailing: Option<Mailing>,
     ) -> Result<Config, WrongConfiguration> {
-        let clock =
-            Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
         let plans = self.plans.as_deref().map(Plans::read).transpose();
         let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
         Ok(Config {
@@ -93,7 +91,7 @@ impl ServiceArgs {
             data,
             http: self.http,
             admin: self.admin,
-            clock,
+            clock: Clock::new(&self.timezone).map_err(WrongConfiguration)?,
             venue_order: self.venue_order,
             plans: plans.unwrap_or_default(),
             connections_max: self.connections_max as usize,
@@ -140,15 +138,9 @@ impl Serve {
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
         let log = service.log.clone();
         let serving = tokio::spawn(service.run());
-        let unsafe_log = async {
-            match check_durability(&log, self.production).await {
-                Ok(()) => std::future::pending().await,
-                Err(error) => error,
-            }
-        };
         let ended = tokio::select! {
-            signalled = signalled() => signalled.map_err(anyhow::Error::from),
-            error = unsafe_log => Err(error.into()),
+            signalled = signalled() => signalled.map_err(Into::into),
+            Err(error) = check_durability(&log, self.production) => Err(error.into()),
         };
         tracing::info!("stopping");
         shutdown.cancel();
@@ -165,8 +157,10 @@ const NOT_SYNCED: &str = "nats-server acknowledges events before they are on dis
 /// Returns [`WrongConfiguration`] in production if it does not. Anything else is only logged.
 async fn check_durability(log: &Log, production: bool) -> Result<(), WrongConfiguration> {
     let mut connection = log.connection();
-    let connected = connection.wait_for(|connection| connection.up).await;
-    let connected = connected.is_ok();
+    let connected = connection
+        .wait_for(|connection| connection.up)
+        .await
+        .is_ok();
     match log.syncs_always().await {
         Some(true) => {}
         Some(false) if production => return Err(WrongConfiguration(NOT_SYNCED.to_owned())),

@@ -60,8 +60,7 @@ impl FromStr for SimulationSpeed {
 
 impl Simulate {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let clock =
-            Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
+        let clock = Clock::new(&self.timezone).map_err(WrongConfiguration)?;
         let date = self.date.unwrap_or_else(|| clock.today());
         let day = RaceDay::new(date, self.races, self.seed);
         let log = self.nats.connect().await?;
@@ -69,11 +68,11 @@ impl Simulate {
         let ending = Shutdown::new();
         let player = Player::new(&log, &ending);
         let (fresh, when) = match self.speed {
-            SimulationSpeed::Max => (
-                day.as_in_life(clock.midnight(date)),
-                PublishTiming::Immediate,
-            ),
             SimulationSpeed::Times(speed) => (pace_from_now(speed), PublishTiming::OnSchedule),
+            SimulationSpeed::Max => {
+                let in_life = day.as_in_life(clock.midnight(date));
+                (in_life, PublishTiming::Immediate)
+            }
         };
         let pace = match player.earlier_run(&day, &[fresh.speed]).await? {
             EarlierRun::None => fresh,

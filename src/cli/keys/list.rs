@@ -2,10 +2,10 @@
 
 use clap::Args;
 use events::Moment;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::report::result;
-use super::now;
 use crate::accounts::{Holder, Key, KeyId, Ledger, Mail, Subscription, SubscriptionId};
 
 const KEY_COLUMNS: &str = "key_id state plan issued_at valid_until subscription_id";
@@ -52,7 +52,8 @@ impl Subscriptions {
     fn row(&self, ledger: &Ledger, id: &SubscriptionId, subscription: &Subscription) -> Value {
         let account = ledger.account(&Holder::Subscription(id.clone()));
         let keys = account.map_or(&[][..], |account| &account.keys);
-        let is_valid = |id: &&KeyId| ledger.key(**id).is_some_and(|key| key.is_valid(now()));
+        let now = Timestamp::now().into();
+        let is_valid = |id: &&KeyId| ledger.key(**id).is_some_and(|key| key.is_valid(now));
         let mail = subscription.mail.as_ref().and_then(|id| ledger.mail(id));
         let email = match self.emails {
             true => subscription.email.reveal().to_owned(),
@@ -82,7 +83,7 @@ fn row_of_key(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
     let revoked = key.revoked.as_ref();
     json!({
         "key_id": key_id,
-        "state": key.state(now()).as_str(),
+        "state": key.state(Timestamp::now().into()).as_str(),
         "plan": ledger.account(&key.holder).map(|account| &account.plan),
         "issued_at": time(key.issued_at),
         "valid_until": key.valid_until().map(time),
