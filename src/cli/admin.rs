@@ -13,7 +13,6 @@ use tokio::net::TcpStream;
 
 pub(super) const ADMIN_DEFAULT: &str = "127.0.0.1:9090";
 
-/// A client of the admin address of a running service.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct AdminClient {
     /// Admin address of the running service.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Args;
 use projections::{Digest, LogIdentity, Projection, Store, keys};
+use tempfile::TempDir;
 
 use super::Nats;
 use super::admin::AdminClient;
@@ -59,9 +60,7 @@ impl Verify {
         let log = self.nats.connect().await?;
         let views = self.target.open()?;
         let found = views.digest().await?;
-        let folder = tempfile::Builder::new()
-            .prefix("railbird-verify-")
-            .tempdir()?;
+        let folder = TempDir::with_prefix("railbird-verify-")?;
         let fresh = fold(&log, &found, folder.path()).await?;
         let (count, digest) = fresh.recount()?;
         if digest == found.digest {
@@ -178,10 +177,8 @@ async fn fold(log: &Log, found: &ViewsDigest, folder: &Path) -> anyhow::Result<A
     let mut progress = Progress::new("folding", found.seq);
     while projection.checkpoint().seq < found.seq {
         let batch = reader.next().await?;
-        let wanted = batch
-            .messages
-            .iter()
-            .take_while(|message| message.seq <= found.seq);
+        let messages = batch.messages.iter();
+        let wanted = messages.take_while(|message| message.seq <= found.seq);
         projection.step(wanted.map(LogMessage::as_message), false)?;
         progress.set(projection.checkpoint().seq);
     }

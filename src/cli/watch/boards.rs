@@ -18,13 +18,11 @@ pub(super) const TREND_LEN_MAX: u16 = 16;
 /// card, so that boards do not swap places with each quote.
 const ACTIVE: SignedDuration = SignedDuration::from_secs(60);
 
-/// The odds boards of the watched races.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WatchBoards {
     races: HashMap<RaceKey, WatchBoard>,
 }
 
-/// The odds board of a race.
 #[derive(Debug, Clone)]
 pub(super) struct WatchBoard {
     /// The last `seq` of each kind of message.

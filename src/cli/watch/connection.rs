@@ -114,7 +114,6 @@ struct Disconnect {
     retry_after: Option<Duration>,
 }
 
-/// Keeps a connection to the live channel, and resumes it at the last position.
 #[derive(Debug)]
 pub(super) struct LiveClient {
     url: Url,
@@ -168,10 +167,8 @@ impl LiveClient {
             reason,
         };
         let url = with_query(self.url.clone(), &self.position.query());
-        let mut request = url
-            .as_str()
-            .into_client_request()
-            .map_err(|error| unreachable(without_prefix(error)))?;
+        let request = url.as_str().into_client_request();
+        let mut request = request.map_err(|error| unreachable(without_prefix(error)))?;
         request.headers_mut().insert("x-api-key", self.key.clone());
         let config = WebSocketConfig::default()
             .max_message_size(Some(MESSAGE_BYTES_MAX))
@@ -197,7 +194,7 @@ impl LiveClient {
         let message = body["message"].as_str().or(status.canonical_reason());
         let message = printable(message.unwrap_or("no reason"));
         let retry_after = response.headers().get(header::RETRY_AFTER);
-        let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+        let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
         if status == StatusCode::UNAUTHORIZED {
             return WatchError::InvalidKey { message };
         }
@@ -205,7 +202,7 @@ impl LiveClient {
             address,
             status,
             message,
-            retry_after: seconds.map(Duration::from_secs),
+            retry_after: retry_after.map(Duration::from_secs),
         }
     }
 
@@ -240,22 +237,27 @@ impl LiveClient {
                 WatchMessage::Welcome(welcome) => silence_max = silence_max_of(welcome),
                 // A connection that has lived this long ends the series of failures.
                 WatchMessage::Heartbeat { .. } => self.attempts = 0,
-                WatchMessage::Closing(closing) if closing.code == Some(CLOSE_KEY_REVOKED) => {
-                    return Err(WatchError::KeyRevoked);
+                WatchMessage::Closing {
+                    code,
+                    reason,
+                    retry_after_ms,
+                } => {
+                    if *code == Some(CLOSE_KEY_REVOKED) {
+                        return Err(WatchError::KeyRevoked);
+                    }
+                    announced = Some((reason.to_string(), *retry_after_ms));
                 }
-                WatchMessage::Closing(closing) => announced = Some(closing.clone()),
                 _ => {}
             }
             self.send(ClientEvent::Message(Box::new(message), text))
                 .await;
             received_at = Instant::now();
         };
-        let retry_after_ms = announced.as_ref().map(|closing| closing.retry_after_ms);
+        let (reason, retry_after_ms) = announced.unwrap_or((reason, 0));
+        let retry_after = Some(Duration::from_millis(retry_after_ms)).filter(|d| !d.is_zero());
         Ok(Disconnect {
-            reason: announced.map_or(reason, |closing| closing.reason.to_string()),
-            retry_after: retry_after_ms
-                .filter(|ms| *ms > 0)
-                .map(Duration::from_millis),
+            reason,
+            retry_after,
         })
     }
 
@@ -315,10 +317,7 @@ impl ResumePosition {
     /// Moves the position behind a message.
     fn advance(&mut self, message: &WatchMessage) {
         if let Some(epoch) = message.reset() {
-            *self = Self {
-                epoch: epoch.clone(),
-                seq: None,
-            };
+            (self.epoch, self.seq) = (epoch.clone(), None);
         } else if let WatchMessage::SnapshotComplete { seq, .. } = message {
             self.seq = self.seq.max(Some(*seq));
         } else if let (Some(seq), Some(complete)) = (self.seq, message.complete_up_to()) {
@@ -330,10 +329,8 @@ impl ResumePosition {
     fn query(&self) -> Vec<(&'static str, String)> {
         match self.seq {
             Some(seq) if !self.epoch.is_empty() => {
-                vec![
-                    ("since", seq.to_string()),
-                    ("epoch", self.epoch.to_string()),
-                ]
+                let epoch = self.epoch.to_string();
+                vec![("since", seq.to_string()), ("epoch", epoch)]
             }
             _ => Vec::new(),
         }
