@@ -95,12 +95,12 @@ impl Service {
     /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
-        let views = open_views(config.data).await?;
+        let views = open_views(config.data.clone()).await?;
         let public_listener = bind(config.http).await?;
         let admin_listener = bind(config.admin).await?;
         let http_address = public_listener.local_addr()?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
-        let log = connect(&log_runtime, config.nats).await?;
+        let log = connect(&log_runtime, config.nats.clone()).await?;
         let mut tasks = JoinSet::new();
 
         let feed = Feed::default();
@@ -125,13 +125,7 @@ impl Service {
         };
         let fan_out = FanOut::start(&live, config.connections_max)?;
         let app = Arc::new(App {
-            pages: Pages {
-                commands: AccountCommands::new(log.clone(), ledger.clone()),
-                key_env: config.mailing.as_ref().map_or("live", |m| m.key_env),
-                overlap: config.rotation_overlap,
-                per_network: HashedLimiter::new(config.sign_ups_per_network, HOUR),
-                per_email: HashedLimiter::new(config.sign_ups_per_email, DAY),
-            },
+            pages: pages(&config, AccountCommands::new(log.clone(), ledger.clone())),
             views,
             keys,
             ledger,
@@ -212,6 +206,16 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 async fn connect(runtime: &DetachedRuntime, nats: String) -> anyhow::Result<Log> {
     let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
     Ok(runtime.handle().spawn(connecting).await??)
+}
+
+fn pages(config: &Config, commands: AccountCommands) -> Pages {
+    Pages {
+        commands,
+        key_env: config.mailing.as_ref().map_or("live", |m| m.key_env),
+        overlap: config.rotation_overlap,
+        per_network: HashedLimiter::new(config.sign_ups_per_network, HOUR),
+        per_email: HashedLimiter::new(config.sign_ups_per_email, DAY),
+    }
 }
 
 /// The outbox. Links in mails lead to the configured URL, else to the public address.

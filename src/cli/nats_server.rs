@@ -28,7 +28,6 @@ const START_POLL: Duration = Duration::from_millis(20);
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A nats-server that ends with this process.
-#[derive(Debug)]
 pub(super) struct NatsServer {
     child: Child,
     /// The address for clients.

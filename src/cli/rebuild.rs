@@ -26,6 +26,7 @@ impl RebuildCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let (admin, began) = (self.admin, Instant::now());
         let status = admin.get("/status").await?;
+        let rebuilds = |status: &Value| status["rebuilds"].as_u64().unwrap_or(0);
         let before = rebuilds(&status);
         let total = status["log"]["seq"].as_u64().unwrap_or(0);
         admin.post("/rebuild").await?;
@@ -48,9 +49,4 @@ impl RebuildCommand {
         ));
         Ok(())
     }
-}
-
-/// The number of rebuilds that the service has finished.
-fn rebuilds(status: &Value) -> u64 {
-    status["rebuilds"].as_u64().unwrap_or(0)
 }

@@ -27,7 +27,6 @@ pub(super) fn result(text: impl Display) {
 }
 
 /// The progress of a long command: a bar on a terminal, else a line every [`LINE_EVERY`].
-#[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
     printed_at: Instant,
@@ -72,7 +71,6 @@ impl Drop for Progress {
 }
 
 /// Counts of what a command read and published.
-#[derive(Debug)]
 pub(super) struct Summary {
     began: Instant,
     pub(super) read: u64,

@@ -144,7 +144,6 @@ impl Watch {
 }
 
 /// The watched races, their state, and where they are shown.
-#[derive(Debug)]
 struct WatchSession {
     filter: RaceFilter,
     output: WatchOutput,
@@ -223,7 +222,6 @@ impl WatchSession {
 }
 
 /// Where messages are shown.
-#[derive(Debug)]
 enum WatchOutput {
     Board(Box<BoardTerminal>),
     Lines,

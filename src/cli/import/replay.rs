@@ -20,7 +20,6 @@ pub(super) enum ReplaySpeed {
 }
 
 /// The clock of a file that is replayed. It starts with the first event.
-#[derive(Debug)]
 pub(super) struct ReplayClock {
     factor: Option<u32>,
     started: Option<(Instant, Moment)>,

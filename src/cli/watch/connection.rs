@@ -50,7 +50,6 @@ const REASON_CHARS_MAX: usize = 200;
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// A report of a [`LiveClient`].
-#[derive(Debug)]
 pub(super) enum ClientEvent {
     /// A message, and its JSON text.
     Message(Box<WatchMessage>, Utf8Bytes),
@@ -114,7 +113,6 @@ struct Disconnect {
     retry_after: Option<Duration>,
 }
 
-#[derive(Debug)]
 pub(super) struct LiveClient {
     url: Url,
     key: HeaderValue,

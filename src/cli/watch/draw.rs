@@ -39,7 +39,6 @@ const FINISHERS_SHOWN: usize = 3;
 const KEY_HINT: &str = "? help  q quit";
 
 /// Everything that is on the screen.
-#[derive(Debug)]
 pub(super) struct BoardView<'a> {
     pub(super) boards: &'a WatchBoards,
     pub(super) status: &'a WatchStatus,

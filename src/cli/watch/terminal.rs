@@ -19,7 +19,6 @@ use super::status::WatchStatus;
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A terminal in raw mode with the alternate screen, for as long as boards are drawn on it.
-#[derive(Debug)]
 pub(super) struct BoardTerminal {
     terminal: DefaultTerminal,
     input: EventStream,
