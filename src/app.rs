@@ -197,9 +197,8 @@ async fn open_views(data: PathBuf) -> anyhow::Result<Arc<Views>> {
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}"))
+    let bound = TcpListener::bind(address).await;
+    bound.with_context(|| format!("cannot listen on {address}"))
 }
 
 /// Starts to connect to NATS, on the threads that read the log.

@@ -152,9 +152,8 @@ impl Format {
             && BetfairStream::find(paths).count() > 1
         {
             let reason = "--speed 1 and 10 play one file: run an import for each file to play them side by side";
-            Cli::command()
-                .error(ErrorKind::ArgumentConflict, reason)
-                .exit();
+            let error = Cli::command().error(ErrorKind::ArgumentConflict, reason);
+            error.exit();
         }
     }
 

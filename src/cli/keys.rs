@@ -87,9 +87,8 @@ enum Action {
 
 fn parse_env(text: &str) -> Result<String, &'static str> {
     let is_env = (1..=8).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase());
-    is_env
-        .then(|| text.to_owned())
-        .ok_or("an environment is 1 to 8 of a-z")
+    let env = is_env.then(|| text.to_owned());
+    env.ok_or("an environment is 1 to 8 of a-z")
 }
 
 impl Keys {

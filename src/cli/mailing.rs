@@ -86,9 +86,8 @@ impl MailFlags {
     }
 
     fn public_url(&self) -> Result<Option<PublicUrl>, InvalidMailSetting> {
-        set(self.public_url.as_ref())
-            .map(PublicUrl::parse)
-            .transpose()
+        let url = set(self.public_url.as_ref());
+        url.map(PublicUrl::parse).transpose()
     }
 }
 
@@ -98,13 +97,10 @@ fn set(text: Option<&String>) -> Option<&str> {
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, InvalidMailSetting> {
-    match parse_duration(text) {
-        Ok(timeout) if TIMEOUT.contains(&timeout) => Ok(timeout.unsigned_abs()),
-        _ => Err(InvalidMailSetting::new(
-            "--smtp-timeout",
-            "expected 1s to 10m",
-        )),
-    }
+    let timeout = parse_duration(text).ok();
+    let timeout = timeout.filter(|timeout| TIMEOUT.contains(timeout));
+    let invalid = InvalidMailSetting::new("--smtp-timeout", "expected 1s to 10m");
+    timeout.map(SignedDuration::unsigned_abs).ok_or(invalid)
 }
 
 impl From<InvalidMailSetting> for WrongConfiguration {

@@ -53,11 +53,8 @@ impl Player {
         day: &RaceDay,
         speeds: &[f64],
     ) -> Result<EarlierRun, LogError> {
-        let any_pace = Pace {
-            begins: Timestamp::UNIX_EPOCH,
-            speed: 1.0,
-        };
-        let subject = subject(&first_card(day, &any_pace));
+        let (begins, speed) = (Timestamp::UNIX_EPOCH, 1.0);
+        let subject = subject(&first_card(day, &Pace { begins, speed }));
         let Some(card) = self.log.first(RACING, &subject).await? else {
             return Ok(EarlierRun::None);
         };
@@ -107,9 +104,7 @@ impl Player {
     /// The events that the log does not have: of each race those after the last one in the log, and the horses if the
     /// log has none of the races.
     async fn missing(&self, events: Vec<Envelope>) -> Result<Vec<Envelope>, LogError> {
-        let of_races = events
-            .iter()
-            .filter(|envelope| envelope.event.race().is_some());
+        let of_races = events.iter().filter(|e| e.event.race().is_some());
         let subjects: BTreeSet<String> = of_races.map(subject).collect();
         let (mut last_ids, mut known_races) = (HashSet::new(), HashSet::new());
         for subject in subjects {
@@ -137,24 +132,16 @@ fn subject(envelope: &Envelope) -> String {
 /// A pace that begins in this second.
 pub(super) fn pace_from_now(speed: f64) -> Pace {
     let now = Timestamp::now().as_second();
-    Pace {
-        begins: Timestamp::from_second(now).unwrap_or(Timestamp::UNIX_EPOCH),
-        speed,
-    }
+    let begins = Timestamp::from_second(now).unwrap_or(Timestamp::UNIX_EPOCH);
+    Pace { begins, speed }
 }
 
 /// The pace of the run that published `card` as its first card; `None` if it was another day or another speed.
 fn pace(day: &RaceDay, speed: f64, card: &[u8]) -> Option<Pace> {
     let time = Envelope::from_json(card).ok()?.time.timestamp();
-    let late = Pace {
-        begins: time,
-        speed,
-    };
-    let offset = first_card(day, &late).time.timestamp() - time;
-    let pace = Pace {
-        begins: time - offset,
-        speed,
-    };
+    let pace = |begins| Pace { begins, speed };
+    let offset = first_card(day, &pace(time)).time.timestamp() - time;
+    let pace = pace(time - offset);
     (first_card(day, &pace).encode() == card).then_some(pace)
 }
 

@@ -127,14 +127,11 @@ impl Rejections {
             text.replace(char::is_control, "\u{fffd}")
         };
         let seq = rejection["seq"].as_u64().unwrap_or_default();
-        let source = text("source");
+        let fields = ["recorded_at", "subject", "source", "reason", "code"];
+        let [recorded_at, subject, source, reason, code] = fields.map(text);
         let source = if source.is_empty() { "?" } else { &source };
         result(format_args!(
-            "{seq} {} {} from {source}: {} ({})",
-            text("recorded_at"),
-            text("subject"),
-            text("reason"),
-            text("code")
+            "{seq} {recorded_at} {subject} from {source}: {reason} ({code})"
         ));
     }
 }

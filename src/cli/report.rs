@@ -35,12 +35,10 @@ pub(super) struct Progress {
 impl Progress {
     /// Starts at 0; a total of 0 means that it is unknown.
     pub(super) fn new(action: &'static str, total: u64) -> Self {
-        let (length, template) = match total {
-            0 => (None, "{msg} {human_pos} ({per_sec})"),
-            _ => (
-                Some(total),
-                "{msg} {wide_bar} {human_pos}/{human_len} ({per_sec})",
-            ),
+        let length = Some(total).filter(|total| *total > 0);
+        let template = match length {
+            None => "{msg} {human_pos} ({per_sec})",
+            Some(_) => "{msg} {wide_bar} {human_pos}/{human_len} ({per_sec})",
         };
         let style = ProgressStyle::with_template(template).expect("a valid template");
         let target = ProgressDrawTarget::stderr_with_hz(5);

@@ -157,10 +157,7 @@ const NOT_SYNCED: &str = "nats-server acknowledges events before they are on dis
 /// Returns [`WrongConfiguration`] in production if it does not. Anything else is only logged.
 async fn check_durability(log: &Log, production: bool) -> Result<(), WrongConfiguration> {
     let mut connection = log.connection();
-    let connected = connection
-        .wait_for(|connection| connection.up)
-        .await
-        .is_ok();
+    let connected = connection.wait_for(|now| now.up).await.is_ok();
     match log.syncs_always().await {
         Some(true) => {}
         Some(false) if production => return Err(WrongConfiguration(NOT_SYNCED.to_owned())),

@@ -115,11 +115,8 @@ impl VerifiedViews {
                 let checkpoint = store.checkpoint().context("there are no views yet")?;
                 // Counted from the bytes: the stored digest may be wrong.
                 let (_, digest) = store.recount()?;
-                Ok(ViewsDigest {
-                    log: checkpoint.log,
-                    seq: checkpoint.seq,
-                    digest,
-                })
+                let (log, seq) = (checkpoint.log, checkpoint.seq);
+                Ok(ViewsDigest { log, seq, digest })
             }
         }
     }
@@ -130,8 +127,8 @@ impl VerifiedViews {
             Self::Running(admin) => {
                 let text = admin.get_text("/views").await?;
                 let views = text.lines().filter_map(|line| line.split_once(' '));
+                let views = views.filter(|(_, key)| !key.starts_with(keys::META));
                 Ok(views
-                    .filter(|(_, key)| !key.starts_with(keys::META))
                     .map(|(hash, key)| (key.to_owned(), hash.to_owned()))
                     .collect())
             }

@@ -33,9 +33,7 @@ impl List {
     pub(super) fn print(&self, ledger: &Ledger) {
         let mut keys: Vec<_> = ledger.keys().collect();
         keys.sort_by_key(|(_, key)| key.issued_at);
-        let rows = keys
-            .into_iter()
-            .map(|(id, key)| row_of_key(ledger, id, key));
+        let rows = keys.into_iter().map(|(id, key)| key_row(ledger, id, key));
         print(rows, self.json, KEY_COLUMNS);
     }
 }
@@ -75,7 +73,7 @@ impl Subscriptions {
     }
 }
 
-fn row_of_key(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
+fn key_row(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
     let subscription_id = match &key.holder {
         Holder::Subscription(id) => Some(id),
         Holder::Key(_) => None,
@@ -112,9 +110,7 @@ fn print(rows: impl Iterator<Item = Value>, as_json: bool, columns: &str) {
     let widths: Vec<usize> = (0..columns.len()).filter_map(width).collect();
     for row in &table {
         let cells = row.iter().zip(&widths);
-        let padded: Vec<_> = cells
-            .map(|(cell, width)| format!("{cell:width$}"))
-            .collect();
+        let padded: Vec<_> = cells.map(|(cell, w)| format!("{cell:w$}")).collect();
         result(padded.join("  ").trim_end());
     }
 }

@@ -82,13 +82,11 @@ impl WatchBoards {
         let last_seq = std::mem::replace(last_seq, header.seq);
         race.changed_at = header.recorded_at;
         race.update(message);
-        if snapshot || last_seq == 0 || [0, last_seq].contains(&header.prev_seq) {
+        let prev_seq = header.prev_seq;
+        if snapshot || last_seq == 0 || [0, last_seq].contains(&prev_seq) {
             return Applied::New;
         }
-        Applied::Gap {
-            last_seq,
-            prev_seq: header.prev_seq,
-        }
+        Applied::Gap { last_seq, prev_seq }
     }
 
     fn make_room(&mut self) {

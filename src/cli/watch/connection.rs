@@ -93,24 +93,21 @@ impl WatchError {
     /// # Errors
     /// Returns the error itself if further attempts cannot succeed.
     fn into_disconnect(self) -> Result<Disconnect, Self> {
-        let (reason, retry_after) = match self {
+        let (reason, wait) = match self {
             Self::Unreachable { reason, .. } => (reason, None),
             Self::Rejected { status, .. } if status == StatusCode::BAD_REQUEST => return Err(self),
             Self::Rejected { status, .. } if status == StatusCode::FORBIDDEN => return Err(self),
             Self::Rejected { retry_after, .. } => (self.to_string(), retry_after),
             Self::InvalidKey { .. } | Self::KeyRevoked => return Err(self),
         };
-        Ok(Disconnect {
-            reason,
-            retry_after,
-        })
+        Ok(Disconnect { reason, wait })
     }
 }
 
 /// Why a connection ended or could not be established, and how long the service asked to wait.
 struct Disconnect {
     reason: String,
-    retry_after: Option<Duration>,
+    wait: Option<Duration>,
 }
 
 pub(super) struct LiveClient {
@@ -252,11 +249,8 @@ impl LiveClient {
             received_at = Instant::now();
         };
         let (reason, retry_after_ms) = announced.unwrap_or((reason, 0));
-        let retry_after = Some(Duration::from_millis(retry_after_ms)).filter(|d| !d.is_zero());
-        Ok(Disconnect {
-            reason,
-            retry_after,
-        })
+        let wait = Some(Duration::from_millis(retry_after_ms)).filter(|wait| !wait.is_zero());
+        Ok(Disconnect { reason, wait })
     }
 
     /// Connects again, with a pause before each attempt.
@@ -265,8 +259,8 @@ impl LiveClient {
     /// Returns the [`WatchError`] of an attempt after which others cannot succeed.
     async fn reconnect(&mut self, mut lost: Disconnect) -> Result<Socket, WatchError> {
         loop {
-            let retry_in = match lost.retry_after {
-                Some(retry_after) => retry_after.min(RETRY_AFTER_MAX),
+            let retry_in = match lost.wait {
+                Some(wait) => wait.min(RETRY_AFTER_MAX),
                 None => BACKOFF.delay(self.attempts),
             };
             self.attempts = self.attempts.saturating_add(1);

@@ -280,9 +280,8 @@ fn trend_levels(trend: &[Odds]) -> Vec<u64> {
 
 fn result_text(result: &WatchResult) -> String {
     let finishers = result.runners.iter().take(FINISHERS_SHOWN);
-    let names: Vec<String> = finishers
-        .map(|finisher| format!("{} {}", finisher.position, finisher.horse_name))
-        .collect();
+    let names = finishers.map(|runner| format!("{} {}", runner.position, runner.horse_name));
+    let names = Vec::from_iter(names);
     format!("     {} result: {}", result.status, names.join(", "))
 }
 

@@ -157,10 +157,7 @@ impl WatchMessage {
     pub(super) fn complete_up_to(&self) -> Option<u64> {
         match self {
             Self::SnapshotComplete { seq } | Self::Heartbeat { seq, .. } => Some(*seq),
-            _ => self
-                .header()
-                .filter(|header| !header.more)
-                .map(|header| header.seq),
+            _ => (self.header().filter(|header| !header.more)).map(|header| header.seq),
         }
     }
 }
