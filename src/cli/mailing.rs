@@ -77,23 +77,22 @@ impl MailFlags {
 
     fn smtp(&self) -> Result<Option<Smtp>, InvalidMailSetting> {
         let timeout = parse_timeout(&self.smtp_timeout)?;
-        let smtp = set(self.smtp_url.as_ref());
+        let smtp = set(&self.smtp_url);
         smtp.map(|url| Smtp::parse(url, timeout)).transpose()
     }
 
     fn from(&self) -> Result<Option<Sender>, InvalidMailSetting> {
-        set(self.mail_from.as_ref()).map(Sender::parse).transpose()
+        set(&self.mail_from).map(Sender::parse).transpose()
     }
 
     fn public_url(&self) -> Result<Option<PublicUrl>, InvalidMailSetting> {
-        let url = set(self.public_url.as_ref());
-        url.map(PublicUrl::parse).transpose()
+        set(&self.public_url).map(PublicUrl::parse).transpose()
     }
 }
 
 /// An empty text counts as unset: Compose passes unset variables as empty ones.
-fn set(text: Option<&String>) -> Option<&str> {
-    text.map(String::as_str).filter(|text| !text.is_empty())
+fn set(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, InvalidMailSetting> {

@@ -10,7 +10,6 @@ use tokio::time::sleep;
 use super::admin::AdminClient;
 use super::report::{Progress, result};
 
-/// Interval between status requests.
 const POLL_EVERY: Duration = Duration::from_millis(200);
 /// A rebuild shows up in the status within this time, or has failed.
 const START_TIMEOUT: Duration = Duration::from_secs(2);

@@ -40,6 +40,8 @@ const QUEUE_LEN_MAX: usize = 64;
 
 /// The file in which `railbird dev` stores its key.
 const DEV_KEY: &str = ".railbird/dev.key";
+const NO_KEY: &str = "there is no API key: use --api-key-file, --api-key or RAILBIRD_API_KEY; \
+                      `railbird keys issue` creates a key";
 
 #[derive(Debug, Args)]
 #[command(
@@ -127,13 +129,9 @@ impl Watch {
                 WrongConfiguration(format!("cannot read --api-key-file {path}: {error}"))
             })?,
             (None, Some(key)) => key,
-            (None, None) => fs::read_to_string(DEV_KEY).map_err(|_| {
-                WrongConfiguration(
-                    "there is no API key: use --api-key-file, --api-key or RAILBIRD_API_KEY; \
-                     `railbird keys issue` creates a key"
-                        .to_owned(),
-                )
-            })?,
+            (None, None) => {
+                fs::read_to_string(DEV_KEY).map_err(|_| WrongConfiguration(NO_KEY.to_owned()))?
+            }
         };
         let mut key = HeaderValue::from_str(key.trim()).map_err(|_| {
             WrongConfiguration("the API key contains characters that no key contains".to_owned())

@@ -135,7 +135,6 @@ impl WatchBoard {
         trend.into_iter().flatten().copied().collect()
     }
 
-    /// Adds the current win price of each runner to its trend.
     fn extend_trends(&mut self) {
         for runner in &self.runners {
             let Some(win) = runner.win else { continue };

@@ -49,13 +49,14 @@ const REASON_CHARS_MAX: usize = 200;
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// A report of a [`LiveClient`].
 pub(super) enum ClientEvent {
     /// A message, and its JSON text.
     Message(Box<WatchMessage>, Utf8Bytes),
     /// The connection is lost; the next attempt starts after `retry_in`.
-    Disconnected { reason: String, retry_in: Duration },
-    /// A connection attempt starts.
+    Disconnected {
+        reason: String,
+        retry_in: Duration,
+    },
     Connecting,
 }
 
@@ -306,7 +307,6 @@ struct ResumePosition {
 }
 
 impl ResumePosition {
-    /// Moves the position behind a message.
     fn advance(&mut self, message: &WatchMessage) {
         if let Some(epoch) = message.reset() {
             (self.epoch, self.seq) = (epoch.clone(), None);

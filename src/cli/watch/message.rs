@@ -133,7 +133,6 @@ pub(super) struct WatchFeed {
 }
 
 impl WatchMessage {
-    /// The header, if the message is about a race.
     pub(super) fn header(&self) -> Option<&UpdateHeader> {
         match self {
             Self::OddsUpdate(odds) => Some(&odds.header),

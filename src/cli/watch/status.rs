@@ -34,7 +34,6 @@ pub(super) enum ConnectionState {
 }
 
 impl WatchStatus {
-    /// Applies a message that was received at `now`.
     pub(super) fn apply(&mut self, message: &WatchMessage, now: Timestamp) {
         self.connection = ConnectionState::Connected;
         match message {
