@@ -71,10 +71,7 @@ pub(crate) fn render() -> String {
     handle.map(PrometheusHandle::render).unwrap_or_default()
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a gauge is a double, exact up to 2^53"
-)]
+/// Sets a gauge, which is a double: it is exact up to 2^53.
 fn set(gauge: &'static str, count: u64) {
     gauge!(gauge).set(count as f64);
 }
@@ -227,6 +224,7 @@ impl LiveMetrics {
 pub(crate) struct GaugeGuard(Gauge);
 
 impl GaugeGuard {
+    #[must_use]
     pub(crate) fn new(gauge: &Gauge) -> Self {
         gauge.increment(1.0);
         Self(gauge.clone())

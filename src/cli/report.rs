@@ -112,7 +112,6 @@ impl Summary {
     }
 
     /// Prints the summary to standard output. Returns a failure if some input was rejected.
-    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     pub(super) fn print(&self) -> ExitCode {
         for reason in &self.reasons {
             result(format_args!("refused: {reason}"));
