@@ -4,17 +4,24 @@ use std::fmt;
 use std::ops::Range;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 
 use crate::ParseError;
+use crate::string_form::string_form;
 
 /// A point in time, to the microsecond. It is parsed from RFC 3339 with any offset, and rendered in UTC.
 ///
 /// Smaller units are cut off when it is made, so that a moment survives a round trip unchanged.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(with = "String", description = "RFC 3339 with an offset.")]
+#[schemars(extend(
+    "format" = "date-time",
+    "pattern" = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$",
+    "examples" = ["2026-11-21T14:32:00+08:00"],
+))]
 pub struct Moment(Timestamp);
+
+string_form!(Moment);
 
 impl Moment {
     pub(crate) const EXPECTED: &'static str = "a time is RFC 3339 with an offset";
@@ -96,36 +103,6 @@ const SECONDS: &[u8] = b"0000-00-00T00:00:00";
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl TryFrom<String> for Moment {
-    type Error = ParseError;
-
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        Self::parse(&text)
-    }
-}
-
-impl From<Moment> for String {
-    fn from(time: Moment) -> Self {
-        time.to_string()
-    }
-}
-
-impl schemars::JsonSchema for Moment {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Moment".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "format": "date-time",
-            "pattern": r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$",
-            "description": "RFC 3339 with an offset.",
-            "examples": ["2026-11-21T14:32:00+08:00"],
-        })
     }
 }
 

@@ -227,7 +227,10 @@ pub fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
         venue_code: key.venue.as_str(),
         race_number: key.race_number.get(),
         status: race.status().as_str(),
-        recorded_at: board.recorded_at.map(String::from).unwrap_or_default(),
+        recorded_at: board
+            .recorded_at
+            .map(|time| time.to_string())
+            .unwrap_or_default(),
         seq: board.seq,
         prev_seq: board.prev_seq,
         runners,

@@ -77,7 +77,10 @@ pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
         going: race.going(),
         status: race.status().as_str(),
         status_reason: race.status_reason.as_str(),
-        off_time: card.off_time.map(String::from).unwrap_or_default(),
+        off_time: card
+            .off_time
+            .map(|time| time.to_string())
+            .unwrap_or_default(),
         runners,
         withdrawn,
     }))

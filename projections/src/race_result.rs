@@ -174,7 +174,10 @@ fn scratched<'a>(race: &'a Race, runner: &'a DeclaredRunner) -> UnplacedRunner<'
 }
 
 pub(crate) fn finish_time(runner: &ResultRunner) -> String {
-    runner.finish_time.map(String::from).unwrap_or_default()
+    runner
+        .finish_time
+        .map(|time| time.to_string())
+        .unwrap_or_default()
 }
 
 /// The exact price as a JSON number; 0 if there is none.
