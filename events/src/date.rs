@@ -24,7 +24,6 @@ pub struct RacingDate(Date);
 string_form!(RacingDate);
 
 impl RacingDate {
-    pub(crate) const EXPECTED: &'static str = "a date is YYYY-MM-DD";
     /// The years that the wire form can hold.
     pub(crate) const YEARS: Range<i16> = 1700..3000;
 
@@ -33,7 +32,7 @@ impl RacingDate {
     /// # Errors
     /// Returns [`ParseError`] for any other form, a day that is not in the calendar, and a year outside 1700 to 2999.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        Self::from_text(text).ok_or_else(|| ParseError::new(Self::EXPECTED, text))
+        Self::from_text(text).ok_or_else(|| ParseError::new("a date is YYYY-MM-DD", text))
     }
 
     fn from_text(text: &str) -> Option<Self> {
@@ -47,13 +46,11 @@ impl RacingDate {
             })
         };
         let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+        if !Self::YEARS.contains(&year) {
+            return None;
+        }
         let date = Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?);
-        date.ok().map(Self).filter(|date| date.is_in_range())
-    }
-
-    /// Whether the wire form can hold the date. A parsed date is in range; one made from a calendar date may not be.
-    pub(crate) fn is_in_range(self) -> bool {
-        Self::YEARS.contains(&self.0.year())
+        date.ok().map(Self)
     }
 
     /// The calendar date.

@@ -50,11 +50,7 @@ impl FinishTime {
         let (seconds, hundredths) = rest.split_once('.').ok_or_else(wrong)?;
         let digits = |t: &str, lens: std::ops::RangeInclusive<usize>| {
             let plain = lens.contains(&t.len()) && t.bytes().all(|b| b.is_ascii_digit());
-            if plain {
-                t.parse::<u32>().map_err(|_| wrong())
-            } else {
-                Err(wrong())
-            }
+            t.parse::<u32>().ok().filter(|_| plain).ok_or_else(wrong)
         };
         let (minutes, seconds, hundredths) = (
             digits(minutes, 1..=2)?,

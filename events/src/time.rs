@@ -24,27 +24,17 @@ pub struct Moment(Timestamp);
 string_form!(Moment);
 
 impl Moment {
-    pub(crate) const EXPECTED: &'static str = "a time is RFC 3339 with an offset";
-
     /// Parses RFC 3339, such as `2026-11-21T14:32:00+08:00`.
     ///
     /// # Errors
     /// Returns [`ParseError`] for any other form, and for a year in UTC outside 1 to 9998.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let time = if is_rfc_3339(text.as_bytes()) {
-            text.parse::<Timestamp>().ok()
-        } else {
-            None
-        };
-        time.filter(|time| !has_leap_second(text) || is_end_of_day(*time))
+        let time = text.parse::<Timestamp>().ok();
+        time.filter(|_| is_rfc_3339(text.as_bytes()))
+            .filter(|time| !has_leap_second(text) || is_end_of_day(*time))
             .map(Self::from)
-            .filter(|time| time.is_in_range())
-            .ok_or_else(|| ParseError::new(Self::EXPECTED, text))
-    }
-
-    /// Whether the wire form can hold the moment. A parsed one is in range; one made from a timestamp may not be.
-    pub(crate) fn is_in_range(self) -> bool {
-        YEARS.contains(&self.0)
+            .filter(|time| YEARS.contains(&time.0))
+            .ok_or_else(|| ParseError::new("a time is RFC 3339 with an offset", text))
     }
 
     /// The timestamp.

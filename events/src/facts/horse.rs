@@ -110,8 +110,6 @@ pub enum Foaled {
 string_form!(Foaled);
 
 impl Foaled {
-    pub(crate) const EXPECTED: &'static str = "foaled is YYYY or YYYY-MM-DD";
-
     /// Parses a year or a date.
     ///
     /// # Errors
@@ -125,15 +123,7 @@ impl Foaled {
         }
         RacingDate::parse(text)
             .map(Self::Day)
-            .map_err(|_| ParseError::new(Self::EXPECTED, text))
-    }
-
-    /// Whether the wire form can hold the year.
-    pub(crate) fn is_in_range(self) -> bool {
-        match self {
-            Self::Year(year) => RacingDate::YEARS.contains(&year),
-            Self::Day(day) => day.is_in_range(),
-        }
+            .map_err(|_| ParseError::new("foaled is YYYY or YYYY-MM-DD", text))
     }
 }
 
