@@ -68,12 +68,6 @@ impl Outcome {
     pub fn is_void(&self) -> bool {
         self.0 == Self::VOID
     }
-
-    /// [`Outcome::SCRATCHED`].
-    #[must_use]
-    pub fn scratched() -> Self {
-        Self(Self::SCRATCHED.to_owned())
-    }
 }
 
 #[cfg(test)]

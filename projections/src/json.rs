@@ -31,6 +31,11 @@ pub(crate) fn append_row(rows: &mut Vec<u8>, row: &(impl Serialize + ?Sized)) {
     append(rows, row);
 }
 
+/// The text of a value; empty if there is none.
+pub(crate) fn text(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
 /// The fields of a rendered object: what is between its braces. Empty if the bytes are not an object.
 #[must_use]
 pub fn fields(object: &[u8]) -> &[u8] {

@@ -26,6 +26,15 @@ mod store;
 mod stored_message;
 mod venue;
 
+use schemars::JsonSchema;
+
+use self::horse_form::FormRow;
+use self::meetings::MeetingView;
+use self::odds_board::{OddsBoard, OddsTick};
+use self::race_card::RaceCard;
+use self::race_result::{RaceResult, ResultRevision};
+use self::rejections::Rejection;
+
 pub use digest::Digest;
 pub use live::{
     LiveBoard, LiveKind, LiveMessage, LiveUpdate, RaceReplay, live_schemas, open_races,
@@ -45,13 +54,13 @@ pub fn view_schemas(
 ) -> Vec<(&'static str, schemars::Schema)> {
     vec![
         ("HorseProfile", horse_profile::schema(generator)),
-        ("FormRow", horse_form::schema(generator)),
-        ("RaceResult", race_result::schema(generator)),
-        ("ResultRevision", race_result::revision_schema(generator)),
-        ("RaceCard", race_card::schema(generator)),
-        ("Meeting", meetings::schema(generator)),
-        ("OddsBoard", odds_board::schema(generator)),
-        ("OddsTick", odds_board::tick_schema(generator)),
-        ("Rejection", rejections::schema(generator)),
+        ("FormRow", FormRow::json_schema(generator)),
+        ("RaceResult", RaceResult::json_schema(generator)),
+        ("ResultRevision", ResultRevision::json_schema(generator)),
+        ("RaceCard", RaceCard::json_schema(generator)),
+        ("Meeting", MeetingView::json_schema(generator)),
+        ("OddsBoard", OddsBoard::json_schema(generator)),
+        ("OddsTick", OddsTick::json_schema(generator)),
+        ("Rejection", Rejection::json_schema(generator)),
     ]
 }

@@ -89,7 +89,3 @@ pub fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8>
         result_count: meeting.races.values().filter(|race| race.result).count(),
     })
 }
-
-pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    MeetingView::json_schema(generator)
-}

@@ -111,11 +111,8 @@ impl Board {
             price.win = quoted.win;
         }
         price.opening = price.opening.or(quoted.win);
-        price.place = quoted.place.or(if quoted.win.is_some() {
-            price.place
-        } else {
-            None
-        });
+        let last_place = price.place.filter(|_| quoted.win.is_some());
+        price.place = quoted.place.or(last_place);
         price.state = quoted.state;
     }
 
@@ -170,11 +167,9 @@ pub(crate) struct OddsBoard<'a> {
     /// The racecourse's code.
     venue_code: &'a str,
     /// The race's number.
-    #[schemars(with = "RaceNumber")]
-    race_number: u16,
+    race_number: RaceNumber,
     /// The status of the race at the latest change.
-    #[schemars(with = "RaceStatus")]
-    status: &'a str,
+    status: RaceStatus,
     /// When the log stored the latest change, RFC 3339, to the microsecond.
     #[schemars(extend("format" = "date-time"))]
     recorded_at: String,
@@ -225,12 +220,9 @@ pub fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
         date: key.date.to_string(),
         venue: race.venue_name(key),
         venue_code: key.venue.as_str(),
-        race_number: key.race_number.get(),
-        status: race.status().as_str(),
-        recorded_at: board
-            .recorded_at
-            .map(|time| time.to_string())
-            .unwrap_or_default(),
+        race_number: key.race_number,
+        status: race.status(),
+        recorded_at: json::text(board.recorded_at),
         seq: board.seq,
         prev_seq: board.prev_seq,
         runners,
@@ -258,7 +250,7 @@ fn board_runner<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> 
 
 /// A quote in the history.
 #[derive(Debug, Serialize, JsonSchema)]
-struct OddsTick<'a> {
+pub(crate) struct OddsTick<'a> {
     seq: u64,
     /// When it was quoted, RFC 3339.
     time: String,
@@ -308,12 +300,4 @@ pub(crate) fn append_tick(
             .collect(),
     };
     json::append_row(chunk, &tick);
-}
-
-pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    OddsBoard::<'_>::json_schema(generator)
-}
-
-pub(crate) fn tick_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    OddsTick::<'_>::json_schema(generator)
 }

@@ -40,7 +40,7 @@ struct RejectionNotice<'a> {
 
 /// A rejected message, as it is stored.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Rejection<'a> {
+pub(crate) struct Rejection<'a> {
     #[serde(flatten)]
     notice: RejectionNotice<'a>,
     /// Its first 4 KiB, with a replacement character for bytes that are not UTF-8.
@@ -115,10 +115,6 @@ impl Attributes {
 fn text(attribute: &Value) -> String {
     let text = attribute.as_str().unwrap_or_default();
     text.chars().take(ATTRIBUTE_CHARS_MAX).collect()
-}
-
-pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    Rejection::<'_>::json_schema(generator)
 }
 
 /// The schema of [`Announcement::json`].

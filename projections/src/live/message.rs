@@ -102,11 +102,9 @@ struct StatusUpdate<'a> {
     #[serde(flatten)]
     meeting: MeetingFields<'a>,
     /// The race's number.
-    #[schemars(with = "RaceNumber")]
-    race_number: u16,
+    race_number: RaceNumber,
     /// The status of the race.
-    #[schemars(with = "RaceStatus")]
-    status: &'a str,
+    status: RaceStatus,
     /// The reason; empty if none was given.
     reason: &'a str,
     #[serde(flatten)]
@@ -118,8 +116,8 @@ pub(crate) fn status_update(context: &MessageContext<'_>) -> Vec<u8> {
     json::render(&StatusUpdate {
         event: LiveKind::Status.as_str(),
         meeting: context.meeting(),
-        race_number: context.key.race_number.get(),
-        status: context.race.status().as_str(),
+        race_number: context.key.race_number,
+        status: context.race.status(),
         reason: context.race.status_reason.as_str(),
         log: context.log(),
     })
@@ -133,8 +131,7 @@ struct RunnerUpdate<'a> {
     #[serde(flatten)]
     meeting: MeetingFields<'a>,
     /// The race's number.
-    #[schemars(with = "RaceNumber")]
-    race_number: u16,
+    race_number: RaceNumber,
     /// What changed.
     #[schemars(extend("enum" = ["withdrawn", "reinstated", "rider_changed"]))]
     change: &'a str,
@@ -189,7 +186,7 @@ pub(crate) fn runner_update(
     json::render(&RunnerUpdate {
         event: LiveKind::Runner.as_str(),
         meeting: context.meeting(),
-        race_number: context.key.race_number.get(),
+        race_number: context.key.race_number,
         change: change.change,
         horse_no: change.horse_no.as_str(),
         horse_name,
