@@ -46,8 +46,7 @@ pub fn form_end(horse_no: &HorseNo) -> String {
 }
 
 /// A horse's form row for one race.
-#[must_use]
-pub fn form_row(horse_no: &HorseNo, key: &RaceKey) -> String {
+pub(crate) fn form_row(horse_no: &HorseNo, key: &RaceKey) -> String {
     race(&format!("form/{horse_no}"), key)
 }
 
@@ -88,8 +87,7 @@ pub fn revisions(key: &RaceKey) -> String {
 }
 
 /// The `index`th revision of a race's result, from 0.
-#[must_use]
-pub fn revision(key: &RaceKey, index: u32) -> String {
+pub(crate) fn revision(key: &RaceKey, index: u32) -> String {
     format!("{}{index:06}", revisions(key))
 }
 
@@ -142,8 +140,7 @@ pub fn ticks(key: &RaceKey) -> String {
 }
 
 /// The `index`th chunk of a race's odds history, from 0.
-#[must_use]
-pub fn tick_chunk(key: &RaceKey, index: u32) -> String {
+pub(crate) fn tick_chunk(key: &RaceKey, index: u32) -> String {
     format!("{}{index:06}", ticks(key))
 }
 

@@ -123,7 +123,7 @@ impl Projection {
             self.fold(message, live, &mut step)?;
             self.checkpoint.seq = message.seq;
             self.checkpoint.recorded_at = Some(message.recorded_at);
-            if self.changes.keys() >= keys_per_commit {
+            if self.changes.keys >= keys_per_commit {
                 self.commit()?;
                 if live {
                     (self.yield_to_readers)();

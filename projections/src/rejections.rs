@@ -73,7 +73,7 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
         .nth(SUBJECT_CHARS_MAX)
         .map_or(subject.len(), |(i, _)| i);
     let subject = &subject[..subject_end];
-    let attributes = Attributes::of(payload);
+    let attributes: Attributes = serde_json::from_slice(payload).unwrap_or_default();
     let notice = RejectionNotice {
         seq,
         recorded_at: recorded_at.to_string(),
@@ -104,12 +104,6 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
 struct Attributes {
     source: Value,
     id: Value,
-}
-
-impl Attributes {
-    fn of(payload: &[u8]) -> Self {
-        serde_json::from_slice(payload).unwrap_or_default()
-    }
 }
 
 fn text(attribute: &Value) -> String {

@@ -149,11 +149,8 @@ impl Appender {
         while self.in_flight.len() >= self.window || self.must_wait(&outgoing.subject) {
             self.await_oldest().await?;
         }
-        if self
-            .connection
-            .as_ref()
-            .is_some_and(OneShotConnection::is_lost)
-        {
+        let connection = self.connection.as_ref();
+        if connection.is_some_and(OneShotConnection::is_lost) {
             // What was sent on the lost connection comes first.
             self.flush().await?;
         }
@@ -256,15 +253,16 @@ impl Appender {
         outgoing: &Outgoing,
         expected_last_seq: Option<u64>,
     ) -> Result<PendingAck, SendFailure> {
-        let log = self.connected().await.map_err(SendFailure::Transient)?;
-        let log = log.clone();
+        let log = self
+            .connected()
+            .await
+            .map_err(SendFailure::Transient)?
+            .clone();
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, outgoing.id.as_str());
         if let Some(last_seq) = expected_last_seq {
-            headers.insert(
-                NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
-                HeaderValue::from(last_seq),
-            );
+            let last_seq = HeaderValue::from(last_seq);
+            headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, last_seq);
         }
         let epoch = log.epoch();
         let payload = outgoing.payload.clone().into();

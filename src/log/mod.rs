@@ -25,5 +25,5 @@ pub use backoff::Backoff;
 pub use connection::{ConnectionStatus, Log};
 pub use error::LogError;
 pub use message::LogMessage;
-pub use reader::{Batch, ReadError, ReadPosition, Reader};
+pub use reader::{Batch, LogReplaced, ReadPosition, Reader};
 pub use stream::{ACCOUNTS, LogState, RACING, StreamName};

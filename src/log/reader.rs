@@ -50,13 +50,11 @@ pub struct Batch {
     pub pending: u64,
 }
 
-/// An error that retries cannot solve.
+/// An error that retries cannot solve: the stream is not the one that was read so far, for this reason. It was created
+/// again, or lost its last messages.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The stream is not the one that was read so far: it was created again, or lost its last messages.
-    #[error("the log was replaced: {0}")]
-    LogReplaced(String),
-}
+#[error("the log was replaced: {0}")]
+pub struct LogReplaced(pub String);
 
 /// A position in a log: the last message that was read.
 #[derive(Debug, Clone)]
@@ -145,8 +143,8 @@ impl Reader {
     /// Waits for the next messages. Cancel-safe: a dropped call loses no message.
     ///
     /// # Errors
-    /// Returns [`ReadError::LogReplaced`]. Any other failure is retried without limit, and logged.
-    pub async fn next(&mut self) -> Result<Batch, ReadError> {
+    /// Returns [`LogReplaced`]. Any other failure is retried without limit, and logged.
+    pub async fn next(&mut self) -> Result<Batch, LogReplaced> {
         loop {
             if self.consumer.is_none() {
                 let messages = self.connect().await?;
@@ -245,9 +243,9 @@ impl Reader {
     /// before it.
     ///
     /// # Errors
-    /// Returns [`ReadError::LogReplaced`].
+    /// Returns [`LogReplaced`].
     #[tracing::instrument(level = "debug", skip_all, fields(stream = self.stream.name, seq = self.position.seq))]
-    async fn connect(&mut self) -> Result<Vec<LogMessage>, ReadError> {
+    async fn connect(&mut self) -> Result<Vec<LogMessage>, LogReplaced> {
         loop {
             if self.failures > 0 {
                 let epoch = self.log.epoch();
@@ -258,9 +256,9 @@ impl Reader {
             }
             match self.check_identity().await {
                 Ok(None) => {}
-                Ok(Some(reason)) => return Err(ReadError::LogReplaced(reason)),
+                Ok(Some(reason)) => return Err(LogReplaced(reason)),
                 Err(error @ LogError::NoStream(_)) if self.failures >= MISSING_MAX => {
-                    return Err(ReadError::LogReplaced(error.to_string()));
+                    return Err(LogReplaced(error.to_string()));
                 }
                 Err(error) => {
                     self.failed(&error);
