@@ -12,7 +12,7 @@ use crate::seen_ids::SeenIds;
 
 /// The state of a horse beyond its form rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Horse {
+pub(crate) struct Horse {
     /// The registration in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) registration: Option<HorseRegistered>,

@@ -11,7 +11,7 @@ use crate::race::Race;
 
 /// The races of a meeting, by race number.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Meeting {
+pub(crate) struct Meeting {
     races: BTreeMap<u16, RaceSummary>,
 }
 
@@ -77,8 +77,7 @@ pub struct MeetingView {
 }
 
 /// Renders the row of a meeting.
-#[must_use]
-pub fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8> {
+pub(crate) fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8> {
     json::render(&MeetingView {
         date: date.to_string(),
         venue: meeting.venue(venue).to_owned(),

@@ -22,7 +22,7 @@ const QUOTE_IDS_MAX: usize = 16;
 
 /// The prices of a race.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Board {
+pub(crate) struct Board {
     /// The sequence of the latest event that changed the image; 0 before the first.
     pub(crate) seq: u64,
     pub(crate) prev_seq: u64,
@@ -208,8 +208,7 @@ struct BoardRunner<'a> {
 }
 
 /// Renders the board of a race.
-#[must_use]
-pub fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
+pub(crate) fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
     let mut runners: Vec<BoardRunner<'_>> = board
         .runners
         .iter()

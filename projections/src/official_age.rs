@@ -7,7 +7,7 @@ use events::{Foaled, HorseRegistered, RacingDate};
 /// The birthday is 1 January for horses bred in the northern hemisphere and 1 August in the southern (International
 /// Federation of Horseracing Authorities, International Agreement, article 13).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OfficialAge {
+pub(crate) struct OfficialAge {
     /// The year of its official birthday.
     pub year: i16,
     /// Whether it was bred in the southern hemisphere.
@@ -26,8 +26,7 @@ const AUGUST: i8 = 8;
 
 impl OfficialAge {
     /// From a registration. `None` if it has neither the foaling year nor an age on a day.
-    #[must_use]
-    pub fn of(horse: &HorseRegistered) -> Option<Self> {
+    pub(crate) fn of(horse: &HorseRegistered) -> Option<Self> {
         let southern = SOUTHERN.contains(&horse.country_of_origin.as_str());
         let year = match (horse.foaled, horse.age, horse.age_as_of) {
             (Some(Foaled::Year(year)), _, _) => year,
@@ -39,8 +38,7 @@ impl OfficialAge {
     }
 
     /// The official age on a day, in years; 0 before the first birthday.
-    #[must_use]
-    pub fn on(self, day: RacingDate) -> u16 {
+    pub(crate) fn on(self, day: RacingDate) -> u16 {
         u16::try_from(season(day, self.southern) - self.year).unwrap_or(0)
     }
 }

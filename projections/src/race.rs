@@ -20,7 +20,7 @@ const HORSES_MAX: usize = 4 * RUNNERS_MAX;
 /// reinstatement. Of two statements of the result the one with the higher revision is in force, of equals the later
 /// one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Race {
+pub(crate) struct Race {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) card: Option<RaceDeclared>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -156,8 +156,7 @@ impl Race {
 
     /// The status of the race. A declared result overrides every status that was published. A voided race without a
     /// published status is abandoned.
-    #[must_use]
-    pub fn status(&self) -> RaceStatus {
+    pub(crate) fn status(&self) -> RaceStatus {
         match (&self.result, self.status) {
             (Some(Statement::Declared(_)), _) => RaceStatus::Result,
             (Some(Statement::Voided(_)), status) => status.unwrap_or(RaceStatus::Abandoned),

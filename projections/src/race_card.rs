@@ -46,8 +46,7 @@ struct WithdrawnRunner<'a> {
 }
 
 /// The card of a race; `None` before one is declared.
-#[must_use]
-pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
+pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
     let card = race.card.as_ref()?;
     let (mut runners, mut withdrawn) = (Vec::with_capacity(card.runners.len()), Vec::new());
     for runner in &card.runners {

@@ -75,8 +75,7 @@ pub(crate) struct RunnerFields<'a> {
 }
 
 /// The result of a race; `None` until one is declared or voided, or the race is abandoned.
-#[must_use]
-pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
+pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
     of(key, race).map(|result| json::render(&result))
 }
 
