@@ -76,14 +76,12 @@ impl Changes {
         }
     }
 
-    /// Adds a rendered rejection.
     pub(crate) fn reject(&mut self, seq: u64, rejection: Vec<u8>) {
         self.keys += 2 + rejection.len() / BYTES_PER_KEY;
         self.rejected += 1;
         self.writes.insert(keys::rejection(seq), Some(rejection));
     }
 
-    /// Folds a registration.
     pub(crate) fn register(
         &mut self,
         event_id: &str,
@@ -97,7 +95,6 @@ impl Changes {
         Ok(())
     }
 
-    /// Folds a quote.
     pub(crate) fn quote(
         &mut self,
         key: RaceKey,
@@ -106,9 +103,7 @@ impl Changes {
         live: bool,
     ) -> Result<Folded, StoreError> {
         let entry = self.race(&key)?;
-        let (outcome, pending) = entry.live.quote(recorded, quote);
-        let pending = pending.filter(|_| live);
-        let update = pending.map(|pending| entry.live.render_update(&key, recorded, &pending));
+        let (outcome, update) = entry.live.quote(&key, recorded, quote, live);
         let stale = outcome == Quote::Stale;
         let folded = Folded { stale, update };
         if outcome == Quote::Repeated {
@@ -135,10 +130,8 @@ impl Changes {
         live: bool,
     ) -> Result<Folded, StoreError> {
         let entry = self.race(&key)?;
-        let (effect, pending) = entry.live.fact(recorded);
-        let pending = pending.filter(|_| live);
-        let update = pending.map(|pending| entry.live.render_update(&key, recorded, &pending));
-        let stale = matches!(effect, Effect::Stated { in_force, .. } if !in_force);
+        let (effect, update) = entry.live.fact(&key, recorded, live);
+        let stale = effect.is_stale();
         let folded = Folded { stale, update };
         match effect {
             Effect::Repeated => return Ok(folded),

@@ -88,6 +88,13 @@ pub(crate) enum Effect {
     Stated { index: u32, in_force: bool },
 }
 
+impl Effect {
+    /// Whether the event is older than the result in force.
+    pub(crate) fn is_stale(self) -> bool {
+        matches!(self, Self::Stated { in_force, .. } if !in_force)
+    }
+}
+
 impl Race {
     /// Applies an event about this race, unless it was applied before. Horses and odds change nothing here.
     pub(crate) fn apply(&mut self, event_id: &str, event: &Event) -> Effect {

@@ -101,15 +101,6 @@ impl std::fmt::Debug for Consumer {
     }
 }
 
-/// One item from a consumer.
-enum ConsumerItem {
-    Message(LogMessage, u64),
-    /// At or below the last message that was read: a restarted server repeats itself.
-    AlreadyRead,
-    /// The consumer cannot be used any more.
-    Broken(String),
-}
-
 impl Log {
     /// A reader of all messages after a position.
     #[must_use]
@@ -204,15 +195,16 @@ impl Reader {
         };
         let (mut next, mut bytes, mut seq) = (Some(first), 0, self.position.seq);
         while let (Some(arrived), Some(consumer)) = (next, &mut self.consumer) {
-            match classify(arrived, &mut consumer.delivery, seq) {
-                ConsumerItem::Message(message, pending) => {
+            match parse(arrived, &mut consumer.delivery) {
+                // A restarted server repeats itself.
+                Ok((message, _)) if message.seq <= seq => {}
+                Ok((message, pending)) => {
                     bytes += message.payload.len();
                     seq = message.seq;
                     batch.pending = pending;
                     batch.messages.push(message);
                 }
-                ConsumerItem::AlreadyRead => {}
-                ConsumerItem::Broken(reason) => {
+                Err(reason) => {
                     self.drop_consumer(&reason);
                     break;
                 }
@@ -400,29 +392,19 @@ fn matches(filter: &str, subject: &str) -> bool {
         && tokens.all(|(wanted, token)| wanted == "*" || wanted == token)
 }
 
-/// Checks a delivery against the one before it and the last sequence that was read.
-fn classify(
+/// The message of a delivery, and how many messages follow it; or the reason why the consumer cannot be used any more.
+fn parse(
     arrived: Option<Result<async_nats::jetstream::Message, pull::MessagesError>>,
     last_delivery: &mut u64,
-    last_seq: u64,
-) -> ConsumerItem {
-    let message = match arrived {
-        Some(Ok(message)) => message,
-        Some(Err(error)) => return ConsumerItem::Broken(error.to_string()),
-        None => return ConsumerItem::Broken("the consumer ended".to_owned()),
-    };
-    let info = match message.info() {
-        Ok(info) => info,
-        Err(error) => return ConsumerItem::Broken(error.to_string()),
-    };
+) -> Result<(LogMessage, u64), String> {
+    let message = arrived.ok_or("the consumer ended")?;
+    let message = message.map_err(|error| error.to_string())?;
+    let info = message.info().map_err(|error| error.to_string())?;
     let delivery = info.consumer_sequence;
     if delivery != *last_delivery + 1 {
-        return ConsumerItem::Broken(format!("delivery {delivery} after {last_delivery}"));
+        return Err(format!("delivery {delivery} after {last_delivery}"));
     }
     *last_delivery = delivery;
-    if info.stream_sequence <= last_seq {
-        return ConsumerItem::AlreadyRead;
-    }
     let (seq, pending) = (info.stream_sequence, info.pending);
     let recorded_at = moment(info.published.unix_timestamp_nanos());
     let async_nats::Message {
@@ -434,5 +416,5 @@ fn classify(
         subject,
         payload,
     };
-    ConsumerItem::Message(message, pending)
+    Ok((message, pending))
 }
