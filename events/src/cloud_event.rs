@@ -9,7 +9,6 @@ use crate::event::cut_reason;
 use crate::object::Object;
 use crate::{DecodeError, Moment};
 
-/// The version of CloudEvents.
 const SPECVERSION: &str = "1.0";
 
 /// A CloudEvents 1.0 JSON object. Other attributes than these are ignored.

@@ -146,10 +146,7 @@ fn form_row(
 }
 
 fn tagged(kind: RowKind, row: &[u8]) -> Vec<u8> {
-    let mut value = Vec::with_capacity(row.len() + 1);
-    value.push(kind as u8);
-    value.extend_from_slice(row);
-    value
+    [&[kind as u8], row].concat()
 }
 
 /// What a runner of a result adds to its career. A withdrawn runner is not a start, second and third are places, and a

@@ -76,7 +76,6 @@ pub struct MeetingView {
     pub result_count: usize,
 }
 
-/// Renders the row of a meeting.
 pub(crate) fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8> {
     json::render(&MeetingView {
         date: date.to_string(),

@@ -58,7 +58,6 @@ pub(crate) enum Quote {
 }
 
 impl Board {
-    /// Folds a quote.
     pub(crate) fn quote(&mut self, recorded: &Recorded, quote: &OddsQuoted) -> Quote {
         let Envelope { id, time, .. } = &recorded.envelope;
         if !self.seen.is_new(id) {
@@ -126,7 +125,6 @@ impl Board {
         self.ticks.is_multiple_of(TICKS_PER_CHUNK)
     }
 
-    /// The quoted horses.
     pub(crate) fn horses(&self) -> impl Iterator<Item = &HorseNo> {
         self.runners.keys()
     }
@@ -207,7 +205,6 @@ struct BoardRunner<'a> {
     previous: Option<Odds>,
 }
 
-/// Renders the board of a race.
 pub(crate) fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
     let mut runners: Vec<BoardRunner<'_>> = board
         .runners

@@ -111,7 +111,6 @@ struct StatusUpdate<'a> {
     log: LogFields,
 }
 
-/// The status of a race.
 pub(crate) fn status_update(context: &MessageContext<'_>) -> Vec<u8> {
     json::render(&StatusUpdate {
         event: LiveKind::Status.as_str(),
@@ -175,7 +174,6 @@ impl<'a> RunnerChange<'a> {
     }
 }
 
-/// A runner after a change.
 pub(crate) fn runner_update(
     context: &MessageContext<'_>,
     board: &Board,
@@ -211,7 +209,6 @@ struct ResultUpdate<'a> {
     log: LogFields,
 }
 
-/// The result of a race.
 pub(crate) fn result_update(context: &MessageContext<'_>, result: RaceResult<'_>) -> Vec<u8> {
     json::render(&ResultUpdate {
         event: LiveKind::Result.as_str(),
