@@ -31,8 +31,15 @@ impl VenueCode {
 }
 
 /// A race's number within its meeting: 1 to 999. The numbers of a meeting may have gaps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "u16")]
+#[schemars(
+    with = "serde_json::Number",
+    description = "The race's number within its meeting.",
+    extend("type" = "integer", "minimum" = 1, "maximum" = 999)
+)]
 pub struct RaceNumber(u16);
 
 impl RaceNumber {
@@ -70,21 +77,6 @@ impl TryFrom<u16> for RaceNumber {
 impl fmt::Display for RaceNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl JsonSchema for RaceNumber {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "RaceNumber".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 999,
-            "description": "The race's number within its meeting.",
-        })
     }
 }
 
