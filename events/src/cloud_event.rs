@@ -34,7 +34,6 @@ pub struct CloudEvent<'a> {
 
 impl<'a> CloudEvent<'a> {
     /// An event with these attributes.
-    #[must_use]
     pub fn new(
         id: &'a str,
         source: &'a str,
@@ -70,7 +69,6 @@ impl<'a> CloudEvent<'a> {
     }
 
     /// Renders the event.
-    #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("strings and raw JSON always serialise")
     }

@@ -54,7 +54,6 @@ impl RacingDate {
     }
 
     /// The calendar date.
-    #[must_use]
     pub fn civil(self) -> Date {
         self.0
     }

@@ -102,7 +102,6 @@ impl Envelope {
     }
 
     /// Renders the bytes of a message.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let data = self.event.data();
         let type_name = self.event.type_name();

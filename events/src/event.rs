@@ -19,7 +19,6 @@ macro_rules! events {
 
         impl Event {
             /// The CloudEvents `type`.
-            #[must_use]
             pub fn type_name(&self) -> &'static str {
                 match self {
                     $(Self::$name(_) => $type,)*
@@ -27,7 +26,6 @@ macro_rules! events {
             }
 
             /// The subject that the event belongs on.
-            #[must_use]
             pub fn subject(&self) -> Subject {
                 match self {
                     $(Self::$name(fact) => events!(@subject $subject fact),)*
@@ -35,7 +33,6 @@ macro_rules! events {
             }
 
             /// The race that the event is about; `None` for an event about a horse.
-            #[must_use]
             pub fn race(&self) -> Option<RaceKey> {
                 match self {
                     $(Self::$name(fact) => events!(@race $subject fact),)*

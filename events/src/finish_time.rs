@@ -64,7 +64,6 @@ impl FinishTime {
     }
 
     /// The time in hundredths of a second.
-    #[must_use]
     pub fn hundredths(self) -> u32 {
         self.0
     }

@@ -71,7 +71,6 @@ impl Odds {
     }
 
     /// The price in thousandths.
-    #[must_use]
     pub fn thousandths(self) -> u32 {
         self.0
     }

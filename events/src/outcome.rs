@@ -58,13 +58,11 @@ impl Outcome {
     }
 
     /// Whether the outcome is a start: neither a withdrawal nor void.
-    #[must_use]
     pub fn is_start(&self) -> bool {
         !self.is_void() && !Self::WITHDRAWN.contains(&self.as_str())
     }
 
     /// Whether the race counts for nothing, not even its stakes.
-    #[must_use]
     pub fn is_void(&self) -> bool {
         self.0 == Self::VOID
     }

@@ -56,7 +56,6 @@ impl RaceNumber {
     }
 
     /// The number.
-    #[must_use]
     pub fn get(self) -> u16 {
         self.0
     }

@@ -28,7 +28,6 @@ macro_rules! string_newtype {
     ($type:ty) => {
         impl $type {
             /// The text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }

@@ -35,13 +35,11 @@ impl Text {
     }
 
     /// Whether the text is empty, which means unknown.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// This text, or the other one if this one is empty.
-    #[must_use]
     pub fn or<'a>(&'a self, other: &'a Self) -> &'a Self {
         if self.is_empty() { other } else { self }
     }

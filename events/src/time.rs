@@ -38,7 +38,6 @@ impl Moment {
     }
 
     /// The timestamp.
-    #[must_use]
     pub fn timestamp(self) -> Timestamp {
         self.0
     }

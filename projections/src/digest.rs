@@ -26,7 +26,6 @@ impl Digest {
     }
 
     /// Parses the form of [`fmt::Display`]: 64 hexadecimal digits. `None` for any other text.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 64 || !text.is_ascii() {
             return None;

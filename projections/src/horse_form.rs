@@ -25,7 +25,6 @@ pub enum RowKind {
 
 impl RowKind {
     /// Splits a stored value into its kind and its JSON. `None` if it is not a form row.
-    #[must_use]
     pub fn split(value: &[u8]) -> Option<(Self, &[u8])> {
         let (kind, row) = value.split_first()?;
         match kind {

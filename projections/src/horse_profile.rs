@@ -154,7 +154,6 @@ fn with_age(age: Option<OfficialAge>, profile: &HorseProfile<'_>) -> Vec<u8> {
 }
 
 /// A stored profile as it is served on a day, with the age. `None` if the value is not a profile.
-#[must_use]
 pub fn serve(value: &[u8], today: RacingDate) -> Option<Vec<u8>> {
     let (&[high, low, southern], profile) = value.split_first_chunk::<AGE_BYTES>()?;
     if json::fields(profile).is_empty() {

@@ -45,7 +45,6 @@ pub use store::{Checkpoint, LogIdentity, SCHEMA_VERSION, Store, StoreError, View
 pub use stored_message::StoredMessage;
 
 /// The name and the schema of every view, for the OpenAPI document. Shared definitions are added to the generator.
-#[must_use]
 pub fn view_schemas(
     generator: &mut schemars::SchemaGenerator,
 ) -> Vec<(&'static str, schemars::Schema)> {

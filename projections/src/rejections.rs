@@ -112,7 +112,6 @@ fn text(attribute: &Value) -> String {
 }
 
 /// The schema of [`Announcement::json`].
-#[must_use]
 pub fn announcement_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
     RejectionNotice::<'_>::json_schema(generator)
 }

@@ -154,7 +154,6 @@ impl Store {
     }
 
     /// The checkpoint that the views reflect; `None` in a fresh store.
-    #[must_use]
     pub fn checkpoint(&self) -> Option<Checkpoint> {
         self.lock_checkpoint().clone()
     }
@@ -165,7 +164,6 @@ impl Store {
     }
 
     /// The sequence of the last message that the views reflect; 0 before the first.
-    #[must_use]
     pub fn seq(&self) -> u64 {
         self.seq.load(Ordering::Acquire)
     }

@@ -85,7 +85,6 @@ struct PendingAck {
 
 impl Log {
     /// An appender with up to `window` messages in flight.
-    #[must_use]
     pub fn appender(&self, window: usize) -> Appender {
         Appender {
             log: self.clone(),

@@ -178,7 +178,6 @@ impl Log {
     }
 
     /// The status of the connection, to be watched.
-    #[must_use]
     pub fn connection(&self) -> watch::Receiver<ConnectionStatus> {
         self.status.clone()
     }

@@ -103,7 +103,6 @@ impl std::fmt::Debug for Consumer {
 
 impl Log {
     /// A reader of all messages after a position.
-    #[must_use]
     pub fn reader(&self, stream: StreamName, from: ReadPosition) -> Reader {
         self.reader_of(stream, from, Vec::new())
     }
@@ -111,7 +110,6 @@ impl Log {
     /// A reader of the messages on some subjects after a position; on all subjects if none is given.
     ///
     /// A subject may contain the wildcard `*`, not `>`.
-    #[must_use]
     pub fn reader_of(
         &self,
         stream: StreamName,

@@ -89,14 +89,12 @@ impl Views {
     }
 
     /// The store in force.
-    #[must_use]
     pub fn current(&self) -> Arc<Store> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&current.store)
     }
 
     /// Why this process rebuilt the views, for operators; empty if it did not.
-    #[must_use]
     pub fn note(&self) -> String {
         let note = self.note.lock().unwrap_or_else(PoisonError::into_inner);
         note.clone()

@@ -220,7 +220,6 @@ pub(crate) fn result_update(context: &MessageContext<'_>, result: RaceResult<'_>
 
 /// The name and the schema of every message about a race, for the AsyncAPI document. Shared definitions are added to
 /// the generator.
-#[must_use]
 pub fn live_schemas(
     generator: &mut schemars::SchemaGenerator,
 ) -> Vec<(&'static str, schemars::Schema)> {

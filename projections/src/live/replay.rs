@@ -19,7 +19,6 @@ pub struct RaceReplay {
 
 impl RaceReplay {
     /// A replay of the updates after this sequence.
-    #[must_use]
     pub fn new(after: u64) -> Self {
         Self {
             after,
