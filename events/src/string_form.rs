@@ -6,6 +6,17 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use crate::ParseError;
 
+/// Implements `Deserialize` by a type's `parse`.
+macro_rules! parsed {
+    ($type:ty) => {
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::string_form::parse_with(deserializer, Self::parse)
+            }
+        }
+    };
+}
+
 /// Implements serde's traits: a type is written by its `Display`, and read by its `parse`.
 macro_rules! string_form {
     ($type:ty) => {
@@ -15,11 +26,7 @@ macro_rules! string_form {
             }
         }
 
-        impl<'de> serde::Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::string_form::parse_with(deserializer, Self::parse)
-            }
-        }
+        $crate::string_form::parsed!($type);
     };
 }
 
@@ -39,11 +46,17 @@ macro_rules! string_newtype {
             }
         }
 
-        $crate::string_form::string_form!($type);
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        $crate::string_form::parsed!($type);
     };
 }
 
-pub(crate) use {string_form, string_newtype};
+pub(crate) use {parsed, string_form, string_newtype};
 
 /// Reads a string without a copy of it.
 pub(crate) fn parse_with<'de, D: Deserializer<'de>, T>(
