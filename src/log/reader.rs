@@ -89,8 +89,6 @@ struct Consumer {
     delivery: u64,
     /// The connection that it was created on.
     epoch: u64,
-    /// Messages in the log when it was created.
-    pending: u64,
 }
 
 impl std::fmt::Debug for Consumer {
@@ -136,9 +134,8 @@ impl Reader {
     pub async fn next(&mut self) -> Result<Batch, LogReplaced> {
         loop {
             if self.consumer.is_none() {
-                let messages = self.connect().await?;
-                let pending = self.consumer.as_ref().map_or(0, |c| c.pending);
-                if let Some(batch) = self.advance(Batch { messages, pending }) {
+                let batch = self.connect().await?;
+                if let Some(batch) = self.advance(batch) {
                     return Ok(batch);
                 }
             }
@@ -235,7 +232,7 @@ impl Reader {
     /// # Errors
     /// Returns [`LogReplaced`].
     #[tracing::instrument(level = "debug", skip_all, fields(stream = self.stream.name, seq = self.position.seq))]
-    async fn connect(&mut self) -> Result<Vec<LogMessage>, LogReplaced> {
+    async fn connect(&mut self) -> Result<Batch, LogReplaced> {
         loop {
             if self.failures > 0 {
                 let epoch = self.log.epoch();
@@ -245,20 +242,13 @@ impl Reader {
                 }
             }
             match self.check_identity().await {
-                Ok(None) => {}
+                Ok(None) => match self.try_connect().await {
+                    Ok(batch) => return Ok(batch),
+                    Err(error) => self.failed(&error),
+                },
                 Ok(Some(reason)) => return Err(LogReplaced(reason)),
                 Err(error @ LogError::NoStream(_)) if self.failures >= MISSING_MAX => {
                     return Err(LogReplaced(error.to_string()));
-                }
-                Err(error) => {
-                    self.failed(&error);
-                    continue;
-                }
-            }
-            match self.try_connect().await {
-                Ok((messages, consumer)) => {
-                    self.consumer = Some(consumer);
-                    return Ok(messages);
                 }
                 Err(error) => self.failed(&error),
             }
@@ -270,7 +260,7 @@ impl Reader {
         tracing::debug!(%error, failures = self.failures, "cannot read the log");
     }
 
-    async fn try_connect(&self) -> Result<(Vec<LogMessage>, Consumer), LogError> {
+    async fn try_connect(&mut self) -> Result<Batch, LogError> {
         let epoch = self.log.epoch();
         let messages = if self.read_singly {
             self.single_reads().await?
@@ -304,13 +294,12 @@ impl Reader {
             .messages()
             .await
             .map_err(|error| self.log.jetstream_error(&error))?;
-        let consumer = Consumer {
+        self.consumer = Some(Consumer {
             messages: arriving,
             delivery: 0,
             epoch,
-            pending,
-        };
-        Ok((messages, consumer))
+        });
+        Ok(Batch { messages, pending })
     }
 
     /// The next messages, read one by one without a consumer.
