@@ -272,12 +272,8 @@ mod tests {
 
     fn issued(key: &ApiKey, lasts: Option<SignedDuration>) -> Fact {
         let expires_at = lasts.map(|lasts| (now().timestamp() + lasts).into());
-        KeyIssued::new(
-            key,
-            "default".to_owned().try_into().expect("text"),
-            expires_at,
-        )
-        .into()
+        let plan = events::Text::parse("default").expect("text");
+        KeyIssued::new(key, plan, expires_at).into()
     }
 
     fn key() -> ApiKey {

@@ -50,13 +50,11 @@ pub struct Batch {
     pub pending: u64,
 }
 
-/// An error that retries cannot solve.
+/// An error that retries cannot solve: the stream is not the one that was read so far, for this reason. It was created
+/// again, or lost its last messages.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The stream is not the one that was read so far: it was created again, or lost its last messages.
-    #[error("the log was replaced: {0}")]
-    LogReplaced(String),
-}
+#[error("the log was replaced: {0}")]
+pub struct LogReplaced(pub String);
 
 /// A position in a log: the last message that was read.
 #[derive(Debug, Clone)]
@@ -91,8 +89,6 @@ struct Consumer {
     delivery: u64,
     /// The connection that it was created on.
     epoch: u64,
-    /// Messages in the log when it was created.
-    pending: u64,
 }
 
 impl std::fmt::Debug for Consumer {
@@ -103,18 +99,8 @@ impl std::fmt::Debug for Consumer {
     }
 }
 
-/// One item from a consumer.
-enum ConsumerItem {
-    Message(LogMessage, u64),
-    /// At or below the last message that was read: a restarted server repeats itself.
-    AlreadyRead,
-    /// The consumer cannot be used any more.
-    Broken(String),
-}
-
 impl Log {
     /// A reader of all messages after a position.
-    #[must_use]
     pub fn reader(&self, stream: StreamName, from: ReadPosition) -> Reader {
         self.reader_of(stream, from, Vec::new())
     }
@@ -122,7 +108,6 @@ impl Log {
     /// A reader of the messages on some subjects after a position; on all subjects if none is given.
     ///
     /// A subject may contain the wildcard `*`, not `>`.
-    #[must_use]
     pub fn reader_of(
         &self,
         stream: StreamName,
@@ -145,13 +130,12 @@ impl Reader {
     /// Waits for the next messages. Cancel-safe: a dropped call loses no message.
     ///
     /// # Errors
-    /// Returns [`ReadError::LogReplaced`]. Any other failure is retried without limit, and logged.
-    pub async fn next(&mut self) -> Result<Batch, ReadError> {
+    /// Returns [`LogReplaced`]. Any other failure is retried without limit, and logged.
+    pub async fn next(&mut self) -> Result<Batch, LogReplaced> {
         loop {
             if self.consumer.is_none() {
-                let messages = self.connect().await?;
-                let pending = self.consumer.as_ref().map_or(0, |c| c.pending);
-                if let Some(batch) = self.advance(Batch { messages, pending }) {
+                let batch = self.connect().await?;
+                if let Some(batch) = self.advance(batch) {
                     return Ok(batch);
                 }
             }
@@ -206,15 +190,16 @@ impl Reader {
         };
         let (mut next, mut bytes, mut seq) = (Some(first), 0, self.position.seq);
         while let (Some(arrived), Some(consumer)) = (next, &mut self.consumer) {
-            match classify(arrived, &mut consumer.delivery, seq) {
-                ConsumerItem::Message(message, pending) => {
+            match parse(arrived, &mut consumer.delivery) {
+                // A restarted server repeats itself.
+                Ok((message, _)) if message.seq <= seq => {}
+                Ok((message, pending)) => {
                     bytes += message.payload.len();
                     seq = message.seq;
                     batch.pending = pending;
                     batch.messages.push(message);
                 }
-                ConsumerItem::AlreadyRead => {}
-                ConsumerItem::Broken(reason) => {
+                Err(reason) => {
                     self.drop_consumer(&reason);
                     break;
                 }
@@ -245,9 +230,9 @@ impl Reader {
     /// before it.
     ///
     /// # Errors
-    /// Returns [`ReadError::LogReplaced`].
+    /// Returns [`LogReplaced`].
     #[tracing::instrument(level = "debug", skip_all, fields(stream = self.stream.name, seq = self.position.seq))]
-    async fn connect(&mut self) -> Result<Vec<LogMessage>, ReadError> {
+    async fn connect(&mut self) -> Result<Batch, LogReplaced> {
         loop {
             if self.failures > 0 {
                 let epoch = self.log.epoch();
@@ -257,20 +242,13 @@ impl Reader {
                 }
             }
             match self.check_identity().await {
-                Ok(None) => {}
-                Ok(Some(reason)) => return Err(ReadError::LogReplaced(reason)),
+                Ok(None) => match self.try_connect().await {
+                    Ok(batch) => return Ok(batch),
+                    Err(error) => self.failed(&error),
+                },
+                Ok(Some(reason)) => return Err(LogReplaced(reason)),
                 Err(error @ LogError::NoStream(_)) if self.failures >= MISSING_MAX => {
-                    return Err(ReadError::LogReplaced(error.to_string()));
-                }
-                Err(error) => {
-                    self.failed(&error);
-                    continue;
-                }
-            }
-            match self.try_connect().await {
-                Ok((messages, consumer)) => {
-                    self.consumer = Some(consumer);
-                    return Ok(messages);
+                    return Err(LogReplaced(error.to_string()));
                 }
                 Err(error) => self.failed(&error),
             }
@@ -282,7 +260,7 @@ impl Reader {
         tracing::debug!(%error, failures = self.failures, "cannot read the log");
     }
 
-    async fn try_connect(&self) -> Result<(Vec<LogMessage>, Consumer), LogError> {
+    async fn try_connect(&mut self) -> Result<Batch, LogError> {
         let epoch = self.log.epoch();
         let messages = if self.read_singly {
             self.single_reads().await?
@@ -316,13 +294,12 @@ impl Reader {
             .messages()
             .await
             .map_err(|error| self.log.jetstream_error(&error))?;
-        let consumer = Consumer {
+        self.consumer = Some(Consumer {
             messages: arriving,
             delivery: 0,
             epoch,
-            pending,
-        };
-        Ok((messages, consumer))
+        });
+        Ok(Batch { messages, pending })
     }
 
     /// The next messages, read one by one without a consumer.
@@ -402,29 +379,19 @@ fn matches(filter: &str, subject: &str) -> bool {
         && tokens.all(|(wanted, token)| wanted == "*" || wanted == token)
 }
 
-/// Checks a delivery against the one before it and the last sequence that was read.
-fn classify(
+/// The message of a delivery, and how many messages follow it; or the reason why the consumer cannot be used any more.
+fn parse(
     arrived: Option<Result<async_nats::jetstream::Message, pull::MessagesError>>,
     last_delivery: &mut u64,
-    last_seq: u64,
-) -> ConsumerItem {
-    let message = match arrived {
-        Some(Ok(message)) => message,
-        Some(Err(error)) => return ConsumerItem::Broken(error.to_string()),
-        None => return ConsumerItem::Broken("the consumer ended".to_owned()),
-    };
-    let info = match message.info() {
-        Ok(info) => info,
-        Err(error) => return ConsumerItem::Broken(error.to_string()),
-    };
+) -> Result<(LogMessage, u64), String> {
+    let message = arrived.ok_or("the consumer ended")?;
+    let message = message.map_err(|error| error.to_string())?;
+    let info = message.info().map_err(|error| error.to_string())?;
     let delivery = info.consumer_sequence;
     if delivery != *last_delivery + 1 {
-        return ConsumerItem::Broken(format!("delivery {delivery} after {last_delivery}"));
+        return Err(format!("delivery {delivery} after {last_delivery}"));
     }
     *last_delivery = delivery;
-    if info.stream_sequence <= last_seq {
-        return ConsumerItem::AlreadyRead;
-    }
     let (seq, pending) = (info.stream_sequence, info.pending);
     let recorded_at = moment(info.published.unix_timestamp_nanos());
     let async_nats::Message {
@@ -436,5 +403,5 @@ fn classify(
         subject,
         payload,
     };
-    ConsumerItem::Message(message, pending)
+    Ok((message, pending))
 }
