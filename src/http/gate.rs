@@ -84,7 +84,7 @@ fn admit(
         let entry = app.authorize(api_key(request.headers()), peer, request.headers())?;
         app.count(&entry)
     } else if path.starts_with(LIVE) {
-        let query = QueryParams::parse(request.uri()).unwrap_or_default();
+        let query = QueryParams::parse(request.uri());
         let key = query.get("api_key").or_else(|| api_key(request.headers()));
         let entry = app.authorize(key, peer, request.headers())?;
         let rate_limit = app.count(&entry);

@@ -36,13 +36,14 @@ use tower::{Service, ServiceExt};
 use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionBody};
 
-pub use error::{ApiError, UNAUTHORIZED_BODY};
+pub use error::UNAUTHORIZED_BODY;
 pub use openapi::document as openapi;
 pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;
 pub(crate) use server::HttpServer;
 
+use error::ApiError;
 use gate::gate;
 use request::is_zero_weight;
 use state::App;
