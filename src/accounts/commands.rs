@@ -7,13 +7,12 @@
 use std::time::Duration;
 
 use events::{Moment, Text};
-use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::{
     AccountEvent, ApiKey, CommandError, Email, Fact, KeyId, KeyIssued, Ledger, SubscriptionId,
-    SubscriptionRequested, decide, read,
+    SubscriptionRequested, decide, now, read,
 };
 use crate::log::{ACCOUNTS, Log, LogError, Outgoing};
 
@@ -172,8 +171,4 @@ impl AccountCommands {
         }
         appended.map(|appended| appended.seq)
     }
-}
-
-fn now() -> Moment {
-    Timestamp::now().into()
 }

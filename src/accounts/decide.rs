@@ -170,7 +170,8 @@ mod tests {
         Fact, KeyRevoked, Ledger, MailId, MailRequested, SubscriptionId, SubscriptionRequested,
         subscribe,
     };
-    use crate::accounts::tests::{Stream, now};
+    use crate::accounts::now;
+    use crate::accounts::tests::Stream;
     use crate::accounts::{ApiKey, Email, MailAttempted, MailDelivered, MailFailed, SecretHash};
 
     const FREE: &str = "free";

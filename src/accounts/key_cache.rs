@@ -267,7 +267,8 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::{KeyCache, KeyEntry, Meter, Refusal};
-    use crate::accounts::tests::{Stream, now};
+    use crate::accounts::now;
+    use crate::accounts::tests::Stream;
     use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
 
     fn issued(key: &ApiKey, lasts: Option<SignedDuration>) -> Fact {

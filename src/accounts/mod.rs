@@ -34,3 +34,7 @@ pub use state::{
     Account, Attempt, Holder, Key, KeyState, Mail, MailState, Revocation, Rotation, Subscription,
 };
 pub use subject::{AccountSubject, MailId, SubscriptionId};
+
+pub(crate) fn now() -> events::Moment {
+    jiff::Timestamp::now().into()
+}

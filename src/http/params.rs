@@ -24,6 +24,10 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParams {
 }
 
 impl PathParams {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().next().is_none()
+    }
+
     fn get(&self, name: &str) -> &str {
         let param = self.0.iter().find(|(key, _)| *key == name);
         param.map_or("", |(_, value)| value)

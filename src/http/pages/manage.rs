@@ -11,13 +11,12 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use events::{Moment, Text};
-use jiff::SignedDuration;
-use jiff::Timestamp;
 use jiff::fmt::friendly::{Designator, Spacing, SpanPrinter};
+use jiff::{SignedDuration, Timestamp};
 
 use super::form::Form;
 use super::{PageCaching, PageError, page, run_command};
-use crate::accounts::{ApiKey, CommandError, Key, KeyId, KeyState, is_secret, random_secret};
+use crate::accounts::{ApiKey, CommandError, Key, KeyId, KeyState, is_secret, now, random_secret};
 use crate::http::params::QueryParams;
 use crate::http::state::App;
 use crate::limits::Network;
@@ -81,8 +80,8 @@ impl KeyRow {
 }
 
 fn date_time(moment: Moment) -> String {
-    let time = moment.timestamp().strftime("%-d %B %Y, %H:%M UTC");
-    time.to_string()
+    let time = moment.timestamp();
+    time.strftime("%-d %B %Y, %H:%M UTC").to_string()
 }
 
 /// A duration as words, such as `24 hours`.
@@ -105,10 +104,8 @@ fn rows(app: &App, token: &str) -> Result<Vec<KeyRow>, PageError> {
         });
     };
     let now = now();
-    let mut rows: Vec<KeyRow> = ledger
-        .keys_of_mail(mail)
-        .map(|(key_id, key)| KeyRow::of(key_id, key, now))
-        .collect();
+    let keys = ledger.keys_of_mail(mail);
+    let mut rows: Vec<_> = keys.map(|(id, key)| KeyRow::of(id, key, now)).collect();
     rows.reverse();
     Ok(rows)
 }
@@ -214,8 +211,4 @@ async fn revoke(app: Arc<App>, key_id: KeyId) -> Result<(), CommandError> {
         }
     }
     revoked
-}
-
-fn now() -> Moment {
-    Timestamp::now().into()
 }

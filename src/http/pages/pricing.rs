@@ -76,11 +76,9 @@ impl<'a> PlanCard<'a> {
         let per = |requests: Option<std::num::NonZeroU32>, time: &str| {
             requests.map(|requests| counted(requests.get(), "request", time))
         };
-        let limits = [
-            per(plan.requests_per_minute, " a minute"),
-            per(plan.requests_per_day, " a day"),
-        ];
-        let mut features: Vec<String> = limits.into_iter().flatten().collect();
+        let per_minute = per(plan.requests_per_minute, " a minute");
+        let per_day = per(plan.requests_per_day, " a day");
+        let mut features: Vec<String> = per_minute.into_iter().chain(per_day).collect();
         if features.is_empty() {
             features.push("Any number of requests".to_owned());
         }
@@ -106,13 +104,9 @@ fn title(name: &str) -> String {
 
 /// `1 request`, `10,000 requests`.
 fn counted(n: u32, noun: &str, suffix: &str) -> String {
-    let digits = n.to_string();
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
+    let mut grouped = n.to_string();
+    for at in (1..grouped.len()).rev().skip(2).step_by(3) {
+        grouped.insert(at, ',');
     }
     let plural = if n == 1 { "" } else { "s" };
     format!("{grouped} {noun}{plural}{suffix}")
@@ -121,12 +115,10 @@ fn counted(n: u32, noun: &str, suffix: &str) -> String {
 /// Why sign-up is closed, if it is.
 fn closed(app: &App) -> Option<&'static str> {
     if !app.can_mail {
-        Some("This service cannot send mail at the moment. Ask its operator for a key.")
-    } else if !app.plans.iter().any(|plan| plan.sign_up) {
-        Some("No plan is open to sign-up. Ask the operator of this service for a key.")
-    } else {
-        None
+        return Some("This service cannot send mail at the moment. Ask its operator for a key.");
     }
+    let is_closed = !app.plans.iter().any(|plan| plan.sign_up);
+    is_closed.then_some("No plan is open to sign-up. Ask the operator of this service for a key.")
 }
 
 fn pricing_page(
@@ -136,10 +128,9 @@ fn pricing_page(
     email: &str,
     errors: Vec<FormError>,
 ) -> Response {
-    let caching = if status == StatusCode::OK {
-        PageCaching::Revalidate
-    } else {
-        PageCaching::NoStore
+    let caching = match status {
+        StatusCode::OK => PageCaching::Revalidate,
+        _ => PageCaching::NoStore,
     };
     let open = app.plans.iter().filter(|plan| plan.sign_up);
     let pricing = PricingPage {
@@ -206,8 +197,9 @@ pub(super) async fn subscribe(
     };
     if let Err((retry_after, error)) = count(&app, network, &sign_up.email) {
         let mut response = show_again("limited", StatusCode::TOO_MANY_REQUESTS, vec![error]);
-        let headers = response.headers_mut();
-        headers.insert(RETRY_AFTER, retry_after.into());
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, retry_after.into());
         return response;
     }
     // People do not see this field, programs fill it in. The response is the same.
