@@ -33,9 +33,7 @@ struct CachedKeys {
 /// A key that is valid, until it expires.
 #[derive(Debug)]
 pub struct KeyEntry {
-    /// The key.
     pub key_id: KeyId,
-    /// The holder.
     pub holder: Holder,
     /// The name of the holder's plan.
     pub plan: Text,
@@ -74,7 +72,6 @@ impl KeyEntry {
 
 impl KeyCache {
     /// An empty cache for keys on these plans.
-    #[must_use]
     pub fn new(plans: Plans) -> Self {
         Self {
             plans,
@@ -102,7 +99,6 @@ impl KeyCache {
     }
 
     /// Whether a key is known to be invalid. Before all keys are read, none is.
-    #[must_use]
     pub fn has_lost(&self, key_id: KeyId) -> bool {
         let keys = self.read();
         match keys.entries.get(&key_id) {
@@ -112,7 +108,6 @@ impl KeyCache {
     }
 
     /// Whether the plan of a key is known not to include live odds.
-    #[must_use]
     pub fn is_without_live_odds(&self, key_id: KeyId) -> bool {
         let keys = self.read();
         let entry = keys.entries.get(&key_id);
@@ -120,25 +115,21 @@ impl KeyCache {
     }
 
     /// A counter of removed and replaced keys. While it stays the same, open connections need no check.
-    #[must_use]
     pub fn losses(&self) -> u64 {
         self.losses.load(Ordering::Acquire)
     }
 
     /// Whether every valid key is in the cache.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.read().complete
     }
 
     /// The number of valid keys.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.read().entries.len()
     }
 
     /// Whether no key is valid.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -20,7 +20,7 @@ mod tests;
 
 pub use commands::AccountCommands;
 pub use decide::CommandError;
-pub use email::{Email, InvalidEmail};
+pub use email::Email;
 pub use event::{
     AccountEvent, AccountEventError, Fact, KeyIssued, KeyRevoked, KeyRotated, MailAttempted,
     MailDelivered, MailFailed, MailRequested, PlanChanged, SubscriptionApproved,

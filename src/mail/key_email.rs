@@ -69,11 +69,9 @@ impl KeyEmail {
         mail: &MailId,
         attempt: u32,
     ) -> Message {
-        let plain = Plain { email: self }.render();
-        let html = Html { email: self }.render();
-        let (plain, html) = plain
-            .and_then(|plain| Ok((plain, html?)))
-            .expect("writing to a string cannot fail");
+        const INFALLIBLE: &str = "writing to a string cannot fail";
+        let plain = Plain { email: self }.render().expect(INFALLIBLE);
+        let html = Html { email: self }.render().expect(INFALLIBLE);
         Message::builder()
             .from(from.0.clone())
             .to(Mailbox::new(None, to))

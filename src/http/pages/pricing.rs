@@ -163,9 +163,9 @@ impl<'a> SignUpForm<'a> {
                 _ => "Choose one of these plans: the plan you chose is not open to sign-up.",
             },
         });
-        let email = Email::parse_input(form.get("email")).map_err(|error| FormError {
+        let email = Email::parse_input(form.get("email")).map_err(|text| FormError {
             field: Some("email"),
-            text: error.message(),
+            text,
         });
         match (plan, email) {
             (Ok(plan), Ok(email)) => Ok(Self { email, plan }),
