@@ -118,7 +118,6 @@ facts! {
         new_key_id: KeyId,
         new_sha256: SecretHash,
     }
-    /// A key was revoked.
     KeyRevoked = "accounts.key.revoked.v1", of Key by key_id {
         key_id: KeyId,
         /// The reason; empty if none was given.
@@ -134,7 +133,6 @@ facts! {
         /// repetition.
         revision: u32,
     }
-    /// A subscription was requested.
     SubscriptionRequested = "accounts.subscription.requested.v1", of Subscription by subscription_id {
         subscription_id: SubscriptionId,
         /// Where the key is sent.

@@ -74,7 +74,6 @@ impl ApiKey {
         Self { key_id, text }
     }
 
-    /// The key in full.
     pub fn reveal(&self) -> &str {
         &self.text
     }
@@ -154,7 +153,6 @@ impl From<KeyId> for String {
 pub struct SecretHash(blake3::Hash);
 
 impl SecretHash {
-    /// The hash of a secret.
     pub fn of(secret: &str) -> Self {
         Self(blake3::Hash::from_bytes(Sha256::digest(secret).into()))
     }

@@ -125,13 +125,8 @@ impl KeyCache {
     }
 
     /// The number of valid keys.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.read().entries.len()
-    }
-
-    /// Whether no key is valid.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Replaces the cache by all valid keys of a ledger, and marks it as complete.
@@ -318,14 +313,14 @@ mod tests {
         let cache = KeyCache::default();
         let an_hour_ago = now().timestamp() - SignedDuration::from_hours(1);
         cache.fill(&stream.ledger, an_hour_ago.into());
-        assert_eq!(cache.len(), 2);
+        assert_eq!(cache.count(), 2);
         assert_eq!(cache.check(over.reveal()), Err(Refusal::NotValid));
         assert!(cache.has_lost(over.key_id()));
         assert!(cache.check(lasting.reveal()).is_ok());
 
         let losses = cache.losses();
         cache.remove_expired(now());
-        assert_eq!((cache.len(), cache.losses()), (1, losses + 1));
+        assert_eq!((cache.count(), cache.losses()), (1, losses + 1));
         cache.remove_expired(now());
         assert_eq!(cache.losses(), losses + 1, "nothing more has ended");
     }
@@ -338,14 +333,14 @@ mod tests {
         let losses = cache.losses();
         let changed = stream.append(issued(&other, None));
         cache.update(&stream.ledger, &changed, now());
-        assert_eq!((cache.len(), cache.losses()), (2, losses));
+        assert_eq!((cache.count(), cache.losses()), (2, losses));
         let reason = Default::default();
         let changed = stream.append(KeyRevoked {
             key_id: one.key_id(),
             reason,
         });
         cache.update(&stream.ledger, &changed, now());
-        assert_eq!((cache.len(), cache.losses()), (1, losses + 1));
+        assert_eq!((cache.count(), cache.losses()), (1, losses + 1));
         assert_eq!(cache.check(one.reveal()), Err(Refusal::NotValid));
     }
 

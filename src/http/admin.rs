@@ -36,7 +36,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 
 async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     let store_bytes = app.views.current().size_on_disk().unwrap_or(0);
-    metrics::sizes(store_bytes, app.keys.len());
+    metrics::sizes(store_bytes, app.keys.count());
     let (waiting, oldest) = app.ledger.borrow().waiting_mails(Timestamp::now());
     metrics::mails_waiting(waiting, oldest);
     let content_type = [(CONTENT_TYPE, "text/plain; version=0.0.4")];

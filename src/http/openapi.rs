@@ -19,8 +19,22 @@ pub fn document() -> Value {
     let mut schemas = generator.take_definitions(true);
     let views = views.into_iter();
     schemas.extend(views.map(|(name, schema)| (name.to_owned(), schema.to_value())));
-    schemas.insert("Error".to_owned(), error());
-    schemas.insert("RateLimitExceeded".to_owned(), rate_limit_exceeded());
+    let error = json!({
+        "type": "object",
+        "required": ["error", "message"],
+        "properties": { "error": { "type": "string" }, "message": { "type": "string" } },
+    });
+    let rate_limit_exceeded = json!({
+        "type": "object",
+        "required": ["error", "message", "retry_after"],
+        "properties": {
+            "error": { "const": "rate_limit_exceeded" },
+            "message": { "type": "string" },
+            "retry_after": { "type": "integer", "minimum": 1, "description": "Seconds until the next request is answered, as in `Retry-After`." },
+        },
+    });
+    schemas.insert("Error".to_owned(), error);
+    schemas.insert("RateLimitExceeded".to_owned(), rate_limit_exceeded);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -35,26 +49,6 @@ pub fn document() -> Value {
             "securitySchemes": { "key": { "type": "apiKey", "in": "header", "name": "X-API-Key" } },
             "schemas": schemas,
             "headers": headers(),
-        },
-    })
-}
-
-fn error() -> Value {
-    json!({
-        "type": "object",
-        "required": ["error", "message"],
-        "properties": { "error": { "type": "string" }, "message": { "type": "string" } },
-    })
-}
-
-fn rate_limit_exceeded() -> Value {
-    json!({
-        "type": "object",
-        "required": ["error", "message", "retry_after"],
-        "properties": {
-            "error": { "const": "rate_limit_exceeded" },
-            "message": { "type": "string" },
-            "retry_after": { "type": "integer", "minimum": 1, "description": "Seconds until the next request is answered, as in `Retry-After`." },
         },
     })
 }

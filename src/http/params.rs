@@ -9,7 +9,6 @@ use events::{HorseNo, RaceNumber, RacingDate};
 
 use super::error::ApiError;
 
-/// The parameters of the path.
 pub(super) struct PathParams(RawPathParams);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathParams {
@@ -73,7 +72,6 @@ impl QueryParams {
         param.map(|(_, value)| value.as_str())
     }
 
-    /// The value of a parameter as a whole number.
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let parse = |text: &str| {
             let invalid = |_| format!("{name} is a whole number, not {text:?}");
@@ -93,7 +91,6 @@ impl QueryParams {
             .transpose()
     }
 
-    /// The value of a parameter as a date.
     pub(super) fn date(&self, name: &str) -> Result<Option<RacingDate>, ApiError> {
         let date = self.get(name).map(RacingDate::parse);
         date.transpose().map_err(ApiError::InvalidDate)

@@ -20,7 +20,6 @@ use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
 use crate::projector::views::Views;
 
-/// The state that all requests share.
 #[derive(Debug)]
 pub struct App {
     pub views: Arc<Views>,
@@ -41,7 +40,6 @@ pub struct App {
     pub venue_order: Vec<VenueCode>,
     pub feed: Feed,
     pub metrics: Arc<HttpMetrics>,
-    /// The clients of the live channel.
     pub fan_out: FanOut,
     /// The web pages that may connect to the live channel.
     pub ws_origins: Origins,
@@ -50,7 +48,6 @@ pub struct App {
     pub pages: Pages,
 }
 
-/// The state of the pages for subscribers.
 #[derive(Debug)]
 pub struct Pages {
     pub commands: AccountCommands,

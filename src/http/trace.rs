@@ -25,9 +25,7 @@ const SEGMENT_CHARS_MAX: usize = 24;
 /// The level of the access log. It has one line for each response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessLog {
-    /// Logged at `debug`.
     Debug,
-    /// Logged at `info`.
     Info,
 }
 

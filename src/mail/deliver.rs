@@ -36,12 +36,10 @@ pub(super) struct DeliveryContext {
     pub(super) url: PublicUrl,
 }
 
-/// A task about one mail.
 #[derive(Debug)]
 pub(super) enum MailTask {
     /// Requests the first mail of a subscription.
     Request(SubscriptionId),
-    /// Sends a mail.
     Send(PendingMail),
 }
 

@@ -9,7 +9,6 @@ use url::Url;
 use super::error::InvalidMailSetting;
 use super::transport::Transport;
 
-/// The mail configuration.
 #[derive(Debug, Clone)]
 pub struct Mailing {
     pub transport: Transport,

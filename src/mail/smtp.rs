@@ -36,7 +36,6 @@ const FINAL_CODES: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5
 const FORM: &str = "expected smtp://user:password@host:port or smtps://user:password@host:port";
 const ESCAPES: &str = "user and password must be UTF-8, with reserved characters percent-encoded";
 
-/// A mail server.
 #[derive(Clone)]
 pub struct Smtp {
     host: String,

@@ -10,7 +10,6 @@ use super::PageError;
 /// Enough for an address of 254 bytes, each of them escaped, and the other fields.
 const FORM_BYTES_MAX: usize = 4 * 1024;
 
-/// The fields of a form.
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
@@ -41,9 +40,10 @@ impl Form {
 
 fn is_form(headers: &HeaderMap) -> bool {
     let media_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
-    let media_type = media_type.and_then(|text| text.split(';').next());
-    media_type.is_some_and(|text| {
-        text.trim()
-            .eq_ignore_ascii_case("application/x-www-form-urlencoded")
-    })
+    let media_type = media_type
+        .and_then(|text| text.split(';').next())
+        .unwrap_or_default();
+    media_type
+        .trim()
+        .eq_ignore_ascii_case("application/x-www-form-urlencoded")
 }

@@ -37,7 +37,6 @@ struct PricingPage<'a> {
     errors: Vec<FormError>,
 }
 
-/// An error of the form.
 struct FormError {
     /// The field; `None` if the error is about no field.
     field: Option<&'static str>,
