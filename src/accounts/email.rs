@@ -16,10 +16,7 @@ pub struct Email(String);
 
 impl Email {
     /// Parses an address: at most 254 bytes, one `@` with text on both sides, and no character that could end a line or
-    /// a header field.
-    ///
-    /// # Errors
-    /// Returns the expected form. No error repeats the text.
+    /// a header field. The error is the expected form; it does not repeat the text.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let is_unsafe =
             |c: char| c.is_whitespace() || c.is_control() || "<>,;:\"()[]\\".contains(c);
@@ -35,10 +32,7 @@ impl Email {
     }
 
     /// Parses an address from a form: one that mail servers deliver to. The domain is converted to ASCII and lower case
-    /// (IDNA).
-    ///
-    /// # Errors
-    /// Returns a sentence for the subscriber, why mail servers would not deliver to the address.
+    /// (IDNA). The error is a sentence for the subscriber: why mail servers would not deliver to the address.
     pub fn parse_input(text: &str) -> Result<Self, &'static str> {
         let address = deliverable(text.trim())?;
         Self::parse(&address).map_err(

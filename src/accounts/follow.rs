@@ -21,10 +21,8 @@ pub async fn follow(log: Log, keys: Arc<KeyCache>, ledger: watch::Sender<Ledger>
     tokio::join!(follow_streams(&log, &keys, &ledger), sweep(&keys));
 }
 
-/// Reads the stream to its end and returns the ledger; an empty one if there is no stream.
-///
-/// # Errors
-/// Returns the [`LogError`] if JetStream does not respond, or the [`ReadError`] if the stream was replaced meanwhile.
+/// Reads the stream to its end and returns the ledger; an empty one if there is no stream. Returns the [`LogError`] if
+/// JetStream does not respond, or the [`ReadError`] if the stream was replaced meanwhile.
 pub async fn read(log: &Log) -> anyhow::Result<Ledger> {
     let mut ledger = Ledger::default();
     let state = match log.state(ACCOUNTS).await {

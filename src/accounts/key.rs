@@ -45,10 +45,7 @@ impl fmt::Debug for ApiKey {
 }
 
 impl ApiKey {
-    /// Generates a key for an environment, such as `live` or `dev`.
-    ///
-    /// # Errors
-    /// Returns the error of the system's random number generator.
+    /// Generates a key for an environment, such as `live` or `dev`. Fails if the system has no random numbers.
     pub fn generate(env: &str) -> Result<Self, getrandom::Error> {
         Ok(Self::new(env, KeyId(random()?), random()?))
     }
@@ -180,10 +177,7 @@ impl From<SecretHash> for String {
     }
 }
 
-/// Generates a secret of 160 random bits.
-///
-/// # Errors
-/// Returns the error of the system's random number generator.
+/// Generates a secret of 160 random bits. Fails if the system has no random numbers.
 pub fn random_secret() -> Result<String, getrandom::Error> {
     Ok(letters(&random::<SECRET_LEN>()?).to_owned())
 }

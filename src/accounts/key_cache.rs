@@ -80,9 +80,6 @@ impl KeyCache {
     }
 
     /// Looks up a key and compares its hash in constant time.
-    ///
-    /// # Errors
-    /// Returns [`Refusal`] if the key is malformed or not valid, or the keys have not been read yet.
     pub fn check(&self, key: &str) -> Result<Arc<KeyEntry>, Refusal> {
         let key_id = KeyId::of_key(key).ok_or(Refusal::Malformed)?;
         let keys = self.read();

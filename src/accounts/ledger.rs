@@ -52,11 +52,7 @@ struct Folding {
 
 impl Ledger {
     /// Folds a message of the stream, and returns the keys that are new, on another plan, or valid for another time
-    /// than before.
-    ///
-    /// # Errors
-    /// Returns [`AccountEventError`] if this version cannot decode the message, which then changes nothing but the
-    /// sequences.
+    /// than before. A message that this version cannot decode changes nothing but the sequences.
     pub fn fold(&mut self, message: StoredMessage<'_>) -> Result<Vec<KeyId>, AccountEventError> {
         self.seq = message.seq;
         self.last_seqs.insert(message.subject.into(), message.seq);

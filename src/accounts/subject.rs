@@ -41,10 +41,7 @@ macro_rules! ids {
             pub struct $name(Arc<str>);
 
             impl $name {
-                /// Parses an id.
-                ///
-                /// # Errors
-                /// Returns the expected form if the text is not 1 to 64 of `A-Z a-z 0-9 _ -`.
+                /// Parses an id: 1 to 64 of `A-Z a-z 0-9 _ -`. The error is the expected form.
                 pub fn parse(text: &str) -> Result<Self, &'static str> {
                     let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
                     if text.is_empty() || text.len() > ID_LEN_MAX || !text.bytes().all(is_allowed) {

@@ -35,6 +35,7 @@ pub fn document() -> Value {
     });
     schemas.insert("Error".to_owned(), error);
     schemas.insert("RateLimitExceeded".to_owned(), rate_limit_exceeded);
+    let header = |minimum: u32, what: &str| json!({ "description": what, "schema": { "type": "integer", "minimum": minimum } });
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -48,18 +49,13 @@ pub fn document() -> Value {
         "components": {
             "securitySchemes": { "key": { "type": "apiKey", "in": "header", "name": "X-API-Key" } },
             "schemas": schemas,
-            "headers": headers(),
+            "headers": {
+                "X-RateLimit-Limit": header(1, "The limit of the plan, in a minute or in a day: the one of which fewer requests are left."),
+                "X-RateLimit-Remaining": header(0, "The requests left of that limit."),
+                "X-RateLimit-Reset": header(0, "Seconds until all requests of that limit are available again, if none is sent."),
+                "Retry-After": header(1, "Seconds until the next request is answered."),
+            },
         },
-    })
-}
-
-fn headers() -> Value {
-    let header = |minimum: u32, what: &str| json!({ "description": what, "schema": { "type": "integer", "minimum": minimum } });
-    json!({
-        "X-RateLimit-Limit": header(1, "The limit of the plan, in a minute or in a day: the one of which fewer requests are left."),
-        "X-RateLimit-Remaining": header(0, "The requests left of that limit."),
-        "X-RateLimit-Reset": header(0, "Seconds until all requests of that limit are available again, if none is sent."),
-        "Retry-After": header(1, "Seconds until the next request is answered."),
     })
 }
 

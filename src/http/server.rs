@@ -156,10 +156,8 @@ fn with_timeouts(stream: TcpStream) -> IdleTimeoutStream {
     Box::pin(stream)
 }
 
-/// The connection behind an upgrade, without timeouts, and the bytes already read from it.
-///
-/// # Errors
-/// Returns an error if the handshake failed, the connection is not one of this server, or no file handle is left.
+/// The connection behind an upgrade, without timeouts, and the bytes already read from it. Fails if the handshake
+/// failed, the connection is not one of this server, or no file handle is left.
 pub(super) async fn take_stream(upgraded: OnUpgrade) -> io::Result<(std::net::TcpStream, Vec<u8>)> {
     let upgraded = upgraded.await.map_err(io::Error::other)?;
     let parts = upgraded.downcast::<TokioIo<IdleTimeoutStream>>();

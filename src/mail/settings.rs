@@ -25,9 +25,6 @@ pub struct Sender(pub(super) Mailbox);
 
 impl Sender {
     /// Parses an address, with or without a name.
-    ///
-    /// # Errors
-    /// Returns [`InvalidMailSetting`] if the text is not a mail address.
     pub fn parse(text: &str) -> Result<Self, InvalidMailSetting> {
         let message =
             "expected an address such as keys@racing.example or Railbird <keys@racing.example>";
@@ -48,10 +45,7 @@ impl Sender {
 pub struct PublicUrl(String);
 
 impl PublicUrl {
-    /// Parses a URL, which may have a path.
-    ///
-    /// # Errors
-    /// Returns [`InvalidMailSetting`] if the text is not an HTTP URL, or has a user, a query or a fragment.
+    /// Parses an HTTP URL, which may have a path, but no user, query or fragment.
     pub fn parse(text: &str) -> Result<Self, InvalidMailSetting> {
         let message = "expected the URL of the service, such as https://racing.example";
         let url = Url::parse(text).ok();

@@ -72,10 +72,8 @@ impl fmt::Debug for Smtp {
 
 impl Smtp {
     /// Parses `smtp://user:password@host:port?tls=required` or `smtps://user:password@host:port`. `timeout` limits
-    /// connecting and logging in, and again sending a mail.
-    ///
-    /// # Errors
-    /// Returns [`InvalidMailSetting`] if the URL is invalid. It does not repeat the URL, which may contain a password.
+    /// connecting and logging in, and again sending a mail. An error does not repeat the URL, which may contain a
+    /// password.
     pub fn parse(text: &str, timeout: Duration) -> Result<Self, InvalidMailSetting> {
         let invalid = |message| InvalidMailSetting::new("--smtp-url", message);
         let url = Url::parse(text).map_err(|_| invalid(FORM))?;

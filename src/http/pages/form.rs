@@ -14,9 +14,6 @@ pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
     /// Reads the body of a request.
-    ///
-    /// # Errors
-    /// Returns [`PageError::NotAForm`] or [`PageError::TooLong`].
     pub(super) async fn read(request: Request) -> Result<Self, PageError> {
         let (parts, body) = request.into_parts();
         if !is_form(&parts.headers) {

@@ -185,30 +185,27 @@ async fn apply(app: &Arc<App>, network: Network, form: &Form) -> Result<Response
 async fn rotate(app: Arc<App>, key_id: KeyId, new: ApiKey) -> Result<Option<ApiKey>, CommandError> {
     let valid_until = Timestamp::now().saturating_add(app.pages.overlap);
     let valid_until = valid_until.unwrap_or(Timestamp::MAX).into();
-    match app.pages.commands.rotate(key_id, &new, valid_until).await {
-        Err(CommandError::Log(error)) if !matches!(error, LogError::Conflict) => {
-            return Err(error.into());
-        }
-        // The ledger has the outcome, whether this command or an earlier one rotated the key.
-        Ok(()) | Err(_) => {}
+    let rotated = app.pages.commands.rotate(key_id, &new, valid_until).await;
+    if let Err(CommandError::Log(error)) = rotated
+        && !matches!(error, LogError::Conflict)
+    {
+        return Err(error.into());
     }
-    let is_valid = {
-        let ledger = app.ledger.borrow();
-        let key = ledger.key(new.key_id());
-        key.is_some_and(|key| key.hash == new.hash() && key.is_valid(now()))
-    };
+    // The ledger has the outcome, whether this command or an earlier one rotated the key.
+    let ledger = app.ledger.borrow();
+    let key = ledger.key(new.key_id());
+    let is_valid = key.is_some_and(|key| key.hash == new.hash() && key.is_valid(now()));
     Ok(is_valid.then_some(new))
 }
 
 /// Revokes a key, also if another writer changes it at the same time.
 async fn revoke(app: Arc<App>, key_id: KeyId) -> Result<(), CommandError> {
     let reason = Text::parse(REVOKED_BY_LINK).unwrap_or_default();
-    let mut revoked = Ok(());
-    for _ in 0..REVOKE_TRIES_MAX {
-        revoked = app.pages.commands.revoke(key_id, reason.clone()).await;
-        if !matches!(revoked, Err(CommandError::Log(LogError::Conflict))) {
-            break;
+    let mut retries = 1..REVOKE_TRIES_MAX;
+    loop {
+        match app.pages.commands.revoke(key_id, reason.clone()).await {
+            Err(CommandError::Log(LogError::Conflict)) if retries.next().is_some() => {}
+            outcome => return outcome,
         }
     }
-    revoked
 }
