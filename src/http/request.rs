@@ -104,21 +104,16 @@ fn matches_etag(tags: &HeaderValue, etag: &str) -> bool {
 }
 
 fn accepts_json(headers: &HeaderMap) -> bool {
-    let mut accepts = headers.get_all(ACCEPT).iter().peekable();
-    if accepts.peek().is_none() {
-        return true;
-    }
-    accepts
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|range| {
-            let mut parts = range.split(';').map(str::trim);
-            let is_json = matches!(
-                parts.next(),
-                Some("*/*" | "application/*" | "application/json" | "")
-            );
-            is_json && !parts.any(is_zero_weight)
-        })
+    let accepted = headers.get_all(ACCEPT).iter();
+    let accepted = accepted.filter_map(|value| value.to_str().ok());
+    let mut ranges = accepted.flat_map(|value| value.split(','));
+    let covers_json = |range: &str| {
+        let mut parts = range.split(';').map(str::trim);
+        let media_range = parts.next().unwrap_or_default();
+        let is_json = ["*/*", "application/*", "application/json", ""].contains(&media_range);
+        is_json && !parts.any(is_zero_weight)
+    };
+    !headers.contains_key(ACCEPT) || ranges.any(covers_json)
 }
 
 /// Whether a parameter is the weight 0, which excludes what it belongs to (RFC 9110, 12.4.2).

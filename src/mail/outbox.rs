@@ -49,6 +49,7 @@ struct ServerHealth {
 
 impl Outbox {
     /// An outbox whose links begin with `url`.
+    #[must_use]
     pub fn new(
         log: Log,
         ledger: watch::Receiver<Ledger>,
