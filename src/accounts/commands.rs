@@ -125,9 +125,8 @@ impl AccountCommands {
     /// sequence, or [`LogError::Conflict`] if another writer was first. Waits until the ledger has the event, or the one
     /// of the other writer.
     pub async fn append(&self, event: &AccountEvent, expected_seq: u64) -> Result<u64, LogError> {
-        let appending = self
-            .log
-            .append_expecting(ACCOUNTS, event.into(), expected_seq);
+        let outgoing = event.into();
+        let appending = self.log.append_expecting(ACCOUNTS, outgoing, expected_seq);
         let appended = appending.await.map(|appended| appended.seq);
         let seq = match &appended {
             Ok(seq) => *seq,

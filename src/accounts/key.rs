@@ -165,9 +165,8 @@ impl TryFrom<String> for SecretHash {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let hash = blake3::Hash::from_hex(text);
-        hash.map(Self)
-            .map_err(|_| "a SHA-256 is 64 hexadecimal digits")
+        let hash = blake3::Hash::from_hex(text).map(Self);
+        hash.map_err(|_| "a SHA-256 is 64 hexadecimal digits")
     }
 }
 

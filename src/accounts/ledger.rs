@@ -295,9 +295,8 @@ impl Ledger {
 
     /// The approved subscriptions for which no mail was requested yet, by id.
     pub fn awaiting_mail(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
-        self.awaiting_mail
-            .iter()
-            .filter_map(|id| self.subscriptions.get_key_value(id))
+        let ids = self.awaiting_mail.iter();
+        ids.filter_map(|id| self.subscriptions.get_key_value(id))
     }
 
     pub fn mail(&self, id: &MailId) -> Option<&Mail> {
@@ -333,8 +332,7 @@ impl Ledger {
 
     /// The mails that are neither delivered nor given up, by id.
     pub fn open_mails(&self) -> impl Iterator<Item = (&MailId, &Mail)> {
-        self.open_mails
-            .iter()
-            .filter_map(|id| self.mails.get_key_value(id))
+        let ids = self.open_mails.iter();
+        ids.filter_map(|id| self.mails.get_key_value(id))
     }
 }

@@ -51,8 +51,7 @@ pub(super) fn gate(
             let response = match routed {
                 Ok((handling, rate_limit)) => {
                     // The panic hook has logged where and why.
-                    let panicked =
-                        |_| Ok(ApiError::Internal("a handler panicked".to_owned()).into_response());
+                    let panicked = |_| Ok(ApiError::internal("a handler panicked").into_response());
                     let handled = AssertUnwindSafe(handling).catch_unwind().await;
                     let mut response = handled.unwrap_or_else(panicked)?;
                     if let Some(rate_limit) = rate_limit {

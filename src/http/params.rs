@@ -60,11 +60,8 @@ impl QueryParams {
     /// The parameters of a URI, with `U+FFFD` for bytes that are not UTF-8.
     pub(super) fn parse(uri: &Uri) -> Self {
         let query = uri.query().unwrap_or_default();
-        Self(
-            form_urlencoded::parse(query.as_bytes())
-                .into_owned()
-                .collect(),
-        )
+        let params = form_urlencoded::parse(query.as_bytes());
+        Self(params.into_owned().collect())
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&str> {
@@ -85,10 +82,8 @@ impl QueryParams {
     pub(super) fn limit(&self, max: usize) -> Result<Option<usize>, ApiError> {
         let parse = |text: &str| text.parse().ok().filter(|limit| (1..=max).contains(limit));
         let invalid = || ApiError::InvalidParameter(format!("limit is 1 to {max}"));
-        let limit = self.get("limit");
-        limit
-            .map(|text| parse(text).ok_or_else(invalid))
-            .transpose()
+        let limit = self.get("limit").map(parse);
+        limit.map(|limit| limit.ok_or_else(invalid)).transpose()
     }
 
     pub(super) fn date(&self, name: &str) -> Result<Option<RacingDate>, ApiError> {

@@ -44,11 +44,8 @@ async fn revisions(request: ApiRequest) -> Result<Response, ApiError> {
     if request.store.get(&keys::result(&race))?.is_none() {
         return Err(no_result(&choice, race.race_number));
     }
-    let body = choice
-        .object()
-        .field("race_number", &race.race_number)
-        .try_list("revisions", views(rows))?
-        .finish();
+    let body = choice.object().field("race_number", &race.race_number);
+    let body = body.try_list("revisions", views(rows))?.finish();
     let links = choice.links(&(path_of(&race) + "/revisions"));
     Ok(request.respond_with_links(body, links))
 }

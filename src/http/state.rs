@@ -48,6 +48,7 @@ pub struct App {
     pub pages: Pages,
 }
 
+/// The state of the pages for subscribers.
 #[derive(Debug)]
 pub struct Pages {
     pub commands: AccountCommands,

@@ -36,11 +36,8 @@ impl Form {
 }
 
 fn is_form(headers: &HeaderMap) -> bool {
-    let media_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
-    let media_type = media_type
-        .and_then(|text| text.split(';').next())
-        .unwrap_or_default();
-    media_type
-        .trim()
-        .eq_ignore_ascii_case("application/x-www-form-urlencoded")
+    let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    let mut parts = content_type.unwrap_or_default().split(';').map(str::trim);
+    let is_form = |part: &str| part.eq_ignore_ascii_case("application/x-www-form-urlencoded");
+    parts.next().is_some_and(is_form)
 }

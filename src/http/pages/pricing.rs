@@ -196,9 +196,8 @@ pub(super) async fn subscribe(
     };
     if let Err((retry_after, error)) = count(&app, network, &sign_up.email) {
         let mut response = show_again("limited", StatusCode::TOO_MANY_REQUESTS, vec![error]);
-        response
-            .headers_mut()
-            .insert(RETRY_AFTER, retry_after.into());
+        let headers = response.headers_mut();
+        headers.insert(RETRY_AFTER, retry_after.into());
         return response;
     }
     // People do not see this field, programs fill it in. The response is the same.
