@@ -50,6 +50,7 @@ use state::App;
 
 /// The smallest body that is compressed: below it compression saves no packet.
 const COMPRESSED_BYTES_MIN: u64 = 1024;
+const NO_SUCH_PATH: &str = "There is no such path; see /openapi.json";
 
 /// All paths of the public address.
 pub(crate) fn router(app: Arc<App>) -> Router {
@@ -63,7 +64,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(ops::router())
         .merge(pages::router())
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
-        .fallback(no_such_path)
+        .fallback(async || ApiError::NotFound(NO_SUCH_PATH.to_owned()))
         .with_state(app)
 }
 
@@ -107,8 +108,4 @@ impl Predicate for LargeBody {
             .or(response.body().size_hint().upper())
             .is_none_or(|bytes: u64| bytes >= COMPRESSED_BYTES_MIN)
     }
-}
-
-async fn no_such_path() -> ApiError {
-    ApiError::NotFound("There is no such path; see /openapi.json".to_owned())
 }

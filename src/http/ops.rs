@@ -15,16 +15,11 @@ use crate::live::status::Phase;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
-        .route("/healthz", get(healthz))
+        .route("/healthz", get(async || Json(json!({ "status": "ok" }))))
         .route("/readyz", get(readyz))
         .route("/openapi.json", get(async || Json(openapi::document())))
         .route("/asyncapi.json", get(async || Json(asyncapi::document())))
         .route("/schemas/{file}", get(schema))
-}
-
-/// Returns 200 while the process runs.
-async fn healthz() -> Json<Value> {
-    Json(json!({ "status": "ok" }))
 }
 
 /// Returns 200 if the views are up to date with the log, else 503 with the reason and the progress.

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use super::delivery_error::DeliveryError;
-use super::key_email::{KeyEmail, recipient};
+use super::key_email::KeyEmail;
 use super::schedule;
 use super::settings::{Mailing, PublicUrl};
 use super::transport::Delivery;
@@ -109,7 +109,7 @@ impl DeliveryContext {
 
     /// Connects before it creates a key: an unreachable server costs no attempt.
     async fn send(&self, mail: PendingMail) -> ServerOutcome {
-        let Some(to) = recipient(&mail.email) else {
+        let Ok(to) = mail.email.reveal().parse() else {
             self.give_up(&mail).await;
             return None;
         };

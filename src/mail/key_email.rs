@@ -9,8 +9,9 @@ use lettre::message::{Mailbox, MultiPart};
 use lettre::{Address, Message};
 
 use super::settings::{PublicUrl, Sender};
-use crate::accounts::{ApiKey, Email, KeyId, MailId};
+use crate::accounts::{ApiKey, KeyId, MailId};
 
+const AUTO_SUBMITTED: HeaderName = HeaderName::new_from_ascii_str("Auto-Submitted");
 const SUBJECT: &str = "Your Railbird API key";
 
 /// A mail with a key. `Debug` shows only the key id.
@@ -79,19 +80,13 @@ impl KeyEmail {
             .message_id(Some(format!("<{mail}.{attempt}@{}>", from.domain())))
             .date_now()
             // RFC 3834: prevents automatic replies.
-            .raw_header(header("Auto-Submitted", "auto-generated"))
+            .raw_header(HeaderValue::new(
+                AUTO_SUBMITTED,
+                "auto-generated".to_owned(),
+            ))
             .multipart(MultiPart::alternative_plain_html(plain, html))
             .expect("the message has a sender and a recipient")
     }
-}
-
-fn header(name: &'static str, value: &str) -> HeaderValue {
-    HeaderValue::new(HeaderName::new_from_ascii_str(name), value.to_owned())
-}
-
-/// The address as lettre parses it; `None` if mail cannot be sent to it.
-pub(super) fn recipient(email: &Email) -> Option<Address> {
-    email.reveal().parse().ok()
 }
 
 #[cfg(test)]
