@@ -122,7 +122,7 @@ impl AccountCommands {
     }
 
     /// Appends an event if the last event on its subject has the expected sequence (0 for none), and returns its
-    /// sequence, or [`LogError::Conflict`] if another writer was first. Waits until the ledger has the event, or the one
+    /// sequence, or [`LogError::Conflict`] if another writer was first. Waits until the ledger has the event, or that
     /// of the other writer.
     pub async fn append(&self, event: &AccountEvent, expected_seq: u64) -> Result<u64, LogError> {
         let outgoing = event.into();
