@@ -39,9 +39,7 @@ pub struct Key {
     pub issued_at: Moment,
     /// When it expires, if ever.
     pub expires_at: Option<Moment>,
-    /// The rotation that replaced it, if any.
     pub rotated: Option<Rotation>,
-    /// The revocation, if it was revoked.
     pub revoked: Option<Revocation>,
 }
 
@@ -53,7 +51,6 @@ pub struct Rotation {
     pub overlap_until: Moment,
 }
 
-/// The revocation of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revocation {
     pub at: Moment,
