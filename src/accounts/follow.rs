@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use events::Moment;
-use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use super::{KeyCache, KeyId, Ledger};
+use super::{KeyCache, KeyId, Ledger, now};
 use crate::log::{ACCOUNTS, Batch, Log, LogError, LogReplaced, LogState, ReadPosition, Reader};
 use crate::metrics;
 
@@ -120,8 +118,4 @@ async fn sweep(keys: &KeyCache) {
         tick.tick().await;
         keys.remove_expired(now());
     }
-}
-
-fn now() -> Moment {
-    Timestamp::now().into()
 }

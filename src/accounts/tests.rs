@@ -11,10 +11,6 @@ use proptest::sample::Index;
 use super::*;
 use crate::log::Outgoing;
 
-pub(super) fn now() -> Moment {
-    Timestamp::now().into()
-}
-
 fn text(text: &str) -> Text {
     Text::parse(text).expect("text")
 }
