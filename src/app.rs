@@ -1,8 +1,9 @@
 //! The composition root: wires the rooms into a [`Service`].
 
+use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,11 +51,9 @@ pub struct Config {
     pub http: SocketAddr,
     /// The admin address; port 0 takes a free one.
     pub admin: SocketAddr,
-    /// The time zone of the racing day.
-    pub timezone: String,
+    pub clock: Clock,
     /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,
-    /// The plans that keys are on.
     pub plans: Plans,
     /// Keys are accepted for this long without a proof that none was revoked.
     pub keys_stale_max: Duration,
@@ -66,33 +65,27 @@ pub struct Config {
     pub ws_origins: Origins,
     /// How keys are mailed. Without it mails wait.
     pub mailing: Option<Mailing>,
-    /// The limits of sign-ups and rotations.
-    pub sign_up: SignUp,
+    /// Sign-ups and rotations by link in an hour from one network.
+    pub sign_ups_per_network: NonZeroU32,
+    /// Sign-ups in a day with one e-mail address.
+    pub sign_ups_per_email: NonZeroU32,
+    /// The time for which a key stays valid after a rotation by link.
+    pub rotation_overlap: SignedDuration,
     /// The level of the access log of the public address.
     pub access_log: AccessLog,
-}
-
-/// The limits of sign-ups and rotations on the pages for subscribers.
-#[derive(Debug, Clone)]
-pub struct SignUp {
-    /// Sign-ups and rotations in an hour from one network.
-    pub per_network: NonZeroU32,
-    /// Sign-ups in a day with one e-mail address.
-    pub per_email: NonZeroU32,
-    /// The time for which a rotated key stays valid.
-    pub overlap: SignedDuration,
 }
 
 /// A service that listens and follows the log. It serves once it is [run](Service::run).
 #[derive(Debug)]
 pub struct Service {
-    app: Arc<App>,
+    pub app: Arc<App>,
     http: HttpServer,
     admin: HttpServer,
-    log: Log,
-    /// The tasks that follow the log, on `log_runtime`.
+    pub log: Log,
+    /// The tasks that follow the log.
     tasks: JoinSet<()>,
-    log_runtime: DetachedRuntime,
+    /// The threads of `tasks`.
+    _log_runtime: DetachedRuntime,
     /// Ends by itself after the shutdown, when the mails in flight are delivered.
     outbox: Option<JoinHandle<()>>,
 }
@@ -101,17 +94,15 @@ impl Service {
     /// Opens the views, binds the addresses and starts to follow the log.
     ///
     /// # Errors
-    /// Returns an error if the configuration is invalid, the data folder cannot be opened, or an address cannot be
-    /// bound.
+    /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
-        let clock = Clock::new(&config.timezone)?;
-        let views = open_views(&config.data).await?;
+        let views = open_views(config.data.clone()).await?;
         let public_listener = bind(config.http).await?;
         let admin_listener = bind(config.admin).await?;
         let http_address = public_listener.local_addr()?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
-        let log = connect(&log_runtime, &config.nats).await?;
+        let log = connect(&log_runtime, config.nats.clone()).await?;
         let mut tasks = JoinSet::new();
 
         let feed = Feed::default();
@@ -135,9 +126,8 @@ impl Service {
             shutdown: shutdown.clone(),
         };
         let fan_out = FanOut::start(&live, config.connections_max)?;
-        let commands = AccountCommands::new(log.clone(), ledger.clone());
         let app = Arc::new(App {
-            pages: pages(commands, &config.sign_up, config.mailing.as_ref()),
+            pages: pages(&config, AccountCommands::new(log.clone(), ledger.clone())),
             views,
             keys,
             ledger,
@@ -145,7 +135,7 @@ impl Service {
             proxies: config.proxies,
             projector: projector_handle,
             connection: log.connection(),
-            clock,
+            clock: config.clock,
             venue_order: config.venue_order,
             feed,
             metrics: Arc::default(),
@@ -164,106 +154,75 @@ impl Service {
         Ok(Self {
             http: server(public_listener, config.connections_max, config.access_log),
             admin: server(admin_listener, ADMIN_CONNECTIONS_MAX, AccessLog::Debug),
-            outbox: config.mailing.map(|mailing| {
-                tokio::spawn(outbox(&app, log.clone(), mailing, http_address).run(shutdown))
-            }),
+            outbox: config
+                .mailing
+                .map(|mailing| tokio::spawn(outbox(&app, mailing, http_address).run(shutdown))),
             app,
             log,
             tasks,
-            log_runtime,
+            _log_runtime: log_runtime,
         })
     }
 
-    /// The public address.
-    ///
-    /// # Errors
-    /// Returns an error if the socket is gone.
-    pub fn http_addr(&self) -> std::io::Result<SocketAddr> {
+    pub fn http_addr(&self) -> io::Result<SocketAddr> {
         self.http.listener.local_addr()
     }
 
-    /// The admin address.
-    ///
-    /// # Errors
-    /// Returns an error if the socket is gone.
-    pub fn admin_addr(&self) -> std::io::Result<SocketAddr> {
+    pub fn admin_addr(&self) -> io::Result<SocketAddr> {
         self.admin.listener.local_addr()
     }
 
-    /// The log that is followed.
-    #[must_use]
-    pub fn log(&self) -> &Log {
-        &self.log
-    }
-
-    /// The state that all requests share.
-    #[must_use]
-    pub fn app(&self) -> &Arc<App> {
-        &self.app
-    }
-
     /// Serves until the shutdown, drains, and flushes the store.
-    pub async fn run(self) {
-        let Self {
-            app,
-            http,
-            admin,
-            log: _,
-            mut tasks,
-            log_runtime: _log_runtime,
-            outbox,
-        } = self;
+    pub async fn run(mut self) {
+        let app = self.app;
         let router = http::router(Arc::clone(&app));
         let admin_router = http::admin_router(Arc::clone(&app));
         tokio::join!(
-            http.run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
-            admin.run(|_| admin_router.clone()),
+            (self.http).run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
+            self.admin.run(|_| admin_router.clone()),
         );
         app.fan_out.drain().await;
-        if let Some(outbox) = outbox {
+        if let Some(outbox) = self.outbox {
             // An error is a panic, which has been logged.
             let _ = outbox.await;
         }
-        tasks.shutdown().await;
+        self.tasks.shutdown().await;
         if let Err(error) = app.views.current().flush() {
             tracing::warn!(%error, "flush failed; the next start reads the missing events from the log");
         }
     }
 }
 
-async fn open_views(data: &Path) -> anyhow::Result<Arc<Views>> {
-    let data = data.to_owned();
+async fn open_views(data: PathBuf) -> anyhow::Result<Arc<Views>> {
     let views = tokio::task::spawn_blocking(move || Views::open(&data)).await??;
     Ok(Arc::new(views))
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}"))
+    let bound = TcpListener::bind(address).await;
+    bound.with_context(|| format!("cannot listen on {address}"))
 }
 
 /// Starts to connect to NATS, on the threads that read the log.
-async fn connect(runtime: &DetachedRuntime, nats: &str) -> anyhow::Result<Log> {
-    let nats = nats.to_owned();
+async fn connect(runtime: &DetachedRuntime, nats: String) -> anyhow::Result<Log> {
     let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
     Ok(runtime.handle().spawn(connecting).await??)
 }
 
-fn pages(commands: AccountCommands, sign_up: &SignUp, mailing: Option<&Mailing>) -> Pages {
+fn pages(config: &Config, commands: AccountCommands) -> Pages {
     Pages {
         commands,
-        key_env: mailing.map_or("live", |mailing| mailing.key_env),
-        overlap: sign_up.overlap,
-        per_network: HashedLimiter::new(sign_up.per_network, HOUR),
-        per_email: HashedLimiter::new(sign_up.per_email, DAY),
+        key_env: config.mailing.as_ref().map_or("live", |m| m.key_env),
+        overlap: config.rotation_overlap,
+        per_network: HashedLimiter::new(config.sign_ups_per_network, HOUR),
+        per_email: HashedLimiter::new(config.sign_ups_per_email, DAY),
     }
 }
 
 /// The outbox. Links in mails lead to the configured URL, else to the public address.
-fn outbox(app: &App, log: Log, mailing: Mailing, http_address: SocketAddr) -> Outbox {
+fn outbox(app: &App, mailing: Mailing, http_address: SocketAddr) -> Outbox {
     let url = mailing.public_url.clone();
     let url = url.unwrap_or_else(|| PublicUrl::of(http_address));
-    let (ledger, keys) = (app.ledger.clone(), Arc::clone(&app.keys));
-    Outbox::new(log, ledger, keys, app.plans.clone(), mailing, url)
+    let (commands, keys) = (app.pages.commands.clone(), Arc::clone(&app.keys));
+    Outbox::new(commands, keys, app.plans.clone(), mailing, url)
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
 use events::RacingDate;
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::time::sleep;
@@ -23,17 +22,15 @@ impl Clock {
     ///
     /// # Errors
     /// Returns an error if there is no such zone.
-    pub fn new(zone: &str) -> anyhow::Result<Self> {
-        let found =
-            TimeZone::get(zone).with_context(|| format!("there is no time zone {zone:?}"))?;
-        Ok(Self {
-            zone: found,
-            name: zone.to_owned(),
-        })
+    pub fn new(zone: &str) -> Result<Self, String> {
+        let name = zone.to_owned();
+        match TimeZone::get(zone) {
+            Ok(zone) => Ok(Self { zone, name }),
+            Err(error) => Err(format!("there is no time zone {name:?}: {error}")),
+        }
     }
 
     /// The current date.
-    #[must_use]
     pub fn today(&self) -> RacingDate {
         self.day_of(Timestamp::now())
     }
@@ -43,14 +40,12 @@ impl Clock {
     }
 
     /// The start of a date.
-    #[must_use]
     pub fn midnight(&self, date: RacingDate) -> Timestamp {
         let midnight = date.civil().to_zoned(self.zone.clone());
         midnight.map_or(Timestamp::MAX, |zoned| zoned.timestamp())
     }
 
     /// The zone's name.
-    #[must_use]
     pub fn zone(&self) -> &str {
         &self.name
     }

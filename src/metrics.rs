@@ -49,7 +49,7 @@ const COUNTERS: [(&str, &str); 19] = [
 ];
 
 /// Installs the recorder that [`render`] reads. Further calls have no effect.
-pub fn install() {
+pub(crate) fn install() {
     HANDLE.get_or_init(|| {
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
@@ -66,25 +66,17 @@ pub fn install() {
 }
 
 /// All metrics in the Prometheus text format.
-#[must_use]
-pub fn render() -> String {
-    HANDLE
-        .get()
-        .map(PrometheusHandle::render)
-        .unwrap_or_default()
+pub(crate) fn render() -> String {
+    let handle = HANDLE.get();
+    handle.map(PrometheusHandle::render).unwrap_or_default()
 }
 
-/// Sets a gauge to a count.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a gauge is a double, exact up to 2^53"
-)]
+/// Sets a gauge, which is a double: it is exact up to 2^53.
 fn set(gauge: &'static str, count: u64) {
     gauge!(gauge).set(count as f64);
 }
 
-/// Counts the outcomes of a batch.
-pub fn folded(tally: &Tally) {
+pub(crate) fn folded(tally: &Tally) {
     counter!("railbird_events_folded_total").increment(tally.folded);
     counter!("railbird_events_skipped_total").increment(tally.skipped);
     counter!("railbird_events_stale_total").increment(tally.stale);
@@ -93,56 +85,49 @@ pub fn folded(tally: &Tally) {
     }
 }
 
-/// Counts a rejection that is not announced.
-pub fn not_announced() {
+pub(crate) fn not_announced() {
     counter!("railbird_rejections_not_announced_total").increment(1);
 }
 
-/// Sets the projector's progress.
-pub fn progress(seq: u64, pending: u64) {
+pub(crate) fn progress(seq: u64, pending: u64) {
     set("railbird_log_seq", seq);
     set("railbird_log_pending", pending);
 }
 
 /// Sets the sizes that are measured only for a scrape.
-pub fn sizes(store_bytes: u64, keys: usize) {
+pub(crate) fn sizes(store_bytes: u64, keys: usize) {
     set("railbird_store_bytes", store_bytes);
     set("railbird_keys", keys as u64);
 }
 
-/// Counts an event of the stream of accounts that cannot be decoded.
-pub fn account_event_skipped() {
+pub(crate) fn account_event_skipped() {
     counter!("railbird_account_events_skipped_total").increment(1);
 }
 
 /// Counts the outcome of a form on the pricing page.
-pub fn sign_up(outcome: &'static str) {
+pub(crate) fn sign_up(outcome: &'static str) {
     counter!("railbird_sign_ups_total", "outcome" => outcome).increment(1);
 }
 
 /// Sets the number of waiting mails and the age of the oldest.
-pub fn mails_waiting(count: usize, oldest: Duration) {
+pub(crate) fn mails_waiting(count: usize, oldest: Duration) {
     set("railbird_mails_waiting", count as u64);
     gauge!("railbird_mails_oldest_seconds").set(oldest.as_secs_f64());
 }
 
-/// Counts a requested mail.
-pub fn mail_requested() {
+pub(crate) fn mail_requested() {
     counter!("railbird_mails_requested_total").increment(1);
 }
 
-/// Counts a mail that a mail server accepted.
-pub fn mail_delivered() {
+pub(crate) fn mail_delivered() {
     counter!("railbird_mails_delivered_total").increment(1);
 }
 
-/// Counts a failed attempt to send a mail.
-pub fn mail_failed(reason: &'static str) {
+pub(crate) fn mail_failed(reason: &'static str) {
     counter!("railbird_mails_failed_total", "reason" => reason).increment(1);
 }
 
-/// Counts a mail that will not be tried again.
-pub fn mail_given_up() {
+pub(crate) fn mail_given_up() {
     counter!("railbird_mails_given_up_total").increment(1);
 }
 
@@ -151,32 +136,25 @@ pub fn mail_given_up() {
 pub struct HttpMetrics {
     /// Responses by status class, from 1xx.
     responses: [Counter; 5],
-    /// Open connections.
-    pub connections: Gauge,
-    /// Connections closed at once.
-    pub refused: Counter,
-    /// Requests without a key.
-    pub key_missing: Counter,
-    /// Requests with a malformed key.
-    pub key_malformed: Counter,
+    pub(crate) connections: Gauge,
+    pub(crate) refused: Counter,
+    pub(crate) key_missing: Counter,
+    pub(crate) key_malformed: Counter,
     /// Requests with a key that is unknown, revoked or expired.
-    pub key_not_valid: Counter,
+    pub(crate) key_not_valid: Counter,
     /// Requests without a valid key over the limit of their network address.
-    pub limited_address: Counter,
+    pub(crate) limited_address: Counter,
     limited_minute: Counter,
     limited_day: Counter,
 }
 
 impl Default for HttpMetrics {
     fn default() -> Self {
-        let responses =
-            |class: &'static str| counter!("railbird_http_requests_total", "class" => class);
-        let unauthorized =
-            |reason: &'static str| counter!("railbird_unauthorized_total", "reason" => reason);
-        let limited =
-            |limit: &'static str| counter!("railbird_rate_limited_total", "limit" => limit);
+        let unauthorized = |reason| counter!("railbird_unauthorized_total", "reason" => reason);
+        let limited = |limit| counter!("railbird_rate_limited_total", "limit" => limit);
         Self {
-            responses: ["1xx", "2xx", "3xx", "4xx", "5xx"].map(responses),
+            responses: ["1xx", "2xx", "3xx", "4xx", "5xx"]
+                .map(|class| counter!("railbird_http_requests_total", "class" => class)),
             connections: gauge!("railbird_http_connections"),
             refused: counter!("railbird_http_connections_refused_total"),
             key_missing: unauthorized("missing"),
@@ -191,15 +169,14 @@ impl Default for HttpMetrics {
 
 impl HttpMetrics {
     /// Counts a request over the limit of its plan.
-    pub fn limited(&self, period: Period) {
+    pub(crate) fn limited(&self, period: Period) {
         match period {
             Period::Minute => self.limited_minute.increment(1),
             Period::Day => self.limited_day.increment(1),
         }
     }
 
-    /// Counts a response.
-    pub fn answered(&self, status: u16) {
+    pub(crate) fn answered(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
         self.responses[class].increment(1);
     }
@@ -208,19 +185,16 @@ impl HttpMetrics {
 /// The metrics of the live channel, looked up once for the hot path.
 #[derive(Debug)]
 pub struct LiveMetrics {
-    /// Open WebSockets.
-    pub sockets: Gauge,
-    /// Messages sent to clients.
-    pub messages: Counter,
-    /// Times that a slow client was moved on to the latest images.
-    pub conflated: Counter,
+    pub(crate) sockets: Gauge,
+    pub(crate) messages: Counter,
+    pub(crate) conflated: Counter,
     recovered: Counter,
     not_recovered: Counter,
 }
 
 impl Default for LiveMetrics {
     fn default() -> Self {
-        let resumed = |recovered: &'static str| counter!("railbird_ws_resumed_total", "recovered" => recovered);
+        let resumed = |recovered| counter!("railbird_ws_resumed_total", "recovered" => recovered);
         Self {
             sockets: gauge!("railbird_ws_connections"),
             messages: counter!("railbird_ws_messages_total"),
@@ -232,29 +206,26 @@ impl Default for LiveMetrics {
 }
 
 impl LiveMetrics {
-    /// Counts a client that resumed.
-    pub fn resumed(&self, recovered: bool) {
-        if recovered {
-            self.recovered.increment(1);
-        } else {
-            self.not_recovered.increment(1);
+    pub(crate) fn resumed(&self, recovered: bool) {
+        match recovered {
+            true => self.recovered.increment(1),
+            false => self.not_recovered.increment(1),
         }
     }
 
     /// Counts a socket that the service closed, by its close code, of which there are few.
-    pub fn closed(&self, code: u16) {
+    pub(crate) fn closed(&self, code: u16) {
         counter!("railbird_ws_closed_total", "code" => code.to_string()).increment(1);
     }
 }
 
 /// Holds a gauge one higher until dropped.
 #[derive(Debug)]
-pub struct GaugeGuard(Gauge);
+pub(crate) struct GaugeGuard(Gauge);
 
 impl GaugeGuard {
-    /// Increments the gauge.
     #[must_use]
-    pub fn new(gauge: &Gauge) -> Self {
+    pub(crate) fn new(gauge: &Gauge) -> Self {
         gauge.increment(1.0);
         Self(gauge.clone())
     }

@@ -9,7 +9,6 @@ use crate::event::cut_reason;
 use crate::object::Object;
 use crate::{DecodeError, Moment};
 
-/// The version of CloudEvents.
 const SPECVERSION: &str = "1.0";
 
 /// A CloudEvents 1.0 JSON object. Other attributes than these are ignored.
@@ -35,7 +34,6 @@ pub struct CloudEvent<'a> {
 
 impl<'a> CloudEvent<'a> {
     /// An event with these attributes.
-    #[must_use]
     pub fn new(
         id: &'a str,
         source: &'a str,
@@ -71,7 +69,6 @@ impl<'a> CloudEvent<'a> {
     }
 
     /// Renders the event.
-    #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("strings and raw JSON always serialise")
     }

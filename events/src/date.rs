@@ -4,20 +4,26 @@ use std::fmt;
 use std::ops::Range;
 
 use jiff::civil::Date;
+use schemars::JsonSchema;
 
 use crate::ParseError;
+use crate::string_form::string_form;
 
 /// The date of a meeting, `YYYY-MM-DD`, from 1700 to 2999.
 ///
 /// It is the date of the meeting, not of the clock: a race at 00:20 belongs to the meeting of the evening before.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(with = "String", description = "The date of the meeting, YYYY-MM-DD.")]
+#[schemars(extend(
+    "format" = "date",
+    "pattern" = "^(1[7-9]|2[0-9])[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$",
+    "examples" = ["2026-11-21"],
+))]
 pub struct RacingDate(Date);
 
+string_form!(RacingDate);
+
 impl RacingDate {
-    pub(crate) const EXPECTED: &'static str = "a date is YYYY-MM-DD";
     /// The years that the wire form can hold.
     pub(crate) const YEARS: Range<i16> = 1700..3000;
 
@@ -26,7 +32,7 @@ impl RacingDate {
     /// # Errors
     /// Returns [`ParseError`] for any other form, a day that is not in the calendar, and a year outside 1700 to 2999.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        Self::from_text(text).ok_or_else(|| ParseError::new(Self::EXPECTED, text))
+        Self::from_text(text).ok_or_else(|| ParseError::new("a date is YYYY-MM-DD", text))
     }
 
     fn from_text(text: &str) -> Option<Self> {
@@ -40,17 +46,14 @@ impl RacingDate {
             })
         };
         let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+        if !Self::YEARS.contains(&year) {
+            return None;
+        }
         let date = Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?);
-        date.ok().map(Self).filter(|date| date.is_in_range())
-    }
-
-    /// Whether the wire form can hold the date. A parsed date is in range; one made from a calendar date may not be.
-    pub(crate) fn is_in_range(self) -> bool {
-        Self::YEARS.contains(&self.0.year())
+        date.ok().map(Self)
     }
 
     /// The calendar date.
-    #[must_use]
     pub fn civil(self) -> Date {
         self.0
     }
@@ -71,36 +74,6 @@ impl fmt::Display for RacingDate {
             self.0.month(),
             self.0.day()
         )
-    }
-}
-
-impl TryFrom<String> for RacingDate {
-    type Error = ParseError;
-
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        Self::parse(&text)
-    }
-}
-
-impl From<RacingDate> for String {
-    fn from(date: RacingDate) -> Self {
-        date.to_string()
-    }
-}
-
-impl schemars::JsonSchema for RacingDate {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "RacingDate".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "format": "date",
-            "pattern": "^(1[7-9]|2[0-9])[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$",
-            "description": "The date of the meeting, YYYY-MM-DD.",
-            "examples": ["2026-11-21"],
-        })
     }
 }
 

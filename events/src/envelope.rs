@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::cloud_event::cut;
 use crate::event::cut_reason;
-use crate::{CloudEvent, DecodeError, Event, Moment, ParseError};
+use crate::{CloudEvent, DecodeError, Event, Moment};
 
 /// The size of the largest event that is accepted, in bytes. A card of 64 runners has about 12 KiB.
 pub const EVENT_BYTES_MAX: usize = 64 * 1024;
@@ -51,10 +51,8 @@ impl Envelope {
         let wire = CloudEvent::new(&id, source, event.type_name(), time, &data);
         check_size(&wire.to_json())?;
         check_attribute("source", source)?;
-        if !time.is_in_range() {
-            let error = ParseError::new(Moment::EXPECTED, time);
-            return Err(DecodeError::NotCloudEvent(error.to_string()));
-        }
+        Moment::parse(&time.to_string())
+            .map_err(|error| DecodeError::NotCloudEvent(error.to_string()))?;
         event.check_ranges()?;
         event.check()?;
         Ok(Self {
@@ -116,7 +114,6 @@ impl Envelope {
     }
 
     /// Renders the bytes of a message.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let data = self.event.data();
         let type_name = self.event.type_name();

@@ -63,7 +63,6 @@ pub enum DecodeError {
 
 impl DecodeError {
     /// The stable code of the kind of error. It is also the label of a metric.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotCloudEvent(_) => "not_cloud_event",

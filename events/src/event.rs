@@ -1,6 +1,5 @@
 //! [`Event`]: every kind of fact, and its `type` on the wire.
 
-use serde::de::Error as _;
 use serde_json::value::RawValue;
 
 use crate::facts::{horse, invalid, odds, race, result};
@@ -20,7 +19,6 @@ macro_rules! events {
 
         impl Event {
             /// The CloudEvents `type`.
-            #[must_use]
             pub fn type_name(&self) -> &'static str {
                 match self {
                     $(Self::$name(_) => $type,)*
@@ -28,7 +26,6 @@ macro_rules! events {
             }
 
             /// The subject that the event belongs on.
-            #[must_use]
             pub fn subject(&self) -> Subject {
                 match self {
                     $(Self::$name(fact) => events!(@subject $subject fact),)*
@@ -36,7 +33,6 @@ macro_rules! events {
             }
 
             /// The race that the event is about; `None` for an event about a horse.
-            #[must_use]
             pub fn race(&self) -> Option<RaceKey> {
                 match self {
                     $(Self::$name(fact) => events!(@race $subject fact),)*
@@ -123,62 +119,48 @@ impl Event {
     /// Checks the dates and times of an event that was made by code. Parsing accepts no others, but code can make them
     /// from any date and any timestamp.
     pub(crate) fn check_ranges(&self) -> Result<(), DecodeError> {
-        check_date("data.date", self.race().map(|race| race.date))?;
+        check_text(
+            "data.date",
+            self.race().map(|race| race.date),
+            RacingDate::parse,
+        )?;
         match self {
             Self::HorseRegistered(fact) => {
-                check_date("data.age_as_of", fact.age_as_of)?;
-                match fact.foaled {
-                    Some(foaled) if !foaled.is_in_range() => Err(invalid(
-                        "data.foaled",
-                        ParseError::new(Foaled::EXPECTED, foaled).to_string(),
-                    )),
-                    _ => Ok(()),
-                }
+                check_text("data.age_as_of", fact.age_as_of, RacingDate::parse)?;
+                check_text("data.foaled", fact.foaled, Foaled::parse)
             }
-            Self::RaceDeclared(fact) => match fact.off_time {
-                Some(time) if !time.is_in_range() => Err(invalid(
-                    "data.off_time",
-                    ParseError::new(Moment::EXPECTED, time).to_string(),
-                )),
-                _ => Ok(()),
-            },
+            Self::RaceDeclared(fact) => check_text("data.off_time", fact.off_time, Moment::parse),
             _ => Ok(()),
         }
     }
 }
 
-fn check_date(path: &str, date: Option<RacingDate>) -> Result<(), DecodeError> {
-    match date {
-        Some(date) if !date.is_in_range() => Err(invalid(
-            path,
-            ParseError::new(RacingDate::EXPECTED, date).to_string(),
-        )),
+/// Checks that a value's text can be parsed again.
+fn check_text<T: ToString>(
+    path: &str,
+    value: Option<T>,
+    parse: fn(&str) -> Result<T, ParseError>,
+) -> Result<(), DecodeError> {
+    match value.map(|value| parse(&value.to_string())) {
+        Some(Err(error)) => Err(invalid(path, error.to_string())),
         _ => Ok(()),
     }
 }
 
 fn parse_data<'de, T: serde::Deserialize<'de>>(data: &'de str) -> Result<T, DecodeError> {
-    let object = serde_json::from_str(data).map_err(|_| {
-        // Finding the path to a field is slow, so only invalid data is parsed again for it.
-        let mut json = serde_json::Deserializer::from_str(data);
-        let error = match serde_path_to_error::deserialize::<_, Object<T>>(&mut json) {
-            Err(error) => error,
-            Ok(_) => {
-                return DecodeError::NotCloudEvent(
-                    serde_json::Error::custom("data after the end").to_string(),
-                );
-            }
-        };
+    if let Ok(Object(data)) = serde_json::from_str(data) {
+        return Ok(data);
+    }
+    // Finding the path to a field is slow, so only invalid data is parsed again for it.
+    let mut json = serde_json::Deserializer::from_str(data);
+    let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = match error.path().to_string() {
             root if root == "." => "data".to_owned(),
             path => format!("data.{path}"),
         };
-        DecodeError::Invalid {
-            path,
-            reason: without_line(&error.into_inner().to_string()),
-        }
+        invalid(path, without_line(&error.into_inner().to_string()))
     });
-    object.map(|Object(data)| data)
+    parsed.map(|Object(data)| data)
 }
 
 /// Removes the line and the column within `data` from a message. The path of the field is more useful to a feeder.

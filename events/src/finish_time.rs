@@ -2,14 +2,24 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+
 use crate::ParseError;
+use crate::string_form::string_form;
 
 /// A finish time in integer hundredths of a second, under an hour. On the wire `m:ss.cc`: `1:40.79`, `0:56.47`.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(
+    with = "String",
+    description = "Minutes, seconds and hundredths: m:ss.cc."
 )]
-#[serde(try_from = "String", into = "String")]
+#[schemars(extend(
+    "pattern" = r"^(?!0?0:00\.00$)[0-5]?[0-9]:[0-5][0-9]\.[0-9]{2}$",
+    "examples" = ["1:40.79"],
+))]
 pub struct FinishTime(u32);
+
+string_form!(FinishTime);
 
 impl FinishTime {
     const EXPECTED: &'static str = "a finish time is m:ss.cc";
@@ -40,11 +50,7 @@ impl FinishTime {
         let (seconds, hundredths) = rest.split_once('.').ok_or_else(wrong)?;
         let digits = |t: &str, lens: std::ops::RangeInclusive<usize>| {
             let plain = lens.contains(&t.len()) && t.bytes().all(|b| b.is_ascii_digit());
-            if plain {
-                t.parse::<u32>().map_err(|_| wrong())
-            } else {
-                Err(wrong())
-            }
+            t.parse::<u32>().ok().filter(|_| plain).ok_or_else(wrong)
         };
         let (minutes, seconds, hundredths) = (
             digits(minutes, 1..=2)?,
@@ -58,7 +64,6 @@ impl FinishTime {
     }
 
     /// The time in hundredths of a second.
-    #[must_use]
     pub fn hundredths(self) -> u32 {
         self.0
     }
@@ -73,35 +78,6 @@ impl fmt::Display for FinishTime {
             self.0 / 100 % 60,
             self.0 % 100
         )
-    }
-}
-
-impl TryFrom<String> for FinishTime {
-    type Error = ParseError;
-
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        Self::parse(&text)
-    }
-}
-
-impl From<FinishTime> for String {
-    fn from(time: FinishTime) -> Self {
-        time.to_string()
-    }
-}
-
-impl schemars::JsonSchema for FinishTime {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "FinishTime".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "pattern": r"^(?!0?0:00\.00$)[0-5]?[0-9]:[0-5][0-9]\.[0-9]{2}$",
-            "description": "Minutes, seconds and hundredths: m:ss.cc.",
-            "examples": ["1:40.79"],
-        })
     }
 }
 

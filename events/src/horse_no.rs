@@ -1,17 +1,19 @@
 //! [`HorseNo`]: the lasting identifier of a horse.
 
-use std::fmt;
+use schemars::JsonSchema;
 
 use crate::ParseError;
+use crate::string_form::string_newtype;
 
 /// A horse's lasting identifier, such as `HK_2016_A123`: 1 to 32 of `A-Z a-z 0-9 _ -`.
 ///
 /// Hong Kong reuses the short brand (`A123`) after some years, so the year is part of the number.
-#[derive(
-    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(description = "A horse's lasting identifier, such as HK_2016_A123.")]
+#[schemars(extend("pattern" = "^[A-Za-z0-9_-]{1,32}$", "examples" = ["HK_2016_A123"]))]
 pub struct HorseNo(String);
+
+string_newtype!(HorseNo);
 
 impl HorseNo {
     const LEN_MAX: usize = 32;
@@ -21,11 +23,6 @@ impl HorseNo {
     /// # Errors
     /// Returns [`ParseError`] for an empty text, more than 32 characters, or any other character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        Self::check(text)?;
-        Ok(Self(text.to_owned()))
-    }
-
-    fn check(text: &str) -> Result<(), ParseError> {
         let known = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
         if text.is_empty() || text.len() > Self::LEN_MAX || !text.bytes().all(known) {
             return Err(ParseError::new(
@@ -33,43 +30,7 @@ impl HorseNo {
                 text,
             ));
         }
-        Ok(())
-    }
-
-    /// The number as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for HorseNo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl TryFrom<String> for HorseNo {
-    type Error = ParseError;
-
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        Self::check(&text)?;
-        Ok(Self(text))
-    }
-}
-
-impl schemars::JsonSchema for HorseNo {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "HorseNo".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "pattern": "^[A-Za-z0-9_-]{1,32}$",
-            "description": "A horse's lasting identifier, such as HK_2016_A123.",
-            "examples": ["HK_2016_A123"],
-        })
+        Ok(Self(text.to_owned()))
     }
 }
 

@@ -19,6 +19,7 @@ mod odds;
 mod outcome;
 mod race;
 mod schema;
+mod string_form;
 mod subject;
 mod text;
 mod time;

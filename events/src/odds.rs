@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::de::{Deserializer, Unexpected, Visitor};
 use serde::ser::Serializer;
 
@@ -10,7 +11,13 @@ use crate::ParseError;
 /// A decimal price including the stake, from 1 to 100,000, in integer thousandths: 3.5 is 3500.
 ///
 /// On the wire it is a JSON number with at most three decimals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(
+    with = "serde_json::Number",
+    description = "A decimal price including the stake, at most three decimals.",
+    // No `multipleOf: 0.001`: validators that divide doubles reject every seventh price with it, such as 3.3.
+    extend("minimum" = 1, "maximum" = 100_000, "examples" = [3.5])
+)]
 pub struct Odds(u32);
 
 impl Odds {
@@ -64,7 +71,6 @@ impl Odds {
     }
 
     /// The price in thousandths.
-    #[must_use]
     pub fn thousandths(self) -> u32 {
         self.0
     }
@@ -115,23 +121,6 @@ impl<'de> serde::Deserialize<'de> for Odds {
             }
         }
         deserializer.deserialize_any(Number)
-    }
-}
-
-impl schemars::JsonSchema for Odds {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Odds".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        // No `multipleOf: 0.001`: validators that divide doubles reject every seventh price with it, such as 3.3.
-        schemars::json_schema!({
-            "type": "number",
-            "minimum": 1,
-            "maximum": 100_000,
-            "description": "A decimal price including the stake, at most three decimals.",
-            "examples": [3.5],
-        })
     }
 }
 

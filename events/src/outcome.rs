@@ -1,8 +1,9 @@
 //! [`Outcome`]: why a runner has no official placing.
 
-use std::fmt;
+use schemars::JsonSchema;
 
 use crate::ParseError;
+use crate::string_form::string_newtype;
 
 /// Why a runner has no official placing: an upper-case code such as `PU`, `UR`, `WV-A`, `DISQ`.
 ///
@@ -12,11 +13,14 @@ use crate::ParseError;
 /// A horse that came under starter's orders has started, unless the starter or the stewards withdrew it (British Rules
 /// of Racing (B)36.6). The Club counts in the same way: the totals of its horses include PU, UR and FE, and exclude WV
 /// and WV-A. In its results TNP (took no part) has a draw and a price, as runners have; a withdrawn horse has neither.
-#[derive(
-    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(
+    description = "Why a runner has no placing. WV, WV-A, WX, WX-A, WXNR, WX-NR, WR, SCR and NR are not starts; VOID counts for nobody."
 )]
-#[serde(try_from = "String")]
+#[schemars(extend("pattern" = "^[A-Z][A-Z0-9-]{0,7}$", "examples" = ["PU"]))]
 pub struct Outcome(String);
+
+string_newtype!(Outcome);
 
 impl Outcome {
     /// The codes of horses that were withdrawn before the start, or were never runners.
@@ -53,57 +57,14 @@ impl Outcome {
         Ok(Self(text.to_owned()))
     }
 
-    /// The code.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Whether the outcome is a start: neither a withdrawal nor void.
-    #[must_use]
     pub fn is_start(&self) -> bool {
         !self.is_void() && !Self::WITHDRAWN.contains(&self.as_str())
     }
 
     /// Whether the race counts for nothing, not even its stakes.
-    #[must_use]
     pub fn is_void(&self) -> bool {
         self.0 == Self::VOID
-    }
-
-    /// [`Outcome::SCRATCHED`].
-    #[must_use]
-    pub fn scratched() -> Self {
-        Self(Self::SCRATCHED.to_owned())
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl TryFrom<String> for Outcome {
-    type Error = ParseError;
-
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        Self::parse(&text)
-    }
-}
-
-impl schemars::JsonSchema for Outcome {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Outcome".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "pattern": "^[A-Z][A-Z0-9-]{0,7}$",
-            "description": "Why a runner has no placing. WV, WV-A, WX, WX-A, WXNR, WX-NR, WR, SCR and NR are not starts; VOID counts for nobody.",
-            "examples": ["PU"],
-        })
     }
 }
 

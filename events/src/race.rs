@@ -2,14 +2,19 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::string_form::string_newtype;
 use crate::{ParseError, RacingDate};
 
 /// A venue's short code, such as `ST`, `HV`, `S1`: 1 to 8 of `A-Z 0-9`.
-#[derive(
-    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(description = "A venue's short code.")]
+#[schemars(extend("pattern" = "^[A-Z0-9]{1,8}$", "examples" = ["ST"]))]
 pub struct VenueCode(String);
+
+string_newtype!(VenueCode);
 
 impl VenueCode {
     /// Parses a venue code.
@@ -23,48 +28,18 @@ impl VenueCode {
         }
         Ok(Self(text.to_owned()))
     }
-
-    /// The code.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for VenueCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl TryFrom<String> for VenueCode {
-    type Error = ParseError;
-
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        Self::parse(&text)
-    }
-}
-
-impl schemars::JsonSchema for VenueCode {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "VenueCode".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "pattern": "^[A-Z0-9]{1,8}$",
-            "description": "A venue's short code.",
-            "examples": ["ST"],
-        })
-    }
 }
 
 /// A race's number within its meeting: 1 to 999. The numbers of a meeting may have gaps.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(try_from = "u16")]
+#[schemars(
+    with = "serde_json::Number",
+    description = "The race's number within its meeting.",
+    extend("type" = "integer", "minimum" = 1, "maximum" = 999)
+)]
 pub struct RaceNumber(u16);
 
 impl RaceNumber {
@@ -81,7 +56,6 @@ impl RaceNumber {
     }
 
     /// The number.
-    #[must_use]
     pub fn get(self) -> u16 {
         self.0
     }
@@ -105,26 +79,9 @@ impl fmt::Display for RaceNumber {
     }
 }
 
-impl schemars::JsonSchema for RaceNumber {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "RaceNumber".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 999,
-            "description": "The race's number within its meeting.",
-        })
-    }
-}
-
 /// The identity of a race: date, venue and number. Date and number are not enough, because two meetings may share a
 /// date.
-#[derive(
-    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RaceKey {
     /// The meeting's date.
     pub date: RacingDate,

@@ -18,7 +18,6 @@ pub struct SchemaFile {
 }
 
 /// The schema of each event type: of the whole CloudEvent with its `data`.
-#[must_use]
 pub fn schemas() -> Vec<SchemaFile> {
     let settings =
         SchemaSettings::draft2020_12().with_transform(RecursiveTransform(without_rust_formats));

@@ -1,24 +1,19 @@
 //! [`Text`]: a short line of plain text, such as a name.
 
-use std::fmt;
+use schemars::JsonSchema;
 
 use crate::ParseError;
+use crate::string_form::string_newtype;
 
 /// One line of text: trimmed, at most 256 bytes of UTF-8, without control characters. Empty means unknown.
-#[derive(
-    Debug,
-    Clone,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(
+    description = "One line of text, at most 256 bytes of UTF-8. White space around it is cut off.",
+    extend("pattern" = r"^[\s\u0085]*[^\u0000-\u001f\u007f-\u009f]{0,256}[\s\u0085]*$")
 )]
-#[serde(try_from = "String")]
 pub struct Text(String);
+
+string_newtype!(Text);
 
 impl Text {
     /// The bound keeps every view small. Names, colours and reasons are shorter.
@@ -39,50 +34,14 @@ impl Text {
         Ok(Self(text.to_owned()))
     }
 
-    /// The text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Whether the text is empty, which means unknown.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// This text, or the other one if this one is empty.
-    #[must_use]
     pub fn or<'a>(&'a self, other: &'a Self) -> &'a Self {
         if self.is_empty() { other } else { self }
-    }
-}
-
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl TryFrom<String> for Text {
-    type Error = ParseError;
-
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        Self::parse(&text)
-    }
-}
-
-impl schemars::JsonSchema for Text {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Text".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "pattern": r"^[\s\u0085]*[^\u0000-\u001f\u007f-\u009f]{0,256}[\s\u0085]*$",
-            "description": "One line of text, at most 256 bytes of UTF-8. White space around it is cut off.",
-        })
     }
 }
 

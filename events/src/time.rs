@@ -4,44 +4,40 @@ use std::fmt;
 use std::ops::Range;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 
 use crate::ParseError;
+use crate::string_form::string_form;
 
 /// A point in time, to the microsecond. It is parsed from RFC 3339 with any offset, and rendered in UTC.
 ///
 /// Smaller units are cut off when it is made, so that a moment survives a round trip unchanged.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(with = "String", description = "RFC 3339 with an offset.")]
+#[schemars(extend(
+    "format" = "date-time",
+    "pattern" = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$",
+    "examples" = ["2026-11-21T14:32:00+08:00"],
+))]
 pub struct Moment(Timestamp);
 
-impl Moment {
-    pub(crate) const EXPECTED: &'static str = "a time is RFC 3339 with an offset";
+string_form!(Moment);
 
+impl Moment {
     /// Parses RFC 3339, such as `2026-11-21T14:32:00+08:00`.
     ///
     /// # Errors
     /// Returns [`ParseError`] for any other form, and for a year in UTC outside 1 to 9998.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let time = if is_rfc_3339(text.as_bytes()) {
-            text.parse::<Timestamp>().ok()
-        } else {
-            None
-        };
-        time.filter(|time| !has_leap_second(text) || is_end_of_day(*time))
+        let time = text.parse::<Timestamp>().ok();
+        time.filter(|_| is_rfc_3339(text.as_bytes()))
+            .filter(|time| !has_leap_second(text) || is_end_of_day(*time))
             .map(Self::from)
-            .filter(|time| time.is_in_range())
-            .ok_or_else(|| ParseError::new(Self::EXPECTED, text))
-    }
-
-    /// Whether the wire form can hold the moment. A parsed one is in range; one made from a timestamp may not be.
-    pub(crate) fn is_in_range(self) -> bool {
-        YEARS.contains(&self.0)
+            .filter(|time| YEARS.contains(&time.0))
+            .ok_or_else(|| ParseError::new("a time is RFC 3339 with an offset", text))
     }
 
     /// The timestamp.
-    #[must_use]
     pub fn timestamp(self) -> Timestamp {
         self.0
     }
@@ -96,36 +92,6 @@ const SECONDS: &[u8] = b"0000-00-00T00:00:00";
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl TryFrom<String> for Moment {
-    type Error = ParseError;
-
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        Self::parse(&text)
-    }
-}
-
-impl From<Moment> for String {
-    fn from(time: Moment) -> Self {
-        time.to_string()
-    }
-}
-
-impl schemars::JsonSchema for Moment {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Moment".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "format": "date-time",
-            "pattern": r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$",
-            "description": "RFC 3339 with an offset.",
-            "examples": ["2026-11-21T14:32:00+08:00"],
-        })
     }
 }
 

@@ -89,6 +89,32 @@ impl Location {
     }
 }
 
+/// The items about a line of a file.
+#[derive(Debug)]
+pub(crate) struct LineItems {
+    pub(crate) location: Location,
+    pub(crate) items: Vec<Item>,
+}
+
+impl LineItems {
+    pub(crate) fn new(location: Location) -> Self {
+        let items = Vec::new();
+        Self { location, items }
+    }
+
+    pub(crate) fn reject(&mut self, reason: impl ToString) {
+        self.items.push(self.location.rejected(reason));
+    }
+
+    pub(crate) fn note(&mut self, reason: impl ToString) {
+        self.items.push(self.location.note(reason));
+    }
+
+    pub(crate) fn event(&mut self, format: &str, time: Moment, event: Event) {
+        self.items.push(self.location.event(format, time, event));
+    }
+}
+
 /// Why a row, an element or a line is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

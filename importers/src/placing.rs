@@ -2,6 +2,8 @@
 
 use events::{Outcome, ParseError};
 
+use crate::units::whole;
+
 /// `3`, `3 DH` (a dead heat), or a code such as `PU`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Placing {
@@ -12,25 +14,23 @@ pub(crate) enum Placing {
 impl Placing {
     pub(crate) fn parse(text: &str) -> Result<Self, ParseError> {
         let text = text.trim();
-        let wrong = || ParseError::new("a placing is a number from 1, or a code such as PU", text);
         let (number, dead_heat) = match text.strip_suffix("DH") {
             Some(number) => (number.trim_end(), true),
             None => (text, false),
         };
-        if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) {
-            let position = number.parse().map_err(|_| wrong())?;
-            return match position {
-                0 => Err(wrong()),
-                position => Ok(Self::At {
-                    position,
-                    dead_heat,
-                }),
-            };
-        }
-        // `-1` and the like are invalid numbers, and not codes.
-        match text.starts_with(|c: char| c.is_ascii_uppercase()) {
-            true => Outcome::parse(text).map(Self::Without),
-            false => Err(wrong()),
+        match whole(number) {
+            Some(position @ 1..) => Ok(Self::At {
+                position,
+                dead_heat,
+            }),
+            _ if text.starts_with(|c: char| c.is_ascii_uppercase()) => {
+                Outcome::parse(text).map(Self::Without)
+            }
+            // `0`, `-1` and the like are invalid numbers, and not codes.
+            _ => Err(ParseError::new(
+                "a placing is a number from 1, or a code such as PU",
+                text,
+            )),
         }
     }
 

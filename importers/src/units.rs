@@ -2,7 +2,10 @@
 //!
 //! The arithmetic is on whole numbers. Results are rounded to the nearest, a half upwards.
 
+use std::str::FromStr;
+
 use events::{FinishTime, Odds, ParseError};
+use jiff::civil::Time;
 
 /// Parses a fractional price: `9/2`, `9-2`, `7/5F`, `Evs`, `EvensF`. The stake is included: `9/2` is 5.5.
 ///
@@ -84,6 +87,20 @@ fn thousandths(text: &str) -> Option<u64> {
         "" if fraction > 0 => Some(fraction),
         _ => Some(scaled(number, 3)? + fraction),
     }
+}
+
+/// A whole number in decimal digits alone.
+pub(crate) fn whole<T: FromStr>(text: &str) -> Option<T> {
+    let is_plain = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
+}
+
+/// A time on a clock: `14:10`, `2:10`.
+pub(crate) fn time_of_day(text: &str) -> Option<Time> {
+    let (hour, minute) = text.split_once(':')?;
+    let is_padded = hour.len() <= 2 && minute.len() == 2;
+    let time = Time::new(whole(hour)?, whole(minute)?, 0, 0).ok();
+    time.filter(|_| is_padded)
 }
 
 const STONE: u64 = 14;

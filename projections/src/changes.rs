@@ -1,12 +1,9 @@
 //! [`Changes`]: the races and horses that are folded in memory, and the writes that bring the store up to date.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use events::{
-    Event, HorseNo, HorseRegistered, OddsQuoted, RaceKey, RacingDate, Recorded, VenueCode,
-};
+use events::{Event, HorseNo, HorseRegistered, OddsQuoted, RaceKey, Recorded};
 
 use crate::horse_form::{self, Appearance};
 use crate::horse_profile::{self, FormNames, Horse};
@@ -37,7 +34,8 @@ pub(crate) struct Changes {
     dirty_races: HashSet<RaceKey>,
     dirty_horses: HashSet<HorseNo>,
     writes: Writes,
-    keys: usize,
+    /// About how many keys the next commit writes. A large value counts as several keys.
+    pub(crate) keys: usize,
     /// Messages that were rejected since the last commit.
     rejected: u64,
 }
@@ -78,19 +76,12 @@ impl Changes {
         }
     }
 
-    /// About how many keys the next commit writes. A large value counts as several keys.
-    pub(crate) fn keys(&self) -> usize {
-        self.keys
-    }
-
-    /// Adds a rendered rejection.
     pub(crate) fn reject(&mut self, seq: u64, rejection: Vec<u8>) {
         self.keys += 2 + rejection.len() / BYTES_PER_KEY;
         self.rejected += 1;
         self.writes.insert(keys::rejection(seq), Some(rejection));
     }
 
-    /// Folds a registration.
     pub(crate) fn register(
         &mut self,
         event_id: &str,
@@ -104,7 +95,6 @@ impl Changes {
         Ok(())
     }
 
-    /// Folds a quote.
     pub(crate) fn quote(
         &mut self,
         key: RaceKey,
@@ -113,16 +103,13 @@ impl Changes {
         live: bool,
     ) -> Result<Folded, StoreError> {
         let entry = self.race(&key)?;
-        let (outcome, pending) = entry.live.quote(recorded, quote);
-        let pending = pending.filter(|_| live);
-        let folded = Folded {
-            stale: outcome == Quote::Stale,
-            update: pending.map(|pending| entry.live.render_update(&key, recorded, &pending)),
-        };
+        let (outcome, update) = entry.live.quote(&key, recorded, quote, live);
+        let stale = outcome == Quote::Stale;
+        let folded = Folded { stale, update };
         if outcome == Quote::Repeated {
             return Ok(folded);
         }
-        odds_board::append_tick(&mut entry.ticks, recorded, quote, folded.stale);
+        odds_board::append_tick(&mut entry.ticks, recorded, quote, stale);
         if entry.live.board.is_last_chunk_full() {
             let chunk = keys::tick_chunk(&key, entry.live.board.last_chunk());
             let ticks = std::mem::take(&mut entry.ticks);
@@ -143,18 +130,9 @@ impl Changes {
         live: bool,
     ) -> Result<Folded, StoreError> {
         let entry = self.race(&key)?;
-        let (effect, pending) = entry.live.fact(recorded);
-        let pending = pending.filter(|_| live);
-        let folded = Folded {
-            stale: matches!(
-                effect,
-                Effect::Stated {
-                    in_force: false,
-                    ..
-                }
-            ),
-            update: pending.map(|pending| entry.live.render_update(&key, recorded, &pending)),
-        };
+        let (effect, update) = entry.live.fact(&key, recorded, live);
+        let stale = effect.is_stale();
+        let folded = Folded { stale, update };
         match effect {
             Effect::Repeated => return Ok(folded),
             Effect::Unchanged => {
@@ -275,20 +253,10 @@ impl Changes {
         writes.insert(keys::card(key), race_card::render(key, race));
         writes.insert(keys::result(key), race_result::render(key, race));
         let appearances = horse_form::appearances(key, race);
-        let before = std::mem::replace(&mut entry.appearances, appearances);
-        self.recount(key, &before, &entry.appearances)
-    }
-
-    /// Replaces the appearances of horses in a race.
-    fn recount(
-        &mut self,
-        key: &RaceKey,
-        before: &BTreeMap<HorseNo, Appearance>,
-        now: &BTreeMap<HorseNo, Appearance>,
-    ) -> Result<(), StoreError> {
-        let horses: HashSet<&HorseNo> = before.keys().chain(now.keys()).collect();
+        let earlier = std::mem::replace(&mut entry.appearances, appearances);
+        let horses: HashSet<_> = earlier.keys().chain(entry.appearances.keys()).collect();
         for horse_no in horses {
-            let (before, now) = (before.get(horse_no), now.get(horse_no));
+            let (before, now) = (earlier.get(horse_no), entry.appearances.get(horse_no));
             if before == now {
                 continue;
             }
@@ -304,25 +272,21 @@ impl Changes {
 
     /// Writes the meetings of races whose facts changed.
     fn write_meetings(&mut self, races: &[RaceKey]) -> Result<(), StoreError> {
-        let mut meetings: BTreeMap<(RacingDate, &VenueCode), Meeting> = BTreeMap::new();
+        let mut meetings: BTreeMap<_, Vec<&RaceKey>> = BTreeMap::new();
         for key in races {
-            let meeting = match meetings.entry((key.date, &key.venue)) {
-                Entry::Occupied(entry) => entry.into_mut(),
-                Entry::Vacant(entry) => {
-                    let state = self
-                        .store
-                        .read(&keys::meeting_state(key.date, &key.venue))?;
-                    entry.insert(state.unwrap_or_default())
-                }
-            };
-            meeting.update(key, &self.races[key].live.race);
+            let races = meetings.entry((key.date, &key.venue)).or_default();
+            races.push(key);
         }
-        for ((date, venue), meeting) in meetings {
+        for ((date, venue), races) in meetings {
+            let state_key = keys::meeting_state(date, venue);
+            let mut meeting: Meeting = self.store.read(&state_key)?.unwrap_or_default();
+            for key in races {
+                meeting.update(key, &self.races[key].live.race);
+            }
             let view = meetings::render(date, venue, &meeting);
-            let state = json::render(&meeting);
-            let writes = &mut self.writes;
-            writes.insert(keys::meeting_state(date, venue), Some(state));
-            writes.insert(keys::meeting_view(date, venue), Some(view));
+            self.writes.insert(state_key, Some(json::render(&meeting)));
+            self.writes
+                .insert(keys::meeting_view(date, venue), Some(view));
         }
         Ok(())
     }

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// An order-independent digest of a set of keys and values: the sum, lane by lane, of the BLAKE3 hash of each entry.
 /// Two stores with the same digest hold the same bytes. Adding and removing an entry restores the digest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,7 +26,6 @@ impl Digest {
     }
 
     /// Parses the form of [`fmt::Display`]: 64 hexadecimal digits. `None` for any other text.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 64 || !text.is_ascii() {
             return None;
@@ -36,6 +38,19 @@ impl Digest {
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|lane| write!(f, "{lane:016x}"))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let digest = Self::parse(&String::deserialize(deserializer)?);
+        digest.ok_or_else(|| D::Error::custom("the digest is not 64 hexadecimal digits"))
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use events::{Career, DeclaredRunner, HorseNo, Outcome, RaceKey, ResultRunner, Text};
+use events::{Career, HorseNo, Outcome, RaceKey, ResultRunner};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::json;
 use crate::race::Race;
-use crate::race_result::{finish_time, win_odds};
+use crate::race_result::{self, RunnerFields};
 
 /// The list that a row belongs to: the first byte of its stored value, before the JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,6 @@ pub enum RowKind {
 
 impl RowKind {
     /// Splits a stored value into its kind and its JSON. `None` if it is not a form row.
-    #[must_use]
     pub fn split(value: &[u8]) -> Option<(Self, &[u8])> {
         let (kind, row) = value.split_first()?;
         match kind {
@@ -47,7 +46,7 @@ pub(crate) struct Appearance {
 
 /// A race in a horse's form. Name, jockey and trainer are as of the race.
 #[derive(Debug, Serialize, JsonSchema)]
-struct FormRow<'a> {
+pub(crate) struct FormRow<'a> {
     date: String,
     venue: &'a str,
     venue_code: &'a str,
@@ -95,38 +94,32 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
         horses.insert(runner.horse_no.clone(), appearance);
     }
     for runner in race.declared().iter().flat_map(|result| &result.runners) {
-        horses.insert(runner.horse_no.clone(), ran(key, race, runner));
+        let outcome = runner.outcome.as_ref().map(Outcome::as_str);
+        let fields = race_result::runner_fields(race, runner);
+        let appearance = Appearance {
+            row: form_row(key, race, runner.position, outcome, fields),
+            career: contribution(runner),
+        };
+        horses.insert(runner.horse_no.clone(), appearance);
     }
     for runner in race.scratched() {
-        let runner = scratched(runner);
-        horses.insert(runner.horse_no.clone(), ran(key, race, &runner));
+        let fields = race_result::scratched_fields(race, runner);
+        let appearance = Appearance {
+            row: form_row(key, race, None, Some(Outcome::SCRATCHED), fields),
+            career: Career::default(),
+        };
+        horses.insert(runner.horse_no.clone(), appearance);
     }
     horses
 }
 
-/// The result of a withdrawn runner that the declared result leaves out. The card has its jockey and trainer.
-fn scratched(runner: &DeclaredRunner) -> ResultRunner {
-    ResultRunner {
-        horse_no: runner.horse_no.clone(),
-        horse_name: runner.horse_name.clone(),
-        number: None,
-        position: None,
-        outcome: Some(Outcome::scratched()),
-        jockey: Text::default(),
-        trainer: Text::default(),
-        finish_time: None,
-        win_odds: None,
-        stakes: None,
-    }
-}
-
-fn ran(key: &RaceKey, race: &Race, runner: &ResultRunner) -> Appearance {
-    let card = race.declared_runner(&runner.horse_no);
-    let text = |stated: &Text, on_card: Option<&Text>| {
-        on_card
-            .map_or(stated, |on_card| stated.or(on_card))
-            .to_string()
-    };
+fn form_row(
+    key: &RaceKey,
+    race: &Race,
+    position: Option<u16>,
+    outcome: Option<&str>,
+    fields: RunnerFields<'_>,
+) -> Vec<u8> {
     let row = json::render(&FormRow {
         date: key.date.to_string(),
         venue: race.venue_name(key),
@@ -135,31 +128,24 @@ fn ran(key: &RaceKey, race: &Race, runner: &ResultRunner) -> Appearance {
         race_name: race.name(),
         distance: race.distance(),
         going: race.going(),
-        position: runner.position,
-        outcome: runner.outcome.as_ref().map(|outcome| outcome.as_str()),
-        finish_time: finish_time(runner),
-        win_odds: win_odds(runner),
-        jockey: &text(&runner.jockey, card.map(|c| race.rider(c).0)),
-        horse_name: &text(&runner.horse_name, card.map(|c| &c.horse_name)),
-        trainer: &text(&runner.trainer, card.map(|c| &c.trainer)),
-        stakes: runner.stakes.unwrap_or(0),
+        position,
+        outcome,
+        finish_time: fields.finish_time,
+        win_odds: fields.win_odds,
+        jockey: fields.jockey,
+        horse_name: fields.horse_name,
+        trainer: fields.trainer,
+        stakes: fields.stakes,
     });
-    let kind = if runner.position.is_some() {
-        RowKind::Placed
-    } else {
-        RowKind::Unplaced
+    let kind = match position {
+        Some(_) => RowKind::Placed,
+        None => RowKind::Unplaced,
     };
-    Appearance {
-        row: tagged(kind, &row),
-        career: contribution(runner),
-    }
+    tagged(kind, &row)
 }
 
 fn tagged(kind: RowKind, row: &[u8]) -> Vec<u8> {
-    let mut value = Vec::with_capacity(row.len() + 1);
-    value.push(kind as u8);
-    value.extend_from_slice(row);
-    value
+    [&[kind as u8], row].concat()
 }
 
 /// What a runner of a result adds to its career. A withdrawn runner is not a start, second and third are places, and a
@@ -168,18 +154,11 @@ fn contribution(runner: &ResultRunner) -> Career {
     if runner.outcome.as_ref().is_some_and(Outcome::is_void) {
         return Career::default();
     }
-    let started = runner
-        .outcome
-        .as_ref()
-        .is_none_or(|outcome| outcome.is_start());
+    let started = runner.outcome.as_ref().is_none_or(Outcome::is_start);
     Career {
         starts: u32::from(started),
         wins: u32::from(runner.position == Some(1)),
         places: u32::from(matches!(runner.position, Some(2 | 3))),
         total_stakes: runner.stakes.unwrap_or(0),
     }
-}
-
-pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    FormRow::<'_>::json_schema(generator)
 }

@@ -3,6 +3,7 @@
 use events::{Career, HorseNo, HorseRegistered, RacingDate, Text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::horse_form::RowKind;
 use crate::json::{self, JsonObject};
@@ -11,7 +12,7 @@ use crate::seen_ids::SeenIds;
 
 /// The state of a horse beyond its form rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Horse {
+pub(crate) struct Horse {
     /// The registration in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) registration: Option<HorseRegistered>,
@@ -52,7 +53,7 @@ impl Horse {
 }
 
 /// A horse's profile. [`serve`] adds the age, which depends on the day of the request.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 struct HorseProfile<'a> {
     horse_no: &'a str,
     horse_name: &'a str,
@@ -81,6 +82,7 @@ pub(crate) fn render(
     let career = horse.career;
     if let Some(registration) = &horse.registration {
         let earlier = registration.career.unwrap_or_default();
+        let currency = registration.stakes_currency.as_ref();
         let profile = HorseProfile {
             horse_no: horse_no.as_str(),
             horse_name: registration.horse_name.as_str(),
@@ -93,10 +95,7 @@ pub(crate) fn render(
             starts: earlier.starts.saturating_add(career.starts),
             wins: earlier.wins.saturating_add(career.wins),
             places: earlier.places.saturating_add(career.places),
-            stakes_currency: registration
-                .stakes_currency
-                .as_ref()
-                .map_or("", Text::as_str),
+            stakes_currency: currency.map_or("", Text::as_str),
             registered: true,
         };
         return Some(with_age(OfficialAge::of(registration), &profile));
@@ -105,17 +104,12 @@ pub(crate) fn render(
     let profile = HorseProfile {
         horse_no: horse_no.as_str(),
         horse_name: &names.horse_name,
-        country_of_origin: "",
-        colour: "",
-        sex: "",
         trainer: &names.trainer,
-        owner: "",
         total_stakes: career.total_stakes,
         starts: career.starts,
         wins: career.wins,
         places: career.places,
-        stakes_currency: "",
-        registered: false,
+        ..HorseProfile::default()
     };
     Some(with_age(None, &profile))
 }
@@ -160,7 +154,6 @@ fn with_age(age: Option<OfficialAge>, profile: &HorseProfile<'_>) -> Vec<u8> {
 }
 
 /// A stored profile as it is served on a day, with the age. `None` if the value is not a profile.
-#[must_use]
 pub fn serve(value: &[u8], today: RacingDate) -> Option<Vec<u8>> {
     let (&[high, low, southern], profile) = value.split_first_chunk::<AGE_BYTES>()?;
     if json::fields(profile).is_empty() {
@@ -179,16 +172,13 @@ pub fn serve(value: &[u8], today: RacingDate) -> Option<Vec<u8>> {
 
 pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let mut schema = HorseProfile::<'_>::json_schema(generator);
-    schema.pointer_mut("/properties").and_then(|p| p.as_object_mut()).map(|properties| {
-        properties.insert(
-            "age".into(),
-            serde_json::json!({ "type": "integer", "minimum": 0, "description": "The official age in years on the day of the request." }),
-        )
-    });
-    if let Some(required) = schema
-        .pointer_mut("/required")
-        .and_then(|r| r.as_array_mut())
-    {
+    if let Some(properties) = schema.pointer_mut("/properties") {
+        properties["age"] = json!({
+            "type": "integer", "minimum": 0,
+            "description": "The official age in years on the day of the request.",
+        });
+    }
+    if let Some(Value::Array(required)) = schema.pointer_mut("/required") {
         required.push("age".into());
     }
     schema

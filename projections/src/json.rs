@@ -12,7 +12,6 @@ use serde::Serialize;
 ///
 /// # Panics
 /// If the value has a map whose keys are not strings, or a field whose own serialisation fails.
-#[must_use]
 pub fn render(value: &(impl Serialize + ?Sized)) -> Vec<u8> {
     let mut json = Vec::with_capacity(128);
     append(&mut json, value);
@@ -31,8 +30,12 @@ pub(crate) fn append_row(rows: &mut Vec<u8>, row: &(impl Serialize + ?Sized)) {
     append(rows, row);
 }
 
+/// The text of a value; empty if there is none.
+pub(crate) fn text(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
 /// The fields of a rendered object: what is between its braces. Empty if the bytes are not an object.
-#[must_use]
 pub fn fields(object: &[u8]) -> &[u8] {
     let inside = object.strip_prefix(b"{");
     inside
@@ -42,7 +45,6 @@ pub fn fields(object: &[u8]) -> &[u8] {
 
 /// Splits rendered JSON around the first number in a field of this name: the bytes before the number and those after
 /// it. `None` if there is no such field. A string is never taken for the field, because its quotes are escaped.
-#[must_use]
 pub fn around_number<'a>(json: &'a [u8], name: &str) -> Option<(&'a [u8], &'a [u8])> {
     let field = [b"\"", name.as_bytes(), b"\":"].concat();
     let at = json.windows(field.len()).position(|bytes| bytes == field)?;
@@ -64,7 +66,6 @@ impl Default for JsonObject {
 
 impl JsonObject {
     /// An object without fields.
-    #[must_use]
     pub fn new() -> Self {
         let mut json = Vec::with_capacity(64);
         json.push(b'{');
@@ -75,13 +76,11 @@ impl JsonObject {
     ///
     /// # Panics
     /// As [`render`].
-    #[must_use]
     pub fn of(value: &impl Serialize) -> Self {
         Self::from_rendered(render(value))
     }
 
     /// A rendered object, open for more fields.
-    #[must_use]
     pub fn from_rendered(mut object: Vec<u8>) -> Self {
         object.pop();
         if object.is_empty() {
@@ -142,7 +141,6 @@ impl JsonObject {
     }
 
     /// The bytes of the object.
-    #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         self.0.push(b'}');
         self.0

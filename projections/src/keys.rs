@@ -28,97 +28,81 @@ fn meeting(kind: &str, date: RacingDate, venue: &VenueCode) -> String {
 }
 
 /// A horse's profile.
-#[must_use]
 pub fn profile(horse_no: &HorseNo) -> String {
     format!("horse/{horse_no}")
 }
 
 /// The prefix of all form rows of a horse, oldest first.
-#[must_use]
 pub fn form(horse_no: &HorseNo) -> String {
     format!("form/{horse_no}/")
 }
 
 /// The key after all form rows of a horse.
-#[must_use]
 pub fn form_end(horse_no: &HorseNo) -> String {
     format!("form/{horse_no}/~")
 }
 
 /// A horse's form row for one race.
-#[must_use]
-pub fn form_row(horse_no: &HorseNo, key: &RaceKey) -> String {
+pub(crate) fn form_row(horse_no: &HorseNo, key: &RaceKey) -> String {
     race(&format!("form/{horse_no}"), key)
 }
 
 /// The first key of a horse's form on or after a date.
-#[must_use]
 pub fn form_from(horse_no: &HorseNo, date: RacingDate) -> String {
     format!("form/{horse_no}/{date}/")
 }
 
 /// A race's card.
-#[must_use]
 pub fn card(key: &RaceKey) -> String {
     race("card", key)
 }
 
 /// The prefix of all cards of a meeting, ordered by race number.
-#[must_use]
 pub fn cards(date: RacingDate, venue: &VenueCode) -> String {
     meeting("card", date, venue)
 }
 
 /// A race's result.
-#[must_use]
 pub fn result(key: &RaceKey) -> String {
     race("result", key)
 }
 
 /// The prefix of all results of a meeting, ordered by race number.
-#[must_use]
 pub fn results(date: RacingDate, venue: &VenueCode) -> String {
     meeting("result", date, venue)
 }
 
 /// The prefix of all revisions of a race's result, in the order of the log.
-#[must_use]
 pub fn revisions(key: &RaceKey) -> String {
     race("revision", key) + "/"
 }
 
 /// The `index`th revision of a race's result, from 0.
-#[must_use]
-pub fn revision(key: &RaceKey, index: u32) -> String {
+pub(crate) fn revision(key: &RaceKey, index: u32) -> String {
     format!("{}{index:06}", revisions(key))
 }
 
 /// A meeting.
-#[must_use]
 pub fn meeting_view(date: RacingDate, venue: &VenueCode) -> String {
     format!("{MEETINGS}{date}/{venue}")
 }
 
 /// The prefix of all meetings of a day, ordered by venue code.
-#[must_use]
 pub fn meetings_of(date: RacingDate) -> String {
     format!("{MEETINGS}{date}/")
 }
 
 /// A race's odds board.
-#[must_use]
 pub fn board(key: &RaceKey) -> String {
     race("odds", key)
 }
 
 /// The prefix of all odds boards of a day, ordered by venue code and race number.
-#[must_use]
 pub fn boards_of(date: RacingDate) -> String {
     format!("odds/{date}/")
 }
 
 /// The race of a key such as [`board`] or [`open_race`]. `None` if the key is not one of a race.
-#[must_use]
 pub fn parse_race(key: &str) -> Option<RaceKey> {
     let mut parts = key.split('/').skip(1);
     let (date, venue, number) = (parts.next()?, parts.next()?, parts.next()?);
@@ -130,25 +114,21 @@ pub fn parse_race(key: &str) -> Option<RaceKey> {
 }
 
 /// The mark of an open race: one with a board that is not over.
-#[must_use]
 pub fn open_race(key: &RaceKey) -> String {
     race("open", key)
 }
 
 /// The prefix of all chunks of a race's odds history, in the order of the log.
-#[must_use]
 pub fn ticks(key: &RaceKey) -> String {
     race("tick", key) + "/"
 }
 
 /// The `index`th chunk of a race's odds history, from 0.
-#[must_use]
-pub fn tick_chunk(key: &RaceKey, index: u32) -> String {
+pub(crate) fn tick_chunk(key: &RaceKey, index: u32) -> String {
     format!("{}{index:06}", ticks(key))
 }
 
 /// A rejection, by the log sequence of its message.
-#[must_use]
 pub fn rejection(seq: u64) -> String {
     format!("{REJECTIONS}{seq:020}")
 }

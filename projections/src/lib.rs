@@ -1,7 +1,7 @@
 //! The views: pure folds of racing events into read models, and the store that keeps them.
 //!
-//! Each read model is a file: [`race_card`], [`race_result`], [`horse_form`], [`horse_profile`], [`meetings`],
-//! [`odds_board`], [`rejections`]. It renders state as the JSON that is served, without I/O, clock or errors.
+//! Each read model is a file: `race_card`, `race_result`, [`horse_form`], [`horse_profile`], [`meetings`],
+//! `odds_board`, [`rejections`]. It renders state as the JSON that is served, without I/O, clock or errors.
 //! [`Projection`] folds a batch of the log and commits the changed views with their checkpoint in one atomic batch of
 //! the [`Store`]. Each event that changes a live race yields a [`LiveUpdate`]; [`RaceReplay`] makes the same updates
 //! again without a store.
@@ -14,44 +14,49 @@ pub mod json;
 pub mod keys;
 mod live;
 pub mod meetings;
-pub mod odds_board;
+mod odds_board;
 mod official_age;
 mod projection;
 mod race;
-pub mod race_card;
-pub mod race_result;
+mod race_card;
+mod race_result;
 pub mod rejections;
 mod seen_ids;
 mod store;
 mod stored_message;
 mod venue;
 
+use schemars::JsonSchema;
+
+use self::horse_form::FormRow;
+use self::meetings::MeetingView;
+use self::odds_board::{OddsBoard, OddsTick};
+use self::race_card::RaceCard;
+use self::race_result::{RaceResult, ResultRevision};
+use self::rejections::Rejection;
+
 pub use digest::Digest;
 pub use live::{
     LiveBoard, LiveKind, LiveMessage, LiveUpdate, RaceReplay, live_schemas, open_races,
 };
-pub use official_age::OfficialAge;
 pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
-pub use race::Race;
 pub use rejections::Announcement;
 pub use store::{Checkpoint, LogIdentity, SCHEMA_VERSION, Store, StoreError, View};
 pub use stored_message::StoredMessage;
-pub use venue::venue_name;
 
 /// The name and the schema of every view, for the OpenAPI document. Shared definitions are added to the generator.
-#[must_use]
 pub fn view_schemas(
     generator: &mut schemars::SchemaGenerator,
 ) -> Vec<(&'static str, schemars::Schema)> {
     vec![
         ("HorseProfile", horse_profile::schema(generator)),
-        ("FormRow", horse_form::schema(generator)),
-        ("RaceResult", race_result::schema(generator)),
-        ("ResultRevision", race_result::revision_schema(generator)),
-        ("RaceCard", race_card::schema(generator)),
-        ("Meeting", meetings::schema(generator)),
-        ("OddsBoard", odds_board::schema(generator)),
-        ("OddsTick", odds_board::tick_schema(generator)),
-        ("Rejection", rejections::schema(generator)),
+        ("FormRow", FormRow::json_schema(generator)),
+        ("RaceResult", RaceResult::json_schema(generator)),
+        ("ResultRevision", ResultRevision::json_schema(generator)),
+        ("RaceCard", RaceCard::json_schema(generator)),
+        ("Meeting", MeetingView::json_schema(generator)),
+        ("OddsBoard", OddsBoard::json_schema(generator)),
+        ("OddsTick", OddsTick::json_schema(generator)),
+        ("Rejection", Rejection::json_schema(generator)),
     ]
 }

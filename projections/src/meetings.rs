@@ -11,7 +11,7 @@ use crate::race::Race;
 
 /// The races of a meeting, by race number.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Meeting {
+pub(crate) struct Meeting {
     races: BTreeMap<u16, RaceSummary>,
 }
 
@@ -76,9 +76,7 @@ pub struct MeetingView {
     pub result_count: usize,
 }
 
-/// Renders the row of a meeting.
-#[must_use]
-pub fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8> {
+pub(crate) fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8> {
     json::render(&MeetingView {
         date: date.to_string(),
         venue: meeting.venue(venue).to_owned(),
@@ -88,8 +86,4 @@ pub fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8>
         card_count: meeting.races.values().filter(|race| race.card).count(),
         result_count: meeting.races.values().filter(|race| race.result).count(),
     })
-}
-
-pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    MeetingView::json_schema(generator)
 }

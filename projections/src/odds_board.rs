@@ -22,7 +22,7 @@ const QUOTE_IDS_MAX: usize = 16;
 
 /// The prices of a race.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Board {
+pub(crate) struct Board {
     /// The sequence of the latest event that changed the image; 0 before the first.
     pub(crate) seq: u64,
     pub(crate) prev_seq: u64,
@@ -58,7 +58,6 @@ pub(crate) enum Quote {
 }
 
 impl Board {
-    /// Folds a quote.
     pub(crate) fn quote(&mut self, recorded: &Recorded, quote: &OddsQuoted) -> Quote {
         let Envelope { id, time, .. } = &recorded.envelope;
         if !self.seen.is_new(id) {
@@ -111,11 +110,8 @@ impl Board {
             price.win = quoted.win;
         }
         price.opening = price.opening.or(quoted.win);
-        price.place = quoted.place.or(if quoted.win.is_some() {
-            price.place
-        } else {
-            None
-        });
+        let last_place = price.place.filter(|_| quoted.win.is_some());
+        price.place = quoted.place.or(last_place);
         price.state = quoted.state;
     }
 
@@ -129,7 +125,6 @@ impl Board {
         self.ticks.is_multiple_of(TICKS_PER_CHUNK)
     }
 
-    /// The quoted horses.
     pub(crate) fn horses(&self) -> impl Iterator<Item = &HorseNo> {
         self.runners.keys()
     }
@@ -170,11 +165,9 @@ pub(crate) struct OddsBoard<'a> {
     /// The racecourse's code.
     venue_code: &'a str,
     /// The race's number.
-    #[schemars(with = "RaceNumber")]
-    race_number: u16,
+    race_number: RaceNumber,
     /// The status of the race at the latest change.
-    #[schemars(with = "RaceStatus")]
-    status: &'a str,
+    status: RaceStatus,
     /// When the log stored the latest change, RFC 3339, to the microsecond.
     #[schemars(extend("format" = "date-time"))]
     recorded_at: String,
@@ -212,9 +205,7 @@ struct BoardRunner<'a> {
     previous: Option<Odds>,
 }
 
-/// Renders the board of a race.
-#[must_use]
-pub fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
+pub(crate) fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
     let mut runners: Vec<BoardRunner<'_>> = board
         .runners
         .iter()
@@ -225,9 +216,9 @@ pub fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
         date: key.date.to_string(),
         venue: race.venue_name(key),
         venue_code: key.venue.as_str(),
-        race_number: key.race_number.get(),
-        status: race.status().as_str(),
-        recorded_at: board.recorded_at.map(String::from).unwrap_or_default(),
+        race_number: key.race_number,
+        status: race.status(),
+        recorded_at: json::text(board.recorded_at),
         seq: board.seq,
         prev_seq: board.prev_seq,
         runners,
@@ -255,7 +246,7 @@ fn board_runner<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> 
 
 /// A quote in the history.
 #[derive(Debug, Serialize, JsonSchema)]
-struct OddsTick<'a> {
+pub(crate) struct OddsTick<'a> {
     seq: u64,
     /// When it was quoted, RFC 3339.
     time: String,
@@ -305,12 +296,4 @@ pub(crate) fn append_tick(
             .collect(),
     };
     json::append_row(chunk, &tick);
-}
-
-pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    OddsBoard::<'_>::json_schema(generator)
-}
-
-pub(crate) fn tick_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    OddsTick::<'_>::json_schema(generator)
 }

@@ -7,7 +7,7 @@ use events::{Foaled, HorseRegistered, RacingDate};
 /// The birthday is 1 January for horses bred in the northern hemisphere and 1 August in the southern (International
 /// Federation of Horseracing Authorities, International Agreement, article 13).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OfficialAge {
+pub(crate) struct OfficialAge {
     /// The year of its official birthday.
     pub year: i16,
     /// Whether it was bred in the southern hemisphere.
@@ -26,29 +26,27 @@ const AUGUST: i8 = 8;
 
 impl OfficialAge {
     /// From a registration. `None` if it has neither the foaling year nor an age on a day.
-    #[must_use]
-    pub fn of(horse: &HorseRegistered) -> Option<Self> {
+    pub(crate) fn of(horse: &HorseRegistered) -> Option<Self> {
         let southern = SOUTHERN.contains(&horse.country_of_origin.as_str());
-        let season = |day: RacingDate| {
-            let before_august = southern && day.civil().month() < AUGUST;
-            day.civil().year() - i16::from(before_august)
-        };
         let year = match (horse.foaled, horse.age, horse.age_as_of) {
             (Some(Foaled::Year(year)), _, _) => year,
-            (Some(Foaled::Day(day)), _, _) => season(day),
-            (None, Some(age), Some(as_of)) => season(as_of) - i16::from(age),
+            (Some(Foaled::Day(day)), _, _) => season(day, southern),
+            (None, Some(age), Some(as_of)) => season(as_of, southern) - i16::from(age),
             _ => return None,
         };
         Some(Self { year, southern })
     }
 
     /// The official age on a day, in years; 0 before the first birthday.
-    #[must_use]
-    pub fn on(self, day: RacingDate) -> u16 {
-        let day = day.civil();
-        let before_birthday = self.southern && day.month() < AUGUST;
-        u16::try_from(day.year() - self.year - i16::from(before_birthday)).unwrap_or(0)
+    pub(crate) fn on(self, day: RacingDate) -> u16 {
+        u16::try_from(season(day, self.southern) - self.year).unwrap_or(0)
     }
+}
+
+/// The year of the last official birthday on or before a day.
+fn season(day: RacingDate, southern: bool) -> i16 {
+    let before_august = southern && day.civil().month() < AUGUST;
+    day.civil().year() - i16::from(before_august)
 }
 
 #[cfg(test)]

@@ -59,7 +59,6 @@ impl Projection {
     ///
     /// # Panics
     /// If the store holds views of another log. The caller opens a fresh store for another log.
-    #[must_use]
     pub fn new(store: Arc<Store>, log: LogIdentity) -> Self {
         let fresh = Checkpoint {
             log: log.clone(),
@@ -87,13 +86,11 @@ impl Projection {
     }
 
     /// The store that is folded into.
-    #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
     /// The checkpoint of the views.
-    #[must_use]
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.checkpoint
     }
@@ -123,7 +120,7 @@ impl Projection {
             self.fold(message, live, &mut step)?;
             self.checkpoint.seq = message.seq;
             self.checkpoint.recorded_at = Some(message.recorded_at);
-            if self.changes.keys() >= keys_per_commit {
+            if self.changes.keys >= keys_per_commit {
                 self.commit()?;
                 if live {
                     (self.yield_to_readers)();

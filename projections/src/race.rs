@@ -20,7 +20,7 @@ const HORSES_MAX: usize = 4 * RUNNERS_MAX;
 /// reinstatement. Of two statements of the result the one with the higher revision is in force, of equals the later
 /// one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Race {
+pub(crate) struct Race {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) card: Option<RaceDeclared>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -86,6 +86,13 @@ pub(crate) enum Effect {
     Changed,
     /// The event is the `index`th statement of the result, from 0. It is in force, or stale.
     Stated { index: u32, in_force: bool },
+}
+
+impl Effect {
+    /// Whether the event is older than the result in force.
+    pub(crate) fn is_stale(self) -> bool {
+        matches!(self, Self::Stated { in_force, .. } if !in_force)
+    }
 }
 
 impl Race {
@@ -156,8 +163,7 @@ impl Race {
 
     /// The status of the race. A declared result overrides every status that was published. A voided race without a
     /// published status is abandoned.
-    #[must_use]
-    pub fn status(&self) -> RaceStatus {
+    pub(crate) fn status(&self) -> RaceStatus {
         match (&self.result, self.status) {
             (Some(Statement::Declared(_)), _) => RaceStatus::Result,
             (Some(Statement::Voided(_)), status) => status.unwrap_or(RaceStatus::Abandoned),

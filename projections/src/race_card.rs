@@ -9,7 +9,7 @@ use crate::race::Race;
 
 /// A race of a card. The meeting's fields are put before these in a response.
 #[derive(Debug, Serialize, JsonSchema)]
-struct RaceCard<'a> {
+pub(crate) struct RaceCard<'a> {
     race_number: u16,
     race_name: &'a str,
     /// Metres; 0 if unknown.
@@ -46,8 +46,7 @@ struct WithdrawnRunner<'a> {
 }
 
 /// The card of a race; `None` before one is declared.
-#[must_use]
-pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
+pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
     let card = race.card.as_ref()?;
     let (mut runners, mut withdrawn) = (Vec::with_capacity(card.runners.len()), Vec::new());
     for runner in &card.runners {
@@ -77,12 +76,8 @@ pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
         going: race.going(),
         status: race.status().as_str(),
         status_reason: race.status_reason.as_str(),
-        off_time: card.off_time.map(String::from).unwrap_or_default(),
+        off_time: json::text(card.off_time),
         runners,
         withdrawn,
     }))
-}
-
-pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    RaceCard::<'_>::json_schema(generator)
 }

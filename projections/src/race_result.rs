@@ -15,8 +15,7 @@ use crate::race::{Race, Statement};
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RaceResult<'a> {
     /// The race's number.
-    #[schemars(with = "RaceNumber")]
-    race_number: u16,
+    race_number: RaceNumber,
     /// Empty if unknown.
     race_name: &'a str,
     /// Metres; 0 if unknown.
@@ -55,29 +54,28 @@ struct UnplacedRunner<'a> {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct RunnerFields<'a> {
+pub(crate) struct RunnerFields<'a> {
     /// The horse.
     horse_no: &'a str,
     /// Its name; empty if unknown.
-    horse_name: &'a str,
+    pub(crate) horse_name: &'a str,
     /// Its saddle-cloth number; 0 if unknown.
     number: u16,
     /// Its jockey; empty if unknown.
-    jockey: &'a str,
+    pub(crate) jockey: &'a str,
     /// Its trainer; empty if unknown.
-    trainer: &'a str,
+    pub(crate) trainer: &'a str,
     /// m:ss.cc; empty if unknown.
-    finish_time: String,
+    pub(crate) finish_time: String,
     /// Decimal; 0 if unknown.
     #[schemars(with = "f64")]
-    win_odds: Box<RawValue>,
+    pub(crate) win_odds: Box<RawValue>,
     /// Stakes won, in whole units of the currency.
-    stakes: u64,
+    pub(crate) stakes: u64,
 }
 
 /// The result of a race; `None` until one is declared or voided, or the race is abandoned.
-#[must_use]
-pub fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
+pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
     of(key, race).map(|result| json::render(&result))
 }
 
@@ -110,10 +108,13 @@ pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
             (None, None) => {}
         }
     }
-    unplaced.extend(race.scratched().map(|runner| scratched(race, runner)));
+    unplaced.extend(race.scratched().map(|runner| UnplacedRunner {
+        outcome: Outcome::SCRATCHED,
+        runner: scratched_fields(race, runner),
+    }));
     runners.sort_by_key(|placed| placed.position);
     Some(RaceResult {
-        race_number: key.race_number.get(),
+        race_number: key.race_number,
         race_name: race.name(),
         distance: race.distance(),
         class: race.class(),
@@ -133,7 +134,7 @@ fn status_name(status: ResultStatus) -> &'static str {
     }
 }
 
-fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> RunnerFields<'a> {
+pub(crate) fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> RunnerFields<'a> {
     let card = race.declared_runner(&runner.horse_no);
     let text = |stated: &'a Text, on_card: Option<&'a Text>| {
         on_card
@@ -150,35 +151,28 @@ fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> RunnerFields<'
             .unwrap_or(0),
         jockey: text(&runner.jockey, card.map(|c| race.rider(c).0)),
         trainer: text(&runner.trainer, card.map(|c| &c.trainer)),
-        finish_time: finish_time(runner),
+        finish_time: json::text(runner.finish_time),
         win_odds: win_odds(runner),
         stakes: runner.stakes.unwrap_or(0),
     }
 }
 
 /// A withdrawn runner that the result leaves out.
-fn scratched<'a>(race: &'a Race, runner: &'a DeclaredRunner) -> UnplacedRunner<'a> {
-    UnplacedRunner {
-        outcome: Outcome::SCRATCHED,
-        runner: RunnerFields {
-            horse_no: runner.horse_no.as_str(),
-            horse_name: runner.horse_name.as_str(),
-            number: runner.number,
-            jockey: race.rider(runner).0.as_str(),
-            trainer: runner.trainer.as_str(),
-            finish_time: String::new(),
-            win_odds: number(0),
-            stakes: 0,
-        },
+pub(crate) fn scratched_fields<'a>(race: &'a Race, runner: &'a DeclaredRunner) -> RunnerFields<'a> {
+    RunnerFields {
+        horse_no: runner.horse_no.as_str(),
+        horse_name: runner.horse_name.as_str(),
+        number: runner.number,
+        jockey: race.rider(runner).0.as_str(),
+        trainer: runner.trainer.as_str(),
+        finish_time: String::new(),
+        win_odds: number(0),
+        stakes: 0,
     }
 }
 
-pub(crate) fn finish_time(runner: &ResultRunner) -> String {
-    runner.finish_time.map(String::from).unwrap_or_default()
-}
-
 /// The exact price as a JSON number; 0 if there is none.
-pub(crate) fn win_odds(runner: &ResultRunner) -> Box<RawValue> {
+fn win_odds(runner: &ResultRunner) -> Box<RawValue> {
     runner.win_odds.map_or_else(|| number(0), number)
 }
 
@@ -188,7 +182,7 @@ fn number(number: impl ToString) -> Box<RawValue> {
 
 /// A statement of a result, in force or not.
 #[derive(Debug, Serialize, JsonSchema)]
-struct ResultRevision<'a> {
+pub(crate) struct ResultRevision<'a> {
     /// declared or voided
     statement: &'a str,
     revision: u32,
@@ -241,20 +235,9 @@ pub(crate) fn render_revision(envelope: &Envelope, in_force: bool) -> Vec<u8> {
             .map(|runner| RevisionRunner {
                 horse_no: runner.horse_no.as_str(),
                 position: runner.position.unwrap_or(0),
-                outcome: runner
-                    .outcome
-                    .as_ref()
-                    .map_or("", |outcome| outcome.as_str()),
-                finish_time: finish_time(runner),
+                outcome: runner.outcome.as_ref().map_or("", Outcome::as_str),
+                finish_time: json::text(runner.finish_time),
             })
             .collect(),
     })
-}
-
-pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    RaceResult::<'_>::json_schema(generator)
-}
-
-pub(crate) fn revision_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    ResultRevision::<'_>::json_schema(generator)
 }

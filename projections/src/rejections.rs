@@ -40,7 +40,7 @@ struct RejectionNotice<'a> {
 
 /// A rejected message, as it is stored.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Rejection<'a> {
+pub(crate) struct Rejection<'a> {
     #[serde(flatten)]
     notice: RejectionNotice<'a>,
     /// Its first 4 KiB, with a replacement character for bytes that are not UTF-8.
@@ -73,7 +73,7 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
         .nth(SUBJECT_CHARS_MAX)
         .map_or(subject.len(), |(i, _)| i);
     let subject = &subject[..subject_end];
-    let attributes = Attributes::of(payload);
+    let attributes: Attributes = serde_json::from_slice(payload).unwrap_or_default();
     let notice = RejectionNotice {
         seq,
         recorded_at: recorded_at.to_string(),
@@ -106,23 +106,12 @@ struct Attributes {
     id: Value,
 }
 
-impl Attributes {
-    fn of(payload: &[u8]) -> Self {
-        serde_json::from_slice(payload).unwrap_or_default()
-    }
-}
-
 fn text(attribute: &Value) -> String {
     let text = attribute.as_str().unwrap_or_default();
     text.chars().take(ATTRIBUTE_CHARS_MAX).collect()
 }
 
-pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    Rejection::<'_>::json_schema(generator)
-}
-
 /// The schema of [`Announcement::json`].
-#[must_use]
 pub fn announcement_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
     RejectionNotice::<'_>::json_schema(generator)
 }

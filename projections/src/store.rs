@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use events::Moment;
@@ -45,7 +45,7 @@ pub struct LogIdentity {
 }
 
 /// The position in a log that the views reflect, and the digest of the views.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// The log.
     pub log: LogIdentity,
@@ -55,14 +55,6 @@ pub struct Checkpoint {
     pub recorded_at: Option<Moment>,
     /// The digest of all views and state.
     pub digest: Digest,
-}
-
-#[derive(Serialize, Deserialize)]
-struct CheckpointJson {
-    log: LogIdentity,
-    seq: u64,
-    recorded_at: Option<Moment>,
-    digest: String,
 }
 
 /// Changes that are committed together: the new value of each key, or `None` to remove it.
@@ -123,8 +115,7 @@ impl Store {
             checkpoint: Mutex::new(None),
             seq: AtomicU64::new(0),
         };
-        if let Some(value) = store.tree.get(CHECKPOINT)? {
-            let checkpoint = read_checkpoint(&value)?;
+        if let Some(checkpoint) = store.read::<Checkpoint>(CHECKPOINT)? {
             store.seq = AtomicU64::new(checkpoint.seq);
             store.checkpoint = Mutex::new(Some(checkpoint));
         }
@@ -163,16 +154,16 @@ impl Store {
     }
 
     /// The checkpoint that the views reflect; `None` in a fresh store.
-    #[must_use]
     pub fn checkpoint(&self) -> Option<Checkpoint> {
-        self.checkpoint
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.lock_checkpoint().clone()
+    }
+
+    fn lock_checkpoint(&self) -> MutexGuard<'_, Option<Checkpoint>> {
+        let checkpoint = self.checkpoint.lock();
+        checkpoint.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The sequence of the last message that the views reflect; 0 before the first.
-    #[must_use]
     pub fn seq(&self) -> u64 {
         self.seq.load(Ordering::Acquire)
     }
@@ -219,21 +210,10 @@ impl Store {
                 None => batch.remove(key.as_bytes()),
             }
         }
-        batch.insert(
-            CHECKPOINT,
-            json::render(&CheckpointJson {
-                log: checkpoint.log.clone(),
-                seq: checkpoint.seq,
-                recorded_at: checkpoint.recorded_at,
-                digest: checkpoint.digest.to_string(),
-            }),
-        );
+        batch.insert(CHECKPOINT, json::render(&checkpoint));
         self.flusher.write(|| Ok(self.tree.apply_batch(batch)?))?;
         self.seq.store(checkpoint.seq, Ordering::Release);
-        *self
-            .checkpoint
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(checkpoint.clone());
+        *self.lock_checkpoint() = Some(checkpoint.clone());
         Ok(checkpoint)
     }
 
@@ -281,21 +261,4 @@ pub(crate) fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, S
 /// Whether the folder is locked. sled reports this only in the text of an error.
 fn is_locked(error: &sled::Error) -> bool {
     matches!(error, sled::Error::Io(io) if io.to_string().starts_with("could not acquire lock"))
-}
-
-fn read_checkpoint(value: &[u8]) -> Result<Checkpoint, StoreError> {
-    let corrupt = |reason: &str| StoreError::Corrupt {
-        key: CHECKPOINT.to_owned(),
-        reason: reason.to_owned(),
-    };
-    let json: CheckpointJson =
-        serde_json::from_slice(value).map_err(|e| corrupt(&e.to_string()))?;
-    let digest = Digest::parse(&json.digest)
-        .ok_or_else(|| corrupt("the digest is not 64 hexadecimal digits"))?;
-    Ok(Checkpoint {
-        log: json.log,
-        seq: json.seq,
-        recorded_at: json.recorded_at,
-        digest,
-    })
 }

@@ -6,8 +6,7 @@ use events::{Text, VenueCode};
 const NAMES: [(&str, &str); 3] = [("HV", "Happy Valley"), ("ST", "Sha Tin"), ("CH", "Conghua")];
 
 /// A racecourse's name: the stated one, else the well-known name of the code, else the code itself.
-#[must_use]
-pub fn venue_name<'a>(code: &'a VenueCode, stated: Option<&'a Text>) -> &'a str {
+pub(crate) fn venue_name<'a>(code: &'a VenueCode, stated: Option<&'a Text>) -> &'a str {
     if let Some(name) = stated.filter(|name| !name.is_empty()) {
         return name.as_str();
     }

@@ -4,6 +4,9 @@ use std::ops::RangeInclusive;
 
 use events::{PriceState, RaceStatus};
 
+use self::RunnerAnnouncement::{
+    Reinstated, RiderChanged, Suspended, WithdrawnEarly, WithdrawnLate,
+};
 use crate::pool::Pool;
 use crate::race_script::RaceScript;
 use crate::rng::Rng;
@@ -27,14 +30,14 @@ const WITHDRAWN_AT_THE_START: [&str; 4] = [
     "Unseated the rider on the way to the start, and injured itself",
 ];
 
-/// An announcement about a runner, which is its index on the card.
+/// An announcement about a runner.
 #[derive(Clone, Copy)]
 enum RunnerAnnouncement {
-    Suspended(usize),
-    WithdrawnEarly(usize),
-    WithdrawnLate(usize),
-    Reinstated(usize),
-    RiderChanged(usize),
+    Suspended,
+    WithdrawnEarly,
+    WithdrawnLate,
+    Reinstated,
+    RiderChanged,
 }
 
 impl RaceScript<'_> {
@@ -52,76 +55,49 @@ impl RaceScript<'_> {
             self.quote(now_ms, &pool);
             let next_ms = now_ms + rng.between(quoted_every(race.off_ms - now_ms));
             now_ms = next_ms.min(end_ms);
-            while let Some((at_ms, announcement)) =
-                announcements.next_if(|(at_ms, _)| *at_ms <= now_ms)
-            {
-                self.announce(at_ms, announcement, &mut pool, rng);
+            while let Some(next) = announcements.next_if(|(at_ms, ..)| *at_ms <= now_ms) {
+                self.announce(next, &mut pool, rng);
             }
             pool.take_bets((race.off_ms - now_ms) / SECOND_MS, &race.chances, rng);
         }
         pool
     }
 
-    /// The announcements in order.
-    fn announcements(&self) -> Vec<(u64, RunnerAnnouncement)> {
-        let twists = self.twists;
-        let of = |runner: Option<usize>,
-                  before_ms: u64,
-                  announcement: fn(usize) -> RunnerAnnouncement| {
-            let at_ms = self.race.off_ms - before_ms;
-            runner.map(|runner| (at_ms.max(self.race.open_ms), announcement(runner)))
-        };
+    /// The announcements in order, each with its time and its runner.
+    fn announcements(&self) -> Vec<(u64, RunnerAnnouncement, usize)> {
+        let (race, twists) = (self.race, self.twists);
         let announcements = [
-            of(
-                twists.reinstated,
-                WITHDRAWN_EARLY_MS,
-                RunnerAnnouncement::WithdrawnEarly,
-            ),
-            of(
-                twists.reinstated,
-                REINSTATED_MS,
-                RunnerAnnouncement::Reinstated,
-            ),
-            of(
-                twists.rider_changed,
-                RIDER_CHANGED_MS,
-                RunnerAnnouncement::RiderChanged,
-            ),
-            of(
-                twists.withdrawn,
-                SUSPENDED_MS,
-                RunnerAnnouncement::Suspended,
-            ),
-            of(
-                twists.withdrawn,
-                WITHDRAWN_LATE_MS,
-                RunnerAnnouncement::WithdrawnLate,
-            ),
+            (WITHDRAWN_EARLY_MS, WithdrawnEarly, twists.reinstated),
+            (REINSTATED_MS, Reinstated, twists.reinstated),
+            (RIDER_CHANGED_MS, RiderChanged, twists.rider_changed),
+            (SUSPENDED_MS, Suspended, twists.withdrawn),
+            (WITHDRAWN_LATE_MS, WithdrawnLate, twists.withdrawn),
         ];
-        announcements.into_iter().flatten().collect()
+        let of_race = |(before_ms, announcement, runner): (u64, _, Option<usize>)| {
+            let at_ms = (race.off_ms - before_ms).max(race.open_ms);
+            Some((at_ms, announcement, runner?))
+        };
+        announcements.into_iter().filter_map(of_race).collect()
     }
 
     fn announce(
         &mut self,
-        at_ms: u64,
-        announcement: RunnerAnnouncement,
+        (at_ms, announcement, runner): (u64, RunnerAnnouncement, usize),
         pool: &mut Pool,
         rng: &mut Rng,
     ) {
         match announcement {
-            RunnerAnnouncement::RiderChanged(runner) => {
-                return self.change_rider(at_ms, runner, rng);
-            }
-            RunnerAnnouncement::Suspended(runner) => pool.suspend(runner),
-            RunnerAnnouncement::WithdrawnEarly(runner) => {
+            RiderChanged => return self.change_rider(at_ms, runner, rng),
+            Suspended => pool.suspend(runner),
+            WithdrawnEarly => {
                 self.withdraw(at_ms, runner, TO_BE_EXAMINED);
                 pool.refund(runner);
             }
-            RunnerAnnouncement::WithdrawnLate(runner) => {
+            WithdrawnLate => {
                 self.withdraw(at_ms, runner, rng.pick(&WITHDRAWN_AT_THE_START));
                 pool.refund(runner);
             }
-            RunnerAnnouncement::Reinstated(runner) => {
+            Reinstated => {
                 self.reinstate(at_ms, runner, "Passed fit by the veterinary officer");
                 pool.reinstate(runner, &self.race.chances);
             }

@@ -27,7 +27,6 @@ const RAIN_AFTER_MS: u64 = 6 * MINUTE_MS;
 
 const RUNNERS: RangeInclusive<u64> = 8..=STABLED_PER_RACE;
 
-/// A race before the betting.
 pub(crate) struct RacePlan {
     /// Its position within the meeting, from 1.
     pub(crate) nth: u64,
@@ -55,14 +54,10 @@ pub(crate) fn plan_races(
     let going = rng.index(GOINGS.len() - 1);
     let mut race = |nth: u64| {
         let count = usize::try_from(rng.between(RUNNERS)).unwrap_or(8);
-        let mut field: Vec<(u64, HorseRegistered)> = stabled
-            .by_ref()
-            .take(count)
-            .map(|n| (0, meeting.horse(n)))
+        let runners = stabled.by_ref().take(count);
+        let mut field: Vec<(u64, HorseRegistered)> = runners
+            .map(|number| (rng.between(12..=100).pow(2), meeting.horse(number)))
             .collect();
-        field
-            .iter_mut()
-            .for_each(|(chance, _)| *chance = rng.between(12..=100).pow(2));
         // Better horses carry more weight, and number 1 carries most.
         field.sort_by_key(|(chance, _)| Reverse(*chance));
         let (chances, horses): (Vec<_>, Vec<_>) = field.into_iter().unzip();

@@ -108,13 +108,8 @@ impl RaceDay {
 
     /// A name for a part of this day, and of no other.
     pub(crate) fn label(&self, part: impl Display) -> String {
-        let Self {
-            date,
-            races,
-            races_before,
-            seed,
-        } = self;
-        format!("{seed}/{date}/{races_before}+{races}/{part}")
+        let races = format_args!("{}+{}", self.races_before, self.races);
+        format!("{}/{}/{races}/{part}", self.seed, self.date)
     }
 }
 

@@ -7,7 +7,6 @@ use crate::twists::Twists;
 /// At least so many finish: enough for every place and a dead heat.
 const FINISHERS_MIN: usize = 4;
 
-/// The order and the times of a finish.
 #[derive(Clone)]
 pub(crate) struct Finish {
     /// First to last.

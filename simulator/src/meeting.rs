@@ -8,7 +8,6 @@ use crate::words::text;
 /// Horses of a venue for each race of a day: as many as the fullest field.
 pub(crate) const STABLED_PER_RACE: u64 = 14;
 
-/// One of the two meetings of a day.
 pub(crate) struct MeetingPlan<'a> {
     pub(crate) day: &'a RaceDay,
     pub(crate) session: MeetingTime,

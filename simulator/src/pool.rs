@@ -22,7 +22,6 @@ struct Bets {
     closed: Option<PriceState>,
 }
 
-/// The win and place pools of a race.
 pub(crate) struct Pool {
     /// In the order of the card.
     bets: Vec<Bets>,
@@ -70,12 +69,10 @@ impl Pool {
         }
     }
 
-    /// Suspends betting on a runner.
     pub(crate) fn suspend(&mut self, runner: usize) {
         self.bets[runner].closed = Some(PriceState::Suspended);
     }
 
-    /// Refunds the bets on a withdrawn runner.
     pub(crate) fn refund(&mut self, runner: usize) {
         let before = self.total(|bets| bets.win);
         self.bets[runner] = Bets {

@@ -22,7 +22,6 @@ const AMENDED_AFTER_MS: u64 = 10 * MINUTE_MS;
 /// The shares of the first to the fifth in a race's stakes, in thousandths.
 const STAKES_SPLIT: [u64; 5] = [560, 220, 115, 60, 45];
 
-/// The events of one race.
 pub(crate) struct RaceScript<'a> {
     pub(crate) race: &'a RacePlan,
     pub(crate) twists: &'a Twists,
@@ -67,29 +66,21 @@ impl<'a> RaceScript<'a> {
         self.status(race.close_ms(), RaceStatus::Closed, None);
         self.status(race.off_ms, RaceStatus::Off, None);
         self.status(finish_ms, RaceStatus::Finished, None);
-        let provisional = self.result(1, ResultStatus::Provisional, &finish, pool);
-        self.push(
-            finish_ms + PROVISIONAL_AFTER_MS,
-            Event::ResultDeclared(provisional),
-        );
+        let provisional = self.result(1, ResultStatus::Provisional, None, &finish, pool);
+        self.push(finish_ms + PROVISIONAL_AFTER_MS, provisional);
         if self.twists.ending == Ending::Voided {
             self.void(official_ms, 2, "Void: the starter had recalled the field");
             return;
         }
-        let official = self.result(2, ResultStatus::Official, &finish, pool);
-        self.push(official_ms, Event::ResultDeclared(official));
+        let official = self.result(2, ResultStatus::Official, None, &finish, pool);
+        self.push(official_ms, official);
         self.status(official_ms, RaceStatus::Result, None);
         if self.twists.ending == Ending::Amended {
             let (finish, winner) = finish.without_its_winner();
-            let mut amended = self.result(3, ResultStatus::Official, &finish, pool);
-            amended.reason = Some(text(&format!(
-                "{} is disqualified for careless riding",
-                race.card.runners[winner].horse_name
-            )));
-            self.push(
-                official_ms + AMENDED_AFTER_MS,
-                Event::ResultDeclared(amended),
-            );
+            let name = &race.card.runners[winner].horse_name;
+            let reason = text(&format!("{name} is disqualified for careless riding"));
+            let amended = self.result(3, ResultStatus::Official, Some(reason), &finish, pool);
+            self.push(official_ms + AMENDED_AFTER_MS, amended);
         }
     }
 
@@ -197,12 +188,13 @@ impl<'a> RaceScript<'a> {
         &self,
         revision: u32,
         status: ResultStatus,
+        reason: Option<Text>,
         finish: &Finish,
         pool: &Pool,
-    ) -> ResultDeclared {
+    ) -> Event {
         let card = &self.race.card;
         let going = self.race.rain.as_ref().map(|(_, going)| going.clone());
-        ResultDeclared {
+        Event::ResultDeclared(ResultDeclared {
             date: card.date,
             venue: card.venue.clone(),
             race_number: card.race_number,
@@ -212,9 +204,9 @@ impl<'a> RaceScript<'a> {
             going: going.or_else(|| card.going.clone()),
             revision,
             status,
-            reason: None,
+            reason,
             runners: self.result_runners(finish, pool),
-        }
+        })
     }
 
     /// The placed runners in order, then the others.

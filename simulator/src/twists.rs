@@ -5,7 +5,7 @@ use crate::day::{MeetingTime, RaceDay};
 use crate::meeting::MeetingPlan;
 use crate::rng::Rng;
 
-/// The deviations of a race from its card. A runner is its index on the card.
+/// A runner is its index on the card.
 pub(crate) struct Twists {
     /// Withdrawn shortly before the off.
     pub(crate) withdrawn: Option<usize>,
@@ -19,7 +19,6 @@ pub(crate) struct Twists {
     pub(crate) ending: Ending,
 }
 
-/// How a race ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// With an official result.

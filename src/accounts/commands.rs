@@ -7,20 +7,20 @@
 use std::time::Duration;
 
 use events::{Moment, Text};
-use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::{
     AccountEvent, ApiKey, CommandError, Email, Fact, KeyId, KeyIssued, Ledger, SubscriptionId,
-    SubscriptionRequested, decide, read,
+    SubscriptionRequested, decide, now, read,
 };
-use crate::log::{ACCOUNTS, Log, LogError, Outgoing};
+use crate::log::{ACCOUNTS, Log, LogError};
 
 /// The time in which the ledger folds an event of the stream, unless the stream was replaced.
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Appends the events of commands to the stream `ACCOUNTS`.
+/// Appends the events of commands to the stream `ACCOUNTS`. A command returns [`CommandError`] if it names an unknown
+/// key or subscription, the state of the key does not allow it, or the event could not be appended.
 #[derive(Debug, Clone)]
 pub struct AccountCommands {
     log: Log,
@@ -29,31 +29,22 @@ pub struct AccountCommands {
 
 impl AccountCommands {
     /// Commands of a service that follows the stream into `ledger`.
-    #[must_use]
     pub fn new(log: Log, ledger: watch::Receiver<Ledger>) -> Self {
         Self { log, ledger }
     }
 
     /// Commands of a process that does not follow the stream: they decide from the ledger as of this call.
-    ///
-    /// # Errors
-    /// Returns the error of [`read`] if the stream cannot be read.
     pub async fn at_end(log: Log) -> anyhow::Result<Self> {
         // Without a sender there is no ledger to wait for.
         let (_, ledger) = watch::channel(read(&log).await?);
         Ok(Self { log, ledger })
     }
 
-    /// The ledger that the commands decide from.
-    #[must_use]
     pub fn ledger(&self) -> &watch::Receiver<Ledger> {
         &self.ledger
     }
 
     /// Issues a key without a subscription. Creates the stream if there is none.
-    ///
-    /// # Errors
-    /// Returns the [`LogError`] if the event could not be appended.
     pub async fn issue(
         &self,
         key: &ApiKey,
@@ -66,10 +57,6 @@ impl AccountCommands {
     }
 
     /// Replaces a key by a new one. Both are valid until `valid_until`.
-    ///
-    /// # Errors
-    /// Returns [`CommandError`] if the key is unknown, was rotated before or is not valid, or the event could not be
-    /// appended.
     pub async fn rotate(
         &self,
         key_id: KeyId,
@@ -81,38 +68,25 @@ impl AccountCommands {
     }
 
     /// Revokes a key. A key that is revoked stays as it is.
-    ///
-    /// # Errors
-    /// Returns [`CommandError`] if the key is unknown, or the event could not be appended.
     pub async fn revoke(&self, key_id: KeyId, reason: Text) -> Result<(), CommandError> {
         self.execute(|ledger| decide::revoke(ledger, key_id, reason))
             .await
     }
 
     /// Puts the holder of a key on a plan, with all its keys.
-    ///
-    /// # Errors
-    /// Returns [`CommandError`] if the key is unknown or not valid, or the event could not be appended.
     pub async fn change_plan(&self, key_id: KeyId, plan: Text) -> Result<(), CommandError> {
         self.execute(|ledger| decide::change_plan(ledger, key_id, plan, now()))
             .await
     }
 
-    /// Approves a subscription.
-    ///
-    /// # Errors
-    /// Returns [`CommandError`] if the subscription is unknown, or the event could not be appended.
     pub async fn approve(&self, subscription_id: SubscriptionId) -> Result<(), CommandError> {
         self.execute(|ledger| decide::approve(ledger, subscription_id))
             .await
     }
 
     /// Subscribes an address to a plan. An address that is subscribed is sent another key of the same subscription, but
-    /// not soon after the last one, and not if the subscription needed approval and has no valid key.
-    ///
-    /// # Errors
-    /// Returns the [`LogError`] if the event could not be appended. A conflict is not an error: another replica was
-    /// first.
+    /// not soon after the last one, and not if the subscription needed approval and has no valid key. A conflict is not
+    /// an error: another replica was first.
     pub async fn subscribe(
         &self,
         email: Email,
@@ -142,27 +116,22 @@ impl AccountCommands {
             let expected_seq = ledger.last_seq(&fact.subject());
             (fact, expected_seq)
         };
-        self.append(&AccountEvent::new(fact, now()), expected_seq)
-            .await?;
+        let event = AccountEvent::new(fact, now());
+        self.append(&event, expected_seq).await?;
         Ok(())
     }
 
     /// Appends an event if the last event on its subject has the expected sequence (0 for none), and returns its
-    /// sequence. Waits until the ledger has the event, or the one of another writer.
-    ///
-    /// # Errors
-    /// Returns [`LogError::Conflict`] if another writer was first, or another [`LogError`] if the event could not be
-    /// appended.
+    /// sequence, or [`LogError::Conflict`] if another writer was first. Waits until the ledger has the event, or that
+    /// of the other writer.
     pub async fn append(&self, event: &AccountEvent, expected_seq: u64) -> Result<u64, LogError> {
-        let outgoing = Outgoing::from(event);
-        let appended = self
-            .log
-            .append_expecting(ACCOUNTS, outgoing, expected_seq)
-            .await;
+        let outgoing = event.into();
+        let appending = self.log.append_expecting(ACCOUNTS, outgoing, expected_seq);
+        let appended = appending.await.map(|appended| appended.seq);
         let seq = match &appended {
-            Ok(appended) => appended.seq,
+            Ok(seq) => *seq,
             Err(LogError::Conflict) => expected_seq + 1,
-            Err(_) => return appended.map(|appended| appended.seq),
+            Err(_) => return appended,
         };
         let subject = event.fact.subject();
         let mut ledger = self.ledger.clone();
@@ -170,10 +139,6 @@ impl AccountCommands {
         if timeout(LEDGER_TIMEOUT, folded).await.is_err() {
             tracing::warn!(%subject, seq, "the ledger is behind the accounts stream");
         }
-        appended.map(|appended| appended.seq)
+        appended
     }
-}
-
-fn now() -> Moment {
-    Timestamp::now().into()
 }

@@ -18,26 +18,12 @@ const RESENT: &str = "requested again";
 /// A command was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// The key does not exist.
     #[error("there is no key {0}; see `railbird keys list`")]
     UnknownKey(KeyId),
-    /// The key was rotated before.
     #[error("key {key_id} was rotated before; rotate key {new_key_id}, which replaced it")]
-    AlreadyRotated {
-        /// The key.
-        key_id: KeyId,
-        /// The key that replaced it.
-        new_key_id: KeyId,
-    },
-    /// The key is not valid.
+    AlreadyRotated { key_id: KeyId, new_key_id: KeyId },
     #[error("key {key_id} is {}; create a new key with `railbird keys issue`", state.as_str())]
-    KeyNotValid {
-        /// The key.
-        key_id: KeyId,
-        /// Its state.
-        state: KeyState,
-    },
-    /// The subscription does not exist.
+    KeyNotValid { key_id: KeyId, state: KeyState },
     #[error("there is no subscription {0}; see `railbird keys subscriptions`")]
     UnknownSubscription(SubscriptionId),
     /// The log did not accept the event. [`LogError::Conflict`]: another writer was first.
@@ -170,7 +156,8 @@ mod tests {
         Fact, KeyRevoked, Ledger, MailId, MailRequested, SubscriptionId, SubscriptionRequested,
         subscribe,
     };
-    use crate::accounts::tests::{Stream, now};
+    use crate::accounts::now;
+    use crate::accounts::tests::Stream;
     use crate::accounts::{ApiKey, Email, MailAttempted, MailDelivered, MailFailed, SecretHash};
 
     const FREE: &str = "free";

@@ -14,25 +14,10 @@ const LOCAL_LEN_MAX: usize = 64;
 #[serde(try_from = "String")]
 pub struct Email(String);
 
-/// A text is not an e-mail address. The message is a sentence for subscribers, and does not repeat the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidEmail(&'static str);
-
-impl InvalidEmail {
-    /// The message.
-    #[must_use]
-    pub fn message(self) -> &'static str {
-        self.0
-    }
-}
-
 impl Email {
-    /// Parses an address: one `@` with text on both sides, and no character that could end a line or a header field.
-    ///
-    /// # Errors
-    /// Returns [`InvalidEmail`] if the text is not such an address, or longer than 254 bytes.
-    pub fn parse(text: &str) -> Result<Self, InvalidEmail> {
+    /// Parses an address: at most 254 bytes, one `@` with text on both sides, and no character that could end a line or
+    /// a header field. The error is the expected form; it does not repeat the text.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
         let is_unsafe =
             |c: char| c.is_whitespace() || c.is_control() || "<>,;:\"()[]\\".contains(c);
         let sides = text.split_once('@');
@@ -42,34 +27,24 @@ impl Email {
         if is_address && !text.contains(is_unsafe) && text.len() <= EMAIL_LEN_MAX {
             Ok(Self(text.to_owned()))
         } else {
-            Err(InvalidEmail(
-                "an e-mail address is at most 254 bytes, with one @ and no spaces",
-            ))
+            Err("an e-mail address is at most 254 bytes, with one @ and no spaces")
         }
     }
 
     /// Parses an address from a form: one that mail servers deliver to. The domain is converted to ASCII and lower case
-    /// (IDNA).
-    ///
-    /// # Errors
-    /// Returns [`InvalidEmail`] with the reason if mail servers would not deliver to the address.
-    pub fn parse_input(text: &str) -> Result<Self, InvalidEmail> {
-        let address = deliverable(text.trim()).map_err(InvalidEmail)?;
-        Self::parse(&address).map_err(|_| {
-            InvalidEmail(
-                "The address is too long: at most 254 characters, with the domain in ASCII.",
-            )
-        })
+    /// (IDNA). The error is a sentence for the subscriber: why mail servers would not deliver to the address.
+    pub fn parse_input(text: &str) -> Result<Self, &'static str> {
+        let address = deliverable(text.trim())?;
+        Self::parse(&address).map_err(
+            |_| "The address is too long: at most 254 characters, with the domain in ASCII.",
+        )
     }
 
     /// The address in lower case, to compare two spellings: mail providers do not distinguish upper and lower case.
-    #[must_use]
     pub fn folded(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 
-    /// The address in full.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -126,7 +101,7 @@ impl fmt::Debug for Email {
 }
 
 impl TryFrom<String> for Email {
-    type Error = InvalidEmail;
+    type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         Self::parse(&text)
@@ -173,7 +148,7 @@ mod tests {
         assert_eq!(of_len(254).len(), 254);
         assert!(Email::parse_input(&of_len(254)).is_ok());
         for text in [of_len(255), "a".repeat(65) + "@racing.example"] {
-            let why = Email::parse_input(&text).expect_err("too long").message();
+            let why = Email::parse_input(&text).expect_err("too long");
             assert!(why.contains("too long"), "{why}");
         }
     }
@@ -205,7 +180,7 @@ mod tests {
             ("a@[127.0.0.1]", "domain"),
             ("a@racing.\u{fffd}", "domain"),
         ] {
-            let why = Email::parse_input(input).expect_err(input).message();
+            let why = Email::parse_input(input).expect_err(input);
             assert!(why.contains(expected), "{input:?}: {why}");
         }
     }

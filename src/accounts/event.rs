@@ -5,7 +5,7 @@
 
 use events::{CloudEvent, DecodeError, Moment, Text};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use uuid::Uuid;
 
 use super::{AccountSubject, ApiKey, Email, KeyId, MailId, SecretHash, SubscriptionId};
@@ -21,42 +21,26 @@ const SOURCE: &str = "railbird";
 /// An event with its identity and the writer's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountEvent {
-    /// The event's identity.
     pub id: String,
-    /// The writer.
     pub source: String,
-    /// When it happened.
     pub time: Moment,
-    /// What happened.
     pub fact: Fact,
 }
 
 /// A message of the stream is not an event that this version can decode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccountEventError {
-    /// The message is too large.
     #[error("the event has {bytes} bytes; the maximum is {EVENT_BYTES_MAX}")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-    },
-    /// The message is not a CloudEvent.
+    TooLarge { bytes: usize },
     #[error(transparent)]
     NotCloudEvent(#[from] DecodeError),
     /// The type is unknown. A later version may have added it.
     #[error("unknown event type {0:?}")]
     UnknownType(String),
-    /// A field of the data is missing or invalid.
     #[error("data: {0}")]
     Invalid(String),
-    /// The subject does not match the data.
     #[error("published on {subject}, but the data belongs on {expected}")]
-    SubjectMismatch {
-        /// The subject of the message.
-        subject: String,
-        /// The subject that matches the data.
-        expected: String,
-    },
+    SubjectMismatch { subject: String, expected: String },
 }
 
 macro_rules! facts {
@@ -87,27 +71,19 @@ macro_rules! facts {
         )*
 
         impl Fact {
-            /// The CloudEvents `type`.
-            #[must_use]
-            pub fn type_name(&self) -> &'static str {
-                match self {
-                    $(Self::$name(_) => $type,)*
-                }
-            }
-
             /// The subject in the stream.
-            #[must_use]
             pub fn subject(&self) -> AccountSubject {
                 match self {
                     $(Self::$name(fact) => AccountSubject::$subject(fact.$id.to_owned()),)*
                 }
             }
 
-            fn data(&self) -> Box<RawValue> {
-                let data = match self {
-                    $(Self::$name(fact) => serde_json::value::to_raw_value(fact),)*
+            /// The CloudEvents `type` and `data`.
+            fn type_and_data(&self) -> (&'static str, Box<RawValue>) {
+                let (type_name, data) = match self {
+                    $(Self::$name(fact) => ($type, to_raw_value(fact)),)*
                 };
-                data.expect("facts have string keys and no failing field")
+                (type_name, data.expect("facts have string keys and no failing field"))
             }
 
             fn parse(type_name: &str, data: &str) -> Result<Self, AccountEventError> {
@@ -124,33 +100,25 @@ macro_rules! facts {
 facts! {
     /// A key was issued, and is valid.
     KeyIssued = "accounts.key.issued.v1", of Key by key_id {
-        /// The key.
         key_id: KeyId,
-        /// The hash of the key.
         sha256: SecretHash,
         /// The plan of a key without a subscription. Keys of a subscription are on the subscription's plan.
         plan: Text,
         /// The subscription that holds the key, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         subscription_id: Option<SubscriptionId>,
-        /// When the key expires, if ever.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<Moment>,
     }
     /// A key was replaced by a new one, which has the same holder, plan and expiry.
     KeyRotated = "accounts.key.rotated.v1", of Key by key_id {
-        /// The old key.
         key_id: KeyId,
         /// The end of the overlap, in which both keys are valid.
         valid_until: Moment,
-        /// The new key.
         new_key_id: KeyId,
-        /// The hash of the new key.
         new_sha256: SecretHash,
     }
-    /// A key was revoked.
     KeyRevoked = "accounts.key.revoked.v1", of Key by key_id {
-        /// The key.
         key_id: KeyId,
         /// The reason; empty if none was given.
         #[serde(default, skip_serializing_if = "Text::is_empty")]
@@ -160,19 +128,15 @@ facts! {
     PlanChanged = "accounts.plan.changed.v1", of Key by key_id {
         /// One of the holder's keys.
         key_id: KeyId,
-        /// The new plan.
         plan: Text,
         /// The number of this change of the holder's plan, from 1. A number that is not higher than the last one is a
         /// repetition.
         revision: u32,
     }
-    /// A subscription was requested.
     SubscriptionRequested = "accounts.subscription.requested.v1", of Subscription by subscription_id {
-        /// The subscription.
         subscription_id: SubscriptionId,
         /// Where the key is sent.
         email: Email,
-        /// The plan.
         plan: Text,
         /// Whether the plan needs no approval. It is part of the request, so that no crash can separate the two.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -180,46 +144,36 @@ facts! {
     }
     /// An operator approved a subscription.
     SubscriptionApproved = "accounts.subscription.approved.v1", of Subscription by subscription_id {
-        /// The subscription.
         subscription_id: SubscriptionId,
     }
     /// A mail with a key was requested.
     MailRequested = "accounts.mail.requested.v1", of Mail by mail_id {
-        /// The mail.
         mail_id: MailId,
         /// The subscription whose holder receives it.
         subscription_id: SubscriptionId,
-        /// The purpose.
         purpose: Text,
     }
     /// A key was created for a mail that is about to be sent. The key is valid, and those of earlier attempts are
     /// revoked.
     MailAttempted = "accounts.mail.attempted.v1", of Mail by mail_id {
-        /// The mail.
         mail_id: MailId,
         /// The number of the attempt, from 1.
         attempt: u32,
-        /// The key.
         key_id: KeyId,
-        /// The hash of the key.
         sha256: SecretHash,
         /// The hash of the token in the mail's link.
         manage_sha256: SecretHash,
     }
     /// The mail server accepted the mail.
     MailDelivered = "accounts.mail.delivered.v1", of Mail by mail_id {
-        /// The mail.
         mail_id: MailId,
-        /// The number of the attempt.
         attempt: u32,
     }
     /// The mail server did not accept the mail: the key of the attempt is revoked.
     MailFailed = "accounts.mail.failed.v1", of Mail by mail_id {
-        /// The mail.
         mail_id: MailId,
         /// The number of the attempt; 0 for a mail that is given up before the first one.
         attempt: u32,
-        /// The reason.
         reason: Text,
         /// Whether there will be no further attempt.
         #[serde(default, rename = "final", skip_serializing_if = "std::ops::Not::not")]
@@ -229,7 +183,6 @@ facts! {
 
 impl KeyIssued {
     /// A key without a subscription.
-    #[must_use]
     pub fn new(key: &ApiKey, plan: Text, expires_at: Option<Moment>) -> Self {
         Self {
             key_id: key.key_id(),
@@ -242,8 +195,6 @@ impl KeyIssued {
 }
 
 impl SubscriptionRequested {
-    /// A request of an address for a plan.
-    #[must_use]
     pub fn new(email: Email, plan: Text, approved: bool) -> Self {
         Self {
             subscription_id: SubscriptionId::of(&email, &plan),
@@ -256,7 +207,6 @@ impl SubscriptionRequested {
 
 impl AccountEvent {
     /// Creates an event with a new id.
-    #[must_use]
     pub fn new(fact: impl Into<Fact>, time: Moment) -> Self {
         Self {
             id: Uuid::now_v7().to_string(),
@@ -267,9 +217,6 @@ impl AccountEvent {
     }
 
     /// Decodes a message that was published on `subject`.
-    ///
-    /// # Errors
-    /// Returns [`AccountEventError`] if this version cannot decode the message.
     pub fn decode(subject: &str, bytes: &[u8]) -> Result<Self, AccountEventError> {
         if bytes.len() > EVENT_BYTES_MAX {
             return Err(AccountEventError::TooLarge { bytes: bytes.len() });
@@ -292,17 +239,11 @@ impl AccountEvent {
 
 impl From<&AccountEvent> for Outgoing {
     fn from(event: &AccountEvent) -> Self {
-        let AccountEvent {
-            id,
-            source,
-            time,
-            fact,
-        } = event;
-        let data = fact.data();
-        let wire = CloudEvent::new(id, source, fact.type_name(), *time, &data);
+        let (type_name, data) = event.fact.type_and_data();
+        let wire = CloudEvent::new(&event.id, &event.source, type_name, event.time, &data);
         Self {
-            subject: fact.subject().to_string(),
-            id: id.clone(),
+            subject: event.fact.subject().to_string(),
+            id: event.id.clone(),
             payload: wire.to_json(),
         }
     }

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use events::Moment;
-use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use super::{KeyCache, KeyId, Ledger};
-use crate::log::{ACCOUNTS, Batch, Log, LogError, LogState, ReadError, ReadPosition, Reader};
+use super::{KeyCache, KeyId, Ledger, now};
+use crate::log::{ACCOUNTS, Batch, Log, LogError, LogReplaced, LogState, ReadPosition, Reader};
 use crate::metrics;
 
 /// The wait before the stream is looked up again after an error.
@@ -26,7 +24,7 @@ pub async fn follow(log: Log, keys: Arc<KeyCache>, ledger: watch::Sender<Ledger>
 /// Reads the stream to its end and returns the ledger; an empty one if there is no stream.
 ///
 /// # Errors
-/// Returns the [`LogError`] if JetStream does not respond, or the [`ReadError`] if the stream was replaced meanwhile.
+/// Returns the [`LogError`] if JetStream does not respond, or the [`LogReplaced`] if the stream was replaced meanwhile.
 pub async fn read(log: &Log) -> anyhow::Result<Ledger> {
     let mut ledger = Ledger::default();
     let state = match log.state(ACCOUNTS).await {
@@ -48,7 +46,7 @@ async fn follow_streams(log: &Log, keys: &KeyCache, ledger: &watch::Sender<Ledge
     loop {
         match log.ensure(ACCOUNTS).await {
             Ok(state) => {
-                let ReadError::LogReplaced(reason) = follow_stream(log, &state, keys, ledger).await;
+                let LogReplaced(reason) = follow_stream(log, &state, keys, ledger).await;
                 tracing::warn!(reason, "the accounts stream was replaced; reading it again");
                 keys.clear();
                 ledger.send_replace(Ledger::default());
@@ -68,7 +66,7 @@ async fn follow_stream(
     state: &LogState,
     keys: &KeyCache,
     ledger: &watch::Sender<Ledger>,
-) -> ReadError {
+) -> LogReplaced {
     let mut reader = reader(log, state);
     loop {
         let batch = match reader.next().await {
@@ -118,8 +116,4 @@ async fn sweep(keys: &KeyCache) {
         tick.tick().await;
         keys.remove_expired(now());
     }
-}
-
-fn now() -> Moment {
-    Timestamp::now().into()
 }

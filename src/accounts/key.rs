@@ -4,11 +4,9 @@
 //! rejects a typo without a look-up. Only the SHA-256 of a key is stored.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
 
 /// Crockford's base 32 in lower case: no letter can be mistaken for another.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -47,16 +45,12 @@ impl fmt::Debug for ApiKey {
 }
 
 impl ApiKey {
-    /// Generates a key for an environment, such as `live` or `dev`.
-    ///
-    /// # Errors
-    /// Returns the error of the system's random number generator.
+    /// Generates a key for an environment, such as `live` or `dev`. Fails if the system has no random numbers.
     pub fn generate(env: &str) -> Result<Self, getrandom::Error> {
         Ok(Self::new(env, KeyId(random()?), random()?))
     }
 
     /// Derives a key from secrets. The same secrets give the same key; all of them are needed to compute it.
-    #[must_use]
     pub fn derive(env: &str, secrets: &[&str]) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key(DERIVE_CONTEXT);
         for secret in secrets {
@@ -77,20 +71,15 @@ impl ApiKey {
         Self { key_id, text }
     }
 
-    /// The key in full.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.text
     }
 
-    /// The public id.
-    #[must_use]
     pub fn key_id(&self) -> KeyId {
         self.key_id
     }
 
     /// The hash that is stored.
-    #[must_use]
     pub fn hash(&self) -> SecretHash {
         SecretHash::of(&self.text)
     }
@@ -103,16 +92,12 @@ pub struct KeyId([u8; KEY_ID_LEN]);
 
 impl KeyId {
     /// Parses a key id; `None` if the text is not one.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes().try_into().ok()?;
-        let id = Self(bytes);
-        let is_id = id.0.iter().all(|byte| IS_LETTER[usize::from(*byte)]);
-        is_id.then_some(id)
+        is_letters(text).then_some(Self(bytes))
     }
 
     /// The id of a key; `None` if the text does not have the form of a key or its checksum is wrong.
-    #[must_use]
     pub fn of_key(key: &str) -> Option<Self> {
         if key.len() > KEY_LEN_MAX || !key.is_ascii() {
             return None;
@@ -127,8 +112,6 @@ impl KeyId {
         is_intact.then(|| Self::parse(key_id)).flatten()
     }
 
-    /// The id as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         letters(&self.0)
     }
@@ -160,37 +143,15 @@ impl From<KeyId> for String {
     }
 }
 
-/// The SHA-256 of a secret. Hashes are compared in constant time.
-#[derive(Clone, Copy, Serialize, Deserialize)]
+/// The SHA-256 of a secret. Its bytes are in a [`blake3::Hash`], which compares in constant time and parses hexadecimal
+/// digits. The time of a look-up reveals nothing useful, as a client cannot choose a hash.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct SecretHash([u8; 32]);
+pub struct SecretHash(blake3::Hash);
 
 impl SecretHash {
-    /// The hash of a secret.
-    #[must_use]
     pub fn of(secret: &str) -> Self {
-        Self(Sha256::digest(secret.as_bytes()).into())
-    }
-
-    /// The hash as words: a constant-time comparison byte by byte takes longer than the hash itself.
-    fn words(&self) -> [u64; 4] {
-        let (words, _) = self.0.as_chunks();
-        std::array::from_fn(|i| u64::from_ne_bytes(words[i]))
-    }
-}
-
-impl PartialEq for SecretHash {
-    fn eq(&self, other: &Self) -> bool {
-        self.words()[..].ct_eq(&other.words()[..]).into()
-    }
-}
-
-impl Eq for SecretHash {}
-
-/// The time of a look-up reveals nothing useful, as a client cannot choose a hash.
-impl Hash for SecretHash {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
+        Self(blake3::Hash::from_bytes(Sha256::digest(secret).into()))
     }
 }
 
@@ -204,36 +165,29 @@ impl TryFrom<String> for SecretHash {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        const EXPECTED: &str = "a SHA-256 is 64 hexadecimal digits";
-        let mut hash = [0; 32];
-        if text.len() != 2 * hash.len() || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(EXPECTED);
-        }
-        for (i, byte) in hash.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| EXPECTED)?;
-        }
-        Ok(Self(hash))
+        let hash = blake3::Hash::from_hex(text).map(Self);
+        hash.map_err(|_| "a SHA-256 is 64 hexadecimal digits")
     }
 }
 
 impl From<SecretHash> for String {
     fn from(hash: SecretHash) -> Self {
-        hash.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hash.0.to_string()
     }
 }
 
-/// Generates a secret of 160 random bits.
-///
-/// # Errors
-/// Returns the error of the system's random number generator.
+/// Generates a secret of 160 random bits. Fails if the system has no random numbers.
 pub fn random_secret() -> Result<String, getrandom::Error> {
     Ok(letters(&random::<SECRET_LEN>()?).to_owned())
 }
 
 /// Whether a text has the form of a secret from [`random_secret`].
-#[must_use]
 pub fn is_secret(text: &str) -> bool {
-    text.len() == SECRET_LEN && text.bytes().all(|byte| IS_LETTER[usize::from(byte)])
+    text.len() == SECRET_LEN && is_letters(text)
+}
+
+fn is_letters(text: &str) -> bool {
+    text.bytes().all(|byte| IS_LETTER[usize::from(byte)])
 }
 
 fn random<const LEN: usize>() -> Result<[u8; LEN], getrandom::Error> {

@@ -39,9 +39,7 @@ struct CachedKeys {
 /// A key that is valid, until it expires.
 #[derive(Debug)]
 pub struct KeyEntry {
-    /// The key.
     pub key_id: KeyId,
-    /// The holder.
     pub holder: Holder,
     /// The name of the holder's plan.
     pub plan: Text,
@@ -82,7 +80,6 @@ impl KeyEntry {
 
 impl KeyCache {
     /// An empty cache for keys on these plans. It accepts keys for `stale_max` without a proof that none was revoked.
-    #[must_use]
     pub fn new(plans: Plans, stale_max: Duration) -> Self {
         Self {
             plans,
@@ -93,9 +90,6 @@ impl KeyCache {
     }
 
     /// Looks up a key and compares its hash in constant time.
-    ///
-    /// # Errors
-    /// Returns [`Refusal`] if the key is malformed or not valid, or the keys have not been read yet or are stale.
     pub fn check(&self, key: &str) -> Result<Arc<KeyEntry>, Refusal> {
         let key_id = KeyId::of_key(key).ok_or(Refusal::Malformed)?;
         let keys = self.read();
@@ -132,7 +126,6 @@ impl KeyCache {
     }
 
     /// Whether a key is known to be invalid. Before all keys are read, none is.
-    #[must_use]
     pub fn has_lost(&self, key_id: KeyId) -> bool {
         let keys = self.read();
         match keys.entries.get(&key_id) {
@@ -142,7 +135,6 @@ impl KeyCache {
     }
 
     /// Whether the plan of a key is known not to include live odds.
-    #[must_use]
     pub fn is_without_live_odds(&self, key_id: KeyId) -> bool {
         let keys = self.read();
         let entry = keys.entries.get(&key_id);
@@ -150,27 +142,18 @@ impl KeyCache {
     }
 
     /// A counter of removed and replaced keys. While it stays the same, open connections need no check.
-    #[must_use]
     pub fn losses(&self) -> u64 {
         self.losses.load(Ordering::Acquire)
     }
 
     /// Whether every valid key is in the cache.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.read().complete
     }
 
     /// The number of valid keys.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.read().entries.len()
-    }
-
-    /// Whether no key is valid.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Replaces the cache by all valid keys of a ledger, and marks it as complete.
@@ -305,17 +288,14 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::{KeyCache, KeyEntry, Meter, Refusal};
-    use crate::accounts::tests::{Stream, key_cache, now};
+    use crate::accounts::now;
+    use crate::accounts::tests::{Stream, key_cache};
     use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
 
     fn issued(key: &ApiKey, lasts: Option<SignedDuration>) -> Fact {
         let expires_at = lasts.map(|lasts| (now().timestamp() + lasts).into());
-        KeyIssued::new(
-            key,
-            "default".to_owned().try_into().expect("text"),
-            expires_at,
-        )
-        .into()
+        let plan = events::Text::parse("default").expect("text");
+        KeyIssued::new(key, plan, expires_at).into()
     }
 
     fn key() -> ApiKey {
@@ -364,14 +344,14 @@ mod tests {
         let cache = key_cache();
         let an_hour_ago = now().timestamp() - SignedDuration::from_hours(1);
         cache.fill(&stream.ledger, an_hour_ago.into());
-        assert_eq!(cache.len(), 2);
+        assert_eq!(cache.count(), 2);
         assert_eq!(cache.check(over.reveal()), Err(Refusal::NotValid));
         assert!(cache.has_lost(over.key_id()));
         assert!(cache.check(lasting.reveal()).is_ok());
 
         let losses = cache.losses();
         cache.remove_expired(now());
-        assert_eq!((cache.len(), cache.losses()), (1, losses + 1));
+        assert_eq!((cache.count(), cache.losses()), (1, losses + 1));
         cache.remove_expired(now());
         assert_eq!(cache.losses(), losses + 1, "nothing more has ended");
     }
@@ -384,14 +364,14 @@ mod tests {
         let losses = cache.losses();
         let changed = stream.append(issued(&other, None));
         cache.update(&stream.ledger, &changed, now());
-        assert_eq!((cache.len(), cache.losses()), (2, losses));
+        assert_eq!((cache.count(), cache.losses()), (2, losses));
         let reason = Default::default();
         let changed = stream.append(KeyRevoked {
             key_id: one.key_id(),
             reason,
         });
         cache.update(&stream.ledger, &changed, now());
-        assert_eq!((cache.len(), cache.losses()), (1, losses + 1));
+        assert_eq!((cache.count(), cache.losses()), (1, losses + 1));
         assert_eq!(cache.check(one.reveal()), Err(Refusal::NotValid));
     }
 

@@ -40,121 +40,106 @@ pub struct Ledger {
     last_seqs: HashMap<Box<str>, u64>,
 }
 
-/// The times of an event: the writer's clock, and the log's.
-struct EventMeta {
+/// An event while it is folded.
+struct Folding {
+    /// The writer's clock.
     time: Moment,
+    /// The log's clock.
     recorded_at: Moment,
+    /// The keys that the event changed.
+    changed: Vec<KeyId>,
 }
 
 impl Ledger {
     /// Folds a message of the stream, and returns the keys that are new, on another plan, or valid for another time
-    /// than before.
-    ///
-    /// # Errors
-    /// Returns [`AccountEventError`] if this version cannot decode the message, which then changes nothing but the
-    /// sequences.
+    /// than before. A message that this version cannot decode changes nothing but the sequences.
     pub fn fold(&mut self, message: StoredMessage<'_>) -> Result<Vec<KeyId>, AccountEventError> {
         self.seq = message.seq;
         self.last_seqs.insert(message.subject.into(), message.seq);
-        let AccountEvent { time, fact, .. } =
-            AccountEvent::decode(message.subject, message.payload)?;
-        let meta = EventMeta {
-            time,
+        let event = AccountEvent::decode(message.subject, message.payload)?;
+        let mut folding = Folding {
+            time: event.time,
             recorded_at: message.recorded_at,
+            changed: Vec::new(),
         };
-        Ok(match fact {
-            Fact::KeyIssued(fact) => self.issue(&meta, fact),
-            Fact::KeyRotated(fact) => self.rotate(&meta, &fact),
-            Fact::KeyRevoked(fact) => self.revoke(&meta, fact),
-            Fact::PlanChanged(fact) => self.change_plan(fact),
-            Fact::SubscriptionRequested(fact) => {
-                self.subscribe(&meta, fact);
-                Vec::new()
-            }
-            Fact::SubscriptionApproved(fact) => {
-                self.approve(&meta, &fact.subscription_id);
-                Vec::new()
-            }
-            Fact::MailRequested(fact) => {
-                self.request_mail(&meta, fact);
-                Vec::new()
-            }
-            Fact::MailAttempted(fact) => self.attempt(&meta, &fact),
-            Fact::MailDelivered(fact) => {
-                self.deliver(&meta, &fact);
-                Vec::new()
-            }
-            Fact::MailFailed(fact) => self.fail(&meta, fact),
-        })
+        match event.fact {
+            Fact::KeyIssued(fact) => self.issue(&mut folding, fact),
+            Fact::KeyRotated(fact) => self.rotate(&mut folding, &fact),
+            Fact::KeyRevoked(fact) => self.revoke(&mut folding, fact),
+            Fact::PlanChanged(fact) => self.change_plan(&mut folding, fact),
+            Fact::SubscriptionRequested(fact) => self.subscribe(&folding, fact),
+            Fact::SubscriptionApproved(fact) => self.approve(&folding, &fact.subscription_id),
+            Fact::MailRequested(fact) => self.request_mail(&folding, fact),
+            Fact::MailAttempted(fact) => self.attempt(&mut folding, &fact),
+            Fact::MailDelivered(fact) => self.deliver(&folding, &fact),
+            Fact::MailFailed(fact) => self.fail(&mut folding, fact),
+        }
+        Ok(folding.changed)
     }
 
-    fn issue(&mut self, meta: &EventMeta, fact: KeyIssued) -> Vec<KeyId> {
+    fn issue(&mut self, folding: &mut Folding, fact: KeyIssued) {
         let holder = match fact.subscription_id {
             Some(id) => Holder::Subscription(id),
             None => Holder::Key(fact.key_id),
         };
-        let mut key = Key::new(fact.sha256, holder, meta.time);
+        let mut key = Key::new(fact.sha256, holder, folding.time);
         key.expires_at = fact.expires_at;
-        self.add(fact.key_id, key, fact.plan)
+        self.add(folding, fact.key_id, key, fact.plan);
     }
 
     /// Adds a key unless its id exists. `plan` is that of a holder without an account.
-    fn add(&mut self, key_id: KeyId, key: Key, plan: Text) -> Vec<KeyId> {
+    fn add(&mut self, folding: &mut Folding, key_id: KeyId, key: Key, plan: Text) {
         if self.keys.contains_key(&key_id) {
-            return Vec::new();
+            return;
         }
         let account = self.accounts.entry(key.holder.clone());
         account.or_insert(Account::on(plan)).keys.push(key_id);
         self.keys.insert(key_id, key);
-        vec![key_id]
+        folding.changed.push(key_id);
     }
 
-    fn rotate(&mut self, meta: &EventMeta, fact: &KeyRotated) -> Vec<KeyId> {
+    fn rotate(&mut self, folding: &mut Folding, fact: &KeyRotated) {
         if self.keys.contains_key(&fact.new_key_id) {
-            return Vec::new();
+            return;
         }
-        let old = self.keys.get_mut(&fact.key_id);
-        let Some(old) = old.filter(|key| key.state(meta.recorded_at) == KeyState::Valid) else {
-            return Vec::new();
+        let is_valid = |key: &&mut Key| key.state(folding.recorded_at) == KeyState::Valid;
+        let Some(old) = self.keys.get_mut(&fact.key_id).filter(is_valid) else {
+            return;
         };
         old.rotated = Some(Rotation {
             to: fact.new_key_id,
             overlap_until: fact.valid_until,
         });
-        let mut new = Key::new(fact.new_sha256, old.holder.clone(), meta.time);
+        let mut new = Key::new(fact.new_sha256, old.holder.clone(), folding.time);
         new.expires_at = old.expires_at;
-        let mut changed = self.add(fact.new_key_id, new, Text::default());
-        changed.push(fact.key_id);
-        changed
+        self.add(folding, fact.new_key_id, new, Text::default());
+        folding.changed.push(fact.key_id);
     }
 
-    fn revoke(&mut self, meta: &EventMeta, fact: KeyRevoked) -> Vec<KeyId> {
-        match self.keys.get_mut(&fact.key_id) {
-            Some(key) if key.revoked.is_none() => {
-                key.revoked = Some(Revocation {
-                    at: meta.time,
-                    reason: fact.reason,
-                });
-                vec![fact.key_id]
-            }
-            _ => Vec::new(),
+    fn revoke(&mut self, folding: &mut Folding, fact: KeyRevoked) {
+        if let Some(key) = self.keys.get_mut(&fact.key_id)
+            && key.revoked.is_none()
+        {
+            key.revoked = Some(Revocation {
+                at: folding.time,
+                reason: fact.reason,
+            });
+            folding.changed.push(fact.key_id);
         }
     }
 
-    fn change_plan(&mut self, fact: PlanChanged) -> Vec<KeyId> {
-        let key = self.keys.get(&fact.key_id);
-        let account = key.and_then(|key| self.accounts.get_mut(&key.holder));
-        match account {
-            Some(account) if account.plan_revision < fact.revision => {
-                account.plan = fact.plan;
-                account.plan_revision = fact.revision;
-                account.keys.clone()
-            }
-            _ => Vec::new(),
+    fn change_plan(&mut self, folding: &mut Folding, fact: PlanChanged) {
+        if let Some(key) = self.keys.get(&fact.key_id)
+            && let Some(account) = self.accounts.get_mut(&key.holder)
+            && account.plan_revision < fact.revision
+        {
+            account.plan = fact.plan;
+            account.plan_revision = fact.revision;
+            folding.changed.extend(&account.keys);
         }
     }
 
-    fn subscribe(&mut self, meta: &EventMeta, fact: SubscriptionRequested) {
+    fn subscribe(&mut self, folding: &Folding, fact: SubscriptionRequested) {
         let id = fact.subscription_id;
         let account = self.accounts.entry(Holder::Subscription(id.clone()));
         account.or_insert(Account::on(fact.plan));
@@ -163,26 +148,26 @@ impl Ledger {
         }
         let subscription = Subscription {
             email: fact.email,
-            requested_at: meta.time,
+            requested_at: folding.time,
             approved_at: None,
             mail: None,
         };
         self.subscriptions.insert(id.clone(), subscription);
         if fact.approved {
-            self.approve(meta, &id);
+            self.approve(folding, &id);
         }
     }
 
-    fn approve(&mut self, meta: &EventMeta, id: &SubscriptionId) {
+    fn approve(&mut self, folding: &Folding, id: &SubscriptionId) {
         if let Some(subscription) = self.subscriptions.get_mut(id) {
-            subscription.approved_at.get_or_insert(meta.time);
+            subscription.approved_at.get_or_insert(folding.time);
             if subscription.mail.is_none() {
                 self.awaiting_mail.insert(id.clone());
             }
         }
     }
 
-    fn request_mail(&mut self, meta: &EventMeta, fact: MailRequested) {
+    fn request_mail(&mut self, folding: &Folding, fact: MailRequested) {
         if self.mails.contains_key(&fact.mail_id) {
             return;
         }
@@ -193,25 +178,26 @@ impl Ledger {
             let mail = Mail {
                 subscription_id: fact.subscription_id,
                 purpose: fact.purpose,
-                requested_at: meta.time,
+                requested_at: folding.time,
                 begun_at: None,
                 state: MailState::Requested,
-                since: meta.time,
+                since: folding.time,
                 attempt: None,
             };
             self.mails.insert(fact.mail_id, mail);
         }
     }
 
-    fn attempt(&mut self, meta: &EventMeta, fact: &MailAttempted) -> Vec<KeyId> {
-        let is_repeated = self.keys.contains_key(&fact.key_id);
-        let mail = self.mails.get_mut(&fact.mail_id);
+    fn attempt(&mut self, folding: &mut Folding, fact: &MailAttempted) {
+        if self.keys.contains_key(&fact.key_id) {
+            return;
+        }
         let is_next = |mail: &&mut Mail| !mail.is_closed() && fact.attempt > mail.attempts();
-        let Some(mail) = mail.filter(is_next).filter(|_| !is_repeated) else {
-            return Vec::new();
+        let Some(mail) = self.mails.get_mut(&fact.mail_id).filter(is_next) else {
+            return;
         };
-        mail.enter(MailState::UnderWay, meta.time);
-        mail.begun_at.get_or_insert(meta.time);
+        mail.enter(MailState::UnderWay, folding.time);
+        mail.begun_at.get_or_insert(folding.time);
         let previous = mail.attempt.replace(Attempt {
             number: fact.attempt,
             key_id: fact.key_id,
@@ -222,25 +208,24 @@ impl Ledger {
         }
         self.links.insert(fact.manage_sha256, fact.mail_id.clone());
         let holder = Holder::Subscription(mail.subscription_id.clone());
-        let mut changed = self.revoke_attempt(previous, meta, SENT_AGAIN);
-        let key = Key::new(fact.sha256, holder, meta.time);
-        changed.extend(self.add(fact.key_id, key, Text::default()));
-        changed
+        self.revoke_attempt(folding, previous, SENT_AGAIN);
+        let key = Key::new(fact.sha256, holder, folding.time);
+        self.add(folding, fact.key_id, key, Text::default());
     }
 
-    fn deliver(&mut self, meta: &EventMeta, fact: &MailDelivered) {
+    fn deliver(&mut self, folding: &Folding, fact: &MailDelivered) {
         if let Some(mail) = self.mails.get_mut(&fact.mail_id)
             && mail.state == MailState::UnderWay
             && mail.attempts() == fact.attempt
         {
-            mail.enter(MailState::Delivered, meta.time);
+            mail.enter(MailState::Delivered, folding.time);
             self.open_mails.remove(&fact.mail_id);
         }
     }
 
-    fn fail(&mut self, meta: &EventMeta, fact: MailFailed) -> Vec<KeyId> {
+    fn fail(&mut self, folding: &mut Folding, fact: MailFailed) {
         let Some(mail) = self.mails.get_mut(&fact.mail_id) else {
-            return Vec::new();
+            return;
         };
         let is_change = match mail.state {
             MailState::Requested | MailState::UnderWay => true,
@@ -248,55 +233,44 @@ impl Ledger {
             MailState::Delivered | MailState::GivenUp(_) => false,
         };
         if !is_change || mail.attempts() != fact.attempt {
-            return Vec::new();
+            return;
         }
         let attempt = mail.attempt;
         if fact.is_final {
-            mail.enter(MailState::GivenUp(fact.reason), meta.time);
+            mail.enter(MailState::GivenUp(fact.reason), folding.time);
             self.open_mails.remove(&fact.mail_id);
         } else {
-            mail.enter(MailState::Failed(fact.reason), meta.time);
+            mail.enter(MailState::Failed(fact.reason), folding.time);
         }
-        self.revoke_attempt(attempt, meta, DELIVERY_FAILED)
+        self.revoke_attempt(folding, attempt, DELIVERY_FAILED);
     }
 
     /// Revokes the key of an attempt and the keys that replaced it: a mail leaves one working key.
-    fn revoke_attempt(
-        &mut self,
-        attempt: Option<Attempt>,
-        meta: &EventMeta,
-        reason: &str,
-    ) -> Vec<KeyId> {
+    fn revoke_attempt(&mut self, folding: &mut Folding, attempt: Option<Attempt>, reason: &str) {
         let reason = Text::parse(reason).unwrap_or_default();
-        let mut revoked = Vec::new();
         let mut next = attempt.map(|attempt| attempt.key_id);
         while let Some(key_id) = next {
             let reason = reason.clone();
-            revoked.extend(self.revoke(meta, KeyRevoked { key_id, reason }));
+            self.revoke(folding, KeyRevoked { key_id, reason });
             let key = self.keys.get(&key_id);
             next = key.and_then(|key| key.rotated).map(|rotated| rotated.to);
         }
-        revoked
     }
 }
 
 impl Ledger {
     /// The sequence of the last message that was folded, decodable or not.
-    #[must_use]
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
     /// The sequence of the last event on a subject; 0 if there is none. An append that expects this sequence fails if
     /// another writer was first.
-    #[must_use]
     pub fn last_seq(&self, subject: &AccountSubject) -> u64 {
         let seq = self.last_seqs.get(subject.to_string().as_str());
         seq.copied().unwrap_or(0)
     }
 
-    /// A key.
-    #[must_use]
     pub fn key(&self, key_id: KeyId) -> Option<&Key> {
         self.keys.get(&key_id)
     }
@@ -306,14 +280,10 @@ impl Ledger {
         self.keys.iter().map(|(id, key)| (*id, key))
     }
 
-    /// The account of a holder.
-    #[must_use]
     pub fn account(&self, holder: &Holder) -> Option<&Account> {
         self.accounts.get(holder)
     }
 
-    /// A subscription.
-    #[must_use]
     pub fn subscription(&self, id: &SubscriptionId) -> Option<&Subscription> {
         self.subscriptions.get(id)
     }
@@ -325,19 +295,15 @@ impl Ledger {
 
     /// The approved subscriptions for which no mail was requested yet, by id.
     pub fn awaiting_mail(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
-        self.awaiting_mail
-            .iter()
-            .filter_map(|id| self.subscriptions.get_key_value(id))
+        let ids = self.awaiting_mail.iter();
+        ids.filter_map(|id| self.subscriptions.get_key_value(id))
     }
 
-    /// A mail.
-    #[must_use]
     pub fn mail(&self, id: &MailId) -> Option<&Mail> {
         self.mails.get(id)
     }
 
     /// The mail whose last attempt has this token in its link.
-    #[must_use]
     pub fn mail_of_link(&self, token: &str) -> Option<(&MailId, &Mail)> {
         let mail_id = self.links.get(&SecretHash::of(token))?;
         self.mails.get_key_value(mail_id)
@@ -353,8 +319,7 @@ impl Ledger {
     }
 
     /// The number of mails that are waiting, approved subscriptions without a mail included, and the age of the oldest.
-    #[must_use]
-    pub fn waiting_mails(&self, now: Timestamp) -> (usize, Duration) {
+    pub(crate) fn waiting_mails(&self, now: Timestamp) -> (usize, Duration) {
         let requested = self.open_mails().map(|(_, mail)| mail.requested_at);
         let approved = self.awaiting_mail().filter_map(|(_, sub)| sub.approved_at);
         let since = requested.chain(approved).min();
@@ -367,8 +332,7 @@ impl Ledger {
 
     /// The mails that are neither delivered nor given up, by id.
     pub fn open_mails(&self) -> impl Iterator<Item = (&MailId, &Mail)> {
-        self.open_mails
-            .iter()
-            .filter_map(|id| self.mails.get_key_value(id))
+        let ids = self.open_mails.iter();
+        ids.filter_map(|id| self.mails.get_key_value(id))
     }
 }

@@ -20,7 +20,7 @@ mod tests;
 
 pub use commands::AccountCommands;
 pub use decide::CommandError;
-pub use email::{Email, InvalidEmail};
+pub use email::Email;
 pub use event::{
     AccountEvent, AccountEventError, Fact, KeyIssued, KeyRevoked, KeyRotated, MailAttempted,
     MailDelivered, MailFailed, MailRequested, PlanChanged, SubscriptionApproved,
@@ -34,3 +34,7 @@ pub use state::{
     Account, Attempt, Holder, Key, KeyState, Mail, MailState, Revocation, Rotation, Subscription,
 };
 pub use subject::{AccountSubject, MailId, SubscriptionId};
+
+pub(crate) fn now() -> events::Moment {
+    jiff::Timestamp::now().into()
+}

@@ -9,14 +9,12 @@ use super::{Email, KeyId, MailId, SecretHash, SubscriptionId};
 pub enum Holder {
     /// The first of a chain of rotated keys, for keys without a subscription.
     Key(KeyId),
-    /// A subscription.
     Subscription(SubscriptionId),
 }
 
 /// The plan and the keys of a holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// The plan.
     pub plan: Text,
     /// How often the plan was changed.
     pub plan_revision: u32,
@@ -34,59 +32,46 @@ impl Account {
     }
 }
 
-/// A key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// The hash of the key.
     pub hash: SecretHash,
-    /// The holder.
     pub holder: Holder,
-    /// When it was issued.
     pub issued_at: Moment,
     /// When it expires, if ever.
     pub expires_at: Option<Moment>,
-    /// The rotation that replaced it, if any.
     pub rotated: Option<Rotation>,
-    /// The revocation, if it was revoked.
     pub revoked: Option<Revocation>,
 }
 
 /// The replacement of a key by another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
-    /// The new key.
     pub to: KeyId,
     /// The end of the overlap, in which both keys are valid.
     pub overlap_until: Moment,
 }
 
-/// The revocation of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revocation {
-    /// When it was revoked.
     pub at: Moment,
-    /// The reason; empty if none was given.
+    /// Empty if none was given.
     pub reason: Text,
 }
 
 /// The state of a key at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyState {
-    /// Valid.
     Valid,
     /// Replaced and still valid, as is the new key.
     Overlapping,
     /// Replaced, and the overlap is over.
     Rotated,
-    /// Expired.
     Expired,
-    /// Revoked.
     Revoked,
 }
 
 impl KeyState {
     /// The name of the state in lists.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Valid => "valid",
@@ -111,14 +96,11 @@ impl Key {
     }
 
     /// The end of the key unless it is revoked earlier: its expiry or the end of the overlap.
-    #[must_use]
     pub fn valid_until(&self) -> Option<Moment> {
         let overlap = self.rotated.map(|rotation| rotation.overlap_until);
         overlap.into_iter().chain(self.expires_at).min()
     }
 
-    /// The state at a moment.
-    #[must_use]
     pub fn state(&self, now: Moment) -> KeyState {
         let is_past = |end: Moment| end <= now;
         match &self.rotated {
@@ -131,18 +113,15 @@ impl Key {
     }
 
     /// Whether requests with the key are accepted at a moment.
-    #[must_use]
     pub fn is_valid(&self, now: Moment) -> bool {
         matches!(self.state(now), KeyState::Valid | KeyState::Overlapping)
     }
 }
 
-/// A subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
     /// Where its keys are sent.
     pub email: Email,
-    /// When it was requested.
     pub requested_at: Moment,
     /// When it was approved: with the request, or by an operator.
     pub approved_at: Option<Moment>,
@@ -155,13 +134,10 @@ pub struct Subscription {
 pub struct Mail {
     /// The subscription whose holder receives it.
     pub subscription_id: SubscriptionId,
-    /// The purpose.
     pub purpose: Text,
-    /// When it was requested.
     pub requested_at: Moment,
     /// When the first attempt began.
     pub begun_at: Option<Moment>,
-    /// The state.
     pub state: MailState,
     /// When it entered the state.
     pub since: Moment,
@@ -171,7 +147,6 @@ pub struct Mail {
 
 impl Mail {
     /// How often a delivery was attempted.
-    #[must_use]
     pub fn attempts(&self) -> u32 {
         self.attempt.map_or(0, |attempt| attempt.number)
     }
@@ -214,7 +189,6 @@ pub enum MailState {
 
 impl MailState {
     /// The name of the state in lists.
-    #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Requested => "requested",
@@ -226,7 +200,6 @@ impl MailState {
     }
 
     /// The reason of the last failure.
-    #[must_use]
     pub fn reason(&self) -> Option<&Text> {
         match self {
             Self::Failed(reason) | Self::GivenUp(reason) => Some(reason),

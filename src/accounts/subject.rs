@@ -12,11 +12,8 @@ use super::{Email, KeyId, SecretHash};
 /// writer was first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccountSubject {
-    /// A key.
     Key(KeyId),
-    /// A subscription.
     Subscription(SubscriptionId),
-    /// A mail.
     Mail(MailId),
 }
 
@@ -37,18 +34,14 @@ const ID_DIGITS: usize = 20;
 const ID_FORM: &str = "an id is 1 to 64 of A-Z a-z 0-9 _ -";
 
 macro_rules! ids {
-    ($($(#[doc = $doc:literal])* $name:ident;)*) => {
+    ($($name:ident;)*) => {
         $(
-            $(#[doc = $doc])*
             #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
             #[serde(try_from = "String")]
             pub struct $name(Arc<str>);
 
             impl $name {
-                /// Parses an id.
-                ///
-                /// # Errors
-                /// Returns the expected form if the text is not 1 to 64 of `A-Z a-z 0-9 _ -`.
+                /// Parses an id: 1 to 64 of `A-Z a-z 0-9 _ -`. The error is the expected form.
                 pub fn parse(text: &str) -> Result<Self, &'static str> {
                     let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
                     if text.is_empty() || text.len() > ID_LEN_MAX || !text.bytes().all(is_allowed) {
@@ -76,16 +69,13 @@ macro_rules! ids {
 }
 
 ids! {
-    /// The id of a subscription.
     SubscriptionId;
-    /// The id of a mail.
     MailId;
 }
 
 impl SubscriptionId {
     /// The id of the subscription of an address to a plan. It is the same on every replica, so a request that is sent
     /// twice creates one subscription.
-    #[must_use]
     pub fn of(email: &Email, plan: &Text) -> Self {
         Self(digits(&format!("{}\n{}", email.folded(), plan.as_str())))
     }
@@ -93,13 +83,11 @@ impl SubscriptionId {
 
 impl MailId {
     /// The id of the first mail of a subscription, the same on every replica.
-    #[must_use]
     pub fn first_to(id: &SubscriptionId) -> Self {
         Self(Arc::clone(&id.0))
     }
 
     /// The id of the mail that follows another one of the same subscription, the same on every replica.
-    #[must_use]
     pub fn after(last: &Self) -> Self {
         Self(digits(&format!("behind {last}")))
     }

@@ -13,10 +13,6 @@ use super::*;
 use crate::limits::plans::Plans;
 use crate::log::Outgoing;
 
-pub(super) fn now() -> Moment {
-    Timestamp::now().into()
-}
-
 fn text(text: &str) -> Text {
     Text::parse(text).expect("text")
 }

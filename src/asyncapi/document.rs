@@ -2,52 +2,66 @@
 
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::transform::RecursiveTransform;
-use schemars::{Schema, SchemaGenerator};
-use serde_json::{Map, Value, json};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Value, json};
 
 const DESCRIPTION: &str = "Horse racing data, folded from an event log. This document describes the messages that the service \
     sends (action `send`) and receives (action `receive`). The HTTP interface is described in `/openapi.json`.";
 
+/// An example of each message that is not an event, the same that docs/live-odds.md and docs/feeding.md show.
+const EXAMPLES: &str = include_str!("examples.json");
+
 /// An AsyncAPI document, to which the live channel and the log add their parts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Document {
-    servers: Map<String, Value>,
-    channels: Map<String, Value>,
-    operations: Map<String, Value>,
-    messages: Map<String, Value>,
-    schemas: Map<String, Value>,
-    security: Map<String, Value>,
+    pub(super) json: Value,
+    examples: Value,
 }
 
-/// Some of the messages of a channel.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ChannelMessages<'a> {
-    pub(super) channel: &'a str,
-    pub(super) messages: &'a [String],
-}
-
-impl ChannelMessages<'_> {
-    fn references(&self) -> (Value, Value) {
-        let path = format!("channels/{}/messages", self.channel);
-        let messages = self.messages.iter().map(|name| reference(&path, name));
-        (reference("channels", self.channel), messages.collect())
-    }
-}
+/// A channel, and some of its messages.
+pub(super) type ChannelMessages<'a> = (&'a str, &'a [String]);
 
 impl Document {
-    pub(super) fn server(&mut self, name: &str, server: Value) {
-        insert(&mut self.servers, name, server);
+    pub(super) fn new() -> Self {
+        Self {
+            json: json!({
+                "asyncapi": "3.0.0",
+                "info": {
+                    "title": "railbird",
+                    "version": env!("CARGO_PKG_VERSION"),
+                    "description": DESCRIPTION,
+                    "license": { "name": "MIT OR Apache-2.0" },
+                },
+                "defaultContentType": "application/json",
+            }),
+            examples: serde_json::from_str(EXAMPLES).expect("the examples are JSON"),
+        }
     }
 
-    pub(super) fn security_scheme(&mut self, name: &str, scheme: Value) {
-        insert(&mut self.security, name, scheme);
+    /// Adds a part that [`reference`] refers to. It may be added twice, but no other under the same name.
+    pub(super) fn insert(&mut self, path: &str, name: &str, part: Value) {
+        let parts = path
+            .split('/')
+            .fold(&mut self.json, |parts, key| &mut parts[key]);
+        let before = parts[name].take();
+        debug_assert!(
+            before.is_null() || before == part,
+            "two different parts are named {name}"
+        );
+        parts[name] = part;
     }
 
-    /// Adds a channel with its messages in both directions.
-    pub(super) fn channel(&mut self, name: &str, messages: &[String], mut channel: Value) {
+    /// Adds a channel of a server with its messages in both directions.
+    pub(super) fn channel(
+        &mut self,
+        server: &str,
+        (name, messages): ChannelMessages<'_>,
+        mut channel: Value,
+    ) {
         let message = |name: &String| (name.clone(), reference("components/messages", name));
         channel["messages"] = messages.iter().map(message).collect();
-        insert(&mut self.channels, name, channel);
+        channel["servers"] = json!([reference("servers", server)]);
+        self.insert("channels", name, channel);
     }
 
     /// Adds an operation on some messages of a channel, with the messages that answer them.
@@ -56,18 +70,26 @@ impl Document {
         name: &str,
         messages: ChannelMessages<'_>,
         replies: Option<ChannelMessages<'_>>,
-        mut operation: Value,
+        action: &str,
+        summary: &str,
     ) {
+        let mut operation = references(messages);
+        operation["action"] = action.into();
+        operation["summary"] = summary.into();
         if let Some(replies) = replies {
-            let (channel, messages) = replies.references();
-            operation["reply"] = json!({ "channel": channel, "messages": messages });
+            operation["reply"] = references(replies);
         }
-        (operation["channel"], operation["messages"]) = messages.references();
-        insert(&mut self.operations, name, operation);
+        self.insert("operations", name, operation);
+    }
+
+    /// Adds a message with its example.
+    pub(super) fn message(&mut self, name: &str, schema: Schema, message: Value) {
+        let example = self.examples[name].clone();
+        self.message_as(name, &pascal_case(name), schema, &example, message);
     }
 
     /// Adds a JSON message with its schema, whose description it takes.
-    pub(super) fn message(
+    pub(super) fn message_as(
         &mut self,
         name: &str,
         schema_name: &str,
@@ -81,39 +103,27 @@ impl Document {
         message["description"] = schema["description"].clone();
         message["payload"] = reference("components/schemas", schema_name);
         message["examples"] = json!([{ "payload": example }]);
-        insert(&mut self.messages, name, message);
-        self.schema(schema_name, schema);
-    }
-
-    /// Adds a schema that others refer to.
-    pub(super) fn schema(&mut self, name: &str, schema: Value) {
-        insert(&mut self.schemas, name, schema);
-    }
-
-    pub(super) fn finish(self) -> Value {
-        json!({
-            "asyncapi": "3.0.0",
-            "info": {
-                "title": "railbird",
-                "version": env!("CARGO_PKG_VERSION"),
-                "description": DESCRIPTION,
-                "license": { "name": "MIT OR Apache-2.0" },
-            },
-            "defaultContentType": "application/json",
-            "servers": self.servers,
-            "channels": self.channels,
-            "operations": self.operations,
-            "components": {
-                "messages": self.messages,
-                "schemas": self.schemas,
-                "securitySchemes": self.security,
-            },
-        })
+        self.insert("components/messages", name, message);
+        self.insert("components/schemas", schema_name, schema);
     }
 }
 
 pub(super) fn reference(path: &str, name: &str) -> Value {
     json!({ "$ref": format!("#/{path}/{name}") })
+}
+
+fn references((channel, messages): ChannelMessages<'_>) -> Value {
+    let path = format!("channels/{channel}/messages");
+    let messages = messages.iter().map(|name| reference(&path, name));
+    json!({ "channel": reference("channels", channel), "messages": Vec::from_iter(messages) })
+}
+
+fn pascal_case(name: &str) -> String {
+    let capitalize = |word: &str| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_ascii_uppercase() + rest
+    };
+    name.split('_').map(capitalize).collect()
 }
 
 /// Generates schemas of JSON Schema draft 7, which AsyncAPI uses.
@@ -126,6 +136,10 @@ pub(super) fn generator(contract: Contract, transform: fn(&mut Schema)) -> Schem
     settings
         .with_transform(RecursiveTransform(transform))
         .into_generator()
+}
+
+pub(super) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    apply_transforms(T::json_schema(generator), generator)
 }
 
 /// Applies the transforms of the generator to a schema that was made without it.
@@ -146,16 +160,12 @@ pub(super) fn clean_schema(schema: &mut Schema) {
     if schema.get("default") == Some(&Value::Null) {
         schema.remove("default");
     }
+    join_lines(schema);
+}
+
+/// Replaces the line breaks of a description, which come from a comment.
+pub(super) fn join_lines(schema: &mut Schema) {
     if let Some(Value::String(description)) = schema.get_mut("description") {
         *description = description.replace('\n', " ");
     }
-}
-
-/// Inserts a part. The same part may be inserted twice, but no other under the same name.
-fn insert(map: &mut Map<String, Value>, name: &str, value: Value) {
-    let before = map.insert(name.to_owned(), value);
-    debug_assert!(
-        before.is_none_or(|before| Some(&before) == map.get(name)),
-        "two different parts are named {name}"
-    );
 }

@@ -2,15 +2,11 @@
 
 use schemars::generate::Contract;
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use super::document::{
-    ChannelMessages, Document, apply_transforms, clean_schema, generator, reference,
-};
-use crate::live::{CONFLATE_MS, HEARTBEAT_MS, Op, Request, ServerMessage};
-
-/// One message of each name, the same as in docs/live-odds.md.
-const EXAMPLES: &str = include_str!("live_examples.json");
+use super::document::{Document, apply_transforms, clean_schema, generator, reference, schema_of};
+use crate::live::{LiveSubscription, Op, Request, ServerMessage};
 
 const ADDRESS: &str = "/ws/live/odds";
 const SERVER: &str = "live";
@@ -19,26 +15,29 @@ const ANSWERS: [&str; 2] = ["ack", "error"];
 
 /// Adds the channels of `/ws/live/odds`.
 pub(super) fn describe(document: &mut Document) {
-    let examples: Value = serde_json::from_str(EXAMPLES).expect("the examples are JSON");
-    let sent = server_messages(document, &examples);
-    let requests = requests(document, &examples);
     server(document);
-    document.channel("liveOdds", &[&sent[..], &requests].concat(), json!({
+    let sent = server_messages(document);
+    let mut generator = generator(Contract::Deserialize, clean_schema);
+    let request = schema_of::<Request>(&mut generator).to_value();
+    let ops = schema_of::<Op>(&mut generator).to_value();
+    definitions(document, generator);
+    let requests = requests(document, &request, &ops);
+    let messages = [&sent[..], &requests].concat();
+    let race_query = race_query(&request);
+    document.channel(SERVER, ("liveOdds", &messages), json!({
         "address": ADDRESS,
         "title": "Live odds",
         "description": "Every open race, then every change in the order of the log. Filters select races. A client that connects \
             and reads gets everything, without sending a message: `welcome`, an `odds_update` with `snapshot` for each open race, \
             `snapshot_complete`, then the changes. Ignore events and fields that you do not know.",
-        "servers": [reference("servers", SERVER)],
-        "bindings": binding(full_query()),
+        "bindings": binding(full_query(race_query.clone())),
     }));
-    document.channel("liveOddsOfRace", &[&sent[..], &requests].concat(), json!({
+    document.channel(SERVER, ("liveOddsOfRace", &messages), json!({
         "address": format!("{ADDRESS}/{{race_number}}"),
         "title": "Live odds of a race",
         "description": "The same, for one race of today's meeting. If there is no such race, the handshake fails with 404.",
-        "servers": [reference("servers", SERVER)],
         "parameters": { "race_number": { "description": "The race's number, 1 to 999.", "examples": ["3"] } },
-        "bindings": binding(race_query()),
+        "bindings": binding(race_query),
     }));
     let (answers, updates): (Vec<_>, Vec<_>) = sent
         .into_iter()
@@ -47,130 +46,105 @@ pub(super) fn describe(document: &mut Document) {
         ("liveOdds", "LiveOdds"),
         ("liveOddsOfRace", "LiveOddsOfRace"),
     ] {
-        let messages = |messages| ChannelMessages { channel, messages };
-        let sends =
-            json!({ "action": "send", "summary": "The service sends a client what happens." });
-        document.operation(&format!("send{name}"), messages(&updates), None, sends);
-        let receives = json!({
-            "action": "receive",
-            "summary": "A client changes its subscription. The answer is `ack` or `error`, before any message that results.",
-        });
+        document.operation(
+            &format!("send{name}"),
+            (channel, &updates),
+            None,
+            "send",
+            "The service sends a client what happens.",
+        );
         document.operation(
             &format!("receive{name}Request"),
-            messages(&requests),
-            Some(messages(&answers)),
-            receives,
+            (channel, &requests),
+            Some((channel, &answers)),
+            "receive",
+            "A client changes its subscription. The answer is `ack` or `error`, before any message that results.",
         );
     }
 }
 
 fn server(document: &mut Document) {
-    let key = |part: &str, name: &str| json!({ "type": "httpApiKey", "in": part, "name": name });
-    document.security_scheme("keyInQuery", key("query", "api_key"));
-    document.security_scheme("keyInHeader", key("header", "X-API-Key"));
-    let schemes =
-        ["keyInQuery", "keyInHeader"].map(|name| reference("components/securitySchemes", name));
-    document.server(SERVER, json!({
+    const SCHEMES: &str = "components/securitySchemes";
+    let keys = [
+        ("keyInQuery", "query", "api_key"),
+        ("keyInHeader", "header", "X-API-Key"),
+    ];
+    for (scheme, part, name) in keys {
+        let key = json!({ "type": "httpApiKey", "in": part, "name": name });
+        document.insert(SCHEMES, scheme, key);
+    }
+    document.insert("servers", SERVER, json!({
         "host": "127.0.0.1:8080",
         "protocol": "ws",
         "description": "The service on this machine, without TLS. Behind a proxy that does TLS the protocol is wss. \
             Send the key in the query or in the header.",
-        "security": schemes,
+        "security": keys.map(|(scheme, ..)| reference(SCHEMES, scheme)),
     }));
 }
 
 /// Adds the messages that the service sends. Returns their names.
-fn server_messages(document: &mut Document, examples: &Value) -> Vec<String> {
+fn server_messages(document: &mut Document) -> Vec<String> {
     let mut generator = generator(Contract::Serialize, |schema| {
         clean_schema(schema);
         forbid_null_in_optional(schema);
     });
-    let about_service = ServerMessage::<'static>::json_schema(&mut generator).to_value();
-    let about_service = about_service["oneOf"]
-        .as_array()
-        .expect("messages are variants");
-    let about_service = about_service
-        .iter()
-        .cloned()
-        .filter_map(|schema| Schema::try_from(schema).ok());
-    let about_races = projections::live_schemas(&mut generator)
-        .into_iter()
-        .map(|(_, schema)| with_more_field(schema));
+    let about_service = ServerMessage::<'static>::json_schema(&mut generator)
+        .remove("oneOf")
+        .unwrap_or_default();
+    let about_service: Vec<Schema> =
+        serde_json::from_value(about_service).expect("messages are variants");
+    let about_races = projections::live_schemas(&mut generator).into_iter();
+    let about_races = about_races.map(|(_, schema)| with_more_field(schema));
     let mut names = Vec::new();
-    for schema in about_service.chain(about_races) {
+    for schema in about_service.into_iter().chain(about_races) {
         let schema = apply_transforms(schema, &mut generator);
-        let event = schema
-            .pointer("/properties/event/const")
-            .and_then(Value::as_str);
-        let event = event
-            .expect("a message has its event as a constant")
-            .to_owned();
+        let event = schema.pointer("/properties/event/const");
+        let event = event.and_then(Value::as_str).map(str::to_owned);
+        let event = event.expect("a message has its event as a constant");
         let has_id = schema.pointer("/properties/id").is_some();
         let extra = if has_id { correlation_id() } else { json!({}) };
-        document.message(
-            &event,
-            &pascal_case(&event),
-            schema,
-            &examples[&event],
-            extra,
-        );
+        document.message(&event, schema, extra);
         names.push(event);
     }
-    definitions(document, &mut generator);
+    definitions(document, generator);
     names
 }
 
 /// Adds the field that the feed may add to a message about a race.
 fn with_more_field(mut schema: Schema) -> Schema {
-    let more = json!({
-        "type": "boolean",
-        "const": true,
-        "description": "Only in conflated messages that belong together: this is not the last of them.",
-    });
-    let properties = schema.ensure_object().get_mut("properties");
-    if let Some(properties) = properties.and_then(Value::as_object_mut) {
-        properties.insert("more".to_owned(), more);
+    if let Some(properties) = schema.get_mut("properties") {
+        properties["more"] = json!({
+            "type": "boolean",
+            "const": true,
+            "description": "Only in conflated messages that belong together: this is not the last of them.",
+        });
     }
     schema
 }
 
 /// Adds the messages that clients send. Returns their names.
-fn requests(document: &mut Document, examples: &Value) -> Vec<String> {
-    let mut generator = generator(Contract::Deserialize, clean_schema);
-    let request = Request::json_schema(&mut generator);
-    let request = apply_transforms(request, &mut generator).to_value();
-    let ops = Op::json_schema(&mut generator);
-    let ops = apply_transforms(ops, &mut generator).to_value();
-    let names = Op::ALL.map(|op| {
-        let op_schema = ops["oneOf"].as_array().into_iter().flatten();
-        let op_schema = op_schema
-            .into_iter()
-            .find(|schema| schema["const"] == json!(op));
-        let op_schema = op_schema.expect("every op is described");
-        let op_name = op_schema["const"].as_str().unwrap_or_default();
-        let name = format!("{op_name}_request");
-        let schema = request_schema(&request, op, op_schema);
-        document.message(
-            &name,
-            &pascal_case(&name),
-            schema,
-            &examples[&name],
-            correlation_id(),
-        );
-        name
-    });
-    definitions(document, &mut generator);
-    names.to_vec()
+fn requests(document: &mut Document, request: &Value, ops: &Value) -> Vec<String> {
+    let mut names = Vec::new();
+    for described in ops["oneOf"].as_array().expect("ops are variants") {
+        let op = described["const"].as_str().unwrap_or_default();
+        let name = format!("{op}_request");
+        let schema = request_schema(request, described);
+        document.message(&name, schema, correlation_id());
+        names.push(name);
+    }
+    names
 }
 
-/// The schema of a request with this op: the fields that the op reads.
-fn request_schema(request: &Value, op: Op, described: &Value) -> Schema {
-    let field = |name: &str| (name.to_owned(), request["properties"][name].clone());
-    let mut properties: Map<String, Value> = op.fields().iter().copied().map(field).collect();
-    properties.extend([
-        ("op".to_owned(), json!({ "type": "string", "const": op })),
-        field("id"),
-    ]);
+/// The schema of a request with an op: the fields that the op reads.
+fn request_schema(request: &Value, described: &Value) -> Schema {
+    let op = Op::deserialize(&described["const"]).expect("a variant is an op");
+    let fields = request["properties"].as_object().into_iter().flatten();
+    let mut properties: Map<String, Value> = fields
+        .filter(|(name, _)| *name == "id" || op.reads(name))
+        .map(|(name, field)| (name.clone(), field.clone()))
+        .collect();
+    let op = json!({ "type": "string", "const": op });
+    properties.insert("op".to_owned(), op);
     schemars::json_schema!({
         "type": "object",
         "description": described["description"],
@@ -187,25 +161,21 @@ fn correlation_id() -> Value {
 }
 
 /// Adds the schemas that messages share.
-fn definitions(document: &mut Document, generator: &mut SchemaGenerator) {
+fn definitions(document: &mut Document, mut generator: SchemaGenerator) {
     for (name, schema) in generator.take_definitions(true) {
-        document.schema(&name, schema);
+        document.insert("components/schemas", &name, schema);
     }
 }
 
 /// The service leaves an optional field out, and never sends null instead.
 fn forbid_null_in_optional(schema: &mut Schema) {
     let required = schema.get("required").cloned().unwrap_or_default();
-    let is_optional = |name: &str| {
-        let mut required = required.as_array().into_iter().flatten();
-        required.all(|required| required != name)
-    };
+    let required = required.as_array().map_or(&[][..], Vec::as_slice);
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-    for (_, property) in properties
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| is_optional(name))
-    {
+    for (name, property) in properties.into_iter().flatten() {
+        if required.iter().any(|required| required == name) {
+            continue;
+        }
         if let Some(types) = property.get_mut("type").and_then(Value::as_array_mut) {
             types.retain(|name| name != "null");
             if let [only] = &types[..] {
@@ -216,14 +186,6 @@ fn forbid_null_in_optional(schema: &mut Schema) {
             choices.retain(|choice| choice["type"] != "null");
         }
     }
-}
-
-fn pascal_case(name: &str) -> String {
-    let capitalize = |word: &str| {
-        let (first, rest) = word.split_at(word.len().min(1));
-        first.to_ascii_uppercase() + rest
-    };
-    name.split('_').map(capitalize).collect()
 }
 
 fn binding(query: Value) -> Value {
@@ -238,33 +200,32 @@ fn binding(query: Value) -> Value {
     } })
 }
 
-/// The query parameters of a client that follows one race.
-fn race_query() -> Value {
+/// The query parameters of a client that follows one race. Some are fields of a request as well.
+fn race_query(request: &Value) -> Value {
+    let field = |name: &str| {
+        let mut field = request["properties"][name].clone();
+        field["type"] = field["type"][0].take();
+        field
+    };
     let kinds = projections::LiveKind::ALL.map(projections::LiveKind::as_str);
     let kind = format!("({})", kinds.join("|"));
-    json!({
+    let mut query = json!({
         "api_key": { "type": "string", "description": "The key, unless it is in the header." },
         "venue": { "type": "string", "description": "The code or name of the venue, if there are two meetings today; case is ignored." },
         "events": list(&kind, "The kinds of messages about races that are sent, all by default."),
-        "conflate_ms": {
-            "type": "integer", "minimum": CONFLATE_MS.start(), "maximum": CONFLATE_MS.end(), "default": 0,
-            "description": "Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.",
-        },
-        "heartbeat_ms": {
-            "type": "integer", "minimum": HEARTBEAT_MS.start(), "maximum": HEARTBEAT_MS.end(), "default": 5000,
-            "description": "Time between two heartbeats, in milliseconds.",
-        },
-        "since": {
-            "type": "integer", "minimum": 0,
-            "description": "The highest `seq` that the client has received: every message after it is sent.",
-        },
-        "epoch": { "type": "string", "description": "The log that `since` belongs to, as in `welcome`." },
-    })
+        "conflate_ms": field("conflate_ms"),
+        "heartbeat_ms": field("heartbeat_ms"),
+        "since": field("since"),
+        "epoch": field("epoch"),
+    });
+    let default = LiveSubscription::default();
+    query["conflate_ms"]["default"] = default.conflate_ms.into();
+    query["heartbeat_ms"]["default"] = default.heartbeat_ms.into();
+    query
 }
 
-/// The query parameters of a client.
-fn full_query() -> Value {
-    let mut query = race_query();
+/// The query parameters of a client that follows any races.
+fn full_query(mut query: Value) -> Value {
     query["date"] = list("[0-9]{4}-[0-9]{2}-[0-9]{2}", "Dates of meetings.");
     query["venue"] = json!({ "type": "string", "description": "Codes or names of venues; case is ignored. A comma-separated list." });
     query["race"] = list("[1-9][0-9]{0,2}", "Numbers of races.");

@@ -1,13 +1,12 @@
 //! The log in `/asyncapi.json`, and the announcements of rejections, made from the types of the events.
 
-use events::{Envelope, SchemaFile, Subject};
+use events::{Envelope, SchemaFile};
 use schemars::Schema;
 use schemars::generate::Contract;
+use schemars::transform::{RecursiveTransform, Transform as _};
 use serde_json::{Map, Value, json};
 
-use super::document::{
-    ChannelMessages, Document, apply_transforms, clean_schema, generator, reference,
-};
+use super::document::{Document, apply_transforms, clean_schema, generator, join_lines, reference};
 use crate::log::RACING;
 use crate::projector::announcer;
 
@@ -15,22 +14,18 @@ const SERVER: &str = "log";
 
 /// Adds the channels that feeders use.
 pub(super) fn describe(document: &mut Document) {
-    document.security_scheme(
-        "natsUser",
-        json!({
-            "type": "userPassword",
-            "description": "A user of nats.conf, such as `feeder`.",
-        }),
-    );
-    document.server(
-        SERVER,
-        json!({
-            "host": "127.0.0.1:4222",
-            "protocol": "nats",
-            "description": "NATS with JetStream, on this machine.",
-            "security": [reference("components/securitySchemes", "natsUser")],
-        }),
-    );
+    let user = json!({
+        "type": "userPassword",
+        "description": "A user of nats.conf, such as `feeder`.",
+    });
+    document.insert("components/securitySchemes", "natsUser", user);
+    let server = json!({
+        "host": "127.0.0.1:4222",
+        "protocol": "nats",
+        "description": "NATS with JetStream, on this machine.",
+        "security": [reference("components/securitySchemes", "natsUser")],
+    });
+    document.insert("servers", SERVER, server);
     let acknowledgements = acknowledgements(document);
     events(document, &acknowledgements);
     rejections(document);
@@ -47,7 +42,7 @@ const RACE: &[&str] = &["date", "venue", "race_number"];
 
 /// Adds the events, each on the channel of its subject.
 fn events(document: &mut Document, acknowledgements: &[String]) {
-    let events: Vec<(&str, String)> = events::schemas()
+    let events: Vec<(String, String)> = events::schemas()
         .into_iter()
         .map(|file| event(document, file))
         .collect();
@@ -58,22 +53,19 @@ fn events(document: &mut Document, acknowledgements: &[String]) {
             .iter()
             .map(|name| format!(".{{{name}}}"))
             .collect();
-        document.channel(channel, &messages, json!({
+        document.channel(SERVER, (channel, &messages), json!({
             "address": format!("racing.{channel}{address}"),
             "title": title,
             "description": format!("Subjects of the stream `{}`. The subject must agree with the data.", RACING.name),
-            "servers": [reference("servers", SERVER)],
             "parameters": parameters.iter().map(|name| parameter(name)).collect::<Map<_, _>>(),
         }));
         let (first, rest) = channel.split_at(1);
         document.operation(
             &format!("receive{}{rest}", first.to_uppercase()),
-            ChannelMessages { channel, messages: &messages },
-            Some(ChannelMessages { channel: "acknowledgement", messages: acknowledgements }),
-            json!({
-                "action": "receive",
-                "summary": "A feeder publishes an event. JetStream acknowledges every message that it stores; the service validates it later.",
-            }),
+            (channel, &messages),
+            Some(("acknowledgement", acknowledgements)),
+            "receive",
+            "A feeder publishes an event. JetStream acknowledges every message that it stores; the service validates it later.",
         );
     }
 }
@@ -94,33 +86,25 @@ fn parameter(name: &str) -> (String, Value) {
 }
 
 /// Adds an event with its JSON Schema. Returns its channel and its name.
-fn event(document: &mut Document, file: SchemaFile) -> (&'static str, String) {
+fn event(document: &mut Document, file: SchemaFile) -> (String, String) {
     let SchemaFile { name, mut schema } = file;
     let name = name.trim_end_matches(".json").to_owned();
     let example = schema["examples"][0].take();
-    let channel =
-        match Envelope::from_json(example.to_string().as_bytes()).map(|e| e.event.subject()) {
-            Ok(Subject::Horse(_)) => "horse",
-            Ok(Subject::Race(_)) => "race",
-            Ok(Subject::Result(_)) => "result",
-            Ok(Subject::Odds(_)) => "odds",
-            Err(error) => unreachable!("the example of a schema is not an event: {error}"),
-        };
+    let envelope = Envelope::from_json(example.to_string().as_bytes());
+    let envelope = envelope.expect("the example of a schema is an event");
+    let subject = envelope.event.subject().to_string();
+    let channel = subject.split('.').nth(1).unwrap_or_default().to_owned();
     schema["description"] = schema["properties"]["data"]["description"].clone();
-    let fields = schema
-        .as_object_mut()
-        .expect("a schema of an event is an object");
+    let mut schema = Schema::try_from(schema).expect("a schema of an event is an object");
+    RecursiveTransform(point_to_components).transform(&mut schema);
     for field in ["$schema", "title", "examples"] {
-        fields.remove(field);
+        schema.remove(field);
     }
-    let definitions = fields.remove("$defs").unwrap_or_default();
-    for (name, mut definition) in definitions.as_object().cloned().unwrap_or_default() {
-        point_to_components(&mut definition);
-        document.schema(&name, definition);
+    let definitions = schema.remove("$defs").unwrap_or_default();
+    for (name, definition) in definitions.as_object().into_iter().flatten() {
+        document.insert("components/schemas", name, definition.clone());
     }
-    point_to_components(&mut schema);
-    let schema = Schema::try_from(schema).expect("it is still an object");
-    document.message(&name, &name, schema, &example, json!({
+    document.message_as(&name, &name, schema, &example, json!({
         "headers": message_id("The event's `id`. JetStream drops a second message with the same value within two minutes."),
         "summary": format!("JSON Schema: /schemas/{name}.json"),
     }));
@@ -128,22 +112,11 @@ fn event(document: &mut Document, file: SchemaFile) -> (&'static str, String) {
 }
 
 /// Changes references to definitions of the schema into references to components of the document.
-fn point_to_components(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                match value {
-                    Value::String(text) if name == "$ref" => {
-                        *text = text.replace("#/$defs/", "#/components/schemas/");
-                    }
-                    Value::String(text) if name == "description" => *text = text.replace('\n', " "),
-                    value => point_to_components(value),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(point_to_components),
-        _ => {}
+fn point_to_components(schema: &mut Schema) {
+    if let Some(Value::String(reference)) = schema.get_mut("$ref") {
+        *reference = reference.replace("#/$defs/", "#/components/schemas/");
     }
+    join_lines(schema);
 }
 
 fn message_id(description: &str) -> Value {
@@ -156,65 +129,45 @@ fn message_id(description: &str) -> Value {
 /// Adds the answers of JetStream. Returns their names.
 fn acknowledgements(document: &mut Document) -> Vec<String> {
     let stream = json!({ "type": "string", "const": RACING.name, "description": "The stream." });
-    document.message(
-        "acknowledgement",
-        "Acknowledgement",
-        schemars::json_schema!({
-            "type": "object",
-            "description": "The message is stored in the log. With `sync_interval: always` it is on disk.",
-            "required": ["stream", "seq"],
-            "properties": {
-                "stream": stream,
-                "seq": { "type": "integer", "minimum": 1, "description": "The log sequence of the event, which is `seq` everywhere." },
-                "duplicate": {
-                    "type": "boolean",
-                    "description": "The log already had a message with the same `Nats-Msg-Id`.",
-                },
-            },
-        }),
-        &json!({ "stream": RACING.name, "seq": 48210 }),
-        json!({}),
-    );
-    document.message(
-        "not_stored",
-        "NotStored",
-        schemars::json_schema!({
-            "type": "object",
-            "description": "The message is not stored: JetStream has no space, or an expectation in a header is not met.",
-            "required": ["error"],
-            "properties": {
-                "error": { "$ref": "#/components/schemas/JetStreamError" },
-                "stream": stream,
-                "seq": { "type": "integer", "const": 0, "description": "Always 0." },
-            },
-        }),
-        &json!({
-            "error": { "code": 503, "err_code": 10077, "description": "insufficient storage resources available" },
-            "stream": RACING.name,
-            "seq": 0,
-        }),
-        json!({}),
-    );
-    document.schema(
-        "JetStreamError",
-        json!({
-            "type": "object",
-            "description": "An error of JetStream.",
-            "required": ["code", "description"],
-            "properties": {
-                "code": { "type": "integer", "description": "An HTTP status code." },
-                "err_code": { "type": "integer", "description": "The error code of JetStream." },
-                "description": { "type": "string", "description": "The error in words." },
-            },
-        }),
-    );
+    let stored = schemars::json_schema!({
+        "type": "object",
+        "description": "The message is stored in the log. With `sync_interval: always` it is on disk.",
+        "required": ["stream", "seq"],
+        "properties": {
+            "stream": stream,
+            "seq": { "type": "integer", "minimum": 1, "description": "The log sequence of the event, which is `seq` everywhere." },
+            "duplicate": { "type": "boolean", "description": "The log already had a message with the same `Nats-Msg-Id`." },
+        },
+    });
+    document.message("acknowledgement", stored, json!({}));
+    let not_stored = schemars::json_schema!({
+        "type": "object",
+        "description": "The message is not stored: JetStream has no space, or an expectation in a header is not met.",
+        "required": ["error"],
+        "properties": {
+            "error": reference("components/schemas", "JetStreamError"),
+            "stream": stream,
+            "seq": { "type": "integer", "const": 0, "description": "Always 0." },
+        },
+    });
+    document.message("not_stored", not_stored, json!({}));
+    let error = json!({
+        "type": "object",
+        "description": "An error of JetStream.",
+        "required": ["code", "description"],
+        "properties": {
+            "code": { "type": "integer", "description": "An HTTP status code." },
+            "err_code": { "type": "integer", "description": "The error code of JetStream." },
+            "description": { "type": "string", "description": "The error in words." },
+        },
+    });
+    document.insert("components/schemas", "JetStreamError", error);
     let messages = ["acknowledgement", "not_stored"].map(str::to_owned);
-    document.channel("acknowledgement", &messages, json!({
+    document.channel(SERVER, ("acknowledgement", &messages), json!({
         "address": null,
         "title": "Acknowledgements of JetStream",
         "description": "The reply subject of a publish request; NATS clients create one for each request. If no stream takes the \
             message, the reply has the status 503 and no payload, or there is no reply: publish the event again.",
-        "servers": [reference("servers", SERVER)],
     }));
     messages.to_vec()
 }
@@ -224,25 +177,14 @@ fn rejections(document: &mut Document) {
     let mut generator = generator(Contract::Serialize, clean_schema);
     let schema = projections::rejections::announcement_schema(&mut generator);
     let schema = apply_transforms(schema, &mut generator);
-    let example = json!({
-        "seq": 48211,
-        "recorded_at": "2026-11-21T06:03:12.482907Z",
-        "subject": "racing.odds.2026-11-21.ST.4",
-        "source": "tote",
-        "id": "0190a5c0-0000-7000-8000-000000000010",
-        "code": "subject_mismatch",
-        "reason": "published on racing.odds.2026-11-21.ST.4, but the data belongs on racing.odds.2026-11-21.ST.3",
-        "payload_bytes": 391,
-    });
     let messages = ["rejection".to_owned()];
-    document.message("rejection", "Rejection", schema, &example, json!({
+    document.message("rejection", schema, json!({
         "headers": message_id("Log and sequence of the rejected message: the same from every replica."),
     }));
-    document.channel("rejected", &messages, json!({
+    document.channel(SERVER, ("rejected", &messages), json!({
         "address": format!("{}{{subject}}", announcer::PREFIX),
         "title": "Rejected messages",
         "description": "Announcements on core NATS, which are not stored: only current subscribers receive them. Every replica announces every rejection.",
-        "servers": [reference("servers", SERVER)],
         "parameters": { "subject": {
             "description": "The subject of the rejected message, with its dots. Characters that no subject of an event has become `_`.",
             "examples": ["racing.odds.2026-11-21.ST.4"],
@@ -250,11 +192,9 @@ fn rejections(document: &mut Document) {
     }));
     document.operation(
         "sendRejection",
-        ChannelMessages {
-            channel: "rejected",
-            messages: &messages,
-        },
+        ("rejected", &messages),
         None,
-        json!({ "action": "send", "summary": "The service announces a message that it rejected." }),
+        "send",
+        "The service announces a message that it rejected.",
     );
 }

@@ -11,8 +11,8 @@ use document::Document;
 /// The AsyncAPI 3.0 document of the service.
 #[must_use]
 pub fn document() -> Value {
-    let mut document = Document::default();
+    let mut document = Document::new();
     live::describe(&mut document);
     log::describe(&mut document);
-    document.finish()
+    document.json
 }

@@ -4,15 +4,21 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
+use clap::Args;
 use http_body_util::{BodyExt, Empty};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// A client of the admin address of a running service.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct AdminClient(pub(super) SocketAddr);
+pub(super) const ADMIN_DEFAULT: &str = "127.0.0.1:9090";
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct AdminClient {
+    /// Admin address of the running service.
+    #[arg(long, env = "RAILBIRD_ADMIN", value_name = "ADDRESS", default_value = ADMIN_DEFAULT)]
+    pub(super) admin: SocketAddr,
+}
 
 impl AdminClient {
     /// Gets a JSON document.
@@ -34,16 +40,16 @@ impl AdminClient {
     async fn json(&self, method: Method, path: &str) -> anyhow::Result<Value> {
         let (status, body) = self.request(method, path).await?;
         let body: Value = serde_json::from_slice(&body)
-            .with_context(|| format!("the answer of http://{}{path} is not JSON", self.0))?;
+            .with_context(|| format!("the answer of http://{}{path} is not JSON", self.admin))?;
         if !status.is_success() {
-            let message = body.get("message").and_then(Value::as_str);
-            bail!("{path}: {}", message.unwrap_or(status.as_str()));
+            let message = body["message"].as_str().unwrap_or(status.as_str());
+            bail!("{path}: {message}");
         }
         Ok(body)
     }
 
     async fn request(&self, method: Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
-        let Self(address) = self;
+        let address = self.admin;
         let stream = TcpStream::connect(address).await.with_context(|| {
             format!("no service answers on {address}; --admin names its admin address")
         })?;

@@ -141,7 +141,6 @@ impl Demo<'_> {
     }
 }
 
-/// Runs the days until a time.
 async fn run_until(running: &mut RunningDays<'_>, end: Timestamp) -> anyhow::Result<()> {
     let mut end = std::pin::pin!(sleep_until(end));
     loop {

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,24 +12,21 @@ use clap::Args;
 use events::Text;
 use tokio::time::sleep;
 
-use super::ExitStatus;
 use super::demo::Demo;
 use super::nats_server::NatsServer;
 use super::player::Player;
 use super::report::result;
 use super::serve::ServiceArgs;
-use crate::accounts::{AccountEvent, ApiKey, KeyIssued};
+use crate::accounts::ApiKey;
 use crate::app::Service;
 use crate::http::state::App;
 use crate::live::status::Phase;
-use crate::log::{ACCOUNTS, Log, Outgoing, RACING};
-use crate::mail::Transport;
+use crate::log::{ACCOUNTS, Log, RACING};
 use crate::shutdown::{Shutdown, signalled};
 
-/// Interval at which the state of a key is polled.
+/// Interval at which the state of the key cache is polled.
 const KEY_POLL: Duration = Duration::from_millis(20);
 
-/// The options of `railbird dev`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  railbird dev --data /tmp/railbird --http 127.0.0.1:8081")]
 pub(super) struct Dev {
@@ -52,7 +49,7 @@ pub(super) struct Dev {
 }
 
 impl Dev {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
         let mut nats = NatsServer::start(&self.data.join("nats"), self.nats_port).await?;
         let url = nats.url.clone();
         let served = tokio::select! {
@@ -60,11 +57,10 @@ impl Dev {
             error = nats.ended() => Err(error),
         };
         nats.stop().await;
-        served.map(|()| ExitStatus::Success)
+        served
     }
 
     async fn serve(self, nats: &str) -> anyhow::Result<()> {
-        let mut signal = std::pin::pin!(signalled());
         let log = Log::connect(nats, "railbird-dev").await?;
         log.ensure(RACING).await?;
         log.ensure(ACCOUNTS).await?;
@@ -75,30 +71,36 @@ impl Dev {
         let config = self.service.config(nats_url, data, Some(mailing))?;
         let service = Service::start(config, shutdown.clone()).await?;
         let (http, admin) = (service.http_addr()?, service.admin_addr()?);
-        let app = std::sync::Arc::clone(service.app());
+        let app = Arc::clone(&service.app);
         let serving = tokio::spawn(service.run());
         let demo = async {
             if !self.no_demo {
                 wait_until_live(&app).await;
                 let player = Player::new(&log, &shutdown);
-                let demo = Demo { player, app: &app };
-                demo.run().await?;
+                Demo { player, app: &app }.run().await?;
             }
-            std::future::pending::<anyhow::Result<()>>().await
+            anyhow::Ok(())
         };
         let introduction = async {
-            let key = dev_key(&self.data, &log, &app).await?;
+            let key = dev_key(&self.data, &app).await?;
             wait_until_live(&app).await;
             if !self.no_demo {
                 wait_for_meeting_today(&app).await;
             }
-            print_addresses(http, admin, nats, &transport, &key);
-            std::future::pending::<anyhow::Result<()>>().await
+            result(format_args!(
+                "HTTP     http://{http}  (operators: http://{admin})\n\
+                 NATS     {nats}\n\
+                 Mail     {transport}\n\
+                 API key  {key}\n\n\
+                 curl -H 'X-API-Key: {key}' http://{http}/api/v1/racecards/today\n\
+                 ws://{http}/ws/live/odds?api_key={key}"
+            ));
+            anyhow::Ok(())
         };
         let ended = tokio::select! {
-            signalled = &mut signal => signalled.map_err(Into::into),
-            failed = demo => failed,
-            failed = introduction => failed,
+            signalled = signalled() => signalled.map_err(Into::into),
+            Err(error) = demo => Err(error),
+            Err(error) = introduction => Err(error),
         };
         shutdown.cancel();
         serving.await?;
@@ -107,22 +109,8 @@ impl Dev {
     }
 }
 
-fn print_addresses(http: SocketAddr, admin: SocketAddr, nats: &str, mail: &Transport, key: &str) {
-    result(format_args!(
-        "HTTP     http://{http}  (operators: http://{admin})"
-    ));
-    result(format_args!("NATS     {nats}"));
-    result(format_args!("Mail     {mail}"));
-    result(format_args!("API key  {key}"));
-    result(format_args!(""));
-    result(format_args!(
-        "curl -H 'X-API-Key: {key}' http://{http}/api/v1/racecards/today"
-    ));
-    result(format_args!("ws://{http}/ws/live/odds?api_key={key}"));
-}
-
 /// The key of an earlier run if it is still valid, else a new one. Only this user can read its file.
-async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
+async fn dev_key(data: &Path, app: &App) -> anyhow::Result<String> {
     while !app.keys.is_complete() {
         sleep(KEY_POLL).await;
     }
@@ -132,9 +120,8 @@ async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
         return Ok(earlier.trim().to_owned());
     }
     let key = ApiKey::generate("dev")?;
-    let issued = KeyIssued::new(&key, Text::parse("default")?, None);
-    let issued = AccountEvent::new(issued, jiff::Timestamp::now().into());
-    log.append(Outgoing::from(&issued)).await?;
+    let plan = Text::parse("default")?;
+    app.pages.commands.issue(&key, plan, None).await?;
     let _ = fs::remove_file(&path);
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -143,9 +130,6 @@ async fn dev_key(data: &Path, log: &Log, app: &App) -> anyhow::Result<String> {
         .open(&path)
         .with_context(|| format!("{} cannot be written", path.display()))?;
     writeln!(file, "{}", key.reveal())?;
-    while app.keys.check(key.reveal()).is_err() {
-        sleep(KEY_POLL).await;
-    }
     Ok(key.reveal().to_owned())
 }
 

@@ -4,17 +4,18 @@ mod logged_ids;
 mod replay;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Subcommand};
-use events::{Envelope, ParseError, RaceNumber, RacingDate};
+use events::{Envelope, RaceNumber, RacingDate};
 use tokio::time::{Instant, sleep_until};
 
 use self::logged_ids::LoggedIds;
 use self::replay::{ReplayClock, ReplaySpeed};
 use super::report::{Progress, Summary};
-use super::{Cli, ExitStatus, Nats};
+use super::{Cli, Nats};
 use crate::log::{Appender, Log, Outgoing, RACING};
 use importers::{BetfairStream, Item, Items};
 
@@ -25,7 +26,6 @@ const WINDOW: usize = 256;
 /// Notes that are printed; further ones are only counted.
 const NOTES_SHOWN: u64 = 20;
 
-/// The arguments of the command.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv\n  railbird import betfair-stream 2017/Jun/14/"
@@ -69,7 +69,7 @@ enum Format {
         #[arg(long, num_args = 1..)]
         ids: Vec<PathBuf>,
         /// The day on which the ages in the file were true.
-        #[arg(long, value_parser = parse_date)]
+        #[arg(long, value_parser = RacingDate::parse)]
         as_of: Option<RacingDate>,
     },
     /// Results of the Hong Kong Jockey Club in Chinese, CSV.
@@ -120,17 +120,9 @@ enum Format {
         #[arg(long, default_value = "max")]
         speed: ReplaySpeed,
         /// The number of the race, for one race whose market name has none.
-        #[arg(long, value_parser = parse_race_number)]
+        #[arg(long, value_parser = RaceNumber::parse)]
         race_number: Option<RaceNumber>,
     },
-}
-
-fn parse_date(text: &str) -> Result<RacingDate, ParseError> {
-    RacingDate::parse(text)
-}
-
-fn parse_race_number(text: &str) -> Result<RaceNumber, ParseError> {
-    RaceNumber::parse(text)
 }
 
 impl Format {
@@ -155,8 +147,8 @@ impl Format {
 
     /// Ends the process if the arguments exclude each other.
     fn check(&self) {
-        if let Self::BetfairStream { paths, speed, .. } = self
-            && *speed != ReplaySpeed::Max
+        if let Self::BetfairStream { paths, .. } = self
+            && self.speed() != ReplaySpeed::Max
             && BetfairStream::find(paths).count() > 1
         {
             let reason = "--speed 1 and 10 play one file: run an import for each file to play them side by side";
@@ -165,55 +157,49 @@ impl Format {
         }
     }
 
-    fn clock(&self) -> ReplayClock {
-        ReplayClock::new(match self {
+    fn speed(&self) -> ReplaySpeed {
+        match self {
             Self::BetfairStream { speed, .. } => *speed,
             _ => ReplaySpeed::Max,
-        })
+        }
     }
 }
 
 impl Import {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         self.format.check();
-        let publishing = match self.dry_run {
-            true => None,
-            false => {
-                let log = self.nats.connect().await?;
-                log.state_or_create(RACING).await?;
-                Some(log)
-            }
-        };
-        let mut target = publishing.map(|log| Target {
-            appender: log.appender(WINDOW),
-            log,
-            logged_ids: LoggedIds::default(),
-            clock: self.format.clock(),
-        });
+        let speed = self.format.speed();
+        let mut target = None;
+        if !self.dry_run {
+            let log = self.nats.connect().await?;
+            log.state_or_create(RACING).await?;
+            target = Some(Target {
+                appender: log.appender(WINDOW),
+                log,
+                logged_ids: LoggedIds::default(),
+                clock: ReplayClock::new(speed),
+            });
+        }
+        let chunk_size = if speed == ReplaySpeed::Max { CHUNK } else { 1 };
         let (mut summary, mut progress) = (Summary::new(), Progress::new("importing", 0));
         let mut items = self.format.items();
         loop {
-            let timed = target
-                .as_ref()
-                .is_some_and(|target| target.clock.is_timed());
-            let size = if timed { 1 } else { CHUNK };
-            let chunk: Vec<Item> = items.by_ref().take(size).collect();
+            let chunk: Vec<Item> = items.by_ref().take(chunk_size).collect();
             if chunk.is_empty() {
                 break;
             }
             let events = take_events(chunk, &mut summary, &progress);
             if let Some(target) = &mut target {
-                let published = target.publish(events, &mut summary).await;
-                published.context(STOPPED)?;
+                (target.publish(events, &mut summary).await).context(STOPPED)?;
             }
             progress.set(summary.read);
         }
         if let Some(target) = target {
-            target.finish(&mut summary).await.context(STOPPED)?;
+            summary.count(target.appender.finish().await.context(STOPPED)?);
+            target.log.close().await;
         }
         drop(progress);
-        summary.print();
-        Ok(summary.exit_status())
+        Ok(summary.print())
     }
 }
 
@@ -233,7 +219,8 @@ fn take_events(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> 
                 summary.reject(rejected.to_string());
             }
             Item::Note(note) => {
-                if summary.note() <= NOTES_SHOWN {
+                summary.notes += 1;
+                if summary.notes <= NOTES_SHOWN {
                     progress.print(&format!("note: {note}"));
                 }
             }
@@ -276,12 +263,6 @@ impl Target {
             self.appender.append(message).await?;
         }
         summary.count(self.appender.take_done());
-        Ok(())
-    }
-
-    async fn finish(self, summary: &mut Summary) -> anyhow::Result<()> {
-        summary.count(self.appender.finish().await?);
-        self.log.close().await;
         Ok(())
     }
 }

@@ -3,18 +3,17 @@
 mod list;
 mod when;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
-use events::{Moment, ParseError, Text};
+use events::{Moment, Text};
 use jiff::{SignedDuration, Timestamp};
 
-use self::list::List;
+use self::list::{List, Subscriptions};
 pub(super) use self::when::parse_duration;
+use super::Nats;
 use super::report::{line, result};
-use super::{ExitStatus, Nats};
 use crate::accounts::{AccountCommands, ApiKey, CommandError, Key, KeyId, SubscriptionId};
 
-/// `railbird keys`.
 #[derive(Debug, Args)]
 pub(super) struct Keys {
     #[command(subcommand)]
@@ -27,82 +26,63 @@ pub(super) struct Keys {
 enum Action {
     /// Create a key and print it once. Only its hash is stored.
     #[command(after_help = "Example:\n  railbird keys issue --plan standard --expires 30d")]
-    Issue(Issue),
+    Issue {
+        /// The plan of the key.
+        #[arg(long, default_value = "default", value_parser = Text::parse)]
+        plan: Text,
+        /// The expiry: a date (its last day, UTC), a time, or a duration such as 30d. Without it, the key does not
+        /// expire.
+        #[arg(long, value_name = "WHEN", value_parser = when::parse_end)]
+        expires: Option<Moment>,
+        /// The environment in the key.
+        #[arg(long, default_value = "live", value_parser = parse_env)]
+        env: String,
+    },
     /// List keys with their state, plan and expiry.
     #[command(after_help = "Example:\n  railbird keys list --json")]
     List(List),
     /// List subscriptions with their plan, approval, mail and number of valid keys.
     #[command(after_help = "Example:\n  railbird keys subscriptions --emails")]
-    Subscriptions(list::Subscriptions),
+    Subscriptions(Subscriptions),
     /// Replace a key by a new one, and print it once. Both are valid during the overlap.
     #[command(after_help = "Example:\n  railbird keys rotate 7k2m9x4q --overlap 2h")]
-    Rotate(Rotate),
+    Rotate {
+        /// The id of the key, or the key.
+        key_id: String,
+        /// How long the old key stays valid; 0s ends it at once.
+        #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
+        overlap: SignedDuration,
+        /// The environment in the key.
+        #[arg(long, default_value = "live", value_parser = parse_env)]
+        env: String,
+    },
     /// Revoke a key for ever. Services reject it within seconds, and close its WebSockets.
     #[command(
         after_help = "Example:\n  railbird keys revoke 7k2m9x4q --reason \"seen in a repository\""
     )]
-    Revoke(Revoke),
+    Revoke {
+        /// The id of the key, or the key.
+        key_id: String,
+        /// The reason, shown in the list of keys.
+        #[arg(long, default_value = "", hide_default_value = true, value_parser = Text::parse)]
+        reason: Text,
+    },
     /// Put the holder of a key on another plan, with all keys that share its limits.
     #[command(after_help = "Example:\n  railbird keys plan 7k2m9x4q professional")]
-    Plan(ChangePlan),
+    Plan {
+        /// The id of the key, or the key.
+        key_id: String,
+        /// The plan.
+        #[arg(value_parser = Text::parse)]
+        plan: Text,
+    },
     /// Approve a subscription that is waiting for it.
     #[command(after_help = "Example:\n  railbird keys approve 01930a5c7e2f")]
-    Approve(Approve),
-}
-
-#[derive(Debug, Args)]
-struct Issue {
-    /// The plan of the key.
-    #[arg(long, default_value = "default", value_parser = parse_text)]
-    plan: Text,
-    /// The expiry: a date (its last day, UTC), a time, or a duration such as 30d. Without it, the key does not expire.
-    #[arg(long, value_name = "WHEN", value_parser = when::parse_end)]
-    expires: Option<Moment>,
-    #[command(flatten)]
-    env: Env,
-}
-
-#[derive(Debug, Args)]
-struct Rotate {
-    /// The id of the key, or the key.
-    key_id: String,
-    /// How long the old key stays valid; 0s ends it at once.
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
-    overlap: SignedDuration,
-    #[command(flatten)]
-    env: Env,
-}
-
-#[derive(Debug, Args)]
-struct Revoke {
-    /// The id of the key, or the key.
-    key_id: String,
-    /// The reason, shown in the list of keys.
-    #[arg(long, default_value = "", hide_default_value = true, value_parser = parse_text)]
-    reason: Text,
-}
-
-#[derive(Debug, Args)]
-struct ChangePlan {
-    /// The id of the key, or the key.
-    key_id: String,
-    /// The plan.
-    #[arg(value_parser = parse_text)]
-    plan: Text,
-}
-
-#[derive(Debug, Args)]
-struct Approve {
-    /// The id of the subscription, from `railbird keys subscriptions`.
-    #[arg(value_name = "SUBSCRIPTION", value_parser = SubscriptionId::parse)]
-    subscription_id: SubscriptionId,
-}
-
-#[derive(Debug, Args)]
-struct Env {
-    /// The environment in the key.
-    #[arg(long, default_value = "live", value_parser = parse_env)]
-    env: String,
+    Approve {
+        /// The id of the subscription, from `railbird keys subscriptions`.
+        #[arg(value_name = "SUBSCRIPTION", value_parser = SubscriptionId::parse)]
+        subscription_id: SubscriptionId,
+    },
 }
 
 fn parse_env(text: &str) -> Result<String, &'static str> {
@@ -111,98 +91,72 @@ fn parse_env(text: &str) -> Result<String, &'static str> {
     env.ok_or("an environment is 1 to 8 of a-z")
 }
 
-fn parse_text(text: &str) -> Result<Text, ParseError> {
-    Text::parse(text)
-}
-
 impl Keys {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
         let commands = AccountCommands::at_end(self.nats.connect().await?).await?;
-        let done = match self.action {
-            Action::List(list) => return Ok(list.print(&commands.ledger().borrow())),
-            Action::Subscriptions(list) => return Ok(list.print(&commands.ledger().borrow())),
-            Action::Issue(issue) => issue.run(&commands).await,
-            Action::Rotate(rotate) => rotate.run(&commands).await,
-            Action::Revoke(revoke) => revoke.run(&commands).await,
-            Action::Plan(change) => change.run(&commands).await,
-            Action::Approve(approve) => approve.run(&commands).await,
-        };
-        match done.map_err(anyhow::Error::downcast) {
-            Ok(()) => Ok(ExitStatus::Success),
+        let done = self.action.run(&commands).await;
+        done.map_err(|error| match error.downcast() {
             // The exit code depends on the error of the log.
-            Err(Ok(CommandError::Log(error))) => Err(error.into()),
-            Err(Ok(error)) => Err(error.into()),
-            Err(Err(error)) => Err(error),
+            Ok(CommandError::Log(error)) => error.into(),
+            Ok(error) => error.into(),
+            Err(error) => error,
+        })
+    }
+}
+
+impl Action {
+    async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
+        match self {
+            Self::List(list) => list.print(&commands.ledger().borrow()),
+            Self::Subscriptions(list) => list.print(&commands.ledger().borrow()),
+            Self::Issue { plan, expires, env } => {
+                let key = ApiKey::generate(&env)?;
+                commands.issue(&key, plan, expires).await?;
+                let until = expires.map(|end| format!(" until {}", list::time(end)));
+                line(format_args!(
+                    "key {} is valid{}; it is shown only this once:",
+                    key.key_id(),
+                    until.unwrap_or_default()
+                ));
+                result(key.reveal());
+            }
+            Self::Rotate {
+                key_id,
+                overlap,
+                env,
+            } => {
+                let (key_id, old) = find(commands, &key_id)?;
+                let end = Timestamp::now().checked_add(overlap);
+                let valid_until = end.map_err(|_| anyhow!("the overlap is too long"))?.into();
+                let key = ApiKey::generate(&env)?;
+                commands.rotate(key_id, &key, valid_until).await?;
+                let old_end = old.expires_at.into_iter().fold(valid_until, Moment::min);
+                line(format_args!(
+                    "key {} replaces {key_id}, which is valid until {}; it is shown only this once:",
+                    key.key_id(),
+                    list::time(old_end),
+                ));
+                result(key.reveal());
+            }
+            Self::Revoke { key_id, reason } => {
+                let (key_id, key) = find(commands, &key_id)?;
+                commands.revoke(key_id, reason).await?;
+                line(format_args!("key {key_id} is revoked"));
+                if let Some(rotation) = key.rotated {
+                    let new = rotation.to;
+                    line(format_args!("key {new}, which replaced it, is not"));
+                }
+            }
+            Self::Plan { key_id, plan } => {
+                let (key_id, _) = find(commands, &key_id)?;
+                commands.change_plan(key_id, plan.clone()).await?;
+                line(format_args!("key {key_id} is on plan {plan}"));
+            }
+            Self::Approve { subscription_id } => {
+                commands.approve(subscription_id.clone()).await?;
+                line(format_args!("subscription {subscription_id} is approved"));
+            }
         }
-    }
-}
-
-impl Issue {
-    async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
-        let key = ApiKey::generate(&self.env.env)?;
-        commands.issue(&key, self.plan, self.expires).await?;
-        let until = self
-            .expires
-            .map(|end| format!(" until {}", list::time(end)));
-        line(format_args!(
-            "key {} is valid{}; it is shown only this once:",
-            key.key_id(),
-            until.unwrap_or_default()
-        ));
-        result(format_args!("{}", key.reveal()));
-        Ok(())
-    }
-}
-
-impl Rotate {
-    async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
-        let (key_id, old) = find(commands, &self.key_id)?;
-        let end = Timestamp::now().checked_add(self.overlap);
-        let valid_until = end.map_err(|_| anyhow!("the overlap is too long"))?.into();
-        let key = ApiKey::generate(&self.env.env)?;
-        commands.rotate(key_id, &key, valid_until).await?;
-        line(format_args!(
-            "key {} replaces {key_id}, which is valid until {}; it is shown only this once:",
-            key.key_id(),
-            list::time(old.expires_at.into_iter().fold(valid_until, Moment::min)),
-        ));
-        result(format_args!("{}", key.reveal()));
-        Ok(())
-    }
-}
-
-impl Revoke {
-    async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
-        let (key_id, key) = find(commands, &self.key_id)?;
-        commands.revoke(key_id, self.reason).await?;
-        line(format_args!("key {key_id} is revoked"));
-        if let Some(rotation) = key.rotated {
-            let new = rotation.to;
-            line(format_args!("key {new}, which replaced it, is not"));
-        }
-        Ok(())
-    }
-}
-
-impl ChangePlan {
-    async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
-        let (key_id, _) = find(commands, &self.key_id)?;
-        commands.change_plan(key_id, self.plan.clone()).await?;
-        line(format_args!(
-            "key {key_id} is on plan {}",
-            self.plan.as_str()
-        ));
-        Ok(())
-    }
-}
-
-impl Approve {
-    async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
-        commands.approve(self.subscription_id.clone()).await?;
-        line(format_args!(
-            "subscription {} is approved",
-            self.subscription_id
-        ));
         Ok(())
     }
 }
@@ -210,14 +164,9 @@ impl Approve {
 /// The key with an id. `text` may be a whole key, which no error repeats.
 fn find(commands: &AccountCommands, text: &str) -> anyhow::Result<(KeyId, Key)> {
     let key_id = KeyId::parse(text).or_else(|| KeyId::of_key(text));
-    let key_id = key_id.ok_or_else(|| {
-        anyhow!("a key id is the 8 characters after rb_<env>_; see `railbird keys list`")
-    })?;
+    let key_id =
+        key_id.context("a key id is the 8 characters after rb_<env>_; see `railbird keys list`")?;
     let ledger = commands.ledger().borrow();
     let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
     Ok((key_id, key.clone()))
-}
-
-fn now() -> Moment {
-    Timestamp::now().into()
 }

@@ -1,5 +1,6 @@
 //! [`MailFlags`]: the mail settings of `dev` and `serve`.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use super::keys::parse_duration;
 use crate::mail::{Folder, InvalidMailSetting, Mailing, PublicUrl, Sender, Smtp, Transport};
 
 /// No server replies in less; with more, a mail that a crash interrupted would wait for hours.
-const TIMEOUT_MIN: Duration = Duration::from_secs(1);
-const TIMEOUT_MAX: Duration = Duration::from_secs(10 * 60);
+const TIMEOUT: RangeInclusive<SignedDuration> =
+    SignedDuration::from_secs(1)..=SignedDuration::from_mins(10);
 /// The sender of the mails of `dev`, which are not sent.
 const DEV_SENDER: &str = "Railbird <keys@localhost>";
 
@@ -76,33 +77,29 @@ impl MailFlags {
 
     fn smtp(&self) -> Result<Option<Smtp>, InvalidMailSetting> {
         let timeout = parse_timeout(&self.smtp_timeout)?;
-        let smtp = set(self.smtp_url.as_ref());
+        let smtp = set(&self.smtp_url);
         smtp.map(|url| Smtp::parse(url, timeout)).transpose()
     }
 
     fn from(&self) -> Result<Option<Sender>, InvalidMailSetting> {
-        set(self.mail_from.as_ref()).map(Sender::parse).transpose()
+        set(&self.mail_from).map(Sender::parse).transpose()
     }
 
     fn public_url(&self) -> Result<Option<PublicUrl>, InvalidMailSetting> {
-        let url = set(self.public_url.as_ref());
-        url.map(PublicUrl::parse).transpose()
+        set(&self.public_url).map(PublicUrl::parse).transpose()
     }
 }
 
 /// An empty text counts as unset: Compose passes unset variables as empty ones.
-fn set(text: Option<&String>) -> Option<&str> {
-    text.map(String::as_str).filter(|text| !text.is_empty())
+fn set(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, InvalidMailSetting> {
     let timeout = parse_duration(text).ok();
-    let timeout = timeout.and_then(|timeout: SignedDuration| Duration::try_from(timeout).ok());
-    let timeout = timeout.filter(|timeout| (TIMEOUT_MIN..=TIMEOUT_MAX).contains(timeout));
-    timeout.ok_or(InvalidMailSetting::new(
-        "--smtp-timeout",
-        "expected 1s to 10m",
-    ))
+    let timeout = timeout.filter(|timeout| TIMEOUT.contains(timeout));
+    let invalid = InvalidMailSetting::new("--smtp-timeout", "expected 1s to 10m");
+    timeout.map(SignedDuration::unsigned_abs).ok_or(invalid)
 }
 
 impl From<InvalidMailSetting> for WrongConfiguration {

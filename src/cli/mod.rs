@@ -102,19 +102,12 @@ impl Nats {
     }
 }
 
-/// How a command ended that did not fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ExitStatus {
-    Success,
-    /// Some input was rejected, or a check did not hold.
-    Rejected,
-}
-
 /// The configuration is wrong, and the command did nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct WrongConfiguration(String);
 
+/// A command failed, some input was rejected, or a check did not hold.
 const EXIT_FAILURE: u8 = 1;
 /// `EX_UNAVAILABLE` of sysexits.h.
 const EXIT_UNAVAILABLE: u8 = 69;
@@ -131,14 +124,10 @@ pub fn main() -> ExitCode {
         report::line(format_args!("railbird: {error:#}"));
         return ExitCode::from(EXIT_CONFIGURATION);
     }
-    match run(cli.command) {
-        Ok(ExitStatus::Success) => ExitCode::SUCCESS,
-        Ok(ExitStatus::Rejected) => ExitCode::from(EXIT_FAILURE),
-        Err(error) => {
-            report::line(format_args!("railbird: {error:#}"));
-            ExitCode::from(exit_code(&error))
-        }
-    }
+    run(cli.command).unwrap_or_else(|error| {
+        report::line(format_args!("railbird: {error:#}"));
+        ExitCode::from(exit_code(&error))
+    })
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
@@ -160,20 +149,21 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 }
 
 #[tokio::main]
-async fn run(command: Command) -> anyhow::Result<ExitStatus> {
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Dev(dev) => dev.run().await,
-        Command::Serve(serve) => serve.run().await,
-        Command::Import(import) => import.run().await,
-        Command::Publish(publish) => publish.run().await,
-        Command::Simulate(simulate) => simulate.run().await,
-        Command::Keys(keys) => keys.run().await,
-        Command::Rejections(rejections) => rejections.run().await,
-        Command::Rebuild(rebuild) => rebuild.run().await,
-        Command::Verify(verify) => verify.run().await,
-        Command::Watch(watch) => watch.run().await,
-        Command::Schemas(schemas) => schemas.run(),
+        Command::Import(import) => return import.run().await,
+        Command::Publish(publish) => return publish.run().await,
+        Command::Verify(verify) => return verify.run().await,
+        Command::Dev(dev) => dev.run().await?,
+        Command::Serve(serve) => serve.run().await?,
+        Command::Simulate(simulate) => simulate.run().await?,
+        Command::Keys(keys) => keys.run().await?,
+        Command::Rejections(rejections) => rejections.run().await?,
+        Command::Rebuild(rebuild) => rebuild.run().await?,
+        Command::Watch(watch) => watch.run().await?,
+        Command::Schemas(schemas) => schemas.run()?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn init_logging(cli: &Cli) -> anyhow::Result<()> {

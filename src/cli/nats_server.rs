@@ -28,7 +28,6 @@ const START_POLL: Duration = Duration::from_millis(20);
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A nats-server that ends with this process.
-#[derive(Debug)]
 pub(super) struct NatsServer {
     child: Child,
     /// The address for clients.
@@ -91,15 +90,12 @@ impl NatsServer {
 
 fn spawn(folder: &Path, port: u16, log: File) -> anyhow::Result<Child> {
     let program = std::env::var_os("RAILBIRD_NATS_SERVER").unwrap_or_else(|| "nats-server".into());
-    let port = match port {
-        0 => "-1".to_owned(),
-        port => port.to_string(),
-    };
+    let port = if port == 0 { -1 } else { i32::from(port) };
     let mut command = Command::new(&program);
     command
         .arg("--config")
         .arg(folder.join("dev.conf"))
-        .args(["--addr", "127.0.0.1", "--port", &port])
+        .args(["--addr", "127.0.0.1", "--port", &port.to_string()])
         .arg("--store_dir")
         .arg(folder.join("store"))
         .arg("--ports_file_dir")
@@ -170,6 +166,5 @@ fn nats_url(ports: &Path) -> Option<String> {
 
 fn last_line(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
-    let line = text.lines().last();
-    line.unwrap_or("its log is empty").to_owned()
+    text.lines().last().unwrap_or("its log is empty").to_owned()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use events::{Envelope, Event, RaceKey, Subject};
+use events::{Envelope, Event};
 use jiff::Timestamp;
 
 use super::report::{Progress, Summary};
@@ -33,7 +33,6 @@ pub(super) enum PublishTiming {
     Immediate,
 }
 
-/// Publishes a simulated race day as its clock runs.
 #[derive(Debug, Clone)]
 pub(super) struct Player {
     log: Log,
@@ -54,11 +53,8 @@ impl Player {
         day: &RaceDay,
         speeds: &[f64],
     ) -> Result<EarlierRun, LogError> {
-        let any_pace = Pace {
-            begins: Timestamp::UNIX_EPOCH,
-            speed: 1.0,
-        };
-        let subject = subject(&first_card(day, &any_pace));
+        let (begins, speed) = (Timestamp::UNIX_EPOCH, 1.0);
+        let subject = subject(&first_card(day, &Pace { begins, speed }));
         let Some(card) = self.log.first(RACING, &subject).await? else {
             return Ok(EarlierRun::None);
         };
@@ -82,7 +78,7 @@ impl Player {
         let mut registering = true;
         for envelope in missing {
             let due = envelope.time.timestamp();
-            let registered = std::mem::replace(&mut registering, race(&envelope).is_none());
+            let registered = std::mem::replace(&mut registering, envelope.event.race().is_none());
             if registered && !registering {
                 // `missing` relies on it: if the log has a race, it has all horses.
                 appender.flush().await?;
@@ -108,7 +104,7 @@ impl Player {
     /// The events that the log does not have: of each race those after the last one in the log, and the horses if the
     /// log has none of the races.
     async fn missing(&self, events: Vec<Envelope>) -> Result<Vec<Envelope>, LogError> {
-        let of_races = events.iter().filter(|envelope| race(envelope).is_some());
+        let of_races = events.iter().filter(|e| e.event.race().is_some());
         let subjects: BTreeSet<String> = of_races.map(subject).collect();
         let (mut last_ids, mut known_races) = (HashSet::new(), HashSet::new());
         for subject in subjects {
@@ -116,7 +112,7 @@ impl Player {
         }
         let mut missing = Vec::new();
         for envelope in events.into_iter().rev() {
-            let race = race(&envelope);
+            let race = envelope.event.race();
             if last_ids.contains(&envelope.id) {
                 known_races.extend(race.clone());
             }
@@ -133,35 +129,19 @@ fn subject(envelope: &Envelope) -> String {
     envelope.event.subject().to_string()
 }
 
-/// The race of an event; `None` for a registration of a horse.
-fn race(envelope: &Envelope) -> Option<RaceKey> {
-    match envelope.event.subject() {
-        Subject::Horse(_) => None,
-        Subject::Race(race) | Subject::Result(race) | Subject::Odds(race) => Some(race),
-    }
-}
-
 /// A pace that begins in this second.
 pub(super) fn pace_from_now(speed: f64) -> Pace {
     let now = Timestamp::now().as_second();
-    Pace {
-        begins: Timestamp::from_second(now).unwrap_or(Timestamp::UNIX_EPOCH),
-        speed,
-    }
+    let begins = Timestamp::from_second(now).unwrap_or(Timestamp::UNIX_EPOCH);
+    Pace { begins, speed }
 }
 
 /// The pace of the run that published `card` as its first card; `None` if it was another day or another speed.
 fn pace(day: &RaceDay, speed: f64, card: &[u8]) -> Option<Pace> {
     let time = Envelope::from_json(card).ok()?.time.timestamp();
-    let late = Pace {
-        begins: time,
-        speed,
-    };
-    let offset = first_card(day, &late).time.timestamp() - time;
-    let pace = Pace {
-        begins: time - offset,
-        speed,
-    };
+    let pace = |begins| Pace { begins, speed };
+    let offset = first_card(day, &pace(time)).time.timestamp() - time;
+    let pace = pace(time - offset);
     (first_card(day, &pace).encode() == card).then_some(pace)
 }
 

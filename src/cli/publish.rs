@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -13,8 +14,8 @@ use events::{EVENT_BYTES_MAX, Envelope};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::Nats;
 use super::report::{Progress, Summary};
-use super::{ExitStatus, Nats};
 use crate::log::{Appender, LogError, Outgoing, RACING};
 
 /// Maximum number of unacknowledged messages.
@@ -34,7 +35,6 @@ const IDS_MAX: usize = 100_000;
 /// Checked lines: a message, or the reason why the line is rejected. A read error ends the input.
 type LineBatch = anyhow::Result<Vec<Result<Outgoing, String>>>;
 
-/// The options of `railbird publish`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  railbird publish events.ndjson\n  my-feed | railbird publish -"
@@ -47,7 +47,7 @@ pub(super) struct Publish {
 }
 
 impl Publish {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let name = self.file.display().to_string();
         let input: Box<dyn Read + Send> = if name == "-" {
             Box::new(io::stdin())
@@ -79,8 +79,7 @@ impl Publish {
         summary.count(appender.finish().await?);
         log.close().await;
         drop(progress);
-        summary.print();
-        Ok(summary.exit_status())
+        Ok(summary.print())
     }
 }
 
@@ -149,30 +148,18 @@ impl<R: Read> Iterator for LineBatches<R> {
 }
 
 /// Reads a line without its end, and drops a line that is longer than any event. Returns whether the line is complete,
-/// or
-/// `None` at the end of the input.
-fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
+/// or `None` at the end of the input.
+fn read_line(mut input: impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
     line.clear();
-    let (mut any, mut complete) = (false, true);
-    loop {
-        let available = input.fill_buf()?;
-        if available.is_empty() {
-            return Ok(any.then_some(complete));
-        }
-        any = true;
-        let end = available.iter().position(|byte| *byte == b'\n');
-        let piece = &available[..end.unwrap_or(available.len())];
-        if line.len() + piece.len() > EVENT_BYTES_MAX {
-            complete = false;
-        } else if complete {
-            line.extend_from_slice(piece);
-        }
-        let used = end.map_or(available.len(), |end| end + 1);
-        input.consume(used);
-        if end.is_some() {
-            return Ok(Some(complete));
-        }
+    let with_end_max = EVENT_BYTES_MAX as u64 + 1;
+    let read = input.by_ref().take(with_end_max).read_until(b'\n', line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if line.len() > EVENT_BYTES_MAX {
+        input.skip_until(b'\n')?;
+        return Ok(Some(false));
     }
+    Ok((read > 0).then_some(true))
 }
 
 /// The contents of the latest events by their id. An id stands for one event: of two contents under it, one would be

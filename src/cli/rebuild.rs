@@ -1,6 +1,5 @@
 //! `railbird rebuild`.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -8,42 +7,33 @@ use clap::Args;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::ExitStatus;
 use super::admin::AdminClient;
 use super::report::{Progress, result};
 
-/// Interval between status requests.
 const POLL_EVERY: Duration = Duration::from_millis(200);
 /// A rebuild shows up in the status within this time, or has failed.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The options of `railbird rebuild`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  railbird rebuild --admin 127.0.0.1:9090")]
 pub(super) struct RebuildCommand {
-    /// Admin address of the running service.
-    #[arg(
-        long,
-        env = "RAILBIRD_ADMIN",
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:9090"
-    )]
-    admin: SocketAddr,
+    #[command(flatten)]
+    admin: AdminClient,
 }
 
 impl RebuildCommand {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
-        let (admin, began) = (AdminClient(self.admin), Instant::now());
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let (admin, began) = (self.admin, Instant::now());
         let status = admin.get("/status").await?;
+        let rebuilds = |status: &Value| status["rebuilds"].as_u64().unwrap_or(0);
         let before = rebuilds(&status);
-        let total = status.pointer("/log/seq").and_then(Value::as_u64);
-        let total = total.unwrap_or(0);
+        let total = status["log"]["seq"].as_u64().unwrap_or(0);
         admin.post("/rebuild").await?;
         let mut progress = Progress::new("rebuilding", total);
         loop {
             sleep(POLL_EVERY).await;
             let status = admin.get("/status").await?;
-            if let Some(seq) = status.pointer("/rebuild/seq").and_then(Value::as_u64) {
+            if let Some(seq) = status["rebuild"]["seq"].as_u64() {
                 progress.set(seq);
             } else if rebuilds(&status) > before {
                 break;
@@ -56,11 +46,6 @@ impl RebuildCommand {
         result(format_args!(
             "rebuilt {total} events in {seconds:.1} s; the new views are in force"
         ));
-        Ok(ExitStatus::Success)
+        Ok(())
     }
-}
-
-/// The number of rebuilds that the service has finished.
-fn rebuilds(status: &Value) -> u64 {
-    status.get("rebuilds").and_then(Value::as_u64).unwrap_or(0)
 }

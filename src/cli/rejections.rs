@@ -1,6 +1,5 @@
 //! `railbird rejections`.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,7 +9,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::ExitStatus;
 use super::admin::AdminClient;
 use super::report::{line, result};
 
@@ -21,20 +19,13 @@ const LAST_MAX: i64 = 10_000;
 /// Maximum number of rejections in one answer of the service.
 const PAGE_MAX: usize = 1000;
 
-/// The options of `railbird rejections`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  railbird rejections --follow\n  railbird rejections --subject racing.odds.2026-11-21.ST --source tote --last 1000\n  railbird rejections --after 0 --json >rejections.ndjson"
 )]
 pub(super) struct Rejections {
-    /// Admin address of the running service.
-    #[arg(
-        long,
-        env = "RAILBIRD_ADMIN",
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:9090"
-    )]
-    admin: SocketAddr,
+    #[command(flatten)]
+    admin: AdminClient,
     /// Number of latest rejections to show, at most 10000; the newest comes last.
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=LAST_MAX))]
     last: u32,
@@ -67,34 +58,28 @@ struct RejectionPage {
 }
 
 impl Rejections {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
-        let mut after = match self.after {
-            Some(after) => after,
-            None => self.print_latest().await?,
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let (mut after, mut more) = match self.after {
+            Some(after) => (after, true),
+            None => (self.print_latest().await?, false),
         };
-        if self.after.is_none() && !self.follow {
-            return Ok(ExitStatus::Success);
-        }
-        loop {
+        while more || self.follow {
             let page = self.page("after", after, PAGE_MAX).await?;
-            page.rejections
-                .iter()
-                .for_each(|rejection| self.print(rejection));
-            after = page.next;
-            if page.more {
-                continue;
+            for rejection in &page.rejections {
+                self.print(rejection);
             }
-            if !self.follow {
-                return Ok(ExitStatus::Success);
+            (after, more) = (page.next, page.more);
+            if !more && self.follow {
+                sleep(FOLLOW_EVERY).await;
             }
-            sleep(FOLLOW_EVERY).await;
         }
+        Ok(())
     }
 
     /// Prints the latest rejections, and returns the sequence after which new ones come.
     async fn print_latest(&self) -> anyhow::Result<u64> {
-        let status = AdminClient(self.admin).get("/status").await?;
-        let seq = status.pointer("/log/seq").and_then(Value::as_u64);
+        let status = self.admin.get("/status").await?;
+        let seq = status["log"]["seq"].as_u64();
         let seq = seq.context("the answer of /status has no log.seq")?;
         let mut pages = Vec::new();
         let (mut wanted, mut before, mut more) = (self.last as usize, seq + 1, true);
@@ -108,9 +93,7 @@ impl Rejections {
             self.print(rejection);
         }
         if more && !self.follow {
-            line(format_args!(
-                "there are older ones: use --last N, or --after 0 for all"
-            ));
+            line("there are older ones: use --last N, or --after 0 for all");
         }
         Ok(seq)
     }
@@ -130,30 +113,25 @@ impl Rejections {
                 path.push_str(&format!("&{name}={value}"));
             }
         }
-        let page = AdminClient(self.admin).get(&path).await?;
+        let page = self.admin.get(&path).await?;
         Ok(serde_json::from_value(page)?)
     }
 
     fn print(&self, rejection: &Value) {
         if self.json {
-            return result(format_args!("{rejection}"));
+            return result(rejection);
         }
         // A feeder's text may contain terminal escape sequences.
         let text = |name: &str| {
-            let text = rejection.get(name).and_then(Value::as_str);
-            text.unwrap_or_default()
-                .replace(char::is_control, "\u{fffd}")
+            let text = rejection[name].as_str().unwrap_or_default();
+            text.replace(char::is_control, "\u{fffd}")
         };
-        let seq = rejection.get("seq").and_then(Value::as_u64);
-        let source = text("source");
+        let seq = rejection["seq"].as_u64().unwrap_or_default();
+        let fields = ["recorded_at", "subject", "source", "reason", "code"];
+        let [recorded_at, subject, source, reason, code] = fields.map(text);
         let source = if source.is_empty() { "?" } else { &source };
         result(format_args!(
-            "{} {} {} from {source}: {} ({})",
-            seq.unwrap_or_default(),
-            text("recorded_at"),
-            text("subject"),
-            text("reason"),
-            text("code")
+            "{seq} {recorded_at} {subject} from {source}: {reason} ({code})"
         ));
     }
 }

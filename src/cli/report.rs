@@ -1,12 +1,12 @@
 //! Output for people: lines, progress, and the summary at the end.
 
-use std::fmt::Arguments;
+use std::fmt::Display;
 use std::io::Write;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::ExitStatus;
 use crate::log::Appended;
 
 /// Reasons that a summary lists; further ones are only counted.
@@ -16,57 +16,49 @@ const REASONS_SHOWN: usize = 10;
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Writes a line to standard error.
-pub(super) fn line(text: Arguments<'_>) {
+pub(super) fn line(text: impl Display) {
     // A closed pipe is no reason to stop.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Writes a line of the command's result to standard output.
-pub(super) fn result(text: Arguments<'_>) {
+pub(super) fn result(text: impl Display) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 /// The progress of a long command: a bar on a terminal, else a line every [`LINE_EVERY`].
-#[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
-    action: &'static str,
     printed_at: Instant,
 }
 
 impl Progress {
     /// Starts at 0; a total of 0 means that it is unknown.
     pub(super) fn new(action: &'static str, total: u64) -> Self {
-        let (bar, template) = if total == 0 {
-            let bar = ProgressBar::no_length();
-            (bar, "{msg} {human_pos} ({per_sec})")
-        } else {
-            let template = "{msg} {wide_bar} {human_pos}/{human_len} ({per_sec})";
-            (ProgressBar::new(total), template)
+        let length = Some(total).filter(|total| *total > 0);
+        let template = match length {
+            None => "{msg} {human_pos} ({per_sec})",
+            Some(_) => "{msg} {wide_bar} {human_pos}/{human_len} ({per_sec})",
         };
-        bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
+        let style = ProgressStyle::with_template(template).expect("a valid template");
+        let target = ProgressDrawTarget::stderr_with_hz(5);
+        let bar = ProgressBar::with_draw_target(length, target).with_style(style);
         bar.set_message(action);
-        Self {
-            bar,
-            action,
-            printed_at: Instant::now(),
-        }
+        let printed_at = Instant::now();
+        Self { bar, printed_at }
     }
 
     pub(super) fn set(&mut self, position: u64) {
         self.bar.set_position(position);
         if self.bar.is_hidden() && self.printed_at.elapsed() >= LINE_EVERY {
             self.printed_at = Instant::now();
-            line(format_args!("{}: {position}", self.action));
+            line(format_args!("{}: {position}", self.bar.message()));
         }
     }
 
     /// Writes a line to standard error, above the bar.
     pub(super) fn print(&self, text: &str) {
-        self.bar.suspend(|| line(format_args!("{text}")));
+        self.bar.suspend(|| line(text));
     }
 }
 
@@ -77,14 +69,13 @@ impl Drop for Progress {
 }
 
 /// Counts of what a command read and published.
-#[derive(Debug)]
 pub(super) struct Summary {
     began: Instant,
     pub(super) read: u64,
     pub(super) published: u64,
     pub(super) duplicates: u64,
     rejected: u64,
-    notes: u64,
+    pub(super) notes: u64,
     reasons: Vec<String>,
 }
 
@@ -109,12 +100,6 @@ impl Summary {
         }
     }
 
-    /// Counts a note, and returns the number of notes so far.
-    pub(super) fn note(&mut self) -> u64 {
-        self.notes += 1;
-        self.notes
-    }
-
     /// Counts acknowledged messages.
     pub(super) fn count(&mut self, acknowledged: impl IntoIterator<Item = Appended>) {
         for appended in acknowledged {
@@ -126,17 +111,8 @@ impl Summary {
         }
     }
 
-    pub(super) fn exit_status(&self) -> ExitStatus {
-        if self.rejected > 0 {
-            ExitStatus::Rejected
-        } else {
-            ExitStatus::Success
-        }
-    }
-
-    /// Prints the summary to standard output.
-    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-    pub(super) fn print(&self) {
+    /// Prints the summary to standard output. Returns a failure if some input was rejected.
+    pub(super) fn print(&self) -> ExitCode {
         for reason in &self.reasons {
             result(format_args!("refused: {reason}"));
         }
@@ -145,20 +121,17 @@ impl Summary {
             result(format_args!("refused: and {more} more"));
         }
         let seconds = self.began.elapsed().as_secs_f64();
-        let Self {
-            read,
-            published,
-            duplicates,
-            rejected,
-            notes,
-            ..
-        } = self;
-        let rate = *read as f64 / seconds.max(0.001);
+        let rate = self.read as f64 / seconds.max(0.001);
         result(format_args!(
-            "{read} read, {published} published, {duplicates} duplicates, {rejected} refused, {notes} notes, {seconds:.1} s, {rate:.0} events/s"
+            "{} read, {} published, {} duplicates, {} refused, {} notes, {seconds:.1} s, {rate:.0} events/s",
+            self.read, self.published, self.duplicates, self.rejected, self.notes
         ));
-        if *published == 0 && *duplicates > 0 && *rejected == 0 {
-            result(format_args!("nothing changed: the log had all of it"));
+        if self.rejected > 0 {
+            return ExitCode::FAILURE;
         }
+        if self.published == 0 && self.duplicates > 0 {
+            result("nothing changed: the log had all of it");
+        }
+        ExitCode::SUCCESS
     }
 }

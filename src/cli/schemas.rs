@@ -7,12 +7,10 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
 
-use super::ExitStatus;
 use super::report::result;
 use crate::asyncapi;
 use crate::http::openapi;
 
-/// The options of `railbird schemas`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  railbird schemas --out schemas")]
 pub(super) struct Schemas {
@@ -22,22 +20,21 @@ pub(super) struct Schemas {
 }
 
 impl Schemas {
-    pub(super) fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) fn run(self) -> anyhow::Result<()> {
         fs::create_dir_all(&self.out)
             .with_context(|| format!("the folder {} cannot be created", self.out.display()))?;
         for schema in events::schemas() {
             self.write(&schema.name, &schema.schema)?;
         }
         self.write("openapi.json", &openapi())?;
-        self.write("asyncapi.json", &asyncapi::document())?;
-        Ok(ExitStatus::Success)
+        self.write("asyncapi.json", &asyncapi::document())
     }
 
     fn write(&self, name: &str, value: &Value) -> anyhow::Result<()> {
         let path = self.out.join(name);
         fs::write(&path, format!("{value:#}\n"))
             .with_context(|| format!("{} cannot be written", path.display()))?;
-        result(format_args!("{}", path.display()));
+        result(path.display());
         Ok(())
     }
 }

@@ -5,14 +5,15 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
-use events::{ParseError, VenueCode};
+use events::VenueCode;
 use ipnet::IpNet;
 use jiff::SignedDuration;
 
+use super::admin::ADMIN_DEFAULT;
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
-use super::{ExitStatus, Nats, WrongConfiguration};
-use crate::app::{Config, Service, SignUp};
+use super::{Nats, WrongConfiguration};
+use crate::app::{Config, Service};
 use crate::clock::Clock;
 use crate::http::AccessLog;
 use crate::http::state::Origins;
@@ -32,30 +33,25 @@ pub(super) struct ServiceArgs {
         value_name = "ADDRESS",
         default_value = "127.0.0.1:8080"
     )]
-    pub(super) http: SocketAddr,
+    http: SocketAddr,
     /// Address for operators: metrics, status, rebuild. It needs no key: keep it private.
-    #[arg(
-        long,
-        env = "RAILBIRD_ADMIN",
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:9090"
-    )]
-    pub(super) admin: SocketAddr,
+    #[arg(long, env = "RAILBIRD_ADMIN", value_name = "ADDRESS", default_value = ADMIN_DEFAULT)]
+    admin: SocketAddr,
     /// Time zone of the racing day, an IANA name.
     #[arg(long, env = "RAILBIRD_TIMEZONE", default_value = "Asia/Hong_Kong")]
-    pub(super) timezone: String,
+    timezone: String,
     /// Venue codes in order of precedence, for days with several meetings: the first that races is the primary meeting.
-    #[arg(long, env = "RAILBIRD_VENUE_ORDER", value_name = "CODES", value_delimiter = ',', default_value = "ST,HV", value_parser = parse_venue)]
-    pub(super) venue_order: Vec<VenueCode>,
+    #[arg(long, env = "RAILBIRD_VENUE_ORDER", value_name = "CODES", value_delimiter = ',', default_value = "ST,HV", value_parser = VenueCode::parse)]
+    venue_order: Vec<VenueCode>,
     /// TOML file of the plans for keys and for the pricing page; the default is plans.toml, which is built in.
     #[arg(long, env = "RAILBIRD_PLANS", value_name = "FILE")]
-    pub(super) plans: Option<PathBuf>,
+    plans: Option<PathBuf>,
     /// Maximum number of HTTP connections, and of WebSockets.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
-    pub(super) connections_max: u32,
+    connections_max: u32,
     /// Addresses or networks of trusted proxies, such as 10.0.0.0/8; X-Forwarded-For is ignored from any other peer.
     #[arg(long, env = "RAILBIRD_TRUSTED_PROXIES", value_name = "CIDR", value_delimiter = ',', value_parser = Proxies::parse)]
-    pub(super) trusted_proxies: Vec<IpNet>,
+    trusted_proxies: Vec<IpNet>,
     /// Origins of web pages that may open the live channel, such as https://racing.example; * allows all.
     #[arg(
         long,
@@ -64,28 +60,24 @@ pub(super) struct ServiceArgs {
         value_delimiter = ',',
         default_value = "*"
     )]
-    pub(super) ws_origins: Vec<String>,
+    ws_origins: Vec<String>,
     /// Maximum number of sign-ups and of key rotations by link, per hour and network address.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_NETWORK", default_value = "30")]
-    pub(super) sign_ups_per_network: NonZeroU32,
+    sign_ups_per_network: NonZeroU32,
     /// Maximum number of sign-ups per day and email address.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_EMAIL", default_value = "5")]
-    pub(super) sign_ups_per_email: NonZeroU32,
+    sign_ups_per_email: NonZeroU32,
     /// Time for which a key stays valid after it is rotated through the link in a mail.
     #[arg(long, env = "RAILBIRD_ROTATION_OVERLAP", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
-    pub(super) rotation_overlap: SignedDuration,
+    rotation_overlap: SignedDuration,
     /// Time for which keys are accepted while the service cannot learn whether any was revoked.
     #[arg(long, env = "RAILBIRD_KEYS_STALE_MAX", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
-    pub(super) keys_stale_max: SignedDuration,
+    keys_stale_max: SignedDuration,
     /// Log each response at `info`, not only at `debug`: request id, method, path, status, latency, and key id.
     #[arg(long, env = "RAILBIRD_ACCESS_LOG")]
-    pub(super) access_log: bool,
+    access_log: bool,
     #[command(flatten)]
     pub(super) mail: MailFlags,
-}
-
-fn parse_venue(text: &str) -> Result<VenueCode, ParseError> {
-    VenueCode::parse(text)
 }
 
 impl ServiceArgs {
@@ -95,7 +87,6 @@ impl ServiceArgs {
         data: PathBuf,
         mailing: Option<Mailing>,
     ) -> Result<Config, WrongConfiguration> {
-        Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
         let plans = self.plans.as_deref().map(Plans::read).transpose();
         let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
         Ok(Config {
@@ -103,29 +94,25 @@ impl ServiceArgs {
             data,
             http: self.http,
             admin: self.admin,
-            timezone: self.timezone,
+            clock: Clock::new(&self.timezone).map_err(WrongConfiguration)?,
             venue_order: self.venue_order,
             plans: plans.unwrap_or_default(),
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
             connections_max: self.connections_max as usize,
             proxies: Proxies::new(self.trusted_proxies),
             ws_origins: Origins::new(self.ws_origins),
-            sign_up: SignUp {
-                per_network: self.sign_ups_per_network,
-                per_email: self.sign_ups_per_email,
-                overlap: self.rotation_overlap,
-            },
+            sign_ups_per_network: self.sign_ups_per_network,
+            sign_ups_per_email: self.sign_ups_per_email,
+            rotation_overlap: self.rotation_overlap,
             mailing,
-            access_log: if self.access_log {
-                AccessLog::Info
-            } else {
-                AccessLog::Debug
+            access_log: match self.access_log {
+                true => AccessLog::Info,
+                false => AccessLog::Debug,
             },
         })
     }
 }
 
-/// The options of `railbird serve`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  railbird serve --nats nats://railbird:$PASSWORD@nats:4222 --data /var/lib/railbird --http 0.0.0.0:8080"
@@ -144,7 +131,7 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
         let mailing = self.service.mail.serve()?;
         if mailing.is_none() {
             tracing::warn!("--smtp-url is not set: sign-up is closed, and mails with keys wait");
@@ -153,22 +140,16 @@ impl Serve {
         let shutdown = Shutdown::new();
         let service = Service::start(config, shutdown.clone()).await?;
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
-        let log = service.log().clone();
+        let log = service.log.clone();
         let serving = tokio::spawn(service.run());
-        let unsafe_log = async {
-            match check_durability(&log, self.production).await {
-                Ok(()) => std::future::pending().await,
-                Err(error) => error,
-            }
-        };
         let ended = tokio::select! {
-            signalled = signalled() => signalled.map_err(anyhow::Error::from),
-            error = unsafe_log => Err(error.into()),
+            signalled = signalled() => signalled.map_err(Into::into),
+            Err(error) = check_durability(&log, self.production) => Err(error.into()),
         };
         tracing::info!("stopping");
         shutdown.cancel();
         serving.await?;
-        ended.map(|()| ExitStatus::Success)
+        ended
     }
 }
 
@@ -180,8 +161,7 @@ const NOT_SYNCED: &str = "nats-server acknowledges events before they are on dis
 /// Returns [`WrongConfiguration`] in production if it does not. Anything else is only logged.
 async fn check_durability(log: &Log, production: bool) -> Result<(), WrongConfiguration> {
     let mut connection = log.connection();
-    let connected = connection.wait_for(|connection| connection.up).await;
-    let connected = connected.is_ok();
+    let connected = connection.wait_for(|now| now.up).await.is_ok();
     match log.syncs_always().await {
         Some(true) => {}
         Some(false) if production => return Err(WrongConfiguration(NOT_SYNCED.to_owned())),

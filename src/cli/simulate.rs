@@ -3,17 +3,16 @@
 use std::str::FromStr;
 
 use clap::Args;
-use events::{ParseError, RacingDate};
+use events::RacingDate;
 
 use super::player::{EarlierRun, Player, PublishTiming, pace_from_now};
 use super::report::Progress;
-use super::{ExitStatus, Nats, WrongConfiguration};
+use super::{Nats, WrongConfiguration};
 use crate::clock::Clock;
 use crate::log::RACING;
 use crate::shutdown::{Shutdown, signalled};
 use simulator::{RaceDay, VENUES, script};
 
-/// The arguments of the command.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Two meetings on one date, with everything that can happen on one: withdrawn runners, a dead heat, an \
@@ -32,7 +31,7 @@ pub(super) struct Simulate {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The date of both meetings. Defaults to today in the time zone.
-    #[arg(long, value_parser = parse_date)]
+    #[arg(long, value_parser = RacingDate::parse)]
     date: Option<RacingDate>,
     /// The time zone of the racing day.
     #[arg(long, env = "RAILBIRD_TIMEZONE", default_value = "Asia/Hong_Kong")]
@@ -59,14 +58,9 @@ impl FromStr for SimulationSpeed {
     }
 }
 
-fn parse_date(text: &str) -> Result<RacingDate, ParseError> {
-    RacingDate::parse(text)
-}
-
 impl Simulate {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
-        let clock =
-            Clock::new(&self.timezone).map_err(|error| WrongConfiguration(format!("{error:#}")))?;
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let clock = Clock::new(&self.timezone).map_err(WrongConfiguration)?;
         let date = self.date.unwrap_or_else(|| clock.today());
         let day = RaceDay::new(date, self.races, self.seed);
         let log = self.nats.connect().await?;
@@ -74,11 +68,11 @@ impl Simulate {
         let ending = Shutdown::new();
         let player = Player::new(&log, &ending);
         let (fresh, when) = match self.speed {
-            SimulationSpeed::Max => (
-                day.as_in_life(clock.midnight(date)),
-                PublishTiming::Immediate,
-            ),
             SimulationSpeed::Times(speed) => (pace_from_now(speed), PublishTiming::OnSchedule),
+            SimulationSpeed::Max => {
+                let in_life = day.as_in_life(clock.midnight(date));
+                (in_life, PublishTiming::Immediate)
+            }
         };
         let pace = match player.earlier_run(&day, &[fresh.speed]).await? {
             EarlierRun::None => fresh,
@@ -102,6 +96,6 @@ impl Simulate {
         };
         log.close().await;
         summary.print();
-        Ok(ExitStatus::Success)
+        Ok(())
     }
 }

@@ -3,22 +3,23 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use projections::{Digest, LogIdentity, Projection, Store, keys};
+use tempfile::TempDir;
 
+use super::Nats;
 use super::admin::AdminClient;
 use super::report::{Progress, result};
-use super::{ExitStatus, Nats};
 use crate::log::{Log, LogMessage, RACING, ReadPosition};
 use crate::projector::views::Views;
 
 /// Differing keys that are listed; further ones are only counted.
 const KEYS_SHOWN: usize = 20;
 
-/// The options of `railbird verify`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  railbird verify --admin 127.0.0.1:9090\n  railbird verify --data /var/lib/railbird"
@@ -55,13 +56,11 @@ struct ViewsDigest {
 }
 
 impl Verify {
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let log = self.nats.connect().await?;
         let views = self.target.open()?;
         let found = views.digest().await?;
-        let folder = tempfile::Builder::new()
-            .prefix("railbird-verify-")
-            .tempdir()?;
+        let folder = TempDir::with_prefix("railbird-verify-")?;
         let fresh = fold(&log, &found, folder.path()).await?;
         let (count, digest) = fresh.recount()?;
         if digest == found.digest {
@@ -69,7 +68,7 @@ impl Verify {
                 "{count} views at event {} equal a fresh fold: {digest}",
                 found.seq
             ));
-            return Ok(ExitStatus::Success);
+            return Ok(ExitCode::SUCCESS);
         }
         result(format_args!(
             "the views at event {} do not equal a fresh fold: their digest is {}, not {digest}",
@@ -82,7 +81,7 @@ impl Verify {
             ));
         }
         print_differences(&hashes(&fresh)?, &found_hashes);
-        Ok(ExitStatus::Rejected)
+        Ok(ExitCode::FAILURE)
     }
 }
 
@@ -90,7 +89,7 @@ impl VerifyTarget {
     fn open(&self) -> anyhow::Result<VerifiedViews> {
         let Some(data) = &self.data else {
             let admin = self.admin.context("--admin or --data is required")?;
-            return Ok(VerifiedViews::Running(AdminClient(admin)));
+            return Ok(VerifiedViews::Running(AdminClient { admin }));
         };
         if !data.join("views").is_dir() {
             bail!(
@@ -116,11 +115,8 @@ impl VerifiedViews {
                 let checkpoint = store.checkpoint().context("there are no views yet")?;
                 // Counted from the bytes: the stored digest may be wrong.
                 let (_, digest) = store.recount()?;
-                Ok(ViewsDigest {
-                    log: checkpoint.log,
-                    seq: checkpoint.seq,
-                    digest,
-                })
+                let (log, seq) = (checkpoint.log, checkpoint.seq);
+                Ok(ViewsDigest { log, seq, digest })
             }
         }
     }
@@ -131,8 +127,8 @@ impl VerifiedViews {
             Self::Running(admin) => {
                 let text = admin.get_text("/views").await?;
                 let views = text.lines().filter_map(|line| line.split_once(' '));
+                let views = views.filter(|(_, key)| !key.starts_with(keys::META));
                 Ok(views
-                    .filter(|(_, key)| !key.starts_with(keys::META))
                     .map(|(hash, key)| (key.to_owned(), hash.to_owned()))
                     .collect())
             }
@@ -178,10 +174,8 @@ async fn fold(log: &Log, found: &ViewsDigest, folder: &Path) -> anyhow::Result<A
     let mut progress = Progress::new("folding", found.seq);
     while projection.checkpoint().seq < found.seq {
         let batch = reader.next().await?;
-        let wanted = batch
-            .messages
-            .iter()
-            .take_while(|message| message.seq <= found.seq);
+        let messages = batch.messages.iter();
+        let wanted = messages.take_while(|message| message.seq <= found.seq);
         projection.step(wanted.map(LogMessage::as_message), false)?;
         progress.set(projection.checkpoint().seq);
     }
@@ -200,19 +194,14 @@ fn hashes(store: &Store) -> anyhow::Result<BTreeMap<String, String>> {
 }
 
 fn print_differences(expected: &BTreeMap<String, String>, found: &BTreeMap<String, String>) {
-    let missing = expected
-        .keys()
-        .filter(|key| !found.contains_key(*key))
-        .map(|key| ("missing", key));
-    let extra = found
-        .keys()
-        .filter(|key| !expected.contains_key(*key))
-        .map(|key| ("not in the fold", key));
-    let differing = expected
-        .iter()
-        .filter(|(key, hash)| found.get(*key).is_some_and(|other| other != *hash))
-        .map(|(key, _)| ("differs", key));
-    let all: Vec<_> = missing.chain(extra).chain(differing).collect();
+    let missing = expected.keys().filter(|key| !found.contains_key(*key));
+    let extra = found.keys().filter(|key| !expected.contains_key(*key));
+    let differs = |(key, hash): &(_, &String)| found.get(*key).is_some_and(|other| other != *hash);
+    let differing = expected.iter().filter(differs).map(|(key, _)| key);
+    let all: Vec<_> = (missing.map(|key| ("missing", key)))
+        .chain(extra.map(|key| ("not in the fold", key)))
+        .chain(differing.map(|key| ("differs", key)))
+        .collect();
     for (difference, key) in all.iter().take(KEYS_SHOWN) {
         result(format_args!("{key}: {difference}"));
     }

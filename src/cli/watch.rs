@@ -11,8 +11,9 @@ mod service_url;
 mod status;
 mod terminal;
 
+use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use events::RacingDate;
@@ -28,8 +29,8 @@ use self::message::WatchMessage;
 use self::service_url::{address, parse_service_url, with_query};
 use self::status::{ConnectionState, WatchStatus};
 use self::terminal::BoardTerminal;
+use super::WrongConfiguration;
 use super::report::line;
-use super::{ExitStatus, WrongConfiguration};
 use crate::shutdown::signalled;
 
 pub(super) use self::connection::WatchError;
@@ -39,8 +40,9 @@ const QUEUE_LEN_MAX: usize = 64;
 
 /// The file in which `railbird dev` stores its key.
 const DEV_KEY: &str = ".railbird/dev.key";
+const NO_KEY: &str = "there is no API key: use --api-key-file, --api-key or RAILBIRD_API_KEY; \
+                      `railbird keys issue` creates a key";
 
-/// Arguments of `railbird watch`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A terminal shows a board per race; press ? for the keys. Elsewhere each message is a line. NO_COLOR=1 disables \
@@ -83,7 +85,7 @@ impl Watch {
     /// # Errors
     /// Returns [`WrongConfiguration`] if the URL or the key is invalid, [`WatchError`] if the service is not available,
     /// and an I/O error if the output fails.
-    pub(super) async fn run(self) -> anyhow::Result<ExitStatus> {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
         let (url, key_of_url) = parse_service_url(&self.url)
             .map_err(|error| WrongConfiguration(format!("--url: {error}")))?;
         let key = self.key(key_of_url)?;
@@ -94,8 +96,8 @@ impl Watch {
         };
         let (send, mut events) = channel(QUEUE_LEN_MAX);
         let address = address(&url);
-        let client = LiveClient::run(with_query(url, &filter.query()), key, send);
-        let client = tokio::spawn(client);
+        let url = with_query(url, &filter.query());
+        let client = tokio::spawn(LiveClient::run(url, key, send));
         let mut session = WatchSession {
             filter,
             output: WatchOutput::open(self.json)?,
@@ -115,27 +117,21 @@ impl Watch {
             shown => shown?,
         }
         client.await??;
-        Ok(ExitStatus::Success)
+        Ok(())
     }
 
     /// The key of the arguments, or the key of `railbird dev`.
     fn key(&self, key_of_url: Option<String>) -> Result<HeaderValue, WrongConfiguration> {
         let given = self.api_key.clone().or(key_of_url);
         let key = match (&self.api_key_file, given) {
-            (Some(path), _) => std::fs::read_to_string(path).map_err(|error| {
-                WrongConfiguration(format!(
-                    "cannot read --api-key-file {}: {error}",
-                    path.display()
-                ))
+            (Some(path), _) => fs::read_to_string(path).map_err(|error| {
+                let path = path.display();
+                WrongConfiguration(format!("cannot read --api-key-file {path}: {error}"))
             })?,
             (None, Some(key)) => key,
-            (None, None) => std::fs::read_to_string(Path::new(DEV_KEY)).map_err(|_| {
-                WrongConfiguration(
-                    "there is no API key: use --api-key-file, --api-key or RAILBIRD_API_KEY; \
-                     `railbird keys issue` creates a key"
-                        .to_owned(),
-                )
-            })?,
+            (None, None) => {
+                fs::read_to_string(DEV_KEY).map_err(|_| WrongConfiguration(NO_KEY.to_owned()))?
+            }
         };
         let mut key = HeaderValue::from_str(key.trim()).map_err(|_| {
             WrongConfiguration("the API key contains characters that no key contains".to_owned())
@@ -146,7 +142,6 @@ impl Watch {
 }
 
 /// The watched races, their state, and where they are shown.
-#[derive(Debug)]
 struct WatchSession {
     filter: RaceFilter,
     output: WatchOutput,
@@ -225,7 +220,6 @@ impl WatchSession {
 }
 
 /// Where messages are shown.
-#[derive(Debug)]
 enum WatchOutput {
     Board(Box<BoardTerminal>),
     Lines,

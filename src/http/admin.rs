@@ -34,34 +34,25 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-async fn render_metrics(State(app): State<Arc<App>>) -> Response {
-    metrics::sizes(
-        app.views.current().size_on_disk().unwrap_or(0),
-        app.keys.len(),
-    );
+async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
+    let store_bytes = app.views.current().size_on_disk().unwrap_or(0);
+    metrics::sizes(store_bytes, app.keys.count());
     let (waiting, oldest) = app.ledger.borrow().waiting_mails(Timestamp::now());
     metrics::mails_waiting(waiting, oldest);
-    (
-        [(CONTENT_TYPE, "text/plain; version=0.0.4")],
-        metrics::render(),
-    )
-        .into_response()
+    let content_type = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
+    (content_type, metrics::render())
 }
 
 async fn status(State(app): State<Arc<App>>) -> Json<Value> {
     Json(readiness(&app, None).1)
 }
 
-async fn rebuild(State(app): State<Arc<App>>) -> Response {
+async fn rebuild(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
     if app.projector.rebuild() {
-        (StatusCode::ACCEPTED, Json(json!({ "rebuild": "begun" }))).into_response()
-    } else {
-        (
-            StatusCode::CONFLICT,
-            Json(json!({ "error": "conflict", "message": "A rebuild is under way" })),
-        )
-            .into_response()
+        return (StatusCode::ACCEPTED, Json(json!({ "rebuild": "begun" })));
     }
+    let error = json!({ "error": "conflict", "message": "A rebuild is under way" });
+    (StatusCode::CONFLICT, Json(error))
 }
 
 /// The checkpoint of the views and their digest, to compare replicas.

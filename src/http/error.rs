@@ -25,64 +25,39 @@ const NOT_READY_SECONDS: u32 = 2;
 
 /// An error response. Its text is the `message` that the client receives.
 #[derive(Debug, thiserror::Error)]
-pub enum ApiError {
-    /// The key is missing or not valid.
+pub(super) enum ApiError {
     #[error("Invalid or missing API key")]
     Unauthorized,
-    /// One network has sent too many requests without a valid key.
+    /// One network has sent too many such requests. The next one is answered with 401 again after so many seconds.
     #[error("Too many requests without a valid API key")]
-    TooManyUnauthorized {
-        /// Seconds until the next such request is answered with 401 again.
-        retry_after: u32,
-    },
-    /// The key is valid, and a limit of its plan is used up.
+    TooManyUnauthorized { retry_after: u32 },
     #[error("The plan {:?} allows {} requests a {}", .plan.name.as_str(), .exceeded.status.limit, .exceeded.period.as_str())]
-    RateLimited {
-        /// The plan of the key.
-        plan: Arc<Plan>,
-        /// The limit that was exceeded.
-        exceeded: Exceeded,
-    },
-    /// The plan of the key does not include the live channel.
+    RateLimited { plan: Arc<Plan>, exceeded: Exceeded },
     #[error("The plan {:?} does not include live odds", .plan.name.as_str())]
-    LiveOddsNotIncluded {
-        /// The plan of the key.
-        plan: Arc<Plan>,
-    },
-    /// A date in the path or the query is invalid.
+    LiveOddsNotIncluded { plan: Arc<Plan> },
     #[error("{}", sentence(.0))]
     InvalidDate(ParseError),
-    /// The race number in the path is invalid.
     #[error("{}", sentence(.0))]
     InvalidRaceNumber(ParseError),
-    /// The horse number in the path is invalid.
     #[error("{}", sentence(.0))]
     InvalidHorseNo(ParseError),
-    /// Another parameter is invalid.
     #[error("{0}")]
     InvalidParameter(String),
-    /// The handshake comes from a web page of an origin that is not allowed.
     #[error("Web pages of this origin may not connect")]
     OriginNotAllowed,
-    /// The requested resource does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// The method is neither GET nor HEAD.
     #[error("Only GET and HEAD are allowed here")]
     MethodNotAllowed,
-    /// `Accept` excludes JSON.
     #[error("Responses are application/json, which the Accept header excludes")]
     NotAcceptable,
-    /// The request has a large body.
     #[error("A GET request needs no body")]
     BodyTooLarge,
-    /// The path and query are too long.
     #[error("The path and query are too long")]
     UriTooLong,
     /// A request for the live channel is not a WebSocket handshake.
     #[error("{0}")]
     UpgradeRequired(String),
-    /// The views or the keys have not been read from the log yet.
     #[error("{0}")]
     NotReady(&'static str),
     /// The service failed. The reason goes to the service's log only.
@@ -92,7 +67,7 @@ pub enum ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        Self::Internal(error.to_string())
+        Self::internal(error)
     }
 }
 
@@ -101,6 +76,10 @@ impl From<StoreError> for ApiError {
 pub(super) struct InternalReason(pub(super) String);
 
 impl ApiError {
+    pub(super) fn internal(error: impl ToString) -> Self {
+        Self::Internal(error.to_string())
+    }
+
     /// The status, and the code in the field `error`.
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
@@ -126,46 +105,47 @@ impl ApiError {
     }
 
     fn body(&self, code: &str) -> Body {
-        let message = self.to_string();
+        if let Self::Unauthorized = self {
+            return UNAUTHORIZED_BODY.into();
+        }
+        let mut body = json!({ "error": code, "message": self.to_string() });
+        if let Some(seconds) = self.limited_for() {
+            body["retry_after"] = seconds.into();
+        }
+        body.to_string().into()
+    }
+
+    /// The seconds until the limit of a 429 allows another request.
+    fn limited_for(&self) -> Option<u32> {
         match self {
-            Self::Unauthorized => UNAUTHORIZED_BODY.into(),
-            Self::TooManyUnauthorized { retry_after }
-            | Self::RateLimited {
-                exceeded: Exceeded { retry_after, .. },
-                ..
-            } => json!({ "error": code, "message": message, "retry_after": retry_after })
-                .to_string()
-                .into(),
-            _ => json!({ "error": code, "message": message })
-                .to_string()
-                .into(),
+            Self::TooManyUnauthorized { retry_after } => Some(*retry_after),
+            Self::RateLimited { exceeded, .. } => Some(exceeded.retry_after),
+            _ => None,
         }
     }
 
     fn set_headers(&self, headers: &mut HeaderMap) {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
+        set(CONTENT_TYPE, "application/json");
+        set(CACHE_CONTROL, "no-store");
         match self {
             // RFC 9110, 7.8 asks for the protocol and for `Connection`, RFC 6455, 4.4 for the version.
             Self::UpgradeRequired(_) => {
-                headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-                headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-                headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+                set(UPGRADE, "websocket");
+                set(CONNECTION, "upgrade");
+                set(SEC_WEBSOCKET_VERSION, "13");
             }
             Self::MethodNotAllowed => {
-                headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+                set(ALLOW, "GET, HEAD");
             }
             Self::NotReady(_) => {
                 headers.insert(RETRY_AFTER, NOT_READY_SECONDS.into());
             }
-            Self::TooManyUnauthorized { retry_after } => {
-                headers.insert(RETRY_AFTER, (*retry_after).into());
-            }
-            Self::RateLimited { exceeded, .. } => {
-                headers.insert(RETRY_AFTER, exceeded.retry_after.into());
-                set_rate_limit_headers(headers, exceeded.status);
-            }
+            Self::RateLimited { exceeded, .. } => set_rate_limit_headers(headers, exceeded.status),
             _ => {}
+        }
+        if let Some(seconds) = self.limited_for() {
+            headers.insert(RETRY_AFTER, seconds.into());
         }
     }
 }
@@ -173,11 +153,8 @@ impl ApiError {
 /// A parse error with a capital letter.
 fn sentence(error: &ParseError) -> String {
     let text = error.to_string();
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map(|first| first.to_uppercase().chain(letters).collect())
-        .unwrap_or_default()
+    let (first, rest) = text.split_at(text.len().min(1));
+    first.to_uppercase() + rest
 }
 
 impl IntoResponse for ApiError {

@@ -54,8 +54,7 @@ pub(super) fn gate(
             let mut response = match routed {
                 Ok((handling, rate_limit)) => {
                     // The panic hook has logged where and why.
-                    let panicked =
-                        |_| Ok(ApiError::Internal("a handler panicked".to_owned()).into_response());
+                    let panicked = |_| Ok(ApiError::internal("a handler panicked").into_response());
                     let handled = AssertUnwindSafe(handling).catch_unwind().await;
                     let mut response = handled.unwrap_or_else(panicked)?;
                     if let Some(rate_limit) = rate_limit {
@@ -88,7 +87,7 @@ fn admit(
         let entry = app.authorize(api_key(request.headers()), peer, request.headers())?;
         app.count(&entry)
     } else if path.starts_with(LIVE) {
-        let query = QueryParams::parse(request.uri()).unwrap_or_default();
+        let query = QueryParams::parse(request.uri());
         let key = query.get("api_key").or_else(|| api_key(request.headers()));
         let entry = app.authorize(key, peer, request.headers())?;
         let rate_limit = app.count(&entry);

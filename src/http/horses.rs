@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use events::HorseNo;
 use projections::horse_form::RowKind;
 use projections::json::JsonObject;
-use projections::{Store, View, horse_profile, keys};
+use projections::{View, horse_profile, keys};
 
 use super::error::ApiError;
-use super::params::{PathParams, QueryParams};
 use super::request::ApiRequest;
 use super::state::App;
 
@@ -25,45 +23,35 @@ pub(super) fn router() -> Router<Arc<App>> {
         .route("/api/v1/horses/{horse_no}/form", get(form))
 }
 
-async fn profile(
-    request: ApiRequest,
-    State(app): State<Arc<App>>,
-    path: PathParams,
-) -> Result<Response, ApiError> {
-    let profile = find(&app, &request.store, &path.horse_no()?)?;
+async fn profile(request: ApiRequest) -> Result<Response, ApiError> {
+    let profile = find(&request, &request.path.horse_no()?)?;
     Ok(request.respond(profile))
 }
 
-fn find(app: &App, store: &Store, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
-    let value = store
-        .get(&keys::profile(horse_no))?
-        .ok_or_else(|| ApiError::NotFound(format!("No horse {horse_no} is known")))?;
-    horse_profile::serve(&value, app.clock.today())
+fn find(request: &ApiRequest, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
+    let value = request.store.get(&keys::profile(horse_no))?;
+    let value = value.ok_or_else(|| ApiError::NotFound(format!("No horse {horse_no} is known")))?;
+    horse_profile::serve(&value, request.app.clock.today())
         .ok_or_else(|| ApiError::Internal(format!("the profile of {horse_no} is damaged")))
 }
 
-async fn form(
-    request: ApiRequest,
-    State(app): State<Arc<App>>,
-    path: PathParams,
-    query: QueryParams,
-) -> Result<Response, ApiError> {
+async fn form(request: ApiRequest) -> Result<Response, ApiError> {
     #[derive(serde::Deserialize)]
     struct ProfileName {
         horse_name: String,
     }
-    let horse_no = path.horse_no()?;
-    let limit = query.limit(FORM_LIMIT_MAX)?.unwrap_or(usize::MAX);
-    let before = query.date("before")?;
-    let profile = find(&app, &request.store, &horse_no)?;
+    let horse_no = request.path.horse_no()?;
+    let limit = request.query.limit(FORM_LIMIT_MAX)?.unwrap_or(usize::MAX);
+    let before = request.query.date("before")?;
+    let profile = find(&request, &horse_no)?;
     let ProfileName { horse_name } =
-        serde_json::from_slice(&profile).map_err(|error| ApiError::Internal(error.to_string()))?;
+        serde_json::from_slice(&profile).map_err(ApiError::internal)?;
 
     let all = keys::form(&horse_no);
-    let end = before.map_or_else(
-        || keys::form_end(&horse_no),
-        |date| keys::form_from(&horse_no, date),
-    );
+    let end = match before {
+        Some(date) => keys::form_from(&horse_no, date),
+        None => keys::form_end(&horse_no),
+    };
     let (mut placed, mut unplaced) = (Vec::new(), Vec::new());
     for row in request.store.range(&all, &end).rev() {
         let (_, value) = row?;

@@ -8,8 +8,8 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::ORIGIN;
 use axum::response::Response;
-use axum::{Extension, Router, routing};
-use hyper::upgrade::OnUpgrade;
+use axum::routing::get;
+use axum::{Extension, Router};
 use tracing::Instrument as _;
 use tungstenite::handshake::server::create_response_with_body;
 
@@ -26,27 +26,12 @@ const RESUME_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
-        .route("/ws/live/odds", routing::get(live_odds))
-        .route(
-            "/ws/live/odds/{race_number}",
-            routing::get(live_odds_of_race),
-        )
+        .route("/ws/live/odds", get(live_odds))
+        .route("/ws/live/odds/{race_number}", get(live_odds))
 }
 
-/// The live channel of all races.
+/// The live channel of the races that the query chooses, or of one race of today.
 async fn live_odds(
-    State(app): State<Arc<App>>,
-    Extension(key): Extension<Arc<KeyEntry>>,
-    query: QueryParams,
-    request: Request,
-) -> Result<Response, ApiError> {
-    check_allowed(&app, &key, request.headers())?;
-    let subscription = subscription(&query, filter(&query)?)?;
-    upgrade(&app, &key, &query, subscription, request).await
-}
-
-/// The live channel of one race of today.
-async fn live_odds_of_race(
     State(app): State<Arc<App>>,
     Extension(key): Extension<Arc<KeyEntry>>,
     path: PathParams,
@@ -54,8 +39,12 @@ async fn live_odds_of_race(
     request: Request,
 ) -> Result<Response, ApiError> {
     check_allowed(&app, &key, request.headers())?;
-    let race = race_of_today(&app, path.race_number()?, &query)?;
-    let subscription = subscription(&query, Filter::of_race(&race))?;
+    let filter = if path.is_empty() {
+        filter(&query)?
+    } else {
+        Filter::of_race(&race_of_today(&app, path.race_number()?, &query)?)
+    };
+    let subscription = subscription(&query, filter)?;
     upgrade(&app, &key, &query, subscription, request).await
 }
 
@@ -70,8 +59,7 @@ fn check_allowed(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), A
         let plan = Arc::clone(plan);
         return Err(ApiError::LiveOddsNotIncluded { plan });
     }
-    app.ready_store()?;
-    Ok(())
+    app.ready_store().map(drop)
 }
 
 fn filter(query: &QueryParams) -> Result<Filter, ApiError> {
@@ -85,19 +73,16 @@ fn filter(query: &QueryParams) -> Result<Filter, ApiError> {
 }
 
 fn subscription(query: &QueryParams, filter: Filter) -> Result<LiveSubscription, ApiError> {
-    let kinds = query
-        .get("events")
-        .map(|names| Kinds::parse(names.split(',')));
+    let kinds = query.get("events");
+    let kinds = kinds.map(|names| Kinds::parse(names.split(',')));
     let kinds = kinds.transpose().map_err(invalid_parameter)?;
     let (conflate_ms, heartbeat_ms) = (query.number("conflate_ms")?, query.number("heartbeat_ms")?);
     let mut subscription = LiveSubscription {
         filter,
         ..LiveSubscription::default()
     };
-    subscription
-        .set(kinds, conflate_ms, heartbeat_ms)
-        .map_err(invalid_parameter)?;
-    Ok(subscription)
+    let set = subscription.set(kinds, conflate_ms, heartbeat_ms);
+    set.map_err(invalid_parameter).map(|()| subscription)
 }
 
 fn invalid_parameter(error: impl ToString) -> ApiError {
@@ -118,9 +103,8 @@ async fn upgrade(
     });
     let response = create_response_with_body(&request, Body::empty)
         .map_err(|error| ApiError::UpgradeRequired(format!("This path is a WebSocket: {error}")))?;
-    let permit = app.fan_out.acquire(key).ok_or(ApiError::NotReady(
-        "There are too many WebSocket connections",
-    ))?;
+    let too_many = ApiError::NotReady("There are too many WebSocket connections");
+    let permit = app.fan_out.acquire(key).ok_or(too_many)?;
     if let Some(point) = &resume {
         app.feed.wait_for_seq(point.seq, RESUME_WAIT).await;
     }
@@ -128,7 +112,7 @@ async fn upgrade(
     let app = Arc::clone(app);
     let span = permit.trace.span();
     let hand_over = async move {
-        match stream_of(upgraded).await {
+        match take_stream(upgraded).await {
             Ok((stream, read_ahead)) => app.fan_out.admit(NewClient {
                 stream,
                 read_ahead,
@@ -141,9 +125,4 @@ async fn upgrade(
     };
     tokio::spawn(hand_over.instrument(span));
     Ok(response)
-}
-
-/// The socket, with what was read from it after the handshake.
-async fn stream_of(upgraded: OnUpgrade) -> std::io::Result<(std::net::TcpStream, Vec<u8>)> {
-    take_stream(upgraded.await.map_err(std::io::Error::other)?)
 }

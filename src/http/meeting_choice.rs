@@ -16,7 +16,6 @@ use super::state::App;
 const QUOTED_CHARS_MAX: usize = 40;
 
 /// The meeting that a response is about, and the other meetings of its day.
-#[derive(Debug)]
 pub(super) struct MeetingChoice {
     pub(super) code: VenueCode,
     pub(super) meeting: MeetingView,
@@ -35,10 +34,7 @@ struct ChosenMeeting<'a> {
 
 impl MeetingChoice {
     /// Chooses a meeting of a day: the one at `venue`, a code or a name in any case, else the first in the configured
-    /// order of venues, then by code.
-    ///
-    /// # Errors
-    /// Returns [`ApiError::NotFound`] if the day has no meeting, or none at `venue`.
+    /// order of venues, then by code. Returns [`ApiError::NotFound`] if the day has no meeting, or none at `venue`.
     pub(super) fn find(
         app: &App,
         store: &Store,
@@ -47,14 +43,12 @@ impl MeetingChoice {
     ) -> Result<Self, ApiError> {
         let mut meetings = Vec::new();
         for row in store.scan(&keys::meetings_of(date)) {
-            let meeting: MeetingView = serde_json::from_slice(&row?.1)
-                .map_err(|error| ApiError::Internal(error.to_string()))?;
-            meetings.push(meeting);
+            let meeting = serde_json::from_slice::<MeetingView>(&row?.1);
+            meetings.push(meeting.map_err(ApiError::internal)?);
         }
         if meetings.is_empty() {
-            return Err(ApiError::NotFound(format!(
-                "No meeting is known for {date}"
-            )));
+            let message = format!("No meeting is known for {date}");
+            return Err(ApiError::NotFound(message));
         }
         meetings.sort_by_key(|meeting| app.venue_rank(&meeting.venue_code));
         let index = match venue {
@@ -65,10 +59,8 @@ impl MeetingChoice {
                 .ok_or_else(|| no_meeting_at(venue, date, &meetings))?,
         };
         let meeting = meetings.remove(index);
-        let code = VenueCode::parse(&meeting.venue_code)
-            .map_err(|error| ApiError::Internal(error.to_string()))?;
         Ok(Self {
-            code,
+            code: VenueCode::parse(&meeting.venue_code).map_err(ApiError::internal)?,
             meeting,
             others: meetings,
         })
@@ -99,36 +91,30 @@ fn is_at(meeting: &MeetingView, venue: &str) -> bool {
 }
 
 fn no_meeting_at(venue: &str, date: RacingDate, meetings: &[MeetingView]) -> ApiError {
-    let codes: Vec<&str> = meetings
-        .iter()
-        .map(|meeting| meeting.venue_code.as_str())
-        .collect();
+    let codes = meetings.iter().map(|meeting| meeting.venue_code.as_str());
+    let codes = codes.collect::<Vec<_>>().join(", ");
     let venue: String = venue.chars().take(QUOTED_CHARS_MAX).collect();
     ApiError::NotFound(format!(
-        "No meeting is known for {date} at {venue:?}; there is one at {}",
-        codes.join(", ")
+        "No meeting is known for {date} at {venue:?}; there is one at {codes}"
     ))
 }
 
 /// Responds with the races of a meeting. `views_of` returns the key prefix of their views.
 pub(super) fn respond_with_races(
     request: ApiRequest,
-    app: &App,
     date: RacingDate,
-    query: &QueryParams,
     path: &str,
     views_of: fn(RacingDate, &VenueCode) -> String,
 ) -> Result<Response, ApiError> {
-    let choice = MeetingChoice::find(app, &request.store, date, query.get("venue"))?;
+    let venue = request.query.get("venue");
+    let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
     let rows = request.store.scan(&views_of(date, &choice.code));
     let body = choice.object().try_list("races", views(rows))?.finish();
     Ok(request.respond_with_links(body, choice.links(path)))
 }
 
-/// A race of today's primary meeting, or of today's meeting at the `venue` of the query.
-///
-/// # Errors
-/// Returns [`ApiError::NotFound`] if there is no such meeting today.
+/// A race of today's primary meeting, or of today's meeting at the `venue` of the query. Returns
+/// [`ApiError::NotFound`] if there is no such meeting today.
 pub(super) fn race_of_today(
     app: &App,
     race_number: RaceNumber,

@@ -9,7 +9,6 @@ use projections::json::JsonObject;
 use projections::keys;
 
 use super::error::ApiError;
-use super::params::QueryParams;
 use super::request::{ApiRequest, views};
 use super::state::App;
 
@@ -20,8 +19,8 @@ pub(super) fn router() -> Router<Arc<App>> {
     Router::new().route("/api/v1/meetings", get(list))
 }
 
-async fn list(request: ApiRequest, query: QueryParams) -> Result<Response, ApiError> {
-    let (from, to) = (query.date("from")?, query.date("to")?);
+async fn list(request: ApiRequest) -> Result<Response, ApiError> {
+    let (from, to) = (request.query.date("from")?, request.query.date("to")?);
     if from.zip(to).is_some_and(|(from, to)| from > to) {
         return Err(ApiError::InvalidParameter("from is after to".to_owned()));
     }

@@ -37,19 +37,21 @@ use tower::{Service, ServiceExt};
 use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionBody};
 
-pub use error::{ApiError, UNAUTHORIZED_BODY};
+pub use error::UNAUTHORIZED_BODY;
 pub use openapi::document as openapi;
 pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;
 pub(crate) use server::HttpServer;
 
+use error::ApiError;
 use gate::gate;
 use request::is_zero_weight;
 use state::App;
 
 /// The smallest body that is compressed: below it compression saves no packet.
 const COMPRESSED_BYTES_MIN: u64 = 1024;
+const NO_SUCH_PATH: &str = "There is no such path; see /openapi.json";
 
 /// All paths of the public address.
 pub(crate) fn router(app: Arc<App>) -> Router {
@@ -63,7 +65,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(ops::router())
         .merge(pages::router())
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
-        .fallback(no_such_path)
+        .fallback(async || ApiError::NotFound(NO_SUCH_PATH.to_owned()))
         .with_state(app)
 }
 
@@ -85,9 +87,8 @@ pub(crate) fn service(
 /// tower-http would reject the request with a body that is not ours.
 fn allow_identity(mut request: Request) -> Request {
     let excludes = |value: &HeaderValue| {
-        value
-            .to_str()
-            .is_ok_and(|value| value.split([',', ';']).any(is_zero_weight))
+        let value = value.to_str().unwrap_or_default();
+        value.split([',', ';']).any(is_zero_weight)
     };
     if request.headers().get(ACCEPT_ENCODING).is_some_and(excludes) {
         request.headers_mut().remove(ACCEPT_ENCODING);
@@ -108,8 +109,4 @@ impl Predicate for LargeBody {
             .or(response.body().size_hint().upper())
             .is_none_or(|bytes: u64| bytes >= COMPRESSED_BYTES_MIN)
     }
-}
-
-async fn no_such_path() -> ApiError {
-    ApiError::NotFound("There is no such path; see /openapi.json".to_owned())
 }

@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
 use projections::json::JsonObject;
-use projections::{Store, keys};
+use projections::keys;
 
 use super::error::ApiError;
 use super::meeting_choice::MeetingChoice;
-use super::params::{PathParams, QueryParams};
 use super::request::{ApiRequest, views};
 use super::state::App;
 
@@ -22,23 +20,13 @@ pub(super) fn router() -> Router<Arc<App>> {
         .route("/api/v1/odds/{date}/{race_number}/history", get(history))
 }
 
-async fn board(
-    request: ApiRequest,
-    State(app): State<Arc<App>>,
-    path: PathParams,
-    query: QueryParams,
-) -> Result<Response, ApiError> {
-    let (_, board) = find(&app, &request.store, &path, &query)?;
+async fn board(request: ApiRequest) -> Result<Response, ApiError> {
+    let (_, board) = find(&request)?;
     Ok(request.respond(board))
 }
 
-async fn history(
-    request: ApiRequest,
-    State(app): State<Arc<App>>,
-    path: PathParams,
-    query: QueryParams,
-) -> Result<Response, ApiError> {
-    let (race, board) = find(&app, &request.store, &path, &query)?;
+async fn history(request: ApiRequest) -> Result<Response, ApiError> {
+    let (race, board) = find(&request)?;
     let ticks = views(request.store.scan(&keys::ticks(&race)));
     let body = JsonObject::from_rendered(board).try_list("history", ticks)?;
     Ok(request.respond(body.finish()))
@@ -48,24 +36,19 @@ async fn history(
 ///
 /// A race may be quoted before any card or result makes its day a meeting. Until then it is the board at the first
 /// venue that has one, in the configured order, then by code.
-fn find(
-    app: &App,
-    store: &Store,
-    path: &PathParams,
-    query: &QueryParams,
-) -> Result<(RaceKey, Vec<u8>), ApiError> {
-    let (date, race_number) = (path.date()?, path.race_number()?);
+fn find(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
+    let (date, race_number) = (request.path.date()?, request.path.race_number()?);
     let mut boards: Vec<(RaceKey, Vec<u8>)> = Vec::new();
-    for row in store.scan(&keys::boards_of(date)) {
+    for row in request.store.scan(&keys::boards_of(date)) {
         let (key, view) = row?;
         let race = keys::parse_race(&key).filter(|race| race.race_number == race_number);
         boards.extend(race.map(|race| (race, view.to_vec())));
     }
-    boards.sort_by_key(|(race, _)| app.venue_rank(race.venue.as_str()));
-    let venue = query.get("venue");
+    boards.sort_by_key(|(race, _)| request.app.venue_rank(race.venue.as_str()));
+    let venue = request.query.get("venue");
     let primary = match venue {
         Some(_) => None,
-        None => primary(app, store, date)?,
+        None => primary(request, date)?,
     };
     let is_wanted = |(race, board): &(RaceKey, Vec<u8>)| match (venue, &primary) {
         (Some(venue), _) => is_at(board, race, venue),
@@ -79,8 +62,8 @@ fn find(
 }
 
 /// The venue of the primary meeting of a day, if the day has a meeting.
-fn primary(app: &App, store: &Store, date: RacingDate) -> Result<Option<VenueCode>, ApiError> {
-    match MeetingChoice::find(app, store, date, None) {
+fn primary(request: &ApiRequest, date: RacingDate) -> Result<Option<VenueCode>, ApiError> {
+    match MeetingChoice::find(&request.app, &request.store, date, None) {
         Ok(choice) => Ok(Some(choice.code)),
         Err(ApiError::NotFound(_)) => Ok(None),
         Err(error) => Err(error),
@@ -88,18 +71,12 @@ fn primary(app: &App, store: &Store, date: RacingDate) -> Result<Option<VenueCod
 }
 
 /// The race has no board there. The message names the venues where it has one.
-fn no_board(
-    date: RacingDate,
-    race_number: RaceNumber,
-    elsewhere: &[(RaceKey, Vec<u8>)],
-) -> ApiError {
-    let mut message = format!("No odds are known for race {race_number} on {date}");
+fn no_board(date: RacingDate, number: RaceNumber, elsewhere: &[(RaceKey, Vec<u8>)]) -> ApiError {
+    let mut message = format!("No odds are known for race {number} on {date}");
     if !elsewhere.is_empty() {
-        let venues: Vec<&str> = elsewhere
-            .iter()
-            .map(|(race, _)| race.venue.as_str())
-            .collect();
-        message += &format!(" there; there are at {}", venues.join(", "));
+        let venues = elsewhere.iter().map(|(race, _)| race.venue.as_str());
+        message += " there; there are at ";
+        message += &venues.collect::<Vec<_>>().join(", ");
     }
     ApiError::NotFound(message)
 }

@@ -1,7 +1,7 @@
 //! `/openapi.json`: the OpenAPI document, with the schemas of the views from their types.
 
 use schemars::generate::SchemaSettings;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The headers of each response to a valid key whose plan has limits.
 const RATE_LIMIT_HEADERS: [&str; 3] = [
@@ -11,20 +11,31 @@ const RATE_LIMIT_HEADERS: [&str; 3] = [
 ];
 
 /// The OpenAPI 3.1 document.
-#[must_use]
 pub fn document() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into());
     let mut generator = settings.into_generator();
     let views = projections::view_schemas(&mut generator);
     let mut schemas = generator.take_definitions(true);
-    schemas.extend(
-        views
-            .into_iter()
-            .map(|(name, schema)| (name.to_owned(), schema.to_value())),
-    );
-    schemas.insert("Error".to_owned(), error());
-    schemas.insert("RateLimitExceeded".to_owned(), rate_limit_exceeded());
+    let views = views.into_iter();
+    schemas.extend(views.map(|(name, schema)| (name.to_owned(), schema.to_value())));
+    let error = json!({
+        "type": "object",
+        "required": ["error", "message"],
+        "properties": { "error": { "type": "string" }, "message": { "type": "string" } },
+    });
+    let rate_limit_exceeded = json!({
+        "type": "object",
+        "required": ["error", "message", "retry_after"],
+        "properties": {
+            "error": { "const": "rate_limit_exceeded" },
+            "message": { "type": "string" },
+            "retry_after": { "type": "integer", "minimum": 1, "description": "Seconds until the next request is answered, as in `Retry-After`." },
+        },
+    });
+    schemas.insert("Error".to_owned(), error);
+    schemas.insert("RateLimitExceeded".to_owned(), rate_limit_exceeded);
+    let header = |minimum: u32, what: &str| json!({ "description": what, "schema": { "type": "integer", "minimum": minimum } });
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -38,74 +49,30 @@ pub fn document() -> Value {
         "components": {
             "securitySchemes": { "key": { "type": "apiKey", "in": "header", "name": "X-API-Key" } },
             "schemas": schemas,
-            "headers": headers(),
+            "headers": {
+                "X-RateLimit-Limit": header(1, "The limit of the plan, in a minute or in a day: the one of which fewer requests are left."),
+                "X-RateLimit-Remaining": header(0, "The requests left of that limit."),
+                "X-RateLimit-Reset": header(0, "Seconds until all requests of that limit are available again, if none is sent."),
+                "Retry-After": header(1, "Seconds until the next request is answered."),
+            },
         },
-    })
-}
-
-fn error() -> Value {
-    json!({
-        "type": "object",
-        "required": ["error", "message"],
-        "properties": { "error": { "type": "string" }, "message": { "type": "string" } },
-    })
-}
-
-fn rate_limit_exceeded() -> Value {
-    json!({
-        "type": "object",
-        "required": ["error", "message", "retry_after"],
-        "properties": {
-            "error": { "const": "rate_limit_exceeded" },
-            "message": { "type": "string" },
-            "retry_after": { "type": "integer", "minimum": 1, "description": "Seconds until the next request is answered, as in `Retry-After`." },
-        },
-    })
-}
-
-fn headers() -> Value {
-    let header = |minimum: u32, what: &str| json!({ "description": what, "schema": { "type": "integer", "minimum": minimum } });
-    json!({
-        "X-RateLimit-Limit": header(1, "The limit of the plan, in a minute or in a day: the one of which fewer requests are left."),
-        "X-RateLimit-Remaining": header(0, "The requests left of that limit."),
-        "X-RateLimit-Reset": header(0, "Seconds until all requests of that limit are available again, if none is sent."),
-        "Retry-After": header(1, "Seconds until the next request is answered."),
     })
 }
 
 /// References to headers of a response, by name.
 fn with_headers(names: &[&str]) -> Value {
-    let reference = |name: &&str| {
-        let reference = json!({ "$ref": format!("#/components/headers/{name}") });
-        ((*name).to_owned(), reference)
-    };
-    names.iter().map(reference).collect::<Map<_, _>>().into()
+    let reference = |name: &str| json!({ "$ref": format!("#/components/headers/{name}") });
+    let references = names.iter().map(|name| (*name, reference(name)));
+    references.collect()
 }
 
 fn paths() -> Value {
-    let horse_no = path_parameter(
-        "horse_no",
-        &json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$" }),
-    );
-    let date = path_parameter("date", &json!({ "type": "string", "format": "date" }));
-    let race_number = path_parameter(
-        "race_number",
-        &json!({ "type": "integer", "minimum": 1, "maximum": 999 }),
-    );
-    let venue = query_parameter(
-        "venue",
-        "The venue of the meeting, by code or name.",
-        &json!({ "type": "string" }),
-    );
-    let limit = query_parameter(
-        "limit",
-        "The maximum number of rows.",
-        &json!({ "type": "integer", "minimum": 1, "maximum": 1000 }),
-    );
-    let day = |name: &str, what: &str| {
-        query_parameter(name, what, &json!({ "type": "string", "format": "date" }))
-    };
-    let meeting = |races: &str| json!({ "allOf": [meeting_head(), { "type": "object", "required": ["races"], "properties": { "races": list(races) } }] });
+    let horse_no = json!({ "name": "horse_no", "in": "path", "required": true, "schema": { "type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$" } });
+    let date = json!({ "name": "date", "in": "path", "required": true, "schema": { "type": "string", "format": "date" } });
+    let race_number = json!({ "name": "race_number", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 1, "maximum": 999 } });
+    let venue = json!({ "name": "venue", "in": "query", "required": false, "description": "The venue of the meeting, by code or name.", "schema": { "type": "string" } });
+    let limit = json!({ "name": "limit", "in": "query", "required": false, "description": "The maximum number of rows.", "schema": { "type": "integer", "minimum": 1, "maximum": 1000 } });
+    let day = |name: &str, what: &str| json!({ "name": name, "in": "query", "required": false, "description": what, "schema": { "type": "string", "format": "date" } });
     let race = |view: &str| json!({ "allOf": [meeting_head(), reference(view)] });
     let form = json!({
         "type": "object",
@@ -116,6 +83,7 @@ fn paths() -> Value {
         },
     });
     let with_list = |base: Value, name: &str, of: &str| json!({ "allOf": [base, { "type": "object", "required": [name], "properties": { name: list(of) } }] });
+    let meeting = |races: &str| with_list(meeting_head(), "races", races);
     json!({
         "/api/v1/horses/{horse_no}": get("A horse's profile", &[&horse_no], &reference("HorseProfile")),
         "/api/v1/horses/{horse_no}/form": get("A horse's form, newest first", &[&horse_no, &limit, &day("before", "Only races before this date.")], &form),
@@ -156,14 +124,6 @@ fn reference(schema: &str) -> Value {
 
 fn list(schema: &str) -> Value {
     json!({ "type": "array", "items": reference(schema) })
-}
-
-fn path_parameter(name: &str, schema: &Value) -> Value {
-    json!({ "name": name, "in": "path", "required": true, "schema": schema })
-}
-
-fn query_parameter(name: &str, what: &str, schema: &Value) -> Value {
-    json!({ "name": name, "in": "query", "required": false, "description": what, "schema": schema })
 }
 
 fn get(summary: &str, parameters: &[&Value], body: &Value) -> Value {

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
-use axum::{Router, routing::get};
+use axum::{Json, Router, routing::get};
 use serde_json::{Value, json};
 
 use super::error::ApiError;
@@ -20,28 +18,25 @@ use crate::live::status::Phase;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
-        .route("/healthz", get(healthz))
+        .route("/healthz", get(async || Json(json!({ "status": "ok" }))))
         .route("/readyz", get(readyz))
-        .route("/openapi.json", get(openapi_json))
-        .route("/asyncapi.json", get(asyncapi_json))
+        .route("/openapi.json", get(async || Json(openapi::document())))
+        .route("/asyncapi.json", get(async || Json(asyncapi::document())))
         .route("/schemas/{file}", get(schema))
-}
-
-/// Returns 200 while the process runs.
-async fn healthz() -> Response {
-    respond(StatusCode::OK, &json!({ "status": "ok" }))
 }
 
 /// Returns 200 if reads are right, else 503 with the reason and the progress. They may be old: with `?fresh=10s` they
 /// are not older than that.
-async fn readyz(State(app): State<Arc<App>>, query: QueryParams) -> Result<Response, ApiError> {
+async fn readyz(
+    State(app): State<Arc<App>>,
+    query: QueryParams,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
     let (ready, body) = readiness(&app, query.duration("fresh")?);
-    let status = if ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
+    let status = match ready {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    Ok(respond(status, &body))
+    Ok((status, Json(body)))
 }
 
 /// Whether the service is ready, with views at most so old, and its status as JSON.
@@ -62,20 +57,14 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
         }
         Phase::Live => "",
     };
-    let last_seq = status.seq + status.pending;
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a ratio that is rounded to three digits"
-    )]
-    let progress = if last_seq == 0 {
-        1.0
-    } else {
-        status.seq as f64 / last_seq as f64
+    let progress = match status.seq + status.pending {
+        0 => 1.0,
+        last_seq => status.seq as f64 / last_seq as f64,
     };
     let body = json!({
         "ready": reason.is_empty(),
         "reason": reason,
-        "phase": status.phase.as_str(),
+        "phase": status.phase,
         "log": { "connected": connected, "seq": status.seq, "pending": status.pending, "progress": (progress * 1000.0).round() / 1000.0 },
         "feed": {
             "state": FeedState::of(&status, connection),
@@ -92,30 +81,11 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
     (reason.is_empty(), body)
 }
 
-async fn openapi_json() -> Response {
-    respond(StatusCode::OK, &openapi::document())
-}
-
-async fn asyncapi_json() -> Response {
-    respond(StatusCode::OK, &asyncapi::document())
-}
-
-async fn schema(Path(file): Path<String>) -> Result<Response, ApiError> {
+async fn schema(Path(file): Path<String>) -> Result<Json<Value>, ApiError> {
     let mut schemas = events::schemas().into_iter();
-    match schemas.find(|schema| schema.name == file) {
-        Some(schema) => Ok(respond(StatusCode::OK, &schema.schema)),
-        None => Err(ApiError::NotFound(format!(
-            "There is no such schema; there are {}",
-            events::EVENT_TYPES.join(", ")
-        ))),
-    }
-}
-
-fn respond(status: StatusCode, body: &Value) -> Response {
-    (
-        status,
-        [(CONTENT_TYPE, "application/json")],
-        body.to_string(),
-    )
-        .into_response()
+    let schema = schemas.find(|schema| schema.name == file);
+    schema.map(|schema| Json(schema.schema)).ok_or_else(|| {
+        let types = events::EVENT_TYPES.join(", ");
+        ApiError::NotFound(format!("There is no such schema; there are {types}"))
+    })
 }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use projections::json::JsonObject;
-use projections::{Store, View, keys};
+use projections::{Store, keys};
 use serde::Deserialize;
 
 use super::error::ApiError;
@@ -18,12 +18,6 @@ use super::state::App;
 const PAGE_ROWS_MAX: usize = 1000;
 /// Rejections read for one page. A filter may pass few of many.
 const READ_ROWS_MAX: usize = 5000;
-
-/// Where a page begins, and its direction.
-enum PageStart {
-    After(u64),
-    Before(u64),
-}
 
 /// The rejections that a page has. `None` matches all.
 struct RejectionFilter<'a> {
@@ -62,80 +56,59 @@ pub(super) async fn rejections(
     State(app): State<Arc<App>>,
     query: QueryParams,
 ) -> Result<Response, ApiError> {
-    let start = match (query.number("after")?, query.number("before")?) {
-        (Some(_), Some(_)) => {
-            return Err(ApiError::InvalidParameter(
-                "A page has either after or before, not both".to_owned(),
-            ));
-        }
-        (None, Some(seq)) => PageStart::Before(seq),
-        (after, None) => PageStart::After(after.unwrap_or(0)),
-    };
+    let (after, before) = (query.number("after")?, query.number("before")?);
+    if after.is_some() && before.is_some() {
+        let message = "A page has either after or before, not both";
+        return Err(ApiError::InvalidParameter(message.to_owned()));
+    }
     let limit = query.limit(PAGE_ROWS_MAX)?.unwrap_or(PAGE_ROWS_MAX);
     let filter = RejectionFilter {
         code: query.get("code"),
         source: query.get("source"),
         subject: query.get("subject"),
     };
-    let page = FoundRejections::find(&app.views.current(), &start, limit, &filter)?;
-    Ok(([(CONTENT_TYPE, "application/json")], page.into_json()).into_response())
+    let page = page(&app.views.current(), after, before, limit, &filter)?;
+    Ok(([(CONTENT_TYPE, "application/json")], page).into_response())
 }
 
-struct FoundRejections {
-    rows: Vec<View>,
-    /// The sequence of the last rejection that was read.
-    next: u64,
-    /// Whether there are more in the direction of the page.
-    more: bool,
-}
-
-impl FoundRejections {
-    fn find(
-        store: &Store,
-        start: &PageStart,
-        limit: usize,
-        filter: &RejectionFilter<'_>,
-    ) -> Result<Self, ApiError> {
-        let end = format!("{}~", keys::REJECTIONS);
-        let (next, rows): (u64, &mut dyn Iterator<Item = _>) = match *start {
-            PageStart::After(seq) => {
-                let first = keys::rejection(seq.saturating_add(1));
-                (seq, &mut store.range(&first, &end))
-            }
-            PageStart::Before(seq) => {
-                let last = keys::rejection(seq);
-                (seq, &mut store.range(keys::REJECTIONS, &last).rev())
-            }
-        };
-        let mut page = Self {
-            rows: Vec::new(),
-            next,
-            more: false,
-        };
-        for (read, row) in rows.enumerate() {
-            if page.rows.len() == limit || read == READ_ROWS_MAX {
-                page.more = true;
-                break;
-            }
-            let (key, view) = row?;
-            let rejection: RejectionFields<'_> = serde_json::from_slice(&view)
-                .map_err(|error| ApiError::Internal(format!("{key}: {error}")))?;
-            page.next = rejection.seq;
-            if filter.matches(&rejection) {
-                page.rows.push(view);
-            }
+/// The page that follows `after`, or else ends before `before`. Its `next` is the sequence of the last rejection that
+/// was read, and `more` whether there are more in the direction of the page.
+fn page(
+    store: &Store,
+    after: Option<u64>,
+    before: Option<u64>,
+    limit: usize,
+    filter: &RejectionFilter<'_>,
+) -> Result<Vec<u8>, ApiError> {
+    let end = format!("{}~", keys::REJECTIONS);
+    let (mut next, found): (u64, &mut dyn Iterator<Item = _>) = match before {
+        None => {
+            let after = after.unwrap_or(0);
+            let first = keys::rejection(after.saturating_add(1));
+            (after, &mut store.range(&first, &end))
         }
-        if matches!(start, PageStart::Before(_)) {
-            page.rows.reverse();
+        Some(before) => {
+            let last = keys::rejection(before);
+            (before, &mut store.range(keys::REJECTIONS, &last).rev())
         }
-        Ok(page)
+    };
+    let (mut rows, mut more) = (Vec::new(), false);
+    for (read, row) in found.enumerate() {
+        if rows.len() == limit || read == READ_ROWS_MAX {
+            more = true;
+            break;
+        }
+        let (key, view) = row?;
+        let rejection: RejectionFields<'_> = serde_json::from_slice(&view)
+            .map_err(|error| ApiError::Internal(format!("{key}: {error}")))?;
+        next = rejection.seq;
+        if filter.matches(&rejection) {
+            rows.push(view);
+        }
     }
-
-    fn into_json(self) -> Vec<u8> {
-        JsonObject::new()
-            .list("rejections", self.rows)
-            .field("next", &self.next)
-            .field("more", &self.more)
-            .finish()
+    if before.is_some() {
+        rows.reverse();
     }
+    let page = JsonObject::new().list("rejections", rows);
+    Ok(page.field("next", &next).field("more", &more).finish())
 }

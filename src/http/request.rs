@@ -8,11 +8,12 @@ use axum::extract::FromRequestParts;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use projections::{Store, StoreError, View};
 use tokio::time::timeout;
 
 use super::error::ApiError;
+use super::params::{PathParams, QueryParams};
 use super::state::App;
 use super::views_state::RAILBIRD_SEQ;
 use crate::live::status::Phase;
@@ -26,10 +27,12 @@ const MIN_SEQ_WAIT: Duration = Duration::from_secs(2);
 const RESPONSE_HEADERS: usize = 13;
 
 /// A request for views that the gate has admitted.
-#[derive(Debug)]
 pub(super) struct ApiRequest {
+    pub(super) app: Arc<App>,
     /// The store in force when the request came.
-    pub store: Arc<Store>,
+    pub(super) store: Arc<Store>,
+    pub(super) path: PathParams,
+    pub(super) query: QueryParams,
     seq: u64,
     if_none_match: Option<HeaderValue>,
 }
@@ -45,10 +48,12 @@ impl FromRequestParts<Arc<App>> for ApiRequest {
             wait_for(app, min_seq).await?;
         }
         let store = app.ready_store()?;
-        let seq = store.seq();
         Ok(Self {
+            app: Arc::clone(app),
+            seq: store.seq(),
             store,
-            seq,
+            path: PathParams::from_request_parts(parts, app).await?,
+            query: QueryParams::parse(&parts.uri),
             if_none_match: parts.headers.get(IF_NONE_MATCH).cloned(),
         })
     }
@@ -56,23 +61,19 @@ impl FromRequestParts<Arc<App>> for ApiRequest {
 
 impl ApiRequest {
     /// Responds with JSON, or with 304 if the client has the same JSON cached.
-    #[must_use]
     pub(super) fn respond(self, json: Vec<u8>) -> Response {
         self.respond_with_links(json, Vec::new())
     }
 
     /// Like [`ApiRequest::respond`], with `Link` headers.
-    #[must_use]
     pub(super) fn respond_with_links(self, json: Vec<u8>, links: Vec<String>) -> Response {
         let etag = entity_tag(&json);
-        let is_cached = self
-            .if_none_match
-            .is_some_and(|tags| matches_etag(&tags, &etag));
-        let mut response = Response::new(if is_cached {
-            Body::empty()
+        let tags = self.if_none_match;
+        let mut response = if tags.is_some_and(|tags| matches_etag(&tags, &etag)) {
+            StatusCode::NOT_MODIFIED.into_response()
         } else {
-            Body::from(json)
-        });
+            Response::new(Body::from(json))
+        };
         let headers = response.headers_mut();
         headers.reserve(RESPONSE_HEADERS);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -85,9 +86,6 @@ impl ApiRequest {
             if let Ok(link) = HeaderValue::try_from(link) {
                 headers.append(LINK, link);
             }
-        }
-        if is_cached {
-            *response.status_mut() = StatusCode::NOT_MODIFIED;
         }
         response
     }
@@ -141,21 +139,16 @@ fn matches_etag(tags: &HeaderValue, etag: &str) -> bool {
 }
 
 fn accepts_json(headers: &HeaderMap) -> bool {
-    let mut accepts = headers.get_all(ACCEPT).iter().peekable();
-    if accepts.peek().is_none() {
-        return true;
-    }
-    accepts
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|range| {
-            let mut parts = range.split(';').map(str::trim);
-            let is_json = matches!(
-                parts.next(),
-                Some("*/*" | "application/*" | "application/json" | "")
-            );
-            is_json && !parts.any(is_zero_weight)
-        })
+    let accepted = headers.get_all(ACCEPT).iter();
+    let accepted = accepted.filter_map(|value| value.to_str().ok());
+    let mut ranges = accepted.flat_map(|value| value.split(','));
+    let covers_json = |range: &str| {
+        let mut parts = range.split(';').map(str::trim);
+        let media_range = parts.next().unwrap_or_default();
+        let is_json = ["*/*", "application/*", "application/json", ""].contains(&media_range);
+        is_json && !parts.any(is_zero_weight)
+    };
+    !headers.contains_key(ACCEPT) || ranges.any(covers_json)
 }
 
 /// Whether a parameter is the weight 0, which excludes what it belongs to (RFC 9110, 12.4.2).

@@ -20,7 +20,7 @@ use futures::FutureExt;
 use http_body_util::Either;
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
-use hyper::upgrade::Upgraded;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -101,10 +101,8 @@ impl HttpServer {
         }
         drop(self.listener);
         let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
-        if timeout(DRAIN_TIMEOUT, permits.acquire_many(all))
-            .await
-            .is_err()
-        {
+        let drained = timeout(DRAIN_TIMEOUT, permits.acquire_many(all)).await;
+        if drained.is_err() {
             tracing::warn!(timeout = ?DRAIN_TIMEOUT, "requests did not end in time and were cut off");
         }
     }
@@ -158,11 +156,10 @@ fn with_timeouts(stream: TcpStream) -> IdleTimeoutStream {
     Box::pin(stream)
 }
 
-/// The connection behind an upgrade, without timeouts, and the bytes already read from it.
-///
-/// # Errors
-/// Returns an error if the connection is not one of this server, or if no file handle is left.
-pub(super) fn take_stream(upgraded: Upgraded) -> io::Result<(std::net::TcpStream, Vec<u8>)> {
+/// The connection behind an upgrade, without timeouts, and the bytes already read from it. Fails if the handshake
+/// failed, the connection is not one of this server, or no file handle is left.
+pub(super) async fn take_stream(upgraded: OnUpgrade) -> io::Result<(std::net::TcpStream, Vec<u8>)> {
+    let upgraded = upgraded.await.map_err(io::Error::other)?;
     let parts = upgraded.downcast::<TokioIo<IdleTimeoutStream>>();
     let parts = parts.map_err(|_| io::Error::other("the connection is of another server"))?;
     let stream = parts.io.into_inner();

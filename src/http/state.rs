@@ -20,16 +20,12 @@ use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
 use crate::projector::views::Views;
 
-/// The state that all requests share.
 #[derive(Debug)]
 pub struct App {
-    /// The views.
     pub views: Arc<Views>,
-    /// The valid keys.
     pub keys: Arc<KeyCache>,
     /// All keys, subscriptions and mails.
     pub ledger: watch::Receiver<Ledger>,
-    /// The plans that keys are on.
     pub plans: Plans,
     /// Limits requests without a valid key, by network.
     pub unauthenticated_limiter: HashedLimiter,
@@ -39,28 +35,22 @@ pub struct App {
     pub projector: ProjectorHandle,
     /// Whether the log is connected.
     pub connection: watch::Receiver<ConnectionStatus>,
-    /// The racing day.
     pub clock: Clock,
     /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,
-    /// The messages of the live channel.
     pub feed: Feed,
-    /// The metrics of this interface.
     pub metrics: Arc<HttpMetrics>,
-    /// The clients of the live channel.
     pub fan_out: FanOut,
     /// The web pages that may connect to the live channel.
     pub ws_origins: Origins,
     /// Whether the service can mail keys. If not, sign-up is closed.
     pub can_mail: bool,
-    /// The state of the pages for subscribers.
     pub pages: Pages,
 }
 
 /// The state of the pages for subscribers.
 #[derive(Debug)]
 pub struct Pages {
-    /// The commands that the pages send.
     pub commands: AccountCommands,
     /// The environment in the text of new keys.
     pub key_env: &'static str,
@@ -78,15 +68,12 @@ pub struct Origins(Vec<String>);
 
 impl Origins {
     /// Allows these origins, such as `https://racing.example`. An empty list or one with `*` allows all.
-    #[must_use]
     pub fn new(allowed: Vec<String>) -> Self {
         let any = allowed.iter().any(|origin| origin == "*");
         Self(if any { Vec::new() } else { allowed })
     }
 
-    /// Whether pages of an origin may connect.
-    #[must_use]
-    pub fn allow(&self, origin: &[u8]) -> bool {
+    pub(super) fn allow(&self, origin: &[u8]) -> bool {
         let is = |allowed: &String| allowed.as_bytes().eq_ignore_ascii_case(origin);
         self.0.is_empty() || self.0.iter().any(is)
     }
@@ -94,28 +81,19 @@ impl Origins {
 
 impl App {
     /// The position of a venue in the configured order. Other venues come last.
-    #[must_use]
-    pub fn venue_rank(&self, code: &str) -> usize {
-        let order = &self.venue_order;
-        order
-            .iter()
-            .position(|venue| venue.as_str() == code)
-            .unwrap_or(order.len())
+    pub(super) fn venue_rank(&self, code: &str) -> usize {
+        let mut order = self.venue_order.iter();
+        let rank = order.position(|venue| venue.as_str() == code);
+        rank.unwrap_or(self.venue_order.len())
     }
 
     /// The views, once they reflect the log.
-    ///
-    /// # Errors
-    /// Returns [`ApiError::NotReady`] before that.
-    pub fn ready_store(&self) -> Result<Arc<Store>, ApiError> {
-        match self.projector.status.borrow().phase {
-            Phase::Live => Ok(self.views.current()),
-            Phase::CatchingUp => Err(ApiError::NotReady(
-                "The views are catching up with the log; see /readyz",
-            )),
-            Phase::WaitingForLog => Err(ApiError::NotReady(
-                "The log cannot be reached yet; see /readyz",
-            )),
-        }
+    pub(super) fn ready_store(&self) -> Result<Arc<Store>, ApiError> {
+        let reason = match self.projector.status.borrow().phase {
+            Phase::Live => return Ok(self.views.current()),
+            Phase::CatchingUp => "The views are catching up with the log; see /readyz",
+            Phase::WaitingForLog => "The log cannot be reached yet; see /readyz",
+        };
+        Err(ApiError::NotReady(reason))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::feed::{FeedMessage, Position, Topic};
+use super::feed::{FeedMessage, FeedTail, Position, Topic};
 
 /// How far a shard has delivered the feed.
 #[derive(Debug, Clone, Copy)]
@@ -27,18 +27,29 @@ impl From<&Position> for FeedCursor {
     }
 }
 
+impl FeedCursor {
+    /// After the messages of a tail.
+    pub(super) fn after(tail: &FeedTail) -> Self {
+        let head = Self::from(&tail.position);
+        match tail.messages.last() {
+            Some(last) if last.index + 1 < head.next_index => Self {
+                next_index: last.index + 1,
+                seq: last.seq - 1,
+                ..head
+            },
+            _ => head,
+        }
+    }
+}
+
 /// Consecutive messages of the feed.
 #[derive(Debug)]
 pub(super) struct FeedBatch {
-    /// The index of the first message.
-    pub(super) first_index: u64,
+    pub(super) start: FeedCursor,
+    pub(super) end: FeedCursor,
     pub(super) messages: Vec<Arc<FeedMessage>>,
-    /// The frame of each message.
     pub(super) frames: Vec<Bytes>,
-    /// The frames of each race.
     pub(super) races: Vec<RaceFrames>,
-    /// The log sequence that everything before the batch reflects.
-    pub(super) seq: u64,
 }
 
 /// The messages of a batch about one race.
@@ -57,39 +68,29 @@ pub(super) struct SelectedFrames {
 }
 
 impl FeedBatch {
-    /// The messages that follow `cursor`.
-    pub(super) fn new(cursor: FeedCursor, messages: Vec<Arc<FeedMessage>>) -> Self {
-        let mut races: Vec<RaceFrames> = Vec::new();
-        let mut race_by_topic: HashMap<*const Topic, usize> = HashMap::new();
+    /// The messages of a tail that begins at `start`.
+    pub(super) fn new(start: FeedCursor, tail: FeedTail) -> Self {
+        let end = FeedCursor::after(&tail);
+        let messages = tail.messages;
+        let mut races: HashMap<*const Topic, RaceFrames> = HashMap::new();
         for (offset, message) in messages.iter().enumerate() {
-            let race = *race_by_topic
-                .entry(Arc::as_ptr(&message.topic))
-                .or_insert_with(|| {
-                    races.push(RaceFrames {
-                        topic: Arc::clone(&message.topic),
-                        selected: SelectedFrames::default(),
-                    });
-                    races.len() - 1
-                });
-            if let Some(race) = races.get_mut(race) {
-                race.selected.push(message, offset);
-            }
+            let race = races.entry(Arc::as_ptr(&message.topic));
+            let race = race.or_insert_with(|| RaceFrames {
+                topic: Arc::clone(&message.topic),
+                selected: SelectedFrames::default(),
+            });
+            race.selected.push(message, offset);
         }
         Self {
-            first_index: cursor.next_index,
+            start,
+            end,
             frames: messages
                 .iter()
                 .map(|message| message.frame.clone())
                 .collect(),
             messages,
-            races,
-            seq: cursor.seq,
+            races: races.into_values().collect(),
         }
-    }
-
-    /// The index after the last message.
-    pub(super) fn end_index(&self) -> u64 {
-        self.first_index + self.messages.len() as u64
     }
 }
 

@@ -1,6 +1,5 @@
 //! [`CloseReason`]: why the service closes a connection, with the WebSocket close code that the client receives.
 
-use std::fmt;
 use std::ops::Range;
 
 /// The bounds of the random time after which a client should connect again, so that not all come back at once.
@@ -36,61 +35,49 @@ impl CloseReason {
         1001, 1002, 1003, 1007, 1008, 1009, 1013, 4401, 4403, 4408, 4429,
     ];
 
-    pub(crate) fn code(&self) -> u16 {
+    /// The code, whether the same request may succeed later, and the text for the client.
+    fn parts(&self) -> (u16, bool, &str) {
         match self {
-            Self::ServiceStopping => 1001,
-            Self::ProtocolViolation(_) => 1002,
-            Self::BinaryMessage => 1003,
-            Self::InvalidUtf8 => 1007,
-            Self::QuotaExceeded => 1008,
-            Self::MessageTooLarge(_) => 1009,
-            Self::KeysStale => 1013,
-            Self::KeyNotValid => 4401,
-            Self::LiveOddsNotIncluded => 4403,
-            Self::NotReading | Self::NotSending => 4408,
-            Self::TooManyConnections => 4429,
+            Self::ServiceStopping => (1001, true, "the service is stopping"),
+            Self::ProtocolViolation(detail) => (1002, false, detail),
+            Self::BinaryMessage => (1003, false, "only text messages are accepted"),
+            Self::InvalidUtf8 => (1007, false, "the text is not UTF-8"),
+            Self::QuotaExceeded => (1008, true, "too many messages, pings or bytes a second"),
+            Self::MessageTooLarge(detail) => (1009, false, detail),
+            Self::KeyNotValid => (4401, false, "the key is no longer valid"),
+            Self::LiveOddsNotIncluded => (
+                4403,
+                false,
+                "the plan of the key does not include live odds",
+            ),
+            Self::NotReading => (4408, true, "the client read nothing for 30 seconds"),
+            Self::NotSending => (4408, true, "the client sent nothing for 75 seconds"),
+            Self::TooManyConnections => (4429, true, "too many connections for this key"),
+            Self::KeysStale => (
+                1013,
+                true,
+                "it is not known for too long whether keys were revoked",
+            ),
         }
+    }
+
+    pub(crate) fn code(&self) -> u16 {
+        self.parts().0
+    }
+
+    /// The text for the client.
+    pub(crate) fn text(&self) -> &str {
+        self.parts().2
     }
 
     /// Milliseconds after which the client should connect again; 0 if the same request would fail again.
     pub(crate) fn retry_after_ms(&self) -> u64 {
-        match self {
-            Self::ServiceStopping
-            | Self::QuotaExceeded
-            | Self::NotReading
-            | Self::NotSending
-            | Self::TooManyConnections
-            | Self::KeysStale => {
-                let spread = RETRY_AFTER_MS.end - RETRY_AFTER_MS.start;
-                let random = getrandom::u32().unwrap_or(0) % spread;
-                u64::from(RETRY_AFTER_MS.start + random)
-            }
-            Self::ProtocolViolation(_)
-            | Self::BinaryMessage
-            | Self::InvalidUtf8
-            | Self::MessageTooLarge(_)
-            | Self::KeyNotValid
-            | Self::LiveOddsNotIncluded => 0,
+        if !self.parts().1 {
+            return 0;
         }
-    }
-}
-
-/// The text for the client.
-impl fmt::Display for CloseReason {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::ServiceStopping => "the service is stopping",
-            Self::ProtocolViolation(detail) | Self::MessageTooLarge(detail) => detail,
-            Self::BinaryMessage => "only text messages are accepted",
-            Self::InvalidUtf8 => "the text is not UTF-8",
-            Self::QuotaExceeded => "too many messages, pings or bytes a second",
-            Self::KeyNotValid => "the key is no longer valid",
-            Self::LiveOddsNotIncluded => "the plan of the key does not include live odds",
-            Self::NotReading => "the client read nothing for 30 seconds",
-            Self::NotSending => "the client sent nothing for 75 seconds",
-            Self::TooManyConnections => "too many connections for this key",
-            Self::KeysStale => "it is not known for too long whether keys were revoked",
-        })
+        let spread = RETRY_AFTER_MS.end - RETRY_AFTER_MS.start;
+        let random = getrandom::u32().unwrap_or(0) % spread;
+        u64::from(RETRY_AFTER_MS.start + random)
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod outgoing;
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -26,24 +26,20 @@ const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// Frames for one client alone that wait until it reads. Its messages are not read while there are more.
 const OUTGOING_FRAMES_MAX: usize = 16;
 
-/// What was read from a client.
 #[derive(Debug)]
 pub(super) enum Incoming {
     Text(String),
     /// A ping or a pong: the client is alive, and the frame counts towards its quota.
     Control,
     Binary,
-    /// There is nothing to read now.
     Nothing,
     /// The client closed the connection, and its close frame is answered.
     Closed,
-    /// The connection has ended.
     Disconnected,
     /// The client broke the protocol.
     Invalid(CloseReason),
 }
 
-/// The socket of a client.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
@@ -52,17 +48,18 @@ pub(super) struct Connection {
     has_read_ahead: bool,
     outgoing: OutgoingBuffer,
     /// The system accepts no more bytes for now.
-    blocked: bool,
-    bytes_written: u64,
-    /// Wakes the task that polls this connection.
-    waker: Option<Waker>,
+    pub(super) blocked: bool,
+    /// Bytes that the system has accepted so far.
+    pub(super) bytes_written: u64,
+    /// Wakes the task that polls this connection, when it is blocked or ends.
+    pub(super) waker: Waker,
 }
 
 /// The stream for the library: it reads from the socket, but what it writes is collected, so that it never interrupts a
 /// frame.
 struct Pipe<'a> {
     stream: &'a TcpStream,
-    replies: &'a mut Vec<Bytes>,
+    replies: Vec<Bytes>,
     /// Bytes that may be read before other clients have their turn.
     budget: &'a mut usize,
 }
@@ -111,20 +108,19 @@ impl Connection {
             outgoing: OutgoingBuffer::default(),
             blocked: false,
             bytes_written: 0,
-            waker: None,
+            waker: Waker::noop().clone(),
         })
     }
 
     /// Reads the next message without waiting, and at most `budget` bytes, which it reduces by what it read.
     pub(super) fn read(&mut self, budget: &mut usize) -> Incoming {
-        let mut replies = Vec::new();
         let mut pipe = Pipe {
             stream: &self.stream,
-            replies: &mut replies,
+            replies: Vec::new(),
             budget,
         };
         let result = self.context.read(&mut pipe);
-        self.outgoing.append(&mut replies);
+        self.outgoing.frames.extend(pipe.replies);
         match result {
             Ok(Message::Text(text)) => Incoming::Text(text.as_str().to_owned()),
             Ok(Message::Binary(_)) => Incoming::Binary,
@@ -139,10 +135,7 @@ impl Connection {
                 Incoming::Invalid(CloseReason::MessageTooLarge(error.to_string()))
             }
             Err(Error::Utf8(_)) => Incoming::Invalid(CloseReason::InvalidUtf8),
-            Err(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => {
-                Incoming::Disconnected
-            }
-            Err(Error::Protocol(error)) => {
+            Err(Error::Protocol(error)) if error != ProtocolError::ResetWithoutClosingHandshake => {
                 Incoming::Invalid(CloseReason::ProtocolViolation(error.to_string()))
             }
             Err(_) => Incoming::Disconnected,
@@ -163,9 +156,8 @@ impl Connection {
         true
     }
 
-    /// Adds a frame to those that wait.
-    pub(super) fn queue(&mut self, frame: Bytes) {
-        self.outgoing.push(frame);
+    pub(super) fn queue(&mut self, frames: impl IntoIterator<Item = Bytes>) {
+        self.outgoing.frames.extend(frames);
     }
 
     /// Drops the frames that wait and are not started.
@@ -177,12 +169,11 @@ impl Connection {
     pub(super) fn queue_close(&mut self, reason: &CloseReason) {
         let frame = CloseFrame {
             code: reason.code().into(),
-            reason: reason.to_string().into(),
+            reason: reason.text().into(),
         };
-        let mut replies = Vec::new();
         let mut pipe = Pipe {
             stream: &self.stream,
-            replies: &mut replies,
+            replies: Vec::new(),
             budget: &mut 0,
         };
         // The pipe accepts everything, so an error means that the client closed first: then the answer to that is sent.
@@ -193,26 +184,17 @@ impl Connection {
             pipe.replies.clear();
             let _ = self.context.close(&mut pipe, Some(frame));
         }
-        self.outgoing.append(&mut replies);
+        self.outgoing.frames.extend(pipe.replies);
     }
 
     /// Whether all that was queued is written.
     pub(super) fn is_clear(&self) -> bool {
-        self.outgoing.len() == 0
+        self.outgoing.frames.is_empty()
     }
 
     /// Whether so many frames wait that only urgent ones should be added.
     pub(super) fn is_crowded(&self) -> bool {
-        self.outgoing.len() >= OUTGOING_FRAMES_MAX
-    }
-
-    /// Bytes that the system has accepted so far.
-    pub(super) fn bytes_written(&self) -> u64 {
-        self.bytes_written
-    }
-
-    pub(super) fn is_blocked(&self) -> bool {
-        self.blocked
+        self.outgoing.frames.len() >= OUTGOING_FRAMES_MAX
     }
 
     /// Ends the output, so that the client reads the end of the stream.
@@ -235,24 +217,6 @@ impl Connection {
         ready
     }
 
-    /// Notes the task to wake if this connection is blocked or ends.
-    pub(super) fn register_waker(&mut self, waker: &Waker) {
-        if !self
-            .waker
-            .as_ref()
-            .is_some_and(|known| known.will_wake(waker))
-        {
-            self.waker = Some(waker.clone());
-        }
-    }
-
-    /// Wakes the task that polls this connection.
-    pub(super) fn wake(&self) {
-        if let Some(waker) = &self.waker {
-            waker.wake_by_ref();
-        }
-    }
-
     /// Writes what is queued and then `frames`, as far as the system accepts them. Returns how many of `frames` were
     /// started: the last of them is finished later, from the queue.
     ///
@@ -262,11 +226,8 @@ impl Connection {
         let mut started = 0;
         loop {
             let frames = frames.get(started..).unwrap_or_default();
-            let stream = &self.stream;
-            let written = self
-                .outgoing
-                .with_slices(frames, |slices| stream.try_write_vectored(slices));
-            match written {
+            let write = |slices: &[IoSlice<'_>]| self.stream.try_write_vectored(slices);
+            match self.outgoing.with_slices(frames, write) {
                 None => break,
                 Some(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Some(Ok(bytes)) => {
@@ -281,7 +242,7 @@ impl Connection {
             }
         }
         if self.blocked {
-            self.wake();
+            self.waker.wake_by_ref();
         }
         Ok(started)
     }

@@ -80,15 +80,12 @@ impl ConnectionLimits {
         holder_max: u32,
     ) -> Option<ConnectionPermit> {
         let slot = Arc::clone(&self.slots).try_acquire_owned().ok()?;
-        let count = {
-            let mut per_holder = lock(&self.per_holder);
-            let count = per_holder.entry(holder.clone()).or_default();
-            *count += 1;
-            *count
-        };
+        let mut per_holder = lock(&self.per_holder);
+        let count = per_holder.entry(holder.clone()).or_default();
+        *count += 1;
         let connection_id = self.next_connection_id.fetch_add(1, Ordering::Relaxed);
         Some(ConnectionPermit {
-            within_plan: count <= holder_max,
+            within_plan: *count <= holder_max,
             trace: ConnectionTrace {
                 connection_id,
                 key_id,

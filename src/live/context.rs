@@ -14,17 +14,13 @@ use crate::shutdown::Shutdown;
 /// What every part of the live channel uses. Clones share it.
 #[derive(Debug, Clone)]
 pub struct LiveContext {
-    /// The messages for clients.
     pub feed: Feed,
-    /// The metrics of the live channel.
     pub metrics: Arc<LiveMetrics>,
-    /// The valid keys.
     pub keys: Arc<KeyCache>,
     /// The progress of the projector.
     pub projector: watch::Receiver<Status>,
     /// Whether the service is connected to the log.
     pub connection: watch::Receiver<ConnectionStatus>,
-    /// The signal to stop.
     pub shutdown: Shutdown,
 }
 

@@ -48,9 +48,8 @@ impl ShardHandle {
             }
         };
         let thread = thread::Builder::new().name(format!("fan-out-{n}"));
-        thread
-            .spawn(run)
-            .context("a thread of the live channel could not be started")?;
+        let started = thread.spawn(run);
+        started.context("a thread of the live channel could not be started")?;
         Ok(Self {
             new_clients,
             guard: ClientGuard::default(),
@@ -104,10 +103,8 @@ impl FanOut {
 
     /// Waits until all clients have left, or the time for that is over.
     pub async fn drain(&self) {
-        if timeout(DRAIN_TIMEOUT, self.limits.all_released())
-            .await
-            .is_err()
-        {
+        let drained = timeout(DRAIN_TIMEOUT, self.limits.all_released()).await;
+        if drained.is_err() {
             tracing::warn!("some clients of the live channel did not leave in time");
         }
     }

@@ -1,12 +1,11 @@
 //! [`Filter`]: which messages a client is sent.
 
-use std::borrow::Cow;
-
 use events::{HorseNo, ParseError, RaceKey, RaceNumber, RacingDate};
 use projections::LiveKind;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::json;
 
 use super::feed::Topic;
 
@@ -20,19 +19,19 @@ const VENUE_BYTES_MAX: usize = 256;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Filter {
     /// Dates of meetings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX))]
     pub(crate) dates: Option<Vec<RacingDate>>,
     /// Codes or names of venues; case is ignored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX), inner(length(max = VENUE_BYTES_MAX)))]
     pub(crate) venues: Option<Vec<String>>,
     /// Races.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX))]
     pub(crate) races: Option<Vec<RacePattern>>,
     /// Horses on the card or the board of a race.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX))]
     pub(crate) horses: Option<Vec<HorseNo>>,
 }
@@ -42,10 +41,10 @@ pub(crate) struct Filter {
 #[schemars(inline)]
 pub(crate) struct RacePattern {
     /// The meeting's date.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) date: Option<RacingDate>,
     /// The venue's code or name; case is ignored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VENUE_BYTES_MAX))]
     pub(crate) venue: Option<String>,
     /// The race's number.
@@ -61,7 +60,6 @@ pub(crate) struct FilterQuery<'a> {
     pub(crate) horses: Option<&'a str>,
 }
 
-/// Why a filter is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidFilter {
     #[error(transparent)]
@@ -70,6 +68,8 @@ pub(crate) enum InvalidFilter {
     TooManyValues(usize),
     #[error("A venue has at most {VENUE_BYTES_MAX} bytes")]
     VenueTooLong,
+    #[error("events are {}, not {_0:?}", LiveKind::ALL.map(LiveKind::as_str).join(", "))]
+    UnknownKind(String),
 }
 
 /// How many races a client follows.
@@ -91,7 +91,11 @@ impl Filter {
     /// Returns [`InvalidFilter`] if a value cannot be parsed, or a bound is exceeded.
     pub(crate) fn from_query(query: FilterQuery<'_>) -> Result<Self, InvalidFilter> {
         let race = |number: &str| {
-            RaceNumber::parse(number).map(|number| RacePattern::numbered(None, None, number))
+            RaceNumber::parse(number).map(|race_number| RacePattern {
+                date: None,
+                venue: None,
+                race_number,
+            })
         };
         let venue = |venue: &str| Ok(venue.to_owned());
         let filter = Self {
@@ -106,11 +110,11 @@ impl Filter {
 
     /// The filter that selects one race.
     pub(crate) fn of_race(race: &RaceKey) -> Self {
-        let pattern = RacePattern::numbered(
-            Some(race.date),
-            Some(race.venue.to_string()),
-            race.race_number,
-        );
+        let pattern = RacePattern {
+            date: Some(race.date),
+            venue: Some(race.venue.to_string()),
+            race_number: race.race_number,
+        };
         Self {
             races: Some(vec![pattern]),
             ..Self::default()
@@ -122,11 +126,7 @@ impl Filter {
     /// # Errors
     /// Returns [`InvalidFilter`] if a bound is exceeded.
     pub(crate) fn check(&self) -> Result<(), InvalidFilter> {
-        let length = |list: Option<usize>| list.unwrap_or(0);
-        let values = length(self.dates.as_ref().map(Vec::len))
-            + length(self.venues.as_ref().map(Vec::len))
-            + length(self.races.as_ref().map(Vec::len))
-            + length(self.horses.as_ref().map(Vec::len));
+        let values = self.lengths().into_iter().flatten().sum();
         if values > VALUES_MAX {
             return Err(InvalidFilter::TooManyValues(values));
         }
@@ -135,31 +135,32 @@ impl Filter {
             .iter()
             .flatten()
             .filter_map(|race| race.venue.as_ref());
-        if self
-            .venues
-            .iter()
-            .flatten()
-            .chain(of_races)
-            .any(|venue| venue.len() > VENUE_BYTES_MAX)
-        {
+        let mut venues = self.venues.iter().flatten().chain(of_races);
+        if venues.any(|venue| venue.len() > VENUE_BYTES_MAX) {
             return Err(InvalidFilter::VenueTooLong);
         }
         Ok(())
     }
 
     pub(crate) fn follows(&self) -> Follows {
-        let emptied = |list: Option<bool>| list == Some(true);
-        if *self == Self::default() {
+        let lengths = self.lengths();
+        if lengths == [None; 4] {
             Follows::All
-        } else if emptied(self.dates.as_ref().map(Vec::is_empty))
-            || emptied(self.venues.as_ref().map(Vec::is_empty))
-            || emptied(self.races.as_ref().map(Vec::is_empty))
-            || emptied(self.horses.as_ref().map(Vec::is_empty))
-        {
+        } else if lengths.contains(&Some(0)) {
             Follows::None
         } else {
             Follows::Some
         }
+    }
+
+    /// Number of values in each list.
+    fn lengths(&self) -> [Option<usize>; 4] {
+        [
+            self.dates.as_ref().map(Vec::len),
+            self.venues.as_ref().map(Vec::len),
+            self.races.as_ref().map(Vec::len),
+            self.horses.as_ref().map(Vec::len),
+        ]
     }
 
     /// A filter that selects no race.
@@ -176,12 +177,12 @@ impl Filter {
     /// Returns the name of a list that is not in force.
     pub(crate) fn remove(&mut self, values: &Self) -> Result<(), &'static str> {
         remove_values(&mut self.dates, values.dates.as_ref(), PartialEq::eq).ok_or("dates")?;
+        let same_venue = |one: &String, other: &String| one.eq_ignore_ascii_case(other);
         remove_values(&mut self.venues, values.venues.as_ref(), same_venue).ok_or("venues")?;
         remove_values(&mut self.races, values.races.as_ref(), RacePattern::same).ok_or("races")?;
         remove_values(&mut self.horses, values.horses.as_ref(), PartialEq::eq).ok_or("horses")
     }
 
-    /// Whether the filter selects a race.
     pub(crate) fn matches(&self, topic: &Topic) -> bool {
         let race = &topic.race;
         any_matches(self.dates.as_ref(), |date| *date == race.date)
@@ -194,18 +195,6 @@ impl Filter {
 }
 
 impl RacePattern {
-    pub(crate) fn numbered(
-        date: Option<RacingDate>,
-        venue: Option<String>,
-        race_number: RaceNumber,
-    ) -> Self {
-        Self {
-            date,
-            venue,
-            race_number,
-        }
-    }
-
     fn same(&self, other: &Self) -> bool {
         let venue = |race: &Self| race.venue.as_ref().map(|venue| venue.to_ascii_lowercase());
         (self.date, self.race_number) == (other.date, other.race_number)
@@ -236,11 +225,6 @@ fn remove_values<T>(
     Some(())
 }
 
-#[expect(clippy::ptr_arg, reason = "it compares elements of a `Vec<String>`")]
-fn same_venue(one: &String, other: &String) -> bool {
-    one.eq_ignore_ascii_case(other)
-}
-
 fn is_at(topic: &Topic, venue: &str) -> bool {
     topic.race.venue.as_str().eq_ignore_ascii_case(venue) || topic.venue.eq_ignore_ascii_case(venue)
 }
@@ -254,13 +238,9 @@ fn list<T>(
 }
 
 /// The kinds of messages about races that a client is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kinds([bool; LiveKind::ALL.len()]);
-
-/// There is no kind of this name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("events are {}, not {_0:?}", LiveKind::ALL.map(LiveKind::as_str).join(", "))]
-pub(crate) struct UnknownKind(String);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(inline, extend("items" = json!({ "type": "string", "enum": LiveKind::ALL })))]
+pub(crate) struct Kinds(#[schemars(with = "Vec<String>")] [bool; LiveKind::ALL.len()]);
 
 impl Kinds {
     pub(crate) const ALL: Self = Self([true; LiveKind::ALL.len()]);
@@ -270,58 +250,31 @@ impl Kinds {
     }
 
     pub(crate) fn without(self, others: Self) -> Self {
-        let mut kinds = self;
-        for kind in LiveKind::ALL
-            .into_iter()
-            .filter(|kind| others.contains(*kind))
-        {
-            kinds.0[kind as usize] = false;
-        }
-        kinds
+        Self(LiveKind::ALL.map(|kind| self.contains(kind) && !others.contains(kind)))
     }
 
     /// The kinds with these names.
     ///
     /// # Errors
-    /// Returns [`UnknownKind`] if there is no kind of a name.
-    pub(crate) fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownKind> {
+    /// Returns [`InvalidFilter::UnknownKind`] if there is no kind of a name.
+    pub(crate) fn parse<'a>(
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, InvalidFilter> {
         let mut kinds = Self([false; LiveKind::ALL.len()]);
         for name in names {
-            let known = LiveKind::ALL
-                .into_iter()
-                .find(|kind| kind.as_str() == name.trim());
-            let kind = known.ok_or_else(|| UnknownKind(name.to_owned()))?;
+            let mut all = LiveKind::ALL.into_iter();
+            let known = all.find(|kind| kind.as_str() == name.trim());
+            let kind = known.ok_or_else(|| InvalidFilter::UnknownKind(name.to_owned()))?;
             kinds.0[kind as usize] = true;
         }
         Ok(kinds)
-    }
-
-    fn names(self) -> impl Iterator<Item = &'static str> {
-        LiveKind::ALL
-            .into_iter()
-            .filter(move |kind| self.contains(*kind))
-            .map(LiveKind::as_str)
     }
 }
 
 impl Serialize for Kinds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.names())
-    }
-}
-
-impl JsonSchema for Kinds {
-    fn schema_name() -> Cow<'static, str> {
-        "Kinds".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let names = LiveKind::ALL.map(LiveKind::as_str);
-        json_schema!({ "type": "array", "items": { "type": "string", "enum": names } })
+        let kinds = LiveKind::ALL.into_iter();
+        serializer.collect_seq(kinds.filter(|kind| self.contains(*kind)))
     }
 }
 

@@ -93,7 +93,10 @@ impl Health {
         let lag = is_delayed.then(|| status.freshness.age());
         FeedHealth {
             state,
-            last_event_at: status.recorded_at.map(String::from).unwrap_or_default(),
+            last_event_at: status
+                .recorded_at
+                .map(|at| at.to_string())
+                .unwrap_or_default(),
             lag_ms: u64::try_from(lag.unwrap_or_default().as_millis()).unwrap_or(u64::MAX),
         }
     }

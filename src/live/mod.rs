@@ -34,4 +34,4 @@ pub(crate) use filter::{Filter, FilterQuery, Kinds};
 pub(crate) use new_client::NewClient;
 pub(crate) use request::{Op, Request};
 pub(crate) use server_message::ServerMessage;
-pub(crate) use subscription::{CONFLATE_MS, HEARTBEAT_MS, LiveSubscription, ResumePoint};
+pub(crate) use subscription::{LiveSubscription, ResumePoint};

@@ -5,7 +5,6 @@ use std::net::TcpStream;
 use super::connection_limits::ConnectionPermit;
 use super::subscription::{LiveSubscription, ResumePoint};
 
-/// A client after its handshake.
 #[derive(Debug)]
 pub(crate) struct NewClient {
     pub(crate) stream: TcpStream,

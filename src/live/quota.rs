@@ -28,7 +28,6 @@ impl InboundQuota {
     }
 
     /// Takes what was received off the quota. Returns false if it is exceeded.
-    #[expect(clippy::cast_precision_loss, reason = "both numbers are small")]
     pub(super) fn take(&mut self, messages: usize, bytes: usize, now: Instant) -> bool {
         let seconds = now.duration_since(self.refilled_at).as_secs_f64();
         self.refilled_at = now;

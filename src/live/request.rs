@@ -1,8 +1,6 @@
 //! [`Request`]: a message from a client.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -20,31 +18,27 @@ pub(crate) struct Request {
     #[schemars(with = "String", extend("enum" = Op::ALL))]
     pub(crate) op: Op,
     /// A string or a number of the client's choice. The answers to this message repeat it.
-    #[serde(rename = "id", default)]
+    #[serde(rename = "id")]
     _id: Option<Id>,
     #[serde(flatten)]
     pub(crate) filter: Filter,
     /// Kinds of messages about races.
-    #[serde(default)]
     pub(crate) events: Option<Kinds>,
     /// Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
-    #[serde(default)]
     #[schemars(range(min = *CONFLATE_MS.start(), max = *CONFLATE_MS.end()))]
     pub(crate) conflate_ms: Option<u64>,
     /// Time between two heartbeats, in milliseconds.
-    #[serde(default)]
     #[schemars(range(min = *HEARTBEAT_MS.start(), max = *HEARTBEAT_MS.end()))]
     pub(crate) heartbeat_ms: Option<u64>,
     /// The highest `seq` that the client has received: every message after it is sent.
-    #[serde(default)]
     pub(crate) since: Option<u64>,
     /// The log that `since` belongs to, as in `welcome`.
-    #[serde(default)]
     pub(crate) epoch: Option<String>,
 }
 
 /// The id of a client message. Answers repeat it as it was sent.
-#[derive(Debug)]
+#[derive(Debug, JsonSchema)]
+#[schemars(inline, extend("type" = ["string", "number"]))]
 pub(crate) struct Id;
 
 impl<'de> Deserialize<'de> for Id {
@@ -53,20 +47,6 @@ impl<'de> Deserialize<'de> for Id {
             Value::String(_) | Value::Number(_) => Ok(Self),
             _ => Err(D::Error::custom("id is a string or a number")),
         }
-    }
-}
-
-impl JsonSchema for Id {
-    fn schema_name() -> Cow<'static, str> {
-        "Id".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "number"] })
     }
 }
 
@@ -92,31 +72,27 @@ impl Op {
     pub(crate) const ALL: [Self; 4] =
         [Self::Subscribe, Self::Unsubscribe, Self::Resync, Self::Ping];
 
-    /// The fields that this operation reads, beside `op` and `id`.
-    pub(crate) fn fields(self) -> &'static [&'static str] {
+    /// Whether this operation reads a field beside `op` and `id`.
+    pub(crate) fn reads(self, field: &str) -> bool {
         match self {
-            Self::Subscribe => &[
-                "dates",
-                "venues",
-                "races",
-                "horses",
-                "events",
-                "conflate_ms",
-                "heartbeat_ms",
-                "since",
-                "epoch",
-            ],
-            Self::Unsubscribe => &["dates", "venues", "races", "horses", "events"],
-            Self::Resync | Self::Ping => &[],
+            Self::Subscribe => true,
+            Self::Unsubscribe => ["dates", "venues", "races", "horses", "events"].contains(&field),
+            Self::Resync | Self::Ping => false,
         }
     }
 }
 
-/// Why a client message is rejected: the code of an `error` message, and its text.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct RequestError {
-    pub(super) error: &'static str,
-    pub(super) message: String,
+/// Why a client message is rejected.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RequestError {
+    #[error("A message is a JSON object with op: subscribe, unsubscribe, resync or ping")]
+    InvalidMessage,
+    #[error("op is subscribe, unsubscribe, resync or ping, not {0:?}")]
+    UnknownOp(String),
+    #[error("{0}")]
+    InvalidParameter(String),
+    #[error("The filter in force has no {0}")]
+    NotSubscribed(&'static str),
 }
 
 impl RequestError {
@@ -128,36 +104,19 @@ impl RequestError {
         "not_subscribed",
     ];
 
-    fn invalid_message() -> Self {
-        Self {
-            error: "invalid_message",
-            message: "A message is a JSON object with op: subscribe, unsubscribe, resync or ping"
-                .to_owned(),
+    /// The code, as in messages.
+    pub(super) fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidMessage => "invalid_message",
+            Self::UnknownOp(_) => "unknown_op",
+            Self::InvalidParameter(_) => "invalid_parameter",
+            Self::NotSubscribed(_) => "not_subscribed",
         }
     }
+}
 
-    fn unknown_op(name: &Value) -> Self {
-        let name = name.as_str().unwrap_or_default();
-        let name: String = name.chars().take(REPEATED_CHARS_MAX).collect();
-        Self {
-            error: "unknown_op",
-            message: format!("op is subscribe, unsubscribe, resync or ping, not {name:?}"),
-        }
-    }
-
-    pub(super) fn invalid_parameter(error: impl ToString) -> Self {
-        Self {
-            error: "invalid_parameter",
-            message: error.to_string(),
-        }
-    }
-
-    pub(super) fn not_subscribed(list: &str) -> Self {
-        Self {
-            error: "not_subscribed",
-            message: format!("The filter in force has no {list}"),
-        }
-    }
+pub(super) fn invalid_parameter(error: impl ToString) -> RequestError {
+    RequestError::InvalidParameter(error.to_string())
 }
 
 impl Request {
@@ -175,9 +134,10 @@ impl Request {
     }
 
     fn from_json(message: Value) -> Result<Self, RequestError> {
-        let op = message.get("op").filter(|op| op.is_string());
-        let op = op.ok_or_else(RequestError::invalid_message)?;
-        Op::deserialize(op).map_err(|_| RequestError::unknown_op(op))?;
-        serde_json::from_value(message).map_err(RequestError::invalid_parameter)
+        let op = message.get("op").and_then(Value::as_str);
+        let op = op.ok_or(RequestError::InvalidMessage)?;
+        let unknown = |_| RequestError::UnknownOp(op.chars().take(REPEATED_CHARS_MAX).collect());
+        Op::deserialize(&message["op"]).map_err(unknown)?;
+        serde_json::from_value(message).map_err(invalid_parameter)
     }
 }

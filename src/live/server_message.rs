@@ -6,27 +6,53 @@ use serde_json::Value;
 
 use super::close_reason::CloseReason;
 use super::feed::NotRecovered;
+use super::filter::{Filter, Follows, Kinds};
 use super::health::FeedState;
 use super::request::{Id, Op, RequestError};
-use super::subscription::InForce;
+use super::subscription::{CONFLATE_MS, HEARTBEAT_MS, LiveSubscription};
 
-/// The outcome of a resume, if the client requested one.
+/// The fields that `welcome` and `ack` share: the outcome of a resume, and the values in force.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Resumed {
+pub(crate) struct InForce<'a> {
+    /// RFC 3339, to the microsecond.
+    #[schemars(extend("format" = "date-time"))]
+    server_time: String,
     /// Only after a request to resume: whether every message after `since` follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     recovered: Option<bool>,
     /// Why the client cannot resume.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = NotRecovered::NAMES))]
-    reason: Option<&'static str>,
+    #[schemars(with = "Option<String>", extend("enum" = NotRecovered::ALL))]
+    reason: Option<NotRecovered>,
+    /// How many races are followed.
+    follows: Follows,
+    /// The lists of the filter.
+    filter: &'a Filter,
+    /// The kinds of messages about races that are sent.
+    events: Kinds,
+    /// Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
+    #[schemars(range(min = *CONFLATE_MS.start(), max = *CONFLATE_MS.end()))]
+    conflate_ms: u64,
+    /// Time between two heartbeats, in milliseconds.
+    #[schemars(range(min = *HEARTBEAT_MS.start(), max = *HEARTBEAT_MS.end()))]
+    heartbeat_ms: u64,
 }
 
-impl From<Option<Result<(), NotRecovered>>> for Resumed {
-    fn from(resumed: Option<Result<(), NotRecovered>>) -> Self {
+impl<'a> InForce<'a> {
+    /// `resumed` is the outcome of a resume, if the client requested one.
+    pub(super) fn new(
+        subscription: &'a LiveSubscription,
+        resumed: Option<Result<(), NotRecovered>>,
+    ) -> Self {
         Self {
+            server_time: server_time(),
             recovered: resumed.map(|resumed| resumed.is_ok()),
-            reason: resumed.and_then(Result::err).map(NotRecovered::as_str),
+            reason: resumed.and_then(Result::err),
+            follows: subscription.filter.follows(),
+            filter: &subscription.filter,
+            events: subscription.kinds,
+            conflate_ms: subscription.conflate_ms,
+            heartbeat_ms: subscription.heartbeat_ms,
         }
     }
 }
@@ -41,11 +67,6 @@ pub(crate) enum ServerMessage<'a> {
         seq: u64,
         /// Identifies the log. Sequences of another epoch belong to another log.
         epoch: &'a str,
-        /// RFC 3339, to the microsecond.
-        #[schemars(extend("format" = "date-time"))]
-        server_time: String,
-        #[serde(flatten)]
-        resumed: Resumed,
         #[serde(flatten)]
         in_force: InForce<'a>,
     },
@@ -82,11 +103,6 @@ pub(crate) enum ServerMessage<'a> {
         id: Option<&'a Value>,
         /// Everything for this client up to this log sequence has been sent.
         seq: u64,
-        /// RFC 3339, to the microsecond.
-        #[schemars(extend("format" = "date-time"))]
-        server_time: String,
-        #[serde(flatten)]
-        resumed: Resumed,
         #[serde(flatten)]
         in_force: InForce<'a>,
     },

@@ -9,7 +9,7 @@ mod timers;
 
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::Context;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,20 +17,22 @@ use serde_json::Value;
 
 use self::cursor::Cursor;
 use self::requests::PendingRequest;
-use self::timers::Timers;
+use self::timers::{PING_INTERVAL, Timers};
 use super::batch::FeedCursor;
 use super::close_reason::CloseReason;
 use super::connection::Connection;
 use super::connection_limits::ConnectionPermit;
 use super::feed::{Feed, NotRecovered, Position, Snapshots, frame};
+use super::new_client::NewClient;
 use super::quota::InboundQuota;
-use super::server_message::{FeedHealth, ServerMessage, server_time};
+use super::server_message::{FeedHealth, InForce, ServerMessage, server_time};
 use super::subscription::{LiveSubscription, ResumePoint};
-use crate::accounts::KeyId;
 use crate::metrics::LiveMetrics;
 
 /// How long a client may take to close its side of the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// A heartbeat that finds too many frames waiting is sent after this time.
+const HEARTBEAT_RETRY: Duration = Duration::from_secs(1);
 /// An empty ping (RFC 6455, 5.5.2).
 const PING: Bytes = Bytes::from_static(&[0x89, 0x00]);
 
@@ -44,20 +46,19 @@ pub(super) struct SessionContext {
     pub(super) metrics: Arc<LiveMetrics>,
 }
 
-/// One client.
 #[derive(Debug)]
 pub(super) struct Session {
     connection: Connection,
     state: SessionState,
-    subscription: LiveSubscription,
+    pub(super) subscription: LiveSubscription,
     /// The subscription has changed since the shard last asked.
-    subscription_changed: bool,
+    pub(super) subscription_changed: bool,
     cursor: Cursor,
     timers: Timers,
     quota: InboundQuota,
     /// A request that waits until everything before its answer is sent.
     pending_request: Option<PendingRequest>,
-    permit: ConnectionPermit,
+    pub(super) permit: ConnectionPermit,
     context: SessionContext,
 }
 
@@ -71,42 +72,28 @@ enum SessionState {
 
 impl Session {
     /// Queues the welcome, and then snapshots, or what follows the point where the client resumes.
-    pub(super) fn new(
-        connection: Connection,
-        subscription: LiveSubscription,
-        resume: Option<&ResumePoint>,
-        permit: ConnectionPermit,
+    ///
+    /// # Errors
+    /// Returns an I/O error if the connection cannot be opened.
+    pub(super) fn open(
+        client: NewClient,
         context: SessionContext,
         now: Instant,
-    ) -> Self {
-        let heartbeat = Duration::from_millis(subscription.heartbeat_ms);
+    ) -> io::Result<Self> {
         let mut session = Self {
-            connection,
+            connection: Connection::open(client.stream, client.read_ahead)?,
             state: SessionState::Open,
-            subscription,
-            subscription_changed: false,
             cursor: Cursor::new(&context.feed.position()),
-            timers: Timers::new(heartbeat, now),
+            timers: Timers::new(client.subscription.heartbeat_interval(), now),
+            subscription: client.subscription,
+            subscription_changed: false,
             quota: InboundQuota::new(now),
             pending_request: None,
-            permit,
+            permit: client.permit,
             context,
         };
-        session.queue_welcome(resume);
-        session
-    }
-
-    pub(super) fn key_id(&self) -> KeyId {
-        self.permit.trace.key_id
-    }
-
-    pub(super) fn subscription(&self) -> &LiveSubscription {
-        &self.subscription
-    }
-
-    /// Whether the subscription has changed since the last call.
-    pub(super) fn take_subscription_changed(&mut self) -> bool {
-        std::mem::take(&mut self.subscription_changed)
+        session.queue_welcome(client.resume.as_ref());
+        Ok(session)
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -117,27 +104,16 @@ impl Session {
         self.state == SessionState::Ended
     }
 
-    fn heartbeat_interval(&self) -> Duration {
-        Duration::from_millis(self.subscription.heartbeat_ms)
-    }
-
-    fn conflation_interval(&self) -> Option<Duration> {
-        let ms = self.subscription.conflate_ms;
-        (ms > 0).then(|| Duration::from_millis(ms))
-    }
-
     // Output.
 
     fn queue_message(&mut self, message: &ServerMessage<'_>) {
         self.context.metrics.messages.increment(1);
-        self.connection.queue(frame::encode(message));
+        self.connection.queue([frame::encode(message)]);
     }
 
     fn queue_frames(&mut self, frames: Vec<Bytes>) {
         self.context.metrics.messages.increment(frames.len() as u64);
-        for frame in frames {
-            self.connection.queue(frame);
-        }
+        self.connection.queue(frames);
     }
 
     fn queue_welcome(&mut self, resume: Option<&ResumePoint>) {
@@ -147,9 +123,7 @@ impl Session {
         self.queue_message(&ServerMessage::Welcome {
             seq: position.seq,
             epoch: &position.epoch,
-            server_time: server_time(),
-            resumed: resumed.into(),
-            in_force: subscription.in_force(),
+            in_force: InForce::new(&subscription, resumed),
         });
         if resumed != Some(Ok(())) {
             self.send_all_snapshots();
@@ -170,9 +144,8 @@ impl Session {
 
     /// The images of all open races that the client follows.
     fn all_snapshots(&self) -> Snapshots {
-        self.context
-            .feed
-            .snapshots(|topic| self.subscription.wants_odds(topic))
+        let wants = |topic: &_| self.subscription.wants_odds(topic);
+        self.context.feed.snapshots(wants)
     }
 
     fn send_all_snapshots(&mut self) {
@@ -184,7 +157,7 @@ impl Session {
     /// Notes that everything up to a position is sent or queued.
     fn move_to(&mut self, position: &Position) {
         self.cursor.move_to(position);
-        self.timers.cancel_flush();
+        self.timers.flush_due = None;
     }
 
     fn queue_snapshots(&mut self, snapshots: Snapshots, id: Option<&Value>) {
@@ -201,7 +174,8 @@ impl Session {
     /// Tells the client that earlier messages no longer hold. Snapshots must follow.
     fn queue_resync(&mut self, reason: &str) {
         let position = self.context.feed.position();
-        self.cursor.reset(position.generation);
+        self.cursor.generation = position.generation;
+        self.cursor.replay = None;
         self.queue_message(&ServerMessage::Resync {
             seq: position.seq,
             epoch: &position.epoch,
@@ -215,75 +189,55 @@ impl Session {
         self.send_all_snapshots();
     }
 
-    /// Writes what is queued and then `frames`. Returns how many of `frames` were sent.
-    fn write(&mut self, frames: &[Bytes], now: Instant) -> io::Result<usize> {
+    /// Writes what is queued and then `frames`. Returns how many of `frames` were sent. Ends the session if the
+    /// connection has ended.
+    fn write(&mut self, frames: &[Bytes], now: Instant) -> usize {
         let connection = &mut self.connection;
-        let (was_blocked, before) = (connection.is_blocked(), connection.bytes_written());
-        let sent = connection.write(frames)?;
+        let (was_blocked, before) = (connection.blocked, connection.bytes_written);
+        let Ok(sent) = connection.write(frames) else {
+            self.end();
+            return 0;
+        };
         self.context.metrics.messages.increment(sent as u64);
-        if !was_blocked || connection.bytes_written() != before {
-            self.timers.record_progress(now);
+        if !was_blocked || connection.bytes_written != before {
+            self.timers.progress_at = now;
         }
-        Ok(sent)
+        sent
     }
 
     // The connection, for the shard.
 
-    pub(super) fn register_waker(&mut self, waker: &Waker) {
-        self.connection.register_waker(waker);
-    }
-
-    /// Continues to write if the connection was blocked and accepts bytes again. Returns whether it did.
-    pub(super) fn poll_write(
+    /// Continues to write if the connection was blocked and accepts bytes again, and reads requests if there are any.
+    /// Returns whether it did either. `delivered` is how far the shard is.
+    pub(super) fn poll(
         &mut self,
         delivered: FeedCursor,
         context: &mut Context<'_>,
         now: Instant,
     ) -> bool {
-        if !self.connection.is_blocked() || self.connection.poll_unblocked(context).is_pending() {
-            return false;
+        self.connection.waker.clone_from(context.waker());
+        let writes = self.connection.blocked && self.connection.poll_unblocked(context).is_ready();
+        if writes {
+            self.continue_writing(delivered, now);
         }
-        let continued = self.continue_writing(delivered, now);
-        self.end_on_error(continued);
-        true
+        let reads = self.can_read() && self.connection.poll_readable(context).is_ready();
+        if reads {
+            self.read_requests(delivered, now);
+        }
+        writes || reads
     }
 
-    /// Reads requests if there are any. Returns whether it did. `delivered` is how far the shard is.
-    pub(super) fn poll_read(
-        &mut self,
-        delivered: FeedCursor,
-        context: &mut Context<'_>,
-        now: Instant,
-    ) -> bool {
-        // The answers would wait behind what the client does not read.
-        if !self.can_read() || self.connection.poll_readable(context).is_pending() {
-            return false;
-        }
-        let read = self.read_requests(delivered, now);
-        self.end_on_error(read);
-        true
-    }
-
+    /// Whether requests are read. Otherwise the answers would wait behind what the client does not read.
     fn can_read(&self) -> bool {
         !self.connection.is_crowded() && self.pending_request.is_none()
     }
 
-    fn continue_writing(&mut self, delivered: FeedCursor, now: Instant) -> io::Result<()> {
+    fn continue_writing(&mut self, delivered: FeedCursor, now: Instant) {
         if self.is_open() {
-            self.advance(now)?;
-            return self.handle_pending_request(delivered, now);
-        }
-        self.write(&[], now)?;
-        if self.connection.is_clear() {
-            self.connection.shut_down_output();
-        }
-        Ok(())
-    }
-
-    /// Ends the session if an I/O error shows that the connection has ended.
-    pub(super) fn end_on_error(&mut self, result: io::Result<()>) {
-        if result.is_err() {
-            self.end();
+            self.advance(now);
+            self.handle_pending_request(delivered, now);
+        } else {
+            self.finish_output(now);
         }
     }
 
@@ -293,36 +247,33 @@ impl Session {
     pub(super) fn next_timer(&self) -> Instant {
         match self.state {
             SessionState::Closing(deadline) => deadline,
-            _ => self.timers.next(self.connection.is_blocked()),
+            _ => self.timers.next(self.connection.blocked),
         }
     }
 
     /// Does what is due. `seq` is the log sequence that everything delivered by the shard reflects.
     pub(super) fn run_due_timers(&mut self, seq: u64, health: &FeedHealth, now: Instant) {
-        if self.is_open() {
-            let run = self.run_open_timers(seq, health, now);
-            self.end_on_error(run);
-        } else if self.next_timer() <= now {
-            self.end();
+        if !self.is_open() {
+            if self.next_timer() <= now {
+                self.end();
+            }
+            return;
         }
-    }
-
-    fn run_open_timers(&mut self, seq: u64, health: &FeedHealth, now: Instant) -> io::Result<()> {
-        if let Some(reason) = self.timers.check_alive(self.connection.is_blocked(), now) {
-            self.close(&reason, now);
-            return Ok(());
+        if let Some(reason) = self.timers.check_alive(self.connection.blocked, now) {
+            return self.close(&reason, now);
         }
         // A blocked client continues when it is not blocked any more, so the timer is not set again.
         if self.timers.take_flush(now) {
-            self.advance(now)?;
+            self.advance(now);
         }
-        if self.timers.take_ping(now) {
-            self.connection.queue(PING);
+        if self.timers.ping_due <= now {
+            self.timers.ping_due = now + PING_INTERVAL;
+            self.connection.queue([PING]);
         }
-        if self.timers.heartbeat_is_due(now) {
+        if self.timers.heartbeat_due <= now {
             self.queue_heartbeat(seq, health, now);
         }
-        self.write(&[], now).map(drop)
+        self.write(&[], now);
     }
 
     /// Sends a heartbeat now, also if none is due.
@@ -330,20 +281,18 @@ impl Session {
         if self.is_open() {
             self.queue_heartbeat(seq, health, now);
         }
-        let written = self.write(&[], now).map(drop);
-        self.end_on_error(written);
+        self.write(&[], now);
     }
 
     fn queue_heartbeat(&mut self, seq: u64, health: &FeedHealth, now: Instant) {
-        self.timers
-            .schedule_heartbeat(self.heartbeat_interval(), now);
         if self.connection.is_crowded() {
-            self.timers.retry_heartbeat(now);
+            self.timers.heartbeat_due = now + HEARTBEAT_RETRY;
             return;
         }
+        self.timers.heartbeat_due = now + self.subscription.heartbeat_interval();
         self.cursor.reflect(seq);
         self.queue_message(&ServerMessage::Heartbeat {
-            seq: self.cursor.through_seq(),
+            seq: self.cursor.through_seq,
             server_time: server_time(),
             feed: health.clone(),
         });
@@ -356,12 +305,12 @@ impl Session {
         if !self.is_open() {
             return;
         }
-        tracing::debug!(parent: &self.permit.trace.span(), code = reason.code(), %reason, "closing the connection");
+        tracing::debug!(parent: &self.permit.trace.span(), code = reason.code(), reason = %reason.text(), "closing the connection");
         self.context.metrics.closed(reason.code());
         self.connection.discard_output();
         self.queue_message(&ServerMessage::Closing {
             code: reason.code(),
-            reason: &reason.to_string(),
+            reason: reason.text(),
             retry_after_ms: reason.retry_after_ms(),
         });
         self.connection.queue_close(reason);
@@ -372,17 +321,21 @@ impl Session {
     /// a connection with unread input would cut off the output as well.
     fn start_closing(&mut self, now: Instant) {
         self.state = SessionState::Closing(now + CLOSE_TIMEOUT);
-        if self.write(&[], now).is_err() {
-            self.state = SessionState::Ended;
-        } else if self.connection.is_clear() {
+        self.finish_output(now);
+        self.connection.waker.wake_by_ref();
+    }
+
+    /// Writes what is queued, and ends the output once all of it is written.
+    fn finish_output(&mut self, now: Instant) {
+        self.write(&[], now);
+        if self.connection.is_clear() {
             self.connection.shut_down_output();
         }
-        self.connection.wake();
     }
 
     /// Ends the session, and has its task drop it.
     pub(super) fn end(&mut self) {
         self.state = SessionState::Ended;
-        self.connection.wake();
+        self.connection.waker.wake_by_ref();
     }
 }

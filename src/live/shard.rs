@@ -24,7 +24,6 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use super::batch::{FeedBatch, FeedCursor, SelectedFrames};
 use super::close_reason::CloseReason;
-use super::connection::Connection;
 use super::context::{ClientGuard, LiveContext};
 use super::feed::{Position, Topic};
 use super::followers::Followers;
@@ -135,41 +134,30 @@ impl Shard {
     fn admit(self: &Rc<Self>, client: NewClient, guard: ClientGuard) {
         let now = Instant::now();
         if self.clients.borrow().is_empty() {
-            let position = self.session_context.feed.position();
+            let position = self.context.feed.position();
             self.delivered.set(FeedCursor::from(&position));
         }
         let trace = client.permit.trace;
-        let connection = match Connection::open(client.stream, client.read_ahead) {
-            Ok(connection) => connection,
-            Err(error) => {
-                tracing::debug!(parent: &trace.span(), %error, "the connection could not be opened");
-                return;
-            }
-        };
+        let session = Session::open(client, self.session_context.clone(), now).inspect_err(|error| {
+            tracing::debug!(parent: &trace.span(), %error, "the connection could not be opened");
+        });
+        let Ok(mut session) = session else { return };
         // The key may have become invalid since the handshake, when this client was not among those that are checked.
-        let refusal = match client.permit.within_plan {
-            true => self.refusal(client.permit.trace.key_id),
+        let refusal = match session.permit.within_plan {
+            true => self.refusal(trace.key_id),
             false => Some(CloseReason::TooManyConnections),
         };
-        let mut session = Session::new(
-            connection,
-            client.subscription,
-            client.resume.as_ref(),
-            client.permit,
-            self.session_context.clone(),
-            now,
-        );
         if let Some(reason) = refusal {
             session.close(&reason, now);
-        } else if session.advance(now).is_err() {
-            return;
+        } else {
+            session.advance(now);
+            if session.has_ended() {
+                return;
+            }
         }
         tracing::debug!(parent: &trace.span(), "client connected");
-        let client = Client {
-            scheduled: session.next_timer(),
-            session,
-        };
-        let client = Rc::new(RefCell::new(client));
+        let scheduled = session.next_timer();
+        let client = Rc::new(RefCell::new(Client { session, scheduled }));
         let id = self.clients.borrow_mut().insert(Rc::clone(&client));
         self.followers.borrow_mut().clear();
         self.schedule(id, &mut client.borrow_mut());
@@ -187,31 +175,26 @@ impl Shard {
         self.clients.borrow().get(id).cloned()
     }
 
-    fn all_clients(&self) -> Vec<ClientCell> {
-        self.clients
-            .borrow()
-            .iter()
-            .map(|(_, client)| Rc::clone(client))
-            .collect()
+    fn for_each_session(&self, mut visit: impl FnMut(&mut Session)) {
+        for (_, client) in self.clients.borrow().iter() {
+            visit(&mut client.borrow_mut().session);
+        }
     }
 
     /// Reads requests of a client, and continues to write what it had not taken. Ready when the client has left.
     fn poll_client(&self, id: usize, client: &ClientCell, context: &mut Context<'_>) -> Poll<()> {
         let mut client = client.borrow_mut();
-        client.session.register_waker(context.waker());
         let now = Instant::now();
         for _ in 0..POLLS_PER_TURN {
-            let delivered = self.delivered.get();
-            let written = client.session.poll_write(delivered, context, now);
-            let read = client.session.poll_read(delivered, context, now);
-            if client.session.take_subscription_changed() {
+            let active = client.session.poll(self.delivered.get(), context, now);
+            if std::mem::take(&mut client.session.subscription_changed) {
                 self.followers.borrow_mut().clear();
             }
             self.schedule_if_earlier(id, &mut client);
             if client.session.has_ended() {
                 return Poll::Ready(());
             }
-            if !written && !read {
+            if !active {
                 return Poll::Pending;
             }
         }
@@ -228,7 +211,7 @@ impl Shard {
         let _turn = self.turns.acquire().await;
         position.mark_unchanged();
         let delivered = self.delivered.get();
-        let feed = &self.session_context.feed;
+        let feed = &self.context.feed;
         let tail = feed.tail(delivered.next_index, BATCH_MESSAGES_MAX);
         let tail = tail.filter(|tail| tail.position.generation == delivered.generation);
         let Some(tail) = tail else {
@@ -238,18 +221,11 @@ impl Shard {
             position.mark_changed();
             return;
         };
-        let batch = FeedBatch::new(delivered, tail.messages);
+        let head = tail.position.head;
+        let batch = FeedBatch::new(delivered, tail);
         self.deliver(&batch).await;
-        let is_end = batch.end_index() == tail.position.head;
-        self.delivered.set(FeedCursor {
-            generation: delivered.generation,
-            next_index: batch.end_index(),
-            seq: match batch.messages.last() {
-                Some(last) if !is_end => last.seq - 1,
-                _ => tail.position.seq,
-            },
-        });
-        if !is_end {
+        self.delivered.set(batch.end);
+        if batch.end.next_index != head {
             position.mark_changed();
         }
     }
@@ -285,7 +261,7 @@ impl Shard {
             let clients = self.clients.borrow();
             let follows = |client: &ClientCell| {
                 let client = client.borrow();
-                client.session.subscription().filter.matches(topic)
+                client.session.subscription.filter.matches(topic)
             };
             let followers = clients.iter().filter(|(_, client)| follows(client));
             followers.map(|(id, _)| id).collect()
@@ -295,7 +271,8 @@ impl Shard {
     /// Has each client take the latest images, because the messages after `delivered` are not kept or do not hold.
     async fn resend_all(&self, delivered: FeedCursor) {
         let now = Instant::now();
-        for (served, client) in self.all_clients().into_iter().enumerate() {
+        let clients: Slab<ClientCell> = self.clients.borrow().clone();
+        for (served, (_, client)) in clients.into_iter().enumerate() {
             yield_between_turns(served).await;
             client.borrow_mut().session.catch_up_from(delivered, now);
         }
@@ -314,9 +291,8 @@ impl Shard {
 
     fn schedule(&self, id: usize, client: &mut Client) {
         client.scheduled = client.session.next_timer();
-        self.timers
-            .borrow_mut()
-            .push(Reverse((client.scheduled, id)));
+        let timer = Reverse((client.scheduled, id));
+        self.timers.borrow_mut().push(timer);
     }
 
     fn schedule_if_earlier(&self, id: usize, client: &mut Client) {
@@ -328,7 +304,7 @@ impl Shard {
     fn run_due_timers(&self, now: Instant) {
         let delivered = self.delivered.get();
         let health = self.health.borrow().current();
-        let position = self.session_context.feed.position();
+        let position = self.context.feed.position();
         // The feed may have moved on by events without messages.
         let is_end = position.head == delivered.next_index;
         let seq = if is_end { position.seq } else { delivered.seq };
@@ -359,12 +335,10 @@ impl Shard {
     fn refusal(&self, key_id: KeyId) -> Option<CloseReason> {
         let keys = &self.context.keys;
         if keys.has_lost(key_id) {
-            Some(CloseReason::KeyNotValid)
-        } else if keys.is_without_live_odds(key_id) {
-            Some(CloseReason::LiveOddsNotIncluded)
-        } else {
-            None
+            return Some(CloseReason::KeyNotValid);
         }
+        let is_excluded = keys.is_without_live_odds(key_id);
+        is_excluded.then_some(CloseReason::LiveOddsNotIncluded)
     }
 
     /// Closes clients whose key has become invalid, and sends a heartbeat to everyone if the feed's health has changed.
@@ -373,27 +347,20 @@ impl Shard {
         let keys = &self.context.keys;
         let lost_keys = keys.losses();
         if keys.is_complete() && keys.is_stale() {
-            for client in self.all_clients() {
-                let session = &mut client.borrow_mut().session;
-                session.close(&CloseReason::KeysStale, now);
-            }
+            self.for_each_session(|session| session.close(&CloseReason::KeysStale, now));
         }
         if lost_keys != self.lost_keys.get() && keys.is_complete() {
             self.lost_keys.set(lost_keys);
-            for client in self.all_clients() {
-                let session = &mut client.borrow_mut().session;
-                if let Some(reason) = self.refusal(session.key_id()) {
+            self.for_each_session(|session| {
+                if let Some(reason) = self.refusal(session.permit.trace.key_id) {
                     session.close(&reason, now);
                 }
-            }
+            });
         }
         let changed = self.health.borrow_mut().changed();
         if let Some(health) = changed {
             let seq = self.delivered.get().seq;
-            for client in self.all_clients() {
-                let session = &mut client.borrow_mut().session;
-                session.send_heartbeat(seq, &health, now);
-            }
+            self.for_each_session(|session| session.send_heartbeat(seq, &health, now));
         }
     }
 
@@ -406,20 +373,16 @@ impl Shard {
             self.admit(client, guard);
         }
         let now = Instant::now();
-        for client in self.all_clients() {
-            let session = &mut client.borrow_mut().session;
-            session.close(&CloseReason::ServiceStopping, now);
-        }
+        self.for_each_session(|session| session.close(&CloseReason::ServiceStopping, now));
         let mut tick = interval(TIMER_RESOLUTION);
         while !self.clients.borrow().is_empty() {
             tick.tick().await;
             let now = Instant::now();
-            for client in self.all_clients() {
-                let session = &mut client.borrow_mut().session;
+            self.for_each_session(|session| {
                 if session.next_timer() <= now {
                     session.end();
                 }
-            }
+            });
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use events::Moment;
 use projections::Store;
+use serde::Serialize;
 
 use crate::log::Freshness;
 
 /// The progress of the projector.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// What it is doing.
     pub phase: Phase,
     /// The last event that the views reflect.
     pub seq: u64,
@@ -25,7 +25,8 @@ pub struct Status {
 }
 
 /// What the projector is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// It waits for the log.
     WaitingForLog,
@@ -33,18 +34,6 @@ pub enum Phase {
     CatchingUp,
     /// It has folded these, and follows the log.
     Live,
-}
-
-impl Phase {
-    /// The name in responses.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::WaitingForLog => "waiting_for_log",
-            Self::CatchingUp => "catching_up",
-            Self::Live => "live",
-        }
-    }
 }
 
 impl Status {

@@ -1,10 +1,9 @@
 //! [`LiveSubscription`]: what a client is sent, and how often.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use projections::LiveKind;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::feed::{FeedMessage, Topic};
 use super::filter::{Filter, Follows, Kinds};
@@ -15,7 +14,6 @@ pub(crate) const CONFLATE_MS: RangeInclusive<u64> = 0..=60_000;
 pub(crate) const HEARTBEAT_MS: RangeInclusive<u64> = 1_000..=60_000;
 const HEARTBEAT_MS_DEFAULT: u64 = 5_000;
 
-/// What a client is sent, and how often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LiveSubscription {
     pub(crate) filter: Filter,
@@ -29,23 +27,6 @@ pub(crate) struct LiveSubscription {
 pub(crate) struct ResumePoint {
     pub(crate) seq: u64,
     pub(crate) epoch: Option<String>,
-}
-
-/// The values in force, as a client is sent them.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct InForce<'a> {
-    /// How many races are followed.
-    follows: Follows,
-    /// The lists of the filter.
-    filter: &'a Filter,
-    /// The kinds of messages about races that are sent.
-    events: Kinds,
-    /// Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
-    #[schemars(range(min = *CONFLATE_MS.start(), max = *CONFLATE_MS.end()))]
-    conflate_ms: u64,
-    /// Time between two heartbeats, in milliseconds.
-    #[schemars(range(min = *HEARTBEAT_MS.start(), max = *HEARTBEAT_MS.end()))]
-    heartbeat_ms: u64,
 }
 
 /// A number of a subscription is out of range.
@@ -69,14 +50,12 @@ impl Default for LiveSubscription {
 }
 
 impl LiveSubscription {
-    pub(super) fn in_force(&self) -> InForce<'_> {
-        InForce {
-            follows: self.filter.follows(),
-            filter: &self.filter,
-            events: self.kinds,
-            conflate_ms: self.conflate_ms,
-            heartbeat_ms: self.heartbeat_ms,
-        }
+    pub(super) fn heartbeat_interval(&self) -> Duration {
+        Duration::from_millis(self.heartbeat_ms)
+    }
+
+    pub(super) fn conflation_interval(&self) -> Option<Duration> {
+        (self.conflate_ms > 0).then(|| Duration::from_millis(self.conflate_ms))
     }
 
     pub(super) fn wants(&self, topic: &Topic, kind: LiveKind) -> bool {
@@ -107,11 +86,8 @@ impl LiveSubscription {
         heartbeat_ms: Option<u64>,
     ) -> Result<(), OutOfRange> {
         let checked = |name, value: u64, range: RangeInclusive<u64>| {
-            if range.contains(&value) {
-                Ok(value)
-            } else {
-                Err(OutOfRange { name, value, range })
-            }
+            let in_range = range.contains(&value).then_some(value);
+            in_range.ok_or(OutOfRange { name, value, range })
         };
         self.kinds = kinds.unwrap_or(self.kinds);
         let conflate_ms = conflate_ms.unwrap_or(self.conflate_ms);

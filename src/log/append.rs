@@ -80,7 +80,7 @@ pub struct Appender {
 #[derive(Debug)]
 struct InFlight {
     outgoing: Outgoing,
-    sent: Result<PendingAck, SendFailure>,
+    sent: Result<PendingAck, LogError>,
 }
 
 /// The acknowledgement to come of a message, and the connection that it was sent on.
@@ -91,18 +91,8 @@ struct PendingAck {
     epoch: u64,
 }
 
-/// The reason why a message is not acknowledged.
-#[derive(Debug)]
-enum SendFailure {
-    /// No retry can succeed.
-    Permanent(LogError),
-    /// A retry may succeed.
-    Transient(LogError),
-}
-
 impl Log {
     /// An appender with up to `window` messages in flight.
-    #[must_use]
     pub fn appender(&self, window: usize) -> Appender {
         Appender {
             log: self.clone(),
@@ -157,11 +147,8 @@ impl Appender {
         while self.in_flight.len() >= self.window || self.must_wait(&outgoing.subject) {
             self.await_oldest().await?;
         }
-        if self
-            .connection
-            .as_ref()
-            .is_some_and(OneShotConnection::is_lost)
-        {
+        let connection = self.connection.as_ref();
+        if connection.is_some_and(OneShotConnection::is_lost) {
             // What was sent on the lost connection comes first.
             self.flush().await?;
         }
@@ -209,8 +196,8 @@ impl Appender {
         };
         match await_ack(&outgoing, sent).await {
             Ok(appended) => self.acknowledged.push(appended),
-            Err(SendFailure::Permanent(error)) => return Err(error),
-            Err(SendFailure::Transient(error)) => self.resend(outgoing, error).await?,
+            Err(error) if error.is_permanent() => return Err(error),
+            Err(error) => self.resend(outgoing, error).await?,
         }
         Ok(())
     }
@@ -227,8 +214,8 @@ impl Appender {
         for (outgoing, outcome) in join_all(in_flight).await {
             match outcome {
                 Ok(appended) => self.acknowledged.push(appended),
-                Err(SendFailure::Permanent(error)) => return Err(error),
-                Err(SendFailure::Transient(_)) => failed.push(outgoing),
+                Err(error) if error.is_permanent() => return Err(error),
+                Err(_) => failed.push(outgoing),
             }
         }
         tracing::debug!(%error, messages = failed.len(), "resending unacknowledged messages");
@@ -248,13 +235,9 @@ impl Appender {
         let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         loop {
             let sent = self.send(outgoing, expected_last_seq).await;
-            let error = match await_ack(outgoing, sent).await {
-                Ok(appended) => return Ok(appended),
-                Err(SendFailure::Permanent(error)) => return Err(error),
-                Err(SendFailure::Transient(error)) => error,
-            };
-            if !attempts.wait().await {
-                return Err(error);
+            match await_ack(outgoing, sent).await {
+                Err(error) if !error.is_permanent() && attempts.wait().await => {}
+                outcome => return outcome,
             }
         }
     }
@@ -263,16 +246,13 @@ impl Appender {
         &mut self,
         outgoing: &Outgoing,
         expected_last_seq: Option<u64>,
-    ) -> Result<PendingAck, SendFailure> {
-        let log = self.connected().await.map_err(SendFailure::Transient)?;
-        let log = log.clone();
+    ) -> Result<PendingAck, LogError> {
+        let log = self.connected().await?.clone();
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, outgoing.id.as_str());
         if let Some(last_seq) = expected_last_seq {
-            headers.insert(
-                NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
-                HeaderValue::from(last_seq),
-            );
+            let last_seq = HeaderValue::from(last_seq);
+            headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, last_seq);
         }
         let epoch = log.epoch();
         let payload = outgoing.payload.clone().into();
@@ -314,8 +294,8 @@ fn is_quote(subject: &str) -> bool {
 /// Waits for an acknowledgement until the connection is lost, and the acknowledgement with it.
 async fn await_ack(
     outgoing: &Outgoing,
-    sent: Result<PendingAck, SendFailure>,
-) -> Result<Appended, SendFailure> {
+    sent: Result<PendingAck, LogError>,
+) -> Result<Appended, LogError> {
     let PendingAck { ack, log, epoch } = sent?;
     tokio::select! {
         biased;
@@ -323,17 +303,15 @@ async fn await_ack(
             Ok(ack) => Ok(Appended { seq: ack.sequence, duplicate: ack.duplicate }),
             Err(error) => Err(failure(&log, &error)),
         },
-        denied = log.permissions.denied(|subject| subject == outgoing.subject) => Err(SendFailure::Permanent(denied)),
-        () = log.lost(epoch) => {
-            Err(SendFailure::Transient(LogError::Unreachable("the connection was lost".to_owned())))
-        }
+        denied = log.permissions.denied(|subject| subject == outgoing.subject) => Err(denied),
+        () = log.lost(epoch) => Err(LogError::Unreachable("the connection was lost".to_owned())),
     }
 }
 
-fn failure(log: &Log, error: &PublishError) -> SendFailure {
+fn failure(log: &Log, error: &PublishError) -> LogError {
     match error.kind() {
-        PublishErrorKind::MaxPayloadExceeded => SendFailure::Permanent(LogError::TooLarge),
-        PublishErrorKind::WrongLastSequence => SendFailure::Permanent(LogError::Conflict),
-        _ => SendFailure::Transient(log.jetstream_error(error)),
+        PublishErrorKind::MaxPayloadExceeded => LogError::TooLarge,
+        PublishErrorKind::WrongLastSequence => LogError::Conflict,
+        _ => log.jetstream_error(error),
     }
 }

@@ -15,20 +15,17 @@ pub struct Backoff {
 
 impl Backoff {
     /// A back-off from `min` to `max`, both before jitter.
-    #[must_use]
     pub const fn new(min: Duration, max: Duration) -> Self {
         Self { min, max }
     }
 
     /// The delay before retry number `retry`, counted from 0, with random jitter.
-    #[must_use]
     pub fn delay(self, retry: u32) -> Duration {
         // Without randomness the delay is the longest one.
         self.delay_with(retry, getrandom::u32().unwrap_or(u32::MAX))
     }
 
     /// The delay before retry number `retry`, counted from 0: half of it for `random` 0, all of it for the maximum.
-    #[must_use]
     pub fn delay_with(self, retry: u32, random: u32) -> Duration {
         let factor = 1_u32.checked_shl(retry).unwrap_or(u32::MAX);
         let half = self.min.saturating_mul(factor).min(self.max) / 2;

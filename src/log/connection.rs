@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::{self, context};
-use async_nats::{ConnectErrorKind, Event};
+use async_nats::{ConnectErrorKind, Event, HeaderMap};
+use serde_json::Value;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::address::NatsAddress;
 use super::backoff::Backoff;
@@ -180,9 +183,41 @@ impl Log {
     }
 
     /// The status of the connection, to be watched.
-    #[must_use]
     pub fn connection(&self) -> watch::Receiver<ConnectionStatus> {
         self.status.clone()
+    }
+
+    /// Publishes a message on core NATS once the connection is up. There is no acknowledgement.
+    ///
+    /// # Errors
+    /// Returns [`LogError::Unreachable`] if the client cannot send it: the subject is not valid, the message is too
+    /// large, or the connection is closed.
+    pub async fn publish_core(
+        &self,
+        subject: String,
+        id: &str,
+        payload: Vec<u8>,
+    ) -> Result<(), LogError> {
+        let mut status = self.status.clone();
+        // An error means that the connection is closed, which the publish below reports.
+        let _ = status.wait_for(|status| status.up).await;
+        let mut headers = HeaderMap::new();
+        headers.insert(NATS_MESSAGE_ID, id);
+        self.client
+            .publish_with_headers(subject, headers, payload.into())
+            .await
+            .map_err(|error| LogError::Unreachable(error.to_string()))
+    }
+
+    /// Whether the server syncs every write to disk before it acknowledges it; `None` if this user may not read the
+    /// server's configuration, or no server answers.
+    pub async fn syncs_always(&self) -> Option<bool> {
+        let request = self.client.request("$SYS.REQ.SERVER.PING.VARZ", "".into());
+        let answer = timeout(REQUEST_TIMEOUT, request).await.ok()?.ok()?;
+        let varz: Value = serde_json::from_slice(&answer.payload).ok()?;
+        let config = varz.pointer("/data/jetstream/config")?;
+        // The server leaves the field out where it is false.
+        Some(config["sync_always"].as_bool().unwrap_or(false))
     }
 
     /// Sends everything that is buffered and closes the connection.

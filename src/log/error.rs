@@ -55,6 +55,13 @@ pub enum LogError {
     JetStream(String),
 }
 
+impl LogError {
+    /// Whether the server rejected a message or a request for a reason that a retry does not change.
+    pub(super) fn is_permanent(&self) -> bool {
+        matches!(self, Self::Denied { .. } | Self::TooLarge | Self::Conflict)
+    }
+}
+
 /// An error and its causes, as one line.
 pub(super) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();

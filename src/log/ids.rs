@@ -70,15 +70,12 @@ impl Log {
     ) -> Result<IdPage, LogError> {
         let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         loop {
-            let error = match self.id_page(stream, subject, from_seq).await {
-                Err(denied @ LogError::Denied { .. }) => return Err(denied),
-                Err(error) => error,
-                page => return page,
-            };
-            if !attempts.wait().await {
-                return Err(error);
+            match self.id_page(stream, subject, from_seq).await {
+                Err(error) if !error.is_permanent() && attempts.wait().await => {
+                    tracing::debug!(%error, subject, from_seq, "retrying a page of ids");
+                }
+                outcome => return outcome,
             }
-            tracing::debug!(%error, subject, from_seq, "retrying a page of ids");
         }
     }
 

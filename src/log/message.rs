@@ -18,13 +18,11 @@ pub struct LogMessage {
 
 impl LogMessage {
     /// The subject.
-    #[must_use]
     pub fn subject(&self) -> &str {
         &self.subject
     }
 
     /// The message in the form that the projections take.
-    #[must_use]
     pub fn as_message(&self) -> StoredMessage<'_> {
         StoredMessage {
             seq: self.seq,

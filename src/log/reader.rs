@@ -53,13 +53,11 @@ pub struct Batch {
     pub head: Option<Head>,
 }
 
-/// An error that retries cannot solve.
+/// An error that retries cannot solve: the stream is not the one that was read so far, for this reason. It was created
+/// again, or lost its last messages.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The stream is not the one that was read so far: it was created again, or lost its last messages.
-    #[error("the log was replaced: {0}")]
-    LogReplaced(String),
-}
+#[error("the log was replaced: {0}")]
+pub struct LogReplaced(pub String);
 
 /// A position in a log: the last message that was read.
 #[derive(Debug, Clone)]
@@ -98,8 +96,6 @@ struct Consumer {
     delivery: u64,
     /// The connection that it was created on.
     epoch: u64,
-    /// Messages in the log when it was created.
-    pending: u64,
 }
 
 impl std::fmt::Debug for Consumer {
@@ -110,18 +106,8 @@ impl std::fmt::Debug for Consumer {
     }
 }
 
-/// One item from a consumer.
-enum ConsumerItem {
-    Message(LogMessage, u64),
-    /// At or below the last message that was read: a restarted server repeats itself.
-    AlreadyRead,
-    /// The consumer cannot be used any more.
-    Broken(String),
-}
-
 impl Log {
     /// A reader of all messages after a position.
-    #[must_use]
     pub fn reader(&self, stream: StreamName, from: ReadPosition) -> Reader {
         self.reader_of(stream, from, Vec::new())
     }
@@ -129,7 +115,6 @@ impl Log {
     /// A reader of the messages on some subjects after a position; on all subjects if none is given.
     ///
     /// A subject may contain the wildcard `*`, not `>`.
-    #[must_use]
     pub fn reader_of(
         &self,
         stream: StreamName,
@@ -154,8 +139,8 @@ impl Reader {
     /// Waits for the next messages. Cancel-safe: a dropped call loses no message.
     ///
     /// # Errors
-    /// Returns [`ReadError::LogReplaced`]. Any other failure is retried without limit, and logged.
-    pub async fn next(&mut self) -> Result<Batch, ReadError> {
+    /// Returns [`LogReplaced`]. Any other failure is retried without limit, and logged.
+    pub async fn next(&mut self) -> Result<Batch, LogReplaced> {
         loop {
             if self.consumer.is_none() {
                 let batch = self.connect().await?;
@@ -214,15 +199,16 @@ impl Reader {
         };
         let (mut next, mut bytes, mut seq) = (Some(first), 0, self.position.seq);
         while let (Some(arrived), Some(consumer)) = (next, &mut self.consumer) {
-            match classify(arrived, &mut consumer.delivery, seq) {
-                ConsumerItem::Message(message, pending) => {
+            match parse(arrived, &mut consumer.delivery) {
+                // A restarted server repeats itself.
+                Ok((message, _)) if message.seq <= seq => {}
+                Ok((message, pending)) => {
                     bytes += message.payload.len();
                     seq = message.seq;
                     batch.pending = pending;
                     batch.messages.push(message);
                 }
-                ConsumerItem::AlreadyRead => {}
-                ConsumerItem::Broken(reason) => {
+                Err(reason) => {
                     self.drop_consumer(&reason);
                     break;
                 }
@@ -252,9 +238,9 @@ impl Reader {
     /// Creates a consumer from the next message on, and retries until it succeeds. Returns what was read before it.
     ///
     /// # Errors
-    /// Returns [`ReadError::LogReplaced`].
+    /// Returns [`LogReplaced`].
     #[tracing::instrument(level = "debug", skip_all, fields(stream = self.stream.name, seq = self.position.seq))]
-    async fn connect(&mut self) -> Result<Batch, ReadError> {
+    async fn connect(&mut self) -> Result<Batch, LogReplaced> {
         loop {
             if self.failures > 0 {
                 let epoch = self.log.epoch();
@@ -266,24 +252,15 @@ impl Reader {
             let head = match self.check_identity().await {
                 Ok(head) => head?,
                 Err(error @ LogError::NoStream(_)) if self.failures >= MISSING_MAX => {
-                    return Err(ReadError::LogReplaced(error.to_string()));
+                    return Err(LogReplaced(error.to_string()));
                 }
                 Err(error) => {
                     self.failed(&error);
                     continue;
                 }
             };
-            match self.try_connect().await {
-                Ok((messages, consumer)) => {
-                    let pending = consumer.pending;
-                    self.consumer = Some(consumer);
-                    (self.checked_at, self.behind_at) = (head.asked_at, None);
-                    return Ok(Batch {
-                        messages,
-                        pending,
-                        head: self.subjects.is_empty().then_some(head),
-                    });
-                }
+            match self.try_connect(head).await {
+                Ok(batch) => return Ok(batch),
                 Err(error) => self.failed(&error),
             }
         }
@@ -294,7 +271,7 @@ impl Reader {
         tracing::debug!(%error, failures = self.failures, "cannot read the log");
     }
 
-    async fn try_connect(&self) -> Result<(Vec<LogMessage>, Consumer), LogError> {
+    async fn try_connect(&mut self, head: Head) -> Result<Batch, LogError> {
         let epoch = self.log.epoch();
         let messages = if self.read_singly {
             self.single_reads().await?
@@ -328,13 +305,17 @@ impl Reader {
             .messages()
             .await
             .map_err(|error| self.log.jetstream_error(&error))?;
-        let consumer = Consumer {
+        self.consumer = Some(Consumer {
             messages: arriving,
             delivery: 0,
             epoch,
+        });
+        (self.checked_at, self.behind_at) = (head.asked_at, None);
+        Ok(Batch {
+            messages,
             pending,
-        };
-        Ok((messages, consumer))
+            head: self.subjects.is_empty().then_some(head),
+        })
     }
 
     /// The next messages, read one by one without a consumer.
@@ -358,10 +339,10 @@ impl Reader {
     /// Compares the stream with the position, and returns its end.
     ///
     /// # Errors
-    /// Returns a [`LogError`] if the server does not answer, and within it [`ReadError::LogReplaced`] if the stream is
+    /// Returns a [`LogError`] if the server does not answer, and within it [`LogReplaced`] if the stream is
     /// another one.
-    async fn check_identity(&self) -> Result<Result<Head, ReadError>, LogError> {
-        let replaced = |reason| Ok(Err(ReadError::LogReplaced(reason)));
+    async fn check_identity(&self) -> Result<Result<Head, LogReplaced>, LogError> {
+        let replaced = |reason| Ok(Err(LogReplaced(reason)));
         let asked_at = Instant::now();
         let (state, position) = (self.log.state(self.stream).await?, &self.position);
         if state.identity != position.log {
@@ -387,8 +368,8 @@ impl Reader {
     /// has delivered nothing since the last check although there is more. `None` if the server does not answer.
     ///
     /// # Errors
-    /// Returns [`ReadError::LogReplaced`].
-    async fn check(&mut self) -> Result<Option<Batch>, ReadError> {
+    /// Returns [`LogReplaced`].
+    async fn check(&mut self) -> Result<Option<Batch>, LogReplaced> {
         let checked = self.check_identity().await;
         self.checked_at = Instant::now();
         let head = match checked {
@@ -423,29 +404,19 @@ fn matches(filter: &str, subject: &str) -> bool {
         && tokens.all(|(wanted, token)| wanted == "*" || wanted == token)
 }
 
-/// Checks a delivery against the one before it and the last sequence that was read.
-fn classify(
+/// The message of a delivery, and how many messages follow it; or the reason why the consumer cannot be used any more.
+fn parse(
     arrived: Option<Result<async_nats::jetstream::Message, pull::MessagesError>>,
     last_delivery: &mut u64,
-    last_seq: u64,
-) -> ConsumerItem {
-    let message = match arrived {
-        Some(Ok(message)) => message,
-        Some(Err(error)) => return ConsumerItem::Broken(error.to_string()),
-        None => return ConsumerItem::Broken("the consumer ended".to_owned()),
-    };
-    let info = match message.info() {
-        Ok(info) => info,
-        Err(error) => return ConsumerItem::Broken(error.to_string()),
-    };
+) -> Result<(LogMessage, u64), String> {
+    let message = arrived.ok_or("the consumer ended")?;
+    let message = message.map_err(|error| error.to_string())?;
+    let info = message.info().map_err(|error| error.to_string())?;
     let delivery = info.consumer_sequence;
     if delivery != *last_delivery + 1 {
-        return ConsumerItem::Broken(format!("delivery {delivery} after {last_delivery}"));
+        return Err(format!("delivery {delivery} after {last_delivery}"));
     }
     *last_delivery = delivery;
-    if info.stream_sequence <= last_seq {
-        return ConsumerItem::AlreadyRead;
-    }
     let (seq, pending) = (info.stream_sequence, info.pending);
     let recorded_at = moment(info.published.unix_timestamp_nanos());
     let async_nats::Message {
@@ -457,5 +428,5 @@ fn classify(
         subject,
         payload,
     };
-    ConsumerItem::Message(message, pending)
+    Ok((message, pending))
 }

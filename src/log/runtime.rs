@@ -28,7 +28,6 @@ impl DetachedRuntime {
     }
 
     /// A handle to spawn tasks with.
-    #[must_use]
     pub fn handle(&self) -> &Handle {
         self.0
             .as_ref()

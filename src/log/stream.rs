@@ -43,8 +43,6 @@ pub struct StreamName {
 pub struct LogState {
     /// The identity of the log: the stream's name and creation time.
     pub identity: LogIdentity,
-    /// The sequence of its first message.
-    pub first_seq: u64,
     /// The sequence of its last message; 0 if it is empty.
     pub last_seq: u64,
 }
@@ -58,7 +56,6 @@ impl From<&Info> for LogState {
                 name: info.config.name.clone(),
                 created: created.to_string(),
             },
-            first_seq: info.state.first_sequence,
             last_seq: info.state.last_sequence,
         }
     }

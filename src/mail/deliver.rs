@@ -9,14 +9,14 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use super::delivery_error::DeliveryError;
-use super::key_email::{KeyEmail, recipient};
+use super::key_email::KeyEmail;
 use super::schedule;
 use super::settings::{Mailing, PublicUrl};
 use super::transport::Delivery;
 use crate::accounts::{
     AccountCommands, AccountEvent, AccountSubject, ApiKey, Email, Fact, Holder, Ledger, Mail,
     MailAttempted, MailDelivered, MailFailed, MailId, MailRequested, SecretHash, SubscriptionId,
-    random_secret,
+    now, random_secret,
 };
 use crate::limits::plans::Plans;
 use crate::log::LogError;
@@ -36,12 +36,10 @@ pub(super) struct DeliveryContext {
     pub(super) url: PublicUrl,
 }
 
-/// A task about one mail.
 #[derive(Debug)]
 pub(super) enum MailTask {
     /// Requests the first mail of a subscription.
     Request(SubscriptionId),
-    /// Sends a mail.
     Send(PendingMail),
 }
 
@@ -50,7 +48,8 @@ pub(super) enum MailTask {
 pub(super) struct PendingMail {
     mail_id: MailId,
     last_seq: u64,
-    attempts: u32,
+    /// The number of the attempt that is due.
+    attempt: u32,
     begun_at: Option<Moment>,
     email: Email,
     plan: Text,
@@ -74,7 +73,7 @@ impl PendingMail {
         Some(Self {
             mail_id: mail_id.clone(),
             last_seq: ledger.last_seq(&AccountSubject::Mail(mail_id.clone())),
-            attempts: mail.attempts(),
+            attempt: mail.attempts() + 1,
             begun_at: mail.begun_at,
             email: ledger.subscription(&mail.subscription_id)?.email.clone(),
             plan: ledger.account(&holder)?.plan.clone(),
@@ -90,8 +89,8 @@ impl DeliveryContext {
                 None
             }
             MailTask::Send(mail) => {
-                let attempt = mail.attempts + 1;
-                let span = tracing::info_span!("mail", mail_id = %mail.mail_id, attempt);
+                let span =
+                    tracing::info_span!("mail", mail_id = %mail.mail_id, attempt = mail.attempt);
                 self.send(mail).instrument(span).await
             }
         }
@@ -110,12 +109,12 @@ impl DeliveryContext {
 
     /// Connects before it creates a key: an unreachable server costs no attempt.
     async fn send(&self, mail: PendingMail) -> ServerOutcome {
-        let Some(to) = recipient(&mail.email) else {
+        let Ok(to) = mail.email.reveal().parse() else {
             self.give_up(&mail).await;
             return None;
         };
-        let from = &self.mailing.from;
-        match self.mailing.transport.open(from.domain()).await {
+        let hello = self.mailing.from.domain();
+        match self.mailing.transport.open(hello).await {
             Ok(delivery) => {
                 self.attempt(&mail, to, delivery).await;
                 Some(Ok(()))
@@ -128,16 +127,15 @@ impl DeliveryContext {
     }
 
     async fn attempt(&self, mail: &PendingMail, to: Address, mut delivery: Delivery) {
-        let secrets =
-            ApiKey::generate(self.mailing.key_env).and_then(|key| Ok((key, random_secret()?)));
-        let (key, token) = match secrets {
+        let key = ApiKey::generate(self.mailing.key_env);
+        let (key, token) = match key.and_then(|key| Ok((key, random_secret()?))) {
             Ok(secrets) => secrets,
             Err(error) => {
                 tracing::error!(%error, "no random numbers for a key");
                 return sleep(LOG_RETRY_AFTER).await;
             }
         };
-        let (mail_id, attempt) = (&mail.mail_id, mail.attempts + 1);
+        let (mail_id, attempt) = (&mail.mail_id, mail.attempt);
         let attempted = MailAttempted {
             mail_id: mail_id.clone(),
             attempt,
@@ -155,35 +153,23 @@ impl DeliveryContext {
         let email = KeyEmail::new(&key, mail.plan.clone(), live_odds, &self.url, &token);
         let message = email.message(&self.mailing.from, to, mail_id, attempt);
         let file_name = format!("{mail_id}-{attempt}.eml");
-        match delivery.send(&message, &file_name).await {
-            Ok(()) => {
-                self.record_delivery(mail, attempt, seq).await;
-                delivery.close().await;
-            }
-            Err(error) => self.record_failure(mail, attempt, seq, &error).await,
+        if let Err(error) = delivery.send(&message, &file_name).await {
+            return self.record_failure(mail, seq, &error).await;
         }
-    }
-
-    async fn record_delivery(&self, mail: &PendingMail, attempt: u32, seq: u64) {
-        let mail_id = mail.mail_id.clone();
+        let mail_id = mail_id.clone();
         if self.record(MailDelivered { mail_id, attempt }, seq).await {
             tracing::info!("mail delivered");
             metrics::mail_delivered();
         }
+        delivery.close().await;
     }
 
-    async fn record_failure(
-        &self,
-        mail: &PendingMail,
-        attempt: u32,
-        seq: u64,
-        error: &DeliveryError,
-    ) {
+    async fn record_failure(&self, mail: &PendingMail, seq: u64, error: &DeliveryError) {
         let is_final = error.is_final || schedule::is_expired(mail.begun_at, Timestamp::now());
         metrics::mail_failed(error.reason.as_str());
         let failed = MailFailed {
             mail_id: mail.mail_id.clone(),
-            attempt,
+            attempt: mail.attempt,
             reason: error.text(),
             is_final,
         };
@@ -201,7 +187,7 @@ impl DeliveryContext {
     async fn give_up(&self, mail: &PendingMail) {
         let failed = MailFailed {
             mail_id: mail.mail_id.clone(),
-            attempt: mail.attempts,
+            attempt: mail.attempt - 1,
             reason: Text::parse(INVALID_ADDRESS).unwrap_or_default(),
             is_final: true,
         };
@@ -214,7 +200,7 @@ impl DeliveryContext {
     /// Appends the result of an attempt, and retries until the log has it: without it, the mail would be sent again.
     /// Returns false if another replica took the mail over.
     async fn record(&self, result: impl Into<Fact>, expected_seq: u64) -> bool {
-        let event = AccountEvent::new(result, Timestamp::now().into());
+        let event = AccountEvent::new(result, now());
         loop {
             match self.commands.append(&event, expected_seq).await {
                 Ok(_) => return true,
@@ -232,7 +218,7 @@ impl DeliveryContext {
 
     /// Appends an event and returns its sequence; `None` if it is left to another replica or to a later task.
     async fn append(&self, fact: impl Into<Fact>, expected_seq: u64) -> Option<u64> {
-        let event = AccountEvent::new(fact, Timestamp::now().into());
+        let event = AccountEvent::new(fact, now());
         match self.commands.append(&event, expected_seq).await {
             Ok(seq) => Some(seq),
             Err(LogError::Conflict) => {

@@ -12,13 +12,11 @@ const DETAIL_BYTES_MAX: usize = 200;
 /// The class of a delivery error: the label of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureReason {
-    /// The server cannot be connected to.
     Unreachable,
-    /// The server did not reply in time.
     Timeout,
     /// The server does not offer TLS, or its certificate is not trusted.
     Tls,
-    /// The server rejected the login.
+    /// The server rejected it.
     Login,
     /// The connection was closed early, or the reply is not SMTP.
     CutOff,
@@ -26,13 +24,11 @@ pub enum FailureReason {
     Deferred,
     /// The server replied with a permanent error.
     Refused,
-    /// The file could not be written.
     NotWritten,
 }
 
 impl FailureReason {
     /// The name of the reason in metrics, lists and logs.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
@@ -50,17 +46,15 @@ impl FailureReason {
 /// A mail was not delivered. The error can be logged: it contains no address, key or link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct DeliveryError {
-    /// The class of the error.
     pub reason: FailureReason,
     /// Whether another attempt is pointless.
     pub is_final: bool,
-    detail: String,
+    pub(super) detail: String,
 }
 
 impl DeliveryError {
     /// An error with the words of a server, the system or a library. Long words and addresses are replaced by `...`:
     /// servers quote what they reject, which may be the subscriber's address, the link or the key.
-    #[must_use]
     pub(super) fn new(reason: FailureReason, words: &str) -> Self {
         let is_harmless = |word: &&str| word.len() <= WORD_BYTES_MAX && !word.contains('@');
         let mut detail = String::new();
@@ -81,17 +75,7 @@ impl DeliveryError {
         }
     }
 
-    /// The same error, marked as final.
-    #[must_use]
-    pub(super) fn into_final(self) -> Self {
-        Self {
-            is_final: true,
-            ..self
-        }
-    }
-
     /// The error as the reason in an event.
-    #[must_use]
     pub fn text(&self) -> Text {
         Text::parse(&self.to_string()).unwrap_or_default()
     }

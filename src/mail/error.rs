@@ -10,7 +10,6 @@ pub struct InvalidMailSetting {
 
 impl InvalidMailSetting {
     /// An error of a flag.
-    #[must_use]
     pub fn new(flag: &'static str, message: &'static str) -> Self {
         Self { flag, message }
     }

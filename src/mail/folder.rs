@@ -3,46 +3,34 @@
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::delivery_error::{DeliveryError, FailureReason};
 
 /// A folder with a file for each mail, readable by this user alone.
 #[derive(Debug, Clone)]
-pub struct Folder(PathBuf);
+pub struct Folder(pub(super) PathBuf);
 
 impl Folder {
     /// A folder, which is created with the first mail.
-    #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self(path)
     }
 
-    /// The path of the folder.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
     /// Writes a mail atomically.
     pub(super) fn write(&self, name: &str, mail: &[u8]) -> Result<(), DeliveryError> {
-        let written = self.write_and_rename(name, mail);
-        written.map_err(|error| DeliveryError::new(FailureReason::NotWritten, &error.to_string()))
+        self.write_and_rename(name, mail)
+            .map_err(|error| DeliveryError::new(FailureReason::NotWritten, &error.to_string()))
     }
 
     fn write_and_rename(&self, name: &str, mail: &[u8]) -> io::Result<()> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.0)?;
+        let mut folder = fs::DirBuilder::new();
+        folder.recursive(true).mode(0o700).create(&self.0)?;
         let unfinished = self.0.join(format!(".{name}"));
         let _ = fs::remove_file(&unfinished);
         let mut options = fs::OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&unfinished)?;
+        options.write(true).create_new(true).mode(0o600);
+        let mut file = options.open(&unfinished)?;
         file.write_all(mail)?;
         file.sync_all()?;
         fs::rename(unfinished, self.0.join(name))

@@ -9,8 +9,9 @@ use lettre::message::{Mailbox, MultiPart};
 use lettre::{Address, Message};
 
 use super::settings::{PublicUrl, Sender};
-use crate::accounts::{ApiKey, Email, KeyId, MailId};
+use crate::accounts::{ApiKey, KeyId, MailId};
 
+const AUTO_SUBMITTED: HeaderName = HeaderName::new_from_ascii_str("Auto-Submitted");
 const SUBJECT: &str = "Your Railbird API key";
 
 /// A mail with a key. `Debug` shows only the key id.
@@ -69,11 +70,9 @@ impl KeyEmail {
         mail: &MailId,
         attempt: u32,
     ) -> Message {
-        let plain = Plain { email: self }.render();
-        let html = Html { email: self }.render();
-        let (plain, html) = plain
-            .and_then(|plain| Ok((plain, html?)))
-            .expect("writing to a string cannot fail");
+        const INFALLIBLE: &str = "writing to a string cannot fail";
+        let plain = Plain { email: self }.render().expect(INFALLIBLE);
+        let html = Html { email: self }.render().expect(INFALLIBLE);
         Message::builder()
             .from(from.0.clone())
             .to(Mailbox::new(None, to))
@@ -81,19 +80,13 @@ impl KeyEmail {
             .message_id(Some(format!("<{mail}.{attempt}@{}>", from.domain())))
             .date_now()
             // RFC 3834: prevents automatic replies.
-            .raw_header(header("Auto-Submitted", "auto-generated"))
+            .raw_header(HeaderValue::new(
+                AUTO_SUBMITTED,
+                "auto-generated".to_owned(),
+            ))
             .multipart(MultiPart::alternative_plain_html(plain, html))
             .expect("the message has a sender and a recipient")
     }
-}
-
-fn header(name: &'static str, value: &str) -> HeaderValue {
-    HeaderValue::new(HeaderName::new_from_ascii_str(name), value.to_owned())
-}
-
-/// The address as lettre parses it; `None` if mail cannot be sent to it.
-pub(super) fn recipient(email: &Email) -> Option<Address> {
-    email.reveal().parse().ok()
 }
 
 #[cfg(test)]

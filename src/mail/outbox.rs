@@ -18,7 +18,6 @@ use super::schedule;
 use super::settings::{Mailing, PublicUrl};
 use crate::accounts::{AccountCommands, AccountSubject, KeyCache, Ledger, MailId};
 use crate::limits::plans::Plans;
-use crate::log::Log;
 use crate::shutdown::Shutdown;
 
 /// The maximum number of mails in progress: servers accept few connections from one client.
@@ -51,17 +50,16 @@ impl Outbox {
     /// An outbox whose links begin with `url`.
     #[must_use]
     pub fn new(
-        log: Log,
-        ledger: watch::Receiver<Ledger>,
+        commands: AccountCommands,
         keys: Arc<KeyCache>,
         plans: Plans,
         mailing: Mailing,
         url: PublicUrl,
     ) -> Self {
         Self {
-            ledger: ledger.clone(),
+            ledger: commands.ledger().clone(),
             context: Arc::new(DeliveryContext {
-                commands: AccountCommands::new(log, ledger),
+                commands,
                 plans,
                 mailing,
                 url,

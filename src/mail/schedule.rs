@@ -39,10 +39,8 @@ pub(super) fn due(mail: &Mail, timeout: Duration) -> Timestamp {
         _ => Duration::ZERO,
     };
     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
-    mail.since
-        .timestamp()
-        .saturating_add(wait)
-        .unwrap_or(Timestamp::MAX)
+    let due = mail.since.timestamp().saturating_add(wait);
+    due.unwrap_or(Timestamp::MAX)
 }
 
 /// Whether a mail that failed again is given up.

@@ -9,12 +9,9 @@ use url::Url;
 use super::error::InvalidMailSetting;
 use super::transport::Transport;
 
-/// The mail configuration.
 #[derive(Debug, Clone)]
 pub struct Mailing {
-    /// Where mails are sent.
     pub transport: Transport,
-    /// The sender.
     pub from: Sender,
     /// The base of the links; without it, the address that the service listens on.
     pub public_url: Option<PublicUrl>,
@@ -28,20 +25,16 @@ pub struct Sender(pub(super) Mailbox);
 
 impl Sender {
     /// Parses an address, with or without a name.
-    ///
-    /// # Errors
-    /// Returns [`InvalidMailSetting`] if the text is not a mail address.
     pub fn parse(text: &str) -> Result<Self, InvalidMailSetting> {
         let message =
             "expected an address such as keys@racing.example or Railbird <keys@racing.example>";
         let mailbox = text.parse().ok();
         let mailbox = mailbox.filter(|_| !text.contains(char::is_control));
-        let mailbox = mailbox.ok_or(InvalidMailSetting::new("--mail-from", message))?;
-        Ok(Self(mailbox))
+        let invalid = InvalidMailSetting::new("--mail-from", message);
+        mailbox.map(Self).ok_or(invalid)
     }
 
     /// The domain of the address: the name in the SMTP greeting, and the part of message ids that makes them unique.
-    #[must_use]
     pub fn domain(&self) -> &str {
         self.0.email.domain()
     }
@@ -52,10 +45,7 @@ impl Sender {
 pub struct PublicUrl(String);
 
 impl PublicUrl {
-    /// Parses a URL, which may have a path.
-    ///
-    /// # Errors
-    /// Returns [`InvalidMailSetting`] if the text is not an HTTP URL, or has a user, a query or a fragment.
+    /// Parses an HTTP URL, which may have a path, but no user, query or fragment.
     pub fn parse(text: &str) -> Result<Self, InvalidMailSetting> {
         let message = "expected the URL of the service, such as https://racing.example";
         let url = Url::parse(text).ok();
@@ -69,19 +59,16 @@ impl PublicUrl {
     }
 
     /// The URL of a service without a public one: the address that it listens on.
-    #[must_use]
     pub fn of(listening: SocketAddr) -> Self {
         Self(format!("http://{listening}"))
     }
 
     /// The URL of the live channel: `wss://` for `https://`.
-    #[must_use]
     pub fn live(&self) -> String {
         format!("{}/ws/live/odds", self.0.replacen("http", "ws", 1))
     }
 
     /// The URL of the page that rotates or revokes the key of a token.
-    #[must_use]
     pub fn manage(&self, token: &str) -> String {
         format!("{self}/keys/manage?token={token}")
     }

@@ -36,14 +36,13 @@ const FINAL_CODES: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5
 const FORM: &str = "expected smtp://user:password@host:port or smtps://user:password@host:port";
 const ESCAPES: &str = "user and password must be UTF-8, with reserved characters percent-encoded";
 
-/// A mail server.
 #[derive(Clone)]
 pub struct Smtp {
     host: String,
     port: u16,
     security: Security,
     credentials: Option<Credentials>,
-    timeout: Duration,
+    pub(super) timeout: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,20 +72,15 @@ impl fmt::Debug for Smtp {
 
 impl Smtp {
     /// Parses `smtp://user:password@host:port?tls=required` or `smtps://user:password@host:port`. `timeout` limits
-    /// connecting and logging in, and again sending a mail.
-    ///
-    /// # Errors
-    /// Returns [`InvalidMailSetting`] if the URL is invalid. It does not repeat the URL, which may contain a password.
+    /// connecting and logging in, and again sending a mail. An error does not repeat the URL, which may contain a
+    /// password.
     pub fn parse(text: &str, timeout: Duration) -> Result<Self, InvalidMailSetting> {
         let invalid = |message| InvalidMailSetting::new("--smtp-url", message);
         let url = Url::parse(text).map_err(|_| invalid(FORM))?;
         let is_bare = matches!(url.path(), "" | "/") && url.fragment().is_none();
         let host = url.host_str().filter(|host| !host.is_empty() && is_bare);
         let host = host.ok_or_else(|| invalid(FORM))?;
-        let host = host
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .to_owned();
+        let host = host.trim_matches(['[', ']']).to_owned();
         let (security, port) = match (url.scheme(), url.query()) {
             ("smtps", None) => (Security::Tls, PORT_TLS),
             ("smtps", _) => return Err(invalid("smtps:// takes no ?tls=")),
@@ -99,9 +93,9 @@ impl Smtp {
         let credentials = match (url.username(), url.password()) {
             ("", None) => None,
             (user, Some(password)) if !user.is_empty() => {
-                let (user, password) = (unescaped(user), unescaped(password));
-                let both = user.zip(password).ok_or_else(|| invalid(ESCAPES))?;
-                Some(Credentials::new(both.0, both.1))
+                let both = unescaped(user).zip(unescaped(password));
+                let (user, password) = both.ok_or_else(|| invalid(ESCAPES))?;
+                Some(Credentials::new(user, password))
             }
             _ => return Err(invalid("user and password are required together")),
         };
@@ -112,11 +106,6 @@ impl Smtp {
             credentials,
             timeout,
         })
-    }
-
-    /// The time limit for sending a mail.
-    pub(super) fn timeout(&self) -> Duration {
-        self.timeout
     }
 
     /// Connects and logs in.
@@ -170,7 +159,11 @@ impl SmtpSession {
             Ok(_) => Ok(()),
             // The server does not support this kind of address.
             Err(error) if error.is_client() => {
-                Err(classify(&error, FailureReason::Refused).into_final())
+                let refused = classify(&error, FailureReason::Refused);
+                Err(DeliveryError {
+                    is_final: true,
+                    ..refused
+                })
             }
             Err(error) => Err(classify(&error, FailureReason::CutOff)),
         }
@@ -198,9 +191,8 @@ fn timed_out() -> DeliveryError {
 
 /// Classifies an error; `otherwise` is the reason of one that is neither a reply of the server nor about TLS.
 fn classify(error: &Error, otherwise: FailureReason) -> DeliveryError {
-    let words = causes(error)
-        .last()
-        .map_or_else(|| error.to_string(), ToString::to_string);
+    let last = causes(error).last();
+    let words = last.map_or_else(|| error.to_string(), ToString::to_string);
     let Some(code) = error.status().map(|code| code.to_string()) else {
         let reason = match otherwise {
             FailureReason::Unreachable if is_of_tls(error) => FailureReason::Tls,
@@ -215,12 +207,10 @@ fn classify(error: &Error, otherwise: FailureReason) -> DeliveryError {
         FailureReason::CutOff if error.is_permanent() => FailureReason::Refused,
         _ => FailureReason::Deferred,
     };
-    let delivery_error = DeliveryError::new(reason, &format!("{code} {words}"));
     let status = words.split_whitespace().next().unwrap_or_default();
-    if reason == FailureReason::Refused && FINAL_CODES.contains(&status) {
-        delivery_error.into_final()
-    } else {
-        delivery_error
+    DeliveryError {
+        is_final: reason == FailureReason::Refused && FINAL_CODES.contains(&status),
+        ..DeliveryError::new(reason, &format!("{code} {words}"))
     }
 }
 

@@ -15,7 +15,6 @@ const FOLDER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where mails are sent.
 #[derive(Debug, Clone)]
 pub enum Transport {
-    /// A mail server.
     Smtp(Smtp),
     /// A folder; nothing is sent.
     Folder(Folder),
@@ -25,7 +24,7 @@ impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Smtp(smtp) => smtp.fmt(f),
-            Self::Folder(folder) => folder.path().display().fmt(f),
+            Self::Folder(folder) => folder.0.display().fmt(f),
         }
     }
 }
@@ -42,7 +41,7 @@ impl Transport {
     /// The time limit for sending a mail.
     pub(super) fn timeout(&self) -> Duration {
         match self {
-            Self::Smtp(smtp) => smtp.timeout(),
+            Self::Smtp(smtp) => smtp.timeout,
             Self::Folder(_) => FOLDER_TIMEOUT,
         }
     }
@@ -67,7 +66,6 @@ impl Delivery {
         }
     }
 
-    /// Closes the session.
     pub(super) async fn close(self) {
         if let Self::Smtp(session) = self {
             session.quit().await;

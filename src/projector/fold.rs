@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Span;
 
-use crate::log::{Batch, Log, LogMessage, LogState, RACING, ReadError, ReadPosition};
+use crate::log::{Batch, Log, LogMessage, LogReplaced, LogState, RACING, ReadPosition};
 
 /// Batches that are read ahead of the fold.
 const BATCHES_AHEAD: usize = 2;
@@ -22,27 +22,19 @@ const COMMIT_PAUSE: Duration = Duration::from_millis(1);
 /// The reason why a fold ends.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FoldError {
-    #[error("the log was replaced ({0})")]
-    LogReplaced(String),
+    #[error("the log was replaced ({})", .0.0)]
+    LogReplaced(#[from] LogReplaced),
     #[error("the store is damaged: {0}")]
     StoreDamaged(String),
     #[error("the views cannot be written: {0:#}")]
     Io(anyhow::Error),
 }
 
-impl From<ReadError> for FoldError {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::LogReplaced(reason) => Self::LogReplaced(reason),
-        }
-    }
-}
-
 /// A projection, and the batches after its checkpoint.
 #[derive(Debug)]
 pub(super) struct RunningFold {
     projection: Projection,
-    batches: mpsc::Receiver<Result<Batch, ReadError>>,
+    batches: mpsc::Receiver<Result<Batch, LogReplaced>>,
     _reading: AbortOnDropHandle<()>,
 }
 
@@ -58,10 +50,8 @@ impl RunningFold {
     ) -> Result<Self, FoldError> {
         let (seq, recorded_at) = match store.checkpoint() {
             Some(checkpoint) if checkpoint.log != state.identity => {
-                return Err(FoldError::LogReplaced(format!(
-                    "created {}, not {}",
-                    state.identity.created, checkpoint.log.created
-                )));
+                let (found, expected) = (&state.identity.created, &checkpoint.log.created);
+                return Err(LogReplaced(format!("created {found}, not {expected}")).into());
             }
             Some(checkpoint) => (checkpoint.seq, checkpoint.recorded_at),
             None => (0, None),
@@ -118,25 +108,18 @@ impl RunningFold {
         name = "batch", level = "debug", skip_all,
         fields(seq = batch.messages.last().map(|last| last.seq), messages = batch.messages.len()),
     )]
-    pub(super) async fn step(self, batch: Batch, live: bool) -> Result<(Self, Step), FoldError> {
-        let Self {
-            mut projection,
-            batches,
-            _reading,
-        } = self;
+    pub(super) async fn step(
+        mut self,
+        batch: Batch,
+        live: bool,
+    ) -> Result<(Self, Step), FoldError> {
         let span = Span::current();
-        let (projection, step) = blocking(move || {
+        blocking(move || {
             let messages = batch.messages.iter().map(LogMessage::as_message);
-            let step = span.in_scope(|| projection.step(messages, live))?;
-            Ok((projection, step))
+            let step = span.in_scope(|| self.projection.step(messages, live))?;
+            Ok((self, step))
         })
-        .await?;
-        let fold = Self {
-            projection,
-            batches,
-            _reading,
-        };
-        Ok((fold, step))
+        .await
     }
 }
 

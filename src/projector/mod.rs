@@ -59,7 +59,6 @@ impl ProjectorHandle {
 
 impl Projector {
     /// A projector of a log into views.
-    #[must_use]
     pub fn new(
         log: Log,
         views: Arc<Views>,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::fold::{FoldError, RunningFold};
-use super::views::{NewStore, Views};
+use super::views::{NamedStore, Views};
 use crate::live::status::Status;
 use crate::log::{Log, LogState};
 
 /// A fold into a new store, at or after the sequence that the live views had when it began.
 pub(super) struct Candidate {
     pub(super) fold: RunningFold,
-    pub(super) store: NewStore,
+    pub(super) store: NamedStore,
 }
 
 impl Candidate {

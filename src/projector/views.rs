@@ -28,20 +28,14 @@ const CORRUPT_PREFIX: &str = ".corrupt-";
 #[derive(Debug)]
 pub struct Views {
     folder: PathBuf,
-    current: RwLock<CurrentStore>,
+    current: RwLock<NamedStore>,
     note: Mutex<String>,
     _lock: File,
 }
 
-#[derive(Debug, Clone)]
-struct CurrentStore {
-    name: String,
-    store: Arc<Store>,
-}
-
-/// A store beside the one in force.
+/// A store and the name of its folder.
 #[derive(Debug)]
-pub struct NewStore {
+pub struct NamedStore {
     name: String,
     /// The store.
     pub store: Arc<Store>,
@@ -66,7 +60,7 @@ impl Views {
                     if store.checkpoint().is_none() {
                         "the store was empty and is folded from the log".clone_into(&mut note);
                     }
-                    current = Some(CurrentStore {
+                    current = Some(NamedStore {
                         name: name.to_owned(),
                         store: Arc::new(store),
                     });
@@ -83,7 +77,7 @@ impl Views {
             None => {
                 let new = create(&folder)?;
                 write_pointer(&folder, &new.name)?;
-                new.into()
+                new
             }
         };
         Ok(Self {
@@ -95,14 +89,12 @@ impl Views {
     }
 
     /// The store in force.
-    #[must_use]
     pub fn current(&self) -> Arc<Store> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&current.store)
     }
 
     /// Why this process rebuilt the views, for operators; empty if it did not.
-    #[must_use]
     pub fn note(&self) -> String {
         let note = self.note.lock().unwrap_or_else(PoisonError::into_inner);
         note.clone()
@@ -112,7 +104,7 @@ impl Views {
     ///
     /// # Errors
     /// Returns an I/O error.
-    pub fn create(&self) -> anyhow::Result<NewStore> {
+    pub fn create(&self) -> anyhow::Result<NamedStore> {
         create(&self.folder)
     }
 
@@ -120,7 +112,7 @@ impl Views {
     ///
     /// # Errors
     /// Returns an I/O error; then the old store stays in force.
-    pub fn promote(&self, new: NewStore) -> anyhow::Result<()> {
+    pub fn promote(&self, new: NamedStore) -> anyhow::Result<()> {
         new.store.flush()?;
         let old = self.put_in_force(new)?;
         self.retire(old);
@@ -151,10 +143,10 @@ impl Views {
     }
 
     /// Returns the store that was in force.
-    fn put_in_force(&self, new: NewStore) -> anyhow::Result<CurrentStore> {
+    fn put_in_force(&self, new: NamedStore) -> anyhow::Result<NamedStore> {
         write_pointer(&self.folder, &new.name)?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(std::mem::replace(&mut *current, new.into()))
+        Ok(std::mem::replace(&mut *current, new))
     }
 
     fn set_note(&self, note: String) {
@@ -163,7 +155,7 @@ impl Views {
     }
 
     /// Closes a store and removes its folder once nothing reads it, on a thread of its own.
-    fn retire(&self, old: CurrentStore) {
+    fn retire(&self, old: NamedStore) {
         let (mut store, folder) = (old.store, self.folder.join(&old.name));
         thread::spawn(move || {
             for _ in 0..RETIRE_POLLS_MAX {
@@ -179,15 +171,6 @@ impl Views {
             }
             tracing::warn!(path = %folder.display(), "a replaced store is still in use, the next start removes it");
         });
-    }
-}
-
-impl From<NewStore> for CurrentStore {
-    fn from(new: NewStore) -> Self {
-        Self {
-            name: new.name,
-            store: new.store,
-        }
     }
 }
 
@@ -210,10 +193,10 @@ fn is_store_name(name: &str) -> bool {
     name.starts_with(&format!("v{SCHEMA_VERSION}-")) && !name.contains(['/', '.'])
 }
 
-fn create(folder: &Path) -> anyhow::Result<NewStore> {
+fn create(folder: &Path) -> anyhow::Result<NamedStore> {
     let name = format!("v{SCHEMA_VERSION}-{}", uuid::Uuid::now_v7().simple());
     let store = open_guarded(folder.join(&name))?;
-    Ok(NewStore {
+    Ok(NamedStore {
         name,
         store: Arc::new(store),
     })

@@ -113,7 +113,7 @@ async fn a_person_subscribes_and_uses_replaces_and_revokes_the_key() {
     let server = MailServer::start().await;
     let smtp = format!("smtp://{}", server.address());
     let railbird = Railbird::start_with(&nats, |config| {
-        config.sign_up.overlap = OVERLAP;
+        config.rotation_overlap = OVERLAP;
         config.mailing = Some(Mailing {
             transport: Transport::Smtp(Smtp::parse(&smtp, Duration::from_secs(30)).unwrap()),
             from: Sender::parse("Railbird <keys@racing.example>").unwrap(),

@@ -313,8 +313,8 @@ async fn an_address_and_a_network_have_separate_limits() {
     let mails = tempfile::tempdir().unwrap();
     let railbird = Railbird::start_with(&nats, |config| {
         config.mailing = Some(mailing(&mails));
-        config.sign_up.per_email = NonZeroU32::new(2).unwrap();
-        config.sign_up.per_network = NonZeroU32::new(4).unwrap();
+        config.sign_ups_per_email = NonZeroU32::new(2).unwrap();
+        config.sign_ups_per_network = NonZeroU32::new(4).unwrap();
     })
     .await;
     for email in [EMAIL, "RAIL.bird+odds@racing.example"] {

@@ -1,6 +1,7 @@
 //! Meetings: races with one number, meetings on one date, and the date of a meeting.
 
 use events::VenueCode;
+use railbird::clock::Clock;
 use serde_json::{Value, json};
 
 use super::year::{Change, Year};
@@ -268,7 +269,7 @@ async fn today_is_the_day_in_the_configured_zone() {
     let seq = nats.publish(days.map(|day| card(&day, "ST", 1, 2))).await;
     for zone in zones {
         let railbird =
-            Railbird::start_with(&nats, |config| zone.clone_into(&mut config.timezone)).await;
+            Railbird::start_with(&nats, |config| config.clock = Clock::new(zone).unwrap()).await;
         railbird.until_seq(seq).await;
         let (today, answer) = loop {
             let today = today_in(zone);

@@ -9,7 +9,8 @@ use std::time::Duration;
 use events::{Text, VenueCode};
 use jiff::SignedDuration;
 use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
-use railbird::app::{Config, Service, SignUp};
+use railbird::app::{Config, Service};
+use railbird::clock::Clock;
 use railbird::http::AccessLog;
 use railbird::http::state::{App, Origins};
 use railbird::limits::Proxies;
@@ -87,7 +88,7 @@ impl Railbird {
         let shutdown = Shutdown::new();
         let service = Service::start(config, shutdown.clone()).await.unwrap();
         let (http, admin) = (service.http_addr().unwrap(), service.admin_addr().unwrap());
-        let app = Arc::clone(service.app());
+        let app = Arc::clone(&service.app);
         let serving = tokio::spawn(service.run());
         Self {
             http,
@@ -198,7 +199,7 @@ fn config(nats: &str, data: &Path) -> Config {
         data: data.to_owned(),
         http: "127.0.0.1:0".parse().unwrap(),
         admin: "127.0.0.1:0".parse().unwrap(),
-        timezone: "Asia/Hong_Kong".to_owned(),
+        clock: Clock::new("Asia/Hong_Kong").unwrap(),
         venue_order: ["ST", "HV"]
             .map(|code| VenueCode::parse(code).unwrap())
             .to_vec(),
@@ -207,11 +208,9 @@ fn config(nats: &str, data: &Path) -> Config {
         connections_max: 256,
         proxies: Proxies::default(),
         ws_origins: Origins::default(),
-        sign_up: SignUp {
-            per_network: NonZeroU32::new(1_000).unwrap(),
-            per_email: NonZeroU32::new(1_000).unwrap(),
-            overlap: SignedDuration::from_hours(24),
-        },
+        sign_ups_per_network: NonZeroU32::new(1_000).unwrap(),
+        sign_ups_per_email: NonZeroU32::new(1_000).unwrap(),
+        rotation_overlap: SignedDuration::from_hours(24),
         mailing: None,
         access_log: AccessLog::Debug,
     }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{check_stakes, invalid};
+use crate::string_form::string_form;
 use crate::{DecodeError, HorseNo, ParseError, RacingDate, Text, object};
 
 /// A full statement of a horse's identity. It replaces the earlier one.
@@ -89,8 +90,16 @@ pub struct Career {
 /// A horse bred in the southern hemisphere has its birthday on 1 August, any other on 1 January (International
 /// Federation of Horseracing Authorities, International Agreement, article 13). A year alone means, for a southern
 /// horse, the season that begins in August of that year.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(
+    with = "String",
+    description = "The foaling year, YYYY, or day, YYYY-MM-DD."
+)]
+#[schemars(extend(
+    "pattern" = "^(1[7-9]|2[0-9])[0-9]{2}(-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01]))?$",
+    "anyOf" = [{ "maxLength": 4 }, { "format": "date" }],
+    "examples" = ["2014", "2014-09-03"],
+))]
 pub enum Foaled {
     /// Only the year is known.
     Year(i16),
@@ -98,9 +107,9 @@ pub enum Foaled {
     Day(RacingDate),
 }
 
-impl Foaled {
-    pub(crate) const EXPECTED: &'static str = "foaled is YYYY or YYYY-MM-DD";
+string_form!(Foaled);
 
+impl Foaled {
     /// Parses a year or a date.
     ///
     /// # Errors
@@ -114,15 +123,7 @@ impl Foaled {
         }
         RacingDate::parse(text)
             .map(Self::Day)
-            .map_err(|_| ParseError::new(Self::EXPECTED, text))
-    }
-
-    /// Whether the wire form can hold the year.
-    pub(crate) fn is_in_range(self) -> bool {
-        match self {
-            Self::Year(year) => RacingDate::YEARS.contains(&year),
-            Self::Day(day) => day.is_in_range(),
-        }
+            .map_err(|_| ParseError::new("foaled is YYYY or YYYY-MM-DD", text))
     }
 }
 
@@ -132,36 +133,6 @@ impl fmt::Display for Foaled {
             Self::Year(year) => write!(f, "{year:04}"),
             Self::Day(day) => day.fmt(f),
         }
-    }
-}
-
-impl TryFrom<String> for Foaled {
-    type Error = ParseError;
-
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        Self::parse(&text)
-    }
-}
-
-impl From<Foaled> for String {
-    fn from(foaled: Foaled) -> Self {
-        foaled.to_string()
-    }
-}
-
-impl JsonSchema for Foaled {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Foaled".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "pattern": "^(1[7-9]|2[0-9])[0-9]{2}(-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01]))?$",
-            "anyOf": [{ "maxLength": 4 }, { "format": "date" }],
-            "description": "The foaling year, YYYY, or day, YYYY-MM-DD.",
-            "examples": ["2014", "2014-09-03"],
-        })
     }
 }
 

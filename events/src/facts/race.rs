@@ -149,7 +149,6 @@ pub enum RaceStatus {
 
 impl RaceStatus {
     /// The value on the wire.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -163,7 +162,6 @@ impl RaceStatus {
     }
 
     /// Whether the race is over, so that its odds do not change again.
-    #[must_use]
     pub fn is_over(self) -> bool {
         matches!(self, Self::Finished | Self::Result | Self::Abandoned)
     }

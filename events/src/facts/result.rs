@@ -49,21 +49,13 @@ impl ResultDeclared {
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         check_runners(self.runners.iter().map(|r| &r.horse_no))?;
         for (index, runner) in self.runners.iter().enumerate() {
-            let path = || format!("data.runners[{index}]");
+            let error =
+                |field, reason| Err(invalid(format!("data.runners[{index}]{field}"), reason));
             match (runner.position, &runner.outcome) {
-                (Some(0), None) => {
-                    return Err(invalid(
-                        format!("{}.position", path()),
-                        "positions begin at 1",
-                    ));
-                }
+                (Some(0), None) => return error(".position", "positions begin at 1"),
                 (Some(_), None) | (None, Some(_)) => {}
-                (Some(_), Some(_)) => {
-                    return Err(invalid(path(), "has both a position and an outcome"));
-                }
-                (None, None) => {
-                    return Err(invalid(path(), "has neither a position nor an outcome"));
-                }
+                (Some(_), Some(_)) => return error("", "has both a position and an outcome"),
+                (None, None) => return error("", "has neither a position nor an outcome"),
             }
         }
         check_distance(self.distance.unwrap_or(0))?;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use events::{
     DeclaredRunner, Event, HorseNo, Moment, Odds, OddsQuoted, ParseError, PriceState, QuotedRunner,
-    RUNNERS_MAX, RaceDeclared, RaceKey, RaceStatus, RaceStatusChanged, RunnerReinstated,
-    RunnerWithdrawn, Text,
+    RUNNERS_MAX, RaceDeclared, RaceStatus, RaceStatusChanged, RunnerReinstated, RunnerWithdrawn,
+    Text,
 };
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -15,12 +15,11 @@ use super::message::{
     MarketStatus,
 };
 use super::races::{MarketRace, split_number};
-use crate::item::{Item, Location};
+use crate::item::{Item, LineItems};
 use crate::units;
 
 const FORMAT: &str = "betfair-stream";
 
-/// A market of a file.
 #[derive(Debug)]
 pub(super) struct Market {
     id: String,
@@ -30,19 +29,6 @@ pub(super) struct Market {
     status: Option<(RaceStatus, Option<Text>)>,
     /// The time and the id of the last quote.
     last_quote: Option<(Moment, Uuid)>,
-}
-
-/// When a message was published, and its line.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct MessageOrigin<'a> {
-    pub(super) time: Moment,
-    pub(super) location: &'a Location,
-}
-
-impl MessageOrigin<'_> {
-    fn event(self, event: Event) -> Item {
-        self.location.event(FORMAT, self.time, event)
-    }
 }
 
 impl Market {
@@ -65,38 +51,30 @@ impl Market {
     }
 
     /// Appends the events that a change makes: the card, the runners, the prices and the status, in this order.
-    pub(super) fn apply(
-        &mut self,
-        change: &MarketChange<'_>,
-        origin: MessageOrigin<'_>,
-        out: &mut Vec<Item>,
-    ) {
+    pub(super) fn apply(&mut self, change: &MarketChange<'_>, time: Moment, out: &mut LineItems) {
         let definition = change.definition().unwrap_or_else(|reason| {
-            let reason = format!("the definition of market {}: {reason}", self.id);
-            out.push(origin.location.rejected(reason));
+            out.reject(format!("the definition of market {}: {reason}", self.id));
             None
         });
         if let Some(definition) = &definition {
             match self.card(definition) {
-                Ok(card) => out.extend(card.map(|card| origin.event(card))),
-                Err(error) => out.push(origin.location.rejected(error)),
+                Ok(Some(card)) => out.event(FORMAT, time, card),
+                Ok(None) => {}
+                Err(error) => out.reject(error),
             }
-            let runners = self.withdrawals(definition).into_iter();
-            out.extend(runners.map(|event| origin.event(event)));
+            for event in self.withdrawals(definition) {
+                out.event(FORMAT, time, event);
+            }
         }
-        self.quote(change.rc.as_deref().unwrap_or_default(), origin, out);
-        if let Some(definition) = &definition {
-            out.extend(self.status(definition).map(|event| origin.event(event)));
+        self.quote(change.rc.as_deref().unwrap_or_default(), time, out);
+        if let Some(event) = definition.and_then(|definition| self.status(&definition)) {
+            out.event(FORMAT, time, event);
         }
     }
 
     /// The card, if it is new.
     fn card(&mut self, definition: &MarketDefinition) -> Result<Option<Event>, ParseError> {
-        let RaceKey {
-            date,
-            venue,
-            race_number,
-        } = self.race.key.clone();
+        let key = self.race.key.clone();
         let (_, name) = split_number(definition.name.as_deref().unwrap_or_default());
         let shown = definition
             .runners
@@ -106,9 +84,9 @@ impl Market {
         // A market lists them by price, so the order changes while the card does not.
         runners.sort_by(|a, b| (a.number, &a.horse_no).cmp(&(b.number, &b.horse_no)));
         let card = RaceDeclared {
-            date,
-            venue,
-            race_number,
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
             venue_name: Some(self.race.venue_name.clone()),
             race_name: Text::parse(name)?,
             distance: distance(name),
@@ -131,28 +109,24 @@ impl Market {
         let mut events = Vec::new();
         for (id, status) in &self.runners {
             let was_out = before.get(id).is_some_and(|status| status.is_out());
-            let RaceKey {
-                date,
-                venue,
-                race_number,
-            } = self.race.key.clone();
+            let key = self.race.key.clone();
             let horse_no = horse_no(*id);
             let reason = None;
             match (was_out, status.is_out()) {
                 // All runners of a void market are removed from it, but not withdrawn.
                 (false, true) if !definition.is_void() => {
                     events.push(Event::RunnerWithdrawn(RunnerWithdrawn {
-                        date,
-                        venue,
-                        race_number,
+                        date: key.date,
+                        venue: key.venue,
+                        race_number: key.race_number,
                         horse_no,
                         reason,
                     }));
                 }
                 (true, false) => events.push(Event::RunnerReinstated(RunnerReinstated {
-                    date,
-                    venue,
-                    race_number,
+                    date: key.date,
+                    venue: key.venue,
+                    race_number: key.race_number,
                     horse_no,
                     reason,
                 })),
@@ -162,20 +136,14 @@ impl Market {
         events
     }
 
-    fn quote(
-        &mut self,
-        changes: &[MarketRunnerChange<'_>],
-        origin: MessageOrigin<'_>,
-        out: &mut Vec<Item>,
-    ) {
+    fn quote(&mut self, changes: &[MarketRunnerChange<'_>], time: Moment, out: &mut LineItems) {
         let mut runners: Vec<QuotedRunner> = Vec::new();
         for change in changes {
             let Some(ltp) = change.ltp else { continue };
             let win = match price(ltp) {
                 Ok(win) => win,
                 Err(error) => {
-                    let reason = format!("the ltp of runner {}: {error}", change.id);
-                    out.push(origin.location.rejected(reason));
+                    out.reject(format!("the ltp of runner {}: {error}", change.id));
                     continue;
                 }
             };
@@ -183,7 +151,7 @@ impl Market {
             // Two prices of a runner in one message are two quotes.
             let is_repeated = runners.iter().any(|r| r.horse_no == horse_no);
             if is_repeated || runners.len() == RUNNERS_MAX {
-                out.push(self.quoted(std::mem::take(&mut runners), origin));
+                self.quoted(std::mem::take(&mut runners), time, out);
             }
             runners.push(QuotedRunner {
                 horse_no,
@@ -195,36 +163,30 @@ impl Market {
             });
         }
         if !runners.is_empty() {
-            out.push(self.quoted(runners, origin));
+            self.quoted(runners, time, out);
         }
     }
 
     /// A quote with an id of its own, even if an equal one was made within the same millisecond: of the prices 3.5, 3.6
     /// and 3.5 the last one applies.
-    fn quoted(&mut self, runners: Vec<QuotedRunner>, origin: MessageOrigin<'_>) -> Item {
-        let RaceKey {
-            date,
-            venue,
-            race_number,
-        } = self.race.key.clone();
-        let mut item = origin.event(Event::OddsQuoted(OddsQuoted {
-            date,
-            venue,
-            race_number,
+    fn quoted(&mut self, runners: Vec<QuotedRunner>, time: Moment, out: &mut LineItems) {
+        let key = self.race.key.clone();
+        let event = Event::OddsQuoted(OddsQuoted {
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
             runners,
-        }));
-        if let Item::Event(quote) = &mut item {
+        });
+        out.event(FORMAT, time, event);
+        if let Some(Item::Event(quote)) = out.items.last_mut() {
             let content: Uuid = quote.id.parse().expect("a derived id is a UUID");
             let id = match self.last_quote {
-                Some((time, last)) if time == origin.time => {
-                    Uuid::new_v5(&last, content.as_bytes())
-                }
+                Some((at, last)) if at == time => Uuid::new_v5(&last, content.as_bytes()),
                 _ => content,
             };
             quote.id = id.to_string();
-            self.last_quote = Some((origin.time, id));
+            self.last_quote = Some((time, id));
         }
-        item
     }
 
     /// The status of the race, if it is new.
@@ -234,16 +196,12 @@ impl Market {
             return None;
         }
         self.status = Some(now.clone());
-        let RaceKey {
-            date,
-            venue,
-            race_number,
-        } = self.race.key.clone();
+        let key = self.race.key.clone();
         let (status, reason) = now;
         Some(Event::RaceStatusChanged(RaceStatusChanged {
-            date,
-            venue,
-            race_number,
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
             status,
             reason,
         }))
@@ -270,14 +228,10 @@ fn declared(runner: &MarketRunner) -> Result<DeclaredRunner, ParseError> {
 /// Splits `13. Tottenham Hotspur`. Without a number in the name it is not known: the order of a market's runners is
 /// that of their prices.
 fn number_and_name(text: &str) -> (Option<u16>, &str) {
-    let found = text.split_once(". ").and_then(|(digits, name)| {
-        let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-        Some((digits.parse().ok().filter(|_| plain)?, name))
-    });
-    match found {
-        Some((number, name)) => (Some(number), name),
-        None => (None, text),
-    }
+    let found = text
+        .split_once(". ")
+        .and_then(|(digits, name)| Some((units::whole(digits)?, name)));
+    found.map_or((None, text), |(number, name)| (Some(number), name))
 }
 
 /// The metres at the beginning of `1200m 3yo` or `1m2f Hcap`; 0 if there are none.

@@ -36,7 +36,6 @@ impl<'a> MarketMessage<'a> {
     }
 }
 
-/// The changes of a market.
 #[derive(Debug, Deserialize)]
 pub(super) struct MarketChange<'a> {
     #[serde(borrow)]
@@ -48,7 +47,7 @@ pub(super) struct MarketChange<'a> {
     pub(super) rc: Option<Vec<MarketRunnerChange<'a>>>,
 }
 
-/// The changes of a runner. Of its prices only the last traded one is read.
+/// Of a runner's prices only the last traded one is read.
 #[derive(Debug, Deserialize)]
 pub(super) struct MarketRunnerChange<'a> {
     pub(super) id: u64,

@@ -16,15 +16,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use events::{Moment, RaceNumber};
+use events::RaceNumber;
 
-use self::market::{Market, MessageOrigin};
+use self::market::Market;
 use self::message::{MarketChange, MarketMessage};
 use self::races::{MarketMeaning, MarketRaces, MarketSurvey};
 use self::unpack::{Damage, Unpacked};
 use crate::input::files;
 use crate::input::lines::{LineFault, LineRules, Lines, TextLine};
-use crate::item::{InputError, Item, Items, Location};
+use crate::item::{InputError, Item, Items, LineItems, Location};
 
 /// A message with the full images of some hundred markets has a few MB.
 const LINES: LineRules = LineRules {
@@ -115,7 +115,6 @@ struct FileReader {
     races: Arc<MarketRaces>,
     /// The markets so far; `None` for one that is not read.
     markets: HashMap<String, Option<Market>>,
-    has_ended: bool,
 }
 
 impl FileReader {
@@ -125,84 +124,68 @@ impl FileReader {
             file: Location::file(path),
             races,
             markets: HashMap::new(),
-            has_ended: false,
         })
     }
 
     /// The items of one more line; behind the last one, notes about markets that are still open.
     fn step(&mut self) -> Option<Vec<Item>> {
-        if self.has_ended {
-            return None;
-        }
-        let mut out = Vec::new();
         if let Some(line) = self.lines.next_filled() {
+            let mut out = LineItems::new(self.file.at(line.number));
             self.line(&line, &mut out);
-            return Some(out);
+            return Some(out.items);
         }
-        self.has_ended = true;
-        let markets = self.markets.values().flatten();
-        let mut open: Vec<String> = markets.filter_map(Market::unfinished).collect();
+        let markets = std::mem::take(&mut self.markets).into_values().flatten();
+        let mut open: Vec<String> = markets.filter_map(|market| market.unfinished()).collect();
         open.sort();
-        Some(open.iter().map(|note| self.file.note(note)).collect())
+        (!open.is_empty()).then(|| open.iter().map(|note| self.file.note(note)).collect())
     }
 
-    fn line(&mut self, line: &TextLine, out: &mut Vec<Item>) {
-        let location = self.file.at(line.number);
+    fn line(&mut self, line: &TextLine, out: &mut LineItems) {
         let message = match &line.fault {
             None => MarketMessage::read(&line.text),
             Some(LineFault::Unreadable(error)) => Err(error.to_string().into()),
             Some(fault) => Err(fault.to_string().into()),
         };
         match message {
-            Ok(Some((time, changes))) => self.message(time, &changes, &location, out),
+            Ok(Some((time, changes))) => {
+                for change in &changes {
+                    if let Some(market) = self.market(change, out) {
+                        market.apply(change, time, out);
+                    }
+                }
+            }
             Ok(None) => {}
             Err(_) if line.is_unended && line.fault.is_none() => {
                 let end = self.lines.file().offset();
-                let reason = format!("the file ends in the middle of this line, at byte {end}");
-                out.push(location.rejected(reason));
+                out.reject(format!(
+                    "the file ends in the middle of this line, at byte {end}"
+                ));
             }
-            Err(reason) => out.push(location.rejected(reason)),
-        }
-    }
-
-    fn message(
-        &mut self,
-        time: Moment,
-        changes: &[MarketChange<'_>],
-        location: &Location,
-        out: &mut Vec<Item>,
-    ) {
-        for change in changes {
-            if let Some(market) = self.market(change, location, out) {
-                market.apply(change, MessageOrigin { time, location }, out);
-            }
+            Err(reason) => out.reject(reason),
         }
     }
 
     /// The market of a change, if it is one that is read. Its first change is noted or rejected if it is not read.
-    fn market(
-        &mut self,
-        change: &MarketChange<'_>,
-        location: &Location,
-        out: &mut Vec<Item>,
-    ) -> Option<&mut Market> {
+    fn market(&mut self, change: &MarketChange<'_>, out: &mut LineItems) -> Option<&mut Market> {
         let id = &*change.id;
         if !self.markets.contains_key(id) {
             let market = match self.races.meaning(id) {
                 Some(MarketMeaning::Race(race)) => {
-                    out.extend(race.note.as_ref().map(|note| location.note(note)));
+                    if let Some(note) = &race.note {
+                        out.note(note);
+                    }
                     Some(Market::new(id, race.clone()))
                 }
                 Some(MarketMeaning::Other(kind)) => {
-                    out.push(location.note(format!("market {id} is not read: {kind}")));
+                    out.note(format!("market {id} is not read: {kind}"));
                     None
                 }
                 Some(MarketMeaning::Rejected(reason)) => {
-                    out.push(location.rejected(format!("market {id}: {reason}")));
+                    out.reject(format!("market {id}: {reason}"));
                     None
                 }
                 None => {
-                    out.push(location.rejected(self.races.unknown(change)));
+                    out.reject(self.races.unknown(change));
                     return None;
                 }
             };

@@ -6,13 +6,13 @@ use events::{Moment, ParseError, RaceKey, RaceNumber, RacingDate, Text, VenueCod
 
 use super::message::{DefinedMarket, MarketChange, MarketDefinition};
 use crate::item::InputError;
+use crate::units;
 
 /// The races of a country in a year.
 const MARKETS_MAX: usize = 20_000;
 /// `1.132153978`
 const MARKET_ID_BYTES_MAX: usize = 32;
 
-/// The race that a market is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MarketRace {
     pub(super) key: RaceKey,
@@ -21,7 +21,6 @@ pub(super) struct MarketRace {
     pub(super) note: Option<String>,
 }
 
-/// The meaning of a market.
 #[derive(Debug)]
 pub(super) enum MarketMeaning {
     Race(MarketRace),
@@ -103,7 +102,6 @@ impl MarketSurvey {
     }
 }
 
-/// The meanings of the markets of an import.
 #[derive(Debug, Default)]
 pub(super) struct MarketRaces {
     markets: HashMap<String, MarketMeaning>,
@@ -215,11 +213,7 @@ fn venue_code(country: &str, name: &str) -> Result<VenueCode, ParseError> {
 pub(super) fn split_number(name: &str) -> (Option<u16>, &str) {
     let found = name.strip_prefix('R').and_then(|rest| {
         let (digits, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-        Some((digits.parse().ok().filter(|_| plain)?, rest.trim()))
+        Some((units::whole(digits)?, rest.trim()))
     });
-    match found {
-        Some((number, rest)) => (Some(number), rest),
-        None => (None, name),
-    }
+    found.map_or((None, name), |(number, rest)| (Some(number), rest))
 }

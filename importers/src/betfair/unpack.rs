@@ -14,7 +14,6 @@ const BZIP2: &[u8] = b"BZh";
 const GZIP: &[u8] = b"\x1f\x8b";
 
 /// A file from its beginning. The packing is detected from its first bytes. A read error is a [`Damage`].
-#[derive(Debug)]
 pub(super) enum Unpacked {
     Plain(Input),
     Gzip(Box<BufReader<MultiGzDecoder<Input>>>),
@@ -115,7 +114,6 @@ impl BufRead for Unpacked {
 }
 
 /// A file that counts the bytes that are used.
-#[derive(Debug)]
 pub(super) struct Input {
     file: BufReader<File>,
     offset: u64,
@@ -155,14 +153,6 @@ pub(super) struct Blocks {
     intact: u64,
     /// No stream has begun: the file may end here.
     between_streams: bool,
-}
-
-impl std::fmt::Debug for Blocks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Blocks")
-            .field("intact", &self.intact)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Read for Blocks {

@@ -6,35 +6,30 @@ use events::{DeclaredRunner, Event, HorseNo, Moment, ParseError, RaceDeclared, R
 use jiff::ToSpan;
 use serde_json::{Map, Value};
 
-use super::hong_kong::{self, venue_name};
+use super::hong_kong::{midnight, moment, venue_name};
 use super::json::{horse_name, race_key};
 use crate::input::fields::Fields;
 use crate::input::race_heading::RaceHeading;
 use crate::input::{files, json_array};
 use crate::item::{InputError, Item, Items, Location};
+use crate::units::time_of_day;
 
 const FORMAT: &str = "hkjc-cards";
 
 /// Reads race cards: a declaration for each race.
 #[must_use]
 pub fn hkjc_cards(paths: &[PathBuf]) -> Items {
-    let (files, items) = files::find(paths, &["json"]);
-    let races = files
-        .into_iter()
-        .flat_map(|path| json_array::elements(&path));
-    let cards = races.map(|(location, race)| match race {
-        Ok(race) => card(&race, &location),
-        Err(reason) => location.rejected(reason),
-    });
-    Box::new(items.into_iter().chain(cards))
+    files::import(paths, &["json"], |files| {
+        json_array::elements(files).map(|(location, race)| match race {
+            Ok(race) => card(&race, &location),
+            Err(reason) => location.rejected(reason),
+        })
+    })
 }
 
 fn card(race: &Map<String, Value>, location: &Location) -> Item {
     match declared(&Fields::root(race)) {
-        Ok(card) => {
-            let date = Some(card.date);
-            hong_kong::event(FORMAT, date, Event::RaceDeclared(card), location)
-        }
+        Ok(card) => location.event(FORMAT, midnight(card.date), Event::RaceDeclared(card)),
         Err(reason) => location.rejected(reason),
     }
 }
@@ -73,22 +68,12 @@ fn runner(runner: &Fields<'_>) -> Result<DeclaredRunner, InputError> {
 const FIRST_HOUR: i8 = 6;
 
 fn off_time(meeting: RacingDate, clock: &str) -> Result<Moment, ParseError> {
-    let wrong = || ParseError::new("a start time is HH:MM", clock);
-    let (hour, minute) = clock.split_once(':').ok_or_else(wrong)?;
-    let two_digits = |text: &str, end: i8| {
-        let plain = text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit());
-        text.parse()
-            .ok()
-            .filter(|n| plain && *n < end)
-            .ok_or_else(wrong)
-    };
-    let (hour, minute) = (two_digits(hour, 24)?, two_digits(minute, 60)?);
-    let nights = i64::from(hour < FIRST_HOUR);
-    let day = meeting
-        .civil()
-        .checked_add(nights.days())
-        .map_err(|_| wrong())?;
-    hong_kong::moment(day.into(), hour, minute)
+    let time = time_of_day(clock)
+        .filter(|_| clock.len() == 5)
+        .ok_or_else(|| ParseError::new("a start time is HH:MM", clock))?;
+    let nights = i64::from(time.hour() < FIRST_HOUR);
+    let day = meeting.civil().saturating_add(nights.days());
+    Ok(moment(day.to_datetime(time)))
 }
 
 #[cfg(test)]

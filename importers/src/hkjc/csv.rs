@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use events::{FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate, VenueCode};
 
 use super::brand::name_and_brand;
-use super::csv_race::{CsvFigures, CsvRaces, CsvRow, CsvRunner, add};
+use super::csv_race::{CsvFigures, CsvRaces, CsvRunner, add};
 use super::hong_kong::{VENUES, venue_name};
 use super::horse_ids::HorseIds;
 use crate::input::cells::Cells;
 use crate::input::race_heading::RaceHeading;
 use crate::input::{files, rows};
-use crate::item::{InputError, Item, Items};
+use crate::item::{InputError, Item, Items, LineItems};
 use crate::placing::Placing;
 
 const FORMAT: &str = "hkjc-csv";
@@ -31,15 +31,13 @@ const REQUIRED: [&str; 9] = [
 /// Reads results from CSV alone: a result for each race, with the brands as horse numbers.
 #[must_use]
 pub fn hkjc_csv(paths: &[PathBuf]) -> Items {
-    let (paths, items) = files::find(paths, &["csv"]);
-    let rows = std::iter::once_with(move || {
+    files::import(paths, &["csv"], |paths| {
         let (races, items) = read(&paths);
         let results = races
             .into_iter()
             .flat_map(|(key, race)| race.result(FORMAT, key, &HorseIds::default()));
         items.into_iter().chain(results)
-    });
-    Box::new(items.into_iter().chain(rows.flatten()))
+    })
 }
 
 /// Gathers the rows of all files by race.
@@ -54,20 +52,18 @@ pub(crate) fn read(paths: &[PathBuf]) -> (CsvRaces, Vec<Item>) {
             }
         };
         for (line, cells) in table {
-            let location = file.at(line);
-            match cells.and_then(|cells| row(&cells)) {
-                Ok((key, heading, runner)) => {
-                    let row = CsvRow { location, runner };
-                    add(&mut races, key, heading, row, &mut items);
-                }
-                Err(reason) => items.push(location.rejected(reason)),
+            let mut out = LineItems::new(file.at(line));
+            let read = cells.and_then(|cells| row(&cells, &mut races, &mut out));
+            if let Err(reason) = read {
+                out.reject(reason);
             }
+            items.extend(out.items);
         }
     }
     (races, items)
 }
 
-fn row(cells: &Cells) -> Result<(RaceKey, RaceHeading, CsvRunner), InputError> {
+fn row(cells: &Cells, races: &mut CsvRaces, out: &mut LineItems) -> Result<(), InputError> {
     let key = RaceKey {
         date: cells.parsed("date", RacingDate::parse)?,
         venue: cells.parsed("venue", venue_code)?,
@@ -90,7 +86,7 @@ fn row(cells: &Cells) -> Result<(RaceKey, RaceHeading, CsvRunner), InputError> {
         trainer: cells.text("trainer")?,
         figures: figures(cells),
     };
-    Ok((key, heading, runner))
+    add(races, key, heading, runner, out)
 }
 
 fn figures(cells: &Cells) -> Result<CsvFigures, InputError> {

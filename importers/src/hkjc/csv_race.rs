@@ -5,17 +5,16 @@ use std::collections::BTreeMap;
 use events::{Event, FinishTime, Odds, RUNNERS_MAX, RaceKey, ResultRunner, Text};
 
 use super::brand::same_name;
-use super::hong_kong;
+use super::hong_kong::midnight;
 use super::horse_ids::HorseIds;
 use crate::input::race_heading::RaceHeading;
 use crate::input::race_rows::{duplicate, full};
-use crate::item::{InputError, Item, Location};
+use crate::item::{InputError, Item, LineItems, Location};
 use crate::placing::Placing;
 
 /// Races by date.
 pub(crate) type CsvRaces = BTreeMap<RaceKey, CsvRace>;
 
-/// The rows about a race.
 #[derive(Debug)]
 pub(crate) struct CsvRace {
     /// Its first row.
@@ -24,7 +23,6 @@ pub(crate) struct CsvRace {
     pub(crate) rows: Vec<CsvRow>,
 }
 
-/// A row: a runner.
 #[derive(Debug)]
 pub(crate) struct CsvRow {
     pub(crate) location: Location,
@@ -54,25 +52,25 @@ pub(crate) fn add(
     races: &mut CsvRaces,
     key: RaceKey,
     heading: RaceHeading,
-    row: CsvRow,
-    out: &mut Vec<Item>,
-) {
+    runner: CsvRunner,
+    out: &mut LineItems,
+) -> Result<(), InputError> {
+    let location = out.location.clone();
     let race = races.entry(key.clone()).or_insert_with(|| CsvRace {
-        location: row.location.clone(),
+        location: location.clone(),
         heading: heading.clone(),
         rows: Vec::new(),
     });
-    out.extend(
-        race.heading
-            .difference(&key, &race.location, &heading, &row.location),
-    );
+    race.heading.compare(&heading, &key, &race.location, out);
+    let row = CsvRow { location, runner };
     let is_full = race.rows.len() >= RUNNERS_MAX;
     let mut rows = race.rows.iter_mut();
     match rows.find(|r| r.runner.is_same_horse(&row.runner)) {
-        Some(earlier) => out.extend(repeated(earlier, row, &key)),
-        None if is_full => out.push(row.location.rejected(full(&key))),
+        Some(earlier) => out.items.extend(repeated(earlier, row, &key)),
+        None if is_full => return Err(full(&key)),
         None => race.rows.push(row),
     }
+    Ok(())
 }
 
 /// Compares two rows about a horse. One is kept, and the other is rejected unless they are equal.
@@ -91,26 +89,27 @@ fn repeated(earlier: &mut CsvRow, mut row: CsvRow, key: &RaceKey) -> Option<Item
 impl CsvRace {
     /// The result that the rows make alone.
     pub(crate) fn result(self, format: &str, key: RaceKey, ids: &HorseIds) -> Vec<Item> {
-        let mut out = Vec::new();
+        let mut items = Vec::new();
         let mut runners: Vec<ResultRunner> = Vec::new();
         for CsvRow { location, runner } in self.rows {
-            match runner.result(ids, &location, &mut out) {
-                Err(reason) => out.push(location.rejected(reason)),
+            let mut out = LineItems::new(location);
+            match runner.result(ids, &mut out) {
+                Err(reason) => out.reject(reason),
                 Ok(runner) if runners.iter().any(|r| r.horse_no == runner.horse_no) => {
-                    let reason = format!("{} is in {key} twice", runner.horse_no);
-                    out.push(location.rejected(reason));
+                    out.reject(format!("{} is in {key} twice", runner.horse_no));
                 }
                 Ok(runner) => runners.push(runner),
             }
+            items.extend(out.items);
         }
         if runners.is_empty() {
-            return out; // Each row has been rejected.
+            return items; // Each row has been rejected.
         }
         runners.sort_by_key(|runner| runner.position.unwrap_or(u16::MAX));
-        let date = Some(key.date);
+        let time = midnight(key.date);
         let result = Event::ResultDeclared(self.heading.result(key, runners));
-        out.push(hong_kong::event(format, date, result, &self.location));
-        out
+        items.push(self.location.event(format, time, result));
+        items
     }
 }
 
@@ -122,10 +121,9 @@ impl CsvRunner {
     pub(crate) fn result(
         self,
         ids: &HorseIds,
-        location: &Location,
-        out: &mut Vec<Item>,
+        out: &mut LineItems,
     ) -> Result<ResultRunner, InputError> {
-        let horse_no = ids.horse_no(&self.brand, self.name.as_str(), location, out)?;
+        let horse_no = ids.horse_no(&self.brand, self.name.as_str(), out)?;
         let figures = self.figures?;
         Ok(ResultRunner {
             horse_no,

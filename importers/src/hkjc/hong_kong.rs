@@ -1,10 +1,9 @@
 //! Racing in Hong Kong: its clock, racecourses and currency.
 
-use events::{Event, Moment, ParseError, RacingDate, Text, VenueCode};
+use events::{Moment, RacingDate, Text, VenueCode};
 use jiff::Timestamp;
+use jiff::civil::DateTime;
 use jiff::tz::Offset;
-
-use crate::item::{Item, Location};
 
 /// The racecourses whose names the files omit (JSON), or give instead of a code (CSV).
 pub(crate) const VENUES: [(&str, &str); 2] = [("ST", "Sha Tin"), ("HV", "Happy Valley")];
@@ -20,23 +19,17 @@ pub(crate) fn venue_name(code: &VenueCode) -> Option<Text> {
 }
 
 /// A clock time. Hong Kong has had UTC+8 without summer time since 1979.
-pub(crate) fn moment(date: RacingDate, hour: i8, minute: i8) -> Result<Moment, ParseError> {
-    Offset::constant(8)
-        .to_timestamp(date.civil().at(hour, minute, 0, 0))
-        .map(Moment::from)
-        .map_err(|_| ParseError::new("a time that the clock can show", date))
+pub(crate) fn moment(time: DateTime) -> Moment {
+    let time = Offset::constant(8).to_timestamp(time);
+    time.expect("racing dates end with 2999").into()
 }
 
-/// An event at midnight of a day. Without a day it is at a fixed time, so that its id is the same in every import.
-pub(crate) fn event(
-    format: &str,
-    date: Option<RacingDate>,
-    event: Event,
-    location: &Location,
-) -> Item {
-    let epoch = Ok(Timestamp::UNIX_EPOCH.into());
-    match date.map_or(epoch, |date| moment(date, 0, 0)) {
-        Ok(time) => location.event(format, time, event),
-        Err(error) => location.rejected(error),
-    }
+pub(crate) fn midnight(date: RacingDate) -> Moment {
+    moment(date.civil().into())
+}
+
+/// Midnight of the day on which facts were true. Without one it is a fixed time, so that the ids of events are the same
+/// in every import.
+pub(crate) fn time(as_of: Option<RacingDate>) -> Moment {
+    as_of.map_or(Timestamp::UNIX_EPOCH.into(), midnight)
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::brand::{same_name, split_brands};
 use crate::input::{files, json_array};
-use crate::item::{InputError, Item, Location};
+use crate::item::{InputError, Item, LineItems};
 
 /// The horses of some races by their brands. Brands are reused after some years, so names and days distinguish them.
 #[derive(Debug, Default)]
@@ -45,23 +45,12 @@ impl RacingDays {
 /// of that time is the same one.
 const SAME_HORSE_DAYS_MAX: i64 = 8 * 365;
 
-/// The horses with a brand and a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum BrandMatch {
-    One(HorseNo),
-    /// No file has the brand.
-    Unknown,
-    /// The horses of the brand have other names.
-    OtherNames(Vec<String>),
-    Several(Vec<HorseNo>),
-}
-
 impl HorseIds {
     /// Reads JSON files of results or cards. The items are about what cannot be read.
     pub(crate) fn read(paths: &[PathBuf]) -> (Self, Vec<Item>) {
         let (files, mut items) = files::find(paths, &["json"]);
         let mut ids = Self::default();
-        for (location, race) in files.iter().flat_map(|path| json_array::elements(path)) {
+        for (location, race) in json_array::elements(files) {
             match race {
                 Ok(race) => ids.add(&race),
                 Err(reason) => items.push(location.rejected(reason)),
@@ -100,20 +89,23 @@ impl HorseIds {
         &self,
         brand: &str,
         name: &str,
-        location: &Location,
-        out: &mut Vec<Item>,
+        out: &mut LineItems,
     ) -> Result<HorseNo, InputError> {
-        match self.find(brand, name) {
-            BrandMatch::One(horse_no) => return Ok(horse_no),
-            BrandMatch::Unknown => {}
-            BrandMatch::OtherNames(names) => out.push(location.note(format!(
-                "{name}: brand {brand} is known only as {}, so the brand becomes the horse_no",
-                names.join(", ")
-            ))),
-            BrandMatch::Several(horses) => {
-                return Err(ambiguous(name, brand, horses.iter().map(HorseNo::as_str)));
-            }
+        let Some(horses) = self.by_brand.get(brand) else {
+            return Ok(HorseNo::parse(brand)?);
+        };
+        let named = horses.keys().filter(|(_, known)| same_name(known, name));
+        // A horse whose name has two spellings has two keys.
+        let named: BTreeSet<&HorseNo> = named.map(|(horse_no, _)| horse_no).collect();
+        check_unique(&named, name, brand)?;
+        if let Some(&horse_no) = named.first() {
+            return Ok(horse_no.clone());
         }
+        let known: Vec<String> = horses.keys().map(|(h, n)| format!("{h} {n}")).collect();
+        let known = known.join(", ");
+        out.note(format!(
+            "{name}: brand {brand} is known only as {known}, so the brand becomes the horse_no"
+        ));
         Ok(HorseNo::parse(brand)?)
     }
 
@@ -124,8 +116,7 @@ impl HorseIds {
         brand: &str,
         name: Text,
         day: Option<RacingDate>,
-        location: &Location,
-        out: &mut Vec<Item>,
+        out: &mut LineItems,
     ) -> Result<(HorseNo, Text), InputError> {
         let known = self.by_brand.get(brand).into_iter().flatten();
         let distance =
@@ -137,42 +128,26 @@ impl HorseIds {
         let Some((nearest, (horse_no, horse_name))) = near.iter().min_by_key(|(days, _)| *days)
         else {
             if self.by_brand.contains_key(brand) {
-                out.push(location.note(format!(
+                out.note(format!(
                     "{name}: brand {brand} is known only from other years, so the brand becomes the horse_no"
-                )));
+                ));
             }
             return Ok((HorseNo::parse(brand)?, name));
         };
         let as_near = near.iter().filter(|(days, _)| days == nearest);
-        let horses: BTreeSet<&str> = as_near.map(|(_, (horse, _))| horse.as_str()).collect();
-        if horses.len() > 1 {
-            return Err(ambiguous(name.as_str(), brand, horses.into_iter()));
-        }
+        let horses = as_near.map(|(_, (horse_no, _))| horse_no).collect();
+        check_unique(&horses, name.as_str(), brand)?;
         Ok((horse_no.clone(), Text::parse(horse_name)?))
-    }
-
-    fn find(&self, brand: &str, name: &str) -> BrandMatch {
-        let Some(horses) = self.by_brand.get(brand) else {
-            return BrandMatch::Unknown;
-        };
-        let mut named: Vec<&HorseNo> = horses
-            .keys()
-            .filter(|(_, n)| same_name(n, name))
-            .map(|(h, _)| h)
-            .collect();
-        // A horse whose name has two spellings has two keys.
-        named.dedup();
-        match named[..] {
-            [] => BrandMatch::OtherNames(horses.keys().map(|(h, n)| format!("{h} {n}")).collect()),
-            [horse_no] => BrandMatch::One(horse_no.clone()),
-            _ => BrandMatch::Several(named.into_iter().cloned().collect()),
-        }
     }
 }
 
-fn ambiguous<'a>(name: &str, brand: &str, horses: impl Iterator<Item = &'a str>) -> InputError {
-    let horses: Vec<&str> = horses.collect();
-    format!("{name} ({brand}) may be any of {}", horses.join(", ")).into()
+/// Rejects a row that may mean several horses.
+fn check_unique(horses: &BTreeSet<&HorseNo>, name: &str, brand: &str) -> Result<(), InputError> {
+    if horses.len() > 1 {
+        let horses: Vec<&str> = horses.iter().map(|horse| horse.as_str()).collect();
+        return Err(format!("{name} ({brand}) may be any of {}", horses.join(", ")).into());
+    }
+    Ok(())
 }
 
 /// All brands of a runner of the JSON: the field, the end of its id, and those behind its name, which may have a letter
@@ -189,8 +164,8 @@ mod tests {
     use events::{RacingDate, Text};
     use serde_json::json;
 
-    use super::{BrandMatch, HorseIds};
-    use crate::item::Location;
+    use super::HorseIds;
+    use crate::item::{LineItems, Location};
 
     #[test]
     fn a_brand_and_a_name_identify_a_horse() {
@@ -205,18 +180,29 @@ mod tests {
         ]});
         let mut ids = HorseIds::default();
         ids.add(race.as_object().expect("an object"));
-        let horse = |no: &str| BrandMatch::One(events::HorseNo::parse(no).expect(no));
-        assert_eq!(ids.find("A123", "QUIET RIVER"), horse("HK_2016_A123"));
-        assert_eq!(ids.find("A123", "Old Timer"), horse("HK_1999_A123"));
-        assert_eq!(ids.find("M401", "TALL STORM"), horse("HK_2010_M401"));
-        assert_eq!(ids.find("CM401", "TALL STORM"), horse("HK_2010_M401"));
-        assert_eq!(ids.find("B002", "NOBODY"), BrandMatch::Unknown);
-        assert!(
-            matches!(ids.find("B001", "TWICE"), BrandMatch::Several(horses) if horses.len() == 2)
+        let mut out = LineItems::new(Location::file(std::path::Path::new("horses.csv")));
+        let mut find = |brand: &str, name: &str| {
+            out.items.clear();
+            let horse_no = ids.horse_no(brand, name, &mut out);
+            let notes: Vec<String> = out.items.iter().map(|item| format!("{item:?}")).collect();
+            (horse_no.map_err(|error| error.to_string()), notes)
+        };
+        let horse = |no: &str| (Ok(events::HorseNo::parse(no).expect(no)), Vec::new());
+        assert_eq!(find("A123", "QUIET RIVER"), horse("HK_2016_A123"));
+        assert_eq!(find("A123", "Old Timer"), horse("HK_1999_A123"));
+        assert_eq!(find("M401", "TALL STORM"), horse("HK_2010_M401"));
+        assert_eq!(find("CM401", "TALL STORM"), horse("HK_2010_M401"));
+        assert_eq!(find("B002", "NOBODY"), horse("B002"));
+        let (several, notes) = find("B001", "TWICE");
+        assert_eq!(
+            several.expect_err("two horses"),
+            "TWICE (B001) may be any of HK_1998_B001, HK_2015_B001"
         );
-        assert!(
-            matches!(ids.find("A123", "STRANGER"), BrandMatch::OtherNames(names) if names.len() == 2)
-        );
+        assert!(notes.is_empty());
+        let (stranger, notes) = find("A123", "STRANGER");
+        assert_eq!(stranger, horse("A123").0);
+        let names = "known only as HK_1999_A123 OLD TIMER, HK_2016_A123 QUIET RIVER";
+        assert!(notes.len() == 1 && notes[0].contains(names), "{notes:?}");
     }
 
     #[test]
@@ -237,9 +223,9 @@ mod tests {
         let horse = |brand: &str, day: Option<&str>| {
             let day = day.map(|day| RacingDate::parse(day).expect(day));
             let name = Text::parse("靜河").expect("a text");
-            let mut out = Vec::new();
-            let horse = ids.horse_on(brand, name, day, &location, &mut out);
-            (horse.map(|(h, n)| format!("{h} {n}")), out.len())
+            let mut out = LineItems::new(location.clone());
+            let horse = ids.horse_on(brand, name, day, &mut out);
+            (horse.map(|(h, n)| format!("{h} {n}")), out.items.len())
         };
         let known = |horse: &str| (Ok(horse.to_owned()), 0);
         for (brand, day, horse_no) in [

@@ -8,11 +8,10 @@ use super::brand::name_and_brand;
 use super::hong_kong;
 use super::horse_ids::HorseIds;
 use crate::input::cells::Cells;
-use crate::input::csv_table::CsvTable;
 use crate::input::files;
 use crate::input::repeats::Repeats;
 use crate::input::rows::{ReadRows, rows};
-use crate::item::{InputError, Item, Items, Location};
+use crate::item::{InputError, Items, LineItems};
 
 const FORMAT: &str = "horses-csv";
 
@@ -22,9 +21,8 @@ const FORMAT: &str = "horses-csv";
 /// horse's number. `as_of` is the day on which the ages were true. Without it the ages are omitted.
 #[must_use]
 pub fn horses_csv(paths: &[PathBuf], ids: &[PathBuf], as_of: Option<RacingDate>) -> Items {
-    let (paths, items) = files::find(paths, &["csv"]);
     let ids = ids.to_vec();
-    let horses = std::iter::once_with(move || {
+    files::import(paths, &["csv"], move |files| {
         let (ids, items) = HorseIds::read(&ids);
         let horses = HkjcHorses {
             ids,
@@ -32,9 +30,8 @@ pub fn horses_csv(paths: &[PathBuf], ids: &[PathBuf], as_of: Option<RacingDate>)
             omitted_ages: 0,
             repeats: Repeats::default(),
         };
-        items.into_iter().chain(rows(paths, horses))
-    });
-    Box::new(items.into_iter().chain(horses.flatten()))
+        items.into_iter().chain(rows(files, horses))
+    })
 }
 
 struct HkjcHorses {
@@ -49,47 +46,33 @@ impl ReadRows for HkjcHorses {
     const REQUIRED: &'static [&'static str] =
         &["horse", "country", "trainer", "colour", "sex", "owner"];
 
-    fn begin(&mut self, table: CsvTable) -> CsvTable {
-        self.omitted_ages = 0;
-        table
-    }
-
-    fn row(
-        &mut self,
-        cells: &Cells,
-        location: &Location,
-        out: &mut Vec<Item>,
-    ) -> Result<(), InputError> {
-        let horse = Event::HorseRegistered(self.horse(cells, location, out)?);
-        let item = hong_kong::event(FORMAT, self.as_of, horse, location);
-        self.repeats.push("horse", item, location, out);
+    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
+        let horse = Event::HorseRegistered(self.horse(cells, out)?);
+        let time = hong_kong::time(self.as_of);
+        let item = out.location.event(FORMAT, time, horse);
+        self.repeats.push("horse", item, out);
         Ok(())
     }
 
-    fn end(&mut self, file: &Location, out: &mut Vec<Item>) {
-        if self.omitted_ages > 0 {
-            let ages = self.omitted_ages;
+    fn end(&mut self, out: &mut LineItems) {
+        let ages = std::mem::take(&mut self.omitted_ages);
+        if ages > 0 {
             let how = "give --as-of with the day on which they were true";
-            out.push(file.note(format!("{ages} ages are omitted: {how}")));
+            out.note(format!("{ages} ages are omitted: {how}"));
         }
     }
 }
 
 impl HkjcHorses {
-    fn horse(
-        &mut self,
-        cells: &Cells,
-        location: &Location,
-        out: &mut Vec<Item>,
-    ) -> Result<HorseRegistered, InputError> {
+    fn horse(&mut self, cells: &Cells, out: &mut LineItems) -> Result<HorseRegistered, InputError> {
         let age = cells.whole::<u8>("age")?;
         self.omitted_ages += u64::from(self.as_of.is_none() && age.is_some());
         let (horse_name, brand) = cells.parsed("horse", name_and_brand)?;
         let (colour, sex) = (cells.text("colour")?, cells.text("sex")?);
-        let (colour, sex) = colour_and_sex(colour, sex, location, out);
+        let (colour, sex) = colour_and_sex(colour, sex, out);
         let name = horse_name.as_str();
         Ok(HorseRegistered {
-            horse_no: self.ids.horse_no(&brand, name, location, out)?,
+            horse_no: self.ids.horse_no(&brand, name, out)?,
             horse_name,
             country_of_origin: cells.text("country")?,
             colour,
@@ -106,12 +89,7 @@ impl HkjcHorses {
 }
 
 /// In some files `Bay / Brown` is split, so that the second colour is in the column of the sex.
-fn colour_and_sex(
-    colour: Text,
-    sex: Text,
-    location: &Location,
-    out: &mut Vec<Item>,
-) -> (Text, Text) {
+fn colour_and_sex(colour: Text, sex: Text, out: &mut LineItems) -> (Text, Text) {
     const COLOURS: [&str; 7] = [
         "bay", "black", "brown", "chestnut", "dark bay", "grey", "roan",
     ];
@@ -121,7 +99,7 @@ fn colour_and_sex(
     match Text::parse(&format!("{colour} / {sex}")) {
         Ok(both) => {
             let becomes = format!("the colour becomes {both}, and the sex is unknown");
-            out.push(location.note(format!("the sex {sex} is a colour: {becomes}")));
+            out.note(format!("the sex {sex} is a colour: {becomes}"));
             (both, Text::default())
         }
         Err(_) => (colour, Text::default()),

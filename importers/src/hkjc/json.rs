@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use events::{
-    FinishTime, HorseNo, ParseError, RaceKey, RaceNumber, RacingDate, ResultDeclared, ResultRunner,
-    Text, VenueCode,
+    FinishTime, HorseNo, Odds, ParseError, RaceKey, RaceNumber, RacingDate, ResultDeclared,
+    ResultRunner, Text, VenueCode,
 };
 use serde_json::{Map, Value};
 
@@ -19,6 +19,7 @@ use crate::placing::Placing;
 /// A race, with the brands of each runner beside its result.
 #[derive(Debug)]
 pub(crate) struct JsonRace {
+    pub(crate) key: RaceKey,
     pub(crate) result: ResultDeclared,
     pub(crate) brands: Vec<BTreeSet<String>>,
 }
@@ -37,8 +38,9 @@ impl JsonRace {
         };
         let result = runners.iter().map(runner).collect::<Result<_, _>>()?;
         Ok(Self {
-            result: heading.result(key, result),
+            result: heading.result(key.clone(), result),
             brands: runners.iter().map(brands).collect::<Result<_, _>>()?,
+            key,
         })
     }
 }
@@ -78,18 +80,14 @@ fn runner(runner: &Fields<'_>) -> Result<ResultRunner, InputError> {
         outcome: placing.as_ref().and_then(Placing::outcome).cloned(),
         jockey: runner.text("jockey")?,
         trainer: runner.text("trainer")?,
-        finish_time: finish_time(runner)?,
-        win_odds: runner.odds("winOdds")?,
+        finish_time: runner.number("finishSeconds", finish_time)?,
+        win_odds: runner.number("winOdds", Odds::from_number)?,
         stakes: None,
     })
 }
 
 /// Seconds are floats with rounding errors: 100.78999999999999 is 1:40.79.
-fn finish_time(runner: &Fields<'_>) -> Result<Option<FinishTime>, InputError> {
-    const NAME: &str = "finishSeconds";
-    let Some(seconds) = runner.float(NAME)? else {
-        return Ok(None);
-    };
+fn finish_time(seconds: f64) -> Result<FinishTime, ParseError> {
     let hundredths = (seconds * 100.0).round();
     // Out of range becomes 0 or the largest number, which the type rejects.
     #[expect(
@@ -98,9 +96,7 @@ fn finish_time(runner: &Fields<'_>) -> Result<Option<FinishTime>, InputError> {
         reason = "saturates"
     )]
     let time = FinishTime::from_hundredths(hundredths as u32);
-    let wrong = |_| ParseError::new("a time is above 0 and under an hour", seconds);
-    time.map(Some)
-        .map_err(|error| runner.error(NAME, wrong(error)))
+    time.map_err(|_| ParseError::new("a time is above 0 and under an hour", seconds))
 }
 
 fn brands(runner: &Fields<'_>) -> Result<BTreeSet<String>, InputError> {

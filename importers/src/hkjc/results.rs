@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use events::{Event, Outcome, RaceKey, ResultRunner, Subject};
+use events::{Event, Outcome, ResultRunner, Subject};
 
 use super::brand::same_name;
+use super::csv;
 use super::csv_race::{CsvRace, CsvRaces, CsvRow};
+use super::hong_kong::midnight;
 use super::horse_ids::HorseIds;
 use super::json::{JsonRace, race_key};
-use super::{csv, hong_kong};
 use crate::input::fields::Fields;
 use crate::input::files;
 use crate::input::json_array::{self, JsonElement};
-use crate::input::race_heading::known;
 use crate::input::repeats::Repeats;
-use crate::item::{InputError, Item, Items, Location};
+use crate::item::{InputError, Item, Items, LineItems, Location};
 use crate::placing::Placing;
 
 const FORMAT: &str = "hkjc-results";
@@ -26,16 +26,14 @@ const FORMAT: &str = "hkjc-results";
 /// runners without a placing. A race that only the CSV has is made of its rows.
 #[must_use]
 pub fn hkjc_results(paths: &[PathBuf]) -> Items {
-    let (paths, items) = files::find(paths, &["json", "csv"]);
-    let (json, csv) = paths
-        .into_iter()
-        .partition(|path| files::has_extension(path, "json"));
-    let results = std::iter::once_with(move || {
+    files::import(paths, &["json", "csv"], |paths| {
+        let (json, csv): (Vec<_>, Vec<_>) = paths
+            .into_iter()
+            .partition(|path| files::has_extension(path, "json"));
         let (mut join, items) = ResultsJoin::new(json, &csv);
         let races = std::iter::from_fn(move || join.step());
         items.into_iter().chain(races.flatten())
-    });
-    Box::new(items.into_iter().chain(results.flatten()))
+    })
 }
 
 /// The JSON race by race. The CSV is held whole, by race.
@@ -55,18 +53,15 @@ impl ResultsJoin {
         let (mut ids, mut keys) = (HorseIds::default(), BTreeSet::new());
         if !races.is_empty() {
             // Races that cannot be read are rejected by the second reading.
-            let elements = json.iter().flat_map(|path| json_array::elements(path));
+            let elements = json_array::elements(json.clone());
             for race in elements.filter_map(|(_, race)| race.ok()) {
                 ids.add(&race);
                 keys.extend(race_key(&Fields::root(&race)).ok());
             }
         }
         let (joined, csv_only) = races.into_iter().partition(|(key, _)| keys.contains(key));
-        let races = json
-            .into_iter()
-            .flat_map(|path| json_array::elements(&path));
         let join = Self {
-            races: Box::new(races),
+            races: Box::new(json_array::elements(json)),
             ids,
             joined,
             csv_only,
@@ -82,29 +77,27 @@ impl ResultsJoin {
         };
         let race = race.and_then(|race| JsonRace::read(&race));
         Some(match race {
-            Ok(race) => self.race(race, &location),
+            Ok(race) => self.race(race, location),
             Err(reason) => vec![location.rejected(reason)],
         })
     }
 
-    fn race(&mut self, mut race: JsonRace, location: &Location) -> Vec<Item> {
-        let (key, mut out) = (race.key(), Vec::new());
+    fn race(&mut self, mut race: JsonRace, location: Location) -> Vec<Item> {
+        let mut out = LineItems::new(location);
         // The races of the CSV are returned by date.
-        while let Some(entry) = self
-            .csv_only
-            .first_entry()
-            .filter(|entry| *entry.key() < key)
+        while let Some(first) = self.csv_only.first_entry()
+            && *first.key() < race.key
         {
-            let (key, race) = entry.remove_entry();
-            out.extend(race.result(FORMAT, key, &self.ids));
+            let (key, race) = first.remove_entry();
+            out.items.extend(race.result(FORMAT, key, &self.ids));
         }
-        if let Some(csv) = self.joined.get(&key) {
-            race.add(csv, &self.ids, &mut out);
+        if let Some(csv) = self.joined.get(&race.key) {
+            race.add(csv, &self.ids, &mut out.items);
         }
-        let result = Event::ResultDeclared(race.result);
-        let item = hong_kong::event(FORMAT, Some(key.date), result, location);
-        self.repeats.push("race", item, location, &mut out);
-        out
+        let (time, result) = (midnight(race.key.date), Event::ResultDeclared(race.result));
+        let item = out.location.event(FORMAT, time, result);
+        self.repeats.push("race", item, &mut out);
+        out.items
     }
 
     /// Returns what remains of the CSV behind the JSON, race by race.
@@ -123,33 +116,24 @@ impl ResultsJoin {
 }
 
 impl JsonRace {
-    fn key(&self) -> RaceKey {
-        let race = &self.result;
-        RaceKey {
-            date: race.date,
-            venue: race.venue.clone(),
-            race_number: race.race_number,
-        }
-    }
-
     /// Adds what only the CSV has.
-    fn add(&mut self, csv: &CsvRace, ids: &HorseIds, out: &mut Vec<Item>) {
-        let (race, heading) = (&mut self.result, csv.heading.clone());
-        race.race_name = race.race_name.take().or(known(heading.race_name));
-        race.distance = race
-            .distance
-            .or((heading.distance > 0).then_some(heading.distance));
-        race.going = race.going.take().or(known(heading.going));
+    fn add(&mut self, csv: &CsvRace, ids: &HorseIds, items: &mut Vec<Item>) {
+        let race = &mut self.result;
+        let of_csv = csv.heading.clone().result(self.key.clone(), Vec::new());
+        race.race_name = race.race_name.take().or(of_csv.race_name);
+        race.distance = race.distance.or(of_csv.distance);
+        race.going = race.going.take().or(of_csv.going);
         // Rows are matched with the runners of the JSON, and not with those that rows have added.
         let count = race.runners.len();
         for row in &csv.rows {
-            match self.index(row, count) {
-                Some(index) => out.extend(amend(&mut self.result.runners[index], row)),
-                None => match self.append(row, ids) {
-                    Ok(notes) => out.extend(notes),
-                    Err(reason) => out.push(row.location.rejected(reason)),
-                },
+            let mut out = LineItems::new(row.location.clone());
+            if let Some(index) = self.index(row, count) {
+                amend(&mut self.result.runners[index], row, &mut out);
+            } else if let Err(reason) = self.append(row, ids, &mut out) {
+                out.items.clear();
+                out.reject(reason);
             }
+            items.extend(out.items);
         }
     }
 
@@ -162,10 +146,14 @@ impl JsonRace {
         by_brand.or_else(|| self.result.runners[..count].iter().position(has_name))
     }
 
-    /// Adds a runner that the JSON does not have, usually one without a placing. Returns notes.
-    fn append(&mut self, row: &CsvRow, ids: &HorseIds) -> Result<Vec<Item>, InputError> {
-        let (mut notes, name) = (Vec::new(), &row.runner.name);
-        let runner = row.runner.clone().result(ids, &row.location, &mut notes)?;
+    /// Adds a runner that the JSON does not have, usually one without a placing.
+    fn append(
+        &mut self,
+        row: &CsvRow,
+        ids: &HorseIds,
+        out: &mut LineItems,
+    ) -> Result<(), InputError> {
+        let runner = row.runner.clone().result(ids, out)?;
         let runners = &mut self.result.runners;
         if runners.iter().any(|r| r.horse_no == runner.horse_no) {
             return Err(format!("{} is already in this race", runner.horse_no).into());
@@ -175,40 +163,35 @@ impl JsonRace {
             dead_heat,
         } = row.runner.placing
         {
+            let name = &row.runner.name;
             if !dead_heat && runners.iter().any(|r| r.position == Some(position)) {
                 let other = format!("the JSON, which has another runner in position {position}");
                 return Err(format!("{name} is not in {other}").into());
             }
-            notes.push(
-                row.location
-                    .note(format!("{name} is not in the JSON: added")),
-            );
+            out.note(format!("{name} is not in the JSON: added"));
         }
         runners.push(runner);
-        Ok(notes)
+        Ok(())
     }
 }
 
 /// Compares a row with the runner of the JSON, and adds the placing if the JSON has none.
-fn amend(runner: &mut ResultRunner, row: &CsvRow) -> Option<Item> {
+fn amend(runner: &mut ResultRunner, row: &CsvRow, out: &mut LineItems) {
     let placing = &row.runner.placing;
+    let (position, outcome) = (placing.position(), placing.outcome());
     if let Err(reason) = &row.runner.figures {
-        let reason = format!("{reason}: ignored, because the JSON has this runner");
-        return Some(row.location.note(reason));
+        out.note(format!(
+            "{reason}: ignored, because the JSON has this runner"
+        ));
+    } else if runner.position.is_none() && runner.outcome.is_none() {
+        (runner.position, runner.outcome) = (position, outcome.cloned());
+    } else if runner.position != position || runner.outcome.as_ref() != outcome {
+        let json = shown(runner.position, runner.outcome.as_ref());
+        let (name, csv) = (&runner.horse_name, shown(position, outcome));
+        out.note(format!(
+            "{name} is {csv} here and {json} in the JSON, which is kept"
+        ));
     }
-    if runner.position.is_none() && runner.outcome.is_none() {
-        runner.position = placing.position();
-        runner.outcome = placing.outcome().cloned();
-        return None;
-    }
-    if runner.position == placing.position() && runner.outcome.as_ref() == placing.outcome() {
-        return None;
-    }
-    let json = shown(runner.position, runner.outcome.as_ref());
-    let csv = shown(placing.position(), placing.outcome());
-    let name = &runner.horse_name;
-    let note = format!("{name} is {csv} here and {json} in the JSON, which is kept");
-    Some(row.location.note(note))
 }
 
 fn shown(position: Option<u16>, outcome: Option<&Outcome>) -> String {

@@ -18,7 +18,7 @@ use crate::input::cells::Cells;
 use crate::input::files;
 use crate::input::repeats::Repeats;
 use crate::input::rows::{ReadRows, rows};
-use crate::item::{InputError, Item, Items, Location};
+use crate::item::{InputError, Item, Items, LineItems};
 use crate::units::money;
 
 const FORMAT: &str = "hkjc-zh-horses";
@@ -29,9 +29,8 @@ const FORMAT: &str = "hkjc-zh-horses";
 /// Chinese that the log has: the careers of the file include them, and those of the log must not.
 #[must_use]
 pub fn hkjc_zh_horses(paths: &[PathBuf], ids: &[PathBuf], results_in_log: &[PathBuf]) -> Items {
-    let (files, items) = files::find(paths, &["csv"]);
     let (ids, results_in_log) = (ids.to_vec(), results_in_log.to_vec());
-    let horses = std::iter::once_with(move || {
+    files::import(paths, &["csv"], move |files| {
         let (ids, mut items) = HorseIds::read(&ids);
         let ids = Arc::new(ids);
         let horses = ZhHorses {
@@ -41,8 +40,7 @@ pub fn hkjc_zh_horses(paths: &[PathBuf], ids: &[PathBuf], results_in_log: &[Path
             repeats: Repeats::default(),
         };
         items.into_iter().chain(rows(files, horses))
-    });
-    Box::new(items.into_iter().chain(horses.flatten()))
+    })
 }
 
 /// The races of a horse in the log.
@@ -111,19 +109,14 @@ const RECORD: [&str; 2] = ["冠-亞-季-總出賽次數", "冠-亞-季-總出賽
 impl ReadRows for ZhHorses {
     const REQUIRED: &'static [&'static str] = &["name", "出生地", "毛色___性別", "馬主"];
 
-    fn row(
-        &mut self,
-        cells: &Cells,
-        location: &Location,
-        out: &mut Vec<Item>,
-    ) -> Result<(), InputError> {
+    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
         let as_of = cells.optional("profile_last_scraped", RacingDate::parse)?;
-        let horse = Event::HorseRegistered(self.horse(cells, as_of, location, out)?);
-        out.extend(self.translator.note(location));
-        let item = hong_kong::event(FORMAT, as_of, horse, location);
+        let horse = Event::HorseRegistered(self.horse(cells, as_of, out)?);
+        self.translator.note(out);
+        let item = out.location.event(FORMAT, hong_kong::time(as_of), horse);
         let is_repeated = matches!(&item, Item::Event(event) if self.repeats.is_last(event));
         if !is_repeated {
-            self.repeats.push("horse", item, location, out);
+            self.repeats.push("horse", item, out);
         }
         Ok(())
     }
@@ -134,15 +127,14 @@ impl ZhHorses {
         &mut self,
         cells: &Cells,
         as_of: Option<RacingDate>,
-        location: &Location,
-        out: &mut Vec<Item>,
+        out: &mut LineItems,
     ) -> Result<HorseRegistered, InputError> {
         let (name, brand) = cells.parsed("name", name_brand_and_status)?;
         let last_race = cells.optional("last_race_date", RacingDate::parse)?;
         let last_race = last_race.or(as_of);
-        let (horse_no, horse_name) = self.ids.horse_on(&brand, name, last_race, location, out)?;
+        let (horse_no, horse_name) = self.ids.horse_on(&brand, name, last_race, out)?;
         // A horse in training has its age behind the country.
-        let country = either(cells, COUNTRY)?;
+        let country = cells.first(&COUNTRY, Text::parse)?.unwrap_or_default();
         let country = country.as_str();
         let (country, age) = country.split_once('/').unwrap_or((country, ""));
         let age: Option<u8> = age.trim().parse().ok();
@@ -161,7 +153,7 @@ impl ZhHorses {
             trainer: record.map(|r| r.trainer.clone()).unwrap_or_default(),
             owner: cells.text("馬主")?,
             stakes_currency: hong_kong::currency(),
-            career: career(cells, record, location, out)?,
+            career: career(cells, record, out)?,
             horse_no,
         })
     }
@@ -171,54 +163,37 @@ impl ZhHorses {
 fn career(
     cells: &Cells,
     in_log: Option<&RaceRecord>,
-    location: &Location,
-    out: &mut Vec<Item>,
+    out: &mut LineItems,
 ) -> Result<Option<Career>, InputError> {
-    let record = either(cells, RECORD)?;
-    let stakes = either(cells, STAKES)?;
-    if record.is_empty() {
+    let Some((record, counts)) = cells.first(&RECORD, counts)? else {
         return Ok(None);
-    }
-    let total_stakes = match stakes.as_str() {
-        "" => 0,
-        text => {
-            money(text)
-                .map_err(|error| format!("{}: {error}", STAKES[0]))?
-                .0
-        }
     };
-    let [wins, seconds, thirds, starts] = record_of(record.as_str())
-        .ok_or_else(|| ParseError::new("a record is wins-seconds-thirds-starts", &record))
-        .map_err(|error| format!("{}: {error}", RECORD[0]))?;
+    let [wins, seconds, thirds, starts] = counts;
+    let stakes = cells.first(&STAKES, money)?;
     let in_log = in_log.map(|record| record.career).unwrap_or_default();
     let before = || {
         Some(Career {
             starts: starts.checked_sub(in_log.starts)?,
             wins: wins.checked_sub(in_log.wins)?,
             places: seconds.checked_add(thirds)?.checked_sub(in_log.places)?,
-            total_stakes,
+            total_stakes: stakes.map_or(0, |(amount, _)| amount),
         })
     };
     let career = before();
     if career.is_none() {
         let more = format!("the results have more races than the record {record}");
-        out.push(location.note(format!("{more}: the career is omitted")));
+        out.note(format!("{more}: the career is omitted"));
     }
     Ok(career)
 }
 
-fn record_of(text: &str) -> Option<[u32; 4]> {
+/// A record and its numbers.
+fn counts(text: &str) -> Result<(String, [u32; 4]), ParseError> {
     let counts: Option<Vec<u32>> = text.split('-').map(|count| count.parse().ok()).collect();
-    counts?.try_into().ok()
-}
-
-/// The first of two columns with a value.
-fn either(cells: &Cells, [first, second]: [&str; 2]) -> Result<Text, InputError> {
-    let text = cells.text(first)?;
-    match text.is_empty() {
-        true => cells.text(second),
-        false => Ok(text),
-    }
+    let counts = counts.and_then(|counts| counts.try_into().ok());
+    let counts =
+        counts.ok_or_else(|| ParseError::new("a record is wins-seconds-thirds-starts", text))?;
+    Ok((text.to_owned(), counts))
 }
 
 /// `福星 (A001) (已退役)`: a status may follow the brand.

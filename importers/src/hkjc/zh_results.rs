@@ -15,7 +15,7 @@ use crate::input::files;
 use crate::input::race_heading::RaceHeading;
 use crate::input::race_rows::{CompletedRaces, RaceRows, RunnerRow};
 use crate::input::rows::{ReadRows, rows};
-use crate::item::{InputError, Item, Items, Location};
+use crate::item::{InputError, Items, LineItems};
 use crate::placing::Placing;
 
 const FORMAT: &str = "hkjc-zh-results";
@@ -36,7 +36,6 @@ pub fn hkjc_zh_results(paths: &[PathBuf], ids: &[PathBuf]) -> Items {
 
 /// Reads results with ids that have been read.
 pub(crate) fn results(paths: &[PathBuf], ids: Arc<HorseIds>) -> Items {
-    let (files, items) = files::find(paths, &["csv"]);
     let results = ZhResults {
         ids,
         translator: Translator::default(),
@@ -44,7 +43,7 @@ pub(crate) fn results(paths: &[PathBuf], ids: Arc<HorseIds>) -> Items {
         races: BTreeMap::new(),
         completed: CompletedRaces::default(),
     };
-    Box::new(items.into_iter().chain(rows(files, results)))
+    files::import(paths, &["csv"], |files| rows(files, results))
 }
 
 struct ZhResults {
@@ -70,12 +69,7 @@ impl ReadRows for ZhResults {
         "win_odds",
     ];
 
-    fn row(
-        &mut self,
-        cells: &Cells,
-        location: &Location,
-        out: &mut Vec<Item>,
-    ) -> Result<(), InputError> {
+    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
         let key = RaceKey {
             date: cells.parsed("date", RacingDate::parse)?,
             venue: cells.parsed("venue", venue)?,
@@ -86,23 +80,24 @@ impl ReadRows for ZhResults {
             self.day = Some(key.date);
         }
         let heading = self.heading(cells, &key)?;
-        out.extend(self.translator.note(location));
-        let runner = self.runner(cells, key.date, location, out)?;
+        self.translator.note(out);
+        let runner = self.runner(cells, key.date, out)?;
         let race = self.races.entry(key.clone());
-        let race = race.or_insert_with(|| RaceRows::new(key, heading.clone(), location.clone()));
-        race.add(&heading, runner, location, out)
+        let first = out.location.clone();
+        let race = race.or_insert_with(|| RaceRows::new(key, heading.clone(), first));
+        race.add(&heading, runner, out)
     }
 
-    fn end(&mut self, _file: &Location, out: &mut Vec<Item>) {
+    fn end(&mut self, out: &mut LineItems) {
         self.complete_day(out);
     }
 }
 
 impl ZhResults {
-    fn complete_day(&mut self, out: &mut Vec<Item>) {
+    fn complete_day(&mut self, out: &mut LineItems) {
         for (key, race) in std::mem::take(&mut self.races) {
-            let midnight = hong_kong::moment(key.date, 0, 0);
-            self.completed.push(FORMAT, midnight, race, out);
+            let time = hong_kong::midnight(key.date);
+            out.items.extend(self.completed.items(FORMAT, time, race));
         }
     }
 
@@ -123,11 +118,10 @@ impl ZhResults {
         &self,
         cells: &Cells,
         day: RacingDate,
-        location: &Location,
-        out: &mut Vec<Item>,
+        out: &mut LineItems,
     ) -> Result<RunnerRow, InputError> {
         let (name, brand) = cells.parsed("horse_name", name_and_brand)?;
-        let (horse_no, horse_name) = self.ids.horse_on(&brand, name, Some(day), location, out)?;
+        let (horse_no, horse_name) = self.ids.horse_on(&brand, name, Some(day), out)?;
         Ok(RunnerRow {
             horse_no,
             horse_name,

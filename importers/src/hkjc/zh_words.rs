@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use events::{ParseError, Text, VenueCode};
 
-use crate::item::{Item, Location};
+use crate::item::LineItems;
 
 /// Racecourses. The all-weather track is at Sha Tin.
 const VENUES: [(&str, &str); 4] = [
@@ -64,29 +64,26 @@ pub(crate) struct Translator {
 
 impl Translator {
     pub(crate) fn country(&mut self, text: &str) -> Result<Text, ParseError> {
-        let code = self.word("country", &COUNTRIES, text);
-        Text::parse(&code)
+        Text::parse(self.word("country", &COUNTRIES, text))
     }
 
     /// `深棗／棕`, a colour or two.
     pub(crate) fn colour(&mut self, text: &str) -> Result<Text, ParseError> {
         let parts = text.split(['／', '/']);
-        let parts: Vec<String> = parts.map(|p| self.word("colour", &COLOURS, p)).collect();
+        let parts: Vec<&str> = parts.map(|p| self.word("colour", &COLOURS, p)).collect();
         Text::parse(&parts.join(" / "))
     }
 
     pub(crate) fn sex(&mut self, text: &str) -> Result<Text, ParseError> {
-        let sex = self.word("sex", &SEXES, text);
-        Text::parse(&sex)
+        Text::parse(self.word("sex", &SEXES, text))
     }
 
     /// The going on a course such as `草地 - "C" 賽道` or `全天候跑道`.
     pub(crate) fn going(&mut self, text: &str, course: &str) -> Result<Text, ParseError> {
-        let going = match text == FAST.0 && course.contains(ALL_WEATHER) {
-            true => FAST.1.to_owned(),
+        Text::parse(match text == FAST.0 && course.contains(ALL_WEATHER) {
+            true => FAST.1,
             false => self.word("going", &GOINGS, text),
-        };
-        Text::parse(&going)
+        })
     }
 
     pub(crate) fn class(&mut self, text: &str) -> Result<Text, ParseError> {
@@ -98,17 +95,18 @@ impl Translator {
         Text::parse(&format!("{class}{restricted}"))
     }
 
-    /// A note about the untranslated words since the last note.
-    pub(crate) fn note(&mut self, location: &Location) -> Option<Item> {
+    /// Notes the untranslated words since the last note.
+    pub(crate) fn note(&mut self, out: &mut LineItems) {
         let words = std::mem::take(&mut self.not_noted).join(", ");
-        (!words.is_empty()).then(|| location.note(format!("no English word is known for {words}")))
+        if !words.is_empty() {
+            out.note(format!("no English word is known for {words}"));
+        }
     }
 
-    fn word(&mut self, what: &str, table: &[(&str, &str)], text: &str) -> String {
+    fn word<'a>(&mut self, what: &str, table: &[(&str, &'a str)], text: &'a str) -> &'a str {
         let text = text.trim();
-        let found = table.iter().find(|(chinese, _)| *chinese == text);
-        if let Some((_, english)) = found {
-            return (*english).to_owned();
+        if let Some((_, english)) = table.iter().find(|(chinese, _)| *chinese == text) {
+            return english;
         }
         let unknown = format!("{what} {text}");
         if !text.is_empty()
@@ -117,7 +115,7 @@ impl Translator {
         {
             self.not_noted.push(unknown);
         }
-        text.to_owned()
+        text
     }
 }
 
@@ -134,15 +132,15 @@ mod tests {
     use std::path::Path;
 
     use super::{Translator, venue};
-    use crate::item::{Item, Location};
+    use crate::item::{Item, LineItems, Location};
 
     fn note(words: &mut Translator) -> Option<String> {
-        words
-            .note(&Location::file(Path::new("a.csv")))
-            .map(|item| match item {
-                Item::Note(note) => note.reason,
-                other => panic!("{other:?}"),
-            })
+        let mut out = LineItems::new(Location::file(Path::new("a.csv")));
+        words.note(&mut out);
+        out.items.pop().map(|item| match item {
+            Item::Note(note) => note.reason,
+            other => panic!("{other:?}"),
+        })
     }
 
     #[test]

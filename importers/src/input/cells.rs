@@ -1,6 +1,7 @@
 //! [`Cells`]: the cells of a row by the names of their columns, as typed values.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -9,8 +10,10 @@ use events::{ParseError, Text};
 
 use crate::input::fields::NOT_KNOWN;
 use crate::item::InputError;
+use crate::units;
 
-/// A row. A cell that is empty, a dash or `---`, or whose column the file does not have, is not known.
+/// A row. A cell that is empty, a dash or `---`, or whose column the file does not have, is not known. Of the column
+/// `off|time` the file may have either name; the first one takes precedence.
 #[derive(Debug)]
 pub(crate) struct Cells {
     pub(crate) columns: Arc<HashMap<String, usize>>,
@@ -18,9 +21,18 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
+    pub(crate) fn has(&self, column: &str) -> bool {
+        self.columns.contains_key(column)
+    }
+
     fn get(&self, column: &str) -> &str {
-        let at = self.columns.get(column);
+        let at = column.split('|').find_map(|name| self.columns.get(name));
         at.and_then(|at| self.record.get(*at)).unwrap_or("").trim()
+    }
+
+    pub(crate) fn error(&self, column: &str, reason: impl Display) -> InputError {
+        let name = column.split('|').find(|name| self.has(name));
+        format!("{}: {reason}", name.unwrap_or(column)).into()
     }
 
     /// A required value.
@@ -29,7 +41,7 @@ impl Cells {
         column: &str,
         parse: impl FnOnce(&str) -> Result<T, ParseError>,
     ) -> Result<T, InputError> {
-        parse(self.get(column)).map_err(|error| format!("{column}: {error}").into())
+        parse(self.get(column)).map_err(|error| self.error(column, error))
     }
 
     pub(crate) fn optional<T>(
@@ -43,6 +55,16 @@ impl Cells {
         }
     }
 
+    /// The first value in some columns that is known.
+    pub(crate) fn first<T>(
+        &self,
+        columns: &[&str],
+        parse: impl Fn(&str) -> Result<T, ParseError>,
+    ) -> Result<Option<T>, InputError> {
+        let mut values = columns.iter().map(|column| self.optional(column, &parse));
+        values.find_map(Result::transpose).transpose()
+    }
+
     /// A text, empty where it is not known.
     pub(crate) fn text(&self, column: &str) -> Result<Text, InputError> {
         Ok(self.optional(column, Text::parse)?.unwrap_or_default())
@@ -51,10 +73,8 @@ impl Cells {
     /// A whole number, which may be written `12.0`.
     pub(crate) fn whole<T: FromStr>(&self, column: &str) -> Result<Option<T>, InputError> {
         self.optional(column, |text| {
-            let digits = text.strip_suffix(".0").unwrap_or(text);
-            let plain = digits.bytes().all(|b| b.is_ascii_digit());
-            let number = if plain { digits.parse().ok() } else { None };
-            number.ok_or_else(|| ParseError::new("a whole number in its range", text))
+            units::whole(text.strip_suffix(".0").unwrap_or(text))
+                .ok_or_else(|| ParseError::new("a whole number in its range", text))
         })
     }
 }

@@ -19,7 +19,6 @@ const LINES: LineRules = LineRules {
 /// own row and not the rest of the file.
 const RECORD_LINES_MAX: usize = 8;
 
-/// The rows behind a header.
 pub(crate) struct CsvTable {
     lines: Lines<Box<dyn BufRead + Send>>,
     header: Vec<String>,
@@ -39,7 +38,7 @@ impl CsvTable {
         let mut lines = Lines::new(file, LINES);
         let first = lines.next_filled().ok_or("the file is empty")?;
         if let Some(fault) = first.fault {
-            return Err(fault.into());
+            return Err(fault.to_string().into());
         }
         let record = spanning(&mut lines, &first, None)
             .or_else(|| parse(&first.text))
@@ -48,23 +47,16 @@ impl CsvTable {
             .iter()
             .map(|c| String::from_utf8_lossy(c).trim().to_lowercase())
             .collect();
-        let has = |names: &str| {
-            names
-                .split('|')
-                .any(|name| header.iter().any(|c| c == name))
-        };
-        let missing: Vec<&str> = required
-            .iter()
-            .copied()
-            .filter(|names| !has(names))
-            .collect();
+        let columns: HashMap<_, _> = header.iter().cloned().zip(0..).collect();
+        let mut missing = required.to_vec();
+        missing.retain(|names| !names.split('|').any(|name| columns.contains_key(name)));
         if !missing.is_empty() {
             let missing = missing.join(", ");
             return Err(format!("the header lacks the columns: {missing}").into());
         }
         Ok(Self {
             lines,
-            columns: Arc::new(header.iter().cloned().zip(0..).collect()),
+            columns: Arc::new(columns),
             header,
             one_row_per_line: false,
         })
@@ -76,13 +68,9 @@ impl CsvTable {
         self
     }
 
-    pub(crate) fn has(&self, column: &str) -> bool {
-        self.columns.contains_key(column)
-    }
-
     fn record(&mut self, line: TextLine) -> Result<StringRecord, InputError> {
         if let Some(fault) = line.fault {
-            return Err(fault.into());
+            return Err(fault.to_string().into());
         }
         let width = self.header.len();
         let record = match self.one_row_per_line {
@@ -259,7 +247,7 @@ mod tests {
             "the header lacks the columns: b|d, d"
         );
         let table = open(b"a,c\n1,2", &["b|c"]).expect("c is there");
-        assert!(table.has("c") && !table.has("b"));
+        assert!(table.columns.contains_key("c") && !table.columns.contains_key("b"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! [`Fields`]: the fields of a JSON object as typed values. An error names the path of its field.
 
-use events::{Odds, ParseError, Text};
+use events::{ParseError, Text};
 use serde_json::{Map, Value};
 
 use crate::item::InputError;
@@ -17,10 +17,8 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(crate) fn root(map: &'a Map<String, Value>) -> Self {
-        Self {
-            map,
-            path: String::new(),
-        }
+        let path = String::new();
+        Self { map, path }
     }
 
     /// The objects of a required array.
@@ -70,12 +68,15 @@ impl<'a> Fields<'a> {
         })
     }
 
-    pub(crate) fn float(&self, name: &str) -> Result<Option<f64>, InputError> {
-        self.converted(name, float)
-    }
-
-    pub(crate) fn odds(&self, name: &str) -> Result<Option<Odds>, InputError> {
-        self.converted(name, |value| Odds::from_number(float(value)?))
+    pub(crate) fn number<T>(
+        &self,
+        name: &str,
+        convert: impl FnOnce(f64) -> Result<T, ParseError>,
+    ) -> Result<Option<T>, InputError> {
+        self.converted(name, |value| {
+            let number = value.as_f64();
+            convert(number.ok_or_else(|| ParseError::new("a number", value))?)
+        })
     }
 
     pub(crate) fn optional(&self, name: &str) -> Option<&'a Value> {
@@ -103,11 +104,6 @@ impl<'a> Fields<'a> {
     pub(crate) fn error(&self, name: &str, reason: impl std::fmt::Display) -> InputError {
         format!("{}{name}: {reason}", self.path).into()
     }
-}
-
-fn float(value: &Value) -> Result<f64, ParseError> {
-    let number = value.as_f64();
-    number.ok_or_else(|| ParseError::new("a number", value))
 }
 
 fn whole_float(number: f64) -> Option<u64> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use walkdir::{DirEntry, WalkDir};
 
-use crate::item::{Item, Location};
+use crate::item::{Item, Items, Location};
 
 /// A season of one racing authority is under 10 MiB; JSON is held in memory while it is read.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -20,35 +20,47 @@ pub(crate) fn find(paths: &[PathBuf], extensions: &[&str]) -> (Vec<PathBuf>, Vec
     let (mut files, mut items) = (Vec::new(), Vec::new());
     let is_wanted =
         |path: &Path| extensions.is_empty() || extensions.iter().any(|e| has_extension(path, e));
-    let dotted: Vec<String> = extensions.iter().map(|e| format!(".{e}")).collect();
-    let wanted = match dotted[..] {
+    let wanted = match extensions {
         [] => "file".to_owned(),
-        _ => format!("{} file", dotted.join(" and ")),
+        _ => format!(".{} file", extensions.join(" and .")),
     };
     let unread = format!("not read: this importer reads {wanted}s");
     for path in paths {
-        if !path.is_dir() {
-            match is_wanted(path) {
-                true => files.push(path.clone()),
-                false => items.push(Location::file(path).rejected(&unread)),
+        if path.is_dir() {
+            let before = files.len();
+            for file in files_in(path) {
+                match file {
+                    Ok(file) if is_wanted(&file) => files.push(file),
+                    // The file was not named itself, so it is not rejected.
+                    Ok(file) => items.push(Location::file(&file).note(&unread)),
+                    Err(item) => items.push(item),
+                }
             }
-            continue;
-        }
-        let before = files.len();
-        for file in files_in(path) {
-            match file {
-                Ok(file) if is_wanted(&file) => files.push(file),
-                // The file was not named itself, so it is not rejected.
-                Ok(file) => items.push(Location::file(&file).note(&unread)),
-                Err(item) => items.push(item),
+            if files.len() == before {
+                let reason = format!("there is no {wanted} in this folder");
+                items.push(Location::file(path).rejected(reason));
             }
-        }
-        if files.len() == before {
-            let reason = format!("there is no {wanted} in this folder");
-            items.push(Location::file(path).rejected(reason));
+        } else if is_wanted(path) {
+            files.push(path.clone());
+        } else {
+            items.push(Location::file(path).rejected(&unread));
         }
     }
     (files, items)
+}
+
+/// The items of an import: those of [`find`], and what `read` makes of the files when the first of its items is needed.
+pub(crate) fn import<I>(
+    paths: &[PathBuf],
+    extensions: &[&str],
+    read: impl FnOnce(Vec<PathBuf>) -> I + Send + 'static,
+) -> Items
+where
+    I: Iterator<Item = Item> + Send + 'static,
+{
+    let (files, items) = find(paths, extensions);
+    let read = std::iter::once_with(move || read(files));
+    Box::new(items.into_iter().chain(read.flatten()))
 }
 
 pub(crate) fn has_extension(path: &Path, extension: &str) -> bool {
@@ -90,15 +102,12 @@ fn files_in(folder: &Path) -> impl Iterator<Item = Result<PathBuf, Item>> {
 /// Returns an I/O error, also if the file has more than [`FILE_BYTES_MAX`] bytes.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?
+    open(path)?
         .take(FILE_BYTES_MAX + 1)
         .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         let reason = format!("larger than {FILE_BYTES_MAX} bytes: split it");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
-    }
-    if bytes.starts_with(UTF8_BOM) {
-        bytes.drain(..UTF8_BOM.len());
     }
     Ok(bytes)
 }

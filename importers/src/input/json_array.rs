@@ -1,6 +1,6 @@
 //! [`JsonArray`]: the objects of a JSON array one by one, each with its line, as far as the file is intact.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
@@ -10,15 +10,16 @@ use crate::item::{InputError, Location};
 /// An object of an array, and where it begins.
 pub(crate) type JsonElement = (Location, Result<Map<String, Value>, InputError>);
 
-/// The objects of the array in a file; if the file cannot be read, one error.
-pub(crate) fn elements(path: &Path) -> Box<dyn Iterator<Item = JsonElement> + Send> {
-    let file = Location::file(path);
-    match files::read(path) {
-        Err(error) => Box::new(std::iter::once((file, Err(error.to_string().into())))),
-        Ok(bytes) => {
-            Box::new(JsonArray::new(bytes).map(move |(line, element)| (file.at(line), element)))
-        }
-    }
+/// The objects of the arrays in some files; one error for a file that cannot be read.
+pub(crate) fn elements(files: Vec<PathBuf>) -> impl Iterator<Item = JsonElement> + Send {
+    files.into_iter().flat_map(|path| {
+        let file = Location::file(&path);
+        let elements: Box<dyn Iterator<Item = Element> + Send> = match files::read(&path) {
+            Ok(bytes) => Box::new(JsonArray::new(bytes)),
+            Err(error) => Box::new(std::iter::once((0, Err(error.to_string().into())))),
+        };
+        elements.map(move |(line, element)| (file.at(line), element))
+    })
 }
 
 /// Splits a file into the elements of its outermost array before anything is parsed, so that a broken element does not

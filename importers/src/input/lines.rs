@@ -3,8 +3,6 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead};
 
-use crate::item::InputError;
-
 /// A line without its end.
 #[derive(Debug, Default)]
 pub(crate) struct TextLine {
@@ -17,7 +15,6 @@ pub(crate) struct TextLine {
     pub(crate) is_unended: bool,
 }
 
-/// Why a line could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LineFault {
     #[error("the line is longer than {0} bytes")]
@@ -25,12 +22,6 @@ pub(crate) enum LineFault {
     /// No line follows.
     #[error("cannot be read any further: {0}")]
     Unreadable(io::Error),
-}
-
-impl From<LineFault> for InputError {
-    fn from(fault: LineFault) -> Self {
-        fault.to_string().into()
-    }
 }
 
 /// Where lines end, and how long they may be.
@@ -41,7 +32,6 @@ pub(crate) struct LineRules {
     pub(crate) bytes_max: usize,
 }
 
-/// The lines of a file.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     file: R,

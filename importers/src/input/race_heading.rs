@@ -4,7 +4,7 @@ use events::{
     DeclaredRunner, Moment, RaceDeclared, RaceKey, ResultDeclared, ResultRunner, ResultStatus, Text,
 };
 
-use crate::item::{Item, Location};
+use crate::item::{LineItems, Location};
 
 /// The revision of every imported result: files contain only the last one.
 const REVISION: u32 = 1;
@@ -22,21 +22,15 @@ pub(crate) struct RaceHeading {
 }
 
 impl RaceHeading {
-    /// The note about a row whose heading is not that of the first row of its race.
-    pub(crate) fn difference(
-        &self,
-        key: &RaceKey,
-        first: &Location,
-        row: &Self,
-        location: &Location,
-    ) -> Option<Item> {
-        let line = first.line;
-        let note = || {
-            location.note(format!(
-                "the name, distance, class or going of {key} differs from line {line}, which is kept"
-            ))
-        };
-        (self != row).then(note)
+    /// Notes that the heading of a row is not this one of the first row of its race.
+    pub(crate) fn compare(&self, row: &Self, key: &RaceKey, first: &Location, out: &mut LineItems) {
+        if self != row {
+            let what = format!("the name, distance, class or going of {key}");
+            out.note(format!(
+                "{what} differs from line {}, which is kept",
+                first.line
+            ));
+        }
     }
 
     pub(crate) fn result(self, key: RaceKey, runners: Vec<ResultRunner>) -> ResultDeclared {
@@ -72,6 +66,6 @@ impl RaceHeading {
 }
 
 /// A text that is not empty.
-pub(crate) fn known(text: Text) -> Option<Text> {
+fn known(text: Text) -> Option<Text> {
     (!text.is_empty()).then_some(text)
 }

@@ -5,16 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use events::{
-    DeclaredRunner, Event, FinishTime, HorseNo, Moment, Odds, ParseError, RUNNERS_MAX, RaceKey,
-    ResultRunner, Text,
+    DeclaredRunner, Event, FinishTime, HorseNo, Moment, Odds, RUNNERS_MAX, RaceKey, ResultRunner,
+    Text,
 };
 
 use crate::input::race_heading::RaceHeading;
 use crate::input::repeats::Repeats;
-use crate::item::{InputError, Item, Location};
+use crate::item::{InputError, Item, LineItems, Location};
 use crate::placing::Placing;
 
-/// A race of which rows are being read.
 #[derive(Debug)]
 pub(crate) struct RaceRows {
     key: RaceKey,
@@ -24,7 +23,6 @@ pub(crate) struct RaceRows {
     runners: Vec<(Location, RunnerRow)>,
 }
 
-/// A row: a runner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunnerRow {
     pub(crate) horse_no: HorseNo,
@@ -56,25 +54,21 @@ impl RaceRows {
         &mut self,
         heading: &RaceHeading,
         runner: RunnerRow,
-        location: &Location,
-        out: &mut Vec<Item>,
+        out: &mut LineItems,
     ) -> Result<(), InputError> {
         let Self { key, runners, .. } = self;
-        out.extend(
-            self.heading
-                .difference(key, &self.location, heading, location),
-        );
+        self.heading.compare(heading, key, &self.location, out);
         match runners.iter().find(|(_, r)| r.horse_no == runner.horse_no) {
             Some((_, earlier)) if *earlier == runner => {}
             Some((earlier, _)) => return Err(duplicate(&runner.horse_no, key, earlier)),
             None if runners.len() >= RUNNERS_MAX => return Err(full(key)),
-            None => runners.push((location.clone(), runner)),
+            None => runners.push((out.location.clone(), runner)),
         }
         Ok(())
     }
 
     /// The result, and then the card: in this order the race never appears as one that is still to be run.
-    fn events(self) -> Vec<Event> {
+    fn events(self) -> (Event, Option<Event>) {
         let mut runners: Vec<RunnerRow> = self.runners.into_iter().map(|(_, r)| r).collect();
         // A reserve that was never called up is not on the card.
         let on_card = runners
@@ -85,8 +79,7 @@ impl RaceRows {
         let runners = runners.into_iter().map(RunnerRow::result).collect();
         let result = self.heading.clone().result(self.key.clone(), runners);
         let card = (!card.is_empty()).then(|| self.heading.card(self.key, card));
-        let result = std::iter::once(Event::ResultDeclared(result));
-        result.chain(card.map(Event::RaceDeclared)).collect()
+        (Event::ResultDeclared(result), card.map(Event::RaceDeclared))
     }
 }
 
@@ -138,31 +131,23 @@ pub(crate) struct CompletedRaces {
 }
 
 impl CompletedRaces {
-    /// Appends the result and the card of a race.
-    pub(crate) fn push(
-        &mut self,
-        format: &str,
-        time: Result<Moment, ParseError>,
-        race: RaceRows,
-        out: &mut Vec<Item>,
-    ) {
-        let (key, location) = (race.key.clone(), race.location.clone());
-        let time = match time {
-            Ok(time) => time,
-            Err(error) => return out.push(location.rejected(error)),
-        };
-        let events = race.events().into_iter();
-        let mut items = events.map(|event| location.event(format, time, event));
-        let Some(result) = items.next() else { return };
+    /// The result and the card of a race.
+    pub(crate) fn items(&mut self, format: &str, time: Moment, race: RaceRows) -> Vec<Item> {
+        let (key, mut out) = (race.key.clone(), LineItems::new(race.location.clone()));
+        let (result, card) = race.events();
+        let result = out.location.event(format, time, result);
         if let Item::Event(event) = &result {
-            let earlier = self.files.get(&key);
-            if earlier == Some(&location.file) && !self.repeats.is_last(event) {
+            let file = &out.location.file;
+            if self.files.get(&key) == Some(file) && !self.repeats.is_last(event) {
                 let reason = "this race was read before: its rows must be contiguous";
-                return out.push(location.rejected(reason));
+                return vec![out.location.rejected(reason)];
             }
-            self.files.insert(key, Arc::clone(&location.file));
+            self.files.insert(key, Arc::clone(file));
         }
-        self.repeats.push("race", result, &location, out);
-        out.extend(items);
+        self.repeats.push("race", result, &mut out);
+        if let Some(card) = card {
+            out.event(format, time, card);
+        }
+        out.items
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use events::{Envelope, Subject};
 
-use crate::item::{Item, Location};
+use crate::item::{Item, LineItems};
 
 /// The id of the last event on each subject. Only the id is held, for files of any size.
 #[derive(Debug, Default)]
@@ -23,22 +23,15 @@ impl Repeats {
     }
 
     /// Appends an item, with a note if it is an event that replaces a different one. `what` is the kind of subject.
-    pub(crate) fn push(
-        &mut self,
-        what: &str,
-        item: Item,
-        location: &Location,
-        out: &mut Vec<Item>,
-    ) {
+    pub(crate) fn push(&mut self, what: &str, item: Item, out: &mut LineItems) {
         if let Item::Event(event) = &item {
-            let last = self
-                .last_ids
-                .insert(event.event.subject(), event.id.clone());
+            let (subject, id) = (event.event.subject(), event.id.clone());
+            let last = self.last_ids.insert(subject, id);
             if last.is_some_and(|last| last != event.id) {
                 let values = "was read before with different values: the later ones are kept";
-                out.push(location.note(format!("this {what} {values}")));
+                out.note(format!("this {what} {values}"));
             }
         }
-        out.push(item);
+        out.items.push(item);
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::input::cells::Cells;
 use crate::input::csv_table::CsvTable;
 use crate::input::files;
-use crate::item::{InputError, Item, Items, Location};
+use crate::item::{InputError, Item, Items, LineItems, Location};
 
 /// An importer of CSV files row by row.
 pub(crate) trait ReadRows: Send + 'static {
@@ -21,18 +21,15 @@ pub(crate) trait ReadRows: Send + 'static {
     ///
     /// # Errors
     /// Returns the reason why the row is rejected.
-    fn row(
-        &mut self,
-        cells: &Cells,
-        location: &Location,
-        out: &mut Vec<Item>,
-    ) -> Result<(), InputError>;
+    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError>;
 
     /// Ends a file.
-    fn end(&mut self, _file: &Location, _out: &mut Vec<Item>) {}
+    fn end(&mut self, _out: &mut LineItems) {}
 
     /// Ends the import.
-    fn finish(&mut self, _out: &mut Vec<Item>) {}
+    fn finish(&mut self) -> Vec<Item> {
+        Vec::new()
+    }
 }
 
 /// Reads files in their order. One row is held at a time, beside what the reader holds.
@@ -41,28 +38,27 @@ pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, mut reader: R) -> Items {
     let mut table: Option<(Location, CsvTable)> = None;
     let mut has_finished = false;
     let step = move || {
-        let mut out = Vec::new();
         if let Some((file, rows)) = &mut table {
+            let mut out = LineItems::new(file.clone());
             if let Some((line, cells)) = rows.next() {
-                let location = file.at(line);
-                let read = cells.and_then(|cells| reader.row(&cells, &location, &mut out));
-                out.extend(read.err().map(|reason| location.rejected(reason)));
+                out.location.line = line;
+                if let Err(reason) = cells.and_then(|cells| reader.row(&cells, &mut out)) {
+                    out.reject(reason);
+                }
             } else {
-                reader.end(file, &mut out);
+                reader.end(&mut out);
                 table = None;
             }
-        } else if let Some(path) = files.next() {
+            return Some(out.items);
+        }
+        if let Some(path) = files.next() {
             match open(&path, R::REQUIRED) {
                 Ok((file, rows)) => table = Some((file, reader.begin(rows))),
-                Err(item) => out.push(item),
+                Err(item) => return Some(vec![item]),
             }
-        } else if has_finished {
-            return None;
-        } else {
-            reader.finish(&mut out);
-            has_finished = true;
+            return Some(Vec::new());
         }
-        Some(out)
+        (!std::mem::replace(&mut has_finished, true)).then(|| reader.finish())
     };
     Box::new(std::iter::from_fn(step).flatten())
 }

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use events::{Event, HorseNo, HorseRegistered, ParseError, RacingDate, Text};
 
-use super::columns::RpscrapeColumns;
 use super::names;
-use super::values::{FORMAT, date, midnight};
+use super::values::{FORMAT, HORSE, date, midnight};
 use crate::input::cells::Cells;
-use crate::item::{InputError, Item, Location};
+use crate::item::{InputError, Item, LineItems, Location};
+use crate::units;
 
-/// The horses of an import.
 #[derive(Debug, Default)]
 pub(super) struct RpscrapeHorses {
     by_no: BTreeMap<HorseNo, RpscrapeHorse>,
@@ -27,17 +26,11 @@ pub(super) struct RpscrapeHorse {
     age: Option<u8>,
     owner: Text,
     date: RacingDate,
-    pub(super) prize: Option<Prize>,
+    /// That of the runner.
+    pub(super) prize: Option<(u64, Currency)>,
     /// Numbers of prizes in pounds and in euros.
     prizes: [u32; 2],
     location: Location,
-}
-
-/// The prize of a runner.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Prize {
-    pub(super) amount: u64,
-    pub(super) currency: Currency,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,22 +59,18 @@ impl Currency {
 }
 
 impl RpscrapeHorse {
-    pub(super) fn read(
-        cells: &Cells,
-        columns: RpscrapeColumns,
-        location: &Location,
-    ) -> Result<Self, InputError> {
-        let full_name = cells.text(columns.horse)?;
+    pub(super) fn read(cells: &Cells, location: &Location) -> Result<Self, InputError> {
+        let full_name = cells.text(HORSE)?;
         let (name, country) = names::split_country(full_name.as_str());
         if name.is_empty() {
-            return Err(format!("{}: is missing", columns.horse).into());
+            return Err(cells.error(HORSE, "is missing"));
         }
-        let wrong = |error: ParseError| format!("{}: {error}", columns.horse);
+        let wrong = |error: ParseError| cells.error(HORSE, error);
         let id = cells.text("horse_id")?;
         let prize = prize(cells)?;
         let mut prizes = [0; 2];
-        if let Some(prize) = prize {
-            prizes[prize.currency as usize] = 1;
+        if let Some((_, currency)) = prize {
+            prizes[currency as usize] = 1;
         }
         Ok(Self {
             horse_no: names::horse_no(id.as_str(), name, country).map_err(wrong)?,
@@ -106,22 +95,30 @@ impl RpscrapeHorse {
         }
     }
 
-    fn register(self, out: &mut Vec<Item>) {
-        let sexes = SEXES.iter();
-        let mut sexes = sexes.filter(|(letter, _)| *letter == self.sex.as_str());
-        let sex = sexes.next().and_then(|(_, word)| Text::parse(word).ok());
-        if sex.is_none() && !self.sex.is_empty() {
-            let (name, sex) = (&self.horse_name, &self.sex);
-            let note = format!("{name}: no word is known for the sex {sex}");
-            out.push(self.location.note(note));
-        }
+    fn register(self) -> Vec<Item> {
+        let mut out = LineItems::new(self.location.clone());
+        let sex = match self.sex.as_str() {
+            "" => "",
+            "C" => "Colt",
+            "F" => "Filly",
+            "G" => "Gelding",
+            "H" => "Horse",
+            "M" => "Mare",
+            "R" => "Rig",
+            sex => {
+                let name = &self.horse_name;
+                out.note(format!("{name}: no word is known for the sex {sex}"));
+                sex
+            }
+        };
+        let sex = Text::parse(sex).expect("a word is a text");
         let horse = HorseRegistered {
             stakes_currency: Text::parse(self.currency().code()).ok(),
             horse_no: self.horse_no,
             horse_name: self.horse_name,
             country_of_origin: self.country,
             colour: Text::default(),
-            sex: sex.unwrap_or(self.sex),
+            sex,
             foaled: None,
             age: self.age,
             age_as_of: self.age.map(|_| self.date),
@@ -129,33 +126,19 @@ impl RpscrapeHorse {
             owner: self.owner,
             career: None,
         };
-        out.push(match midnight(self.date) {
-            Ok(time) => self
-                .location
-                .event(FORMAT, time, Event::HorseRegistered(horse)),
-            Err(error) => self.location.rejected(error),
-        });
+        out.event(FORMAT, midnight(self.date), Event::HorseRegistered(horse));
+        out.items
     }
 }
 
-fn prize(cells: &Cells) -> Result<Option<Prize>, InputError> {
-    let Some((amount, sign)) = RpscrapeColumns::prize(cells)? else {
+fn prize(cells: &Cells) -> Result<Option<(u64, Currency)>, InputError> {
+    let Some((amount, sign)) = cells.first(&["prize", "prize(£)"], units::money)? else {
         return Ok(None);
     };
     let region = cells.text("region")?.as_str().to_uppercase();
     let currency = Currency::of(sign, &region).map_err(|error| format!("prize: {error}"))?;
-    Ok(Some(Prize { amount, currency }))
+    Ok(Some((amount, currency)))
 }
-
-/// Sexes by their letters.
-const SEXES: [(&str, &str); 6] = [
-    ("C", "Colt"),
-    ("F", "Filly"),
-    ("G", "Gelding"),
-    ("H", "Horse"),
-    ("M", "Mare"),
-    ("R", "Rig"),
-];
 
 impl RpscrapeHorses {
     /// Adds a row. The row of the latest day is kept; of one day the row that was read last.
@@ -177,10 +160,9 @@ impl RpscrapeHorses {
         known.map_or(Currency::Pounds, RpscrapeHorse::currency)
     }
 
-    /// Appends a registration for each horse.
-    pub(super) fn register(&mut self, out: &mut Vec<Item>) {
-        for horse in std::mem::take(&mut self.by_no).into_values() {
-            horse.register(out);
-        }
+    /// A registration for each horse.
+    pub(super) fn register(&mut self) -> Vec<Item> {
+        let horses = std::mem::take(&mut self.by_no).into_values();
+        horses.flat_map(RpscrapeHorse::register).collect()
     }
 }

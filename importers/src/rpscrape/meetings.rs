@@ -1,11 +1,11 @@
 //! [`RpscrapeMeetings`]: numbers races, as the files have no numbers.
 
-use std::collections::{BTreeSet, HashMap};
-use std::ops::RangeInclusive;
+use std::collections::HashMap;
 
 use events::{Moment, ParseError, RaceNumber, RacingDate, VenueCode};
-use jiff::ToSpan;
+use jiff::civil::Time;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, ToSpan};
 
 /// A race as a file identifies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,48 +18,17 @@ pub(super) struct RpscrapeRace {
 /// The order of a race within its meeting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RaceSlot {
-    pub(super) off: OffMinute,
+    pub(super) off: Time,
     /// The id of the race, 0 where the file has none.
     pub(super) race_id: u64,
     /// Empty if the race has an id.
     pub(super) race_name: String,
 }
 
-/// When a race was off, in minutes of the day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct OffMinute(u16);
-
-const HOUR: u16 = 60;
-const DAY: u16 = 24 * HOUR;
-const HALF_DAY: u16 = 12 * HOUR;
-
-impl OffMinute {
-    /// `14:10`, or `2:10` on a 12-hour clock: an hour of one digit is after noon.
-    pub(super) fn parse(text: &str) -> Result<Self, ParseError> {
-        let wrong = || ParseError::new("an off time is H:MM or HH:MM", text);
-        let (hour, minute) = text.trim().split_once(':').ok_or_else(wrong)?;
-        let number = |text: &str, digits: RangeInclusive<usize>, end: u16| {
-            let plain = digits.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-            let number: Option<u16> = text.parse().ok().filter(|n| plain && *n < end);
-            number.ok_or_else(wrong)
-        };
-        let after_noon = hour.len() == 1 && hour != "0";
-        let minute = number(hour, 1..=2, 24)? * HOUR + number(minute, 2..=2, HOUR)?;
-        Ok(Self(minute + if after_noon { HALF_DAY } else { 0 }))
-    }
-}
-
-/// The meetings of an import.
+/// The races of each meeting: by the clock, and after [`RpscrapeMeetings::number_races`] in the order of their numbers.
 #[derive(Debug, Default)]
 pub(super) struct RpscrapeMeetings {
-    by_day: HashMap<(RacingDate, VenueCode), RpscrapeMeeting>,
-}
-
-#[derive(Debug, Default)]
-struct RpscrapeMeeting {
-    slots: BTreeSet<RaceSlot>,
-    /// The slots in the order of their numbers, after [`RpscrapeMeetings::number_races`].
-    in_order: Vec<RaceSlot>,
+    by_day: HashMap<(RacingDate, VenueCode), Vec<RaceSlot>>,
 }
 
 /// The highest race number, which bounds the memory for a meeting.
@@ -68,58 +37,58 @@ const RACES_MAX: usize = 999;
 impl RpscrapeMeetings {
     pub(super) fn add(&mut self, race: &RpscrapeRace) {
         let meeting = self.by_day.entry((race.date, race.venue.clone()));
-        let slots = &mut meeting.or_default().slots;
-        if slots.len() < RACES_MAX {
-            slots.insert(race.slot.clone());
+        let slots = meeting.or_default();
+        if slots.len() < RACES_MAX
+            && let Err(at) = slots.binary_search(&race.slot)
+        {
+            slots.insert(at, race.slot.clone());
         }
     }
 
     /// Numbers the races, when all have been added.
     pub(super) fn number_races(&mut self) {
-        for meeting in self.by_day.values_mut() {
-            meeting.in_order = in_order(std::mem::take(&mut meeting.slots).into_iter().collect());
+        for slots in self.by_day.values_mut() {
+            let first = first(slots);
+            slots.rotate_left(first);
         }
     }
 
     /// # Errors
     /// Returns an error if the race was not added.
     pub(super) fn number_of(&self, race: &RpscrapeRace) -> Result<RaceNumber, ParseError> {
-        let meeting = self.by_day.get(&(race.date, race.venue.clone()));
-        let index = meeting.and_then(|m| m.in_order.iter().position(|slot| *slot == race.slot));
+        let slots = self.by_day.get(&(race.date, race.venue.clone()));
+        let index = slots.and_then(|slots| slots.iter().position(|slot| *slot == race.slot));
         let number = index.and_then(|index| u16::try_from(index + 1).ok());
         RaceNumber::try_from(number.unwrap_or(0))
     }
 
     /// When a race was off, by a clock in a zone.
     pub(super) fn off_time(&self, race: &RpscrapeRace, zone: &TimeZone) -> Option<Moment> {
-        let meeting = self.by_day.get(&(race.date, race.venue.clone()))?;
-        let OffMinute(minute) = race.slot.off;
-        let after_midnight = race.slot.off < meeting.in_order.first()?.off;
+        let slots = self.by_day.get(&(race.date, race.venue.clone()))?;
+        let after_midnight = race.slot.off < slots.first()?.off;
         let day = race.date.civil();
         let day = day.checked_add(i64::from(after_midnight).days()).ok()?;
-        let (hour, minute) = (minute / HOUR, minute % HOUR);
-        let clock = day.at(i8::try_from(hour).ok()?, i8::try_from(minute).ok()?, 0, 0);
+        let clock = day.to_datetime(race.slot.off);
         Some(clock.to_zoned(zone.clone()).ok()?.timestamp().into())
     }
 }
 
-/// The order in which the races of a meeting are run: that of the clock, beginning behind the longest pause, so that a
-/// race at 00:20 follows one at 23:50.
-fn in_order(mut slots: Vec<RaceSlot>) -> Vec<RaceSlot> {
-    slots.sort();
-    let minutes: Vec<u16> = slots.iter().map(|slot| slot.off.0).collect();
-    let mut longest = (0, 0);
-    for (index, minute) in minutes.iter().enumerate() {
-        let pause = match index.checked_sub(1) {
-            Some(before) => minute - minutes[before],
-            None => minute + DAY - minutes.last().copied().unwrap_or(0),
-        };
+/// The first of the races of a meeting, which are given by the clock: that behind the longest pause, so that a race at
+/// 00:20 follows one at 23:50.
+fn first(slots: &[RaceSlot]) -> usize {
+    let mut longest = (SignedDuration::ZERO, 0);
+    let mut before = slots.last().map_or(Time::MIN, |slot| slot.off);
+    for (index, slot) in slots.iter().enumerate() {
+        let mut pause = slot.off.duration_since(before);
+        if index == 0 {
+            pause += SignedDuration::from_hours(24);
+        }
         if pause > longest.0 {
             longest = (pause, index);
         }
+        before = slot.off;
     }
-    slots.rotate_left(longest.1);
-    slots
+    longest.1
 }
 
 #[cfg(test)]
@@ -128,14 +97,15 @@ mod tests {
     use jiff::tz::TimeZone;
     use proptest::prelude::*;
 
-    use super::{OffMinute, RaceSlot, RpscrapeMeetings, RpscrapeRace};
+    use super::super::values::off_time;
+    use super::{RaceSlot, RpscrapeMeetings, RpscrapeRace};
 
     fn race(off: &str, race_id: u64) -> RpscrapeRace {
         RpscrapeRace {
             date: RacingDate::parse("2020-06-03").expect("a date"),
             venue: VenueCode::parse("YORK").expect("a code"),
             slot: RaceSlot {
-                off: OffMinute::parse(off).expect(off),
+                off: off_time(off).expect(off),
                 race_id,
                 race_name: String::new(),
             },
@@ -222,7 +192,7 @@ mod tests {
         for text in [
             "", "2", "2.10", "2:1", "2:60", "24:00", "-1:00", "2:10pm", "002:10",
         ] {
-            assert!(OffMinute::parse(text).is_err(), "{text}");
+            assert!(off_time(text).is_err(), "{text}");
         }
     }
 

@@ -1,6 +1,5 @@
 //! Results as the tool rpscrape writes them, CSV with a row for each runner: British, Irish and other racing.
 
-mod columns;
 mod horses;
 mod meetings;
 mod names;
@@ -12,28 +11,29 @@ use std::path::PathBuf;
 
 use events::RaceKey;
 
-use self::columns::RpscrapeColumns;
 use self::horses::{RpscrapeHorse, RpscrapeHorses};
-use self::meetings::{OffMinute, RaceSlot, RpscrapeMeetings, RpscrapeRace};
-use self::values::{FORMAT, class, date, midnight, number, placing, zone};
+use self::meetings::{RaceSlot, RpscrapeMeetings, RpscrapeRace};
+use self::values::{
+    FORMAT, OFF, RACE_NAME, REQUIRED, class, date, distance, finish_time, midnight, number,
+    off_time, placing, win_odds, zone,
+};
 use crate::input::cells::Cells;
 use crate::input::csv_table::CsvTable;
 use crate::input::files;
 use crate::input::race_heading::RaceHeading;
 use crate::input::race_rows::{CompletedRaces, RaceRows, RunnerRow};
 use crate::input::rows::{self, ReadRows};
-use crate::item::{InputError, Item, Items, Location};
+use crate::item::{InputError, Item, Items, LineItems, Location};
+use crate::units;
 
 /// Reads results: a result and a card for each race, and at the end a registration for each horse.
 ///
 /// The files are read twice: the number of a race is known when all races of its meeting are.
 #[must_use]
 pub fn rpscrape(paths: &[PathBuf]) -> Items {
-    let (paths, items) = files::find(paths, &["csv"]);
-    let races = std::iter::once_with(move || {
+    files::import(paths, &["csv"], |paths| {
         let (meetings, horses) = survey(&paths);
         let races = RpscrapeRaces {
-            columns: None,
             meetings,
             horses,
             open: None,
@@ -41,8 +41,7 @@ pub fn rpscrape(paths: &[PathBuf]) -> Items {
             omitted_prizes: None,
         };
         rows::rows(paths, races)
-    });
-    Box::new(items.into_iter().chain(races.flatten()))
+    })
 }
 
 /// Reads what has to be known before the first race. Invalid input is rejected by the second reading.
@@ -51,15 +50,14 @@ fn survey(paths: &[PathBuf]) -> (RpscrapeMeetings, RpscrapeHorses) {
     let mut horses = RpscrapeHorses::default();
     let tables = paths
         .iter()
-        .filter_map(|path| rows::open(path, RpscrapeColumns::REQUIRED).ok());
+        .filter_map(|path| rows::open(path, REQUIRED).ok());
     for (file, table) in tables {
-        let columns = RpscrapeColumns::of(&table);
         for (line, cells) in table.one_row_per_line() {
             let Ok(cells) = cells else { continue };
-            if let Ok(race) = race(&cells, columns) {
+            if let Ok(race) = race(&cells) {
                 meetings.add(&race);
             }
-            if let Ok(horse) = RpscrapeHorse::read(&cells, columns, &file.at(line)) {
+            if let Ok(horse) = RpscrapeHorse::read(&cells, &file.at(line)) {
                 horses.add(horse);
             }
         }
@@ -69,7 +67,6 @@ fn survey(paths: &[PathBuf]) -> (RpscrapeMeetings, RpscrapeHorses) {
 }
 
 struct RpscrapeRaces {
-    columns: Option<RpscrapeColumns>,
     meetings: RpscrapeMeetings,
     horses: RpscrapeHorses,
     /// The race that is being read: its rows are contiguous.
@@ -80,23 +77,16 @@ struct RpscrapeRaces {
 }
 
 impl ReadRows for RpscrapeRaces {
-    const REQUIRED: &'static [&'static str] = RpscrapeColumns::REQUIRED;
+    const REQUIRED: &'static [&'static str] = REQUIRED;
 
     fn begin(&mut self, table: CsvTable) -> CsvTable {
-        self.columns = Some(RpscrapeColumns::of(&table));
         table.one_row_per_line()
     }
 
-    fn row(
-        &mut self,
-        cells: &Cells,
-        location: &Location,
-        out: &mut Vec<Item>,
-    ) -> Result<(), InputError> {
-        let columns = self.columns.expect("a file has begun");
-        let race = race(cells, columns)?;
-        let heading = self.heading(cells, columns, &race)?;
-        let runner = self.runner(cells, columns, location)?;
+    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
+        let race = race(cells)?;
+        let heading = self.heading(cells, &race)?;
+        let runner = self.runner(cells, &out.location)?;
         if self.open.as_ref().is_none_or(|(open, _)| *open != race) {
             let key = RaceKey {
                 date: race.date,
@@ -104,61 +94,51 @@ impl ReadRows for RpscrapeRaces {
                 race_number: self.meetings.number_of(&race)?,
             };
             self.complete_race(out);
-            let rows = RaceRows::new(key, heading.clone(), location.clone());
+            let rows = RaceRows::new(key, heading.clone(), out.location.clone());
             self.open = Some((race, rows));
         }
-        match &mut self.open {
-            Some((_, rows)) => rows.add(&heading, runner, location, out),
-            None => Ok(()),
-        }
+        let (_, rows) = self.open.as_mut().expect("a race is open");
+        rows.add(&heading, runner, out)
     }
 
-    fn end(&mut self, _file: &Location, out: &mut Vec<Item>) {
+    fn end(&mut self, out: &mut LineItems) {
         self.complete_race(out);
     }
 
-    fn finish(&mut self, out: &mut Vec<Item>) {
-        self.horses.register(out);
+    fn finish(&mut self) -> Vec<Item> {
+        let mut items = self.horses.register();
         if let Some((count, first)) = self.omitted_prizes.take() {
             let why = "most prizes of their horses are in another currency";
-            out.push(first.note(format!(
+            items.push(first.note(format!(
                 "{count} prizes, this one first, are omitted: {why}"
             )));
         }
+        items
     }
 }
 
 impl RpscrapeRaces {
-    fn complete_race(&mut self, out: &mut Vec<Item>) {
+    fn complete_race(&mut self, out: &mut LineItems) {
         if let Some((race, rows)) = self.open.take() {
-            self.completed.push(FORMAT, midnight(race.date), rows, out);
+            let time = midnight(race.date);
+            out.items.extend(self.completed.items(FORMAT, time, rows));
         }
     }
 
-    fn heading(
-        &self,
-        cells: &Cells,
-        columns: RpscrapeColumns,
-        race: &RpscrapeRace,
-    ) -> Result<RaceHeading, InputError> {
+    fn heading(&self, cells: &Cells, race: &RpscrapeRace) -> Result<RaceHeading, InputError> {
         let zone = zone(cells.text("region")?.as_str());
         Ok(RaceHeading {
             going: cells.text("going")?,
             venue_name: Some(cells.text("course")?),
-            race_name: cells.text(columns.race_name)?,
-            distance: RpscrapeColumns::distance(cells)?,
+            race_name: cells.text(RACE_NAME)?,
+            distance: distance(cells)?,
             class: class(cells)?,
             off_time: zone.and_then(|zone| self.meetings.off_time(race, &zone)),
         })
     }
 
-    fn runner(
-        &mut self,
-        cells: &Cells,
-        columns: RpscrapeColumns,
-        location: &Location,
-    ) -> Result<RunnerRow, InputError> {
-        let horse = RpscrapeHorse::read(cells, columns, location)?;
+    fn runner(&mut self, cells: &Cells, location: &Location) -> Result<RunnerRow, InputError> {
+        let horse = RpscrapeHorse::read(cells, location)?;
         let placing = cells.parsed("pos", placing)?;
         let stakes_in = self.horses.currency(&horse.horse_no);
         Ok(RunnerRow {
@@ -167,16 +147,18 @@ impl RpscrapeRaces {
             jockey: cells.text("jockey")?,
             trainer: horse.trainer,
             draw: cells.whole("draw")?.unwrap_or(0),
-            weight: RpscrapeColumns::weight(cells)?,
-            finish_time: columns.finish_time(cells)?,
-            win_odds: RpscrapeColumns::win_odds(cells)?,
+            weight: cells
+                .first(&["lbs", "wgt", "weight"], units::pounds)?
+                .unwrap_or(0),
+            finish_time: finish_time(cells)?,
+            win_odds: win_odds(cells)?,
             stakes: match horse.prize {
-                Some(prize) if prize.currency != stakes_in => {
+                Some((_, currency)) if currency != stakes_in => {
                     let first = || (0, location.clone());
                     self.omitted_prizes.get_or_insert_with(first).0 += 1;
                     None
                 }
-                prize => prize.map(|prize| prize.amount),
+                prize => prize.map(|(amount, _)| amount),
             },
             horse_no: horse.horse_no,
             horse_name: horse.horse_name,
@@ -184,17 +166,17 @@ impl RpscrapeRaces {
     }
 }
 
-fn race(cells: &Cells, columns: RpscrapeColumns) -> Result<RpscrapeRace, InputError> {
+fn race(cells: &Cells) -> Result<RpscrapeRace, InputError> {
     let race_id = cells.whole::<u64>("race_id")?.unwrap_or(0);
     let race_name = match race_id {
-        0 => cells.text(columns.race_name)?.to_string(),
+        0 => cells.text(RACE_NAME)?.to_string(),
         _ => String::new(),
     };
     Ok(RpscrapeRace {
         date: cells.parsed("date", date)?,
         venue: cells.parsed("course", names::venue_code)?,
         slot: RaceSlot {
-            off: cells.parsed(columns.off, OffMinute::parse)?,
+            off: cells.parsed(OFF, off_time)?,
             race_id,
             race_name,
         },

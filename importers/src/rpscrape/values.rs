@@ -1,34 +1,54 @@
-//! Dates, placings and other values as rpscrape writes them.
+//! Columns, dates, placings and other values as rpscrape writes them.
 
-use events::{Moment, Outcome, ParseError, RacingDate, Text};
-use jiff::civil::Date;
+use std::ops::Range;
+
+use events::{FinishTime, Moment, Odds, Outcome, ParseError, RacingDate, Text};
+use jiff::ToSpan;
+use jiff::civil::{Date, Time};
 use jiff::fmt::strtime;
 use jiff::tz::{Offset, TimeZone};
 
 use crate::input::cells::Cells;
 use crate::item::InputError;
 use crate::placing::Placing;
+use crate::units;
 
 pub(super) const FORMAT: &str = "rpscrape";
 
-/// The tool has no races before 1987.
-const FIRST_DATE: Date = Date::constant(1987, 1, 1);
+/// The tool has named columns in three ways, and lets people choose them.
+pub(super) const OFF: &str = "off|time";
+pub(super) const RACE_NAME: &str = "race_name|name";
+pub(super) const HORSE: &str = "horse|horse_name|name";
+
+pub(super) const REQUIRED: &[&str] = &[
+    "date", "course", OFF, RACE_NAME, HORSE, "pos", "jockey", "trainer",
+];
+
+/// The tool has no races before 1987. A racing date is before 3000.
+const DATES: Range<Date> = Date::constant(1987, 1, 1)..Date::constant(3000, 1, 1);
 
 /// `2020-06-03`, or `3 Jun 2020` in the oldest files.
 pub(super) fn date(text: &str) -> Result<RacingDate, ParseError> {
     let date = strtime::parse("%d %b %Y", text).and_then(|parsed| parsed.to_date());
     match date {
-        Ok(date) if date >= FIRST_DATE => Ok(date.into()),
+        Ok(date) if DATES.contains(&date) => Ok(date.into()),
         _ => RacingDate::parse(text),
     }
 }
 
+/// `14:10`, or `2:10` on a 12-hour clock: an hour of one digit is after noon.
+pub(super) fn off_time(text: &str) -> Result<Time, ParseError> {
+    let text = text.trim();
+    let time = units::time_of_day(text)
+        .ok_or_else(|| ParseError::new("an off time is H:MM or HH:MM", text))?;
+    let after_noon = text.len() == "2:10".len() && time.hour() > 0;
+    Ok(if after_noon { time + 12.hours() } else { time })
+}
+
 /// Midnight, Greenwich time.
-pub(super) fn midnight(date: RacingDate) -> Result<Moment, ParseError> {
-    Offset::UTC
-        .to_timestamp(date.civil().at(0, 0, 0, 0))
-        .map(Moment::from)
-        .map_err(|_| ParseError::new("a time that the clock can show", date))
+pub(super) fn midnight(date: RacingDate) -> Moment {
+    let time = Offset::UTC.to_timestamp(date.civil().into());
+    time.expect("racing dates end with 2999").into()
 }
 
 /// The zone of the clock in a region. In other regions the files have either clock, so the off time is not known.
@@ -58,6 +78,38 @@ pub(super) fn number(text: &str) -> Result<u16, ParseError> {
     digits
         .parse()
         .map_err(|_| ParseError::new("a saddle-cloth number", text))
+}
+
+/// Metres; 0 where it is not known. Exact columns come first: `dist` is rounded.
+pub(super) fn distance(cells: &Cells) -> Result<u32, InputError> {
+    if let Some(metres) = cells.whole("dist_m")? {
+        return Ok(metres);
+    }
+    if let Some(metres) = cells.optional("dist_y", units::yards)? {
+        return Ok(metres);
+    }
+    if let Some(metres) = cells.first(&["dist", "distance"], units::distance)? {
+        return Ok(metres);
+    }
+    let metres = cells.first(&["dist_f", "dist(f)"], units::furlongs)?;
+    Ok(metres.unwrap_or(0))
+}
+
+/// The starting price. The fraction is exact, and the decimal was computed from it.
+pub(super) fn win_odds(cells: &Cells) -> Result<Option<Odds>, InputError> {
+    match cells.optional("sp", units::starting_price)?.flatten() {
+        Some(odds) => Ok(Some(odds)),
+        None => cells.optional("dec", Odds::parse),
+    }
+}
+
+/// Without the column `off`, `time` is the off time of the race.
+pub(super) fn finish_time(cells: &Cells) -> Result<Option<FinishTime>, InputError> {
+    let column = if cells.has("off") { "time" } else { "fin_time" };
+    match cells.optional(column, units::clock)? {
+        Some(time) => Ok(Some(time)),
+        None => cells.optional("secs", units::seconds),
+    }
 }
 
 /// The class and the pattern of a race: `Class 1, Group 2`.

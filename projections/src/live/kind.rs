@@ -24,7 +24,6 @@ impl LiveKind {
     pub const ALL: [Self; 4] = [Self::Odds, Self::Status, Self::Runner, Self::Result];
 
     /// The value of `event` in the messages of this kind.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Odds => "odds_update",

@@ -102,24 +102,21 @@ struct StatusUpdate<'a> {
     #[serde(flatten)]
     meeting: MeetingFields<'a>,
     /// The race's number.
-    #[schemars(with = "RaceNumber")]
-    race_number: u16,
+    race_number: RaceNumber,
     /// The status of the race.
-    #[schemars(with = "RaceStatus")]
-    status: &'a str,
+    status: RaceStatus,
     /// The reason; empty if none was given.
     reason: &'a str,
     #[serde(flatten)]
     log: LogFields,
 }
 
-/// The status of a race.
 pub(crate) fn status_update(context: &MessageContext<'_>) -> Vec<u8> {
     json::render(&StatusUpdate {
         event: LiveKind::Status.as_str(),
         meeting: context.meeting(),
-        race_number: context.key.race_number.get(),
-        status: context.race.status().as_str(),
+        race_number: context.key.race_number,
+        status: context.race.status(),
         reason: context.race.status_reason.as_str(),
         log: context.log(),
     })
@@ -133,8 +130,7 @@ struct RunnerUpdate<'a> {
     #[serde(flatten)]
     meeting: MeetingFields<'a>,
     /// The race's number.
-    #[schemars(with = "RaceNumber")]
-    race_number: u16,
+    race_number: RaceNumber,
     /// What changed.
     #[schemars(extend("enum" = ["withdrawn", "reinstated", "rider_changed"]))]
     change: &'a str,
@@ -178,7 +174,6 @@ impl<'a> RunnerChange<'a> {
     }
 }
 
-/// A runner after a change.
 pub(crate) fn runner_update(
     context: &MessageContext<'_>,
     board: &Board,
@@ -189,7 +184,7 @@ pub(crate) fn runner_update(
     json::render(&RunnerUpdate {
         event: LiveKind::Runner.as_str(),
         meeting: context.meeting(),
-        race_number: context.key.race_number.get(),
+        race_number: context.key.race_number,
         change: change.change,
         horse_no: change.horse_no.as_str(),
         horse_name,
@@ -214,7 +209,6 @@ struct ResultUpdate<'a> {
     log: LogFields,
 }
 
-/// The result of a race.
 pub(crate) fn result_update(context: &MessageContext<'_>, result: RaceResult<'_>) -> Vec<u8> {
     json::render(&ResultUpdate {
         event: LiveKind::Result.as_str(),
@@ -226,7 +220,6 @@ pub(crate) fn result_update(context: &MessageContext<'_>, result: RaceResult<'_>
 
 /// The name and the schema of every message about a race, for the AsyncAPI document. Shared definitions are added to
 /// the generator.
-#[must_use]
 pub fn live_schemas(
     generator: &mut schemars::SchemaGenerator,
 ) -> Vec<(&'static str, schemars::Schema)> {

@@ -26,35 +26,37 @@ pub(crate) struct LiveRace {
 
 /// A message that is to be published.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PendingMessage {
+struct PendingMessage {
     kind: LiveKind,
     prev_seq: u64,
 }
 
-/// The messages that an event publishes, in this order. `None` if it changed nothing in the live view.
-pub(crate) type PendingMessages = Option<Vec<PendingMessage>>;
-
 impl LiveRace {
-    /// Folds a quote.
+    /// Folds a quote. With `live`, returns what it changed in the live view, if anything.
     pub(crate) fn quote(
         &mut self,
+        key: &RaceKey,
         recorded: &Recorded,
         quote: &OddsQuoted,
-    ) -> (Quote, PendingMessages) {
+        live: bool,
+    ) -> (Quote, Option<LiveUpdate>) {
         let outcome = self.board.quote(recorded, quote);
-        let pending = (outcome == Quote::Shown).then(|| vec![self.pending_odds()]);
-        (outcome, pending)
+        let is_live = live && outcome == Quote::Shown;
+        let update = is_live.then(|| self.render_update(key, recorded, &[self.pending_odds()]));
+        (outcome, update)
     }
 
-    /// Folds any other event about the race.
-    pub(crate) fn fact(&mut self, recorded: &Recorded) -> (Effect, PendingMessages) {
+    /// Folds any other event about the race. With `live`, returns what it changed in the live view, if anything.
+    pub(crate) fn fact(
+        &mut self,
+        key: &RaceKey,
+        recorded: &Recorded,
+        live: bool,
+    ) -> (Effect, Option<LiveUpdate>) {
         let Envelope { id, event, .. } = &recorded.envelope;
         let (status, reason) = (self.race.status(), self.race.status_reason.clone());
         let effect = self.race.apply(id, event);
-        if !matches!(
-            effect,
-            Effect::Changed | Effect::Stated { in_force: true, .. }
-        ) {
+        if effect.is_stale() || matches!(effect, Effect::Repeated | Effect::Unchanged) {
             return (effect, None);
         }
         let mut pending = Vec::new();
@@ -75,8 +77,9 @@ impl LiveRace {
             self.board.touch(recorded.seq, recorded.recorded_at);
             pending.push(self.pending_odds());
         }
-        let is_live = self.board.seq > 0 || !self.last_seq_by_kind.is_empty();
-        (effect, is_live.then_some(pending))
+        let is_live = live && (self.board.seq > 0 || !self.last_seq_by_kind.is_empty());
+        let update = is_live.then(|| self.render_update(key, recorded, &pending));
+        (effect, update)
     }
 
     fn pending(&mut self, kind: LiveKind, seq: u64) -> PendingMessage {
@@ -97,7 +100,7 @@ impl LiveRace {
     }
 
     /// Renders the pending messages and the board of the event that was folded last.
-    pub(crate) fn render_update(
+    fn render_update(
         &self,
         key: &RaceKey,
         recorded: &Recorded,

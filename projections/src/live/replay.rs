@@ -19,7 +19,6 @@ pub struct RaceReplay {
 
 impl RaceReplay {
     /// A replay of the updates after this sequence.
-    #[must_use]
     pub fn new(after: u64) -> Self {
         Self {
             after,
@@ -37,13 +36,10 @@ impl RaceReplay {
         let event = &recorded.envelope.event;
         let key = event.race()?;
         let race = self.races.entry(key.clone()).or_default();
-        let pending = match event {
-            Event::OddsQuoted(quote) => race.quote(&recorded, quote).1,
-            _ => race.fact(&recorded).1,
-        };
-        if recorded.seq <= self.after {
-            return None;
+        let live = recorded.seq > self.after;
+        match event {
+            Event::OddsQuoted(quote) => race.quote(&key, &recorded, quote, live).1,
+            _ => race.fact(&key, &recorded, live).1,
         }
-        Some(race.render_update(&key, &recorded, &pending?))
     }
 }

@@ -7,9 +7,6 @@ pub enum StoreError {
     /// sled returned an error.
     #[error("the store failed: {0}")]
     Sled(#[from] sled::Error),
-    /// sled panicked while it opened or read a damaged folder.
-    #[error("the store is damaged: {0}")]
-    Panicked(String),
     /// An earlier commit failed halfway, and sled may wait for its end forever.
     #[error("the store is torn: an earlier commit failed halfway")]
     Torn,

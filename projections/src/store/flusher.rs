@@ -47,7 +47,6 @@ pub(super) struct Flusher {
 }
 
 impl Flusher {
-    /// Starts the thread.
     pub(super) fn start(db: sled::Db, folder: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).open(folder.join(LOG_FILE))?;
         let (requests, receiver) = mpsc::channel();

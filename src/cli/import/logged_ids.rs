@@ -18,14 +18,13 @@ const SUBJECT_COST: usize = 16;
 ///
 /// A subject is looked up when it occurs first. When the ids take too much memory, the subjects that were used least
 /// recently are dropped, and are looked up again when they occur again.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct LoggedIds {
     subjects: HashMap<String, SubjectIds>,
     /// The number of calls of [`Self::not_loaded`].
     round: u64,
 }
 
-#[derive(Debug)]
 struct SubjectIds {
     ids: HashSet<Uuid>,
     /// The last round with a message on the subject.

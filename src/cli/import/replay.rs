@@ -19,18 +19,7 @@ pub(super) enum ReplaySpeed {
     Max,
 }
 
-impl ReplaySpeed {
-    fn factor(self) -> Option<u32> {
-        match self {
-            Self::Recorded => Some(1),
-            Self::TenTimes => Some(10),
-            Self::Max => None,
-        }
-    }
-}
-
 /// The clock of a file that is replayed. It starts with the first event.
-#[derive(Debug)]
 pub(super) struct ReplayClock {
     factor: Option<u32>,
     started: Option<(Instant, Moment)>,
@@ -38,15 +27,13 @@ pub(super) struct ReplayClock {
 
 impl ReplayClock {
     pub(super) fn new(speed: ReplaySpeed) -> Self {
-        Self {
-            factor: speed.factor(),
-            started: None,
-        }
-    }
-
-    /// Whether events have to wait for their time.
-    pub(super) fn is_timed(&self) -> bool {
-        self.factor.is_some()
+        let started = None;
+        let factor = match speed {
+            ReplaySpeed::Recorded => Some(1),
+            ReplaySpeed::TenTimes => Some(10),
+            ReplaySpeed::Max => None,
+        };
+        Self { factor, started }
     }
 
     /// When an event is due; `None` if it is due now.

@@ -2,12 +2,14 @@
 
 use clap::Args;
 use events::Moment;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::ExitStatus;
 use super::super::report::result;
-use super::now;
 use crate::accounts::{Holder, Key, KeyId, Ledger, Mail, Subscription, SubscriptionId};
+
+const KEY_COLUMNS: &str = "key_id state plan issued_at valid_until subscription_id";
+const SUBSCRIPTION_COLUMNS: &str = "subscription_id state plan requested_at mail valid_keys email";
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -28,61 +30,32 @@ pub(super) struct Subscriptions {
 
 impl List {
     /// Prints all keys, oldest first.
-    pub(super) fn print(&self, ledger: &Ledger) -> ExitStatus {
-        let mut keys: Vec<(KeyId, &Key)> = ledger.keys().collect();
+    pub(super) fn print(&self, ledger: &Ledger) {
+        let mut keys: Vec<_> = ledger.keys().collect();
         keys.sort_by_key(|(_, key)| key.issued_at);
-        let rows = keys
-            .into_iter()
-            .map(|(id, key)| row_of_key(ledger, id, key));
-        print(
-            rows,
-            self.json,
-            &[
-                "key_id",
-                "state",
-                "plan",
-                "issued_at",
-                "valid_until",
-                "subscription_id",
-            ],
-        );
-        ExitStatus::Success
+        let rows = keys.into_iter().map(|(id, key)| key_row(ledger, id, key));
+        print(rows, self.json, KEY_COLUMNS);
     }
 }
 
 impl Subscriptions {
     /// Prints all subscriptions, oldest first.
-    pub(super) fn print(&self, ledger: &Ledger) -> ExitStatus {
-        let mut all: Vec<(&SubscriptionId, &Subscription)> = ledger.subscriptions().collect();
+    pub(super) fn print(&self, ledger: &Ledger) {
+        let mut all: Vec<_> = ledger.subscriptions().collect();
         all.sort_by_key(|(_, subscription)| subscription.requested_at);
-        let rows = all
-            .into_iter()
-            .map(|(id, subscription)| self.row(ledger, id, subscription));
-        print(
-            rows,
-            self.json,
-            &[
-                "subscription_id",
-                "state",
-                "plan",
-                "requested_at",
-                "mail",
-                "valid_keys",
-                "email",
-            ],
-        );
-        ExitStatus::Success
+        let rows = all.into_iter().map(|(id, of)| self.row(ledger, id, of));
+        print(rows, self.json, SUBSCRIPTION_COLUMNS);
     }
 
     fn row(&self, ledger: &Ledger, id: &SubscriptionId, subscription: &Subscription) -> Value {
         let account = ledger.account(&Holder::Subscription(id.clone()));
         let keys = account.map_or(&[][..], |account| &account.keys);
-        let is_valid = |id: &&KeyId| ledger.key(**id).is_some_and(|key| key.is_valid(now()));
+        let now = Timestamp::now().into();
+        let is_valid = |id: &&KeyId| ledger.key(**id).is_some_and(|key| key.is_valid(now));
         let mail = subscription.mail.as_ref().and_then(|id| ledger.mail(id));
-        let email = if self.emails {
-            subscription.email.reveal().to_owned()
-        } else {
-            subscription.email.to_string()
+        let email = match self.emails {
+            true => subscription.email.reveal().to_owned(),
+            false => subscription.email.to_string(),
         };
         json!({
             "subscription_id": id,
@@ -100,7 +73,7 @@ impl Subscriptions {
     }
 }
 
-fn row_of_key(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
+fn key_row(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
     let subscription_id = match &key.holder {
         Holder::Subscription(id) => Some(id),
         Holder::Key(_) => None,
@@ -108,7 +81,7 @@ fn row_of_key(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
     let revoked = key.revoked.as_ref();
     json!({
         "key_id": key_id,
-        "state": key.state(now()).as_str(),
+        "state": key.state(Timestamp::now().into()).as_str(),
         "plan": ledger.account(&key.holder).map(|account| &account.plan),
         "issued_at": time(key.issued_at),
         "valid_until": key.valid_until().map(time),
@@ -125,22 +98,20 @@ pub(super) fn time(moment: Moment) -> String {
 }
 
 /// Prints rows as JSON, or some of their fields as an aligned table.
-fn print(rows: impl Iterator<Item = Value>, as_json: bool, columns: &[&str]) {
+fn print(rows: impl Iterator<Item = Value>, as_json: bool, columns: &str) {
     if as_json {
-        rows.for_each(|row| result(format_args!("{row}")));
-        return;
+        return rows.for_each(result);
     }
+    let columns: Vec<&str> = columns.split(' ').collect();
     let heading = columns.iter().map(|name| name.to_uppercase()).collect();
     let cells = rows.map(|row| columns.iter().map(|name| cell(&row[name])).collect());
     let table: Vec<Vec<String>> = std::iter::once(heading).chain(cells).collect();
     let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..columns.len()).filter_map(width).collect();
     for row in &table {
-        let padded = row.iter().zip(&widths);
-        let padded: Vec<String> = padded
-            .map(|(cell, width)| format!("{cell:width$}"))
-            .collect();
-        result(format_args!("{}", padded.join("  ").trim_end()));
+        let cells = row.iter().zip(&widths);
+        let padded: Vec<_> = cells.map(|(cell, w)| format!("{cell:w$}")).collect();
+        result(padded.join("  ").trim_end());
     }
 }
 

@@ -8,9 +8,8 @@ use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, ToSpan};
 pub(in crate::cli) fn parse_duration(text: &str) -> Result<SignedDuration, &'static str> {
     let span = text.parse::<Span>().ok();
     let duration = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
-    duration
-        .filter(|duration| !duration.is_negative())
-        .ok_or("a duration is like 30d, 24h, 90m or 10s")
+    let duration = duration.filter(|duration| !duration.is_negative());
+    duration.ok_or("a duration is like 30d, 24h, 90m or 10s")
 }
 
 /// Parses an end in the future: a date (its end, UTC), a time, or a duration from now.

@@ -18,13 +18,11 @@ pub(super) const TREND_LEN_MAX: u16 = 16;
 /// card, so that boards do not swap places with each quote.
 const ACTIVE: SignedDuration = SignedDuration::from_secs(60);
 
-/// The odds boards of the watched races.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WatchBoards {
     races: HashMap<RaceKey, WatchBoard>,
 }
 
-/// The odds board of a race.
 #[derive(Debug, Clone)]
 pub(super) struct WatchBoard {
     /// The last `seq` of each kind of message.
@@ -84,13 +82,11 @@ impl WatchBoards {
         let last_seq = std::mem::replace(last_seq, header.seq);
         race.changed_at = header.recorded_at;
         race.update(message);
-        if snapshot || last_seq == 0 || [0, last_seq].contains(&header.prev_seq) {
+        let prev_seq = header.prev_seq;
+        if snapshot || last_seq == 0 || [0, last_seq].contains(&prev_seq) {
             return Applied::New;
         }
-        Applied::Gap {
-            last_seq,
-            prev_seq: header.prev_seq,
-        }
+        Applied::Gap { last_seq, prev_seq }
     }
 
     fn make_room(&mut self) {
@@ -139,7 +135,6 @@ impl WatchBoard {
         trend.into_iter().flatten().copied().collect()
     }
 
-    /// Adds the current win price of each runner to its trend.
     fn extend_trends(&mut self) {
         for runner in &self.runners {
             let Some(win) = runner.win else { continue };

@@ -49,14 +49,14 @@ const REASON_CHARS_MAX: usize = 200;
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// A report of a [`LiveClient`].
-#[derive(Debug)]
 pub(super) enum ClientEvent {
     /// A message, and its JSON text.
     Message(Box<WatchMessage>, Utf8Bytes),
     /// The connection is lost; the next attempt starts after `retry_in`.
-    Disconnected { reason: String, retry_in: Duration },
-    /// A connection attempt starts.
+    Disconnected {
+        reason: String,
+        retry_in: Duration,
+    },
     Connecting,
 }
 
@@ -83,9 +83,10 @@ pub(crate) enum WatchError {
 impl WatchError {
     /// Whether the service is not reachable or not ready.
     pub(crate) fn is_unavailable(&self) -> bool {
-        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-        matches!(self, Self::Unreachable { .. })
-            || matches!(self, Self::Rejected { status, .. } if *status == unavailable)
+        match self {
+            Self::Rejected { status, .. } => *status == StatusCode::SERVICE_UNAVAILABLE,
+            _ => matches!(self, Self::Unreachable { .. }),
+        }
     }
 
     /// Why a reconnection attempt failed.
@@ -93,34 +94,23 @@ impl WatchError {
     /// # Errors
     /// Returns the error itself if further attempts cannot succeed.
     fn into_disconnect(self) -> Result<Disconnect, Self> {
-        let retry_after = match &self {
-            Self::Unreachable { .. } => None,
-            Self::Rejected {
-                status,
-                retry_after,
-                ..
-            } if ![StatusCode::BAD_REQUEST, StatusCode::FORBIDDEN].contains(status) => *retry_after,
-            _ => return Err(self),
+        let (reason, wait) = match self {
+            Self::Unreachable { reason, .. } => (reason, None),
+            Self::Rejected { status, .. } if status == StatusCode::BAD_REQUEST => return Err(self),
+            Self::Rejected { status, .. } if status == StatusCode::FORBIDDEN => return Err(self),
+            Self::Rejected { retry_after, .. } => (self.to_string(), retry_after),
+            Self::InvalidKey { .. } | Self::KeyRevoked => return Err(self),
         };
-        let reason = match self {
-            Self::Unreachable { reason, .. } => reason,
-            error => error.to_string(),
-        };
-        Ok(Disconnect {
-            reason,
-            retry_after,
-        })
+        Ok(Disconnect { reason, wait })
     }
 }
 
 /// Why a connection ended or could not be established, and how long the service asked to wait.
 struct Disconnect {
     reason: String,
-    retry_after: Option<Duration>,
+    wait: Option<Duration>,
 }
 
-/// Keeps a connection to the live channel, and resumes it at the last position.
-#[derive(Debug)]
 pub(super) struct LiveClient {
     url: Url,
     key: HeaderValue,
@@ -173,10 +163,8 @@ impl LiveClient {
             reason,
         };
         let url = with_query(self.url.clone(), &self.position.query());
-        let mut request = url
-            .as_str()
-            .into_client_request()
-            .map_err(|error| unreachable(without_prefix(error)))?;
+        let request = url.as_str().into_client_request();
+        let mut request = request.map_err(|error| unreachable(without_prefix(error)))?;
         request.headers_mut().insert("x-api-key", self.key.clone());
         let config = WebSocketConfig::default()
             .max_message_size(Some(MESSAGE_BYTES_MAX))
@@ -202,7 +190,7 @@ impl LiveClient {
         let message = body["message"].as_str().or(status.canonical_reason());
         let message = printable(message.unwrap_or("no reason"));
         let retry_after = response.headers().get(header::RETRY_AFTER);
-        let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+        let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
         if status == StatusCode::UNAUTHORIZED {
             return WatchError::InvalidKey { message };
         }
@@ -210,7 +198,7 @@ impl LiveClient {
             address,
             status,
             message,
-            retry_after: seconds.map(Duration::from_secs),
+            retry_after: retry_after.map(Duration::from_secs),
         }
     }
 
@@ -245,23 +233,25 @@ impl LiveClient {
                 WatchMessage::Welcome(welcome) => silence_max = silence_max_of(welcome),
                 // A connection that has lived this long ends the series of failures.
                 WatchMessage::Heartbeat { .. } => self.attempts = 0,
-                WatchMessage::Closing(closing) if closing.code == Some(CLOSE_KEY_REVOKED) => {
-                    return Err(WatchError::KeyRevoked);
+                WatchMessage::Closing {
+                    code,
+                    reason,
+                    retry_after_ms,
+                } => {
+                    if *code == Some(CLOSE_KEY_REVOKED) {
+                        return Err(WatchError::KeyRevoked);
+                    }
+                    announced = Some((reason.to_string(), *retry_after_ms));
                 }
-                WatchMessage::Closing(closing) => announced = Some(closing.clone()),
                 _ => {}
             }
             self.send(ClientEvent::Message(Box::new(message), text))
                 .await;
             received_at = Instant::now();
         };
-        let retry_after_ms = announced.as_ref().map(|closing| closing.retry_after_ms);
-        Ok(Disconnect {
-            reason: announced.map_or(reason, |closing| closing.reason.to_string()),
-            retry_after: retry_after_ms
-                .filter(|ms| *ms > 0)
-                .map(Duration::from_millis),
-        })
+        let (reason, retry_after_ms) = announced.unwrap_or((reason, 0));
+        let wait = Some(Duration::from_millis(retry_after_ms)).filter(|wait| !wait.is_zero());
+        Ok(Disconnect { reason, wait })
     }
 
     /// Connects again, with a pause before each attempt.
@@ -270,8 +260,8 @@ impl LiveClient {
     /// Returns the [`WatchError`] of an attempt after which others cannot succeed.
     async fn reconnect(&mut self, mut lost: Disconnect) -> Result<Socket, WatchError> {
         loop {
-            let retry_in = match lost.retry_after {
-                Some(retry_after) => retry_after.min(RETRY_AFTER_MAX),
+            let retry_in = match lost.wait {
+                Some(wait) => wait.min(RETRY_AFTER_MAX),
                 None => BACKOFF.delay(self.attempts),
             };
             self.attempts = self.attempts.saturating_add(1);
@@ -317,13 +307,9 @@ struct ResumePosition {
 }
 
 impl ResumePosition {
-    /// Moves the position behind a message.
     fn advance(&mut self, message: &WatchMessage) {
         if let Some(epoch) = message.reset() {
-            *self = Self {
-                epoch: epoch.clone(),
-                seq: None,
-            };
+            (self.epoch, self.seq) = (epoch.clone(), None);
         } else if let WatchMessage::SnapshotComplete { seq, .. } = message {
             self.seq = self.seq.max(Some(*seq));
         } else if let (Some(seq), Some(complete)) = (self.seq, message.complete_up_to()) {
@@ -335,10 +321,8 @@ impl ResumePosition {
     fn query(&self) -> Vec<(&'static str, String)> {
         match self.seq {
             Some(seq) if !self.epoch.is_empty() => {
-                vec![
-                    ("since", seq.to_string()),
-                    ("epoch", self.epoch.to_string()),
-                ]
+                let epoch = self.epoch.to_string();
+                vec![("since", seq.to_string()), ("epoch", epoch)]
             }
             _ => Vec::new(),
         }

@@ -26,7 +26,6 @@ pub(super) const HELP: [(&str, &str); 5] = [
 ];
 
 impl KeyAction {
-    /// The action of a key, if it has one.
     pub(super) fn of(key: KeyEvent) -> Option<Self> {
         // A terminal in raw mode sends Ctrl-C as a key instead of a signal.
         if key.modifiers.contains(KeyModifiers::CONTROL) {

@@ -26,10 +26,10 @@ const NUMBER_WIDTH: u16 = 3;
 const NAME_WIDTH_MIN: u16 = 8;
 /// The columns after the name. A narrow board drops them from the end: a clipped price would read as another price.
 const COLUMNS: [(&str, u16); 5] = [
-    ("win  ", 9),
-    ("place", 6),
+    ("    win  ", 9),
+    (" place", 6),
     ("opening", 7),
-    ("move", 8),
+    ("    move", 8),
     ("trend           ", TREND_LEN_MAX),
 ];
 
@@ -39,7 +39,6 @@ const FINISHERS_SHOWN: usize = 3;
 const KEY_HINT: &str = "? help  q quit";
 
 /// Everything that is on the screen.
-#[derive(Debug)]
 pub(super) struct BoardView<'a> {
     pub(super) boards: &'a WatchBoards,
     pub(super) status: &'a WatchStatus,
@@ -83,9 +82,8 @@ impl BoardView<'_> {
             placed = arrange(&order, above);
             let more = order.len() - placed.len();
             let races = if more == 1 { "race" } else { "races" };
-            Line::from(format!("{more} more {races}"))
-                .dim()
-                .render(last, buf);
+            let more = Line::from(format!("{more} more {races}"));
+            more.dim().render(last, buf);
         }
         for (key, board, area) in placed {
             self.render_board(key, board, area, buf);
@@ -94,22 +92,14 @@ impl BoardView<'_> {
 
     /// Draws a board; if it does not fit, its last line counts the lines that are missing.
     fn render_board(&self, key: &RaceKey, board: &WatchBoard, area: Rect, buf: &mut Buffer) {
-        let status = board.status.as_str();
-        let title = Line::from(vec![
-            format!("{} {} race {}", key.date, board.venue, key.race_number).bold(),
-            "  ".into(),
-            if status == "open" {
-                status.green()
-            } else {
-                status.yellow()
-            },
-            format!(
-                "  {}",
-                self.status.age(board.changed_at.timestamp(), self.now)
-            )
-            .into(),
-        ]);
-        title.render(area, buf);
+        let race = format!("{} {} race {}", key.date, board.venue, key.race_number);
+        let status = match board.status.as_str() {
+            "open" => "open".green(),
+            status => status.yellow(),
+        };
+        let age = self.status.age(board.changed_at.timestamp(), self.now);
+        let age = format!("  {age}").into();
+        Line::from(vec![race.bold(), "  ".into(), status, age]).render(area, buf);
         let missing = height(board).saturating_sub(area.height.into());
         let last_line = match (missing, &board.result) {
             (0, None) => None,
@@ -119,7 +109,9 @@ impl BoardView<'_> {
         };
         let [above, last] = with_last_line(area);
         let rows = if last_line.is_some() { above } else { area };
-        render_runners(board, below_title(rows), buf);
+        let [_, below_title] =
+            Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(rows);
+        render_runners(board, below_title, buf);
         if let Some(line) = last_line {
             line.render(last, buf);
         }
@@ -147,10 +139,10 @@ impl BoardView<'_> {
                     state => state.red(),
                 });
                 parts.extend([self.address.into(), format!("seq {}", status.seq).into()]);
-                let age = status
-                    .heartbeat_at
-                    .map(|at| Age(self.now.duration_since(at)));
-                parts.extend(age.map(|age| format!("heartbeat {age}").into()));
+                if let Some(at) = status.heartbeat_at {
+                    let age = Age(self.now.duration_since(at));
+                    parts.push(format!("heartbeat {age}").into());
+                }
             }
         }
         if status.gaps > 0 {
@@ -167,18 +159,12 @@ impl BoardView<'_> {
 /// Draws the column heads, and a row for each runner that fits.
 fn render_runners(board: &WatchBoard, area: Rect, buf: &mut Buffer) {
     let columns = &COLUMNS[..columns_that_fit(area.width)];
-    let heads = columns
-        .iter()
-        .map(|(title, width)| format!("{title:>0$}", usize::from(*width)));
-    let heads = [" no".to_owned(), "horse".to_owned()]
-        .into_iter()
-        .chain(heads);
+    let heads = columns.iter().map(|(head, _)| *head);
+    let heads = [" no", "horse"].into_iter().chain(heads);
     let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
     let first = [Constraint::Length(NUMBER_WIDTH), Constraint::Fill(1)];
-    let rows = board
-        .runners
-        .iter()
-        .map(|runner| runner_row(runner, columns.len()));
+    let runners = board.runners.iter();
+    let rows = runners.map(|runner| runner_row(runner, columns.len()));
     Table::new(rows, first.into_iter().chain(widths))
         .header(Row::new(heads).dim())
         .render(area, buf);
@@ -195,19 +181,19 @@ fn render_runners(board: &WatchBoard, area: Rect, buf: &mut Buffer) {
 
 fn runner_row<'a>(runner: &'a WatchRunner, columns: usize) -> Row<'a> {
     let price = |odds: Option<Odds>| odds.map_or("-".to_owned(), |odds| odds.to_string()).into();
-    let number = Some(runner.number).filter(|number| *number > 0);
+    let number = match runner.number {
+        0 => String::new(),
+        number => number.to_string(),
+    };
     let (win, change) = match runner.win {
         Some(win) => {
             let (arrow, colour) = direction(win, runner.previous);
-            (
-                format!("{win} {arrow}").fg(colour),
-                change(win, runner.opening),
-            )
+            let price = format!("{win} {arrow}").fg(colour);
+            (price, change(win, runner.opening))
         }
         None if runner.state.is_empty() => ("-  ".into(), Span::default()),
         None => (runner.state.as_str().into(), Span::default()),
     };
-    let number = number.map_or(String::new(), |number| number.to_string());
     let right = |span: Span<'a>| Line::from(span).right_aligned();
     let name = Line::from(runner.horse_name.as_str());
     let prices = [win, price(runner.place), price(runner.opening), change].map(right);
@@ -294,20 +280,14 @@ fn trend_levels(trend: &[Odds]) -> Vec<u64> {
 
 fn result_text(result: &WatchResult) -> String {
     let finishers = result.runners.iter().take(FINISHERS_SHOWN);
-    let names: Vec<String> = finishers
-        .map(|finisher| format!("{} {}", finisher.position, finisher.horse_name))
-        .collect();
+    let names = finishers.map(|runner| format!("{} {}", runner.position, runner.horse_name));
+    let names = Vec::from_iter(names);
     format!("     {} result: {}", result.status, names.join(", "))
 }
 
 /// The area without its last line, and the last line.
 fn with_last_line(area: Rect) -> [Rect; 2] {
     Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area)
-}
-
-fn below_title(area: Rect) -> Rect {
-    let [_, below] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-    below
 }
 
 fn render_help(area: Rect, buf: &mut Buffer) {

@@ -16,13 +16,10 @@ pub(super) struct RaceFilter {
 impl RaceFilter {
     /// Whether a race is selected. The query parameters select a superset, so each message is checked.
     pub(super) fn matches(&self, race: &RaceKey, venue_name: &Text) -> bool {
-        let any = |venue: &VenueSelector| venue.matches(race, venue_name);
-        (self.races.is_empty()
-            || self
-                .races
-                .iter()
-                .any(|selector| selector.matches(race, venue_name)))
-            && (self.venues.is_empty() || self.venues.iter().any(any))
+        let is_race = |selector: &RaceSelector| selector.matches(race, venue_name);
+        let is_venue = |selector: &VenueSelector| selector.matches(race, venue_name);
+        (self.races.is_empty() || self.races.iter().any(is_race))
+            && (self.venues.is_empty() || self.venues.iter().any(is_venue))
             && (self.dates.is_empty() || self.dates.contains(&race.date))
     }
 
@@ -95,12 +92,10 @@ pub(super) struct RaceSelector {
 
 impl RaceSelector {
     fn matches(&self, race: &RaceKey, venue_name: &Text) -> bool {
+        let venue = self.venue.as_ref();
         self.number == race.race_number
             && self.date.is_none_or(|date| date == race.date)
-            && self
-                .venue
-                .as_ref()
-                .is_none_or(|venue| venue.matches(race, venue_name))
+            && venue.is_none_or(|venue| venue.matches(race, venue_name))
     }
 }
 
@@ -114,8 +109,10 @@ impl FromStr for RaceSelector {
             [venue, number] => (None, Some(venue), number),
             [date, venue, number] => (Some(date), Some(venue), number),
             _ => {
-                let expected = "a race is 3, ST/3 or 2026-11-21/ST/3";
-                return Err(ParseError::new(expected, text));
+                return Err(ParseError::new(
+                    "a race is 3, ST/3 or 2026-11-21/ST/3",
+                    text,
+                ));
             }
         };
         Ok(Self {

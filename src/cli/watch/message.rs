@@ -31,7 +31,13 @@ pub(super) enum WatchMessage {
         #[serde(default)]
         epoch: Text,
     },
-    Closing(WatchClosing),
+    Closing {
+        code: Option<u16>,
+        #[serde(default)]
+        reason: Text,
+        #[serde(default)]
+        retry_after_ms: u64,
+    },
     /// A message that a later version of the service sends. It is ignored.
     #[serde(other)]
     Other,
@@ -126,17 +132,7 @@ pub(super) struct WatchFeed {
     pub(super) state: Text,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct WatchClosing {
-    pub(super) code: Option<u16>,
-    #[serde(default)]
-    pub(super) reason: Text,
-    #[serde(default)]
-    pub(super) retry_after_ms: u64,
-}
-
 impl WatchMessage {
-    /// The header, if the message is about a race.
     pub(super) fn header(&self) -> Option<&UpdateHeader> {
         match self {
             Self::OddsUpdate(odds) => Some(&odds.header),
@@ -160,10 +156,7 @@ impl WatchMessage {
     pub(super) fn complete_up_to(&self) -> Option<u64> {
         match self {
             Self::SnapshotComplete { seq } | Self::Heartbeat { seq, .. } => Some(*seq),
-            _ => {
-                let header = self.header().filter(|header| !header.more)?;
-                Some(header.seq)
-            }
+            _ => (self.header().filter(|header| !header.more)).map(|header| header.seq),
         }
     }
 }

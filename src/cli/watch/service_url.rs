@@ -42,7 +42,6 @@ pub(super) fn parse_service_url(text: &str) -> Result<(Url, Option<String>), Inv
     Ok((with_query(url, &query), key))
 }
 
-/// The URL with more query parameters.
 pub(super) fn with_query<K: AsRef<str>>(mut url: Url, parameters: &[(K, String)]) -> Url {
     if !parameters.is_empty() {
         url.query_pairs_mut().extend_pairs(parameters);

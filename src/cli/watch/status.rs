@@ -8,7 +8,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::message::WatchMessage;
 
-/// The state of the connection and of the feed behind it.
 #[derive(Debug, Default)]
 pub(super) struct WatchStatus {
     pub(super) connection: ConnectionState,
@@ -23,7 +22,6 @@ pub(super) struct WatchStatus {
     clock_offset: SignedDuration,
 }
 
-/// The state of the connection.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) enum ConnectionState {
     #[default]
@@ -36,7 +34,6 @@ pub(super) enum ConnectionState {
 }
 
 impl WatchStatus {
-    /// Applies a message that was received at `now`.
     pub(super) fn apply(&mut self, message: &WatchMessage, now: Timestamp) {
         self.connection = ConnectionState::Connected;
         match message {
@@ -59,7 +56,6 @@ impl WatchStatus {
         self.seq = self.seq.max(message.complete_up_to().unwrap_or_default());
     }
 
-    /// Records that the connection is lost.
     pub(super) fn disconnected(&mut self, reason: String, retry_in: Duration, now: Timestamp) {
         let retry_at = now + retry_in;
         self.connection = ConnectionState::Disconnected { reason, retry_at };

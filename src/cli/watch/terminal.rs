@@ -15,11 +15,9 @@ use super::controls::{BoardControls, KeyAction};
 use super::draw::BoardView;
 use super::status::WatchStatus;
 
-/// How often the boards are drawn.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A terminal in raw mode with the alternate screen, for as long as boards are drawn on it.
-#[derive(Debug)]
 pub(super) struct BoardTerminal {
     terminal: DefaultTerminal,
     input: EventStream,

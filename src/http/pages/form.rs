@@ -10,14 +10,10 @@ use super::PageError;
 /// Enough for an address of 254 bytes, each of them escaped, and the other fields.
 const FORM_BYTES_MAX: usize = 4 * 1024;
 
-/// The fields of a form.
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
     /// Reads the body of a request.
-    ///
-    /// # Errors
-    /// Returns [`PageError::NotAForm`] or [`PageError::TooLong`].
     pub(super) async fn read(request: Request) -> Result<Self, PageError> {
         let (parts, body) = request.into_parts();
         if !is_form(&parts.headers) {
@@ -40,10 +36,8 @@ impl Form {
 }
 
 fn is_form(headers: &HeaderMap) -> bool {
-    let media_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
-    let media_type = media_type.and_then(|text| text.split(';').next());
-    media_type.is_some_and(|text| {
-        text.trim()
-            .eq_ignore_ascii_case("application/x-www-form-urlencoded")
-    })
+    let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    let mut parts = content_type.unwrap_or_default().split(';').map(str::trim);
+    let is_form = |part: &str| part.eq_ignore_ascii_case("application/x-www-form-urlencoded");
+    parts.next().is_some_and(is_form)
 }

@@ -11,13 +11,12 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use events::{Moment, Text};
-use jiff::SignedDuration;
-use jiff::Timestamp;
 use jiff::fmt::friendly::{Designator, Spacing, SpanPrinter};
+use jiff::{SignedDuration, Timestamp};
 
 use super::form::Form;
 use super::{PageCaching, PageError, page, run_command};
-use crate::accounts::{ApiKey, CommandError, Key, KeyId, KeyState, is_secret, random_secret};
+use crate::accounts::{ApiKey, CommandError, Key, KeyId, KeyState, is_secret, now, random_secret};
 use crate::http::params::QueryParams;
 use crate::http::state::App;
 use crate::limits::Network;
@@ -81,8 +80,8 @@ impl KeyRow {
 }
 
 fn date_time(moment: Moment) -> String {
-    let time = moment.timestamp().strftime("%-d %B %Y, %H:%M UTC");
-    time.to_string()
+    let time = moment.timestamp();
+    time.strftime("%-d %B %Y, %H:%M UTC").to_string()
 }
 
 /// A duration as words, such as `24 hours`.
@@ -105,10 +104,8 @@ fn rows(app: &App, token: &str) -> Result<Vec<KeyRow>, PageError> {
         });
     };
     let now = now();
-    let mut rows: Vec<KeyRow> = ledger
-        .keys_of_mail(mail)
-        .map(|(key_id, key)| KeyRow::of(key_id, key, now))
-        .collect();
+    let keys = ledger.keys_of_mail(mail);
+    let mut rows: Vec<_> = keys.map(|(id, key)| KeyRow::of(id, key, now)).collect();
     rows.reverse();
     Ok(rows)
 }
@@ -188,34 +185,27 @@ async fn apply(app: &Arc<App>, network: Network, form: &Form) -> Result<Response
 async fn rotate(app: Arc<App>, key_id: KeyId, new: ApiKey) -> Result<Option<ApiKey>, CommandError> {
     let valid_until = Timestamp::now().saturating_add(app.pages.overlap);
     let valid_until = valid_until.unwrap_or(Timestamp::MAX).into();
-    match app.pages.commands.rotate(key_id, &new, valid_until).await {
-        Err(CommandError::Log(error)) if !matches!(error, LogError::Conflict) => {
-            return Err(error.into());
-        }
-        // The ledger has the outcome, whether this command or an earlier one rotated the key.
-        Ok(()) | Err(_) => {}
+    let rotated = app.pages.commands.rotate(key_id, &new, valid_until).await;
+    if let Err(CommandError::Log(error)) = rotated
+        && !matches!(error, LogError::Conflict)
+    {
+        return Err(error.into());
     }
-    let is_valid = {
-        let ledger = app.ledger.borrow();
-        let key = ledger.key(new.key_id());
-        key.is_some_and(|key| key.hash == new.hash() && key.is_valid(now()))
-    };
+    // The ledger has the outcome, whether this command or an earlier one rotated the key.
+    let ledger = app.ledger.borrow();
+    let key = ledger.key(new.key_id());
+    let is_valid = key.is_some_and(|key| key.hash == new.hash() && key.is_valid(now()));
     Ok(is_valid.then_some(new))
 }
 
 /// Revokes a key, also if another writer changes it at the same time.
 async fn revoke(app: Arc<App>, key_id: KeyId) -> Result<(), CommandError> {
     let reason = Text::parse(REVOKED_BY_LINK).unwrap_or_default();
-    let mut revoked = Ok(());
-    for _ in 0..REVOKE_TRIES_MAX {
-        revoked = app.pages.commands.revoke(key_id, reason.clone()).await;
-        if !matches!(revoked, Err(CommandError::Log(LogError::Conflict))) {
-            break;
+    let mut retries = 1..REVOKE_TRIES_MAX;
+    loop {
+        match app.pages.commands.revoke(key_id, reason.clone()).await {
+            Err(CommandError::Log(LogError::Conflict)) if retries.next().is_some() => {}
+            outcome => return outcome,
         }
     }
-    revoked
-}
-
-fn now() -> Moment {
-    Timestamp::now().into()
 }

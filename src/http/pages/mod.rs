@@ -59,7 +59,7 @@ enum PageCaching {
 fn page(status: StatusCode, caching: PageCaching, template: &impl Template) -> Response {
     let html = match template.render() {
         Ok(html) => html,
-        Err(error) => return ApiError::Internal(error.to_string()).into_response(),
+        Err(error) => return ApiError::internal(error).into_response(),
     };
     let mut response = Response::new(Body::from(html));
     *response.status_mut() = status;
@@ -161,18 +161,13 @@ impl PageError {
 
     /// Sets `Retry-After` and `Allow` where they apply.
     fn set_headers(self, response: &mut Response) {
-        let retry_after = match self {
-            Self::TooManyRequests { retry_after } => Some(retry_after),
-            Self::NotReady => Some(RETRY_AFTER_SECONDS),
-            _ => None,
+        let (name, value) = match self {
+            Self::TooManyRequests { retry_after } => (RETRY_AFTER, retry_after.into()),
+            Self::NotReady => (RETRY_AFTER, RETRY_AFTER_SECONDS.into()),
+            Self::MethodNotAllowed => (ALLOW, HeaderValue::from_static("GET, HEAD, POST")),
+            _ => return,
         };
-        let headers = response.headers_mut();
-        if let Some(seconds) = retry_after {
-            headers.insert(RETRY_AFTER, seconds.into());
-        }
-        if matches!(self, Self::MethodNotAllowed) {
-            headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST"));
-        }
+        response.headers_mut().insert(name, value);
     }
 }
 
@@ -191,6 +186,6 @@ async fn run_command<T: Send + 'static>(
             tracing::warn!(%error, "a subscriber's command failed");
             Err(PageError::NotReady)
         }
-        Ok(Err(_)) | Err(_) => Err(PageError::NotReady),
+        _ => Err(PageError::NotReady),
     }
 }

@@ -37,7 +37,6 @@ struct PricingPage<'a> {
     errors: Vec<FormError>,
 }
 
-/// An error of the form.
 struct FormError {
     /// The field; `None` if the error is about no field.
     field: Option<&'static str>,
@@ -76,11 +75,9 @@ impl<'a> PlanCard<'a> {
         let per = |requests: Option<std::num::NonZeroU32>, time: &str| {
             requests.map(|requests| counted(requests.get(), "request", time))
         };
-        let limits = [
-            per(plan.requests_per_minute, " a minute"),
-            per(plan.requests_per_day, " a day"),
-        ];
-        let mut features: Vec<String> = limits.into_iter().flatten().collect();
+        let per_minute = per(plan.requests_per_minute, " a minute");
+        let per_day = per(plan.requests_per_day, " a day");
+        let mut features: Vec<String> = per_minute.into_iter().chain(per_day).collect();
         if features.is_empty() {
             features.push("Any number of requests".to_owned());
         }
@@ -106,13 +103,9 @@ fn title(name: &str) -> String {
 
 /// `1 request`, `10,000 requests`.
 fn counted(n: u32, noun: &str, suffix: &str) -> String {
-    let digits = n.to_string();
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
+    let mut grouped = n.to_string();
+    for at in (1..grouped.len()).rev().skip(2).step_by(3) {
+        grouped.insert(at, ',');
     }
     let plural = if n == 1 { "" } else { "s" };
     format!("{grouped} {noun}{plural}{suffix}")
@@ -121,12 +114,10 @@ fn counted(n: u32, noun: &str, suffix: &str) -> String {
 /// Why sign-up is closed, if it is.
 fn closed(app: &App) -> Option<&'static str> {
     if !app.can_mail {
-        Some("This service cannot send mail at the moment. Ask its operator for a key.")
-    } else if !app.plans.iter().any(|plan| plan.sign_up) {
-        Some("No plan is open to sign-up. Ask the operator of this service for a key.")
-    } else {
-        None
+        return Some("This service cannot send mail at the moment. Ask its operator for a key.");
     }
+    let is_closed = !app.plans.iter().any(|plan| plan.sign_up);
+    is_closed.then_some("No plan is open to sign-up. Ask the operator of this service for a key.")
 }
 
 fn pricing_page(
@@ -136,10 +127,9 @@ fn pricing_page(
     email: &str,
     errors: Vec<FormError>,
 ) -> Response {
-    let caching = if status == StatusCode::OK {
-        PageCaching::Revalidate
-    } else {
-        PageCaching::NoStore
+    let caching = match status {
+        StatusCode::OK => PageCaching::Revalidate,
+        _ => PageCaching::NoStore,
     };
     let open = app.plans.iter().filter(|plan| plan.sign_up);
     let pricing = PricingPage {
@@ -155,31 +145,24 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Response {
     pricing_page(&app, StatusCode::OK, "", "", Vec::new())
 }
 
-/// The valid fields of the form.
-struct SignUpForm<'a> {
-    email: Email,
-    plan: &'a Plan,
-}
-
-impl<'a> SignUpForm<'a> {
-    fn parse(form: &Form, plans: &'a Plans) -> Result<Self, Vec<FormError>> {
-        let is_open = |plan: &&Arc<Plan>| plan.sign_up;
-        let plan = plans.get(form.get("plan")).filter(is_open);
-        let plan = plan.ok_or(FormError {
-            field: Some("plan"),
-            text: match form.get("plan") {
-                "" => "Choose a plan.",
-                _ => "Choose one of these plans: the plan you chose is not open to sign-up.",
-            },
-        });
-        let email = Email::parse_input(form.get("email")).map_err(|error| FormError {
-            field: Some("email"),
-            text: error.message(),
-        });
-        match (plan, email) {
-            (Ok(plan), Ok(email)) => Ok(Self { email, plan }),
-            (plan, email) => Err(plan.err().into_iter().chain(email.err()).collect()),
-        }
+/// The address and the plan of the form, if both are valid.
+fn parse<'a>(form: &Form, plans: &'a Plans) -> Result<(Email, &'a Plan), Vec<FormError>> {
+    let is_open = |plan: &&Arc<Plan>| plan.sign_up;
+    let plan = plans.get(form.get("plan")).filter(is_open);
+    let plan = plan.ok_or(FormError {
+        field: Some("plan"),
+        text: match form.get("plan") {
+            "" => "Choose a plan.",
+            _ => "Choose one of these plans: the plan you chose is not open to sign-up.",
+        },
+    });
+    let email = Email::parse_input(form.get("email")).map_err(|text| FormError {
+        field: Some("email"),
+        text,
+    });
+    match (plan, email) {
+        (Ok(plan), Ok(email)) => Ok((email, plan)),
+        (plan, email) => Err(plan.err().into_iter().chain(email.err()).collect()),
     }
 }
 
@@ -200,11 +183,11 @@ pub(super) async fn subscribe(
     if closed(&app).is_some() {
         return show_again("closed", StatusCode::FORBIDDEN, Vec::new());
     }
-    let sign_up = match SignUpForm::parse(&form, &app.plans) {
-        Ok(sign_up) => sign_up,
+    let (email, plan) = match parse(&form, &app.plans) {
+        Ok(valid) => valid,
         Err(errors) => return show_again("invalid", StatusCode::UNPROCESSABLE_ENTITY, errors),
     };
-    if let Err((retry_after, error)) = count(&app, network, &sign_up.email) {
+    if let Err((retry_after, error)) = count(&app, network, &email) {
         let mut response = show_again("limited", StatusCode::TOO_MANY_REQUESTS, vec![error]);
         let headers = response.headers_mut();
         headers.insert(RETRY_AFTER, retry_after.into());
@@ -212,7 +195,7 @@ pub(super) async fn subscribe(
     }
     // People do not see this field, programs fill it in. The response is the same.
     let is_person = form.get("website").is_empty();
-    let save = save(&app, &sign_up, is_person);
+    let save = save(&app, &email, plan, is_person);
     let (saved, ()) = tokio::join!(save, sleep(RESPONSE_TIME_MIN));
     if let Err(error) = saved {
         let (status, _, text) = error.parts();
@@ -222,9 +205,9 @@ pub(super) async fn subscribe(
     }
     metrics::sign_up(if is_person { "taken" } else { "bot" });
     let sent = SentPage {
-        plan: title(sign_up.plan.name.as_str()),
-        approval: sign_up.plan.approval,
-        email: sign_up.email.reveal(),
+        plan: title(plan.name.as_str()),
+        approval: plan.approval,
+        email: email.reveal(),
     };
     page(StatusCode::OK, PageCaching::NoStore, &sent)
 }
@@ -243,14 +226,19 @@ fn count(app: &App, network: Network, email: &Email) -> Result<(), (u32, FormErr
     ))
 }
 
-async fn save(app: &Arc<App>, sign_up: &SignUpForm<'_>, is_person: bool) -> Result<(), PageError> {
+async fn save(
+    app: &Arc<App>,
+    email: &Email,
+    plan: &Plan,
+    is_person: bool,
+) -> Result<(), PageError> {
     if !app.keys.is_complete() {
         return Err(PageError::NotReady);
     }
     if !is_person {
         return Ok(());
     }
-    let (email, plan) = (sign_up.email.clone(), sign_up.plan.name.clone());
+    let (email, plan) = (email.clone(), plan.name.clone());
     let app = Arc::clone(app);
     run_command(async move {
         let needs_no_approval = |plan: &Text| {

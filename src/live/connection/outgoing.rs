@@ -11,24 +11,12 @@ const FRAMES_PER_WRITE: usize = 256;
 /// Frames that are written before those of the feed.
 #[derive(Debug, Default)]
 pub(super) struct OutgoingBuffer {
-    frames: VecDeque<Bytes>,
+    pub(super) frames: VecDeque<Bytes>,
     /// Bytes of the first frame that are written.
     written: usize,
 }
 
 impl OutgoingBuffer {
-    pub(super) fn push(&mut self, frame: Bytes) {
-        self.frames.push_back(frame);
-    }
-
-    pub(super) fn append(&mut self, frames: &mut Vec<Bytes>) {
-        self.frames.extend(frames.drain(..));
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.frames.len()
-    }
-
     /// Drops all frames but one that is partly written.
     pub(super) fn discard_unstarted(&mut self) {
         self.frames.truncate(usize::from(self.written > 0));
@@ -63,20 +51,18 @@ impl OutgoingBuffer {
             bytes -= front.len();
             self.frames.pop_front();
         }
-        let mut started = 0;
-        for frame in frames {
+        for (finished, frame) in frames.iter().enumerate() {
             if bytes == 0 {
-                break;
+                return finished;
             }
-            started += 1;
             if bytes < frame.len() {
                 self.frames.push_back(frame.clone());
                 self.written = bytes;
-                break;
+                return finished + 1;
             }
             bytes -= frame.len();
         }
-        started
+        frames.len()
     }
 }
 
@@ -98,8 +84,8 @@ mod tests {
         let frames = [b"ccc", b"ddd"].map(|frame| Bytes::from_static(frame));
         for written in 0..=10 {
             let mut buffer = OutgoingBuffer::default();
-            buffer.push(Bytes::from_static(b"aa"));
-            buffer.push(Bytes::from_static(b"bb"));
+            buffer.frames.push_back(Bytes::from_static(b"aa"));
+            buffer.frames.push_back(Bytes::from_static(b"bb"));
             let all = pending(&buffer, &frames);
             assert_eq!(all, b"aabbcccddd");
 
@@ -112,13 +98,13 @@ mod tests {
     #[test]
     fn a_frame_that_was_started_is_not_discarded() {
         let mut buffer = OutgoingBuffer::default();
-        buffer.push(Bytes::from_static(b"aa"));
-        buffer.push(Bytes::from_static(b"bb"));
+        buffer.frames.push_back(Bytes::from_static(b"aa"));
+        buffer.frames.push_back(Bytes::from_static(b"bb"));
         buffer.advance(1, &[]);
         buffer.discard_unstarted();
         assert_eq!(pending(&buffer, &[]), b"a");
         buffer.advance(1, &[]);
-        buffer.push(Bytes::from_static(b"cc"));
+        buffer.frames.push_back(Bytes::from_static(b"cc"));
         buffer.discard_unstarted();
         assert_eq!(pending(&buffer, &[]), b"");
     }

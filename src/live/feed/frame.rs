@@ -8,7 +8,6 @@ use serde::Serialize;
 const TEXT: u8 = 0x81;
 
 /// A frame with one text message, made of these parts.
-#[must_use]
 pub fn text(parts: &[&[u8]]) -> Bytes {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut frame = Vec::with_capacity(length + 10);
@@ -31,7 +30,6 @@ pub fn text(parts: &[&[u8]]) -> Bytes {
 }
 
 /// The same message with `"more":true`: one of several that belong together, but not the last.
-#[must_use]
 pub fn with_more(frame: &[u8]) -> Bytes {
     let header = match frame.get(1) {
         Some(126) => 4,
@@ -42,8 +40,6 @@ pub fn with_more(frame: &[u8]) -> Bytes {
     text(&[br#"{"more":true,"#, json::fields(message), b"}"])
 }
 
-/// A frame with one message.
-#[must_use]
 pub fn encode(message: &impl Serialize) -> Bytes {
     text(&[&json::render(message)])
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use events::{HorseNo, RaceKey};
 use projections::{LiveKind, LiveUpdate};
+use serde::Serialize;
 
 /// A message of the live channel about a race.
 #[derive(Debug)]
@@ -14,9 +15,7 @@ pub struct FeedMessage {
     /// The log sequence of its event.
     pub seq: u64,
     pub(super) prev_seq: u64,
-    /// Its kind.
     pub kind: LiveKind,
-    /// The race that it is about.
     pub topic: Arc<Topic>,
     /// The message as a WebSocket frame.
     pub frame: Bytes,
@@ -25,7 +24,6 @@ pub struct FeedMessage {
 /// A race, as filters see it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// The race.
     pub race: RaceKey,
     /// The racecourse's name.
     pub venue: String,
@@ -34,7 +32,7 @@ pub struct Topic {
 }
 
 /// How far the feed is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Position {
     /// Counts resets: messages of an earlier generation may not hold.
     pub generation: u64,
@@ -49,7 +47,6 @@ pub struct Position {
 /// The messages from an index on, and how far the feed was when they were taken.
 #[derive(Debug)]
 pub struct FeedTail {
-    /// The messages.
     pub messages: Vec<Arc<FeedMessage>>,
     /// The position after the last message of the feed.
     pub position: Position,
@@ -73,17 +70,9 @@ pub enum ConflatedBy {
     Backpressure,
 }
 
-impl ConflatedBy {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Backpressure => "backpressure",
-        }
-    }
-}
-
 /// Why a client cannot resume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NotRecovered {
     /// The log is another one.
     OtherEpoch,
@@ -94,18 +83,7 @@ pub enum NotRecovered {
 }
 
 impl NotRecovered {
-    /// Every reason, as in messages.
-    pub(crate) const NAMES: [&str; 3] = ["other_epoch", "too_far_behind", "ahead"];
-
-    /// The reason, as in messages.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::OtherEpoch => "other_epoch",
-            Self::TooFarBehind => "too_far_behind",
-            Self::Ahead => "ahead",
-        }
-    }
+    pub(crate) const ALL: [Self; 3] = [Self::OtherEpoch, Self::TooFarBehind, Self::Ahead];
 }
 
 /// Updates of the time before this process followed the log.
@@ -113,6 +91,5 @@ impl NotRecovered {
 pub struct Replayed {
     /// The updates hold every message of events from this sequence on.
     pub complete_from: u64,
-    /// What the events changed.
     pub updates: Vec<LiveUpdate>,
 }

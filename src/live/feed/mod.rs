@@ -82,13 +82,10 @@ impl Feed {
     }
 
     /// The position, and every change of it.
-    #[must_use]
     pub fn watch(&self) -> watch::Receiver<Position> {
         self.position.subscribe()
     }
 
-    /// The position.
-    #[must_use]
     pub fn position(&self) -> Position {
         self.state().position.clone()
     }
@@ -101,20 +98,17 @@ impl Feed {
     }
 
     /// At most `max` messages from an index on; `None` if they are not kept.
-    #[must_use]
     pub fn tail(&self, from: u64, max: usize) -> Option<FeedTail> {
         self.state().tail(from, max)
     }
 
     /// The current images of the open races that `wants` selects.
-    #[must_use]
     pub fn snapshots(&self, wants: impl Fn(&Topic) -> bool) -> Snapshots {
         self.state().snapshots(wants)
     }
 
     /// The messages from an index on, and the images after them of the open races that `wants` selects. `None` if the
     /// messages are not kept.
-    #[must_use]
     pub fn tail_and_snapshots(
         &self,
         from: u64,
@@ -129,16 +123,13 @@ impl Feed {
     ///
     /// An odds message merges earlier ones, which may belong before a message of another race. So all but the last have
     /// `"more":true`: only after the last is the client's picture consistent.
-    #[must_use]
     pub fn conflated(
         &self,
         from: u64,
         by: ConflatedBy,
         wants: impl Fn(&Topic, LiveKind) -> bool,
     ) -> Option<(Vec<Bytes>, Position)> {
-        let state = self.state();
-        let frames = state.conflated(from, by, wants)?;
-        Some((frames, state.position.clone()))
+        self.state().conflated(from, by, wants)
     }
 
     /// The index of the first message for a client that has received everything up to the event at `since`. If that

@@ -83,13 +83,16 @@ impl RaceFeed {
     /// One message for all odds messages from an index on, with the index of the last of them.
     pub(super) fn conflated(&self, from: u64, by: ConflatedBy) -> Option<(u64, Bytes)> {
         let (board, last) = (self.board.as_ref()?, self.marks.back()?);
-        let merged = self.marks.len() - self.marks.partition_point(|mark| mark.index < from);
-        let first = self.marks.get(self.marks.len() - merged)?;
+        let start = self.marks.partition_point(|mark| mark.index < from);
+        let (first, merged) = (self.marks.get(start)?, self.marks.len() - start);
         let fields = json::fields(&board.json);
         let encoded = if merged == 1 {
             frame::text(&[br#"{"event":"odds_update","#, fields, b"}"])
         } else {
-            let by = by.as_str();
+            let by = match by {
+                ConflatedBy::Client => "client",
+                ConflatedBy::Backpressure => "backpressure",
+            };
             let head =
                 format!(r#"{{"event":"odds_update","conflated":{merged},"conflated_by":"{by}","#);
             let (before, after) = json::around_number(fields, "prev_seq")?;

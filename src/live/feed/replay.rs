@@ -11,7 +11,7 @@ use projections::{LogIdentity, RaceReplay};
 
 use super::message::Replayed;
 use super::state::BOUNDS;
-use crate::log::{Log, RACING, ReadError, ReadPosition};
+use crate::log::{Log, LogReplaced, RACING, ReadPosition};
 
 /// Races that are folded again at most: those of some days.
 const RACES_MAX: usize = 256;
@@ -19,8 +19,8 @@ const RACES_MAX: usize = 256;
 /// Makes the messages of the latest events up to `seq` again.
 ///
 /// # Errors
-/// Returns [`ReadError`] if the log is not the one of `identity`.
-pub async fn replay(log: &Log, identity: &LogIdentity, seq: u64) -> Result<Replayed, ReadError> {
+/// Returns [`LogReplaced`] if the log is not the one of `identity`.
+pub async fn replay(log: &Log, identity: &LogIdentity, seq: u64) -> Result<Replayed, LogReplaced> {
     let earliest = seq.saturating_sub(BOUNDS.messages as u64);
     let (after, races) = latest_races(log, identity, earliest, seq).await?;
     let mut replayed = Replayed {
@@ -37,13 +37,10 @@ pub async fn replay(log: &Log, identity: &LogIdentity, seq: u64) -> Result<Repla
     let mut fold = RaceReplay::new(after);
     loop {
         let batch = reader.next().await?;
-        let messages = batch
-            .messages
-            .iter()
-            .take_while(|message| message.seq <= seq);
-        replayed
-            .updates
-            .extend(messages.filter_map(|message| fold.fold(message.as_message())));
+        let messages = batch.messages.iter();
+        let messages = messages.take_while(|message| message.seq <= seq);
+        let updates = messages.filter_map(|message| fold.fold(message.as_message()));
+        replayed.updates.extend(updates);
         if batch.pending == 0 || batch.messages.last().is_some_and(|last| last.seq >= seq) {
             return Ok(replayed);
         }
@@ -57,17 +54,13 @@ async fn latest_races(
     identity: &LogIdentity,
     earliest: u64,
     seq: u64,
-) -> Result<(u64, HashSet<RaceKey>), ReadError> {
+) -> Result<(u64, HashSet<RaceKey>), LogReplaced> {
     let mut reader = log.reader(RACING, position(identity, earliest));
     let mut events = Vec::new();
     while events.last().map_or(earliest, |(last, _)| *last) < seq {
         let batch = reader.next().await?;
-        events.extend(
-            batch
-                .messages
-                .iter()
-                .map(|message| (message.seq, race_of(message.subject()))),
-        );
+        let messages = batch.messages.iter();
+        events.extend(messages.map(|message| (message.seq, race_of(message.subject()))));
     }
     let mut races = HashSet::new();
     for (event_seq, race) in events.into_iter().rev().filter(|(event, _)| *event <= seq) {

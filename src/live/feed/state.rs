@@ -54,12 +54,7 @@ impl FeedState {
     pub(super) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
-            position: Position {
-                generation: 0,
-                epoch: Arc::from(""),
-                head: 0,
-                seq: 0,
-            },
+            position: Position::default(),
             complete_from: 1,
             ring: VecDeque::new(),
             ring_bytes: 0,
@@ -98,7 +93,7 @@ impl FeedState {
         from: u64,
         by: ConflatedBy,
         wants: impl Fn(&Topic, LiveKind) -> bool,
-    ) -> Option<Vec<Bytes>> {
+    ) -> Option<(Vec<Bytes>, Position)> {
         if from < self.conflatable_from {
             return None;
         }
@@ -107,10 +102,10 @@ impl FeedState {
         let facts = facts.filter(|fact| wants(&fact.topic, fact.kind));
         let mut frames: Vec<(u64, Bytes)> =
             facts.map(|fact| (fact.index, fact.frame.clone())).collect();
-        let changed = self.races.values().filter(|race| {
-            race.latest_index().is_some_and(|latest| latest >= from)
-                && wants(&race.topic, LiveKind::Odds)
-        });
+        let changed = self
+            .races
+            .values()
+            .filter(|race| race.latest_index() >= Some(from) && wants(&race.topic, LiveKind::Odds));
         frames.extend(changed.filter_map(|race| race.conflated(from, by)));
         frames.sort_unstable_by_key(|(index, _)| *index);
         let mut frames: Vec<Bytes> = frames.into_iter().map(|(_, frame)| frame).collect();
@@ -119,7 +114,7 @@ impl FeedState {
                 *frame = frame::with_more(frame);
             }
         }
-        Some(frames)
+        Some((frames, self.position.clone()))
     }
 
     pub(super) fn resume(&self, since: u64, epoch: Option<&str>) -> Result<u64, NotRecovered> {
@@ -133,10 +128,8 @@ impl FeedState {
             return Err(NotRecovered::TooFarBehind);
         }
         let first = self.ring.partition_point(|message| message.seq < since);
-        let received = self
-            .ring
-            .get(first)
-            .is_some_and(|message| message.seq == since);
+        let next = self.ring.get(first);
+        let received = next.is_some_and(|message| message.seq == since);
         Ok(self.first_index() + (first + usize::from(received)) as u64)
     }
 
@@ -182,9 +175,8 @@ impl FeedState {
         } else {
             self.facts.push_back(Arc::clone(&message));
             let full = self.facts.len() > self.bounds.facts;
-            full.then(|| self.facts.pop_front())
-                .flatten()
-                .map(|fact| fact.index)
+            let dropped = full.then(|| self.facts.pop_front()).flatten();
+            dropped.map(|fact| fact.index)
         };
         self.note_dropped(dropped);
         self.ring_bytes += message.frame.len();
@@ -192,9 +184,8 @@ impl FeedState {
     }
 
     fn note_dropped(&mut self, index: Option<u64>) {
-        self.conflatable_from = self
-            .conflatable_from
-            .max(index.map_or(0, |index| index + 1));
+        let from = index.map_or(0, |index| index + 1);
+        self.conflatable_from = self.conflatable_from.max(from);
     }
 
     /// Notes that a race is over, and drops the one that has been over for longest.

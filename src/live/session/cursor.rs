@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::live::batch::FeedCursor;
 use crate::live::feed::{FeedMessage, Position};
 
-/// The position of one client in the feed.
 #[derive(Debug)]
 pub(super) struct Cursor {
-    generation: u64,
+    pub(super) generation: u64,
     /// The index of the next message. While the client is current, messages after it may have passed that it did not
     /// want.
-    next_index: u64,
+    pub(super) next_index: u64,
     /// Every message for this client up to this log sequence has been sent. While the client is current, it may be
     /// more.
-    through_seq: u64,
+    pub(super) through_seq: u64,
     /// Everything that its shard has delivered has been sent to this client, too.
-    is_current: bool,
-    replay: Option<Replay>,
+    pub(super) is_current: bool,
+    pub(super) replay: Option<Replay>,
 }
 
 /// Messages that a client is sent again after a resume.
@@ -44,26 +44,6 @@ impl Cursor {
         }
     }
 
-    pub(super) fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    pub(super) fn next_index(&self) -> u64 {
-        self.next_index
-    }
-
-    pub(super) fn through_seq(&self) -> u64 {
-        self.through_seq
-    }
-
-    pub(super) fn is_current(&self) -> bool {
-        self.is_current
-    }
-
-    pub(super) fn is_replaying(&self) -> bool {
-        self.replay.is_some()
-    }
-
     /// Moves to the end of the feed: everything up to there has been sent.
     pub(super) fn move_to(&mut self, position: &Position) {
         self.next_index = position.head;
@@ -85,17 +65,11 @@ impl Cursor {
         self.replay.take_if(|replay| next_index >= replay.until)
     }
 
-    /// Drops the replay: the feed was reset.
-    pub(super) fn reset(&mut self, generation: u64) {
-        self.generation = generation;
-        self.replay = None;
-    }
-
-    /// Notes that messages from `index` on are not sent yet, and that everything before them reflects `seq`.
-    pub(super) fn fall_behind(&mut self, index: u64, seq: u64) {
+    /// Notes that the messages after `delivered` are not sent yet.
+    pub(super) fn fall_behind(&mut self, delivered: FeedCursor) {
         if std::mem::take(&mut self.is_current) {
-            self.next_index = self.next_index.max(index);
-            self.through_seq = self.through_seq.max(seq);
+            self.next_index = self.next_index.max(delivered.next_index);
+            self.through_seq = self.through_seq.max(delivered.seq);
         }
     }
 
@@ -117,17 +91,6 @@ impl Cursor {
             None => self.next_index = end,
         }
     }
-
-    /// Notes that all messages before `next_index` reflect `seq`, for a client that catches up.
-    pub(super) fn set_through_seq(&mut self, seq: u64) {
-        self.through_seq = seq;
-    }
-
-    pub(super) fn count_replayed(&mut self, messages: usize) {
-        if let Some(replay) = &mut self.replay {
-            replay.sent += messages;
-        }
-    }
 }
 
 #[cfg(test)]
@@ -135,6 +98,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::Cursor;
+    use crate::live::batch::FeedCursor;
     use crate::live::feed::Position;
 
     fn position(head: u64, seq: u64) -> Position {
@@ -150,27 +114,27 @@ mod tests {
     fn only_a_current_client_falls_behind_and_never_backwards() {
         let mut cursor = Cursor::new(&position(5, 50));
         cursor.reflect(60);
-        cursor.fall_behind(3, 55);
-        assert_eq!((cursor.next_index(), cursor.through_seq()), (5, 60));
-        assert!(!cursor.is_current());
-        cursor.fall_behind(9, 90);
+        cursor.fall_behind(FeedCursor::from(&position(3, 55)));
+        assert_eq!((cursor.next_index, cursor.through_seq), (5, 60));
+        assert!(!cursor.is_current);
+        cursor.fall_behind(FeedCursor::from(&position(9, 90)));
         cursor.reflect(90);
-        assert_eq!((cursor.next_index(), cursor.through_seq()), (5, 60));
+        assert_eq!((cursor.next_index, cursor.through_seq), (5, 60));
         cursor.move_to(&position(9, 90));
-        assert!(cursor.is_current());
-        assert_eq!((cursor.next_index(), cursor.through_seq()), (9, 90));
+        assert!(cursor.is_current);
+        assert_eq!((cursor.next_index, cursor.through_seq), (9, 90));
     }
 
     #[test]
     fn a_replay_ends_where_new_messages_begin() {
         let mut cursor = Cursor::new(&position(5, 50));
         cursor.start_replay(2, 20, 5, Some("a".into()));
-        cursor.count_replayed(2);
+        cursor.replay.as_mut().expect("a replay").sent = 2;
         cursor.advance(&[], 0, 4);
-        assert!(cursor.finish_replay().is_none() && cursor.is_replaying());
+        assert!(cursor.finish_replay().is_none() && cursor.replay.is_some());
         cursor.advance(&[], 0, 5);
         let replay = cursor.finish_replay().expect("all is sent");
         assert_eq!((replay.sent, replay.id), (2, Some("a".into())));
-        assert!(!cursor.is_replaying());
+        assert!(cursor.replay.is_none());
     }
 }

@@ -1,6 +1,5 @@
 //! Delivery: which messages of the feed a client is sent, and how it catches up.
 
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,83 +25,63 @@ impl Session {
         selected: &mut SelectedFrames,
         now: Instant,
     ) {
-        if !self.is_open() || self.cursor.next_index() >= batch.end_index() {
+        if !self.is_open() || self.cursor.next_index >= batch.end.next_index {
             return;
         }
-        let delivered = if let Some(interval) = self.conflation_interval() {
-            self.deliver_conflated(batch, interval, now)
-        } else if self.cursor.is_current() && self.is_writable() {
-            self.deliver_now(batch, selected, now)
+        if let Some(interval) = self.subscription.conflation_interval() {
+            self.deliver_conflated(batch, interval, now);
+        } else if self.cursor.is_current && self.is_writable() {
+            self.deliver_now(batch, selected, now);
         } else {
-            self.cursor.fall_behind(batch.first_index, batch.seq);
-            Ok(())
-        };
-        self.end_on_error(delivered);
+            self.cursor.fall_behind(batch.start);
+        }
     }
 
     /// Whether a frame would be written at once. A connection may be blocked right after a frame, when nothing is
     /// queued.
     fn is_writable(&self) -> bool {
-        self.connection.is_clear() && !self.connection.is_blocked()
+        self.connection.is_clear() && !self.connection.blocked
     }
 
-    fn deliver_now(
-        &mut self,
-        batch: &FeedBatch,
-        selected: &mut SelectedFrames,
-        now: Instant,
-    ) -> io::Result<()> {
-        let all_new = self.cursor.next_index() <= batch.first_index;
+    fn deliver_now(&mut self, batch: &FeedBatch, selected: &mut SelectedFrames, now: Instant) {
+        let (start, end) = (batch.start.next_index, batch.end.next_index);
+        let all_new = self.cursor.next_index <= start;
         if all_new && self.subscription.wants_everything() {
-            let sent = self.write(&batch.frames, now)?;
-            self.cursor
-                .advance(&batch.messages, sent, batch.end_index());
-            return Ok(());
+            let sent = self.write(&batch.frames, now);
+            self.cursor.advance(&batch.messages, sent, end);
+            return;
         }
         let mut races = batch
             .races
             .iter()
             .filter(|race| self.subscription.filter.matches(&race.topic));
         let Some(race) = races.next() else {
-            return Ok(());
+            return;
         };
         if all_new && races.next().is_none() && self.subscription.kinds == Kinds::ALL {
-            let sent = self.write(&race.selected.frames, now)?;
+            let sent = self.write(&race.selected.frames, now);
             let offset = race.selected.offset_after(sent, batch.messages.len());
-            self.cursor
-                .advance(&batch.messages, offset, batch.end_index());
-            return Ok(());
+            self.cursor.advance(&batch.messages, offset, end);
+            return;
         }
-        let skip = self.cursor.next_index().saturating_sub(batch.first_index);
+        let skip = self.cursor.next_index.saturating_sub(start);
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
         let messages = batch.messages.get(skip..).unwrap_or_default();
-        self.write_wanted(messages, selected, batch.end_index(), now)
+        self.write_wanted(messages, selected, end, now);
     }
 
     /// Holds odds back until they are due; other messages are sent at once.
-    fn deliver_conflated(
-        &mut self,
-        batch: &FeedBatch,
-        interval: Duration,
-        now: Instant,
-    ) -> io::Result<()> {
-        let wanted = batch
-            .messages
-            .iter()
-            .filter(|message| self.subscription.wants_message(message));
-        let (mut any, mut at_once) = (false, false);
-        for message in wanted {
-            any = true;
-            at_once |= message.kind != LiveKind::Odds;
+    fn deliver_conflated(&mut self, batch: &FeedBatch, interval: Duration, now: Instant) {
+        let wanted = |message: &&Arc<FeedMessage>| self.subscription.wants_message(message);
+        let mut wanted = batch.messages.iter().filter(wanted).peekable();
+        if wanted.peek().is_none() {
+            return;
         }
-        if !any {
-            return Ok(());
-        }
-        self.cursor.fall_behind(batch.first_index, batch.seq);
+        let at_once = wanted.any(|message| message.kind != LiveKind::Odds);
+        self.cursor.fall_behind(batch.start);
         if self.timers.hold_odds(interval, at_once, now) {
-            return self.advance(now);
+            self.advance(now);
         }
-        Ok(())
     }
 
     /// Sends those of the messages that the client wants. They end before the index `end`.
@@ -112,114 +91,98 @@ impl Session {
         selected: &mut SelectedFrames,
         end: u64,
         now: Instant,
-    ) -> io::Result<()> {
+    ) {
         selected.clear();
         for (offset, message) in messages.iter().enumerate() {
             if self.subscription.wants_message(message) {
                 selected.push(message, offset);
             }
         }
-        let sent = self.write(&selected.frames, now)?;
-        self.cursor.count_replayed(sent);
+        let sent = self.write(&selected.frames, now);
+        if let Some(replay) = &mut self.cursor.replay {
+            replay.sent += sent;
+        }
         let offset = selected.offset_after(sent, messages.len());
         self.cursor.advance(messages, offset, end);
-        Ok(())
     }
 
     /// Notes that the messages after `delivered` are not sent yet, and sends what the client is behind with.
     pub(in crate::live) fn catch_up_from(&mut self, delivered: FeedCursor, now: Instant) {
-        self.cursor.fall_behind(delivered.next_index, delivered.seq);
-        let advanced = self.advance(now);
-        self.end_on_error(advanced);
+        self.cursor.fall_behind(delivered);
+        self.advance(now);
     }
 
     /// Sends everything up to the end of the feed, also what its shard has not delivered and what is held back, as far
     /// as the client takes it. Returns whether it has taken everything.
-    pub(super) fn flush(&mut self, delivered: FeedCursor, now: Instant) -> io::Result<bool> {
-        self.cursor.fall_behind(delivered.next_index, delivered.seq);
-        self.timers.cancel_flush();
-        self.advance(now)?;
-        Ok(self.cursor.is_current() && self.connection.is_clear())
+    pub(super) fn flush(&mut self, delivered: FeedCursor, now: Instant) -> bool {
+        self.timers.flush_due = None;
+        self.catch_up_from(delivered, now);
+        self.cursor.is_current && self.connection.is_clear()
     }
 
     /// Sends what the client is behind with and what is not held back, as far as the client takes it.
-    ///
-    /// # Errors
-    /// Returns an I/O error if the connection has ended.
-    pub(in crate::live) fn advance(&mut self, now: Instant) -> io::Result<()> {
+    pub(in crate::live) fn advance(&mut self, now: Instant) {
         loop {
-            self.write(&[], now)?;
+            self.write(&[], now);
             if !self.is_open() || !self.is_writable() {
-                return Ok(());
+                return;
             }
             let position = self.context.feed.position();
-            if position.generation != self.cursor.generation() {
+            if position.generation != self.cursor.generation {
                 self.start_over(VIEWS_REBUILT);
             } else if let Some(replay) = self.cursor.finish_replay() {
                 self.queue_message(&ServerMessage::SnapshotComplete {
                     id: replay.id.as_ref(),
-                    seq: self.cursor.through_seq(),
+                    seq: self.cursor.through_seq,
                     races: 0,
                     replayed: replay.sent,
                 });
-            } else if self.cursor.is_current() {
-                return Ok(());
-            } else if self.cursor.next_index() >= position.head {
-                self.move_to(&position);
-                return Ok(());
-            } else if self.timers.holds_odds() && !self.cursor.is_replaying() {
-                return Ok(());
+            } else if self.cursor.is_current {
+                return;
+            } else if self.cursor.next_index >= position.head {
+                return self.move_to(&position);
+            } else if self.timers.flush_due.is_some() && self.cursor.replay.is_none() {
+                return;
             } else {
-                self.catch_up(&position, now)?;
+                self.catch_up(&position, now);
             }
         }
     }
 
     /// Takes one step towards the end of the feed.
-    fn catch_up(&mut self, position: &Position, now: Instant) -> io::Result<()> {
-        if !self.cursor.is_replaying() {
-            if position.head - self.cursor.next_index() > BEHIND_MAX {
+    fn catch_up(&mut self, position: &Position, now: Instant) {
+        let from = self.cursor.next_index;
+        if self.cursor.replay.is_none() {
+            if position.head - from > BEHIND_MAX {
                 return self.send_conflated(ConflatedBy::Backpressure, now);
             }
-            if self.conflation_interval().is_some() {
+            if self.subscription.conflation_interval().is_some() {
                 return self.send_conflated(ConflatedBy::Client, now);
             }
         }
-        let from = self.cursor.next_index();
         let Some(tail) = self.context.feed.tail(from, TAIL_MESSAGES_MAX) else {
             return self.send_conflated(ConflatedBy::Backpressure, now);
         };
-        let end = from + tail.messages.len() as u64;
-        self.write_wanted(&tail.messages, &mut SelectedFrames::default(), end, now)?;
-        if let Some(last) = tail.messages.last()
-            && self.cursor.next_index() == end
-        {
-            let is_end = end == tail.position.head;
-            let seq = if is_end {
-                tail.position.seq
-            } else {
-                last.seq - 1
-            };
-            self.cursor.set_through_seq(seq);
+        let end = FeedCursor::after(&tail);
+        let selected = &mut SelectedFrames::default();
+        self.write_wanted(&tail.messages, selected, end.next_index, now);
+        if self.cursor.next_index == end.next_index {
+            self.cursor.through_seq = end.seq;
         }
-        Ok(())
     }
 
     /// Moves on to the latest image of each race.
-    fn send_conflated(&mut self, by: ConflatedBy, now: Instant) -> io::Result<()> {
-        let subscription = &self.subscription;
-        let wants = |topic: &_, kind| subscription.wants(topic, kind);
-        let from = self.cursor.next_index();
+    fn send_conflated(&mut self, by: ConflatedBy, now: Instant) {
+        let wants = |topic: &_, kind| self.subscription.wants(topic, kind);
+        let from = self.cursor.next_index;
         let Some((frames, position)) = self.context.feed.conflated(from, by, wants) else {
-            self.start_over(TOO_FAR_BEHIND);
-            return Ok(());
+            return self.start_over(TOO_FAR_BEHIND);
         };
         if by == ConflatedBy::Backpressure {
             self.context.metrics.conflated.increment(1);
         }
         self.queue_frames(frames);
-        self.timers.record_flush(now);
+        self.timers.flushed_at = now;
         self.move_to(&position);
-        Ok(())
     }
 }

@@ -1,6 +1,5 @@
 //! Requests: what a client sends, and the answers.
 
-use std::io;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -11,8 +10,8 @@ use crate::live::close_reason::CloseReason;
 use crate::live::connection::Incoming;
 use crate::live::feed::{NotRecovered, Snapshots};
 use crate::live::filter::Filter;
-use crate::live::request::{Op, Request, RequestError};
-use crate::live::server_message::{ServerMessage, server_time};
+use crate::live::request::{Op, Request, RequestError, invalid_parameter};
+use crate::live::server_message::{InForce, ServerMessage};
 use crate::live::subscription::{LiveSubscription, ResumePoint};
 
 /// Bytes that are read from one client before others have their turn.
@@ -27,15 +26,12 @@ pub(super) struct PendingRequest {
 
 impl Session {
     /// Reads and answers what was received, as far as it fits into one turn. `delivered` is how far the shard is.
-    ///
-    /// # Errors
-    /// Returns an I/O error if the connection has ended.
-    pub(super) fn read_requests(&mut self, delivered: FeedCursor, now: Instant) -> io::Result<()> {
+    pub(super) fn read_requests(&mut self, delivered: FeedCursor, now: Instant) {
         if !self.is_open() {
             if !self.connection.discard_input(READ_BYTES_PER_TURN) {
                 self.end();
             }
-            return Ok(());
+            return;
         }
         let mut budget = READ_BYTES_PER_TURN;
         while self.is_open() && self.can_read() {
@@ -44,17 +40,16 @@ impl Session {
             let bytes = before - budget;
             let messages = usize::from(!matches!(incoming, Incoming::Nothing));
             if !self.quota.take(messages, bytes, now) {
-                self.close(&CloseReason::QuotaExceeded, now);
-                return Ok(());
+                return self.close(&CloseReason::QuotaExceeded, now);
             }
             if bytes > 0 {
-                self.timers.record_received(now);
+                self.timers.received_at = now;
             }
             match incoming {
                 Incoming::Text(text) => {
                     let (id, request) = Request::parse(&text);
                     self.pending_request = Some(PendingRequest { id, request });
-                    self.handle_pending_request(delivered, now)?;
+                    self.handle_pending_request(delivered, now);
                 }
                 Incoming::Control => {}
                 Incoming::Binary => self.close(&CloseReason::BinaryMessage, now),
@@ -62,59 +57,47 @@ impl Session {
                 Incoming::Nothing => break,
                 Incoming::Closed => self.start_closing(now),
                 Incoming::Disconnected => {
-                    self.write(&[], now)?;
+                    self.write(&[], now);
                     self.end();
                 }
             }
         }
         if self.is_open() {
-            self.write(&[], now)?;
+            self.write(&[], now);
         }
-        Ok(())
     }
 
     /// Answers the pending request, if there is one. What belongs to the subscription before it is sent first; until
     /// the client has taken that, the request stays pending.
-    ///
-    /// # Errors
-    /// Returns an I/O error if the connection has ended.
-    pub(super) fn handle_pending_request(
-        &mut self,
-        delivered: FeedCursor,
-        now: Instant,
-    ) -> io::Result<()> {
+    pub(super) fn handle_pending_request(&mut self, delivered: FeedCursor, now: Instant) {
         let Some(pending) = self.pending_request.take() else {
-            return Ok(());
+            return;
         };
         let concerns_feed = pending.request.as_ref().is_ok_and(|r| r.op != Op::Ping);
-        if concerns_feed && !self.flush(delivered, now)? {
+        if concerns_feed && !self.flush(delivered, now) {
             self.pending_request = Some(pending);
-            return Ok(());
+            return;
         }
         self.cursor.reflect(delivered.seq);
         let id = pending.id.as_ref();
-        let handled = pending
-            .request
-            .and_then(|request| self.handle(request, id, now));
+        let handled = pending.request.and_then(|request| self.handle(request, id));
         if let Err(error) = handled {
             self.queue_message(&ServerMessage::Error {
-                error: error.error,
+                error: error.code(),
                 id,
-                message: &error.message,
+                message: &error.to_string(),
             });
         }
-        self.advance(now)
+        // The interval between heartbeats may be shorter than before.
+        let heartbeat_due = now + self.subscription.heartbeat_interval();
+        self.timers.heartbeat_due = self.timers.heartbeat_due.min(heartbeat_due);
+        self.advance(now);
     }
 
-    fn handle(
-        &mut self,
-        request: Request,
-        id: Option<&Value>,
-        now: Instant,
-    ) -> Result<(), RequestError> {
+    fn handle(&mut self, request: Request, id: Option<&Value>) -> Result<(), RequestError> {
         match request.op {
-            Op::Subscribe => return self.subscribe(request, id, now),
-            Op::Unsubscribe => return self.unsubscribe(&request, id, now),
+            Op::Subscribe => self.subscribe(request, id)?,
+            Op::Unsubscribe => self.unsubscribe(&request, id)?,
             Op::Resync => {
                 let before = self.subscription.clone();
                 let snapshots = self.move_to_snapshots(&before, None);
@@ -126,24 +109,18 @@ impl Session {
         Ok(())
     }
 
-    fn subscribe(
-        &mut self,
-        request: Request,
-        id: Option<&Value>,
-        now: Instant,
-    ) -> Result<(), RequestError> {
-        let invalid = RequestError::invalid_parameter;
-        request.filter.check().map_err(invalid)?;
+    fn subscribe(&mut self, request: Request, id: Option<&Value>) -> Result<(), RequestError> {
+        request.filter.check().map_err(invalid_parameter)?;
         let mut subscription = self.subscription.clone();
         subscription
             .set(request.events, request.conflate_ms, request.heartbeat_ms)
-            .map_err(RequestError::invalid_parameter)?;
+            .map_err(invalid_parameter)?;
         subscription.filter = request.filter;
-        let before = self.replace_subscription(subscription, now);
-        let resumed = request.since.map(|seq| {
-            let epoch = request.epoch;
-            self.resume(&ResumePoint { seq, epoch }, id)
-        });
+        let before = self.replace_subscription(subscription);
+        let epoch = request.epoch;
+        let resumed = request
+            .since
+            .map(|seq| self.resume(&ResumePoint { seq, epoch }, id));
         if resumed == Some(Ok(())) {
             self.queue_ack(Op::Subscribe, id, resumed);
             return Ok(());
@@ -156,40 +133,26 @@ impl Session {
         Ok(())
     }
 
-    fn unsubscribe(
-        &mut self,
-        request: &Request,
-        id: Option<&Value>,
-        now: Instant,
-    ) -> Result<(), RequestError> {
+    fn unsubscribe(&mut self, request: &Request, id: Option<&Value>) -> Result<(), RequestError> {
         let mut subscription = self.subscription.clone();
         if let Some(kinds) = request.events {
             subscription.kinds = subscription.kinds.without(kinds);
         }
         if request.filter != Filter::default() {
-            subscription
-                .filter
-                .remove(&request.filter)
-                .map_err(RequestError::not_subscribed)?;
+            let removed = subscription.filter.remove(&request.filter);
+            removed.map_err(RequestError::NotSubscribed)?;
         } else if request.events.is_none() {
             subscription.filter = Filter::nothing();
         }
-        self.replace_subscription(subscription, now);
+        self.replace_subscription(subscription);
         self.queue_ack(Op::Unsubscribe, id, None);
         Ok(())
     }
 
     /// Returns the subscription before.
-    fn replace_subscription(
-        &mut self,
-        subscription: LiveSubscription,
-        now: Instant,
-    ) -> LiveSubscription {
-        let before = std::mem::replace(&mut self.subscription, subscription);
+    fn replace_subscription(&mut self, subscription: LiveSubscription) -> LiveSubscription {
         self.subscription_changed = true;
-        self.timers
-            .shorten_heartbeat(self.heartbeat_interval(), now);
-        before
+        std::mem::replace(&mut self.subscription, subscription)
     }
 
     /// Queues the messages so far that the subscription `before` selects, and moves to the end of the feed. Returns the
@@ -203,14 +166,12 @@ impl Session {
             self.subscription.wants_odds(topic)
                 && !known.is_some_and(|known| known.wants_odds(topic))
         };
-        let from = self.cursor.next_index();
+        let from = self.cursor.next_index;
         let snapshots = match self.context.feed.tail_and_snapshots(from, wants) {
             Some((tail, snapshots)) => {
-                let wanted = tail
-                    .messages
-                    .iter()
-                    .filter(|message| before.wants_message(message));
-                self.queue_frames(wanted.map(|message| message.frame.clone()).collect());
+                let mut missed = tail.messages;
+                missed.retain(|message| before.wants_message(message));
+                self.queue_frames(missed.iter().map(|message| message.frame.clone()).collect());
                 snapshots
             }
             None => {
@@ -227,10 +188,8 @@ impl Session {
         self.queue_message(&ServerMessage::Ack {
             op,
             id,
-            seq: self.cursor.through_seq(),
-            server_time: server_time(),
-            resumed: resumed.into(),
-            in_force: subscription.in_force(),
+            seq: self.cursor.through_seq,
+            in_force: InForce::new(&subscription, resumed),
         });
     }
 }

@@ -4,26 +4,24 @@ use std::time::{Duration, Instant};
 
 use crate::live::close_reason::CloseReason;
 
-const PING_INTERVAL: Duration = Duration::from_secs(30);
+pub(super) const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// A client that reads nothing for this long is closed.
 const NOT_READING_AFTER: Duration = Duration::from_secs(30);
 /// A client that sends nothing for this long, though it is pinged, is closed.
 const NOT_SENDING_AFTER: Duration = Duration::from_secs(75);
-/// A heartbeat that finds too many frames waiting is sent after this time.
-const HEARTBEAT_RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Timers {
-    heartbeat_due: Instant,
-    ping_due: Instant,
+    pub(super) heartbeat_due: Instant,
+    pub(super) ping_due: Instant,
     /// When something was last received.
-    received_at: Instant,
+    pub(super) received_at: Instant,
     /// When the system last accepted bytes, or had accepted all.
-    progress_at: Instant,
+    pub(super) progress_at: Instant,
     /// When conflated odds were last sent.
-    flushed_at: Instant,
+    pub(super) flushed_at: Instant,
     /// When the odds that are held back are sent.
-    flush_due: Option<Instant>,
+    pub(super) flush_due: Option<Instant>,
 }
 
 impl Timers {
@@ -56,14 +54,6 @@ impl Timers {
         next
     }
 
-    pub(super) fn record_received(&mut self, now: Instant) {
-        self.received_at = now;
-    }
-
-    pub(super) fn record_progress(&mut self, now: Instant) {
-        self.progress_at = now;
-    }
-
     /// Why the client counts as dead, if it does.
     pub(super) fn check_alive(&mut self, is_blocked: bool, now: Instant) -> Option<CloseReason> {
         if is_blocked {
@@ -78,34 +68,6 @@ impl Timers {
         None
     }
 
-    /// Whether a ping is due; then the next one is scheduled.
-    pub(super) fn take_ping(&mut self, now: Instant) -> bool {
-        let is_due = self.ping_due <= now;
-        if is_due {
-            self.ping_due = now + PING_INTERVAL;
-        }
-        is_due
-    }
-
-    pub(super) fn heartbeat_is_due(&self, now: Instant) -> bool {
-        self.heartbeat_due <= now
-    }
-
-    /// Schedules the next heartbeat after this one.
-    pub(super) fn schedule_heartbeat(&mut self, interval: Duration, now: Instant) {
-        self.heartbeat_due = now + interval;
-    }
-
-    /// Schedules the heartbeat again that could not be sent.
-    pub(super) fn retry_heartbeat(&mut self, now: Instant) {
-        self.heartbeat_due = self.heartbeat_due.min(now + HEARTBEAT_RETRY);
-    }
-
-    /// Brings the heartbeat forward if the interval is shorter than before.
-    pub(super) fn shorten_heartbeat(&mut self, interval: Duration, now: Instant) {
-        self.heartbeat_due = self.heartbeat_due.min(now + interval);
-    }
-
     /// Whether new odds are to be sent now, because `at_once` or because the last ones were sent an interval ago. If
     /// not, they are held back until then.
     pub(super) fn hold_odds(&mut self, interval: Duration, at_once: bool, now: Instant) -> bool {
@@ -115,21 +77,9 @@ impl Timers {
         is_due
     }
 
-    pub(super) fn holds_odds(&self) -> bool {
-        self.flush_due.is_some()
-    }
-
     /// Whether odds that were held back are due; then they are not held back any more.
     pub(super) fn take_flush(&mut self, now: Instant) -> bool {
         self.flush_due.take_if(|due| *due <= now).is_some()
-    }
-
-    pub(super) fn cancel_flush(&mut self) {
-        self.flush_due = None;
-    }
-
-    pub(super) fn record_flush(&mut self, now: Instant) {
-        self.flushed_at = now;
     }
 }
 
@@ -147,14 +97,17 @@ mod tests {
         let now = Instant::now();
         let mut timers = Timers::new(60 * SECOND, now);
         assert!(!timers.hold_odds(10 * SECOND, false, now + SECOND));
-        assert!(!timers.take_flush(now + 9 * SECOND) && timers.holds_odds());
+        assert!(!timers.take_flush(now + 9 * SECOND) && timers.flush_due.is_some());
         assert_eq!(timers.next(false), now + 10 * SECOND);
-        assert!(timers.take_flush(now + 10 * SECOND) && !timers.holds_odds());
+        assert!(timers.take_flush(now + 10 * SECOND) && timers.flush_due.is_none());
 
-        timers.record_flush(now + 10 * SECOND);
+        timers.flushed_at = now + 10 * SECOND;
         assert!(!timers.hold_odds(10 * SECOND, false, now + 11 * SECOND));
         assert!(timers.hold_odds(10 * SECOND, true, now + 12 * SECOND));
-        assert!(!timers.holds_odds(), "all are sent with what cannot wait");
+        assert!(
+            timers.flush_due.is_none(),
+            "all are sent with what cannot wait"
+        );
         assert!(timers.hold_odds(10 * SECOND, false, now + 20 * SECOND));
     }
 
@@ -166,7 +119,7 @@ mod tests {
         assert_eq!(timers.check_alive(true, now + 29 * SECOND), None);
         let dead = timers.check_alive(true, now + 30 * SECOND);
         assert_eq!(dead, Some(CloseReason::NotReading));
-        timers.record_progress(now + 30 * SECOND);
+        timers.progress_at = now + 30 * SECOND;
         assert_eq!(timers.check_alive(true, now + 59 * SECOND), None);
 
         assert_eq!(timers.check_alive(false, now + 133 * SECOND), None);
