@@ -13,9 +13,9 @@ const SLOTS: usize = 1 << 16;
 /// A rate limit for each of any number of clients, by network address or e-mail address.
 ///
 /// A hash with a secret of this process chooses four slots for a client. Each of its requests is counted in all four,
-/// and is rejected only if all are empty: a client is limited by others only if they use up all its slots. Of a thousand
-/// clients that use up theirs, that happens to one in a hundred thousand, and no client can find out with whom it shares
-/// a slot. So the table never grows, and needs no sweeping.
+/// and is rejected only if all are empty: a client is limited by others only if they use up all its slots. Of a
+/// thousand clients that use up theirs, that happens to one in a hundred thousand, and no client can find out with whom
+/// it shares a slot. So the table never grows, and needs no sweeping.
 #[derive(Debug)]
 pub struct HashedLimiter {
     limit: Gcra,
