@@ -4,15 +4,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use events::VenueCode;
+use futures::future;
 use jiff::SignedDuration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
 
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
@@ -30,6 +31,7 @@ use crate::projector::Projector;
 use crate::projector::announcer::Announcer;
 use crate::projector::views::Views;
 use crate::shutdown::Shutdown;
+use crate::supervisor::{Supervisor, TaskEnded};
 
 /// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
@@ -82,12 +84,10 @@ pub struct Service {
     http: HttpServer,
     admin: HttpServer,
     pub log: Log,
-    /// The tasks that follow the log.
-    tasks: JoinSet<()>,
-    /// The threads of `tasks`.
+    pub tasks: Supervisor,
+    /// The threads of the tasks that follow the log.
     _log_runtime: DetachedRuntime,
-    /// Ends by itself after the shutdown, when the mails in flight are delivered.
-    outbox: Option<JoinHandle<()>>,
+    shutdown: Shutdown,
 }
 
 impl Service {
@@ -103,19 +103,19 @@ impl Service {
         let http_address = public_listener.local_addr()?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
         let log = connect(&log_runtime, config.nats.clone()).await?;
-        let mut tasks = JoinSet::new();
+        let (mut tasks, runtime) = (Supervisor::default(), log_runtime.handle());
 
         let feed = Feed::default();
         let (announcer, announcing) = Announcer::new(log.clone());
-        tasks.spawn_on(announcing, log_runtime.handle());
+        tasks.spawn("announcer", announcing, runtime);
         let (projector, projector_handle) =
             Projector::new(log.clone(), Arc::clone(&views), feed.clone(), announcer);
-        tasks.spawn_on(projector.run(), log_runtime.handle());
+        tasks.spawn("projector", projector.run(), runtime);
 
         let keys = Arc::new(KeyCache::new(config.plans.clone(), config.keys_stale_max));
         let (ledger_sender, ledger) = watch::channel(Ledger::default());
         let following = accounts::follow(log.clone(), Arc::clone(&keys), ledger_sender);
-        tasks.spawn_on(following, log_runtime.handle());
+        tasks.spawn("accounts", following, runtime);
 
         let live = LiveContext {
             feed: feed.clone(),
@@ -125,7 +125,10 @@ impl Service {
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
-        let fan_out = FanOut::start(&live, config.connections_max)?;
+        let (fan_out, shards) = FanOut::start(&live, config.connections_max)?;
+        for (n, shard) in shards.into_iter().enumerate() {
+            tasks.spawn(format!("fan-out-{n}"), shard, runtime);
+        }
         let app = Arc::new(App {
             pages: pages(&config, AccountCommands::new(log.clone(), ledger.clone())),
             views,
@@ -151,12 +154,15 @@ impl Service {
             metrics: Arc::clone(&app.metrics),
             shutdown: shutdown.clone(),
         };
+        if let Some(mailing) = config.mailing {
+            // It delivers the mails in flight after the shutdown.
+            let outbox = outbox(&app, mailing, http_address).run(shutdown.clone());
+            tasks.spawn_finishing("outbox", outbox);
+        }
         Ok(Self {
             http: server(public_listener, config.connections_max, config.access_log),
             admin: server(admin_listener, ADMIN_CONNECTIONS_MAX, AccessLog::Debug),
-            outbox: config
-                .mailing
-                .map(|mailing| tokio::spawn(outbox(&app, mailing, http_address).run(shutdown))),
+            shutdown,
             app,
             log,
             tasks,
@@ -173,23 +179,32 @@ impl Service {
     }
 
     /// Serves until the shutdown, drains, and flushes the store.
-    pub async fn run(mut self) {
+    ///
+    /// # Errors
+    /// Returns [`TaskEnded`] if a task of the service ended before the shutdown. The service then shuts itself down.
+    pub async fn run(mut self) -> Result<(), TaskEnded> {
         let app = self.app;
         let router = http::router(Arc::clone(&app));
         let admin_router = http::admin_router(Arc::clone(&app));
-        tokio::join!(
+        let mut serving = pin!(future::join(
             (self.http).run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
             self.admin.run(|_| admin_router.clone()),
-        );
+        ));
+        let ended = tokio::select! {
+            _ = &mut serving => Ok(()),
+            ended = self.tasks.ended() => {
+                let too_early = !self.shutdown.is_cancelled();
+                self.shutdown.cancel();
+                serving.await;
+                if too_early { Err(ended) } else { Ok(()) }
+            }
+        };
         app.fan_out.drain().await;
-        if let Some(outbox) = self.outbox {
-            // An error is a panic, which has been logged.
-            let _ = outbox.await;
-        }
-        self.tasks.shutdown().await;
+        self.tasks.stop().await;
         if let Err(error) = app.views.current().flush() {
             tracing::warn!(%error, "flush failed; the next start reads the missing events from the log");
         }
+        ended
     }
 }
 

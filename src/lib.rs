@@ -32,3 +32,4 @@ pub mod mail;
 pub mod metrics;
 pub mod projector;
 pub mod shutdown;
+pub mod supervisor;

@@ -26,9 +26,10 @@ const CRATE_ARROWS: [(&str, &[&str]); 5] = [
 ];
 
 /// The rooms of `src/` that each room may name. A room is named after those that it may import.
-const ROOM_ARROWS: [(&str, &[&str]); 13] = [
+const ROOM_ARROWS: [(&str, &[&str]); 14] = [
     ("clock", &[]),
     ("shutdown", &[]),
+    ("supervisor", &[]),
     ("limits", &[]),
     ("log", &[]),
     ("metrics", &["limits"]),
@@ -67,6 +68,7 @@ const ROOM_ARROWS: [(&str, &[&str]); 13] = [
             "metrics",
             "projector",
             "shutdown",
+            "supervisor",
         ],
     ),
     (
@@ -84,6 +86,7 @@ const ROOM_ARROWS: [(&str, &[&str]); 13] = [
             "metrics",
             "projector",
             "shutdown",
+            "supervisor",
         ],
     ),
 ];

@@ -279,3 +279,21 @@ async fn two_services_do_not_share_a_folder() {
         .to_string();
     assert!(error.contains("is in use by another railbird"), "{error}");
 }
+
+#[tokio::test]
+async fn a_service_that_has_lost_one_of_its_tasks_ends_instead_of_being_ready_and_wrong() {
+    let nats = Nats::start();
+    nats.publish([registered("H1", "HORSE 1")]).await;
+    let names = Railbird::start(&nats).await.tasks();
+    for task in ["projector", "announcer", "accounts", "fan-out-0"] {
+        assert!(names.iter().any(|name| name == task), "{names:?}");
+    }
+    for task in &names {
+        let railbird = Railbird::start(&nats).await;
+        let address = railbird.http;
+        let ended = railbird.lose_task(task).await;
+        assert_eq!(&ended.name, task);
+        let connected = tokio::net::TcpStream::connect(address).await;
+        assert!(connected.is_err(), "{task}");
+    }
+}

@@ -72,7 +72,7 @@ impl Dev {
         let service = Service::start(config, shutdown.clone()).await?;
         let (http, admin) = (service.http_addr()?, service.admin_addr()?);
         let app = Arc::clone(&service.app);
-        let serving = tokio::spawn(service.run());
+        let mut serving = tokio::spawn(service.run());
         let demo = async {
             if !self.no_demo {
                 wait_until_live(&app).await;
@@ -98,12 +98,13 @@ impl Dev {
             anyhow::Ok(())
         };
         let ended = tokio::select! {
+            served = &mut serving => return Ok(served??),
             signalled = signalled() => signalled.map_err(Into::into),
             Err(error) = demo => Err(error),
             Err(error) = introduction => Err(error),
         };
         shutdown.cancel();
-        serving.await?;
+        serving.await??;
         log.close().await;
         ended
     }

@@ -30,6 +30,7 @@ use tracing_subscriber::{EnvFilter, Layer, registry};
 
 use self::watch::WatchError;
 use crate::log::{Log, LogError};
+use crate::supervisor::TaskEnded;
 
 /// Railbird, an event-sourced horse racing data service.
 #[derive(Debug, Parser)]
@@ -111,6 +112,8 @@ struct WrongConfiguration(String);
 const EXIT_FAILURE: u8 = 1;
 /// `EX_UNAVAILABLE` of sysexits.h.
 const EXIT_UNAVAILABLE: u8 = 69;
+/// `EX_SOFTWARE` of sysexits.h: a part of the service failed. Start it again.
+const EXIT_SOFTWARE: u8 = 70;
 /// `EX_NOPERM` of sysexits.h.
 const EXIT_NO_PERMISSION: u8 = 77;
 /// `EX_CONFIG` of sysexits.h.
@@ -143,6 +146,8 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         EXIT_UNAVAILABLE
     } else if error.is::<WrongConfiguration>() {
         EXIT_CONFIGURATION
+    } else if error.is::<TaskEnded>() {
+        EXIT_SOFTWARE
     } else {
         EXIT_FAILURE
     }

@@ -141,14 +141,15 @@ impl Serve {
         let service = Service::start(config, shutdown.clone()).await?;
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
         let log = service.log.clone();
-        let serving = tokio::spawn(service.run());
+        let mut serving = tokio::spawn(service.run());
         let ended = tokio::select! {
+            served = &mut serving => return Ok(served??),
             signalled = signalled() => signalled.map_err(Into::into),
             Err(error) = check_durability(&log, self.production) => Err(error.into()),
         };
         tracing::info!("stopping");
         shutdown.cancel();
-        serving.await?;
+        serving.await??;
         ended
     }
 }

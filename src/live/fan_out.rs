@@ -1,12 +1,14 @@
 //! [`FanOut`]: the shards of the live channel, and the way to them.
 
+use std::convert::Infallible;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::sync::{Semaphore, mpsc};
+use futures::FutureExt;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::connection_limits::{ConnectionLimits, ConnectionPermit};
@@ -40,9 +42,16 @@ struct ShardHandle {
 }
 
 impl ShardHandle {
-    fn start(n: usize, context: LiveContext, turns: Arc<Semaphore>) -> anyhow::Result<Self> {
+    /// Starts a shard. The future resolves when its thread has ended, also by a panic.
+    fn start(
+        n: usize,
+        context: LiveContext,
+        turns: Arc<Semaphore>,
+    ) -> anyhow::Result<(Self, impl Future<Output = ()> + use<>)> {
         let (new_clients, receiver) = mpsc::unbounded_channel();
+        let (alive, ended) = oneshot::channel::<Infallible>();
         let run = move || {
+            let _alive = alive;
             if let Err(error) = shard::run(context, receiver, turns) {
                 tracing::error!(%error, "a thread of the live channel ended");
             }
@@ -50,10 +59,11 @@ impl ShardHandle {
         let thread = thread::Builder::new().name(format!("fan-out-{n}"));
         let started = thread.spawn(run);
         started.context("a thread of the live channel could not be started")?;
-        Ok(Self {
+        let shard = Self {
             new_clients,
             guard: ClientGuard::default(),
-        })
+        };
+        Ok((shard, ended.map(drop)))
     }
 
     fn clients(&self) -> usize {
@@ -63,18 +73,22 @@ impl ShardHandle {
 
 impl FanOut {
     /// Starts the shards. Half as many as there are cores write at a time. They end when the service stops and their
-    /// last client has left.
+    /// last client has left. Returns futures that resolve when a shard has ended.
     ///
     /// # Errors
     /// Returns an error if the system starts no thread.
-    pub fn start(context: &LiveContext, clients_max: usize) -> anyhow::Result<Self> {
+    pub fn start(
+        context: &LiveContext,
+        clients_max: usize,
+    ) -> anyhow::Result<(Self, Vec<impl Future<Output = ()> + use<>>)> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let turns = Arc::new(Semaphore::new((cores / 2).max(1)));
-        let shards = (0..(cores * SHARDS_PER_CORE).min(SHARDS_MAX))
-            .map(|n| ShardHandle::start(n, context.clone(), Arc::clone(&turns)))
-            .collect::<anyhow::Result<_>>()?;
+        let started = (0..(cores * SHARDS_PER_CORE).min(SHARDS_MAX))
+            .map(|n| ShardHandle::start(n, context.clone(), Arc::clone(&turns)));
+        let started: Vec<_> = started.collect::<anyhow::Result<_>>()?;
+        let (shards, ended) = started.into_iter().unzip();
         let limits = ConnectionLimits::new(clients_max, Arc::clone(&context.metrics));
-        Ok(Self { shards, limits })
+        Ok((Self { shards, limits }, ended))
     }
 
     /// A permit for a client with a key; `None` if the service has as many clients as it takes.

@@ -26,6 +26,9 @@ pub(super) enum FoldError {
     LogReplaced(#[from] LogReplaced),
     #[error("the store is damaged: {0}")]
     StoreDamaged(String),
+    /// The reading task panicked. The views are as they were.
+    #[error("the reader of the log ended")]
+    ReaderEnded,
     #[error("the views cannot be written: {0:#}")]
     Io(anyhow::Error),
 }
@@ -95,8 +98,7 @@ impl RunningFold {
     pub(super) async fn next_batch(&mut self) -> Result<Batch, FoldError> {
         match self.batches.recv().await {
             Some(batch) => Ok(batch?),
-            // The reading task ends only after an error, which was received before.
-            None => std::future::pending().await,
+            None => Err(FoldError::ReaderEnded),
         }
     }
 

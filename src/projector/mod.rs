@@ -89,10 +89,11 @@ impl Projector {
             let replaced = match error {
                 FoldError::LogReplaced(_) => self.views.replace_outdated(&error.to_string()),
                 FoldError::StoreDamaged(reason) => self.views.replace_damaged(&reason),
+                FoldError::ReaderEnded => Err(error.into()),
                 FoldError::Io(error) => Err(error),
             };
             if let Err(error) = replaced {
-                tracing::error!(error = format!("{error:#}"), "cannot write the views");
+                tracing::error!(error = format!("{error:#}"), "the fold is started again");
                 sleep(RETRY).await;
             }
             let store = self.views.current();

@@ -1,5 +1,6 @@
 //! [`Railbird`]: a service under test, in this process.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -17,12 +18,14 @@ use railbird::limits::Proxies;
 use railbird::limits::plans::Plans;
 use railbird::log::{ACCOUNTS, Outgoing};
 use railbird::shutdown::Shutdown;
+use railbird::supervisor::TaskEnded;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
-use super::{Nats, Reply, Socket, eventually, request};
+use super::{Nats, PATIENCE, Reply, Socket, eventually, request};
 
 pub(crate) struct Railbird {
     pub(crate) http: SocketAddr,
@@ -31,7 +34,9 @@ pub(crate) struct Railbird {
     pub(crate) app: Arc<App>,
     /// Stops the service when dropped.
     shutdown: DropGuard,
-    serving: JoinHandle<()>,
+    serving: JoinHandle<Result<(), TaskEnded>>,
+    /// The tasks of the service, by name.
+    tasks: HashMap<String, AbortHandle>,
     /// Kept for as long as the service lives.
     data: Option<TempDir>,
 }
@@ -89,6 +94,9 @@ impl Railbird {
         let service = Service::start(config, shutdown.clone()).await.unwrap();
         let (http, admin) = (service.http_addr().unwrap(), service.admin_addr().unwrap());
         let app = Arc::clone(&service.app);
+        let tasks = service.tasks.handles();
+        let tasks = tasks.map(|(name, handle)| (name.to_owned(), handle.clone()));
+        let tasks = tasks.collect();
         let serving = tokio::spawn(service.run());
         Self {
             http,
@@ -97,6 +105,7 @@ impl Railbird {
             app,
             shutdown: shutdown.drop_guard(),
             serving,
+            tasks,
             data: None,
         }
     }
@@ -187,9 +196,21 @@ impl Railbird {
         Socket::connect(self.http, &path).await
     }
 
+    /// The names of its tasks.
+    pub(crate) fn tasks(&self) -> Vec<String> {
+        self.tasks.keys().cloned().collect()
+    }
+
+    /// Ends one of its tasks, as a panic would, and waits until the service has ended for that.
+    pub(crate) async fn lose_task(self, name: &str) -> TaskEnded {
+        self.tasks[name].abort();
+        let ended = timeout(PATIENCE, self.serving).await.unwrap().unwrap();
+        ended.unwrap_err()
+    }
+
     pub(crate) async fn stop(self) {
         drop(self.shutdown);
-        self.serving.await.unwrap();
+        self.serving.await.unwrap().unwrap();
     }
 }
 
