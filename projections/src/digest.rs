@@ -12,15 +12,15 @@ pub struct Digest([u64; 4]);
 
 impl Digest {
     /// Adds an entry.
-    pub fn add(&mut self, key: &[u8], value: &[u8]) {
-        for (lane, hash) in self.0.iter_mut().zip(lanes(key, value)) {
+    pub(crate) fn add(&mut self, entry: &EntryHash) {
+        for (lane, hash) in self.0.iter_mut().zip(entry.0) {
             *lane = lane.wrapping_add(hash);
         }
     }
 
     /// Removes an entry.
-    pub fn remove(&mut self, key: &[u8], value: &[u8]) {
-        for (lane, hash) in self.0.iter_mut().zip(lanes(key, value)) {
+    pub(crate) fn remove(&mut self, entry: &EntryHash) {
+        for (lane, hash) in self.0.iter_mut().zip(entry.0) {
             *lane = lane.wrapping_sub(hash);
         }
     }
@@ -54,13 +54,23 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-fn lanes(key: &[u8], value: &[u8]) -> [u64; 4] {
-    let mut hasher = blake3::Hasher::new();
-    hasher
-        .update(&(key.len() as u64).to_le_bytes())
-        .update(key)
-        .update(value);
-    let hash = hasher.finalize();
-    let (chunks, _) = hash.as_bytes().as_chunks::<8>();
-    std::array::from_fn(|i| u64::from_le_bytes(chunks[i]))
+/// The BLAKE3 hash of a key and its value.
+pub(crate) struct EntryHash([u64; 4]);
+
+impl EntryHash {
+    pub(crate) fn of(key: &[u8], value: &[u8]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher
+            .update(&(key.len() as u64).to_le_bytes())
+            .update(key)
+            .update(value);
+        let hash = hasher.finalize();
+        let (chunks, _) = hash.as_bytes().as_chunks::<8>();
+        Self(std::array::from_fn(|i| u64::from_le_bytes(chunks[i])))
+    }
+
+    /// The first bytes of the hash, which are stored behind the value.
+    pub(crate) fn checksum(&self) -> [u8; 8] {
+        self.0[0].to_le_bytes()
+    }
 }

@@ -41,7 +41,10 @@ pub use live::{
 };
 pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
 pub use rejections::Announcement;
-pub use store::{Checkpoint, LogIdentity, SCHEMA_VERSION, Store, StoreError, View};
+pub use store::{
+    Checkpoint, LogIdentity, Recount, SCHEMA_VERSION, Store, StoreError, VIEWS_VERSION, View,
+    check_free_space,
+};
 pub use stored_message::StoredMessage;
 
 /// The name and the schema of every view, for the OpenAPI document. Shared definitions are added to the generator.

@@ -2,14 +2,15 @@
 
 mod error;
 mod flusher;
+mod recount;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use events::Moment;
@@ -17,13 +18,29 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use self::flusher::Flusher;
-use crate::digest::Digest;
-use crate::{json, keys};
+use self::recount::RunningRecount;
+use crate::digest::{Digest, EntryHash};
+use crate::json;
 
 pub use self::error::StoreError;
+pub use self::recount::Recount;
 
 /// The version of the form of keys, state and views. Another version has another folder, folded from the whole log.
-pub const SCHEMA_VERSION: u32 = 5;
+pub const SCHEMA_VERSION: u32 = 6;
+
+/// The version of what the answers are read from: keys, the form of views, and checksums. Views of another schema with
+/// the same version are served until those of this schema are caught up. Raise it only if this code cannot read them.
+pub const VIEWS_VERSION: u32 = 1;
+
+/// The free space without which nothing is written. Enough for the largest commit, and for what sled has in memory, so
+/// that sled never finds the disk full in the middle of a commit.
+const FREE_BYTES_MIN: u64 = 32 * 1024 * 1024;
+
+/// Reads without a lock before a reader stops the commits. Few answers meet one commit, hardly any two.
+const UNLOCKED_READS: usize = 2;
+
+/// The bytes of the checksum behind each value.
+const CHECKSUM_BYTES: usize = 8;
 
 /// The size of sled's page cache. The default of 1 GiB is more than all views of a season.
 const CACHE_BYTES: u64 = 96 * 1024 * 1024;
@@ -60,21 +77,54 @@ pub struct Checkpoint {
 /// Changes that are committed together: the new value of each key, or `None` to remove it.
 pub(crate) type Writes = BTreeMap<String, Option<Vec<u8>>>;
 
-/// A value of the store, shared with its page cache.
+/// A value of the store, shared with its page cache. Its checksum was right when it was read.
 #[derive(Debug, Clone)]
 pub struct View(sled::IVec);
+
+impl View {
+    /// Separates a stored value from the checksum of its key and itself.
+    fn check(key: &[u8], stored: sled::IVec) -> Result<(Self, EntryHash), StoreError> {
+        if let Some((value, checksum)) = stored.split_last_chunk::<CHECKSUM_BYTES>() {
+            let hash = EntryHash::of(key, value);
+            if hash.checksum() == *checksum {
+                return Ok((Self(stored), hash));
+            }
+        }
+        Err(StoreError::Corrupt {
+            key: String::from_utf8_lossy(key).into_owned(),
+            reason: "the checksum is wrong".to_owned(),
+        })
+    }
+}
 
 impl Deref for View {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.0
+        &self.0[..self.0.len() - CHECKSUM_BYTES]
     }
 }
 
 impl AsRef<[u8]> for View {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        self
+    }
+}
+
+/// The first damage that a reader found. Shared with the iterators.
+#[derive(Debug, Clone, Default)]
+struct Damage(Arc<OnceLock<String>>);
+
+impl Damage {
+    fn note<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(error) = &result {
+            let _ = self.0.set(error.to_string());
+        }
+        result
+    }
+
+    fn check(&self, key: &[u8], stored: sled::IVec) -> Result<View, StoreError> {
+        self.note(View::check(key, stored).map(|(view, _)| view))
     }
 }
 
@@ -83,16 +133,26 @@ impl AsRef<[u8]> for View {
 pub struct Store {
     tree: sled::Db,
     flusher: Flusher,
+    folder: PathBuf,
     checkpoint: Mutex<Option<Checkpoint>>,
     seq: AtomicU64,
+    /// Twice the number of commits; odd while one is applied, and for ever after one that failed halfway.
+    commits: AtomicU64,
+    /// Held by each commit, and by a reader that commits have disturbed too often.
+    commit_gate: RwLock<()>,
+    /// The recount that is running, and who may start one.
+    recount: Mutex<Option<RunningRecount>>,
+    recounts: Mutex<()>,
+    damage: Damage,
 }
 
 impl Store {
     /// Opens or creates the store in a folder. This blocks. If the folder is damaged, sled may panic or hang.
     ///
     /// # Errors
-    /// Returns [`StoreError::InUse`] if another process has the folder open, [`StoreError::Corrupt`] if the checkpoint
-    /// is damaged, and [`StoreError::Sled`] if the folder cannot be read or written.
+    /// Returns [`StoreError::InUse`] if another process has the folder open, [`StoreError::DiskFull`],
+    /// [`StoreError::Corrupt`] if the checkpoint is damaged, and [`StoreError::Sled`] if the folder cannot be read or
+    /// written.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let config = sled::Config::new()
             .path(folder)
@@ -112,8 +172,14 @@ impl Store {
         let mut store = Self {
             flusher: Flusher::start(tree.clone(), folder).map_err(sled::Error::from)?,
             tree,
+            folder: folder.to_owned(),
             checkpoint: Mutex::new(None),
             seq: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
+            commit_gate: RwLock::new(()),
+            recount: Mutex::new(None),
+            recounts: Mutex::new(()),
+            damage: Damage::default(),
         };
         if let Some(checkpoint) = store.read::<Checkpoint>(CHECKPOINT)? {
             store.seq = AtomicU64::new(checkpoint.seq);
@@ -125,14 +191,17 @@ impl Store {
     /// The view under a key.
     ///
     /// # Errors
-    /// Returns [`StoreError::Sled`] if sled fails to read.
+    /// Returns [`StoreError::Corrupt`] if the value is not the one that was written, and [`StoreError::Sled`] if sled
+    /// fails to read.
     pub fn get(&self, key: &str) -> Result<Option<View>, StoreError> {
-        Ok(self.tree.get(key)?.map(View))
+        let stored = self.damage.note(self.tree.get(key).map_err(From::from))?;
+        let check = |stored| self.damage.check(key.as_bytes(), stored);
+        stored.map(check).transpose()
     }
 
     /// The state under a key.
     pub(crate) fn read<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, StoreError> {
-        let value = self.tree.get(key)?;
+        let value = self.get(key)?;
         value.map(|value| parse(key, &value)).transpose()
     }
 
@@ -141,7 +210,7 @@ impl Store {
         &self,
         prefix: &str,
     ) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
-        self.tree.scan_prefix(prefix).map(entry)
+        self.entries(self.tree.scan_prefix(prefix))
     }
 
     /// All views from one key up to another one, which is excluded.
@@ -150,7 +219,48 @@ impl Store {
         from: &str,
         to: &str,
     ) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
-        self.tree.range(from.as_bytes()..to.as_bytes()).map(entry)
+        self.entries(self.tree.range(from.as_bytes()..to.as_bytes()))
+    }
+
+    fn entries(
+        &self,
+        entries: sled::Iter,
+    ) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
+        let damage = self.damage.clone();
+        entries.map(move |entry| {
+            let (key, stored) = damage.note(entry.map_err(From::from))?;
+            let view = damage.check(&key, stored)?;
+            Ok((String::from_utf8_lossy(&key).into_owned(), view))
+        })
+    }
+
+    /// Reads several views as they were together after one commit. Returns what `read` returns, and the sequence that
+    /// it reflects. `read` may be called more than once: a commit meanwhile makes what it read worthless. The last call
+    /// stops the commits, so it has to be short.
+    ///
+    /// # Errors
+    /// Returns [`StoreError::Torn`] if a commit failed halfway.
+    pub fn read_consistently<T>(
+        &self,
+        mut read: impl FnMut() -> T,
+    ) -> Result<(T, u64), StoreError> {
+        for _ in 0..UNLOCKED_READS {
+            let before = self.commits.load(Ordering::Acquire);
+            if before % 2 != 0 {
+                break;
+            }
+            let (seq, found) = (self.seq(), read());
+            fence(Ordering::Acquire);
+            if self.commits.load(Ordering::Relaxed) == before {
+                return Ok((found, seq));
+            }
+        }
+        let gate = self.commit_gate.read();
+        let _no_commit = gate.unwrap_or_else(PoisonError::into_inner);
+        if self.commits.load(Ordering::Acquire) % 2 != 0 {
+            return Err(StoreError::Torn);
+        }
+        Ok((read(), self.seq()))
     }
 
     /// The checkpoint that the views reflect; `None` in a fresh store.
@@ -163,9 +273,25 @@ impl Store {
         checkpoint.unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn running_recount(&self) -> MutexGuard<'_, Option<RunningRecount>> {
+        self.recount.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The sequence of the last message that the views reflect; 0 before the first.
     pub fn seq(&self) -> u64 {
         self.seq.load(Ordering::Acquire)
+    }
+
+    /// What is damaged, once a reader or [`Store::check`] has found it. Such a store is to be replaced.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.0.get().map(String::as_str)
+    }
+
+    /// Whether a commit failed halfway. Such a store answers nothing.
+    pub fn is_torn(&self) -> bool {
+        let gate = self.commit_gate.read();
+        let _no_commit = gate.unwrap_or_else(PoisonError::into_inner);
+        self.commits.load(Ordering::Acquire) % 2 != 0
     }
 
     /// The size of the store on disk, in bytes.
@@ -186,6 +312,15 @@ impl Store {
         self.flusher.flush()
     }
 
+    /// Whether a commit may be written: the disk has space, and no write has failed.
+    ///
+    /// # Errors
+    /// Returns [`StoreError::DiskFull`], or [`StoreError::Sled`] with the error of the earlier write.
+    pub fn check_disk(&self) -> Result<(), StoreError> {
+        check_free_space(&self.folder)?;
+        Ok(self.tree.context.global_error()?)
+    }
+
     /// Commits changes and the checkpoint of the views after them in one atomic batch. A value that is stored already
     /// is not written. Returns the checkpoint with the digest of the views.
     pub(crate) fn commit(
@@ -193,44 +328,58 @@ impl Store {
         writes: &Writes,
         mut checkpoint: Checkpoint,
     ) -> Result<Checkpoint, StoreError> {
+        self.check_disk()?;
         let mut batch = sled::Batch::default();
+        let mut changes = Vec::new();
         for (key, value) in writes {
-            let old = self.tree.get(key)?;
+            let old = self.get(key)?;
             if old.as_deref() == value.as_deref() {
                 continue;
             }
-            if let Some(old) = &old {
-                checkpoint.digest.remove(key.as_bytes(), old);
-            }
-            match value {
-                Some(value) => {
-                    checkpoint.digest.add(key.as_bytes(), value);
-                    batch.insert(key.as_bytes(), value.as_slice());
-                }
+            let old = old.map(|old| EntryHash::of(key.as_bytes(), &old));
+            let new = value.as_ref().map(|value| {
+                let hash = EntryHash::of(key.as_bytes(), value);
+                batch.insert(key.as_bytes(), with_checksum(value, &hash));
+                hash
+            });
+            match &new {
+                Some(new) => checkpoint.digest.add(new),
                 None => batch.remove(key.as_bytes()),
             }
+            if let Some(old) = &old {
+                checkpoint.digest.remove(old);
+            }
+            changes.push((key.as_str(), old, new));
         }
-        batch.insert(CHECKPOINT, json::render(&checkpoint));
-        self.flusher.write(|| Ok(self.tree.apply_batch(batch)?))?;
+        let value = json::render(&checkpoint);
+        let hash = EntryHash::of(CHECKPOINT.as_bytes(), &value);
+        batch.insert(CHECKPOINT, with_checksum(&value, &hash));
+
+        let gate = self.commit_gate.write();
+        let _no_reader = gate.unwrap_or_else(PoisonError::into_inner);
+        let mut recount = self.running_recount();
+        self.flusher.write(|| {
+            self.commits.fetch_add(1, Ordering::AcqRel);
+            Ok(self.tree.apply_batch(batch)?)
+        })?;
+        if let Some(recount) = &mut *recount {
+            recount.follow(&changes);
+        }
         self.seq.store(checkpoint.seq, Ordering::Release);
         *self.lock_checkpoint() = Some(checkpoint.clone());
+        self.commits.fetch_add(1, Ordering::Release);
         Ok(checkpoint)
     }
 
-    /// Counts all views and computes their digest from the stored bytes, independently of the checkpoint.
+    /// Flips a bit of a stored value, as a damaged disk does. For tests of what follows.
     ///
-    /// # Errors
-    /// Returns [`StoreError::Sled`] if sled fails to read.
-    pub fn recount(&self) -> Result<(u64, Digest), StoreError> {
-        let (mut count, mut digest) = (0, Digest::default());
-        for entry in self.tree.iter() {
-            let (key, value) = entry?;
-            if !key.starts_with(keys::META.as_bytes()) {
-                count += 1;
-                digest.add(&key, &value);
-            }
-        }
-        Ok((count, digest))
+    /// # Panics
+    /// If there is no such value.
+    pub fn flip_bit(&self, key: &str) {
+        let stored = self.tree.get(key).expect("a healthy store");
+        let mut stored = stored.expect("a value").to_vec();
+        stored[0] ^= 1;
+        self.tree.insert(key, stored).expect("a healthy store");
     }
 }
 
@@ -245,9 +394,31 @@ impl Drop for Store {
     }
 }
 
-fn entry(entry: sled::Result<(sled::IVec, sled::IVec)>) -> Result<(String, View), StoreError> {
-    let (key, value) = entry?;
-    Ok((String::from_utf8_lossy(&key).into_owned(), View(value)))
+/// A value as it is stored: with the checksum of its key and itself.
+fn with_checksum(value: &[u8], hash: &EntryHash) -> Vec<u8> {
+    let mut stored = Vec::with_capacity(value.len() + CHECKSUM_BYTES);
+    stored.extend_from_slice(value);
+    stored.extend_from_slice(&hash.checksum());
+    stored
+}
+
+/// Checks that a folder is on a disk with space for a store that is written.
+///
+/// # Errors
+/// Returns [`StoreError::DiskFull`]. A file system that does not report its space counts as one with enough.
+pub fn check_free_space(folder: &Path) -> Result<(), StoreError> {
+    let Ok(space) = rustix::fs::statvfs(folder) else {
+        return Ok(());
+    };
+    let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+    if free_bytes >= FREE_BYTES_MIN {
+        return Ok(());
+    }
+    Err(StoreError::DiskFull {
+        folder: folder.to_owned(),
+        free_bytes,
+        needed_bytes: FREE_BYTES_MIN,
+    })
 }
 
 /// Parses the value of a key.

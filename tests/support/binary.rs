@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
@@ -139,6 +139,11 @@ impl Serving {
             .lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.unwrap().parse().unwrap()
+    }
+
+    /// The root of the file systems that the process sees.
+    pub(crate) fn root(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root", self.child.id()))
     }
 
     /// kill -9.

@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -76,8 +77,7 @@ fn stores_opened_and_closed_in_parallel_keep_every_commit() {
                     fill(folder.path(), COMMITS);
                     let store = Store::open(folder.path()).expect("a sound store");
                     assert_eq!(store.seq(), round * COMMITS);
-                    let (_, digest) = store.recount().expect("a sound store");
-                    assert_eq!(Some(digest), store.checkpoint().map(|c| c.digest));
+                    store.check().expect("a sound store");
                 }
             })
         })
@@ -87,4 +87,104 @@ fn stores_opened_and_closed_in_parallel_keep_every_commit() {
             thread.join().expect("nothing is lost");
         }
     });
+}
+
+/// Commits the same number under two keys again and again, while `read` runs.
+fn while_committing<T: Send>(store: &Store, read: impl FnOnce(&Store) -> T + Send) -> T {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0_u64.. {
+                let value = || Some(n.to_le_bytes().to_vec());
+                let writes = ["a", "b"].map(|key| (key.to_owned(), value()));
+                let mut checkpoint = store.checkpoint().expect("a first commit");
+                checkpoint.seq = n;
+                store
+                    .commit(&Writes::from(writes), checkpoint)
+                    .expect("a healthy store");
+                if done.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        let found = read(store);
+        done.store(true, Ordering::Relaxed);
+        found
+    })
+}
+
+/// The numbers under both keys.
+fn pair(store: &Store) -> [u64; 2] {
+    ["a", "b"].map(|key| {
+        let view = store.get(key).expect("a healthy store");
+        let bytes = view.map_or([0; 8], |view| view[..].try_into().expect("eight bytes"));
+        u64::from_le_bytes(bytes)
+    })
+}
+
+#[test]
+fn what_is_read_together_is_of_one_commit_however_many_there_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(folder.path()).expect("an empty store");
+    commit(&store, "first", Vec::new()).expect("a healthy store");
+    let (mixed, reads) = while_committing(&store, |store| {
+        let mut mixed = 0;
+        for _ in 0..20_000 {
+            let ([a, b], seq) = store.read_consistently(|| pair(store)).expect("not torn");
+            mixed += u64::from(a != b || (a, a) != (seq, b) && a != 0);
+        }
+        (mixed, 20_000)
+    });
+    assert_eq!(mixed, 0, "of {reads}");
+}
+
+#[test]
+fn a_recount_while_commits_go_on_equals_the_digest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(folder.path()).expect("an empty store");
+    for n in 0..2_000_u64 {
+        commit(&store, &format!("b{n}"), n.to_le_bytes().to_vec()).expect("a healthy store");
+    }
+    while_committing(&store, |store| {
+        for _ in 0..20 {
+            store.check().expect("a sound store");
+        }
+    });
+    store.flip_bit("b7");
+    let error = store.check().expect_err("a flipped bit").to_string();
+    assert!(error.contains("damaged at b7"), "{error}");
+}
+
+#[test]
+fn no_wrong_byte_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(folder.path()).expect("an empty store");
+    for key in ["a", "b"] {
+        commit(&store, key, b"the value".to_vec()).expect("a healthy store");
+    }
+    assert_eq!(store.damage(), None);
+    store.flip_bit("a");
+    store.get("b").expect("a sound value");
+    assert_eq!(store.damage(), None);
+    assert!(matches!(store.get("a"), Err(StoreError::Corrupt { .. })));
+    assert!(store.scan("").any(|entry| entry.is_err()));
+    assert!(
+        store
+            .damage()
+            .expect("it was read")
+            .contains("damaged at a")
+    );
+    assert!(
+        commit(&store, "a", Vec::new()).is_err(),
+        "nothing is built on it"
+    );
+}
+
+#[test]
+fn a_torn_store_answers_nothing() {
+    let store = stuck();
+    assert!(store.is_torn());
+    let read = store.read_consistently(|| store.get("small").map(|_| ()));
+    assert!(matches!(read, Err(StoreError::Torn)));
+    in_time("the drop ends", move || drop(store));
 }

@@ -1,0 +1,114 @@
+//! [`Recount`]: the digest of a store, counted from its bytes while it is written.
+
+use std::ops::Bound;
+use std::sync::PoisonError;
+
+use super::{Checkpoint, Store, StoreError, View};
+use crate::digest::{Digest, EntryHash};
+use crate::keys;
+
+/// Values that are counted at a time. A commit waits for them: about a millisecond.
+const CHUNK: usize = 256;
+
+/// The number and the digest of all views, counted from the stored bytes, independently of the checkpoint.
+#[derive(Debug, Clone)]
+pub struct Recount {
+    /// The number of views and states.
+    pub count: u64,
+    /// Their digest.
+    pub digest: Digest,
+    /// The checkpoint when the count ended; `None` in a fresh store.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// A recount that has counted all keys up to a position. Commits correct it for the keys before that.
+#[derive(Debug, Default)]
+pub(super) struct RunningRecount {
+    last_key: Vec<u8>,
+    count: u64,
+    digest: Digest,
+}
+
+impl RunningRecount {
+    /// Notes the changes of a commit: the key, the earlier value and the new one.
+    pub(super) fn follow(&mut self, changes: &[(&str, Option<EntryHash>, Option<EntryHash>)]) {
+        for (key, old, new) in changes {
+            if key.as_bytes() > self.last_key.as_slice() {
+                continue;
+            }
+            if let Some(old) = old {
+                self.digest.remove(old);
+                self.count -= 1;
+            }
+            if let Some(new) = new {
+                self.digest.add(new);
+                self.count += 1;
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Counts all views and computes their digest. This blocks for as long as all is read; commits go on.
+    ///
+    /// # Errors
+    /// Returns [`StoreError::Corrupt`] if a value is not the one that was written, and [`StoreError::Sled`] if sled
+    /// fails to read.
+    pub fn recount(&self) -> Result<Recount, StoreError> {
+        let one_at_a_time = self.recounts.lock();
+        let _one_at_a_time = one_at_a_time.unwrap_or_else(PoisonError::into_inner);
+        *self.running_recount() = Some(RunningRecount::default());
+        let recount = loop {
+            match self.recount_chunk() {
+                Ok(None) => {}
+                Ok(Some(recount)) => break Ok(recount),
+                Err(error) => break Err(error),
+            }
+        };
+        *self.running_recount() = None;
+        self.damage.note(recount)
+    }
+
+    /// Counts the next values. Returns the recount when there are no more.
+    fn recount_chunk(&self) -> Result<Option<Recount>, StoreError> {
+        let mut running = self.running_recount();
+        let running = running.get_or_insert_default();
+        let after = (Bound::Excluded(running.last_key.clone()), Bound::Unbounded);
+        let mut read = 0;
+        for entry in self.tree.range(after).take(CHUNK) {
+            let (key, stored) = entry?;
+            let (_, hash) = View::check(&key, stored)?;
+            if !key.starts_with(keys::META.as_bytes()) {
+                running.count += 1;
+                running.digest.add(&hash);
+            }
+            running.last_key = key.to_vec();
+            read += 1;
+        }
+        Ok((read < CHUNK).then(|| Recount {
+            count: running.count,
+            digest: running.digest,
+            checkpoint: self.checkpoint(),
+        }))
+    }
+
+    /// Compares all views with the digest of the checkpoint: sled may open with less than was written. This blocks for
+    /// as long as all is read; commits go on.
+    ///
+    /// # Errors
+    /// Returns [`StoreError::Corrupt`] if they differ, and as [`Store::recount`].
+    pub fn check(&self) -> Result<(), StoreError> {
+        let Recount {
+            digest, checkpoint, ..
+        } = self.recount()?;
+        let expected = checkpoint.map(|checkpoint| checkpoint.digest);
+        let expected = expected.unwrap_or_default();
+        if digest == expected {
+            return Ok(());
+        }
+        self.damage.note(Err(StoreError::Corrupt {
+            key: "all of it".to_owned(),
+            reason: format!("the digest is {digest}, not {expected}"),
+        }))
+    }
+}

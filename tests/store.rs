@@ -1,0 +1,336 @@
+//! The views on disk: replaced, damaged, full, of another version.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use railbird::live::status::Phase;
+use tokio::time::timeout;
+
+use crate::support::*;
+
+const HORSE: &str = "/api/v1/horses/H1";
+/// A horse that no event names.
+const NO_HORSE: &str = "/api/v1/horses/H999";
+
+/// The folder of the views in force.
+fn in_force(data: &Path) -> PathBuf {
+    let views = data.join("views");
+    let name = fs::read_to_string(views.join("CURRENT")).unwrap();
+    views.join(name.trim())
+}
+
+/// The folders of stores.
+fn stores(data: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(data.join("views")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with('v')).collect()
+}
+
+/// Makes the views in force those of an earlier schema, whose views have the same form.
+fn age(data: &Path) {
+    let store = in_force(data);
+    let name = store.file_name().unwrap().to_str().unwrap();
+    let (schema, rest) = name[1..].split_once('-').unwrap();
+    let older = format!("v{}-{rest}", schema.parse::<u32>().unwrap() - 1);
+    fs::rename(&store, data.join("views").join(&older)).unwrap();
+    fs::write(data.join("views/CURRENT"), older + "\n").unwrap();
+}
+
+#[tokio::test]
+async fn views_are_replaced_by_whole_ones_and_never_by_empty_ones() {
+    let mut nats = Nats::start();
+    let seq = nats.publish([registered("H1", "HORSE 1")]).await;
+    let railbird = Railbird::start(&nats).await;
+    railbird.until_seq(seq).await;
+    let (app, done) = (Arc::clone(&railbird.app), Arc::new(AtomicBool::new(false)));
+    let watcher = std::thread::spawn({
+        let done = Arc::clone(&done);
+        move || {
+            let mut empty_while_live = 0;
+            while !done.load(Ordering::Relaxed) {
+                let seq = app.views.current().seq();
+                let status = app.projector.status.borrow().clone();
+                if seq == 0 && status.phase == Phase::Live && status.seq > 0 {
+                    empty_while_live += 1;
+                }
+            }
+            empty_while_live
+        }
+    });
+    nats.kill();
+    nats.lose("RACING");
+    nats.start_again();
+    eventually(
+        "the service reports that the log is another one",
+        || async {
+            let status = railbird.get_open("/readyz").await.json();
+            status["store"].as_str().unwrap().contains("replaced") || status["log"]["seq"] == 0
+        },
+    )
+    .await;
+    done.store(true, Ordering::Relaxed);
+    assert_eq!(
+        watcher.join().unwrap(),
+        0,
+        "times that the live views were empty"
+    );
+}
+
+#[tokio::test]
+async fn a_rebuild_that_fails_leaves_the_live_views_in_force_and_nothing_on_disk() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    let seq = nats
+        .publish((0..500).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0])))
+        .await;
+    let railbird = Railbird::start_in(&nats, data.path()).await;
+    railbird.until_seq(seq).await;
+    let mut socket = Socket::open(railbird.http, &railbird.key).await;
+    socket.until("snapshot_complete").await;
+    let before = stores(data.path());
+    // No new store can be put in force.
+    let obstacle = data.path().join("views/CURRENT.new");
+    fs::create_dir(&obstacle).unwrap();
+    let rebuild = || request(railbird.admin, "POST", "/rebuild", &[]);
+    assert_eq!(rebuild().await.status, 202);
+    let last = nats
+        .publish((500..700).map(|n| odds("ST", 1, &second(n), &[2.0, 4.0])))
+        .await;
+    let mut prev = seq;
+    while prev < last {
+        let message = socket.next().await.unwrap();
+        assert_eq!(message["prev_seq"], prev, "{message}");
+        prev = message["seq"].as_u64().unwrap();
+    }
+    eventually("the rebuild has ended", || async {
+        railbird.get_admin("/status").await.json()["rebuild"].is_null()
+    })
+    .await;
+    eventually("nothing is left of it", || async {
+        stores(data.path()) == before
+    })
+    .await;
+    let status = railbird.get_admin("/status").await.json();
+    assert_eq!(
+        (&status["phase"], &status["rebuilds"]),
+        (&"live".into(), &0.into()),
+        "{status}"
+    );
+    let next = nats.publish([odds("ST", 1, &second(900), &[7.0])]).await;
+    let message = socket.next().await.unwrap();
+    assert_eq!(
+        (&message["seq"], &message["prev_seq"]),
+        (&next.into(), &last.into()),
+        "{message}"
+    );
+
+    fs::remove_dir(&obstacle).unwrap();
+    assert_eq!(rebuild().await.status, 202);
+    eventually("the rebuilt views are in force", || async {
+        railbird.get_admin("/status").await.json()["rebuilds"] == 1
+    })
+    .await;
+    eventually("the old store is removed", || async {
+        stores(data.path()).len() == 1 && stores(data.path()) != before
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_service_listens_before_its_store_can_be_opened_and_keeps_a_sound_one() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    let seq = nats.publish([registered("H1", "HORSE 1")]).await;
+    let first = Railbird::start_in(&nats, data.path()).await;
+    first.until_seq(seq).await;
+    first.stop().await;
+    let store = in_force(data.path());
+    // As another process that has the store open.
+    let lock = fs::File::open(store.join("db")).unwrap();
+    lock.lock().unwrap();
+    let mut railbird = Railbird::start_unready(&nats.url(), data.path()).await;
+    railbird.key = issue_key(&nats).await;
+    assert_eq!(railbird.get_open("/healthz").await.status, 200);
+    eventually("the reason is known", || async {
+        let reply = railbird.get_open("/readyz").await;
+        let reason = reply.json()["reason"].as_str().unwrap().to_owned();
+        reply.status == 503 && reason.contains("in use")
+    })
+    .await;
+    assert_eq!(railbird.get(HORSE).await.status, 503);
+    lock.unlock().unwrap();
+    railbird.until_ready().await;
+    assert_eq!(railbird.get(HORSE).await.status, 200);
+    assert_eq!(in_force(data.path()), store, "the same store");
+}
+
+/// Starts a service whose data folder is a file system of its own of this size.
+fn serve_on_small_disk(nats: &Nats, data: &Path, size: &str) -> Serving {
+    let mut command = Command::new("unshare");
+    let mount = format!("mount -t tmpfs -o size={size} none \"$0\" && exec \"$@\"");
+    command.args(["-rm", "sh", "-c", &mount]).arg(data);
+    command.arg(env!("CARGO_BIN_EXE_railbird"));
+    let http = ["--http", "127.0.0.1:0", "--nats", &nats.url()];
+    Serving::start_as(command, &http, data)
+}
+
+#[tokio::test]
+async fn a_full_disk_stops_no_read_and_the_service_recovers_when_there_is_space() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    let seq = nats.publish([registered("H1", "HORSE 1")]).await;
+    let key = issue_key(&nats).await;
+    let serving = serve_on_small_disk(&nats, data.path(), "64m");
+    let get = async |path: &str| request(serving.http, "GET", path, &[("x-api-key", &key)]).await;
+    let ready = async || request(serving.http, "GET", "/readyz", &[]).await;
+    eventually("it is ready", || async { ready().await.status == 200 }).await;
+
+    let filler = serving
+        .root()
+        .join(data.path().strip_prefix("/").unwrap())
+        .join("filler");
+    let full = fs::write(&filler, vec![1; 128 * 1024 * 1024]).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    nats.publish((0..3_000).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0])))
+        .await;
+    let last = nats.publish([registered("H2", "HORSE 2")]).await;
+    eventually("it says that the disk is full", || async {
+        let reply = ready().await;
+        let reason = reply.json()["reason"].as_str().unwrap().to_owned();
+        reply.status == 503 && reason.contains("disk")
+    })
+    .await;
+    for _ in 0..50 {
+        let reply = get(HORSE).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        assert!(reply.header("railbird-seq").parse::<u64>().unwrap() >= seq);
+        let reply = get("/api/v1/horses/H2").await;
+        assert_eq!(
+            reply.status,
+            503,
+            "it may be known in the log: {}",
+            reply.text()
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    fs::remove_file(&filler).unwrap();
+    eventually("it is ready again", || async {
+        ready().await.status == 200
+    })
+    .await;
+    let reply = get("/api/v1/horses/H2").await;
+    assert_eq!(
+        (reply.status, reply.header("railbird-seq")),
+        (200, &*last.to_string())
+    );
+}
+
+#[tokio::test]
+async fn the_views_of_another_schema_are_served_until_the_new_ones_are_caught_up() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    let seq = nats.publish([registered("H1", "HORSE 1")]).await;
+    let first = Railbird::start_in(&nats, data.path()).await;
+    first.until_seq(seq).await;
+    let digest = first.digest();
+    let key = first.key.clone();
+    first.stop().await;
+    age(data.path());
+    // The new views take a while.
+    nats.publish((0..20_000).map(|n| odds("ST", 1, &second(n % 50_000), &[2.0, 3.0])))
+        .await;
+    let mut railbird = Railbird::start_unready(&nats.url(), data.path()).await;
+    railbird.key = key;
+    let (mut served, mut others) = (0, BTreeSet::new());
+    while railbird.get_open("/readyz").await.status != 200 {
+        let reply = railbird.get(HORSE).await;
+        if reply.status == 200 && reply.header("railbird-feed") != "live" {
+            assert_eq!(reply.header("railbird-seq"), seq.to_string());
+            served += 1;
+        } else {
+            others.insert((served > 0, reply.status));
+        }
+        let unknown = railbird.get(NO_HORSE).await.status;
+        assert!(
+            unknown == 503 || railbird.get_open("/readyz").await.status == 200,
+            "{unknown}"
+        );
+    }
+    assert!(
+        served > 0,
+        "the old views were served; other answers: {others:?}"
+    );
+    assert!(
+        !others.contains(&(true, 503)),
+        "without a pause: {others:?}"
+    );
+    assert_eq!(railbird.get(HORSE).await.status, 200);
+    assert_ne!(railbird.digest(), digest);
+    eventually("the old views are removed", || async {
+        stores(data.path()).len() == 1
+    })
+    .await;
+}
+
+/// All files under a folder with their bytes.
+fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push((path.clone(), fs::read(path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn verify_changes_nothing_and_fails_where_the_log_is_shorter_than_the_views() {
+    let mut nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    nats.publish([registered("H1", "HORSE 1")]).await;
+    let first = Railbird::start_in(&nats, data.path()).await;
+    first.until_seq(1).await;
+    nats.kill();
+    let copy = nats.back_up("RACING");
+    nats.start_again();
+    let seq = nats.publish([registered("H2", "HORSE 2")]).await;
+    first.until_seq(seq).await;
+    first.stop().await;
+    fs::create_dir(data.path().join("views/v0-left-over")).unwrap();
+    let before = files(data.path());
+    let args = [
+        "verify",
+        "--nats",
+        &nats.url(),
+        "--data",
+        data.path().to_str().unwrap(),
+    ];
+    let verified = railbird(args).await;
+    assert_eq!(verified.code, 0, "{}", verified.all);
+    assert!(files(data.path()) == before, "it writes nothing");
+    assert!(
+        data.path().join("views/v0-left-over").is_dir(),
+        "it removes nothing"
+    );
+
+    nats.kill();
+    nats.put_back("RACING", &copy);
+    nats.start_again();
+    let shorter = timeout(Duration::from_secs(20), railbird(args)).await;
+    let shorter = shorter.expect("it ends");
+    assert_ne!(shorter.code, 0, "{}", shorter.all);
+    assert!(
+        shorter.all.contains("the log ends at event 1"),
+        "{}",
+        shorter.all
+    );
+}
