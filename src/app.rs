@@ -91,13 +91,13 @@ pub struct Service {
 }
 
 impl Service {
-    /// Opens the views, binds the addresses and starts to follow the log.
+    /// Binds the addresses, and starts to open the views and to follow the log.
     ///
     /// # Errors
     /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
-        let views = open_views(config.data.clone()).await?;
+        let views = Arc::new(Views::open(&config.data)?);
         let public_listener = bind(config.http).await?;
         let admin_listener = bind(config.admin).await?;
         let http_address = public_listener.local_addr()?;
@@ -201,16 +201,11 @@ impl Service {
         };
         app.fan_out.drain().await;
         self.tasks.stop().await;
-        if let Err(error) = app.views.current().flush() {
+        if let Some(Err(error)) = app.views.current().map(|store| store.flush()) {
             tracing::warn!(%error, "flush failed; the next start reads the missing events from the log");
         }
         ended
     }
-}
-
-async fn open_views(data: PathBuf) -> anyhow::Result<Arc<Views>> {
-    let views = tokio::task::spawn_blocking(move || Views::open(&data)).await??;
-    Ok(Arc::new(views))
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

@@ -86,7 +86,7 @@ async fn a_service_starts_and_reports_itself_unready_while_nats_is_away() {
         401,
         "the service has read the valid keys"
     );
-    assert_eq!(railbird.app.views.current().seq(), 1);
+    assert_eq!(railbird.seq(), 1);
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn another_log_under_the_same_name_causes_a_rebuild() {
     nats.start_again();
     // The service creates the stream again.
     eventually("the views are empty", || async {
-        railbird.app.views.current().seq() == 0 && railbird.get_open("/readyz").await.status == 200
+        railbird.seq() == 0 && railbird.get_open("/readyz").await.status == 200
     })
     .await;
     let note = railbird.get_open("/readyz").await.json()["store"]

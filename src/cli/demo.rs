@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::Context;
 use events::{Moment, RacingDate};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -130,7 +131,8 @@ impl Demo<'_> {
     /// The dates with a scheduled meeting at a simulated venue.
     fn unfinished_dates(&self) -> anyhow::Result<BTreeSet<RacingDate>> {
         let mut dates = BTreeSet::new();
-        for row in self.app.views.current().scan(keys::MEETINGS) {
+        let views = self.app.views.current().context("there are no views")?;
+        for row in views.scan(keys::MEETINGS) {
             let meeting: MeetingView = serde_json::from_slice(&row?.1)?;
             let is_simulated = VENUES.iter().any(|(code, _)| *code == meeting.venue_code);
             if is_simulated && meeting.status == "scheduled" {

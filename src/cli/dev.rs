@@ -144,7 +144,9 @@ async fn wait_for_meeting_today(app: &App) {
     let mut status = app.projector.status.clone();
     loop {
         let today = projections::keys::meetings_of(app.clock.today());
-        if app.views.current().scan(&today).next().is_some() || status.changed().await.is_err() {
+        let views = app.views.current();
+        let has_meeting = views.is_some_and(|views| views.scan(&today).next().is_some());
+        if has_meeting || status.changed().await.is_err() {
             return;
         }
     }

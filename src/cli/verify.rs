@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use projections::{Digest, LogIdentity, Projection, Store, keys};
+use projections::{Digest, LogIdentity, Projection, Recount, SCHEMA_VERSION, Store, keys};
 use tempfile::TempDir;
 
 use super::Nats;
 use super::admin::AdminClient;
 use super::report::{Progress, result};
 use crate::log::{Log, LogMessage, RACING, ReadPosition};
-use crate::projector::views::Views;
+use crate::projector::views::{NamedStore, Views};
 
 /// Differing keys that are listed; further ones are only counted.
 const KEYS_SHOWN: usize = 20;
@@ -45,7 +45,11 @@ struct VerifyTarget {
 /// The views under verification.
 enum VerifiedViews {
     Running(AdminClient),
-    Stopped(Views),
+    /// A copy, which is removed afterwards.
+    Stopped(
+        NamedStore,
+        #[expect(dead_code, reason = "kept for as long as the store")] TempDir,
+    ),
 }
 
 /// The digest of views, and the event of the log that they reflect.
@@ -62,7 +66,7 @@ impl Verify {
         let found = views.digest().await?;
         let folder = TempDir::with_prefix("railbird-verify-")?;
         let fresh = fold(&log, &found, folder.path()).await?;
-        let (count, digest) = fresh.recount()?;
+        let Recount { count, digest, .. } = fresh.recount()?;
         if digest == found.digest {
             result(format_args!(
                 "{count} views at event {} equal a fresh fold: {digest}",
@@ -91,18 +95,9 @@ impl VerifyTarget {
             let admin = self.admin.context("--admin or --data is required")?;
             return Ok(VerifiedViews::Running(AdminClient { admin }));
         };
-        if !data.join("views").is_dir() {
-            bail!(
-                "{} has no views; --data names the folder of `railbird serve --data`",
-                data.display()
-            );
-        }
-        let views = Views::open(data)?;
-        let note = views.note();
-        if !note.is_empty() {
-            bail!("{note}");
-        }
-        Ok(VerifiedViews::Stopped(views))
+        let folder = TempDir::with_prefix("railbird-verify-copy-")?;
+        let views = Views::open_copy(data, folder.path())?;
+        Ok(VerifiedViews::Stopped(views, folder))
     }
 }
 
@@ -110,11 +105,12 @@ impl VerifiedViews {
     async fn digest(&self) -> anyhow::Result<ViewsDigest> {
         match self {
             Self::Running(admin) => running_digest(*admin).await,
-            Self::Stopped(views) => {
-                let store = views.current();
-                let checkpoint = store.checkpoint().context("there are no views yet")?;
+            Self::Stopped(views, _) => {
                 // Counted from the bytes: the stored digest may be wrong.
-                let (_, digest) = store.recount()?;
+                let Recount {
+                    digest, checkpoint, ..
+                } = views.store().recount()?;
+                let checkpoint = checkpoint.context("there are no views yet")?;
                 let (log, seq) = (checkpoint.log, checkpoint.seq);
                 Ok(ViewsDigest { log, seq, digest })
             }
@@ -132,17 +128,21 @@ impl VerifiedViews {
                     .map(|(hash, key)| (key.to_owned(), hash.to_owned()))
                     .collect())
             }
-            Self::Stopped(views) => hashes(&views.current()),
+            Self::Stopped(views, _) => hashes(views.store()),
         }
     }
 }
 
 async fn running_digest(admin: AdminClient) -> anyhow::Result<ViewsDigest> {
-    let answer = admin.get("/digest").await?;
+    let answer = admin.get("/digest?recount=true").await?;
     let field = |name: &'static str| {
         let value = answer.get(name);
         value.with_context(|| format!("the answer of /digest has no {name}"))
     };
+    let schema = field("schema")?;
+    if *schema != SCHEMA_VERSION {
+        bail!("the views are of schema {schema}, and this version makes {SCHEMA_VERSION}");
+    }
     let digest = field("digest")?.as_str().and_then(Digest::parse);
     Ok(ViewsDigest {
         log: serde_json::from_value(field("log")?.clone())?,
@@ -161,6 +161,13 @@ async fn fold(log: &Log, found: &ViewsDigest, folder: &Path) -> anyhow::Result<A
             found.log.created,
             state.identity.name,
             state.identity.created
+        );
+    }
+    if state.last_seq < found.seq {
+        bail!(
+            "the log ends at event {}, and the views reflect event {}: the log has lost its end",
+            state.last_seq,
+            found.seq
         );
     }
     let store = Arc::new(Store::open(folder)?);

@@ -12,9 +12,11 @@ use axum::{Json, Router};
 use futures::stream;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 
 use super::error::ApiError;
 use super::ops::readiness;
+use super::params::QueryParams;
 use super::rejections::rejections;
 use super::state::App;
 use crate::metrics;
@@ -35,7 +37,9 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 }
 
 async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
-    let store_bytes = app.views.current().size_on_disk().unwrap_or(0);
+    let store = app.views.current();
+    let store_bytes = store.and_then(|store| store.size_on_disk().ok());
+    let store_bytes = store_bytes.unwrap_or(0);
     metrics::sizes(store_bytes, app.keys.count());
     let (waiting, oldest) = app.ledger.borrow().waiting_mails(Timestamp::now());
     metrics::mails_waiting(waiting, oldest);
@@ -55,20 +59,30 @@ async fn rebuild(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
     (StatusCode::CONFLICT, Json(error))
 }
 
-/// The checkpoint of the views and their digest, to compare replicas.
-async fn digest(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
+/// The checkpoint of the views, their schema and their digest, to compare replicas. With `?recount=true` the digest is
+/// counted from the stored bytes.
+async fn digest(State(app): State<Arc<App>>, query: QueryParams) -> Result<Json<Value>, ApiError> {
     let none = || ApiError::NotFound("There are no views yet".to_owned());
-    let checkpoint = app.views.current().checkpoint().ok_or_else(none)?;
+    let views = app.views.read_current().ok_or_else(none)?;
+    let mut checkpoint = views.store().checkpoint().ok_or_else(none)?;
+    if query.get("recount") == Some("true") {
+        let store = Arc::clone(views.store());
+        let recount = spawn_blocking(move || store.recount()).await;
+        let recount = recount.map_err(ApiError::internal)??;
+        checkpoint = recount.checkpoint.ok_or_else(none)?;
+        checkpoint.digest = recount.digest;
+    }
     Ok(Json(json!({
         "log": checkpoint.log,
         "seq": checkpoint.seq,
+        "schema": views.schema(),
         "digest": checkpoint.digest.to_string(),
     })))
 }
 
 /// All views, one line each: the hash of its bytes and its key. Finds the views in which two replicas differ.
-async fn views(State(app): State<Arc<App>>) -> Response {
-    let entries = app.views.current().scan("");
+async fn views(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    let entries = app.store()?.scan("");
     let lines = stream::unfold(entries, |mut entries| async move {
         let mut lines = String::new();
         for entry in entries.by_ref().take(VIEWS_PER_CHUNK) {
@@ -80,5 +94,5 @@ async fn views(State(app): State<Arc<App>>) -> Response {
         }
         (!lines.is_empty()).then_some((Ok(lines), entries))
     });
-    ([(CONTENT_TYPE, "text/plain")], Body::from_stream(lines)).into_response()
+    Ok(([(CONTENT_TYPE, "text/plain")], Body::from_stream(lines)).into_response())
 }

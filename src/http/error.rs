@@ -65,9 +65,11 @@ pub(super) enum ApiError {
     Internal(String),
 }
 
+/// A value that cannot be read is not served, and the projector rebuilds the views.
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        Self::internal(error)
+        tracing::error!(%error, "cannot read a view");
+        Self::NotReady("What was asked for cannot be read, and is being restored; see /readyz")
     }
 }
 

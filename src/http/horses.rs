@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
-use events::HorseNo;
+use events::{HorseNo, RacingDate};
 use projections::horse_form::RowKind;
 use projections::json::JsonObject;
 use projections::{View, horse_profile, keys};
@@ -24,8 +24,8 @@ pub(super) fn router() -> Router<Arc<App>> {
 }
 
 async fn profile(request: ApiRequest) -> Result<Response, ApiError> {
-    let profile = find(&request, &request.path.horse_no()?)?;
-    Ok(request.respond(profile))
+    let horse_no = request.path.horse_no()?;
+    request.answer(|request| find(request, &horse_no))
 }
 
 fn find(request: &ApiRequest, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
@@ -36,21 +36,30 @@ fn find(request: &ApiRequest, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
 }
 
 async fn form(request: ApiRequest) -> Result<Response, ApiError> {
+    let horse_no = request.path.horse_no()?;
+    let limit = request.query.limit(FORM_LIMIT_MAX)?.unwrap_or(usize::MAX);
+    let before = request.query.date("before")?;
+    request.answer(|request| read_form(request, &horse_no, limit, before))
+}
+
+fn read_form(
+    request: &ApiRequest,
+    horse_no: &HorseNo,
+    limit: usize,
+    before: Option<RacingDate>,
+) -> Result<Vec<u8>, ApiError> {
     #[derive(serde::Deserialize)]
     struct ProfileName {
         horse_name: String,
     }
-    let horse_no = request.path.horse_no()?;
-    let limit = request.query.limit(FORM_LIMIT_MAX)?.unwrap_or(usize::MAX);
-    let before = request.query.date("before")?;
-    let profile = find(&request, &horse_no)?;
+    let profile = find(request, horse_no)?;
     let ProfileName { horse_name } =
         serde_json::from_slice(&profile).map_err(ApiError::internal)?;
 
-    let all = keys::form(&horse_no);
+    let all = keys::form(horse_no);
     let end = match before {
-        Some(date) => keys::form_from(&horse_no, date),
-        None => keys::form_end(&horse_no),
+        Some(date) => keys::form_from(horse_no, date),
+        None => keys::form_end(horse_no),
     };
     let (mut placed, mut unplaced) = (Vec::new(), Vec::new());
     for row in request.store.range(&all, &end).rev() {
@@ -66,13 +75,12 @@ async fn form(request: ApiRequest) -> Result<Response, ApiError> {
         }
     }
 
-    let body = JsonObject::new()
-        .field("horse_no", &horse_no)
+    Ok(JsonObject::new()
+        .field("horse_no", horse_no)
         .field("horse_name", &horse_name)
         .list("form", placed.iter().filter_map(json))
         .list("unplaced", unplaced.iter().filter_map(json))
-        .finish();
-    Ok(request.respond(body))
+        .finish())
 }
 
 /// The JSON of a form row, without its kind.

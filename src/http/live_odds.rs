@@ -59,7 +59,7 @@ fn check_allowed(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), A
         let plan = Arc::clone(plan);
         return Err(ApiError::LiveOddsNotIncluded { plan });
     }
-    app.ready_store().map(drop)
+    app.require_caught_up()
 }
 
 fn filter(query: &QueryParams) -> Result<Filter, ApiError> {

@@ -1,6 +1,5 @@
 //! [`MeetingChoice`]: the meeting of a day that a response is about, and its fields in the response.
 
-use axum::response::Response;
 use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
 use projections::json::JsonObject;
 use projections::meetings::MeetingView;
@@ -9,7 +8,7 @@ use serde::Serialize;
 
 use super::error::ApiError;
 use super::params::QueryParams;
-use super::request::{ApiRequest, views};
+use super::request::{Answer, ApiRequest, views};
 use super::state::App;
 
 /// Characters of an unknown venue's name that an error message quotes.
@@ -99,18 +98,19 @@ fn no_meeting_at(venue: &str, date: RacingDate, meetings: &[MeetingView]) -> Api
     ))
 }
 
-/// Responds with the races of a meeting. `views_of` returns the key prefix of their views.
-pub(super) fn respond_with_races(
-    request: ApiRequest,
+/// The races of a meeting. `views_of` returns the key prefix of their views.
+pub(super) fn races_of_meeting(
+    request: &ApiRequest,
     date: RacingDate,
     path: &str,
     views_of: fn(RacingDate, &VenueCode) -> String,
-) -> Result<Response, ApiError> {
+) -> Result<Answer, ApiError> {
     let venue = request.query.get("venue");
     let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
     let rows = request.store.scan(&views_of(date, &choice.code));
-    let body = choice.object().try_list("races", views(rows))?.finish();
-    Ok(request.respond_with_links(body, choice.links(path)))
+    let json = choice.object().try_list("races", views(rows))?.finish();
+    let links = choice.links(path);
+    Ok(Answer { json, links })
 }
 
 /// A race of today's primary meeting, or of today's meeting at the `venue` of the query. Returns
@@ -120,8 +120,9 @@ pub(super) fn race_of_today(
     race_number: RaceNumber,
     query: &QueryParams,
 ) -> Result<RaceKey, ApiError> {
-    let date = app.clock.today();
-    let choice = MeetingChoice::find(app, &*app.ready_store()?, date, query.get("venue"))?;
+    let (date, was_caught_up) = (app.clock.today(), app.is_caught_up());
+    let choice = MeetingChoice::find(app, &*app.store()?, date, query.get("venue"))
+        .map_err(|error| app.unless_caught_up(was_caught_up, error))?;
     Ok(RaceKey {
         date,
         venue: choice.code,

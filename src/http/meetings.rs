@@ -26,9 +26,11 @@ async fn list(request: ApiRequest) -> Result<Response, ApiError> {
     }
     let first = from.map_or_else(|| keys::MEETINGS.to_owned(), keys::meetings_of);
     let last = to.map_or_else(|| keys::MEETINGS.to_owned(), keys::meetings_of);
-    let mut rows = request.store.range(&first, &format!("{last}~"));
-    let meetings = views(rows.by_ref().take(MEETINGS_MAX));
-    let body = JsonObject::new().try_list("meetings", meetings)?;
-    let more = rows.next().is_some();
-    Ok(request.respond(body.field("more", &more).finish()))
+    request.answer(|request| {
+        let mut rows = request.store.range(&first, &format!("{last}~"));
+        let meetings = views(rows.by_ref().take(MEETINGS_MAX));
+        let body = JsonObject::new().try_list("meetings", meetings)?;
+        let more = rows.next().is_some();
+        Ok(body.field("more", &more).finish())
+    })
 }

@@ -21,15 +21,16 @@ pub(super) fn router() -> Router<Arc<App>> {
 }
 
 async fn board(request: ApiRequest) -> Result<Response, ApiError> {
-    let (_, board) = find(&request)?;
-    Ok(request.respond(board))
+    request.answer(|request| Ok(find(request)?.1))
 }
 
 async fn history(request: ApiRequest) -> Result<Response, ApiError> {
-    let (race, board) = find(&request)?;
-    let ticks = views(request.store.scan(&keys::ticks(&race)));
-    let body = JsonObject::from_rendered(board).try_list("history", ticks)?;
-    Ok(request.respond(body.finish()))
+    request.answer(|request| {
+        let (race, board) = find(request)?;
+        let ticks = views(request.store.scan(&keys::ticks(&race)));
+        let body = JsonObject::from_rendered(board).try_list("history", ticks)?;
+        Ok(body.finish())
+    })
 }
 
 /// The board of the race at the venue of the query, else at the primary meeting of the day.

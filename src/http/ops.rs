@@ -45,6 +45,7 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
     let connection = *app.connection.borrow();
     let connected = connection.up;
     let reason = match status.phase {
+        Phase::OpeningViews => "the views are being opened and checked",
         Phase::WaitingForLog if !connected => "the log cannot be reached",
         Phase::WaitingForLog => "the log has not answered yet",
         Phase::CatchingUp => "the views are catching up with the log",
@@ -57,15 +58,21 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
         }
         Phase::Live => "",
     };
-    let progress = match status.seq + status.pending {
+    let reason = status.reason.as_deref().unwrap_or(reason);
+    // Without views to serve, the new ones are all there is.
+    let (seq, pending) = match (status.rebuild, status.phase) {
+        (Some(building), Phase::CatchingUp) if status.seq == 0 => building,
+        _ => (status.seq, status.pending),
+    };
+    let progress = match seq + pending {
         0 => 1.0,
-        last_seq => status.seq as f64 / last_seq as f64,
+        last_seq => seq as f64 / last_seq as f64,
     };
     let body = json!({
         "ready": reason.is_empty(),
         "reason": reason,
         "phase": status.phase,
-        "log": { "connected": connected, "seq": status.seq, "pending": status.pending, "progress": (progress * 1000.0).round() / 1000.0 },
+        "log": { "connected": connected, "seq": seq, "pending": pending, "progress": (progress * 1000.0).round() / 1000.0 },
         "feed": {
             "state": FeedState::of(&status, connection),
             "age_ms": u64::try_from(status.freshness.age().as_millis()).unwrap_or(u64::MAX),

@@ -8,7 +8,7 @@ use axum::routing::get;
 use projections::keys;
 
 use super::error::ApiError;
-use super::meeting_choice::respond_with_races;
+use super::meeting_choice::races_of_meeting;
 use super::request::ApiRequest;
 use super::state::App;
 
@@ -19,18 +19,20 @@ pub(super) fn router() -> Router<Arc<App>> {
 }
 
 async fn today(request: ApiRequest) -> Result<Response, ApiError> {
-    let clock = &request.app.clock;
-    let (date, zone) = (clock.today(), clock.zone());
-    let mut meetings = request.store.scan(&keys::meetings_of(date));
-    if meetings.next().is_none() {
-        let message = format!("No meeting is scheduled for {date} ({zone})");
-        return Err(ApiError::NotFound(message));
-    }
-    respond_with_races(request, date, "/api/v1/racecards/today", keys::cards)
+    let app = Arc::clone(&request.app);
+    let (date, zone) = (app.clock.today(), app.clock.zone());
+    request.answer(|request| {
+        let mut meetings = request.store.scan(&keys::meetings_of(date));
+        if meetings.next().is_none() {
+            let message = format!("No meeting is scheduled for {date} ({zone})");
+            return Err(ApiError::NotFound(message));
+        }
+        races_of_meeting(request, date, "/api/v1/racecards/today", keys::cards)
+    })
 }
 
 async fn by_date(request: ApiRequest) -> Result<Response, ApiError> {
     let date = request.path.date()?;
     let path = format!("/api/v1/racecards/{date}");
-    respond_with_races(request, date, &path, keys::cards)
+    request.answer(|request| races_of_meeting(request, date, &path, keys::cards))
 }

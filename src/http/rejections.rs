@@ -67,7 +67,7 @@ pub(super) async fn rejections(
         source: query.get("source"),
         subject: query.get("subject"),
     };
-    let page = page(&app.views.current(), after, before, limit, &filter)?;
+    let page = page(&*app.store()?, after, before, limit, &filter)?;
     Ok(([(CONTENT_TYPE, "application/json")], page).into_response())
 }
 

@@ -31,10 +31,24 @@ pub(super) struct ApiRequest {
     pub(super) app: Arc<App>,
     /// The store in force when the request came.
     pub(super) store: Arc<Store>,
+    /// Whether the store reflected the log then.
+    was_caught_up: bool,
     pub(super) path: PathParams,
     pub(super) query: QueryParams,
-    seq: u64,
     if_none_match: Option<HeaderValue>,
+}
+
+/// JSON, and the `Link` headers of its response.
+pub(super) struct Answer {
+    pub(super) json: Vec<u8>,
+    pub(super) links: Vec<String>,
+}
+
+impl From<Vec<u8>> for Answer {
+    fn from(json: Vec<u8>) -> Self {
+        let links = Vec::new();
+        Self { json, links }
+    }
 }
 
 impl FromRequestParts<Arc<App>> for ApiRequest {
@@ -47,11 +61,10 @@ impl FromRequestParts<Arc<App>> for ApiRequest {
         if let Some(min_seq) = min_seq(&parts.headers)? {
             wait_for(app, min_seq).await?;
         }
-        let store = app.ready_store()?;
         Ok(Self {
             app: Arc::clone(app),
-            seq: store.seq(),
-            store,
+            was_caught_up: app.is_caught_up(),
+            store: app.store()?,
             path: PathParams::from_request_parts(parts, app).await?,
             query: QueryParams::parse(&parts.uri),
             if_none_match: parts.headers.get(IF_NONE_MATCH).cloned(),
@@ -60,13 +73,22 @@ impl FromRequestParts<Arc<App>> for ApiRequest {
 }
 
 impl ApiRequest {
-    /// Responds with JSON, or with 304 if the client has the same JSON cached.
-    pub(super) fn respond(self, json: Vec<u8>) -> Response {
-        self.respond_with_links(json, Vec::new())
+    /// Responds with what `read` reads from the store: all of it as of one sequence, however many views it is made of.
+    /// `read` may be called more than once.
+    pub(super) fn answer<T: Into<Answer>>(
+        self,
+        read: impl Fn(&Self) -> Result<T, ApiError>,
+    ) -> Result<Response, ApiError> {
+        let (answer, seq) = self.store.read_consistently(|| read(&self))?;
+        match answer {
+            Ok(answer) => Ok(self.respond(answer.into(), seq)),
+            Err(error) => Err(self.app.unless_caught_up(self.was_caught_up, error)),
+        }
     }
 
-    /// Like [`ApiRequest::respond`], with `Link` headers.
-    pub(super) fn respond_with_links(self, json: Vec<u8>, links: Vec<String>) -> Response {
+    /// Responds with JSON, or with 304 if the client has the same JSON cached.
+    fn respond(self, answer: Answer, seq: u64) -> Response {
+        let Answer { json, links } = answer;
         let etag = entity_tag(&json);
         let tags = self.if_none_match;
         let mut response = if tags.is_some_and(|tags| matches_etag(&tags, &etag)) {
@@ -78,7 +100,7 @@ impl ApiRequest {
         headers.reserve(RESPONSE_HEADERS);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-        headers.insert(RAILBIRD_SEQ, self.seq.into());
+        headers.insert(RAILBIRD_SEQ, seq.into());
         if let Ok(etag) = HeaderValue::try_from(etag) {
             headers.insert(ETAG, etag);
         }

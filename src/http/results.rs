@@ -9,8 +9,8 @@ use events::{RaceKey, RaceNumber};
 use projections::keys;
 
 use super::error::ApiError;
-use super::meeting_choice::{MeetingChoice, respond_with_races};
-use super::request::{ApiRequest, views};
+use super::meeting_choice::{MeetingChoice, races_of_meeting};
+use super::request::{Answer, ApiRequest, views};
 use super::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -26,28 +26,33 @@ pub(super) fn router() -> Router<Arc<App>> {
 async fn meeting(request: ApiRequest) -> Result<Response, ApiError> {
     let date = request.path.date()?;
     let path = format!("/api/v1/results/{date}");
-    respond_with_races(request, date, &path, keys::results)
+    request.answer(|request| races_of_meeting(request, date, &path, keys::results))
 }
 
 async fn race(request: ApiRequest) -> Result<Response, ApiError> {
-    let (choice, race) = choose_race(&request)?;
-    let result = request.store.get(&keys::result(&race))?;
-    let result = result.ok_or_else(|| no_result(&choice, race.race_number))?;
-    let body = choice.object().fields_of(&result).finish();
-    Ok(request.respond_with_links(body, choice.links(&path_of(&race))))
+    request.answer(|request| {
+        let (choice, race) = choose_race(request)?;
+        let result = request.store.get(&keys::result(&race))?;
+        let result = result.ok_or_else(|| no_result(&choice, race.race_number))?;
+        let json = choice.object().fields_of(&result).finish();
+        let links = choice.links(&path_of(&race));
+        Ok(Answer { json, links })
+    })
 }
 
 async fn revisions(request: ApiRequest) -> Result<Response, ApiError> {
-    let (choice, race) = choose_race(&request)?;
-    let rows = request.store.scan(&keys::revisions(&race));
-    // An abandoned race has a result without any revision.
-    if request.store.get(&keys::result(&race))?.is_none() {
-        return Err(no_result(&choice, race.race_number));
-    }
-    let body = choice.object().field("race_number", &race.race_number);
-    let body = body.try_list("revisions", views(rows))?.finish();
-    let links = choice.links(&(path_of(&race) + "/revisions"));
-    Ok(request.respond_with_links(body, links))
+    request.answer(|request| {
+        let (choice, race) = choose_race(request)?;
+        let rows = request.store.scan(&keys::revisions(&race));
+        // An abandoned race has a result without any revision.
+        if request.store.get(&keys::result(&race))?.is_none() {
+            return Err(no_result(&choice, race.race_number));
+        }
+        let body = choice.object().field("race_number", &race.race_number);
+        let json = body.try_list("revisions", views(rows))?.finish();
+        let links = choice.links(&(path_of(&race) + "/revisions"));
+        Ok(Answer { json, links })
+    })
 }
 
 /// The race of the path, in the meeting that the query chooses.

@@ -87,13 +87,42 @@ impl App {
         rank.unwrap_or(self.venue_order.len())
     }
 
-    /// The views, once they reflect the log.
-    pub(super) fn ready_store(&self) -> Result<Arc<Store>, ApiError> {
-        let reason = match self.projector.status.borrow().phase {
-            Phase::Live => return Ok(self.views.current()),
-            Phase::CatchingUp => "The views are catching up with the log; see /readyz",
+    /// The views in force. They may be older than the log; then nothing is known to be missing in it, see
+    /// [`App::is_caught_up`].
+    pub(super) fn store(&self) -> Result<Arc<Store>, ApiError> {
+        self.views.current().ok_or_else(|| self.not_ready())
+    }
+
+    /// Whether the views reflect the log, so that what they do not have does not exist.
+    pub(super) fn is_caught_up(&self) -> bool {
+        self.projector.status.borrow().phase == Phase::Live
+    }
+
+    /// # Errors
+    /// Returns [`ApiError::NotReady`] unless the views reflect the log.
+    pub(super) fn require_caught_up(&self) -> Result<(), ApiError> {
+        match self.is_caught_up() {
+            true => Ok(()),
+            false => Err(self.not_ready()),
+        }
+    }
+
+    /// The error of a request that read views of which it is known whether they were caught up before. What older views
+    /// do not have may exist.
+    pub(super) fn unless_caught_up(&self, was_caught_up: bool, error: ApiError) -> ApiError {
+        match error {
+            ApiError::NotFound(_) if !was_caught_up => self.not_ready(),
+            error => error,
+        }
+    }
+
+    /// The reason why the views do not reflect the log.
+    fn not_ready(&self) -> ApiError {
+        ApiError::NotReady(match self.projector.status.borrow().phase {
+            Phase::OpeningViews => "The views are being opened and checked; see /readyz",
             Phase::WaitingForLog => "The log cannot be reached yet; see /readyz",
-        };
-        Err(ApiError::NotReady(reason))
+            Phase::CatchingUp => "The views are catching up with the log; see /readyz",
+            Phase::Live => "The views are being replaced; see /readyz",
+        })
     }
 }

@@ -1,7 +1,6 @@
 //! [`Status`]: the progress of the projector, which the projector publishes.
 
 use events::Moment;
-use projections::Store;
 use serde::Serialize;
 
 use crate::log::Freshness;
@@ -10,6 +9,8 @@ use crate::log::Freshness;
 #[derive(Debug, Clone)]
 pub struct Status {
     pub phase: Phase,
+    /// The error because of which the views are not live, if there is one.
+    pub reason: Option<String>,
     /// The last event that the views reflect.
     pub seq: u64,
     /// Events that the log has after it, as far as is known.
@@ -18,7 +19,7 @@ pub struct Status {
     pub recorded_at: Option<Moment>,
     /// When the views were last known to reflect the whole log.
     pub freshness: Freshness,
-    /// The progress of a rebuild beside the live views, if one is running: seq and pending.
+    /// The progress of new views that are built beside those in force, if that is running: seq and pending.
     pub rebuild: Option<(u64, u64)>,
     /// Number of rebuilds that have replaced the live views.
     pub rebuilds: u64,
@@ -28,6 +29,8 @@ pub struct Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
+    /// It opens the views and checks every byte of them.
+    OpeningViews,
     /// It waits for the log.
     WaitingForLog,
     /// It folds the events that the log held when it started.
@@ -37,13 +40,13 @@ pub enum Phase {
 }
 
 impl Status {
-    pub(crate) fn new(store: &Store) -> Self {
-        let checkpoint = store.checkpoint();
+    pub(crate) fn new() -> Self {
         Self {
-            phase: Phase::WaitingForLog,
-            seq: store.seq(),
+            phase: Phase::OpeningViews,
+            reason: None,
+            seq: 0,
             pending: 0,
-            recorded_at: checkpoint.and_then(|checkpoint| checkpoint.recorded_at),
+            recorded_at: None,
             freshness: Freshness::new(),
             rebuild: None,
             rebuilds: 0,

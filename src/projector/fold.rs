@@ -24,19 +24,26 @@ const COMMIT_PAUSE: Duration = Duration::from_millis(1);
 pub(super) enum FoldError {
     #[error("the log was replaced ({})", .0.0)]
     LogReplaced(#[from] LogReplaced),
-    #[error("the store is damaged: {0}")]
-    StoreDamaged(String),
+    #[error("the store {store} failed: {error}")]
+    Store { store: String, error: StoreError },
+    /// sled may panic on a damaged store, also in the middle of a commit.
+    #[error("the store {store} failed: {reason}")]
+    Panicked { store: String, reason: String },
     /// The reading task panicked. The views are as they were.
     #[error("the reader of the log ended")]
     ReaderEnded,
     #[error("the views cannot be written: {0:#}")]
-    Io(anyhow::Error),
+    Views(anyhow::Error),
 }
 
 /// A projection, and the batches after its checkpoint.
 #[derive(Debug)]
 pub(super) struct RunningFold {
     projection: Projection,
+    /// The name of the store.
+    name: String,
+    /// The end of a batch of which only the beginning was wanted.
+    rest: Option<Batch>,
     batches: mpsc::Receiver<Result<Batch, LogReplaced>>,
     _reading: AbortOnDropHandle<()>,
 }
@@ -49,6 +56,7 @@ impl RunningFold {
     pub(super) fn resume(
         log: &Log,
         store: Arc<Store>,
+        name: String,
         state: &LogState,
     ) -> Result<Self, FoldError> {
         let (seq, recorded_at) = match store.checkpoint() {
@@ -77,6 +85,8 @@ impl RunningFold {
         });
         Ok(Self {
             projection: Projection::new(store, state.identity.clone()).with_yield(pause),
+            name,
+            rest: None,
             batches,
             _reading: AbortOnDropHandle::new(reading),
         })
@@ -94,18 +104,40 @@ impl RunningFold {
         self.projection.store()
     }
 
+    /// The name of the store.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Waits for the next batch. Cancel-safe.
     pub(super) async fn next_batch(&mut self) -> Result<Batch, FoldError> {
+        if let Some(rest) = self.rest.take() {
+            return Ok(rest);
+        }
         match self.batches.recv().await {
             Some(batch) => Ok(batch?),
             None => Err(FoldError::ReaderEnded),
         }
     }
 
+    /// Waits for the next batch, and takes its messages up to a sequence. Cancel-safe.
+    pub(super) async fn next_batch_up_to(&mut self, seq: u64) -> Result<Batch, FoldError> {
+        let mut batch = self.next_batch().await?;
+        let end = batch.messages.partition_point(|message| message.seq <= seq);
+        if end < batch.messages.len() {
+            self.rest = Some(Batch {
+                messages: batch.messages.split_off(end),
+                pending: batch.pending,
+                head: batch.head.take(),
+            });
+        }
+        Ok(batch)
+    }
+
     /// Folds and commits a batch on a blocking thread. With `live`, the step contains the updates for the live channel.
     ///
     /// # Errors
-    /// Returns [`FoldError::StoreDamaged`] if the store fails.
+    /// Returns [`FoldError::Store`] or [`FoldError::Panicked`] if the store fails.
     #[tracing::instrument(
         name = "batch", level = "debug", skip_all,
         fields(seq = batch.messages.last().map(|last| last.seq), messages = batch.messages.len()),
@@ -115,8 +147,8 @@ impl RunningFold {
         batch: Batch,
         live: bool,
     ) -> Result<(Self, Step), FoldError> {
-        let span = Span::current();
-        blocking(move || {
+        let (span, name) = (Span::current(), self.name.clone());
+        blocking(&name, move || {
             let messages = batch.messages.iter().map(LogMessage::as_message);
             let step = span.in_scope(|| self.projection.step(messages, live))?;
             Ok((self, step))
@@ -131,16 +163,24 @@ fn pause() {
     std::thread::sleep(COMMIT_PAUSE);
 }
 
-/// Uses the store on a blocking thread. sled may panic on a damaged store, which counts as damage.
+/// Uses a store on a blocking thread.
 ///
 /// # Errors
-/// Returns [`FoldError::StoreDamaged`].
+/// Returns [`FoldError::Store`] or [`FoldError::Panicked`] with the name of the store.
 pub(super) async fn blocking<T: Send + 'static>(
+    store: &str,
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, FoldError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(FoldError::StoreDamaged(error.to_string())),
-        Err(panicked) => Err(FoldError::StoreDamaged(panicked.to_string())),
+    let done = tokio::task::spawn_blocking(work).await;
+    let store = || store.to_owned();
+    match done {
+        Ok(done) => done.map_err(|error| FoldError::Store {
+            store: store(),
+            error,
+        }),
+        Err(panicked) => Err(FoldError::Panicked {
+            store: store(),
+            reason: panicked.to_string(),
+        }),
     }
 }

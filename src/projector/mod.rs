@@ -9,9 +9,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use projections::open_races;
+use projections::{SCHEMA_VERSION, StoreError, open_races};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::announcer::Announcer;
@@ -27,6 +28,9 @@ use crate::metrics;
 /// The wait before the log or the disk is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
+/// The wait before damaged views are rebuilt again after a rebuild that failed. A rebuild reads the whole log.
+const HEAL_RETRY: Duration = Duration::from_secs(10);
+
 /// The longest that clients wait for the replay of earlier messages.
 const REPLAY_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -39,6 +43,10 @@ pub struct Projector {
     announcer: Announcer,
     status: watch::Sender<Status>,
     rebuild_requests: mpsc::Receiver<()>,
+    /// Why the views in force cannot be continued.
+    replace: Option<String>,
+    /// When damaged views may be rebuilt.
+    heal_at: Instant,
 }
 
 /// The interface of a projector to the rest of the service.
@@ -65,7 +73,7 @@ impl Projector {
         feed: Feed,
         announcer: Announcer,
     ) -> (Self, ProjectorHandle) {
-        let (status, status_receiver) = watch::channel(Status::new(&views.current()));
+        let (status, status_receiver) = watch::channel(Status::new());
         let (request_sender, rebuild_requests) = mpsc::channel(1);
         let projector = Self {
             log,
@@ -74,6 +82,8 @@ impl Projector {
             announcer,
             status,
             rebuild_requests,
+            replace: None,
+            heal_at: Instant::now(),
         };
         let handle = ProjectorHandle {
             status: status_receiver,
@@ -82,42 +92,134 @@ impl Projector {
         (projector, handle)
     }
 
-    /// Follows the log until dropped. After an error it starts over, with an empty store if the old one cannot be used.
+    /// Opens the views and follows the log until dropped. After an error it starts over.
+    ///
+    /// The views in force are served for as long as they are whole, also while they cannot be written.
     pub async fn run(mut self) {
+        self.load_views().await;
         loop {
             let Err(error) = self.follow().await;
-            let replaced = match error {
-                FoldError::LogReplaced(_) => self.views.replace_outdated(&error.to_string()),
-                FoldError::StoreDamaged(reason) => self.views.replace_damaged(&reason),
-                FoldError::ReaderEnded => Err(error.into()),
-                FoldError::Io(error) => Err(error),
-            };
-            if let Err(error) = replaced {
-                tracing::error!(error = format!("{error:#}"), "the fold is started again");
-                sleep(RETRY).await;
-            }
-            let store = self.views.current();
-            self.status.send_modify(|status| {
-                *status = Status {
-                    rebuilds: status.rebuilds,
-                    ..Status::new(&store)
+            tracing::error!(%error, "the fold is started again");
+            self.not_live(Phase::WaitingForLog, Some(error.to_string()));
+            match error {
+                FoldError::LogReplaced(_) => self.replace = Some(error.to_string()),
+                FoldError::Store {
+                    error: StoreError::DiskFull { .. },
+                    ..
+                } => self.wait_for_space().await,
+                // After a write that failed, the views are readable, but sled accepts no other.
+                FoldError::Store { .. } => self.replace = Some(error.to_string()),
+                FoldError::Panicked { .. } => {
+                    self.replace = Some(error.to_string());
+                    self.views.withdraw();
                 }
-            });
+                FoldError::ReaderEnded | FoldError::Views(_) => sleep(RETRY).await,
+            }
+            if self.views.current().is_some_and(|store| store.is_torn()) {
+                self.views.withdraw();
+            }
         }
     }
 
-    /// Folds the log into the current store, and into a new one for each rebuild.
+    /// Opens and checks the views in force, until that is possible.
+    async fn load_views(&self) {
+        loop {
+            let views = Arc::clone(&self.views);
+            match spawn_blocking(move || views.load()).await {
+                Ok(Ok(())) => break,
+                Ok(Err(error)) => {
+                    tracing::error!(error = format!("{error:#}"), "cannot open the views");
+                    self.not_live(Phase::OpeningViews, Some(format!("{error:#}")));
+                }
+                Err(panicked) => tracing::error!(%panicked, "cannot open the views"),
+            }
+            sleep(RETRY).await;
+        }
+        self.not_live(Phase::WaitingForLog, None);
+    }
+
+    /// Waits until the disk has space for the views in force.
+    async fn wait_for_space(&self) {
+        while let Some(store) = self.views.current()
+            && let Err(StoreError::DiskFull { .. }) = store.check_disk()
+        {
+            sleep(RETRY).await;
+        }
+    }
+
+    /// Notes that the views are not known to be those of the log, with the reason if it is an error.
+    fn not_live(&self, phase: Phase, reason: Option<String>) {
+        let checkpoint = self.views.current().and_then(|store| store.checkpoint());
+        self.status.send_modify(|status| {
+            status.phase = phase;
+            status.reason = reason;
+            status.seq = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.seq);
+            status.recorded_at = checkpoint.and_then(|checkpoint| checkpoint.recorded_at);
+        });
+    }
+
+    /// Folds the log into the views in force, and into new ones for each rebuild.
     async fn follow(&mut self) -> Result<Infallible, FoldError> {
         let state = self.wait_for_log().await;
-        let mut live = RunningFold::resume(&self.log, self.views.current(), &state)?;
         self.status.send_modify(|status| {
             status.phase = Phase::CatchingUp;
             status.pending = state.last_seq.saturating_sub(status.seq);
         });
+        let mut live = match self.views.read_current() {
+            Some(current) if self.replace.is_none() && current.schema() == SCHEMA_VERSION => {
+                let store = Arc::clone(current.store());
+                RunningFold::resume(&self.log, store, current.name().to_owned(), &state)?
+            }
+            _ => self.build(&state).await?,
+        };
         loop {
             live = self.fold_until_rebuild(live).await?;
             live = self.rebuild(live, &state).await?;
         }
+    }
+
+    /// Folds the log into a new store while the one in force is served but not continued, and then replaces it. Retries
+    /// until that succeeds.
+    ///
+    /// # Errors
+    /// Returns [`FoldError::LogReplaced`].
+    async fn build(&mut self, state: &LogState) -> Result<RunningFold, FoldError> {
+        let reason = match (&self.replace, self.views.read_current()) {
+            (Some(reason), _) => Some(reason.clone()),
+            (None, Some(old)) => Some(format!("they were of schema {}", old.schema())),
+            (None, None) => None,
+        };
+        tracing::info!(reason, last_seq = state.last_seq, "building the views");
+        loop {
+            match self.try_build(state, reason.clone()).await {
+                Ok(fold) => return Ok(fold),
+                Err(error @ FoldError::LogReplaced(_)) => return Err(error),
+                Err(error) => {
+                    tracing::error!(%error, "cannot build the views");
+                    self.not_live(Phase::CatchingUp, Some(error.to_string()));
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    async fn try_build(
+        &mut self,
+        state: &LogState,
+        reason: Option<String>,
+    ) -> Result<RunningFold, FoldError> {
+        let new = Candidate::begin(&self.views, &self.log, state, &self.status).await?;
+        let new = new.reach_end(&mut self.announcer).await?;
+        let fold = new.promote(&self.views, reason).await?;
+        self.replace = None;
+        let checkpoint = fold.checkpoint();
+        self.status.send_modify(|status| {
+            status.seq = checkpoint.seq;
+            status.recorded_at = checkpoint.recorded_at;
+            status.pending = 0;
+        });
+        self.go_live(&fold).await?;
+        Ok(fold)
     }
 
     async fn wait_for_log(&self) -> LogState {
@@ -133,12 +235,16 @@ impl Projector {
         }
     }
 
-    /// Folds the log until a rebuild is requested.
+    /// Folds the log until a rebuild is requested, or necessary because a reader has found damage.
     async fn fold_until_rebuild(
         &mut self,
         mut live: RunningFold,
     ) -> Result<RunningFold, FoldError> {
         loop {
+            if live.store().damage().is_some() && self.heal_at <= Instant::now() {
+                self.heal_at = Instant::now() + HEAL_RETRY;
+                return Ok(live);
+            }
             tokio::select! {
                 batch = live.next_batch() => live = self.fold(live, batch?).await?,
                 Some(()) = self.rebuild_requests.recv() => return Ok(live),
@@ -147,61 +253,78 @@ impl Projector {
     }
 
     /// Folds the log anew beside the live views, and then replaces them. Returns the fold of the views then in force.
+    ///
+    /// # Errors
+    /// Returns a [`FoldError`] of the live views only. An error of the new ones ends the rebuild.
     async fn rebuild(
         &mut self,
         mut live: RunningFold,
         state: &LogState,
     ) -> Result<RunningFold, FoldError> {
         let target = live.seq();
-        tracing::info!(target, "rebuilding beside the live views");
-        self.status
-            .send_modify(|status| status.rebuild = Some((0, target)));
-        let mut building = AbortOnDropHandle::new(tokio::spawn(Candidate::build(
-            Arc::clone(&self.views),
-            self.log.clone(),
-            state.clone(),
+        tracing::info!(
             target,
-            self.status.clone(),
-        )));
+            damage = live.store().damage(),
+            "rebuilding beside the live views"
+        );
+        let (views, log) = (Arc::clone(&self.views), self.log.clone());
+        let (state, status) = (state.clone(), self.status.clone());
+        let mut building = AbortOnDropHandle::new(tokio::spawn(async move {
+            let new = Candidate::begin(&views, &log, &state, &status).await?;
+            new.reach(target).await
+        }));
         let built = loop {
             tokio::select! {
                 batch = live.next_batch() => live = self.fold(live, batch?).await?,
                 built = &mut building => break built,
             }
         };
-        match built.unwrap_or_else(|panicked| Err(FoldError::StoreDamaged(panicked.to_string()))) {
-            Ok(candidate) => self.swap(live, candidate).await,
+        let rebuilt = match built {
+            Ok(Ok(new)) => {
+                // The new views may be ahead by a part of a batch.
+                while live.seq() < new.seq() {
+                    let batch = live.next_batch().await?;
+                    live = self.fold(live, batch).await?;
+                }
+                self.replace(&live, new).await
+            }
+            Ok(Err(error)) => Err(error),
+            Err(panicked) => Err(FoldError::Views(panicked.into())),
+        };
+        match rebuilt {
+            Ok(fold) => Ok(fold),
             Err(error) => {
                 tracing::error!(%error, "rebuild failed, the live views stay in force");
-                self.status.send_modify(|status| status.rebuild = None);
                 Ok(live)
             }
         }
     }
 
-    /// Replaces the live views by the candidate, once that has everything the live views have.
-    async fn swap(
+    /// Replaces the live views by new ones as of the same event. Returns their fold. Nothing is published before they
+    /// are in force.
+    ///
+    /// # Errors
+    /// Returns a [`FoldError`] of the new views. Then the live ones stay in force.
+    async fn replace(
         &mut self,
-        mut live: RunningFold,
-        candidate: Candidate,
+        live: &RunningFold,
+        new: Candidate,
     ) -> Result<RunningFold, FoldError> {
-        let Candidate { mut fold, store } = candidate;
-        while live.seq() < fold.seq() {
-            let batch = live.next_batch().await?;
-            live = self.fold(live, batch).await?;
-        }
         let seq = live.seq();
-        // The last batch may go beyond the live views, so its changes are published, too.
-        while fold.seq() < seq {
-            let batch = fold.next_batch().await?;
-            fold = self.fold(fold, batch).await?;
-        }
-        self.views.promote(store).map_err(FoldError::Io)?;
-        self.status.send_modify(|status| {
-            status.rebuild = None;
-            status.rebuilds += 1;
-        });
+        let fold = new
+            .reach_exactly(seq)
+            .await?
+            .promote(&self.views, None)
+            .await?;
         tracing::info!(seq, "the rebuilt views are in force");
+        let (old, new) = (live.checkpoint().digest, fold.checkpoint().digest);
+        if old != new {
+            tracing::warn!(seq, %old, %new, "the rebuilt views differ from the replaced ones");
+            // The views are in force, whether or not clients get new images.
+            if let Err(error) = self.go_live(&fold).await {
+                tracing::error!(%error, "clients get no new images");
+            }
+        }
         Ok(fold)
     }
 
@@ -246,12 +369,15 @@ impl Projector {
             }
         };
         let (store, feed) = (Arc::clone(fold.store()), self.feed.clone());
-        blocking(move || {
+        blocking(fold.name(), move || {
             feed.reset(&log, seq, open_races(&store)?, replayed);
             Ok(())
         })
         .await?;
-        self.status.send_modify(|status| status.phase = Phase::Live);
+        self.status.send_modify(|status| {
+            status.phase = Phase::Live;
+            status.reason = None;
+        });
         tracing::info!(seq, "caught up with the log");
         Ok(())
     }

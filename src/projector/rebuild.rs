@@ -2,43 +2,138 @@
 
 use std::sync::Arc;
 
+use projections::Step;
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 
+use super::announcer::Announcer;
 use super::fold::{FoldError, RunningFold};
-use super::views::{NamedStore, Views};
-use crate::live::status::Status;
-use crate::log::{Log, LogState};
+use super::views::{NewStore, Views};
+use crate::live::status::{Phase, Status};
+use crate::log::{Batch, Log, LogState};
+use crate::metrics;
 
-/// A fold into a new store, at or after the sequence that the live views had when it began.
+/// A fold into a new store. Dropping it removes the store and ends the rebuild in the status.
 pub(super) struct Candidate {
-    pub(super) fold: RunningFold,
-    pub(super) store: NamedStore,
+    fold: RunningFold,
+    store: NewStore,
+    progress: RebuildProgress,
+}
+
+/// The progress of a rebuild in the status, for as long as there is one.
+struct RebuildProgress(watch::Sender<Status>);
+
+impl Drop for RebuildProgress {
+    fn drop(&mut self) {
+        self.0.send_modify(|status| status.rebuild = None);
+    }
 }
 
 impl Candidate {
-    /// Folds the log into a new store up to the sequence `target`, and reports the progress in `status`.
+    /// Begins to fold the log into a new store, and reports the progress in `status`.
     ///
     /// # Errors
-    /// Returns a [`FoldError`] if the store cannot be created or written, or the log was replaced.
-    pub(super) async fn build(
-        views: Arc<Views>,
-        log: Log,
-        state: LogState,
-        target: u64,
-        status: watch::Sender<Status>,
+    /// Returns a [`FoldError`] if the store cannot be created, or is of another log.
+    pub(super) async fn begin(
+        views: &Arc<Views>,
+        log: &Log,
+        state: &LogState,
+        status: &watch::Sender<Status>,
     ) -> Result<Self, FoldError> {
-        let created = tokio::task::spawn_blocking(move || views.create()).await;
-        let store = created
+        let pending = state.last_seq;
+        status.send_modify(|status| status.rebuild = Some((0, pending)));
+        let progress = RebuildProgress(status.clone());
+        let views = Arc::clone(views);
+        let begun = spawn_blocking(move || views.begin()).await;
+        let store = begun
             .unwrap_or_else(|panicked| Err(panicked.into()))
-            .map_err(FoldError::Io)?;
-        let mut fold = RunningFold::resume(&log, Arc::clone(&store.store), &state)?;
-        while fold.seq() < target {
-            let batch = fold.next_batch().await?;
-            let pending = batch.pending;
-            (fold, _) = fold.step(batch, false).await?;
-            let seq = fold.seq();
-            status.send_modify(|status| status.rebuild = Some((seq, pending)));
+            .map_err(FoldError::Views)?;
+        let name = store.name().to_owned();
+        let fold = RunningFold::resume(log, Arc::clone(store.store()), name, state)?;
+        Ok(Self {
+            fold,
+            store,
+            progress,
+        })
+    }
+
+    /// Folds the log up to the sequence `target`, or further.
+    ///
+    /// # Errors
+    /// Returns a [`FoldError`] if the store cannot be written, or the log was replaced.
+    pub(super) async fn reach(mut self, target: u64) -> Result<Self, FoldError> {
+        while self.seq() < target {
+            let batch = self.fold.next_batch().await?;
+            (self, _) = self.fold(batch).await?;
         }
-        Ok(Self { fold, store })
+        Ok(self)
+    }
+
+    /// Folds the log up to the sequence `target` and no further. The candidate is before it.
+    ///
+    /// # Errors
+    /// As [`Candidate::reach`].
+    pub(super) async fn reach_exactly(mut self, target: u64) -> Result<Self, FoldError> {
+        while self.seq() < target {
+            let batch = self.fold.next_batch_up_to(target).await?;
+            (self, _) = self.fold(batch).await?;
+        }
+        Ok(self)
+    }
+
+    /// Folds the log to its end, and announces the recent rejections.
+    ///
+    /// # Errors
+    /// As [`Candidate::reach`].
+    pub(super) async fn reach_end(mut self, announcer: &mut Announcer) -> Result<Self, FoldError> {
+        loop {
+            let batch = self.fold.next_batch().await?;
+            let (pending, head, step);
+            (pending, head) = (batch.pending, batch.head);
+            (self, step) = self.fold(batch).await?;
+            metrics::folded(&step.tally);
+            let checkpoint = self.fold.checkpoint();
+            announcer.announce(&checkpoint.log, step.announcements, false);
+            let seq = checkpoint.seq;
+            let status = &self.progress.0;
+            status.send_modify(|status| status.freshness.advance(head, seq));
+            if pending == 0 {
+                return Ok(self);
+            }
+        }
+    }
+
+    async fn fold(mut self, batch: Batch) -> Result<(Self, Step), FoldError> {
+        let (pending, step);
+        pending = batch.pending;
+        (self.fold, step) = self.fold.step(batch, false).await?;
+        let seq = self.seq();
+        let status = &self.progress.0;
+        status.send_modify(|status| status.rebuild = Some((seq, pending)));
+        Ok((self, step))
+    }
+
+    pub(super) fn seq(&self) -> u64 {
+        self.fold.seq()
+    }
+
+    /// Puts the store in force, on disk first. Returns its fold.
+    ///
+    /// # Errors
+    /// Returns [`FoldError::Views`] if it cannot be put in force. Then the old one stays, and nothing is left behind.
+    pub(super) async fn promote(
+        self,
+        views: &Arc<Views>,
+        reason: Option<String>,
+    ) -> Result<RunningFold, FoldError> {
+        let (views, store) = (Arc::clone(views), self.store);
+        let promoted = spawn_blocking(move || views.promote(store, reason.as_deref())).await;
+        promoted
+            .unwrap_or_else(|panicked| Err(panicked.into()))
+            .map_err(FoldError::Views)?;
+        // Before the progress ends, so that nobody sees a rebuild that has neither failed nor succeeded.
+        let status = &self.progress.0;
+        status.send_modify(|status| status.rebuilds += u64::from(status.phase == Phase::Live));
+        Ok(self.fold)
     }
 }

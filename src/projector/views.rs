@@ -1,21 +1,26 @@
 //! [`Views`]: the store that is served, and the folders of stores.
 //!
-//! `DIR/views/CURRENT` names the folder in force. A new store is built beside it and put in force by one rename, so a
-//! crash at any point leaves a whole store. All of it may be lost: the log has everything.
+//! Views are replaced in one way: [`Views::begin`] a new store beside the one that is served, fold the log into it, and
+//! [`Views::promote`] it once it has everything. A store that is not promoted leaves nothing behind.
+//!
+//! `DIR/views/CURRENT` names the folder in force, and a rename puts another one in force, so a crash at any point leaves
+//! a whole store. All of it may be lost: the log has everything.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use projections::{SCHEMA_VERSION, Store, StoreError};
+use projections::{SCHEMA_VERSION, Store, StoreError, VIEWS_VERSION, check_free_space};
 
-/// Opening reads and checks the whole store; that of a damaged one may never end.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+/// sled reads the whole store while it opens it. A store that takes longer than the slowest disk would is damaged: sled
+/// may never end then.
+const OPEN_TIMEOUT_MIN: Duration = Duration::from_secs(60);
+const OPEN_BYTES_PER_SECOND_MIN: u64 = 5_000_000;
 
 /// How often, and how many times, a replaced store is checked for requests that still read it.
 const RETIRE_POLL: Duration = Duration::from_millis(100);
@@ -28,21 +33,103 @@ const CORRUPT_PREFIX: &str = ".corrupt-";
 #[derive(Debug)]
 pub struct Views {
     folder: PathBuf,
-    current: RwLock<NamedStore>,
+    current: RwLock<Option<NamedStore>>,
+    /// A store that an earlier process had not finished.
+    unfinished: Mutex<Option<String>>,
     note: Mutex<String>,
     _lock: File,
 }
 
 /// A store and the name of its folder.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct NamedStore {
     name: String,
+    store: Arc<Store>,
+}
+
+/// A store that is built beside the one that is served. Unless it is promoted, its folder is removed when it is dropped.
+#[derive(Debug)]
+pub struct NewStore {
+    folder: PathBuf,
+    built: Option<NamedStore>,
+}
+
+impl NamedStore {
     /// The store.
-    pub store: Arc<Store>,
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The schema of the store, which its folder names.
+    pub fn schema(&self) -> u32 {
+        StoreName::parse(&self.name).map_or(SCHEMA_VERSION, |name| name.schema)
+    }
+
+    /// The name of its folder.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl NewStore {
+    /// The store.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.built().store
+    }
+
+    /// The name of its folder.
+    pub fn name(&self) -> &str {
+        &self.built().name
+    }
+
+    fn built(&self) -> &NamedStore {
+        self.built.as_ref().expect("taken only when it is consumed")
+    }
+}
+
+impl Drop for NewStore {
+    fn drop(&mut self) {
+        if let Some(built) = self.built.take() {
+            retire(built, &self.folder);
+        }
+    }
+}
+
+/// The name of a store's folder: `v<schema>-<version of the views>-<uuid>`.
+struct StoreName {
+    schema: u32,
+    views: u32,
+}
+
+impl StoreName {
+    fn new() -> String {
+        let uuid = uuid::Uuid::now_v7().simple();
+        format!("v{SCHEMA_VERSION}-{VIEWS_VERSION}-{uuid}")
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let mut parts = name.strip_prefix('v')?.splitn(3, '-');
+        let (schema, views, uuid) = (parts.next()?, parts.next()?, parts.next()?);
+        uuid.chars().all(char::is_alphanumeric).then_some(())?;
+        Some(Self {
+            schema: schema.parse().ok()?,
+            views: views.parse().ok()?,
+        })
+    }
+
+    /// Whether answers can be read from the store.
+    fn is_readable(&self) -> bool {
+        self.views == VIEWS_VERSION
+    }
+
+    /// Whether the fold can continue in the store.
+    fn is_of_this_schema(&self) -> bool {
+        self.is_readable() && self.schema == SCHEMA_VERSION
+    }
 }
 
 impl Views {
-    /// Opens the views in a data folder. A damaged store is set aside, and an empty one takes its place.
+    /// Takes the views in a data folder. Nothing is served before [`Views::load`].
     ///
     /// # Errors
     /// Returns an error if the folder cannot be created or written, or another process uses it.
@@ -51,189 +138,281 @@ impl Views {
         fs::create_dir_all(&folder)
             .with_context(|| format!("{} cannot be created", folder.display()))?;
         let lock = lock(data, &folder)?;
-        let name = fs::read_to_string(folder.join(CURRENT)).unwrap_or_default();
-        let name = name.trim();
-        let (mut current, mut note) = (None, String::new());
-        if is_store_name(name) && folder.join(name).is_dir() {
-            match open_guarded(folder.join(name)) {
-                Ok(store) => {
-                    if store.checkpoint().is_none() {
-                        "the store was empty and is folded from the log".clone_into(&mut note);
-                    }
-                    current = Some(NamedStore {
-                        name: name.to_owned(),
-                        store: Arc::new(store),
-                    });
-                }
-                Err(error) if matches!(error.downcast_ref(), Some(StoreError::InUse)) => {
-                    return Err(error);
-                }
-                Err(error) => note = set_aside(&folder, name, &format!("{error:#}")),
-            }
-        }
-        remove_leftovers(&folder, current.as_ref().map(|current| &*current.name));
-        let current = match current {
-            Some(current) => current,
-            None => {
-                let new = create(&folder)?;
-                write_pointer(&folder, &new.name)?;
-                new
-            }
-        };
         Ok(Self {
             folder,
-            current: RwLock::new(current),
-            note: Mutex::new(note),
+            current: RwLock::new(None),
+            unfinished: Mutex::new(None),
+            note: Mutex::new(String::new()),
             _lock: lock,
         })
     }
 
-    /// The store in force.
-    pub fn current(&self) -> Arc<Store> {
+    /// Opens the store in force, checks every byte of it, and serves it. A damaged store is set aside. Then, and
+    /// without a store that this version can read, there is nothing to serve until one is built. This blocks.
+    ///
+    /// # Errors
+    /// Returns the reason why the store cannot be opened now, though it may be sound.
+    pub fn load(&self) -> anyhow::Result<()> {
+        let name = fs::read_to_string(self.folder.join(CURRENT)).unwrap_or_default();
+        let name = name.trim();
+        let path = self.folder.join(name);
+        let parsed = StoreName::parse(name);
+        if parsed.as_ref().is_some_and(StoreName::is_readable) && path.is_dir() {
+            match open_checked(&path) {
+                Ok(store) if store.checkpoint().is_some() => {
+                    *self.write_current() = Some(NamedStore {
+                        name: name.to_owned(),
+                        store: Arc::new(store),
+                    });
+                }
+                Ok(_) => self.set_note("the store was empty and is folded from the log".to_owned()),
+                Err(OpenError::Store(error)) if error.is_of_disk() => {
+                    return Err(error).with_context(|| path.display().to_string());
+                }
+                Err(error) => self.set_note(set_aside(&self.folder, name, &error.to_string())),
+            }
+        }
+        self.remove_leftovers(name);
+        Ok(())
+    }
+
+    /// Removes all stores but the one in force. If another one is to be built, the last one that an earlier process had
+    /// begun is kept to be continued.
+    fn remove_leftovers(&self, in_force: &str) {
+        let is_this = |name: &str| StoreName::parse(name).is_some_and(|n| n.is_of_this_schema());
+        let is_leftover = |name: &String| name.starts_with('v') && name != in_force;
+        let mut leftovers: Vec<_> = names(&self.folder).filter(is_leftover).collect();
+        // Ordered by the time of their creation, which is in the name.
+        leftovers.sort();
+        let is_current = self.read_current().is_some() && is_this(in_force);
+        if !is_current && leftovers.last().is_some_and(|name| is_this(name)) {
+            *lock_mutex(&self.unfinished) = leftovers.pop();
+        }
+        if self.read_current().is_none() && in_force.starts_with('v') {
+            leftovers.push(in_force.to_owned());
+        }
+        for name in leftovers {
+            remove(&self.folder.join(name));
+        }
+    }
+
+    /// Opens a copy of the store in force of a service that does not run. Nothing in the data folder changes.
+    ///
+    /// # Errors
+    /// Returns an error if there are no views that this version made, they are damaged, or a service uses them.
+    pub fn open_copy(data: &Path, copy: &Path) -> anyhow::Result<NamedStore> {
+        let folder = data.join("views");
+        let name = fs::read_to_string(folder.join(CURRENT)).with_context(|| {
+            format!(
+                "{} has no views; --data names the folder of `railbird serve --data`",
+                data.display()
+            )
+        })?;
+        let name = name.trim();
+        let schema = StoreName::parse(name).map(|name| name.schema);
+        if schema != Some(SCHEMA_VERSION) {
+            bail!("the views {name} are not of schema {SCHEMA_VERSION}, which this version makes");
+        }
+        let lock = File::open(folder.join("LOCK")).ok();
+        let _lock = lock.map(|lock| try_lock(lock, data)).transpose()?;
+        copy_folder(&folder.join(name), copy)
+            .with_context(|| format!("cannot copy the views to {}", copy.display()))?;
+        Ok(NamedStore {
+            name: name.to_owned(),
+            store: Arc::new(open_guarded(copy)?),
+        })
+    }
+
+    /// The store that is served.
+    pub fn current(&self) -> Option<Arc<Store>> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&current.store)
+        Some(Arc::clone(&current.as_ref()?.store))
     }
 
-    /// Why this process rebuilt the views, for operators; empty if it did not.
+    /// The store that is served, with its name.
+    pub fn read_current(&self) -> Option<NamedStore> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.clone()
+    }
+
+    fn write_current(&self) -> std::sync::RwLockWriteGuard<'_, Option<NamedStore>> {
+        self.current.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why this process replaced the views, for operators; empty if it did not.
     pub fn note(&self) -> String {
-        let note = self.note.lock().unwrap_or_else(PoisonError::into_inner);
-        note.clone()
+        lock_mutex(&self.note).clone()
     }
 
-    /// Creates an empty store beside the one in force.
+    /// Begins a store beside the one that is served, or continues one that an earlier process had begun. This blocks.
     ///
     /// # Errors
-    /// Returns an I/O error.
-    pub fn create(&self) -> anyhow::Result<NamedStore> {
-        create(&self.folder)
+    /// Returns an error if the disk is full or the folder cannot be written.
+    pub fn begin(&self) -> anyhow::Result<NewStore> {
+        check_free_space(&self.folder)?;
+        let unfinished = lock_mutex(&self.unfinished).take();
+        if let Some(name) = unfinished {
+            let path = self.folder.join(&name);
+            match open_checked(&path) {
+                Ok(store) => return Ok(self.new_store(name, store)),
+                Err(_) => remove(&path),
+            }
+        }
+        let name = StoreName::new();
+        let path = self.folder.join(&name);
+        match open_guarded(&path) {
+            Ok(store) => Ok(self.new_store(name, store)),
+            Err(error) => {
+                remove(&path);
+                Err(error).with_context(|| path.display().to_string())
+            }
+        }
     }
 
-    /// Puts a store in force. The old one is removed when no request reads it any more.
+    fn new_store(&self, name: String, store: Store) -> NewStore {
+        NewStore {
+            folder: self.folder.clone(),
+            built: Some(NamedStore {
+                name,
+                store: Arc::new(store),
+            }),
+        }
+    }
+
+    /// Puts a new store in force, on disk first, and serves it. The old one is removed when no request reads it any
+    /// more; a damaged one is kept for inspection. This blocks.
     ///
     /// # Errors
-    /// Returns an I/O error; then the old store stays in force.
-    pub fn promote(&self, new: NamedStore) -> anyhow::Result<()> {
-        new.store.flush()?;
-        let old = self.put_in_force(new)?;
-        self.retire(old);
+    /// Returns an I/O error. Then the old store stays in force, and the new one is removed.
+    pub fn promote(&self, mut new: NewStore, reason: Option<&str>) -> anyhow::Result<()> {
+        new.store().flush()?;
+        write_pointer(&self.folder, new.name())?;
+        let old = std::mem::replace(&mut *self.write_current(), new.built.take());
+        if let Some(reason) = reason {
+            self.set_note(format!("the views were replaced: {reason}"));
+        }
+        if let Some(old) = old {
+            if let Some(damage) = old.store.damage() {
+                self.set_note(set_aside(&self.folder, &old.name, damage));
+                // The drop flushes the store, and may take long on a slow disk.
+                thread::spawn(move || drop(old.store));
+            } else {
+                retire(old, &self.folder);
+            }
+        }
         Ok(())
     }
 
-    /// Puts an empty store in force in place of one of another log.
-    ///
-    /// # Errors
-    /// Returns an I/O error; then the old store stays in force.
-    pub fn replace_outdated(&self, reason: &str) -> anyhow::Result<()> {
-        let old = self.put_in_force(self.create()?)?;
-        self.retire(old);
-        self.set_note(format!("the views are rebuilt: {reason}"));
-        Ok(())
-    }
-
-    /// Puts an empty store in force in place of a damaged one, whose folder is kept for inspection.
-    ///
-    /// # Errors
-    /// Returns an I/O error; then the old store stays in force.
-    pub fn replace_damaged(&self, reason: &str) -> anyhow::Result<()> {
-        let old = self.put_in_force(self.create()?)?;
-        self.set_note(set_aside(&self.folder, &old.name, reason));
-        // The drop flushes the store, and may take long on a slow disk.
-        thread::spawn(move || drop(old.store));
-        Ok(())
-    }
-
-    /// Returns the store that was in force.
-    fn put_in_force(&self, new: NamedStore) -> anyhow::Result<NamedStore> {
-        write_pointer(&self.folder, &new.name)?;
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(std::mem::replace(&mut *current, new))
+    /// Serves the store in force no longer. It stays in force on disk until another one is promoted.
+    pub fn withdraw(&self) {
+        let withdrawn = self.write_current().take();
+        thread::spawn(move || drop(withdrawn));
     }
 
     fn set_note(&self, note: String) {
         tracing::warn!(note, "replaced the store");
-        *self.note.lock().unwrap_or_else(PoisonError::into_inner) = note;
+        *lock_mutex(&self.note) = note;
     }
+}
 
-    /// Closes a store and removes its folder once nothing reads it, on a thread of its own.
-    fn retire(&self, old: NamedStore) {
-        let (mut store, folder) = (old.store, self.folder.join(&old.name));
-        thread::spawn(move || {
-            for _ in 0..RETIRE_POLLS_MAX {
-                match Arc::try_unwrap(store) {
-                    Ok(store) => {
-                        drop(store);
-                        remove(&folder);
-                        return;
-                    }
-                    Err(shared) => store = shared,
+/// Closes a store and removes its folder once nothing reads it, on a thread of its own.
+fn retire(old: NamedStore, folder: &Path) {
+    let (mut store, folder) = (old.store, folder.join(&old.name));
+    thread::spawn(move || {
+        for _ in 0..RETIRE_POLLS_MAX {
+            match Arc::try_unwrap(store) {
+                Ok(store) => {
+                    drop(store);
+                    remove(&folder);
+                    return;
                 }
-                thread::sleep(RETIRE_POLL);
+                Err(shared) => store = shared,
             }
-            tracing::warn!(path = %folder.display(), "a replaced store is still in use, the next start removes it");
-        });
-    }
+            thread::sleep(RETIRE_POLL);
+        }
+        tracing::warn!(path = %folder.display(), "a replaced store is still in use, the next start removes it");
+    });
+}
+
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn lock(data: &Path, folder: &Path) -> anyhow::Result<File> {
     let lock = File::create(folder.join("LOCK"))
         .with_context(|| format!("{} cannot be written", folder.display()))?;
+    try_lock(lock, data)
+}
+
+fn try_lock(lock: File, data: &Path) -> anyhow::Result<File> {
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => {
             bail!("{} is in use by another railbird", data.display())
         }
         Err(TryLockError::Error(error)) => {
-            Err(error).with_context(|| format!("{} cannot be locked", folder.display()))
+            Err(error).with_context(|| format!("{} cannot be locked", data.display()))
         }
     }
 }
 
-/// Whether a folder is a store of this schema, `v<schema>-<uuid>`. Stores of other schemas are removed as leftovers.
-fn is_store_name(name: &str) -> bool {
-    name.starts_with(&format!("v{SCHEMA_VERSION}-")) && !name.contains(['/', '.'])
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
 }
 
-fn create(folder: &Path) -> anyhow::Result<NamedStore> {
-    let name = format!("v{SCHEMA_VERSION}-{}", uuid::Uuid::now_v7().simple());
-    let store = open_guarded(folder.join(&name))?;
-    Ok(NamedStore {
-        name,
-        store: Arc::new(store),
-    })
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("sled panicked while opening")]
+    Panicked,
+    #[error("sled did not open within {0:?}")]
+    TimedOut(Duration),
 }
 
 /// Opens a store and compares its content with the digest in its checkpoint: sled may open with less than was written.
-fn open_checked(path: &Path) -> Result<Store, StoreError> {
-    let store = Store::open(path)?;
-    let expected = store
-        .checkpoint()
-        .map(|checkpoint| checkpoint.digest)
-        .unwrap_or_default();
-    let (_, found) = store.recount()?;
-    if found == expected {
-        return Ok(store);
+fn open_checked(path: &Path) -> Result<Store, OpenError> {
+    let store = open_guarded(path)?;
+    match catch_unwind(AssertUnwindSafe(|| store.check())) {
+        Ok(checked) => checked?,
+        Err(_) => return Err(OpenError::Panicked),
     }
-    Err(StoreError::Corrupt {
-        key: "all of it".to_owned(),
-        reason: format!("the digest is {found}, not {expected}"),
-    })
+    Ok(store)
 }
 
 /// Opens a store on a thread of its own: sled may panic or hang on a damaged folder.
-fn open_guarded(path: PathBuf) -> anyhow::Result<Store> {
+fn open_guarded(path: &Path) -> Result<Store, OpenError> {
     let (sender, receiver) = mpsc::channel();
-    let shown = path.display().to_string();
+    let timeout = open_timeout(path);
+    let path = path.to_owned();
     thread::spawn(move || {
-        let opened = catch_unwind(AssertUnwindSafe(|| open_checked(&path)));
+        let opened = catch_unwind(AssertUnwindSafe(|| Store::open(&path)));
         // After the timeout nobody receives it, and the store is dropped here.
         let _ = sender.send(opened);
     });
-    match receiver.recv_timeout(OPEN_TIMEOUT) {
-        Ok(Ok(Ok(store))) => Ok(store),
-        Ok(Ok(Err(error))) => Err(error).with_context(|| shown),
-        Ok(Err(_)) => bail!("{shown}: sled panicked while opening"),
-        Err(_) => bail!("{shown}: sled did not open within {OPEN_TIMEOUT:?}"),
+    match receiver.recv_timeout(timeout) {
+        Ok(Ok(opened)) => Ok(opened?),
+        Ok(Err(_)) => Err(OpenError::Panicked),
+        Err(_) => Err(OpenError::TimedOut(timeout)),
     }
+}
+
+/// The time that a store of this size may take to open.
+fn open_timeout(path: &Path) -> Duration {
+    let files = fs::read_dir(path).into_iter().flatten().flatten();
+    let sizes = files.filter_map(|file| Some(file.metadata().ok()?.len()));
+    OPEN_TIMEOUT_MIN + Duration::from_secs(sizes.sum::<u64>() / OPEN_BYTES_PER_SECOND_MIN)
 }
 
 /// Renames the folder of a damaged store, and removes those of earlier ones. Returns a note for operators.
@@ -249,13 +428,6 @@ fn set_aside(folder: &Path, name: &str, reason: &str) -> String {
         Err(error) => format!(
             "a damaged store is rebuilt from the log, and could not be set aside ({error}): {reason}"
         ),
-    }
-}
-
-fn remove_leftovers(folder: &Path, current: Option<&str>) {
-    let is_leftover = |name: &String| name.starts_with('v') && Some(name.as_str()) != current;
-    for name in names(folder).filter(is_leftover) {
-        remove(&folder.join(name));
     }
 }
 
@@ -277,8 +449,12 @@ fn write_pointer(folder: &Path, name: &str) -> anyhow::Result<()> {
         let mut file = File::create(&draft)?;
         writeln!(file, "{name}")?;
         file.sync_all()?;
-        fs::rename(&draft, folder.join(CURRENT))?;
-        File::open(folder)?.sync_all()
+        fs::rename(&draft, folder.join(CURRENT))
     };
-    write().with_context(|| format!("{} cannot be written", folder.join(CURRENT).display()))
+    write().with_context(|| format!("{} cannot be written", folder.join(CURRENT).display()))?;
+    // The new name is in force already.
+    if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
+        tracing::warn!(path = %folder.display(), %error, "cannot sync the folder of the views");
+    }
+    Ok(())
 }

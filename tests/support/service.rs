@@ -120,9 +120,15 @@ impl Railbird {
     /// Waits until the views reflect an event.
     pub(crate) async fn until_seq(&self, seq: u64) {
         eventually(&format!("the views reflect {seq}"), || async {
-            self.app.views.current().seq() >= seq
+            self.seq() >= seq
         })
         .await;
+    }
+
+    /// The event that the views reflect; 0 if there are no views.
+    pub(crate) fn seq(&self) -> u64 {
+        let views = self.app.views.current();
+        views.map_or(0, |views| views.seq())
     }
 
     /// Waits until an event is published to the live channel.
@@ -159,13 +165,8 @@ impl Railbird {
     }
 
     pub(crate) fn digest(&self) -> String {
-        self.app
-            .views
-            .current()
-            .checkpoint()
-            .unwrap()
-            .digest
-            .to_string()
+        let views = self.app.views.current().unwrap();
+        views.checkpoint().unwrap().digest.to_string()
     }
 
     /// A new key, once it is valid.
