@@ -100,7 +100,8 @@ async fn a_rebuild_that_fails_leaves_the_live_views_in_force_and_nothing_on_disk
     let obstacle = data.path().join("views/CURRENT.new");
     fs::create_dir(&obstacle).unwrap();
     let admin = railbird.admin.to_string();
-    let rebuild = crate::support::railbird(["rebuild", "--admin", &admin]);
+    let rebuild =
+        crate::support::railbird(["rebuild".to_owned(), "--admin".to_owned(), admin.clone()]);
     let rebuilding = tokio::spawn(rebuild);
     let last = nats
         .publish((500..700).map(|n| odds("ST", 1, &second(n), &[2.0, 4.0])))
@@ -380,4 +381,94 @@ async fn a_damaged_view_is_never_served_and_is_restored_while_the_others_are_ser
     let verified =
         crate::support::railbird(["verify", "--nats", &nats.url(), "--admin", &admin]).await;
     assert_eq!(verified.code, 0, "{}", verified.all);
+}
+
+#[tokio::test]
+async fn views_that_an_earlier_process_had_not_finished_are_continued() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    let seq = nats.publish([registered("H1", "HORSE 1")]).await;
+    let first = Railbird::start_in(&nats, data.path()).await;
+    first.until_seq(seq).await;
+    first.stop().await;
+    let unfinished = in_force(data.path());
+    fs::remove_file(data.path().join("views/CURRENT")).unwrap();
+    let seq = nats.publish([registered("H2", "HORSE 2")]).await;
+    let second = Railbird::start_in(&nats, data.path()).await;
+    second.until_seq(seq).await;
+    assert_eq!(in_force(data.path()), unfinished);
+    let fresh = Railbird::start(&nats).await;
+    fresh.until_seq(seq).await;
+    assert_eq!(second.digest(), fresh.digest());
+}
+
+/// Sets the size beyond which no file of a process grows.
+fn limit_files(serving: &Serving, bytes: &str) {
+    let limit = format!("--fsize={bytes}:unlimited");
+    let args = ["--pid", &serving.id().to_string(), &limit];
+    assert!(
+        Command::new("prlimit")
+            .args(args)
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[tokio::test]
+async fn after_writes_that_fail_reads_go_on_and_new_views_are_built_when_the_disk_accepts_them() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    nats.publish([registered("H1", "HORSE 1")]).await;
+    let key = issue_key(&nats).await;
+    // A write over the limit is then an error, not a signal that ends the process.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ && exec \"$@\"", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_railbird"));
+    let flags = ["--http", "127.0.0.1:0", "--nats", &nats.url()];
+    let serving = Serving::start_as(command, &flags, data.path());
+    let get = async |path: &str| request(serving.http, "GET", path, &[("x-api-key", &key)]).await;
+    let ready = async || request(serving.http, "GET", "/readyz", &[]).await;
+    eventually("it is ready", || async { ready().await.status == 200 }).await;
+    let store = in_force(data.path());
+    limit_files(&serving, "1");
+    let mut n = 0;
+    eventually("a write has failed", || {
+        n += 1;
+        let quotes = (n * 500..(n + 1) * 500).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0]));
+        let publishing = nats.publish(quotes.collect::<Vec<_>>());
+        let ready = &ready;
+        async move {
+            publishing.await;
+            ready().await.status == 503
+        }
+    })
+    .await;
+    for _ in 0..50 {
+        let reply = get(HORSE).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        assert_eq!(get(NO_HORSE).await.status, 503);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    limit_files(&serving, "unlimited");
+    eventually("it is ready again", || async {
+        ready().await.status == 200
+    })
+    .await;
+    assert_eq!(get(NO_HORSE).await.status, 404);
+    assert_ne!(
+        in_force(data.path()),
+        store,
+        "sled accepts no write after one that failed"
+    );
+    let fresh = Railbird::start(&nats).await;
+    let seq = nats.last_seq().await;
+    fresh.until_seq(seq).await;
+    eventually("it has all", || async {
+        let digest = request(serving.admin, "GET", "/digest?recount=true", &[])
+            .await
+            .json();
+        digest["seq"] == seq && digest["digest"] == fresh.digest()
+    })
+    .await;
 }

@@ -113,9 +113,9 @@ impl AsRef<[u8]> for View {
 
 /// The first damage that a reader found. Shared with the iterators.
 #[derive(Debug, Clone, Default)]
-struct Damage(Arc<OnceLock<String>>);
+struct FoundDamage(Arc<OnceLock<String>>);
 
-impl Damage {
+impl FoundDamage {
     fn note<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Err(error) = &result {
             let _ = self.0.set(error.to_string());
@@ -143,7 +143,7 @@ pub struct Store {
     /// The recount that is running, and who may start one.
     recount: Mutex<Option<RunningRecount>>,
     recounts: Mutex<()>,
-    damage: Damage,
+    damage: FoundDamage,
 }
 
 impl Store {
@@ -179,7 +179,7 @@ impl Store {
             commit_gate: RwLock::new(()),
             recount: Mutex::new(None),
             recounts: Mutex::new(()),
-            damage: Damage::default(),
+            damage: FoundDamage::default(),
         };
         if let Some(checkpoint) = store.read::<Checkpoint>(CHECKPOINT)? {
             store.seq = AtomicU64::new(checkpoint.seq);
@@ -246,7 +246,7 @@ impl Store {
     ) -> Result<(T, u64), StoreError> {
         for _ in 0..UNLOCKED_READS {
             let before = self.commits.load(Ordering::Acquire);
-            if before % 2 != 0 {
+            if is_writing(before) {
                 break;
             }
             let (seq, found) = (self.seq(), read());
@@ -257,7 +257,7 @@ impl Store {
         }
         let gate = self.commit_gate.read();
         let _no_commit = gate.unwrap_or_else(PoisonError::into_inner);
-        if self.commits.load(Ordering::Acquire) % 2 != 0 {
+        if is_writing(self.commits.load(Ordering::Acquire)) {
             return Err(StoreError::Torn);
         }
         Ok((read(), self.seq()))
@@ -291,7 +291,7 @@ impl Store {
     pub fn is_torn(&self) -> bool {
         let gate = self.commit_gate.read();
         let _no_commit = gate.unwrap_or_else(PoisonError::into_inner);
-        self.commits.load(Ordering::Acquire) % 2 != 0
+        is_writing(self.commits.load(Ordering::Acquire))
     }
 
     /// The size of the store on disk, in bytes.
@@ -392,6 +392,11 @@ impl Drop for Store {
             std::mem::forget(self.tree.clone());
         }
     }
+}
+
+/// Whether a commit is being applied, by the number in [`Store::commits`].
+fn is_writing(commits: u64) -> bool {
+    commits & 1 != 0
 }
 
 /// A value as it is stored: with the checksum of its key and itself.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use projections::Step;
+use projections::{Checkpoint, Step};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -43,11 +43,12 @@ impl Candidate {
         let pending = state.last_seq;
         status.send_modify(|status| status.rebuild = Some((0, pending)));
         let progress = RebuildProgress(status.clone());
-        let views = Arc::clone(views);
-        let begun = spawn_blocking(move || views.begin()).await;
-        let store = begun
-            .unwrap_or_else(|panicked| Err(panicked.into()))
-            .map_err(FoldError::Views)?;
+        let mut store = begin(views).await?;
+        let of_log = |found: &Checkpoint| found.log == state.identity;
+        if !store.store().checkpoint().as_ref().is_none_or(of_log) {
+            // An earlier process had begun it with another log.
+            store = begin(views).await?;
+        }
         let name = store.name().to_owned();
         let fold = RunningFold::resume(log, Arc::clone(store.store()), name, state)?;
         Ok(Self {
@@ -136,4 +137,11 @@ impl Candidate {
         status.send_modify(|status| status.rebuilds += u64::from(status.phase == Phase::Live));
         Ok(self.fold)
     }
+}
+
+async fn begin(views: &Arc<Views>) -> Result<NewStore, FoldError> {
+    let views = Arc::clone(views);
+    let begun = spawn_blocking(move || views.begin()).await;
+    let begun = begun.unwrap_or_else(|panicked| Err(panicked.into()));
+    begun.map_err(FoldError::Views)
 }

@@ -3,14 +3,14 @@
 //! Views are replaced in one way: [`Views::begin`] a new store beside the one that is served, fold the log into it, and
 //! [`Views::promote`] it once it has everything. A store that is not promoted leaves nothing behind.
 //!
-//! `DIR/views/CURRENT` names the folder in force, and a rename puts another one in force, so a crash at any point leaves
-//! a whole store. All of it may be lost: the log has everything.
+//! `DIR/views/CURRENT` names the folder in force, and a rename puts another one in force, so a crash at any point
+//! leaves a whole store. All of it may be lost: the log has everything.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -47,7 +47,8 @@ pub struct NamedStore {
     store: Arc<Store>,
 }
 
-/// A store that is built beside the one that is served. Unless it is promoted, its folder is removed when it is dropped.
+/// A store that is built beside the one that is served. Unless it is promoted, its folder is removed when it is
+/// dropped.
 #[derive(Debug)]
 pub struct NewStore {
     folder: PathBuf,
@@ -235,7 +236,7 @@ impl Views {
         current.clone()
     }
 
-    fn write_current(&self) -> std::sync::RwLockWriteGuard<'_, Option<NamedStore>> {
+    fn write_current(&self) -> RwLockWriteGuard<'_, Option<NamedStore>> {
         self.current.write().unwrap_or_else(PoisonError::into_inner)
     }
 

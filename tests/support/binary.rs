@@ -141,6 +141,11 @@ impl Serving {
         value.unwrap().parse().unwrap()
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The root of the file systems that the process sees.
     pub(crate) fn root(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root", self.child.id()))
