@@ -68,9 +68,4 @@ impl EntryHash {
         let (chunks, _) = hash.as_bytes().as_chunks::<8>();
         Self(std::array::from_fn(|i| u64::from_le_bytes(chunks[i])))
     }
-
-    /// The first bytes of the hash, which are stored behind the value.
-    pub(crate) fn checksum(&self) -> [u8; 8] {
-        self.0[0].to_le_bytes()
-    }
 }

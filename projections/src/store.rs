@@ -40,7 +40,7 @@ const FREE_BYTES_MIN: u64 = 32 * 1024 * 1024;
 const UNLOCKED_READS: usize = 2;
 
 /// The bytes of the checksum behind each value.
-const CHECKSUM_BYTES: usize = 8;
+const CHECKSUM_BYTES: usize = 4;
 
 /// The size of sled's page cache. The default of 1 GiB is more than all views of a season.
 const CACHE_BYTES: u64 = 96 * 1024 * 1024;
@@ -82,13 +82,12 @@ pub(crate) type Writes = BTreeMap<String, Option<Vec<u8>>>;
 pub struct View(sled::IVec);
 
 impl View {
-    /// Separates a stored value from the checksum of its key and itself.
-    fn check(key: &[u8], stored: sled::IVec) -> Result<(Self, EntryHash), StoreError> {
-        if let Some((value, checksum)) = stored.split_last_chunk::<CHECKSUM_BYTES>() {
-            let hash = EntryHash::of(key, value);
-            if hash.checksum() == *checksum {
-                return Ok((Self(stored), hash));
-            }
+    /// Compares a stored value with its checksum.
+    fn check(key: &[u8], stored: sled::IVec) -> Result<Self, StoreError> {
+        if let Some((value, found)) = stored.split_last_chunk()
+            && checksum(key, value) == *found
+        {
+            return Ok(Self(stored));
         }
         Err(StoreError::Corrupt {
             key: String::from_utf8_lossy(key).into_owned(),
@@ -124,7 +123,7 @@ impl FoundDamage {
     }
 
     fn check(&self, key: &[u8], stored: sled::IVec) -> Result<View, StoreError> {
-        self.note(View::check(key, stored).map(|(view, _)| view))
+        self.note(View::check(key, stored))
     }
 }
 
@@ -338,9 +337,8 @@ impl Store {
             }
             let old = old.map(|old| EntryHash::of(key.as_bytes(), &old));
             let new = value.as_ref().map(|value| {
-                let hash = EntryHash::of(key.as_bytes(), value);
-                batch.insert(key.as_bytes(), with_checksum(value, &hash));
-                hash
+                batch.insert(key.as_bytes(), with_checksum(key, value));
+                EntryHash::of(key.as_bytes(), value)
             });
             match &new {
                 Some(new) => checkpoint.digest.add(new),
@@ -351,9 +349,8 @@ impl Store {
             }
             changes.push((key.as_str(), old, new));
         }
-        let value = json::render(&checkpoint);
-        let hash = EntryHash::of(CHECKPOINT.as_bytes(), &value);
-        batch.insert(CHECKPOINT, with_checksum(&value, &hash));
+        let value = with_checksum(CHECKPOINT, &json::render(&checkpoint));
+        batch.insert(CHECKPOINT, value);
 
         let gate = self.commit_gate.write();
         let _no_reader = gate.unwrap_or_else(PoisonError::into_inner);
@@ -399,12 +396,20 @@ fn is_writing(commits: u64) -> bool {
     commits & 1 != 0
 }
 
-/// A value as it is stored: with the checksum of its key and itself.
-fn with_checksum(value: &[u8], hash: &EntryHash) -> Vec<u8> {
+/// A value as it is stored: with its checksum.
+fn with_checksum(key: &str, value: &[u8]) -> Vec<u8> {
     let mut stored = Vec::with_capacity(value.len() + CHECKSUM_BYTES);
     stored.extend_from_slice(value);
-    stored.extend_from_slice(&hash.checksum());
+    stored.extend_from_slice(&checksum(key.as_bytes(), value));
     stored
+}
+
+/// The CRC-32 of a key and its value. It costs a fiftieth of a BLAKE3 hash, which the digest has for the whole store.
+fn checksum(key: &[u8], value: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(key);
+    hasher.update(value);
+    hasher.finalize().to_le_bytes()
 }
 
 /// Checks that a folder is on a disk with space for a store that is written.

@@ -96,14 +96,14 @@ impl Drop for NewStore {
     }
 }
 
-/// The name of a store's folder: `v<schema>-<version of the views>-<uuid>`.
+/// The versions in the name of a store's folder: `v<schema>-<version of the views>-<uuid>`.
 struct StoreName {
     schema: u32,
     views: u32,
 }
 
 impl StoreName {
-    fn new() -> String {
+    fn generate() -> String {
         let uuid = uuid::Uuid::now_v7().simple();
         format!("v{SCHEMA_VERSION}-{VIEWS_VERSION}-{uuid}")
     }
@@ -259,7 +259,7 @@ impl Views {
                 Err(_) => remove(&path),
             }
         }
-        let name = StoreName::new();
+        let name = StoreName::generate();
         let path = self.folder.join(&name);
         match open_guarded(&path) {
             Ok(store) => Ok(self.new_store(name, store)),

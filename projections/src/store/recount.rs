@@ -77,10 +77,10 @@ impl Store {
         let mut read = 0;
         for entry in self.tree.range(after).take(CHUNK) {
             let (key, stored) = entry?;
-            let (_, hash) = View::check(&key, stored)?;
+            let view = View::check(&key, stored)?;
             if !key.starts_with(keys::META.as_bytes()) {
                 running.count += 1;
-                running.digest.add(&hash);
+                running.digest.add(&EntryHash::of(&key, &view));
             }
             running.last_key = key.to_vec();
             read += 1;
