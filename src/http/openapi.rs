@@ -41,7 +41,7 @@ pub fn document() -> Value {
         "info": {
             "title": "railbird",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Horse racing data, folded from an event log. Each successful response under `/api/v1` has `Railbird-Seq`, the log sequence that it reflects, and an `ETag`. Each response has an `X-Request-Id`: the one of the request, if that is 1 to 64 of `A-Z a-z 0-9 . _ -`, or a new one.",
+            "description": "Horse racing data, folded from an event log. Each response under `/api/v1` has `Railbird-Seq`, the log sequence that it reflects, and `Railbird-Feed`, which is `live`, `stale` or `down`. A request with `Railbird-Min-Seq` gets a response that reflects that sequence, or 503. Each successful response has an `ETag`. Each response has an `X-Request-Id`: the one of the request, if that is 1 to 64 of `A-Z a-z 0-9 . _ -`, or a new one.",
             "license": { "name": "MIT OR Apache-2.0" },
         },
         "security": [{ "key": [] }],
@@ -99,7 +99,7 @@ fn paths() -> Value {
             "properties": { "meetings": list("Meeting"), "more": { "type": "boolean", "description": "Whether there are more meetings than fit into one response." } },
         })),
         "/healthz": open("Returns 200 while the process runs"),
-        "/readyz": open("Returns 200 if the views are up to date with the log, else 503"),
+        "/readyz": open("Returns 200 if reads are right, and with `?fresh=10s` not older than that; else 503"),
         "/openapi.json": open("This document"),
     })
 }

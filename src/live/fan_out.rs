@@ -123,3 +123,59 @@ impl FanOut {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    use tokio::sync::{Semaphore, watch};
+    use tokio::time::timeout;
+
+    use super::ShardHandle;
+    use crate::accounts::KeyCache;
+    use crate::limits::plans::Plans;
+    use crate::live::LiveContext;
+    use crate::live::feed::Feed;
+    use crate::live::status::{Phase, Status};
+    use crate::log::{ConnectionStatus, Freshness};
+    use crate::shutdown::Shutdown;
+
+    fn context() -> LiveContext {
+        let status = Status {
+            phase: Phase::Live,
+            seq: 0,
+            pending: 0,
+            recorded_at: None,
+            freshness: Freshness::new(),
+            rebuild: None,
+            rebuilds: 0,
+        };
+        let connection = ConnectionStatus {
+            up: true,
+            changed_at: Instant::now(),
+            epoch: 1,
+        };
+        LiveContext {
+            feed: Feed::default(),
+            metrics: Arc::default(),
+            keys: Arc::new(KeyCache::new(Plans::default(), Duration::MAX)),
+            projector: watch::channel(status).1,
+            connection: watch::channel(connection).1,
+            shutdown: Shutdown::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_shard_is_noticed() {
+        let turns = Arc::new(Semaphore::new(1));
+        let (shard, ended) = ShardHandle::start(0, context(), turns).expect("a thread");
+        tokio::pin!(ended);
+        let early = timeout(Duration::from_millis(100), &mut ended).await;
+        assert!(early.is_err(), "it serves");
+        // A shard that gets no more clients ends.
+        drop(shard);
+        let noticed = timeout(Duration::from_secs(30), ended).await;
+        assert!(noticed.is_ok());
+    }
+}
