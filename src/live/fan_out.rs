@@ -144,6 +144,7 @@ mod tests {
     fn context() -> LiveContext {
         let status = Status {
             phase: Phase::Live,
+            reason: None,
             seq: 0,
             pending: 0,
             recorded_at: None,
