@@ -99,7 +99,6 @@ impl Projector {
         self.load_views().await;
         loop {
             let Err(error) = self.follow().await;
-            tracing::error!(%error, "the fold is started again");
             self.not_live(Phase::WaitingForLog, Some(error.to_string()));
             match error {
                 FoldError::LogReplaced(_) => self.replace = Some(error.to_string()),
@@ -128,7 +127,6 @@ impl Projector {
             match spawn_blocking(move || views.load()).await {
                 Ok(Ok(())) => break,
                 Ok(Err(error)) => {
-                    tracing::error!(error = format!("{error:#}"), "cannot open the views");
                     self.not_live(Phase::OpeningViews, Some(format!("{error:#}")));
                 }
                 Err(panicked) => tracing::error!(%panicked, "cannot open the views"),
@@ -151,6 +149,12 @@ impl Projector {
     fn not_live(&self, phase: Phase, reason: Option<String>) {
         let checkpoint = self.views.current().and_then(|store| store.checkpoint());
         self.status.send_modify(|status| {
+            // Once: what is tried again fails again for the same reason.
+            if let Some(error) = &reason
+                && status.reason != reason
+            {
+                tracing::error!(error, ?phase, "the views are not live");
+            }
             status.phase = phase;
             status.reason = reason;
             status.seq = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.seq);
@@ -195,7 +199,6 @@ impl Projector {
                 Ok(fold) => return Ok(fold),
                 Err(error @ FoldError::LogReplaced(_)) => return Err(error),
                 Err(error) => {
-                    tracing::error!(%error, "cannot build the views");
                     self.not_live(Phase::CatchingUp, Some(error.to_string()));
                     sleep(RETRY).await;
                 }
@@ -210,6 +213,7 @@ impl Projector {
     ) -> Result<RunningFold, FoldError> {
         let new = Candidate::begin(&self.views, &self.log, state, &self.status).await?;
         let new = new.reach_end(&mut self.announcer).await?;
+        let freshness = new.freshness.clone();
         let fold = new.promote(&self.views, reason).await?;
         self.replace = None;
         let checkpoint = fold.checkpoint();
@@ -217,6 +221,7 @@ impl Projector {
             status.seq = checkpoint.seq;
             status.recorded_at = checkpoint.recorded_at;
             status.pending = 0;
+            status.freshness = freshness;
         });
         self.go_live(&fold).await?;
         Ok(fold)
@@ -318,7 +323,7 @@ impl Projector {
             .await?;
         tracing::info!(seq, "the rebuilt views are in force");
         let (old, new) = (live.checkpoint().digest, fold.checkpoint().digest);
-        if old != new {
+        if old != new && self.status.borrow().phase == Phase::Live {
             tracing::warn!(seq, %old, %new, "the rebuilt views differ from the replaced ones");
             // The views are in force, whether or not clients get new images.
             if let Err(error) = self.go_live(&fold).await {

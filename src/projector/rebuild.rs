@@ -10,7 +10,7 @@ use super::announcer::Announcer;
 use super::fold::{FoldError, RunningFold};
 use super::views::{NewStore, Views};
 use crate::live::status::{Phase, Status};
-use crate::log::{Batch, Log, LogState};
+use crate::log::{Batch, Freshness, Log, LogState};
 use crate::metrics;
 
 /// A fold into a new store. Dropping it removes the store and ends the rebuild in the status.
@@ -18,6 +18,8 @@ pub(super) struct Candidate {
     fold: RunningFold,
     store: NewStore,
     progress: RebuildProgress,
+    /// When the new views were last known to reflect the whole log.
+    pub(super) freshness: Freshness,
 }
 
 /// The progress of a rebuild in the status, for as long as there is one.
@@ -55,6 +57,7 @@ impl Candidate {
             fold,
             store,
             progress,
+            freshness: Freshness::new(),
         })
     }
 
@@ -95,9 +98,7 @@ impl Candidate {
             metrics::folded(&step.tally);
             let checkpoint = self.fold.checkpoint();
             announcer.announce(&checkpoint.log, step.announcements, false);
-            let seq = checkpoint.seq;
-            let status = &self.progress.0;
-            status.send_modify(|status| status.freshness.advance(head, seq));
+            self.freshness.advance(head, checkpoint.seq);
             if pending == 0 {
                 return Ok(self);
             }
