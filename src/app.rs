@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, Proxies};
 use crate::live::feed::Feed;
 use crate::live::{FanOut, LiveContext};
-use crate::log::Log;
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
+use crate::log::{Continuity, Log, ReadPosition};
 use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, LiveMetrics};
 use crate::projector::Projector;
@@ -105,16 +105,32 @@ impl Service {
         let log = connect(&log_runtime, config.nats.clone()).await?;
         let (mut tasks, runtime) = (Supervisor::default(), log_runtime.handle());
 
+        let continuity = open_continuity(&config.data, &views)?;
+        tasks.spawn("continuity", continuity.clone().keep(), runtime);
+        let (durability_sender, durability) = watch::channel(None);
+        let checking = log.clone().watch_durability(durability_sender);
+        tasks.spawn("durability", checking, runtime);
+
         let feed = Feed::default();
         let (announcer, announcing) = Announcer::new(log.clone());
         tasks.spawn("announcer", announcing, runtime);
-        let (projector, projector_handle) =
-            Projector::new(log.clone(), Arc::clone(&views), feed.clone(), announcer);
+        let (projector, projector_handle) = Projector::new(
+            log.clone(),
+            continuity.clone(),
+            Arc::clone(&views),
+            feed.clone(),
+            announcer,
+        );
         tasks.spawn("projector", projector.run(), runtime);
 
         let keys = Arc::new(KeyCache::new(config.plans.clone(), config.keys_stale_max));
         let (ledger_sender, ledger) = watch::channel(Ledger::default());
-        let following = accounts::follow(log.clone(), Arc::clone(&keys), ledger_sender);
+        let following = accounts::follow(
+            log.clone(),
+            continuity.clone(),
+            Arc::clone(&keys),
+            ledger_sender,
+        );
         tasks.spawn("accounts", following, runtime);
 
         let live = LiveContext {
@@ -138,6 +154,8 @@ impl Service {
             proxies: config.proxies,
             projector: projector_handle,
             connection: log.connection(),
+            continuity,
+            durability,
             clock: config.clock,
             venue_order: config.venue_order,
             feed,
@@ -211,6 +229,17 @@ impl Service {
 async fn open_views(data: PathBuf) -> anyhow::Result<Arc<Views>> {
     let views = tokio::task::spawn_blocking(move || Views::open(&data)).await??;
     Ok(Arc::new(views))
+}
+
+/// What the data folder remembers of the log.
+fn open_continuity(data: &Path, views: &Views) -> anyhow::Result<Continuity> {
+    let checkpoint = views.current().checkpoint().map(ReadPosition::from);
+    Continuity::open(data, checkpoint).with_context(|| {
+        format!(
+            "the streams that {} has seen cannot be read",
+            data.display()
+        )
+    })
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

@@ -15,7 +15,7 @@ use crate::limits::{HashedLimiter, Proxies};
 use crate::live::FanOut;
 use crate::live::feed::Feed;
 use crate::live::status::Phase;
-use crate::log::ConnectionStatus;
+use crate::log::{ConnectionStatus, Continuity, Durability};
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
 use crate::projector::views::Views;
@@ -35,6 +35,10 @@ pub struct App {
     pub projector: ProjectorHandle,
     /// Whether the log is connected.
     pub connection: watch::Receiver<ConnectionStatus>,
+    /// Whether the streams are those that were read before.
+    pub continuity: Continuity,
+    /// Whether the log keeps what it acknowledges; `None` before the first check.
+    pub durability: watch::Receiver<Option<Durability>>,
     pub clock: Clock,
     /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,
@@ -91,9 +95,18 @@ impl App {
     pub(super) fn ready_store(&self) -> Result<Arc<Store>, ApiError> {
         let reason = match self.projector.status.borrow().phase {
             Phase::Live => return Ok(self.views.current()),
+            Phase::Diverged => return self.views_before_divergence(),
             Phase::CatchingUp => "The views are catching up with the log; see /readyz",
             Phase::WaitingForLog => "The log cannot be reached yet; see /readyz",
         };
         Err(ApiError::NotReady(reason))
+    }
+
+    /// The views of the log that is not there any more. They stay right as of their sequence.
+    fn views_before_divergence(&self) -> Result<Arc<Store>, ApiError> {
+        let store = self.views.current();
+        let reason = "The log has another history than the service; see /readyz";
+        let is_folded = store.checkpoint().is_some();
+        is_folded.then_some(store).ok_or(ApiError::NotReady(reason))
     }
 }

@@ -34,6 +34,9 @@ pub enum Phase {
     CatchingUp,
     /// It has folded these, and follows the log.
     Live,
+    /// The log has another history than the views. It serves the views and waits for the log that they were folded
+    /// from, or for an operator who accepts the other one.
+    Diverged,
 }
 
 impl Status {

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use events::Moment;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use projections::{BATCH_MESSAGES_MAX, LogIdentity};
+use projections::{BATCH_MESSAGES_MAX, Checkpoint, LogIdentity};
+use serde::{Deserialize, Serialize};
 use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
 
@@ -22,7 +23,7 @@ use super::connection::Log;
 use super::error::LogError;
 use super::freshness::Head;
 use super::message::LogMessage;
-use super::stream::{StreamName, moment};
+use super::stream::{LogState, StreamName, moment};
 
 /// How often the server sends a heartbeat on an idle pull; a consumer that misses two is dead.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -36,7 +37,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// A stream that is missing this many times in a row is gone. A server that has just started may not have loaded it
 /// yet.
-const MISSING_MAX: u32 = 6;
+pub(super) const MISSING_MAX: u32 = 6;
 /// Messages that are read one by one after a lost connection: where one message closes a connection, others may follow.
 const SINGLE_READS: u64 = 32;
 const SINGLE_READS_CONCURRENT: usize = 8;
@@ -56,11 +57,17 @@ pub struct Batch {
 /// An error that retries cannot solve: the stream is not the one that was read so far, for this reason. It was created
 /// again, or lost its last messages.
 #[derive(Debug, thiserror::Error)]
-#[error("the log was replaced: {0}")]
+#[error("{0}")]
 pub struct LogReplaced(pub String);
 
+impl LogReplaced {
+    pub(super) fn missing(stream: StreamName) -> Self {
+        Self(format!("the stream {} is missing", stream.name))
+    }
+}
+
 /// A position in a log: the last message that was read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadPosition {
     /// The identity of the log.
     pub log: LogIdentity,
@@ -68,6 +75,27 @@ pub struct ReadPosition {
     pub seq: u64,
     /// When the log stored that message. A log that lost its last messages and grew again has another time there.
     pub recorded_at: Option<Moment>,
+}
+
+impl ReadPosition {
+    /// Before the first message of a stream.
+    pub fn start_of(state: &LogState) -> Self {
+        Self {
+            log: state.identity.clone(),
+            seq: 0,
+            recorded_at: None,
+        }
+    }
+}
+
+impl From<Checkpoint> for ReadPosition {
+    fn from(checkpoint: Checkpoint) -> Self {
+        Self {
+            log: checkpoint.log,
+            seq: checkpoint.seq,
+            recorded_at: checkpoint.recorded_at,
+        }
+    }
 }
 
 /// Reads the messages of a stream after a position.
@@ -136,6 +164,11 @@ impl Log {
 }
 
 impl Reader {
+    /// The last message that was read.
+    pub fn position(&self) -> &ReadPosition {
+        &self.position
+    }
+
     /// Waits for the next messages. Cancel-safe: a dropped call loses no message.
     ///
     /// # Errors
@@ -252,7 +285,8 @@ impl Reader {
             let head = match self.check_identity().await {
                 Ok(head) => head?,
                 Err(error @ LogError::NoStream(_)) if self.failures >= MISSING_MAX => {
-                    return Err(LogReplaced(error.to_string()));
+                    tracing::debug!(%error, "the stream stays missing");
+                    return Err(LogReplaced::missing(self.stream));
                 }
                 Err(error) => {
                     self.failed(&error);
@@ -342,26 +376,12 @@ impl Reader {
     /// Returns a [`LogError`] if the server does not answer, and within it [`LogReplaced`] if the stream is
     /// another one.
     async fn check_identity(&self) -> Result<Result<Head, LogReplaced>, LogError> {
-        let replaced = |reason| Ok(Err(LogReplaced(reason)));
         let asked_at = Instant::now();
-        let (state, position) = (self.log.state(self.stream).await?, &self.position);
-        if state.identity != position.log {
-            let (found, expected) = (&state.identity.created, &position.log.created);
-            return replaced(format!("created {found}, not {expected}"));
-        }
-        let (last_seq, seq) = (state.last_seq, position.seq);
-        if last_seq < seq {
-            return replaced(format!(
-                "it ends at sequence {last_seq}, and {seq} was read"
-            ));
-        }
-        if let Some(expected) = position.recorded_at {
-            let found = self.log.message_at(self.stream, seq).await?;
-            if found.is_none_or(|found| found.recorded_at != expected) {
-                return replaced(format!("message {seq} is another one"));
-            }
-        }
-        Ok(Ok(Head { last_seq, asked_at }))
+        let state = self.log.compare(self.stream, &self.position).await?;
+        Ok(state.map(|state| Head {
+            last_seq: state.last_seq,
+            asked_at,
+        }))
     }
 
     /// Asks the server for the end of the stream, and whether it is still the one that was read. Drops a consumer that

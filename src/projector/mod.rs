@@ -1,6 +1,7 @@
 //! The projector: folds the log into the views, then publishes the changes to the feed and the rejections to feeders.
 
 pub mod announcer;
+mod divergence;
 mod fold;
 mod rebuild;
 pub mod views;
@@ -21,7 +22,7 @@ use self::views::Views;
 use crate::live::feed::replay::replay;
 use crate::live::feed::{Feed, Replayed};
 use crate::live::status::{Phase, Status};
-use crate::log::{Batch, Log, LogError, LogState, RACING};
+use crate::log::{Batch, Continuity, Log, LogState, RACING};
 use crate::metrics;
 
 /// The wait before the log or the disk is tried again.
@@ -34,6 +35,7 @@ const REPLAY_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Projector {
     log: Log,
+    continuity: Continuity,
     views: Arc<Views>,
     feed: Feed,
     announcer: Announcer,
@@ -61,6 +63,7 @@ impl Projector {
     /// A projector of a log into views.
     pub fn new(
         log: Log,
+        continuity: Continuity,
         views: Arc<Views>,
         feed: Feed,
         announcer: Announcer,
@@ -69,6 +72,7 @@ impl Projector {
         let (request_sender, rebuild_requests) = mpsc::channel(1);
         let projector = Self {
             log,
+            continuity,
             views,
             feed,
             announcer,
@@ -82,12 +86,16 @@ impl Projector {
         (projector, handle)
     }
 
-    /// Follows the log until dropped. After an error it starts over, with an empty store if the old one cannot be used.
+    /// Follows the log until dropped. After an error it starts over, with an empty store if the old one is damaged. Where
+    /// the log has another history, an operator decides.
     pub async fn run(mut self) {
         loop {
             let Err(error) = self.follow().await;
             let replaced = match error {
-                FoldError::LogReplaced(_) => self.views.replace_outdated(&error.to_string()),
+                FoldError::LogReplaced(replaced) => {
+                    self.wait_for_decision(replaced).await;
+                    continue;
+                }
                 FoldError::StoreDamaged(reason) => self.views.replace_damaged(&reason),
                 FoldError::ReaderEnded => Err(error.into()),
                 FoldError::Io(error) => Err(error),
@@ -96,19 +104,24 @@ impl Projector {
                 tracing::error!(error = format!("{error:#}"), "the fold is started again");
                 sleep(RETRY).await;
             }
-            let store = self.views.current();
-            self.status.send_modify(|status| {
-                *status = Status {
-                    rebuilds: status.rebuilds,
-                    ..Status::new(&store)
-                }
-            });
+            self.reset_status();
         }
+    }
+
+    /// Starts the status over with the store in force.
+    fn reset_status(&self) {
+        let store = self.views.current();
+        self.status.send_modify(|status| {
+            *status = Status {
+                rebuilds: status.rebuilds,
+                ..Status::new(&store)
+            }
+        });
     }
 
     /// Folds the log into the current store, and into a new one for each rebuild.
     async fn follow(&mut self) -> Result<Infallible, FoldError> {
-        let state = self.wait_for_log().await;
+        let state = self.continuity.find(&self.log, RACING).await?;
         let mut live = RunningFold::resume(&self.log, self.views.current(), &state)?;
         self.status.send_modify(|status| {
             status.phase = Phase::CatchingUp;
@@ -117,19 +130,6 @@ impl Projector {
         loop {
             live = self.fold_until_rebuild(live).await?;
             live = self.rebuild(live, &state).await?;
-        }
-    }
-
-    async fn wait_for_log(&self) -> LogState {
-        loop {
-            match self.log.ensure(RACING).await {
-                Ok(state) => return state,
-                Err(error @ (LogError::TooOld { .. } | LogError::Denied { .. })) => {
-                    tracing::error!(%error, "cannot open the log");
-                }
-                Err(error) => tracing::debug!(%error, "cannot open the log"),
-            }
-            sleep(RETRY).await;
         }
     }
 
@@ -223,6 +223,9 @@ impl Projector {
         });
         if pending == 0 && !live {
             self.go_live(&fold).await?;
+        }
+        if head.is_some() {
+            self.continuity.note(&fold.checkpoint().clone().into());
         }
         metrics::progress(fold.seq(), pending);
         Ok(fold)
