@@ -92,9 +92,10 @@ pub(crate) fn not_announced() {
     counter!("railbird_rejections_not_announced_total").increment(1);
 }
 
-pub(crate) fn progress(seq: u64, pending: u64) {
+pub(crate) fn progress(seq: u64, pending: u64, missing: u64) {
     set("railbird_log_seq", seq);
     set("railbird_log_pending", pending);
+    set("railbird_log_missing", missing);
 }
 
 /// Sets for each stream whether it has another history than the service has read, and how many settings drifted.

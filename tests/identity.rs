@@ -28,7 +28,7 @@ async fn exists(nats: &Nats, stream: StreamName) -> bool {
 async fn until_diverged(railbird: &Railbird) -> Value {
     eventually("the service reports another history", || async {
         let ready = railbird.get_open("/readyz").await;
-        ready.status == 503 && ready.json()["phase"] == "diverged"
+        ready.status == 503 && ready.json()["log"]["diverged"]["RACING"].is_object()
     })
     .await;
     railbird.get_open("/readyz").await.json()

@@ -18,12 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use self::flusher::Flusher;
 use crate::digest::Digest;
+use crate::log_history::LogHistory;
 use crate::{json, keys};
 
 pub use self::error::StoreError;
 
 /// The version of the form of keys, state and views. Another version has another folder, folded from the whole log.
-pub const SCHEMA_VERSION: u32 = 5;
+pub const SCHEMA_VERSION: u32 = 6;
 
 /// The size of sled's page cache. The default of 1 GiB is more than all views of a season.
 const CACHE_BYTES: u64 = 96 * 1024 * 1024;
@@ -53,6 +54,8 @@ pub struct Checkpoint {
     pub seq: u64,
     /// When the log stored that message. A log that lost its tail and grew again has another time at this sequence.
     pub recorded_at: Option<Moment>,
+    /// Which messages up to that one were folded.
+    pub history: LogHistory,
     /// The digest of all views and state.
     pub digest: Digest,
 }

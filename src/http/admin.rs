@@ -87,6 +87,8 @@ async fn digest(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     Ok(Json(json!({
         "log": checkpoint.log,
         "seq": checkpoint.seq,
+        "history": checkpoint.history.to_string(),
+        "missing": checkpoint.history.missing,
         "digest": checkpoint.digest.to_string(),
     })))
 }

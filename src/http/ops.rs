@@ -50,7 +50,7 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
             let reasons: Vec<&str> = divergences.values().map(|d| &*d.reason).collect();
             &format!("{}; see `railbird log accept --help`", reasons.join("; "))
         }
-        Phase::Diverged => "the views are folded from the log that was accepted",
+        Phase::Diverged => "the log has another history than the views",
         Phase::WaitingForLog if !connected => "the log cannot be reached",
         Phase::WaitingForLog => "the log has not answered yet",
         Phase::CatchingUp => "the views are catching up with the log",
@@ -76,6 +76,7 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
             "seq": status.seq,
             "pending": status.pending,
             "progress": (progress * 1000.0).round() / 1000.0,
+            "missing": status.missing,
             "diverged": divergences,
             "drift": drift(app),
         },

@@ -14,6 +14,8 @@ pub struct Status {
     pub seq: u64,
     /// Events that the log has after it, as far as is known.
     pub pending: u64,
+    /// Sequences up to that event for which the log had none.
+    pub missing: u64,
     /// When the log recorded that event.
     pub recorded_at: Option<Moment>,
     /// When the views were last known to reflect the whole log.
@@ -46,6 +48,9 @@ impl Status {
             phase: Phase::WaitingForLog,
             seq: store.seq(),
             pending: 0,
+            missing: checkpoint
+                .as_ref()
+                .map_or(0, |checkpoint| checkpoint.history.missing),
             recorded_at: checkpoint.and_then(|checkpoint| checkpoint.recorded_at),
             freshness: Freshness::new(),
             rebuild: None,

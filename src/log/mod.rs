@@ -12,6 +12,7 @@ mod continuity;
 mod durability;
 mod error;
 mod freshness;
+mod hole;
 mod ids;
 mod message;
 mod one_shot;

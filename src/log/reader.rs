@@ -22,6 +22,7 @@ use super::backoff::Backoff;
 use super::connection::Log;
 use super::error::LogError;
 use super::freshness::Head;
+use super::hole::Hole;
 use super::message::LogMessage;
 use super::stream::{LogState, StreamName, moment};
 
@@ -115,6 +116,8 @@ pub struct Reader {
     checked_at: Instant,
     /// The last sequence that was read at the last check, if the stream had more then.
     behind_at: Option<u64>,
+    /// The hole that the next message is behind, and whether the server has confirmed it.
+    hole: Option<(Hole, bool)>,
 }
 
 /// A consumer on the server, and the stream of its messages.
@@ -159,6 +162,7 @@ impl Log {
             failures: 0,
             checked_at: Instant::now(),
             behind_at: None,
+            hole: None,
         }
     }
 }
@@ -231,11 +235,18 @@ impl Reader {
             head: None,
         };
         let (mut next, mut bytes, mut seq) = (Some(first), 0, self.position.seq);
+        // A reader of some subjects cannot know which sequences are theirs.
+        let (reads_all, mut unknown_hole) = (self.subjects.is_empty(), None);
         while let (Some(arrived), Some(consumer)) = (next, &mut self.consumer) {
             match parse(arrived, &mut consumer.delivery) {
                 // A restarted server repeats itself.
                 Ok((message, _)) if message.seq <= seq => {}
                 Ok((message, pending)) => {
+                    let hole = Hole::between(seq, message.seq).filter(|_| reads_all);
+                    if hole.is_some() && self.hole != hole.map(|hole| (hole, true)) {
+                        unknown_hole = hole;
+                        break;
+                    }
                     bytes += message.payload.len();
                     seq = message.seq;
                     batch.pending = pending;
@@ -253,6 +264,10 @@ impl Reader {
                 // Unconstrained: tokio's cooperative budget would end every batch after 128 messages.
                 unconstrained(consumer.messages.next()).now_or_never()
             };
+        }
+        if let Some(hole) = unknown_hole {
+            self.hole = Some((hole, false));
+            self.drop_consumer("there is a hole in the log");
         }
         batch
     }
@@ -307,6 +322,12 @@ impl Reader {
 
     async fn try_connect(&mut self, head: Head) -> Result<Batch, LogError> {
         let epoch = self.log.epoch();
+        if let Some((hole, false)) = self.hole {
+            let confirmed = self.log.confirm_hole(self.stream, hole).await?;
+            self.hole = confirmed.then_some((hole, true));
+            // A consumer that skips messages again and again is created ever more slowly.
+            self.failures += u32::from(!confirmed);
+        }
         let messages = if self.read_singly {
             self.single_reads().await?
         } else {
@@ -392,7 +413,7 @@ impl Reader {
     async fn check(&mut self) -> Result<Option<Batch>, LogReplaced> {
         let checked = self.check_identity().await;
         self.checked_at = Instant::now();
-        let head = match checked {
+        let mut head = match checked {
             Ok(head) => head?,
             Err(error) => {
                 tracing::debug!(%error, stream = self.stream.name, "cannot check the log");
@@ -405,7 +426,11 @@ impl Reader {
         let seq = self.position.seq;
         let behind_at = (head.last_seq > seq).then_some(seq);
         if behind_at.is_some() && self.behind_at == behind_at {
-            self.drop_consumer("it stalled");
+            match self.log.next_seq(self.stream, seq + 1).await {
+                // The last messages were deleted.
+                Ok(None) => head.last_seq = seq,
+                _ => self.drop_consumer("it stalled"),
+            }
         }
         self.behind_at = behind_at;
         let batch = Batch {

@@ -218,6 +218,7 @@ impl Projector {
         self.status.send_modify(|status| {
             status.seq = checkpoint.seq;
             status.pending = pending;
+            status.missing = checkpoint.history.missing;
             status.recorded_at = checkpoint.recorded_at;
             status.freshness.advance(head, checkpoint.seq);
         });
@@ -227,7 +228,7 @@ impl Projector {
         if head.is_some() {
             self.continuity.note(&fold.checkpoint().clone().into());
         }
-        metrics::progress(fold.seq(), pending);
+        metrics::progress(fold.seq(), pending, fold.checkpoint().history.missing);
         Ok(fold)
     }
 
