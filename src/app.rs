@@ -13,6 +13,7 @@ use events::VenueCode;
 use futures::future;
 use jiff::SignedDuration;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
@@ -24,7 +25,7 @@ use crate::limits::{HashedLimiter, Proxies};
 use crate::live::feed::Feed;
 use crate::live::{FanOut, LiveContext};
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
-use crate::log::{Continuity, Log, ReadPosition};
+use crate::log::{Continuity, Durability, Log, ReadPosition};
 use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, LiveMetrics};
 use crate::projector::Projector;
@@ -106,31 +107,19 @@ impl Service {
         let (mut tasks, runtime) = (Supervisor::default(), log_runtime.handle());
 
         let continuity = open_continuity(&config.data, &views)?;
-        tasks.spawn("continuity", continuity.clone().keep(), runtime);
-        let (durability_sender, durability) = watch::channel(None);
-        let checking = log.clone().watch_durability(durability_sender);
-        tasks.spawn("durability", checking, runtime);
-
+        let durability = watch_log(&mut tasks, runtime, &log, &continuity);
         let feed = Feed::default();
         let (announcer, announcing) = Announcer::new(log.clone());
         tasks.spawn("announcer", announcing, runtime);
-        let (projector, projector_handle) = Projector::new(
-            log.clone(),
-            continuity.clone(),
-            Arc::clone(&views),
-            feed.clone(),
-            announcer,
-        );
+        let followed = (log.clone(), continuity.clone());
+        let (projector, projector_handle) =
+            Projector::new(followed, Arc::clone(&views), feed.clone(), announcer);
         tasks.spawn("projector", projector.run(), runtime);
 
         let keys = Arc::new(KeyCache::new(config.plans.clone(), config.keys_stale_max));
         let (ledger_sender, ledger) = watch::channel(Ledger::default());
-        let following = accounts::follow(
-            log.clone(),
-            continuity.clone(),
-            Arc::clone(&keys),
-            ledger_sender,
-        );
+        let followed = (log.clone(), continuity.clone());
+        let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender);
         tasks.spawn("accounts", following, runtime);
 
         let live = LiveContext {
@@ -240,6 +229,19 @@ fn open_continuity(data: &Path, views: &Views) -> anyhow::Result<Continuity> {
             data.display()
         )
     })
+}
+
+/// Starts to remember how far the log is read, and to watch its settings.
+fn watch_log(
+    tasks: &mut Supervisor,
+    runtime: &Handle,
+    log: &Log,
+    continuity: &Continuity,
+) -> watch::Receiver<Option<Durability>> {
+    let (sender, durability) = watch::channel(None);
+    tasks.spawn("continuity", continuity.clone().keep(), runtime);
+    tasks.spawn("durability", log.clone().watch_durability(sender), runtime);
+    durability
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

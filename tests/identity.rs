@@ -2,7 +2,7 @@
 //! it.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::Config;
 use railbird::log::{ACCOUNTS, Log, LogError, RACING, StreamName};
@@ -245,6 +245,31 @@ async fn a_hole_in_the_log_changes_the_history_of_the_views() {
 }
 
 #[tokio::test]
+async fn deleted_messages_at_the_end_of_the_log_leave_the_service_fresh() {
+    let nats = Nats::start();
+    nats.create_log(Config::default()).await;
+    let seq = nats.publish(quotes(0)).await;
+    for deleted in [1, 2, seq] {
+        nats.delete_event(deleted).await;
+    }
+    let railbird = Railbird::start(&nats).await;
+    railbird.until_published(seq - 1).await;
+    let started = Instant::now();
+    eventually("the service proves that it is at the end", || async {
+        let ready = railbird.get_open("/readyz").await.json();
+        let proved = ready["feed"]["age_ms"].as_u64().unwrap();
+        u128::from(proved) + 1_000 < started.elapsed().as_millis()
+    })
+    .await;
+    let ready = railbird.get_open("/readyz").await.json();
+    assert_eq!(ready["log"]["missing"], 2, "before the last event: {ready}");
+    let next = nats.publish([odds("ST", 1, &second(99), &[5.0])]).await;
+    railbird.until_seq(next).await;
+    let ready = railbird.get_open("/readyz").await.json();
+    assert_eq!(ready["log"]["missing"], 3, "{ready}");
+}
+
+#[tokio::test]
 async fn settings_of_a_stream_that_can_lose_events_are_reported() {
     let nats = Nats::start();
     nats.create_log_of(1_000).await;
@@ -266,4 +291,88 @@ async fn settings_of_a_stream_that_can_lose_events_are_reported() {
         "{metrics}"
     );
     assert_eq!(railbird.get_open("/readyz").await.status, 200);
+}
+
+/// A service as a process, with `--production`.
+fn production(nats: &Nats, data: &Path) -> Serving {
+    let url = nats.url_of("railbird");
+    let flags = ["--production", "--http", "127.0.0.1:0", "--nats", &url];
+    Serving::start_with(&flags, data)
+}
+
+#[tokio::test]
+async fn production_refuses_a_stream_that_can_lose_events() {
+    let nats = Nats::start();
+    nats.create_log_of(1_000).await;
+    let data = tempfile::tempdir().unwrap();
+    let (code, log) = production(&nats, data.path()).until_ended().await;
+    assert_eq!(code, Some(78), "{log}");
+    let reason = "the stream RACING can lose events: its deny_delete is false";
+    assert!(log.contains(reason), "{log}");
+}
+
+#[tokio::test]
+async fn production_refuses_a_server_whose_settings_it_cannot_see() {
+    let hidden = |conf: String| {
+        let permission = "              \"$SYS.REQ.SERVER.PING.VARZ\"\n";
+        assert!(conf.contains(permission));
+        conf.replace(permission, "")
+    };
+    let nats = Nats::start_with(hidden);
+    let data = tempfile::tempdir().unwrap();
+    let (code, log) = production(&nats, data.path()).until_ended().await;
+    assert_eq!(code, Some(78), "{log}");
+    assert!(log.contains("cannot see"), "{log}");
+}
+
+#[tokio::test]
+async fn production_asks_again_at_each_reconnect() {
+    let mut nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    let serving = production(&nats, data.path());
+    eventually("the service is ready", || async {
+        request(serving.http, "GET", "/readyz", &[]).await.status == 200
+    })
+    .await;
+    nats.kill();
+    let conf = nats.folder().join("nats.conf");
+    let always = std::fs::read_to_string(&conf).unwrap();
+    std::fs::write(&conf, relaxed(always)).unwrap();
+    nats.start_again();
+    let (code, log) = serving.until_ended().await;
+    assert_eq!(code, Some(78), "{log}");
+    assert!(log.contains("before they are on disk"), "{log}");
+}
+
+fn relaxed(conf: String) -> String {
+    conf.replace("sync_interval: always", "sync_interval: \"2m\"")
+}
+
+#[tokio::test]
+async fn every_server_of_a_cluster_is_asked_whether_it_syncs() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let route = listener.local_addr().unwrap();
+    drop(listener);
+    let first = Nats::start_with(|conf| {
+        format!("{conf}\nserver_name: first\ncluster {{ name: test, listen: \"{route}\" }}\n")
+    });
+    let second = Nats::start_with(|conf| {
+        let routes = format!("listen: \"127.0.0.1:-1\", routes: [\"nats://{route}\"]");
+        let conf = relaxed(conf);
+        format!("{conf}\nserver_name: second\ncluster {{ name: test, {routes} }}\n")
+    });
+    for nats in [&first, &second] {
+        let log = Log::connect(&nats.url_of("railbird"), "test")
+            .await
+            .unwrap();
+        eventually("both servers answer", || async {
+            let servers = log.syncing_servers().await;
+            let servers: Vec<_> = servers
+                .iter()
+                .map(|(name, syncs)| (&**name, *syncs))
+                .collect();
+            servers == [("first", true), ("second", false)]
+        })
+        .await;
+    }
 }

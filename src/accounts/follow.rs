@@ -18,8 +18,7 @@ const SWEEP_EVERY: Duration = Duration::from_millis(500);
 
 /// Follows the stream for as long as the service runs.
 pub async fn follow(
-    log: Log,
-    continuity: Continuity,
+    (log, continuity): (Log, Continuity),
     keys: Arc<KeyCache>,
     ledger: watch::Sender<Ledger>,
 ) {

@@ -17,7 +17,8 @@ use tokio::time::{sleep, timeout};
 
 use super::connection::Log;
 use super::error::LogError;
-use super::reader::{LogReplaced, MISSING_MAX, ReadPosition};
+use super::position::{LogReplaced, ReadPosition};
+use super::reader::MISSING_MAX;
 use super::stream::{LogState, StreamName};
 
 const FILE: &str = "log.json";

@@ -92,9 +92,13 @@ impl Log {
     /// Asks for the settings of the streams and of the servers.
     ///
     /// # Errors
-    /// Returns a [`LogError`] if JetStream does not answer. That servers do not tell their settings is no error.
+    /// Returns a [`LogError`] if JetStream does not answer. Servers that hide their settings are no error.
     pub async fn durability(&self) -> Result<Durability, LogError> {
-        let servers = self.syncing_servers().await;
+        let mut servers = self.syncing_servers().await;
+        if servers.is_empty() {
+            // An answer can be late once.
+            servers = self.syncing_servers().await;
+        }
         let mut drift = BTreeMap::new();
         for stream in [RACING, ACCOUNTS] {
             match self.drift(stream).await {

@@ -11,10 +11,8 @@ use std::future::ready;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
-use events::Moment;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use projections::{BATCH_MESSAGES_MAX, Checkpoint, LogIdentity};
-use serde::{Deserialize, Serialize};
+use projections::BATCH_MESSAGES_MAX;
 use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
 
@@ -24,7 +22,8 @@ use super::error::LogError;
 use super::freshness::Head;
 use super::hole::Hole;
 use super::message::LogMessage;
-use super::stream::{LogState, StreamName, moment};
+use super::position::{LogReplaced, ReadPosition};
+use super::stream::{StreamName, moment};
 
 /// How often the server sends a heartbeat on an idle pull; a consumer that misses two is dead.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -53,50 +52,6 @@ pub struct Batch {
     pub pending: u64,
     /// The end of the stream, each time that the server was asked for it. Only from a reader of all subjects.
     pub head: Option<Head>,
-}
-
-/// An error that retries cannot solve: the stream is not the one that was read so far, for this reason. It was created
-/// again, or lost its last messages.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct LogReplaced(pub String);
-
-impl LogReplaced {
-    pub(super) fn missing(stream: StreamName) -> Self {
-        Self(format!("the stream {} is missing", stream.name))
-    }
-}
-
-/// A position in a log: the last message that was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadPosition {
-    /// The identity of the log.
-    pub log: LogIdentity,
-    /// The sequence of the last message that was read; 0 before the first.
-    pub seq: u64,
-    /// When the log stored that message. A log that lost its last messages and grew again has another time there.
-    pub recorded_at: Option<Moment>,
-}
-
-impl ReadPosition {
-    /// Before the first message of a stream.
-    pub fn start_of(state: &LogState) -> Self {
-        Self {
-            log: state.identity.clone(),
-            seq: 0,
-            recorded_at: None,
-        }
-    }
-}
-
-impl From<Checkpoint> for ReadPosition {
-    fn from(checkpoint: Checkpoint) -> Self {
-        Self {
-            log: checkpoint.log,
-            seq: checkpoint.seq,
-            recorded_at: checkpoint.recorded_at,
-        }
-    }
 }
 
 /// Reads the messages of a stream after a position.

@@ -1,7 +1,6 @@
 //! [`Drift`]: the settings of a stream that are not those that railbird creates it with.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info};
 use serde::Serialize;
@@ -20,106 +19,74 @@ pub struct Drift {
 
 /// Compares the settings of a stream with the wanted ones.
 pub(super) fn drift(wanted: &Config, info: &Info) -> Vec<Drift> {
-    let (found, mut drift) = (&info.config, Vec::new());
-    let mut compare = |setting: String, loses_events| {
-        if !setting.is_empty() {
-            drift.push(Drift {
-                setting,
-                loses_events,
-            });
-        }
+    let mut drift = Vec::new();
+    let mut add = |settings: Vec<Option<String>>, loses_events| {
+        drift.extend(settings.into_iter().flatten().map(|setting| Drift {
+            setting,
+            loses_events,
+        }));
     };
+    let found = &info.config;
+    add(keeping(found, wanted), true);
     // A stream that rejects new messages at its limit loses none.
-    let drops = found.discard == DiscardPolicy::Old;
-    compare(differs("storage", &found.storage, &wanted.storage), true);
-    compare(
+    add(limits(found), found.discard == DiscardPolicy::Old);
+    add(others(found, wanted), false);
+    let clustered = info.cluster.as_ref().is_some_and(|of| of.name.is_some());
+    if clustered && found.num_replicas < REPLICAS_IN_CLUSTER {
+        let replicas = found.num_replicas;
+        let setting = format!("num_replicas is {replicas}, not {REPLICAS_IN_CLUSTER}");
+        add(vec![Some(setting)], false);
+    }
+    drift
+}
+
+/// The settings that keep acknowledged events.
+fn keeping(found: &Config, wanted: &Config) -> Vec<Option<String>> {
+    vec![
+        differs("storage", &found.storage, &wanted.storage),
         differs("retention", &found.retention, &wanted.retention),
-        true,
-    );
-    compare(
-        differs("persist_mode", &found.persist_mode, &wanted.persist_mode),
-        true,
-    );
-    compare(differs("no_ack", &found.no_ack, &wanted.no_ack), true);
-    compare(
-        differs("deny_delete", &found.deny_delete, &wanted.deny_delete),
-        true,
-    );
-    compare(
-        differs("deny_purge", &found.deny_purge, &wanted.deny_purge),
-        true,
-    );
-    compare(
-        differs("allow_rollup", &found.allow_rollup, &wanted.allow_rollup),
-        true,
-    );
-    compare(
-        limited("max_age", found.max_age != Duration::ZERO, found.max_age),
-        true,
-    );
-    compare(
-        limited("max_messages", found.max_messages > 0, found.max_messages),
-        drops,
-    );
-    compare(
-        limited("max_bytes", found.max_bytes > 0, found.max_bytes),
-        drops,
-    );
-    let per_subject = found.max_messages_per_subject;
-    compare(
-        limited("max_messages_per_subject", per_subject > 0, per_subject),
-        drops,
-    );
-    compare(
-        limited(
-            "max_message_size",
-            found.max_message_size > 0,
-            found.max_message_size,
+        differs(
+            "persist_mode",
+            &found.persist_mode.unwrap_or_default(),
+            &wanted.persist_mode.unwrap_or_default(),
         ),
-        false,
-    );
-    compare(
+        differs("no_ack", &found.no_ack, &wanted.no_ack),
+        differs("deny_delete", &found.deny_delete, &wanted.deny_delete),
+        differs("deny_purge", &found.deny_purge, &wanted.deny_purge),
+        differs("allow_rollup", &found.allow_rollup, &wanted.allow_rollup),
+        // An age has no other effect than to drop messages.
+        (!found.max_age.is_zero())
+            .then(|| format!("max_age is {:?}, not unlimited", found.max_age)),
+    ]
+}
+
+/// The limits at which a stream drops messages or rejects new ones.
+fn limits(found: &Config) -> Vec<Option<String>> {
+    vec![
+        limited("max_messages", found.max_messages),
+        limited("max_bytes", found.max_bytes),
+        limited("max_messages_per_subject", found.max_messages_per_subject),
+    ]
+}
+
+fn others(found: &Config, wanted: &Config) -> Vec<Option<String>> {
+    vec![
+        limited("max_message_size", found.max_message_size.into()),
         differs("subjects", &found.subjects, &wanted.subjects),
-        false,
-    );
-    compare(
         differs("allow_direct", &found.allow_direct, &wanted.allow_direct),
-        false,
-    );
-    compare(
         differs(
             "duplicate_window",
             &found.duplicate_window,
             &wanted.duplicate_window,
         ),
-        false,
-    );
-    let clustered = info
-        .cluster
-        .as_ref()
-        .is_some_and(|cluster| cluster.name.is_some());
-    if clustered && found.num_replicas < REPLICAS_IN_CLUSTER {
-        let replicas = found.num_replicas;
-        compare(
-            format!("num_replicas is {replicas}, not {REPLICAS_IN_CLUSTER}"),
-            false,
-        );
-    }
-    drift
+    ]
 }
 
-/// The text of a setting with another value; empty if it has the wanted one.
-fn differs<T: PartialEq + Debug>(name: &str, found: &T, wanted: &T) -> String {
-    if found == wanted {
-        return String::new();
-    }
-    format!("{name} is {found:?}, not {wanted:?}")
+/// The text of a setting that has not the wanted value.
+fn differs<T: PartialEq + Debug>(name: &str, found: &T, wanted: &T) -> Option<String> {
+    (found != wanted).then(|| format!("{name} is {found:?}, not {wanted:?}"))
 }
 
-fn limited(name: &str, limited: bool, limit: impl Debug) -> String {
-    if limited {
-        format!("{name} is {limit:?}, not unlimited")
-    } else {
-        String::new()
-    }
+fn limited(name: &str, limit: i64) -> Option<String> {
+    (limit > 0).then(|| format!("{name} is {limit}, not unlimited"))
 }

@@ -11,7 +11,6 @@ use projections::LogIdentity;
 use super::backoff::{Attempts, Backoff};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
-use super::reader::{LogReplaced, ReadPosition};
 use super::settings::{Drift, drift};
 
 /// The stream of all facts about racing.
@@ -134,46 +133,6 @@ impl Log {
     /// As [`Log::state`].
     pub(super) async fn drift(&self, stream: StreamName) -> Result<Vec<Drift>, LogError> {
         Ok(drift(&stream.config(), &self.info(stream).await?))
-    }
-
-    /// The state of a stream, if it still has the message that was read last.
-    ///
-    /// # Errors
-    /// As [`Log::state`], and within it [`LogReplaced`] if the stream has another history.
-    pub async fn compare(
-        &self,
-        stream: StreamName,
-        read: &ReadPosition,
-    ) -> Result<Result<LogState, LogReplaced>, LogError> {
-        let state = self.state(stream).await?;
-        let replaced = |what: String| {
-            Ok(Err(LogReplaced(format!(
-                "the stream {} {what}",
-                stream.name
-            ))))
-        };
-        if state.identity != read.log {
-            let (found, expected) = (&state.identity.created, &read.log.created);
-            return replaced(format!("was created at {found}, not at {expected}"));
-        }
-        let (last_seq, seq) = (state.last_seq, read.seq);
-        if last_seq < seq {
-            return replaced(format!(
-                "is shorter than what was read: it ends at event {last_seq}, and {seq} was read"
-            ));
-        }
-        if let Some(expected) = read.recorded_at {
-            match self.message_at(stream, seq).await? {
-                Some(found) if found.recorded_at == expected => {}
-                Some(_) => {
-                    return replaced(format!(
-                        "has another event {seq} than the one that was read"
-                    ));
-                }
-                None => return replaced(format!("has no event {seq} any more, which was read")),
-            }
-        }
-        Ok(Ok(state))
     }
 
     async fn info(&self, stream: StreamName) -> Result<Info, LogError> {

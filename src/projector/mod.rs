@@ -62,8 +62,7 @@ impl ProjectorHandle {
 impl Projector {
     /// A projector of a log into views.
     pub fn new(
-        log: Log,
-        continuity: Continuity,
+        (log, continuity): (Log, Continuity),
         views: Arc<Views>,
         feed: Feed,
         announcer: Announcer,
@@ -86,8 +85,8 @@ impl Projector {
         (projector, handle)
     }
 
-    /// Follows the log until dropped. After an error it starts over, with an empty store if the old one is damaged. Where
-    /// the log has another history, an operator decides.
+    /// Follows the log until dropped. After an error it starts over, with an empty store if the old one is damaged.
+    /// Where the log has another history, an operator decides.
     pub async fn run(mut self) {
         loop {
             let Err(error) = self.follow().await;
