@@ -338,3 +338,65 @@ fn write(path: &Path, positions: &BTreeMap<String, ReadPosition>) -> io::Result<
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use projections::LogIdentity;
+
+    use super::{Continuity, FILE, lost, write};
+    use crate::log::{ACCOUNTS, RACING, ReadPosition};
+
+    fn position(created: &str, seq: u64) -> ReadPosition {
+        let log = LogIdentity {
+            name: RACING.name.to_owned(),
+            created: created.to_owned(),
+        };
+        ReadPosition {
+            log,
+            seq,
+            recorded_at: None,
+        }
+    }
+
+    #[test]
+    fn streams_are_created_only_for_a_folder_that_never_saw_them() {
+        let data = tempfile::tempdir().expect("a folder");
+        let open = |checkpoint| Continuity::open(data.path(), checkpoint).expect("a folder");
+        assert!(open(None).0.may_create);
+        let upgraded = open(Some(position("a", 7)));
+        assert!(
+            !upgraded.0.may_create,
+            "views of a version without the file"
+        );
+        assert_eq!(upgraded.read_position(RACING), Some(position("a", 7)));
+
+        write(&upgraded.0.path, &upgraded.0.seen.borrow()).expect("a folder");
+        let again = open(None);
+        assert_eq!(again.read_position(RACING), Some(position("a", 7)));
+        assert!(again.0.may_create && again.read_position(ACCOUNTS).is_none());
+        // The checkpoint counts, unless it lacks what was not flushed.
+        for (checkpoint, counts) in [
+            (position("a", 6), position("a", 7)),
+            (position("a", 8), position("a", 8)),
+            (position("b", 1), position("b", 1)),
+        ] {
+            assert_eq!(open(Some(checkpoint)).read_position(RACING), Some(counts));
+        }
+
+        fs::write(data.path().join(FILE), "{").expect("a folder");
+        assert!(!open(None).0.may_create, "a damaged file");
+    }
+
+    #[test]
+    fn the_number_of_lost_events_is_known_unless_the_stream_grew_again() {
+        let read = position("a", 20);
+        let same = |last_seq| Some((read.log.clone(), last_seq));
+        let lost = |found: Option<(LogIdentity, u64)>| lost(Some(&read), found.as_ref());
+        assert_eq!(lost(None), Some(20));
+        assert_eq!(lost(same(12)), Some(8));
+        assert_eq!(lost(same(25)), None);
+        assert_eq!(lost(Some((position("b", 0).log, 99))), Some(20));
+    }
+}
