@@ -350,17 +350,15 @@ fn relaxed(conf: String) -> String {
 
 #[tokio::test]
 async fn every_server_of_a_cluster_is_asked_whether_it_syncs() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let route = listener.local_addr().unwrap();
-    drop(listener);
-    let first = Nats::start_with(|conf| {
-        format!("{conf}\nserver_name: first\ncluster {{ name: test, listen: \"{route}\" }}\n")
-    });
-    let second = Nats::start_with(|conf| {
-        let routes = format!("listen: \"127.0.0.1:-1\", routes: [\"nats://{route}\"]");
-        let conf = relaxed(conf);
-        format!("{conf}\nserver_name: second\ncluster {{ name: test, {routes} }}\n")
-    });
+    let listeners = [(), ()].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let [one, other] = listeners.each_ref().map(|l| l.local_addr().unwrap());
+    drop(listeners);
+    let member = |conf, name, listen, route| {
+        let cluster = format!("name: test, listen: \"{listen}\", routes: [\"nats://{route}\"]");
+        format!("{conf}\nserver_name: {name}\ncluster {{ {cluster} }}\n")
+    };
+    let first = Nats::start_with(|conf| member(conf, "first", one, other));
+    let second = Nats::start_with(|conf| member(relaxed(conf), "second", other, one));
     for nats in [&first, &second] {
         let log = Log::connect(&nats.url_of("railbird"), "test")
             .await
