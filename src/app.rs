@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use events::VenueCode;
 use futures::future;
 use jiff::SignedDuration;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
@@ -23,8 +24,8 @@ use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, Proxies};
 use crate::live::feed::Feed;
 use crate::live::{FanOut, LiveContext};
-use crate::log::Log;
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
+use crate::log::{Continuity, Durability, Log, ReadPosition};
 use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, LiveMetrics};
 use crate::projector::Projector;
@@ -105,16 +106,21 @@ impl Service {
         let log = connect(&log_runtime, config.nats.clone()).await?;
         let (mut tasks, runtime) = (Supervisor::default(), log_runtime.handle());
 
+        let continuity = Continuity::open(&config.data)
+            .context("the streams that the data folder has seen cannot be read")?;
+        let durability = watch_log(&mut tasks, runtime, &log, &continuity);
         let feed = Feed::default();
         let (announcer, announcing) = Announcer::new(log.clone());
         tasks.spawn("announcer", announcing, runtime);
+        let followed = (log.clone(), continuity.clone());
         let (projector, projector_handle) =
-            Projector::new(log.clone(), Arc::clone(&views), feed.clone(), announcer);
+            Projector::new(followed, Arc::clone(&views), feed.clone(), announcer);
         tasks.spawn("projector", projector.run(), runtime);
 
         let keys = Arc::new(KeyCache::new(config.plans.clone(), config.keys_stale_max));
         let (ledger_sender, ledger) = watch::channel(Ledger::default());
-        let following = accounts::follow(log.clone(), Arc::clone(&keys), ledger_sender);
+        let followed = (log.clone(), continuity.clone());
+        let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender);
         tasks.spawn("accounts", following, runtime);
 
         let live = LiveContext {
@@ -138,6 +144,8 @@ impl Service {
             proxies: config.proxies,
             projector: projector_handle,
             connection: log.connection(),
+            continuity,
+            durability,
             clock: config.clock,
             venue_order: config.venue_order,
             feed,
@@ -206,6 +214,19 @@ impl Service {
         }
         ended
     }
+}
+
+/// Starts to remember how far the log is read, and to watch its settings.
+fn watch_log(
+    tasks: &mut Supervisor,
+    runtime: &Handle,
+    log: &Log,
+    continuity: &Continuity,
+) -> watch::Receiver<Option<Durability>> {
+    let (sender, durability) = watch::channel(None);
+    tasks.spawn("continuity", continuity.clone().keep(), runtime);
+    tasks.spawn("durability", log.clone().watch_durability(sender), runtime);
+    durability
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

@@ -13,9 +13,12 @@ static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
 /// The help texts of gauges.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str); 8] = [
+const GAUGES: [(&str, &str); 11] = [
     ("railbird_log_seq", "Sequence of the last event that the views reflect."),
     ("railbird_log_pending", "Events in the log that are not folded yet."),
+    ("railbird_log_missing", "Sequences up to the last event for which the log has no event."),
+    ("railbird_log_diverged", "1 if the stream has another history than the service has read."),
+    ("railbird_log_settings_drift", "Settings of the stream that are not those that railbird creates it with."),
     ("railbird_http_connections", "Open connections, without WebSockets."),
     ("railbird_ws_connections", "Open WebSockets."),
     ("railbird_store_bytes", "Size of the store on disk."),
@@ -89,9 +92,18 @@ pub(crate) fn not_announced() {
     counter!("railbird_rejections_not_announced_total").increment(1);
 }
 
-pub(crate) fn progress(seq: u64, pending: u64) {
+pub(crate) fn progress(seq: u64, pending: u64, missing: u64) {
     set("railbird_log_seq", seq);
     set("railbird_log_pending", pending);
+    set("railbird_log_missing", missing);
+}
+
+/// Sets for each stream whether it has another history than the service has read, and how many settings drifted.
+pub(crate) fn log_health(streams: &[(&'static str, bool, usize)]) {
+    for (stream, is_diverged, drift) in streams {
+        gauge!("railbird_log_diverged", "stream" => *stream).set(f64::from(u8::from(*is_diverged)));
+        gauge!("railbird_log_settings_drift", "stream" => *stream).set(*drift as f64);
+    }
 }
 
 /// Sets the sizes that are measured only for a scrape.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{SinkExt, StreamExt};
 use jsonschema::Validator;
+use railbird::log::RACING;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -593,6 +594,7 @@ async fn every_message_of_the_service_matches_its_schema() {
     nats.start_again();
     client.until(|m| m["feed"]["state"] == "live").await;
     nats.lose_log().await;
+    railbird.accept_log(RACING).await;
     client.until(|m| m["event"] == "resync").await;
     client.until(|m| m["event"] == "snapshot_complete").await;
     let stopping = tokio::spawn(railbird.stop());

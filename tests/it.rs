@@ -23,6 +23,7 @@ mod feeders;
 mod feeding;
 mod freshness;
 mod hostile;
+mod identity;
 mod keys;
 mod limits;
 mod live;

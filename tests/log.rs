@@ -242,7 +242,8 @@ async fn each_user_has_its_permissions_and_no_others() {
             "the service may not publish facts: {refused:?}"
         );
     }
-    assert_eq!(service.syncs_always().await, Some(true));
+    let servers = service.syncing_servers().await;
+    assert_eq!(servers.into_values().collect::<Vec<_>>(), [true]);
     let mut reader = reader(&service, 0).await;
     read_until(&mut reader, 0, 1).await;
 

@@ -13,6 +13,7 @@ pub mod horse_profile;
 pub mod json;
 pub mod keys;
 mod live;
+mod log_history;
 pub mod meetings;
 mod odds_board;
 mod official_age;
@@ -39,6 +40,7 @@ pub use digest::Digest;
 pub use live::{
     LiveBoard, LiveKind, LiveMessage, LiveUpdate, RaceReplay, live_schemas, open_races,
 };
+pub use log_history::LogHistory;
 pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
 pub use rejections::Announcement;
 pub use store::{

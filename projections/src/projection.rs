@@ -8,6 +8,7 @@ use events::Event;
 use crate::changes::Changes;
 use crate::digest::Digest;
 use crate::live::LiveUpdate;
+use crate::log_history::LogHistory;
 use crate::rejections::{self, Announcement};
 use crate::store::{Checkpoint, LogIdentity, Store, StoreError};
 use crate::stored_message::StoredMessage;
@@ -64,6 +65,7 @@ impl Projection {
             log: log.clone(),
             seq: 0,
             recorded_at: None,
+            history: LogHistory::default(),
             digest: Digest::default(),
         };
         let checkpoint = store.checkpoint().unwrap_or(fresh);
@@ -118,6 +120,8 @@ impl Projection {
                 continue;
             }
             self.fold(message, live, &mut step)?;
+            let (last, seq) = (self.checkpoint.seq, message.seq);
+            self.checkpoint.history.add(last, seq, message.recorded_at);
             self.checkpoint.seq = message.seq;
             self.checkpoint.recorded_at = Some(message.recorded_at);
             if self.changes.keys >= keys_per_commit {

@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 use self::flusher::Flusher;
 use self::recount::RunningRecount;
 use crate::digest::{Digest, EntryHash};
-use crate::json;
+use crate::log_history::LogHistory;
+use crate::{json, keys};
 
 pub use self::error::StoreError;
 pub use self::recount::Recount;
@@ -70,6 +71,8 @@ pub struct Checkpoint {
     pub seq: u64,
     /// When the log stored that message. A log that lost its tail and grew again has another time at this sequence.
     pub recorded_at: Option<Moment>,
+    /// Which messages up to that one were folded.
+    pub history: LogHistory,
     /// The digest of all views and state.
     pub digest: Digest,
 }

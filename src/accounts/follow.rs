@@ -4,21 +4,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::{KeyCache, KeyId, Ledger, now};
-use crate::log::{ACCOUNTS, Batch, Log, LogError, LogReplaced, LogState, ReadPosition, Reader};
+use crate::log::{
+    ACCOUNTS, Batch, Continuity, Log, LogError, LogReplaced, LogState, ReadPosition, Resolution,
+};
 use crate::metrics;
 
-/// The wait before the stream is looked up again after an error.
-const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// How often expired keys are removed from the cache. Requests check the expiry themselves; open WebSockets rely on
 /// this.
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
 
 /// Follows the stream for as long as the service runs.
-pub async fn follow(log: Log, keys: Arc<KeyCache>, ledger: watch::Sender<Ledger>) {
-    tokio::join!(follow_streams(&log, &keys, &ledger), sweep(&keys));
+pub async fn follow(
+    (log, continuity): (Log, Continuity),
+    keys: Arc<KeyCache>,
+    ledger: watch::Sender<Ledger>,
+) {
+    let mut follower = Follower {
+        log,
+        continuity,
+        keys: Arc::clone(&keys),
+        ledger,
+        read: None,
+    };
+    tokio::join!(follower.run(), sweep(&keys));
 }
 
 /// Reads the stream to its end and returns the ledger; an empty one if there is no stream.
@@ -31,7 +42,7 @@ pub async fn read(log: &Log) -> anyhow::Result<Ledger> {
         Err(LogError::NoStream(_)) => return Ok(ledger),
         state => state?,
     };
-    let mut reader = reader(log, &state);
+    let mut reader = log.reader(ACCOUNTS, ReadPosition::start_of(&state));
     while ledger.seq() < state.last_seq {
         let batch = reader.next().await?;
         fold(&mut ledger, &batch);
@@ -42,57 +53,65 @@ pub async fn read(log: &Log) -> anyhow::Result<Ledger> {
     Ok(ledger)
 }
 
-async fn follow_streams(log: &Log, keys: &KeyCache, ledger: &watch::Sender<Ledger>) {
-    loop {
-        match log.ensure(ACCOUNTS).await {
-            Ok(state) => {
-                let LogReplaced(reason) = follow_stream(log, &state, keys, ledger).await;
-                tracing::warn!(reason, "the accounts stream was replaced; reading it again");
-                keys.clear();
-                ledger.send_replace(Ledger::default());
-            }
-            Err(error) => {
-                tracing::debug!(%error, "waiting for the accounts stream");
-                sleep(RETRY_AFTER).await;
+/// Follows the stream through restarts of the server and the decisions of operators.
+struct Follower {
+    log: Log,
+    continuity: Continuity,
+    keys: Arc<KeyCache>,
+    ledger: watch::Sender<Ledger>,
+    /// The last event in the ledger.
+    read: Option<ReadPosition>,
+}
+
+impl Follower {
+    async fn run(&mut self) {
+        loop {
+            let replaced = match self.continuity.find(&self.log, ACCOUNTS).await {
+                Ok(state) => self.follow(&state).await,
+                Err(replaced) => replaced,
+            };
+            // Meanwhile the keys that are known stay valid for `--keys-stale-max`.
+            let resolving = self.continuity.resolve(&self.log, ACCOUNTS, replaced);
+            if let Resolution::Accepted(state) = resolving.await {
+                self.continuity.note(&ReadPosition::start_of(&state));
+                self.keys.clear();
+                self.ledger.send_replace(Ledger::default());
+                self.read = None;
             }
         }
     }
-}
 
-/// Follows one stream until it is replaced. The cache answers only after all events that existed at the start are
-/// folded: an earlier one could not know which keys were revoked.
-async fn follow_stream(
-    log: &Log,
-    state: &LogState,
-    keys: &KeyCache,
-    ledger: &watch::Sender<Ledger>,
-) -> LogReplaced {
-    let mut reader = reader(log, state);
-    loop {
-        let batch = match reader.next().await {
-            Ok(batch) => batch,
-            Err(error) => return error,
-        };
-        // The cache is updated before the receivers are notified, so they find both in step.
-        ledger.send_modify(|ledger| {
-            let changed = fold(ledger, &batch);
-            if keys.is_complete() {
-                keys.update(ledger, &changed, now());
-            } else if ledger.seq() >= state.last_seq || batch.pending == 0 {
-                keys.fill(ledger, now());
+    /// Follows one stream until it is replaced. The cache answers only after all events that existed at the start are
+    /// folded: an earlier one could not know which keys were revoked.
+    async fn follow(&mut self, state: &LogState) -> LogReplaced {
+        let from = self
+            .read
+            .clone()
+            .unwrap_or_else(|| ReadPosition::start_of(state));
+        let mut reader = self.log.reader(ACCOUNTS, from);
+        loop {
+            let batch = match reader.next().await {
+                Ok(batch) => batch,
+                Err(error) => return error,
+            };
+            let keys = &self.keys;
+            // The cache is updated before the receivers are notified, so they find both in step.
+            self.ledger.send_modify(|ledger| {
+                let changed = fold(ledger, &batch);
+                if keys.is_complete() {
+                    keys.update(ledger, &changed, now());
+                } else if ledger.seq() >= state.last_seq || batch.pending == 0 {
+                    keys.fill(ledger, now());
+                }
+                keys.advance(batch.head, ledger.seq());
+            });
+            let read = reader.position();
+            if keys.is_complete() && self.read.as_ref() != Some(read) {
+                self.continuity.note(read);
             }
-            keys.advance(batch.head, ledger.seq());
-        });
+            self.read = Some(read.clone());
+        }
     }
-}
-
-fn reader(log: &Log, state: &LogState) -> Reader {
-    let beginning = ReadPosition {
-        log: state.identity.clone(),
-        seq: 0,
-        recorded_at: None,
-    };
-    log.reader(ACCOUNTS, beginning)
 }
 
 fn fold(ledger: &mut Ledger, batch: &Batch) -> Vec<KeyId> {

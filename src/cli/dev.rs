@@ -21,7 +21,7 @@ use crate::accounts::ApiKey;
 use crate::app::Service;
 use crate::http::state::App;
 use crate::live::status::Phase;
-use crate::log::{ACCOUNTS, Log, RACING};
+use crate::log::Log;
 use crate::shutdown::{Shutdown, signalled};
 
 /// Interval at which the state of the key cache is polled.
@@ -62,8 +62,6 @@ impl Dev {
 
     async fn serve(self, nats: &str) -> anyhow::Result<()> {
         let log = Log::connect(nats, "railbird-dev").await?;
-        log.ensure(RACING).await?;
-        log.ensure(ACCOUNTS).await?;
         let shutdown = Shutdown::new();
         let mailing = self.service.mail.dev(&self.data.join("mail"))?;
         let transport = mailing.transport.clone();

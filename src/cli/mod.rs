@@ -5,6 +5,7 @@ mod demo;
 mod dev;
 mod import;
 mod keys;
+mod log;
 mod mailing;
 mod nats_server;
 mod player;
@@ -75,6 +76,8 @@ enum Command {
     Rejections(rejections::Rejections),
     /// Rebuild the views of a running service from the log, then swap them in.
     Rebuild(rebuild::RebuildCommand),
+    /// Accept a log that was lost or replaced.
+    Log(log::LogCommand),
     /// Compare views with a fresh fold of the log.
     Verify(verify::Verify),
     /// Show live odds in the terminal.
@@ -165,6 +168,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Keys(keys) => keys.run().await?,
         Command::Rejections(rejections) => rejections.run().await?,
         Command::Rebuild(rebuild) => rebuild.run().await?,
+        Command::Log(log) => log.run().await?,
         Command::Watch(watch) => watch.run().await?,
         Command::Schemas(schemas) => schemas.run()?,
     }

@@ -1,5 +1,7 @@
 //! `railbird serve`.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -8,6 +10,7 @@ use clap::Args;
 use events::VenueCode;
 use ipnet::IpNet;
 use jiff::SignedDuration;
+use tokio::sync::watch;
 
 use super::admin::ADMIN_DEFAULT;
 use super::keys::parse_duration;
@@ -19,7 +22,7 @@ use crate::http::AccessLog;
 use crate::http::state::Origins;
 use crate::limits::Proxies;
 use crate::limits::plans::Plans;
-use crate::log::Log;
+use crate::log::Durability;
 use crate::mail::Mailing;
 use crate::shutdown::{Shutdown, signalled};
 
@@ -125,7 +128,8 @@ pub(super) struct Serve {
     data: PathBuf,
     #[command(flatten)]
     service: ServiceArgs,
-    /// Exit if nats-server acknowledges events before they are on disk.
+    /// Exit if acknowledged events can be lost, by the settings of nats-server or of the streams, or if these cannot be
+    /// read.
     #[arg(long, env = "RAILBIRD_PRODUCTION")]
     production: bool,
 }
@@ -140,12 +144,12 @@ impl Serve {
         let shutdown = Shutdown::new();
         let service = Service::start(config, shutdown.clone()).await?;
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
-        let log = service.log.clone();
+        let durability = service.app.durability.clone();
         let mut serving = tokio::spawn(service.run());
         let ended = tokio::select! {
             served = &mut serving => return Ok(served??),
             signalled = signalled() => signalled.map_err(Into::into),
-            Err(error) = check_durability(&log, self.production) => Err(error.into()),
+            Err(error) = wait_for_risks(durability), if self.production => Err(error.into()),
         };
         tracing::info!("stopping");
         shutdown.cancel();
@@ -154,23 +158,19 @@ impl Serve {
     }
 }
 
-const NOT_SYNCED: &str = "nats-server acknowledges events before they are on disk: set `sync_interval: always` in its configuration";
-
-/// Checks, once the log is connected, that nats-server acknowledges an event only when it is on disk.
-///
-/// # Errors
-/// Returns [`WrongConfiguration`] in production if it does not. Anything else is only logged.
-async fn check_durability(log: &Log, production: bool) -> Result<(), WrongConfiguration> {
-    let mut connection = log.connection();
-    let connected = connection.wait_for(|now| now.up).await.is_ok();
-    match log.syncs_always().await {
-        Some(true) => {}
-        Some(false) if production => return Err(WrongConfiguration(NOT_SYNCED.to_owned())),
-        Some(false) => tracing::warn!("{NOT_SYNCED}"),
-        None if connected => tracing::warn!(
-            "this user cannot see whether nats-server has `sync_interval: always`; see docs/operating.md"
-        ),
-        None => {}
-    }
-    Ok(())
+/// Waits until the log is known to be one that can lose acknowledged events, or that cannot be known.
+async fn wait_for_risks(
+    mut durability: watch::Receiver<Option<Durability>>,
+) -> Result<Infallible, WrongConfiguration> {
+    let is_risky = |found: &Option<Durability>| {
+        let risks = found.as_ref().map(Durability::risks);
+        risks.is_some_and(|risks| !risks.is_empty())
+    };
+    let risks = match durability.wait_for(is_risky).await {
+        Ok(found) => found.as_ref().map(Durability::risks),
+        // The service has ended, which its caller reports.
+        Err(_) => return pending().await,
+    };
+    let risks = risks.unwrap_or_default().join("; ");
+    Err(WrongConfiguration(format!("--production: {risks}")))
 }

@@ -19,6 +19,7 @@ use super::ops::readiness;
 use super::params::QueryParams;
 use super::rejections::rejections;
 use super::state::App;
+use crate::log::{ACCOUNTS, RACING};
 use crate::metrics;
 
 /// Views in one chunk of the list.
@@ -31,6 +32,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/status", get(status))
         .route("/rejections", get(rejections))
         .route("/rebuild", post(rebuild))
+        .route("/log/accept", post(accept_log))
         .route("/digest", get(digest))
         .route("/views", get(views))
         .with_state(app)
@@ -41,10 +43,21 @@ async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     let store_bytes = store.and_then(|store| store.size_on_disk().ok());
     let store_bytes = store_bytes.unwrap_or(0);
     metrics::sizes(store_bytes, app.keys.count());
+    metrics::log_health(&log_health(&app));
     let (waiting, oldest) = app.ledger.borrow().waiting_mails(Timestamp::now());
     metrics::mails_waiting(waiting, oldest);
     let content_type = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
     (content_type, metrics::render())
+}
+
+/// By stream: whether it has another history than the service has read, and how many of its settings drifted.
+fn log_health(app: &App) -> [(&'static str, bool, usize); 2] {
+    let (divergences, durability) = (app.continuity.divergences(), app.durability.borrow());
+    [RACING, ACCOUNTS].map(|stream| {
+        let drift = durability.as_ref().and_then(|d| d.drift.get(stream.name));
+        let is_diverged = divergences.contains_key(stream.name);
+        (stream.name, is_diverged, drift.map_or(0, Vec::len))
+    })
 }
 
 async fn status(State(app): State<Arc<App>>) -> Json<Value> {
@@ -56,6 +69,18 @@ async fn rebuild(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
         return (StatusCode::ACCEPTED, Json(json!({ "rebuild": "begun" })));
     }
     let error = json!({ "error": "conflict", "message": "A rebuild is under way" });
+    (StatusCode::CONFLICT, Json(error))
+}
+
+/// Accepts the streams that have another history than the service has read. Returns what is given up.
+async fn accept_log(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
+    let accepted = app.continuity.accept();
+    if !accepted.is_empty() {
+        return (StatusCode::ACCEPTED, Json(json!({ "accepted": accepted })));
+    }
+    let message =
+        "The streams have the history that the service has read: there is nothing to accept";
+    let error = json!({ "error": "conflict", "message": message });
     (StatusCode::CONFLICT, Json(error))
 }
 
@@ -76,6 +101,8 @@ async fn digest(State(app): State<Arc<App>>, query: QueryParams) -> Result<Json<
         "log": checkpoint.log,
         "seq": checkpoint.seq,
         "schema": views.schema(),
+        "history": checkpoint.history.to_string(),
+        "missing": checkpoint.history.missing,
         "digest": checkpoint.digest.to_string(),
     })))
 }

@@ -44,8 +44,14 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
     let status = app.projector.status.borrow().clone();
     let connection = *app.connection.borrow();
     let connected = connection.up;
+    let divergences = app.continuity.divergences();
     let reason = match status.phase {
         Phase::OpeningViews => "the views are being opened and checked",
+        _ if !divergences.is_empty() => {
+            let reasons: Vec<&str> = divergences.values().map(|d| &*d.reason).collect();
+            &format!("{}; see `railbird log accept --help`", reasons.join("; "))
+        }
+        Phase::Diverged => "the log has another history than the views",
         Phase::WaitingForLog if !connected => "the log cannot be reached",
         Phase::WaitingForLog => "the log has not answered yet",
         Phase::CatchingUp => "the views are catching up with the log",
@@ -72,7 +78,15 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
         "ready": reason.is_empty(),
         "reason": reason,
         "phase": status.phase,
-        "log": { "connected": connected, "seq": seq, "pending": pending, "progress": (progress * 1000.0).round() / 1000.0 },
+        "log": {
+            "connected": connected,
+            "seq": seq,
+            "pending": pending,
+            "progress": (progress * 1000.0).round() / 1000.0,
+            "missing": status.missing,
+            "diverged": divergences,
+            "drift": drift(app),
+        },
         "feed": {
             "state": FeedState::of(&status, connection),
             "age_ms": u64::try_from(status.freshness.age().as_millis()).unwrap_or(u64::MAX),
@@ -86,6 +100,21 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
         "rebuilds": status.rebuilds,
     });
     (reason.is_empty(), body)
+}
+
+/// The settings that are not as railbird creates them, and the risks that follow from them; null before they are known.
+fn drift(app: &App) -> Value {
+    let durability = app.durability.borrow();
+    let all = durability.as_ref().map(|found| {
+        let streams = found.drift.iter();
+        let settings = streams.flat_map(|(stream, drift)| {
+            drift
+                .iter()
+                .map(move |drift| format!("{stream}: {}", drift.setting))
+        });
+        json!({ "settings": settings.collect::<Vec<_>>(), "risks": found.risks() })
+    });
+    all.unwrap_or_default()
 }
 
 async fn schema(Path(file): Path<String>) -> Result<Json<Value>, ApiError> {

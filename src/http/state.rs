@@ -15,7 +15,7 @@ use crate::limits::{HashedLimiter, Proxies};
 use crate::live::FanOut;
 use crate::live::feed::Feed;
 use crate::live::status::Phase;
-use crate::log::ConnectionStatus;
+use crate::log::{ConnectionStatus, Continuity, Durability};
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
 use crate::projector::views::Views;
@@ -35,6 +35,10 @@ pub struct App {
     pub projector: ProjectorHandle,
     /// Whether the log is connected.
     pub connection: watch::Receiver<ConnectionStatus>,
+    /// Whether the streams are those that were read before.
+    pub continuity: Continuity,
+    /// Whether the log keeps what it acknowledges; `None` before the first check.
+    pub durability: watch::Receiver<Option<Durability>>,
     pub clock: Clock,
     /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,
@@ -123,6 +127,7 @@ impl App {
             Phase::WaitingForLog => "The log cannot be reached yet; see /readyz",
             Phase::CatchingUp => "The views are catching up with the log; see /readyz",
             Phase::Live => "The views are being replaced; see /readyz",
+            Phase::Diverged => "The log has another history than the service; see /readyz",
         })
     }
 }

@@ -15,6 +15,8 @@ pub struct Status {
     pub seq: u64,
     /// Events that the log has after it, as far as is known.
     pub pending: u64,
+    /// Sequences up to that event for which the log had none.
+    pub missing: u64,
     /// When the log recorded that event.
     pub recorded_at: Option<Moment>,
     /// When the views were last known to reflect the whole log.
@@ -37,6 +39,9 @@ pub enum Phase {
     CatchingUp,
     /// It has folded these, and follows the log.
     Live,
+    /// The log has another history than the views. It serves the views and waits for the log that they were folded
+    /// from, or for an operator who accepts the other one.
+    Diverged,
 }
 
 impl Status {
@@ -46,6 +51,7 @@ impl Status {
             reason: None,
             seq: 0,
             pending: 0,
+            missing: 0,
             recorded_at: None,
             freshness: Freshness::new(),
             rebuild: None,

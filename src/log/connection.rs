@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::{self, context};
 use async_nats::{ConnectErrorKind, Event, HeaderMap};
-use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use super::address::NatsAddress;
 use super::backoff::Backoff;
@@ -207,17 +205,6 @@ impl Log {
             .publish_with_headers(subject, headers, payload.into())
             .await
             .map_err(|error| LogError::Unreachable(error.to_string()))
-    }
-
-    /// Whether the server syncs every write to disk before it acknowledges it; `None` if this user may not read the
-    /// server's configuration, or no server answers.
-    pub async fn syncs_always(&self) -> Option<bool> {
-        let request = self.client.request("$SYS.REQ.SERVER.PING.VARZ", "".into());
-        let answer = timeout(REQUEST_TIMEOUT, request).await.ok()?.ok()?;
-        let varz: Value = serde_json::from_slice(&answer.payload).ok()?;
-        let config = varz.pointer("/data/jetstream/config")?;
-        // The server leaves the field out where it is false.
-        Some(config["sync_always"].as_bool().unwrap_or(false))
     }
 
     /// Sends everything that is buffered and closes the connection.

@@ -11,9 +11,8 @@ use std::future::ready;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
-use events::Moment;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use projections::{BATCH_MESSAGES_MAX, LogIdentity};
+use projections::BATCH_MESSAGES_MAX;
 use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
 
@@ -21,7 +20,9 @@ use super::backoff::Backoff;
 use super::connection::Log;
 use super::error::LogError;
 use super::freshness::Head;
+use super::hole::Hole;
 use super::message::LogMessage;
+use super::position::{LogReplaced, ReadPosition};
 use super::stream::{StreamName, moment};
 
 /// How often the server sends a heartbeat on an idle pull; a consumer that misses two is dead.
@@ -36,7 +37,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// A stream that is missing this many times in a row is gone. A server that has just started may not have loaded it
 /// yet.
-const MISSING_MAX: u32 = 6;
+pub(super) const MISSING_MAX: u32 = 6;
 /// Messages that are read one by one after a lost connection: where one message closes a connection, others may follow.
 const SINGLE_READS: u64 = 32;
 const SINGLE_READS_CONCURRENT: usize = 8;
@@ -51,23 +52,6 @@ pub struct Batch {
     pub pending: u64,
     /// The end of the stream, each time that the server was asked for it. Only from a reader of all subjects.
     pub head: Option<Head>,
-}
-
-/// An error that retries cannot solve: the stream is not the one that was read so far, for this reason. It was created
-/// again, or lost its last messages.
-#[derive(Debug, thiserror::Error)]
-#[error("the log was replaced: {0}")]
-pub struct LogReplaced(pub String);
-
-/// A position in a log: the last message that was read.
-#[derive(Debug, Clone)]
-pub struct ReadPosition {
-    /// The identity of the log.
-    pub log: LogIdentity,
-    /// The sequence of the last message that was read; 0 before the first.
-    pub seq: u64,
-    /// When the log stored that message. A log that lost its last messages and grew again has another time there.
-    pub recorded_at: Option<Moment>,
 }
 
 /// Reads the messages of a stream after a position.
@@ -87,6 +71,8 @@ pub struct Reader {
     checked_at: Instant,
     /// The last sequence that was read at the last check, if the stream had more then.
     behind_at: Option<u64>,
+    /// The hole that the next message is behind, and whether the server has confirmed it.
+    hole: Option<(Hole, bool)>,
 }
 
 /// A consumer on the server, and the stream of its messages.
@@ -131,11 +117,17 @@ impl Log {
             failures: 0,
             checked_at: Instant::now(),
             behind_at: None,
+            hole: None,
         }
     }
 }
 
 impl Reader {
+    /// The last message that was read.
+    pub fn position(&self) -> &ReadPosition {
+        &self.position
+    }
+
     /// Waits for the next messages. Cancel-safe: a dropped call loses no message.
     ///
     /// # Errors
@@ -198,11 +190,18 @@ impl Reader {
             head: None,
         };
         let (mut next, mut bytes, mut seq) = (Some(first), 0, self.position.seq);
+        // A reader of some subjects cannot know which sequences are theirs.
+        let (reads_all, mut unknown_hole) = (self.subjects.is_empty(), None);
         while let (Some(arrived), Some(consumer)) = (next, &mut self.consumer) {
             match parse(arrived, &mut consumer.delivery) {
                 // A restarted server repeats itself.
                 Ok((message, _)) if message.seq <= seq => {}
                 Ok((message, pending)) => {
+                    let hole = Hole::between(seq, message.seq).filter(|_| reads_all);
+                    if hole.is_some() && self.hole != hole.map(|hole| (hole, true)) {
+                        unknown_hole = hole;
+                        break;
+                    }
                     bytes += message.payload.len();
                     seq = message.seq;
                     batch.pending = pending;
@@ -220,6 +219,10 @@ impl Reader {
                 // Unconstrained: tokio's cooperative budget would end every batch after 128 messages.
                 unconstrained(consumer.messages.next()).now_or_never()
             };
+        }
+        if let Some(hole) = unknown_hole {
+            self.hole = Some((hole, false));
+            self.drop_consumer("there is a hole in the log");
         }
         batch
     }
@@ -252,7 +255,8 @@ impl Reader {
             let head = match self.check_identity().await {
                 Ok(head) => head?,
                 Err(error @ LogError::NoStream(_)) if self.failures >= MISSING_MAX => {
-                    return Err(LogReplaced(error.to_string()));
+                    tracing::debug!(%error, "the stream stays missing");
+                    return Err(LogReplaced::missing(self.stream));
                 }
                 Err(error) => {
                     self.failed(&error);
@@ -273,6 +277,12 @@ impl Reader {
 
     async fn try_connect(&mut self, head: Head) -> Result<Batch, LogError> {
         let epoch = self.log.epoch();
+        if let Some((hole, false)) = self.hole {
+            let confirmed = self.log.confirm_hole(self.stream, hole).await?;
+            self.hole = confirmed.then_some((hole, true));
+            // A consumer that skips messages again and again is created ever more slowly.
+            self.failures += u32::from(!confirmed);
+        }
         let messages = if self.read_singly {
             self.single_reads().await?
         } else {
@@ -342,26 +352,12 @@ impl Reader {
     /// Returns a [`LogError`] if the server does not answer, and within it [`LogReplaced`] if the stream is
     /// another one.
     async fn check_identity(&self) -> Result<Result<Head, LogReplaced>, LogError> {
-        let replaced = |reason| Ok(Err(LogReplaced(reason)));
         let asked_at = Instant::now();
-        let (state, position) = (self.log.state(self.stream).await?, &self.position);
-        if state.identity != position.log {
-            let (found, expected) = (&state.identity.created, &position.log.created);
-            return replaced(format!("created {found}, not {expected}"));
-        }
-        let (last_seq, seq) = (state.last_seq, position.seq);
-        if last_seq < seq {
-            return replaced(format!(
-                "it ends at sequence {last_seq}, and {seq} was read"
-            ));
-        }
-        if let Some(expected) = position.recorded_at {
-            let found = self.log.message_at(self.stream, seq).await?;
-            if found.is_none_or(|found| found.recorded_at != expected) {
-                return replaced(format!("message {seq} is another one"));
-            }
-        }
-        Ok(Ok(Head { last_seq, asked_at }))
+        let state = self.log.compare(self.stream, &self.position).await?;
+        Ok(state.map(|state| Head {
+            last_seq: state.last_seq,
+            asked_at,
+        }))
     }
 
     /// Asks the server for the end of the stream, and whether it is still the one that was read. Drops a consumer that
@@ -372,7 +368,7 @@ impl Reader {
     async fn check(&mut self) -> Result<Option<Batch>, LogReplaced> {
         let checked = self.check_identity().await;
         self.checked_at = Instant::now();
-        let head = match checked {
+        let mut head = match checked {
             Ok(head) => head?,
             Err(error) => {
                 tracing::debug!(%error, stream = self.stream.name, "cannot check the log");
@@ -385,7 +381,11 @@ impl Reader {
         let seq = self.position.seq;
         let behind_at = (head.last_seq > seq).then_some(seq);
         if behind_at.is_some() && self.behind_at == behind_at {
-            self.drop_consumer("it stalled");
+            match self.log.next_seq(self.stream, seq + 1).await {
+                // The last messages were deleted.
+                Ok(None) => head.last_seq = seq,
+                _ => self.drop_consumer("it stalled"),
+            }
         }
         self.behind_at = behind_at;
         let batch = Batch {

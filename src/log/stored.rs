@@ -10,7 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use events::Moment;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::connection::Log;
 use super::error::LogError;
@@ -55,16 +55,8 @@ impl Log {
         stream: StreamName,
         seq: u64,
     ) -> Result<Option<LogMessage>, LogError> {
-        let api = format!("STREAM.MSG.GET.{}", stream.name);
-        let body = json!({ "seq": seq });
-        let request = self.jetstream.request(api.clone(), &body);
-        let response: Response<GetResponse> = self.request(&[&api], request).await?;
-        let stored = match response {
-            Response::Ok(response) => response.message,
-            Response::Err { error } if error.error_code() == ErrorCode::NO_MESSAGE_FOUND => {
-                return Ok(None);
-            }
-            Response::Err { error } => return Err(self.jetstream_error(&error)),
+        let Some(stored) = self.get(stream, &json!({ "seq": seq })).await? else {
+            return Ok(None);
         };
         let payload = BASE64_STANDARD
             .decode(stored.data)
@@ -75,6 +67,37 @@ impl Log {
             subject: stored.subject.into(),
             payload: payload.into(),
         }))
+    }
+
+    /// The first sequence from `from` on that has a message; `None` if there is none. The leader of the stream answers.
+    ///
+    /// # Errors
+    /// As [`Log::message_at`].
+    pub(super) async fn next_seq(
+        &self,
+        stream: StreamName,
+        from: u64,
+    ) -> Result<Option<u64>, LogError> {
+        let query = json!({ "seq": from, "next_by_subj": ">" });
+        let next = self.get(stream, &query).await?;
+        Ok(next.map(|message| message.seq))
+    }
+
+    async fn get(
+        &self,
+        stream: StreamName,
+        query: &Value,
+    ) -> Result<Option<DirectMessage>, LogError> {
+        let api = format!("STREAM.MSG.GET.{}", stream.name);
+        let request = self.jetstream.request(api.clone(), query);
+        let response: Response<GetResponse> = self.request(&[&api], request).await?;
+        match response {
+            Response::Ok(response) => Ok(Some(response.message)),
+            Response::Err { error } if error.error_code() == ErrorCode::NO_MESSAGE_FOUND => {
+                Ok(None)
+            }
+            Response::Err { error } => Err(self.jetstream_error(&error)),
+        }
     }
 
     /// The id of the last message on a subject; `None` if there is no message, or it has no id.

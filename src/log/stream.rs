@@ -11,6 +11,7 @@ use projections::LogIdentity;
 use super::backoff::{Attempts, Backoff};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
+use super::settings::{Drift, drift};
 
 /// The stream of all facts about racing.
 pub const RACING: StreamName = StreamName {
@@ -61,6 +62,22 @@ impl From<&Info> for LogState {
     }
 }
 
+impl StreamName {
+    /// The settings with which railbird creates the stream.
+    fn config(self) -> Config {
+        Config {
+            name: self.name.to_owned(),
+            subjects: vec![self.subjects.to_owned()],
+            storage: StorageType::File,
+            duplicate_window: DUPLICATE_WINDOW,
+            deny_delete: true,
+            deny_purge: true,
+            allow_direct: true,
+            ..Config::default()
+        }
+    }
+}
+
 impl Log {
     /// Creates a stream unless it exists. An existing one keeps its settings.
     ///
@@ -69,19 +86,9 @@ impl Log {
     /// [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
     pub async fn ensure(&self, stream: StreamName) -> Result<LogState, LogError> {
         self.check_version()?;
-        let config = Config {
-            name: stream.name.to_owned(),
-            subjects: vec![stream.subjects.to_owned()],
-            storage: StorageType::File,
-            duplicate_window: DUPLICATE_WINDOW,
-            deny_delete: true,
-            deny_purge: true,
-            allow_direct: true,
-            ..Config::default()
-        };
         let apis = ["INFO", "CREATE"].map(|api| format!("STREAM.{api}.{}", stream.name));
         let apis = apis.each_ref().map(String::as_str);
-        let request = self.jetstream.get_or_create_stream(config);
+        let request = self.jetstream.get_or_create_stream(stream.config());
         let created = self.request(&apis, request).await?;
         Ok(created.cached_info().into())
     }
@@ -117,6 +124,18 @@ impl Log {
     /// Returns [`LogError::NoStream`] if it does not exist, [`LogError::Denied`], and [`LogError::Unreachable`] or
     /// [`LogError::JetStream`] if the request fails.
     pub async fn state(&self, stream: StreamName) -> Result<LogState, LogError> {
+        Ok(LogState::from(&self.info(stream).await?))
+    }
+
+    /// The settings of an existing stream that are not those that railbird creates it with.
+    ///
+    /// # Errors
+    /// As [`Log::state`].
+    pub(super) async fn drift(&self, stream: StreamName) -> Result<Vec<Drift>, LogError> {
+        Ok(drift(&stream.config(), &self.info(stream).await?))
+    }
+
+    async fn info(&self, stream: StreamName) -> Result<Info, LogError> {
         let request = async {
             match self.jetstream.get_stream(stream.name).await {
                 Ok(found) => Ok(Some(found)),
@@ -127,7 +146,7 @@ impl Log {
         let api = format!("STREAM.INFO.{}", stream.name);
         let found = self.request(&[&api], request).await?;
         let found = found.ok_or(LogError::NoStream(stream.name))?;
-        Ok(found.cached_info().into())
+        Ok(found.cached_info().clone())
     }
 }
 

@@ -43,6 +43,11 @@ impl Announcer {
         (announcer, publish(log, receiver))
     }
 
+    /// Forgets what was announced: the next messages are of another log.
+    pub fn forget(&mut self) {
+        self.last = None;
+    }
+
     /// Queues the rejections of a batch: all of them when the projector is `live`, else the recent ones.
     pub fn announce(&mut self, log: &LogIdentity, rejections: Vec<Announcement>, live: bool) {
         for announcement in rejections {

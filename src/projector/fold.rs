@@ -22,7 +22,7 @@ const COMMIT_PAUSE: Duration = Duration::from_millis(1);
 /// The reason why a fold ends.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FoldError {
-    #[error("the log was replaced ({})", .0.0)]
+    #[error(transparent)]
     LogReplaced(#[from] LogReplaced),
     #[error("the store {store} failed: {error}")]
     Store { store: String, error: StoreError },
@@ -62,7 +62,9 @@ impl RunningFold {
         let (seq, recorded_at) = match store.checkpoint() {
             Some(checkpoint) if checkpoint.log != state.identity => {
                 let (found, expected) = (&state.identity.created, &checkpoint.log.created);
-                return Err(LogReplaced(format!("created {found}, not {expected}")).into());
+                let reason =
+                    format!("the views are of a stream created at {expected}, not at {found}");
+                return Err(LogReplaced(reason).into());
             }
             Some(checkpoint) => (checkpoint.seq, checkpoint.recorded_at),
             None => (0, None),

@@ -1,6 +1,7 @@
 //! The projector: folds the log into the views, then publishes the changes to the feed and the rejections to feeders.
 
 pub mod announcer;
+mod divergence;
 mod fold;
 mod rebuild;
 pub mod views;
@@ -22,7 +23,7 @@ use self::views::Views;
 use crate::live::feed::replay::replay;
 use crate::live::feed::{Feed, Replayed};
 use crate::live::status::{Phase, Status};
-use crate::log::{Batch, Log, LogError, LogState, RACING};
+use crate::log::{Batch, Continuity, Log, LogState, RACING, ReadPosition};
 use crate::metrics;
 
 /// The wait before the log or the disk is tried again.
@@ -38,6 +39,7 @@ const REPLAY_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Projector {
     log: Log,
+    continuity: Continuity,
     views: Arc<Views>,
     feed: Feed,
     announcer: Announcer,
@@ -45,6 +47,8 @@ pub struct Projector {
     rebuild_requests: mpsc::Receiver<()>,
     /// Why the views in force cannot be continued.
     replace: Option<String>,
+    /// The log that an operator accepted in place of that of the views.
+    accepted: Option<LogState>,
     /// When damaged views may be rebuilt.
     heal_at: Instant,
 }
@@ -68,7 +72,7 @@ impl ProjectorHandle {
 impl Projector {
     /// A projector of a log into views.
     pub fn new(
-        log: Log,
+        (log, continuity): (Log, Continuity),
         views: Arc<Views>,
         feed: Feed,
         announcer: Announcer,
@@ -77,12 +81,14 @@ impl Projector {
         let (request_sender, rebuild_requests) = mpsc::channel(1);
         let projector = Self {
             log,
+            continuity,
             views,
             feed,
             announcer,
             status,
             rebuild_requests,
             replace: None,
+            accepted: None,
             heal_at: Instant::now(),
         };
         let handle = ProjectorHandle {
@@ -92,30 +98,43 @@ impl Projector {
         (projector, handle)
     }
 
-    /// Opens the views and follows the log until dropped. After an error it starts over.
+    /// Opens the views and follows the log until dropped. After an error it starts over. Where the log has another
+    /// history, an operator decides.
     ///
     /// The views in force are served for as long as they are whole, also while they cannot be written.
     pub async fn run(mut self) {
         self.load_views().await;
         loop {
             let Err(error) = self.follow().await;
-            self.not_live(Phase::WaitingForLog, Some(error.to_string()));
             match error {
-                FoldError::LogReplaced(_) => self.replace = Some(error.to_string()),
-                FoldError::Store {
-                    error: StoreError::DiskFull { .. },
-                    ..
-                } => self.wait_for_space().await,
-                // After a write that failed, the views are readable, but sled accepts no other.
-                FoldError::Store { .. } => self.replace = Some(error.to_string()),
-                FoldError::Panicked { .. } => {
-                    self.replace = Some(error.to_string());
-                    self.views.withdraw();
+                FoldError::LogReplaced(replaced) => {
+                    self.wait_for_decision(replaced).await;
+                    continue;
                 }
-                FoldError::ReaderEnded | FoldError::Views(_) => sleep(RETRY).await,
+                error => self.recover(error).await,
             }
             if self.views.current().is_some_and(|store| store.is_torn()) {
                 self.views.withdraw();
+            }
+        }
+    }
+
+    /// Prepares to start over after an error.
+    async fn recover(&mut self, error: FoldError) {
+        self.not_live(Phase::WaitingForLog, Some(error.to_string()));
+        match error {
+            FoldError::Store {
+                error: StoreError::DiskFull { .. },
+                ..
+            } => self.wait_for_space().await,
+            // After a write that failed, the views are readable, but sled accepts no other.
+            FoldError::Store { .. } => self.replace = Some(error.to_string()),
+            FoldError::Panicked { .. } => {
+                self.replace = Some(error.to_string());
+                self.views.withdraw();
+            }
+            FoldError::LogReplaced(_) | FoldError::ReaderEnded | FoldError::Views(_) => {
+                sleep(RETRY).await;
             }
         }
     }
@@ -134,6 +153,8 @@ impl Projector {
             sleep(RETRY).await;
         }
         self.not_live(Phase::WaitingForLog, None);
+        let checkpoint = self.views.current().and_then(|store| store.checkpoint());
+        self.continuity.settle(checkpoint.map(ReadPosition::from));
     }
 
     /// Waits until the disk has space for the views in force.
@@ -158,13 +179,17 @@ impl Projector {
             status.phase = phase;
             status.reason = reason;
             status.seq = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.seq);
+            status.missing = checkpoint.as_ref().map_or(0, |c| c.history.missing);
             status.recorded_at = checkpoint.and_then(|checkpoint| checkpoint.recorded_at);
         });
     }
 
     /// Folds the log into the views in force, and into new ones for each rebuild.
     async fn follow(&mut self) -> Result<Infallible, FoldError> {
-        let state = self.wait_for_log().await;
+        let state = match self.accepted.take() {
+            Some(state) => state,
+            None => self.continuity.find(&self.log, RACING).await?,
+        };
         self.status.send_modify(|status| {
             status.phase = Phase::CatchingUp;
             status.pending = state.last_seq.saturating_sub(status.seq);
@@ -217,27 +242,16 @@ impl Projector {
         let fold = new.promote(&self.views, reason).await?;
         self.replace = None;
         let checkpoint = fold.checkpoint();
+        self.continuity.note(&checkpoint.clone().into());
         self.status.send_modify(|status| {
             status.seq = checkpoint.seq;
+            status.missing = checkpoint.history.missing;
             status.recorded_at = checkpoint.recorded_at;
             status.pending = 0;
             status.freshness = freshness;
         });
         self.go_live(&fold).await?;
         Ok(fold)
-    }
-
-    async fn wait_for_log(&self) -> LogState {
-        loop {
-            match self.log.ensure(RACING).await {
-                Ok(state) => return state,
-                Err(error @ (LogError::TooOld { .. } | LogError::Denied { .. })) => {
-                    tracing::error!(%error, "cannot open the log");
-                }
-                Err(error) => tracing::debug!(%error, "cannot open the log"),
-            }
-            sleep(RETRY).await;
-        }
     }
 
     /// Folds the log until a rebuild is requested, or necessary because a reader has found damage.
@@ -346,13 +360,17 @@ impl Projector {
         self.status.send_modify(|status| {
             status.seq = checkpoint.seq;
             status.pending = pending;
+            status.missing = checkpoint.history.missing;
             status.recorded_at = checkpoint.recorded_at;
             status.freshness.advance(head, checkpoint.seq);
         });
         if pending == 0 && !live {
             self.go_live(&fold).await?;
         }
-        metrics::progress(fold.seq(), pending);
+        if head.is_some() {
+            self.continuity.note(&fold.checkpoint().clone().into());
+        }
+        metrics::progress(fold.seq(), pending, fold.checkpoint().history.missing);
         Ok(fold)
     }
 

@@ -182,6 +182,7 @@ async fn clients_of_an_invalid_key_are_closed_and_others_stay() {
     nats.kill();
     nats.put_back(ACCOUNTS.name, &backup);
     nats.start_again();
+    railbird.accept_log(ACCOUNTS).await;
     let end = goes.until_closed().await;
     assert_eq!(closed(&end, 4401), 0, "the same key would fail again");
     let path = format!("/ws/live/odds?api_key={lost}");

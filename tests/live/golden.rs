@@ -182,6 +182,7 @@ async fn each_message_equals_its_golden_file() {
     nats.kill();
     nats.lose(RACING.name);
     nats.start_again();
+    railbird.accept_log(RACING).await;
     socket.until_one(|m| m["event"] == "status_update").await;
     check_next(&mut socket, &["resync"]).await;
     let stopping = tokio::spawn(railbird.stop());

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use serde_json::Value;
 
-use super::{Nats, request};
+use super::{Nats, PATIENCE, request};
 
 /// The output of a command, and its exit code.
 #[derive(Debug)]
@@ -122,6 +122,17 @@ impl Serving {
         let (status, log) = ended.await.unwrap();
         assert!(status.success());
         log
+    }
+
+    /// Waits until the process ends by itself, and returns its exit code and its log.
+    pub(crate) async fn until_ended(mut self) -> (Option<i32>, String) {
+        let until = std::time::Instant::now() + PATIENCE;
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(std::time::Instant::now() < until, "the service runs on");
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        let code = self.child.wait().unwrap().code();
+        (code, self.log.take().unwrap().join().unwrap().join("\n"))
     }
 
     /// The peak of its resident memory.

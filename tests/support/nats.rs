@@ -107,16 +107,21 @@ impl Nats {
 
     /// Replaces a stream on the disk with a copy. Only while the server is down.
     pub(crate) fn put_back(&self, stream: &str, copy: &TempDir) {
-        let folder = self.stream_folder(stream);
-        self.lose(stream);
+        let folder = self.streams_folder().join(stream);
+        let _ = std::fs::remove_dir_all(&folder);
         copy_folder(copy.path(), &folder);
     }
 
     fn stream_folder(&self, stream: &str) -> PathBuf {
+        self.streams_folder().join(stream)
+    }
+
+    /// The folder of the streams of the only account that has any.
+    fn streams_folder(&self) -> PathBuf {
         let accounts = self.folder.path().join("store/jetstream");
         let folders = std::fs::read_dir(accounts).unwrap();
         folders
-            .map(|account| account.unwrap().path().join("streams").join(stream))
+            .map(|account| account.unwrap().path().join("streams"))
             .find(|folder| folder.is_dir())
             .unwrap()
     }
@@ -148,7 +153,8 @@ impl Nats {
         .await;
     }
 
-    async fn create_log(&self, config: Config) {
+    /// Creates the log before the service does, with these settings.
+    pub(crate) async fn create_log(&self, config: Config) {
         let client = async_nats::connect(self.url()).await.unwrap();
         let config = Config {
             name: RACING.name.to_owned(),
@@ -158,6 +164,14 @@ impl Nats {
         };
         let jetstream = async_nats::jetstream::new(client);
         jetstream.create_stream(config).await.unwrap();
+    }
+
+    /// Deletes an event of the log, which must allow that.
+    pub(crate) async fn delete_event(&self, seq: u64) {
+        let client = async_nats::connect(self.url()).await.unwrap();
+        let jetstream = async_nats::jetstream::new(client);
+        let stream = jetstream.get_stream(RACING.name).await.unwrap();
+        assert!(stream.delete_message(seq).await.unwrap());
     }
 
     pub(crate) async fn log(&self) -> Log {

@@ -16,7 +16,7 @@ use railbird::http::AccessLog;
 use railbird::http::state::{App, Origins};
 use railbird::limits::Proxies;
 use railbird::limits::plans::Plans;
-use railbird::log::{ACCOUNTS, Outgoing};
+use railbird::log::{ACCOUNTS, Outgoing, StreamName};
 use railbird::shutdown::Shutdown;
 use railbird::supervisor::TaskEnded;
 use serde_json::Value;
@@ -137,6 +137,16 @@ impl Railbird {
             self.app.feed.position().seq >= seq
         })
         .await;
+    }
+
+    /// Waits until a stream has another history than the service has read, and accepts it as an operator does.
+    pub(crate) async fn accept_log(&self, stream: StreamName) {
+        eventually("the service reports another history", || async {
+            self.app.continuity.divergences().contains_key(stream.name)
+        })
+        .await;
+        let accepted = request(self.admin, "POST", "/log/accept", &[]).await;
+        assert_eq!(accepted.status, 202, "{}", accepted.text());
     }
 
     /// A GET with the key.

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Checkpoint, LogIdentity, Store, StoreError, Writes};
-use crate::Digest;
+use crate::{Digest, LogHistory};
 
 /// Longer than anything here takes, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,6 +21,7 @@ fn commit(store: &Store, key: &str, value: Vec<u8>) -> Result<Checkpoint, StoreE
         },
         seq: 0,
         recorded_at: None,
+        history: LogHistory::default(),
         digest: Digest::default(),
     };
     let mut checkpoint = store.checkpoint().unwrap_or(fresh);

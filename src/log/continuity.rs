@@ -1,0 +1,416 @@
+//! [`Continuity`]: whether the streams are those that this data folder has seen.
+//!
+//! `DIR/log.json` remembers the identity of each stream and how far it was read. A stream that was seen is never
+//! created again, and no other history takes its place, until an operator accepts that.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use projections::LogIdentity;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::connection::Log;
+use super::error::LogError;
+use super::position::{LogReplaced, ReadPosition};
+use super::reader::MISSING_MAX;
+use super::stream::{LogState, StreamName};
+
+const FILE: &str = "log.json";
+const DRAFT: &str = "log.json.new";
+
+/// The wait before a stream is looked up again.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// The file is written at most this often. It costs a sync of the disk, and what it lacks after a crash is only how far
+/// a stream was read.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+
+/// The streams that this data folder has seen. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Continuity(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    /// Whether a stream that the file does not name may be created; `None` if that depends on the views.
+    may_create_unseen: Option<bool>,
+    /// The same once the views are known; `None` until it is known whether there are views.
+    may_create: watch::Sender<Option<bool>>,
+    /// By the names of the streams.
+    seen: watch::Sender<BTreeMap<String, ReadPosition>>,
+    /// The streams that have another history, by name.
+    divergences: watch::Sender<BTreeMap<&'static str, Divergence>>,
+}
+
+/// A stream that does not continue what was read of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Divergence {
+    /// What was found.
+    pub reason: String,
+    /// The last message that was read; `None` if that is not known.
+    pub read: Option<ReadPosition>,
+    /// The stream that was found, if there is one, and the sequence of its last message.
+    pub found: Option<(LogIdentity, u64)>,
+    /// How many of the messages that were read are lost; `None` if that cannot be known.
+    pub lost: Option<u64>,
+    /// An operator has accepted this.
+    accepted: bool,
+}
+
+/// How a divergence ended.
+#[derive(Debug)]
+pub enum Resolution {
+    /// The stream that was read is back.
+    Continued,
+    /// An operator accepted the stream as it is now. It is in force once its [start](ReadPosition::start_of) is
+    /// [noted](Continuity::note).
+    Accepted(LogState),
+}
+
+impl Continuity {
+    /// Reads the file of a data folder. No stream is looked up before the views are [known](Self::settle).
+    ///
+    /// A damaged file counts as one that has seen both streams: none is created, and existing ones are adopted.
+    ///
+    /// # Errors
+    /// Returns an I/O error if the file exists and cannot be read.
+    pub fn open(data: &Path) -> io::Result<Self> {
+        let path = data.join(FILE);
+        let (seen, may_create) = match fs::read(&path) {
+            Ok(bytes) => match serde_json::from_slice(&bytes) {
+                Ok(seen) => (seen, Some(true)),
+                Err(error) => {
+                    tracing::error!(path = %path.display(), %error, "the file of seen streams is damaged");
+                    (BTreeMap::<String, ReadPosition>::new(), Some(false))
+                }
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (BTreeMap::new(), None),
+            Err(error) => return Err(error),
+        };
+        Ok(Self(Arc::new(Shared {
+            path,
+            may_create_unseen: may_create,
+            may_create: watch::Sender::new(None),
+            seen: watch::Sender::new(seen),
+            divergences: watch::Sender::new(BTreeMap::new()),
+        })))
+    }
+
+    /// Notes the position of the views in their stream, if there are any. Streams are looked up from now on.
+    pub fn settle(&self, checkpoint: Option<ReadPosition>) {
+        let may_create = self.0.may_create_unseen.unwrap_or(checkpoint.is_none());
+        if let Some(checkpoint) = checkpoint {
+            let known = self.read_position_of(&checkpoint.log.name);
+            // The file may be ahead of views that were not flushed. Of another log than the views it says nothing.
+            if known.is_none_or(|known| known.log != checkpoint.log || known.seq < checkpoint.seq) {
+                self.note(&checkpoint);
+            }
+        }
+        self.0.may_create.send_replace(Some(may_create));
+    }
+
+    /// Writes the file whenever it is out of date, until dropped. A failed write is tried again.
+    pub async fn keep(self) {
+        let mut seen = self.0.seen.subscribe();
+        seen.mark_changed();
+        let mut failing = false;
+        // The sender lives as long as this task.
+        while seen.changed().await.is_ok() {
+            let positions = seen.borrow_and_update().clone();
+            let path = self.0.path.clone();
+            let write = tokio::task::spawn_blocking(move || write(&path, &positions));
+            let written = write
+                .await
+                .unwrap_or_else(|panic| Err(io::Error::other(panic)));
+            if let Err(error) = &written
+                && !failing
+            {
+                tracing::error!(path = %self.0.path.display(), %error, "cannot write the file of seen streams");
+            }
+            failing = written.is_err();
+            if failing {
+                seen.mark_changed();
+            }
+            sleep(WRITE_EVERY).await;
+        }
+    }
+
+    /// The last message that was read of a stream.
+    #[must_use]
+    pub fn read_position(&self, stream: StreamName) -> Option<ReadPosition> {
+        self.read_position_of(stream.name)
+    }
+
+    fn read_position_of(&self, stream: &str) -> Option<ReadPosition> {
+        self.0.seen.borrow().get(stream).cloned()
+    }
+
+    /// Notes how far a stream was read.
+    pub fn note(&self, position: &ReadPosition) {
+        self.0.seen.send_if_modified(|seen| {
+            let changed = seen.get(&position.log.name) != Some(position);
+            if changed {
+                seen.insert(position.log.name.clone(), position.clone());
+            }
+            changed
+        });
+    }
+
+    /// The streams that do not continue what was read of them.
+    #[must_use]
+    pub fn divergences(&self) -> BTreeMap<&'static str, Divergence> {
+        self.0.divergences.borrow().clone()
+    }
+
+    /// Accepts the streams as they are now: what was read of them is given up. Returns what is accepted.
+    pub fn accept(&self) -> BTreeMap<&'static str, Divergence> {
+        self.0.divergences.send_modify(|divergences| {
+            for (stream, divergence) in divergences {
+                tracing::warn!(
+                    stream,
+                    reason = divergence.reason,
+                    "an operator accepted another history"
+                );
+                divergence.accepted = true;
+            }
+        });
+        self.divergences()
+    }
+
+    /// Finds a stream, and creates it if this data folder has never seen it. Waits until a server answers.
+    ///
+    /// # Errors
+    /// Returns [`LogReplaced`] if the stream does not continue what was read of it.
+    pub async fn find(&self, log: &Log, stream: StreamName) -> Result<LogState, LogReplaced> {
+        let mut missing = 0;
+        loop {
+            match self.try_find(log, stream).await {
+                Ok(found) => {
+                    let state = found?;
+                    if self.read_position(stream).is_none() {
+                        self.note(&ReadPosition::start_of(&state));
+                    }
+                    return Ok(state);
+                }
+                Err(LogError::NoStream(_)) => missing += 1,
+                Err(error @ (LogError::TooOld { .. } | LogError::Denied { .. })) => {
+                    tracing::error!(%error, stream = stream.name, "cannot open the log");
+                }
+                Err(error) => tracing::debug!(%error, stream = stream.name, "cannot open the log"),
+            }
+            if missing > MISSING_MAX {
+                return Err(LogReplaced::missing(stream));
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    async fn try_find(
+        &self,
+        log: &Log,
+        stream: StreamName,
+    ) -> Result<Result<LogState, LogReplaced>, LogError> {
+        log.check_version()?;
+        let mut known = self.0.may_create.subscribe();
+        // The sender lives as long as this.
+        let may_create = known.wait_for(Option::is_some).await.is_ok_and(|may| *may == Some(true));
+        match self.read_position(stream) {
+            Some(position) => log.compare(stream, &position).await,
+            None if may_create => log.ensure(stream).await.map(Ok),
+            None => log.state(stream).await.map(Ok),
+        }
+    }
+
+    /// Waits until a stream continues what was read of it, or an operator accepts it as it is. Until then it is in
+    /// [`divergences`](Self::divergences).
+    pub async fn resolve(
+        &self,
+        log: &Log,
+        stream: StreamName,
+        replaced: LogReplaced,
+    ) -> Resolution {
+        let mut reason = replaced.to_string();
+        tracing::error!(
+            reason,
+            "the log has another history than the service; it waits for the old one or for `railbird log accept`"
+        );
+        let resolution = loop {
+            if let Err(error) = self.report(log, stream, &reason).await {
+                tracing::debug!(%error, stream = stream.name, "cannot look at the log");
+            }
+            if self.wait_for_acceptance(stream).await {
+                match self.adopt(log, stream).await {
+                    Ok(Some(state)) => break Resolution::Accepted(state),
+                    Ok(None) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, stream = stream.name, "cannot adopt the log");
+                        sleep(RETRY).await;
+                    }
+                }
+            }
+            match self.try_find(log, stream).await {
+                Ok(Ok(_)) => break Resolution::Continued,
+                Ok(Err(replaced)) => reason = replaced.to_string(),
+                Err(LogError::NoStream(_)) => reason = LogReplaced::missing(stream).to_string(),
+                Err(error) => {
+                    tracing::debug!(%error, stream = stream.name, "cannot look at the log")
+                }
+            }
+        };
+        self.0.divergences.send_modify(|divergences| {
+            divergences.remove(stream.name);
+        });
+        tracing::info!(
+            stream = stream.name,
+            ?resolution,
+            "the log is followed again"
+        );
+        resolution
+    }
+
+    /// Waits a moment. True if an operator has accepted the stream.
+    async fn wait_for_acceptance(&self, stream: StreamName) -> bool {
+        let mut divergences = self.0.divergences.subscribe();
+        let is_accepted = |divergences: &BTreeMap<_, Divergence>| {
+            let divergence = divergences.get(stream.name);
+            divergence.is_some_and(|divergence| divergence.accepted)
+        };
+        let accepted = async { divergences.wait_for(is_accepted).await.is_ok() };
+        timeout(RETRY, accepted).await.unwrap_or(false)
+    }
+
+    /// Publishes what is found in place of a stream. Another finding needs another decision of the operator.
+    async fn report(&self, log: &Log, stream: StreamName, reason: &str) -> Result<(), LogError> {
+        let found = match log.state(stream).await {
+            Ok(state) => Some((state.identity, state.last_seq)),
+            Err(LogError::NoStream(_)) => None,
+            Err(error) => return Err(error),
+        };
+        let read = self.read_position(stream);
+        let mut divergence = Divergence {
+            reason: reason.to_owned(),
+            lost: lost(read.as_ref(), found.as_ref()),
+            read,
+            found,
+            accepted: false,
+        };
+        self.0.divergences.send_if_modified(|divergences| {
+            let known = divergences.get(stream.name);
+            // The operator's decision holds for one log, which may grow.
+            divergence.accepted = known.is_some_and(|d| d.accepted && d.is_of_log(&divergence));
+            let changed = known != Some(&divergence);
+            divergences.insert(stream.name, divergence);
+            changed
+        });
+        Ok(())
+    }
+
+    /// Takes the stream as it is, if it is still the one that the operator accepted, and creates it if it is missing.
+    async fn adopt(&self, log: &Log, stream: StreamName) -> Result<Option<LogState>, LogError> {
+        let accepted = self.divergences().remove(stream.name).and_then(|d| d.found);
+        let state = log.ensure(stream).await?;
+        let is_other = accepted.is_some_and(|(identity, _)| identity != state.identity);
+        Ok((!is_other).then_some(state))
+    }
+}
+
+impl Divergence {
+    /// Whether another one found the same log.
+    fn is_of_log(&self, other: &Self) -> bool {
+        let identity = |of: &Self| of.found.as_ref().map(|(identity, _)| identity.clone());
+        identity(self) == identity(other)
+    }
+}
+
+/// How many messages were lost: all of a stream that is gone, or those after the end of one that became shorter. One
+/// that became shorter and grew again does not show how many.
+fn lost(read: Option<&ReadPosition>, found: Option<&(LogIdentity, u64)>) -> Option<u64> {
+    let read = read?;
+    match found {
+        Some((identity, last_seq)) if *identity == read.log => {
+            read.seq.checked_sub(*last_seq).filter(|lost| *lost > 0)
+        }
+        _ => Some(read.seq),
+    }
+}
+
+/// Writes the file so that a crash leaves the old or the new one.
+fn write(path: &Path, positions: &BTreeMap<String, ReadPosition>) -> io::Result<()> {
+    let draft = path.with_file_name(DRAFT);
+    let mut file = File::create(&draft)?;
+    file.write_all(&serde_json::to_vec_pretty(positions)?)?;
+    file.sync_all()?;
+    fs::rename(&draft, path)?;
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use projections::LogIdentity;
+
+    use super::{Continuity, FILE, lost, write};
+    use crate::log::{ACCOUNTS, RACING, ReadPosition};
+
+    fn position(created: &str, seq: u64) -> ReadPosition {
+        let log = LogIdentity {
+            name: RACING.name.to_owned(),
+            created: created.to_owned(),
+        };
+        ReadPosition {
+            log,
+            seq,
+            recorded_at: None,
+        }
+    }
+
+    #[test]
+    fn streams_are_created_only_for_a_folder_that_never_saw_them() {
+        let data = tempfile::tempdir().expect("a folder");
+        let open = |checkpoint| Continuity::open(data.path(), checkpoint).expect("a folder");
+        assert!(open(None).0.may_create);
+        let upgraded = open(Some(position("a", 7)));
+        assert!(
+            !upgraded.0.may_create,
+            "views of a version without the file"
+        );
+        assert_eq!(upgraded.read_position(RACING), Some(position("a", 7)));
+
+        write(&upgraded.0.path, &upgraded.0.seen.borrow()).expect("a folder");
+        let again = open(None);
+        assert_eq!(again.read_position(RACING), Some(position("a", 7)));
+        assert!(again.0.may_create && again.read_position(ACCOUNTS).is_none());
+        // The checkpoint counts, unless it lacks what was not flushed.
+        for (checkpoint, counts) in [
+            (position("a", 6), position("a", 7)),
+            (position("a", 8), position("a", 8)),
+            (position("b", 1), position("b", 1)),
+        ] {
+            assert_eq!(open(Some(checkpoint)).read_position(RACING), Some(counts));
+        }
+
+        fs::write(data.path().join(FILE), "{").expect("a folder");
+        assert!(!open(None).0.may_create, "a damaged file");
+    }
+
+    #[test]
+    fn the_number_of_lost_events_is_known_unless_the_stream_grew_again() {
+        let read = position("a", 20);
+        let same = |last_seq| Some((read.log.clone(), last_seq));
+        let lost = |found: Option<(LogIdentity, u64)>| lost(Some(&read), found.as_ref());
+        assert_eq!(lost(None), Some(20));
+        assert_eq!(lost(same(12)), Some(8));
+        assert_eq!(lost(same(25)), None);
+        assert_eq!(lost(Some((position("b", 0).log, 99))), Some(20));
+    }
+}

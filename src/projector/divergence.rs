@@ -1,0 +1,53 @@
+//! What the projector does while the log has another history than the views.
+
+use std::sync::Arc;
+
+use projections::open_races;
+
+use super::Projector;
+use super::fold::{FoldError, blocking};
+use crate::live::feed::Replayed;
+use crate::live::status::Phase;
+use crate::log::{LogReplaced, RACING, Resolution};
+
+impl Projector {
+    /// Serves the old views until their log is back, or until an operator accepts the other one. Its views are then
+    /// built beside the old ones.
+    pub(super) async fn wait_for_decision(&mut self, replaced: LogReplaced) {
+        let reason = replaced.to_string();
+        self.not_live(Phase::Diverged, None);
+        if let Err(error) = self.serve_old_views().await {
+            tracing::error!(%error, "cannot serve the old views to sockets");
+        }
+        let resolving = self.continuity.resolve(&self.log, RACING, replaced);
+        if let Resolution::Accepted(state) = resolving.await {
+            // The sequences of the old log are used again.
+            self.announcer.forget();
+            self.accepted = Some(state);
+            self.replace = Some(reason);
+        }
+    }
+
+    /// Gives sockets the images of the old views, if this process has not been live yet.
+    async fn serve_old_views(&self) -> Result<(), FoldError> {
+        let Some(current) = self.views.read_current() else {
+            return Ok(());
+        };
+        let (store, feed) = (Arc::clone(current.store()), self.feed.clone());
+        let Some(checkpoint) = store.checkpoint() else {
+            return Ok(());
+        };
+        if feed.position().generation > 0 {
+            return Ok(());
+        }
+        let none = Replayed {
+            complete_from: checkpoint.seq + 1,
+            updates: Vec::new(),
+        };
+        blocking(current.name(), move || {
+            feed.reset(&checkpoint.log, checkpoint.seq, open_races(&store)?, none);
+            Ok(())
+        })
+        .await
+    }
+}
