@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use self::flusher::Flusher;
 use self::recount::RunningRecount;
 use crate::digest::{Digest, EntryHash};
+use crate::json;
 use crate::log_history::LogHistory;
-use crate::{json, keys};
 
 pub use self::error::StoreError;
 pub use self::recount::Recount;

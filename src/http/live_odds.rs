@@ -59,7 +59,7 @@ fn check_allowed(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), A
         let plan = Arc::clone(plan);
         return Err(ApiError::LiveOddsNotIncluded { plan });
     }
-    app.require_caught_up()
+    app.require_feed()
 }
 
 fn filter(query: &QueryParams) -> Result<Filter, ApiError> {

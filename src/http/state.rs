@@ -103,11 +103,12 @@ impl App {
     }
 
     /// # Errors
-    /// Returns [`ApiError::NotReady`] unless the views reflect the log.
-    pub(super) fn require_caught_up(&self) -> Result<(), ApiError> {
-        match self.is_caught_up() {
-            true => Ok(()),
-            false => Err(self.not_ready()),
+    /// Returns [`ApiError::NotReady`] unless the live channel has the images of the views: those of the log, or of the
+    /// log that they were folded from.
+    pub(super) fn require_feed(&self) -> Result<(), ApiError> {
+        match self.projector.status.borrow().phase {
+            Phase::Live | Phase::Diverged => Ok(()),
+            _ => Err(self.not_ready()),
         }
     }
 

@@ -147,6 +147,7 @@ mod tests {
             reason: None,
             seq: 0,
             pending: 0,
+            missing: 0,
             recorded_at: None,
             freshness: Freshness::new(),
             rebuild: None,
