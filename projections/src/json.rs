@@ -30,7 +30,7 @@ pub(crate) fn append_row(rows: &mut Vec<u8>, row: &(impl Serialize + ?Sized)) {
     append(rows, row);
 }
 
-/// The text of a value; empty if there is none.
+/// The text of a value; empty for `None`.
 pub(crate) fn text(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }

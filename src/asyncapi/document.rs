@@ -118,7 +118,7 @@ fn references((channel, messages): ChannelMessages<'_>) -> Value {
     json!({ "channel": reference("channels", channel), "messages": Vec::from_iter(messages) })
 }
 
-fn pascal_case(name: &str) -> String {
+pub(super) fn pascal_case(name: &str) -> String {
     let capitalize = |word: &str| {
         let (first, rest) = word.split_at(word.len().min(1));
         first.to_ascii_uppercase() + rest

@@ -6,7 +6,9 @@ use schemars::generate::Contract;
 use schemars::transform::{RecursiveTransform, Transform as _};
 use serde_json::{Map, Value, json};
 
-use super::document::{Document, apply_transforms, clean_schema, generator, join_lines, reference};
+use super::document::{
+    Document, apply_transforms, clean_schema, generator, join_lines, pascal_case, reference,
+};
 use crate::log::RACING;
 use crate::projector::announcer;
 
@@ -59,9 +61,8 @@ fn events(document: &mut Document, acknowledgements: &[String]) {
             "description": format!("Subjects of the stream `{}`. The subject must agree with the data.", RACING.name),
             "parameters": parameters.iter().map(|name| parameter(name)).collect::<Map<_, _>>(),
         }));
-        let (first, rest) = channel.split_at(1);
         document.operation(
-            &format!("receive{}{rest}", first.to_uppercase()),
+            &format!("receive{}", pascal_case(channel)),
             (channel, &messages),
             Some(("acknowledgement", acknowledgements)),
             "receive",

@@ -35,11 +35,11 @@ pub(super) enum ApiError {
     RateLimited { plan: Arc<Plan>, exceeded: Exceeded },
     #[error("The plan {:?} does not include live odds", .plan.name.as_str())]
     LiveOddsNotIncluded { plan: Arc<Plan> },
-    #[error("{}", sentence(.0))]
+    #[error("{}", capitalized(.0))]
     InvalidDate(ParseError),
-    #[error("{}", sentence(.0))]
+    #[error("{}", capitalized(.0))]
     InvalidRaceNumber(ParseError),
-    #[error("{}", sentence(.0))]
+    #[error("{}", capitalized(.0))]
     InvalidHorseNo(ParseError),
     #[error("{0}")]
     InvalidParameter(String),
@@ -152,11 +152,12 @@ impl ApiError {
     }
 }
 
-/// A parse error with a capital letter.
-fn sentence(error: &ParseError) -> String {
-    let text = error.to_string();
-    let (first, rest) = text.split_at(text.len().min(1));
-    first.to_uppercase() + rest
+/// A text with a capital letter.
+pub(super) fn capitalized(text: impl ToString) -> String {
+    let text = text.to_string();
+    let mut letters = text.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
 }
 
 impl IntoResponse for ApiError {

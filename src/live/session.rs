@@ -56,8 +56,8 @@ pub(super) struct Session {
     cursor: Cursor,
     timers: Timers,
     quota: InboundQuota,
-    /// A request that waits until everything before its answer is sent.
-    pending_request: Option<PendingRequest>,
+    /// A request that waits until everything before its answer is sent. Boxed, because hardly any client has one.
+    pending_request: Option<Box<PendingRequest>>,
     pub(super) permit: ConnectionPermit,
     context: SessionContext,
 }

@@ -18,6 +18,7 @@ use tokio::time::sleep;
 use super::form::Form;
 use super::{PageCaching, PageError, page, run_command};
 use crate::accounts::Email;
+use crate::http::error::capitalized;
 use crate::http::state::App;
 use crate::limits::Network;
 use crate::limits::plans::{Plan, Plans};
@@ -97,8 +98,7 @@ impl<'a> PlanCard<'a> {
 
 /// A plan name as a title.
 fn title(name: &str) -> String {
-    let (first, rest) = name.split_at(name.len().min(1));
-    format!("{}{}", first.to_uppercase(), rest.replace('-', " "))
+    capitalized(name.replace('-', " "))
 }
 
 /// `1 request`, `10,000 requests`.

@@ -48,7 +48,7 @@ impl Session {
             match incoming {
                 Incoming::Text(text) => {
                     let (id, request) = Request::parse(&text);
-                    self.pending_request = Some(PendingRequest { id, request });
+                    self.pending_request = Some(Box::new(PendingRequest { id, request }));
                     self.handle_pending_request(delivered, now);
                 }
                 Incoming::Control => {}
@@ -79,8 +79,9 @@ impl Session {
             return;
         }
         self.cursor.reflect(delivered.seq);
-        let id = pending.id.as_ref();
-        let handled = pending.request.and_then(|request| self.handle(request, id));
+        let PendingRequest { id, request } = *pending;
+        let id = id.as_ref();
+        let handled = request.and_then(|request| self.handle(request, id));
         if let Err(error) = handled {
             self.queue_message(&ServerMessage::Error {
                 error: error.code(),
