@@ -9,6 +9,7 @@ use crate::horse_form::{self, Appearance};
 use crate::horse_profile::{self, FormNames, Horse};
 use crate::live::{LiveRace, LiveUpdate};
 use crate::meetings::{self, Meeting};
+use crate::newest::Order;
 use crate::odds_board::{self, Quote};
 use crate::race::Effect;
 use crate::store::{Store, StoreError, Writes};
@@ -53,7 +54,7 @@ struct RaceEntry {
     facts_changed: bool,
 }
 
-/// The effects of one event about a race.
+/// The effects of one event.
 #[derive(Debug)]
 pub(crate) struct Folded {
     /// Whether the event is older than the facts in force.
@@ -84,15 +85,19 @@ impl Changes {
 
     pub(crate) fn register(
         &mut self,
-        event_id: &str,
+        recorded: &Recorded,
         registration: &HorseRegistered,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Folded, StoreError> {
         let horse_no = &registration.horse_no;
-        if self.horse(horse_no)?.register(event_id, registration) {
+        let order = self.horse(horse_no)?.register(recorded, registration);
+        if order == Order::New {
             self.dirty_horses.insert(horse_no.clone());
             self.keys += 2;
         }
-        Ok(())
+        Ok(Folded {
+            stale: order == Order::Stale,
+            update: None,
+        })
     }
 
     pub(crate) fn quote(
@@ -134,7 +139,7 @@ impl Changes {
         let stale = effect.is_stale();
         let folded = Folded { stale, update };
         match effect {
-            Effect::Repeated => return Ok(folded),
+            Effect::Repeated | Effect::Stale => return Ok(folded),
             Effect::Unchanged => {
                 entry.state_changed = true;
                 self.keys += 1;

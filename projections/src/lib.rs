@@ -14,6 +14,7 @@ pub mod json;
 pub mod keys;
 mod live;
 pub mod meetings;
+mod newest;
 mod odds_board;
 mod official_age;
 mod projection;

@@ -151,8 +151,7 @@ impl Projection {
         let event = &recorded.envelope.event;
         let folded = match (event, event.race()) {
             (Event::HorseRegistered(registration), _) => {
-                let event_id = &recorded.envelope.id;
-                return self.changes.register(event_id, registration);
+                self.changes.register(&recorded, registration)?
             }
             (Event::OddsQuoted(quote), Some(race)) => {
                 self.changes.quote(race, &recorded, quote, live)?

@@ -159,3 +159,24 @@ fn open(summary: &str) -> Value {
         "responses": { "200": { "description": "OK", "content": { "application/json": { "schema": { "type": "object" } } } } },
     } })
 }
+
+#[cfg(test)]
+mod tests {
+    use events::RacingDate;
+
+    use super::paths;
+
+    /// A fuzzer once sent `0195-05-26`, which the published schema allowed and the parser rejects.
+    #[test]
+    fn every_date_of_a_request_has_the_pattern_of_the_parser() {
+        let (paths, mut dates) = (paths(), 0);
+        let operations = paths.as_object().expect("paths").values();
+        for parameter in operations.filter_map(|path| path["get"]["parameters"].as_array()).flatten() {
+            if parameter["schema"]["format"] == "date" {
+                assert_eq!(parameter["schema"]["pattern"], RacingDate::PATTERN, "{parameter}");
+                dates += 1;
+            }
+        }
+        assert!(dates > 5, "{dates} parameters are dates");
+    }
+}

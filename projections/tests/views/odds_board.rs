@@ -254,6 +254,70 @@ fn a_feeder_whose_clock_is_ahead_does_not_freeze_the_board() {
 }
 
 #[test]
+fn a_log_whose_clock_steps_back_does_not_freeze_the_board() {
+    let mut fixture = Fixture::given([]);
+    for (recorded_at, time, price) in [
+        ("10:00:00", "10:00:00", 3),
+        // Another server leads the log, an hour behind.
+        ("09:00:01", "10:00:01", 4),
+        ("09:00:02", "10:00:02", 5),
+    ] {
+        let quote = odds(RACE, &[("A", json!(price))]).at(time);
+        let step = fixture.when_recorded(recorded_at, quote);
+        assert_eq!((step.tally.stale, step.updates.len()), (0, 1), "{time}");
+    }
+    // A feeder whose clock follows the log's is not frozen either.
+    let quote = odds(RACE, &[("A", json!(6))]).at("09:00:03").from("other");
+    fixture.when_recorded("09:00:03", quote);
+    let quote = odds(RACE, &[("A", json!(7))]).at("10:00:03");
+    fixture.when_recorded("09:00:04", quote);
+    assert_eq!(fixture.board(RACE)["runners"][0]["win"], 7.0);
+}
+
+/// Repeats every quote of a board after all of them, and checks that none becomes current.
+fn check_repeats(time: impl Fn(u32) -> String) {
+    let quote = |n: u32| {
+        odds(RACE, &[("A", json!(n + 1))])
+            .id(&n.to_string())
+            .at(&time(n))
+    };
+    let mut fixture = Fixture::given((1..=300).map(quote));
+    let board = fixture.board(RACE);
+    assert_eq!(board["runners"][0]["win"], 301.0);
+    for n in 1..=300 {
+        assert_eq!(fixture.when(quote(n)).updates.len(), 0, "{n}");
+    }
+    assert_eq!(fixture.board(RACE), board);
+    let history = fixture.history(RACE).concat();
+    assert!(history[300..].iter().all(|tick| tick["stale"] == true));
+}
+
+#[test]
+fn an_old_quote_never_becomes_current_again_however_many_came_between() {
+    check_repeats(|n| format!("06:{:02}:{:02}", n / 60, n % 60));
+    // All quotes with one time.
+    check_repeats(|_| "06:00:00".to_owned());
+    // A clock that is hours ahead of the log's.
+    check_repeats(|n| format!("20:{:02}:{:02}", n / 60, n % 60));
+}
+
+#[test]
+fn two_feeders_may_use_the_same_ids() {
+    let mut fixture = Fixture::given([
+        odds(RACE, &[("A", json!(3))]).id("1").from("one"),
+        odds(RACE, &[("B", json!(4))]).id("1").from("other"),
+    ]);
+    fixture.when(status(RACE, "open").id("2").from("one"));
+    fixture.when(status(RACE, "closed").id("2").from("other"));
+    let board = fixture.board(RACE);
+    assert_eq!(
+        pick(&board["runners"], &["horse_no"]),
+        json!([["A"], ["B"]])
+    );
+    assert_eq!(board["status"], "closed");
+}
+
+#[test]
 fn the_history_is_cut_into_chunks_and_survives_a_restart_in_each() {
     let mut fixture = Fixture::given([]);
     for n in 1..=400_u32 {
