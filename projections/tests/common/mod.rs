@@ -221,6 +221,8 @@ pub(crate) fn odds(race: Race, prices: &[(&str, Value)]) -> Fact {
 #[derive(Clone)]
 pub(crate) struct OwnedMessage {
     pub(crate) seq: u64,
+    /// Stands for the time that the log stored it, as in [`recorded_at`].
+    pub(crate) stored: u64,
     pub(crate) subject: String,
     pub(crate) payload: Vec<u8>,
 }
@@ -236,7 +238,7 @@ impl OwnedMessage {
     pub(crate) fn as_stored(&self) -> StoredMessage<'_> {
         StoredMessage {
             seq: self.seq,
-            recorded_at: recorded_at(self.seq),
+            recorded_at: recorded_at(self.stored),
             subject: &self.subject,
             payload: &self.payload,
         }
@@ -323,6 +325,7 @@ impl Fixture {
         self.seq += 1;
         let message = OwnedMessage {
             seq: self.seq,
+            stored: self.seq,
             subject: subject.to_owned(),
             payload,
         };

@@ -354,6 +354,7 @@ fn many_quotes_in_one_step_make_the_same_history() {
             let fact = odds(RACE, &[("A", json!(seq + 1))]);
             OwnedMessage {
                 seq,
+                stored: seq,
                 subject: fact.subject(),
                 payload: fact.payload(seq),
             }
