@@ -4,10 +4,11 @@ use std::fmt;
 use std::ops::Range;
 
 use jiff::civil::Date;
+use jiff::tz::Offset;
 use schemars::JsonSchema;
 
-use crate::ParseError;
 use crate::string_form::string_form;
+use crate::{Moment, ParseError};
 
 /// The date of a meeting, `YYYY-MM-DD`, from 1700 to 2999.
 ///
@@ -64,6 +65,12 @@ impl RacingDate {
         date.ok().map(Self)
     }
 
+    /// The earliest date that has not ended everywhere at a time: at UTC-12, the last time zone.
+    pub fn earliest_at(time: Moment) -> Self {
+        let last_zone = Offset::constant(-12);
+        Self(last_zone.to_datetime(time.timestamp()).date())
+    }
+
     /// The calendar date.
     pub fn civil(self) -> Date {
         self.0
@@ -93,7 +100,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::RacingDate;
+    use super::{Moment, RacingDate};
 
     /// Checks that the published pattern and the parser agree on a text.
     fn check(pattern: &jsonschema::Validator, text: &str) {
@@ -169,6 +176,21 @@ mod tests {
             "２０２６-11",
         ] {
             assert!(RacingDate::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_date_has_ended_everywhere_36_hours_after_it_began_in_utc() {
+        for (time, earliest) in [
+            ("2026-11-22T11:59:59.999999Z", "2026-11-21"),
+            ("2026-11-22T12:00:00Z", "2026-11-22"),
+            ("2027-01-01T11:00:00Z", "2026-12-31"),
+        ] {
+            let time = Moment::parse(time).expect("a time");
+            assert_eq!(RacingDate::earliest_at(time).to_string(), earliest);
+        }
+        for time in ["0001-01-01T00:00:00Z", "9998-12-31T23:59:59Z"] {
+            RacingDate::earliest_at(Moment::parse(time).expect("a time"));
         }
     }
 

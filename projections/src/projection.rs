@@ -64,6 +64,7 @@ impl Projection {
             log: log.clone(),
             seq: 0,
             recorded_at: None,
+            latest_time: None,
             digest: Digest::default(),
         };
         let checkpoint = store.checkpoint().unwrap_or(fresh);
@@ -93,6 +94,11 @@ impl Projection {
     /// The checkpoint of the views.
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.checkpoint
+    }
+
+    /// The number of races and horses in memory.
+    pub fn in_memory(&self) -> usize {
+        self.changes.in_memory()
     }
 
     /// Folds messages in the order of the log, and commits. With `live`, the step has the live updates; the views and
@@ -148,6 +154,8 @@ impl Projection {
             }
         };
         step.tally.folded += 1;
+        let time = recorded.envelope.time.min(recorded.recorded_at);
+        self.checkpoint.latest_time = self.checkpoint.latest_time.max(Some(time));
         let event = &recorded.envelope.event;
         let folded = match (event, event.race()) {
             (Event::HorseRegistered(registration), _) => {
@@ -165,7 +173,7 @@ impl Projection {
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
-        let writes = self.changes.take_writes()?;
+        let writes = self.changes.take_writes(self.checkpoint.open_from())?;
         let committed = self.store.checkpoint();
         if committed.is_some_and(|c| c.seq == self.checkpoint.seq) && writes.is_empty() {
             return Ok(());

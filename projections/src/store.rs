@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use events::Moment;
+use events::{Moment, RacingDate};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -53,8 +53,19 @@ pub struct Checkpoint {
     pub seq: u64,
     /// When the log stored that message. A log that lost its tail and grew again has another time at this sequence.
     pub recorded_at: Option<Moment>,
+    /// The latest time of an event so far; for each at most when the log stored it. The clock of the races: a day that
+    /// is played again later has the clock of its events.
+    pub latest_time: Option<Moment>,
     /// The digest of all views and state.
     pub digest: Digest,
+}
+
+impl Checkpoint {
+    /// The date of the earliest races that may be open: those of earlier dates are closed, whether an event closed them
+    /// or not. `None` before the first event.
+    pub fn open_from(&self) -> Option<RacingDate> {
+        self.latest_time.map(RacingDate::earliest_at)
+    }
 }
 
 /// Changes that are committed together: the new value of each key, or `None` to remove it.

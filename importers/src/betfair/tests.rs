@@ -547,10 +547,18 @@ fn a_definition_without_a_venue_that_a_later_one_names_loses_nothing() {
         message(3, [ticks("1.1", &[(11, json!(2.5))])]),
     ];
     let before = [message(0, [unplaced.clone()]), message(0, [unplaced])];
-    let noted = "note: line 1: a definition of market 1.1 has no venue; it is that of a later definition";
+    let noted =
+        "note: line 1: a definition of market 1.1 has no venue; it is that of a later definition";
     assert_eq!(
         read(&[&before[..], &rest[..]].concat()),
-        [CARD, noted, "0 open", "1 odds BF_11 2", "3 odds BF_11 2.5", STILL_OPEN]
+        [
+            noted,
+            CARD,
+            "0 open",
+            "1 odds BF_11 2.0",
+            "3 odds BF_11 2.5",
+            STILL_OPEN
+        ]
     );
     assert_eq!(
         read(&[&before[..], &rest[..1]].concat()),

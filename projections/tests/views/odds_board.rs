@@ -1,7 +1,9 @@
-use projections::LiveKind;
+use projections::{LiveKind, StoredMessage, open_races};
 use serde_json::{Value, json};
 
-use crate::common::{Fixture, Race, card, odds, pick, reinstated, result, status, void, withdrawn};
+use crate::common::{
+    Fact, Fixture, Race, card, odds, pick, registered, reinstated, result, status, void, withdrawn,
+};
 
 const RACE: Race = ("2026-11-21", "ST", 3);
 const PRICES: &[&str] = &["horse_no", "win", "opening", "previous"];
@@ -272,6 +274,68 @@ fn a_log_whose_clock_steps_back_does_not_freeze_the_board() {
     let quote = odds(RACE, &[("A", json!(7))]).at("10:00:03");
     fixture.when_recorded("09:00:04", quote);
     assert_eq!(fixture.board(RACE)["runners"][0]["win"], 7.0);
+}
+
+#[test]
+fn a_race_that_nobody_closes_is_closed_once_its_date_is_over_everywhere() {
+    let quoted = |race: Race| odds(race, &[("A", json!(3))]).at("06:00:00");
+    let other = |time: &str| {
+        let mut fact = registered("A");
+        fact.time = time.to_owned();
+        fact
+    };
+    let mut fixture = Fixture::given([quoted(RACE)]);
+    // The log's clock alone closes nothing: an old race day may be played again.
+    let late = |fixture: &mut Fixture, time: &str, fact: Fact| {
+        fixture.seq += 1;
+        let (subject, payload) = (fact.subject(), fact.payload(fixture.seq));
+        let message = StoredMessage {
+            seq: fixture.seq,
+            recorded_at: events::Moment::parse(time).expect("a time"),
+            subject: &subject,
+            payload: &payload,
+        };
+        fixture
+            .projection
+            .step([message], true)
+            .expect("a healthy store")
+    };
+    late(&mut fixture, "2027-01-01T00:00:00Z", quoted(RACE));
+    assert!(fixture.is_open(RACE));
+    // Nor does a clock that is ahead of the log's.
+    late(
+        &mut fixture,
+        "2026-11-21T10:00:00Z",
+        other("2027-01-01T00:00:00Z"),
+    );
+    late(
+        &mut fixture,
+        "2026-11-22T11:59:59Z",
+        other("2026-11-22T11:59:59Z"),
+    );
+    assert!(fixture.is_open(RACE), "it is still the 21st at UTC-12");
+    late(
+        &mut fixture,
+        "2026-11-22T12:00:00Z",
+        other("2026-11-22T12:00:00Z"),
+    );
+    assert!(!fixture.is_open(RACE));
+    assert_eq!(
+        open_races(fixture.projection.store()).expect("a healthy store"),
+        vec![]
+    );
+    for again in [false, true] {
+        let step = late(
+            &mut fixture,
+            "2026-11-22T12:00:01Z",
+            quoted(RACE).at("06:00:01"),
+        );
+        assert!(step.updates.len() == 1 && !fixture.is_open(RACE), "{again}");
+        fixture = fixture.reopen();
+    }
+    let tomorrow = ("2026-11-22", "ST", 1);
+    late(&mut fixture, "2026-11-22T12:00:02Z", quoted(tomorrow));
+    assert!(fixture.is_open(tomorrow));
 }
 
 /// Repeats every quote of a board after all of them, and checks that none becomes current.
