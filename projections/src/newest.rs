@@ -79,16 +79,31 @@ impl<const MAX: usize> Newest<MAX> {
         since: Option<Moment>,
     ) -> Order {
         let since = since.map_or(Micros::MIN, micros);
-        let recorded_at = micros(recorded.recorded_at);
         let Envelope { source, time, .. } = &recorded.envelope;
-        let time = micros(*time);
+        let recorded_at = micros(recorded.recorded_at);
+        self.take_at(source, micros(*time), recorded_at, identity, since)
+    }
+
+    /// Takes an event whose time does not matter. After `MAX` of a source, all of it are stale.
+    pub(crate) fn take_untimed(&mut self, recorded: &Recorded, identity: u64) -> Order {
+        self.take_at(&recorded.envelope.source, 0, 0, identity, Micros::MIN)
+    }
+
+    fn take_at(
+        &mut self,
+        source: &str,
+        time: Micros,
+        recorded_at: Micros,
+        identity: u64,
+        since: Micros,
+    ) -> Order {
         let source = match self.by_source.len() < SOURCES_MAX {
             true => source,
             false if self.by_source.contains_key(source) => source,
             false => OTHER_SOURCES,
         };
         if let Some(order) = self.by_source.get_mut(source) {
-            return order.take(time, identity, recorded_at, since);
+            return order.take(time, recorded_at, identity, since);
         }
         if time < since {
             return Order::Stale;
@@ -104,7 +119,7 @@ impl<const MAX: usize> Newest<MAX> {
 }
 
 impl<const MAX: usize> SourceOrder<MAX> {
-    fn take(&mut self, time: Micros, identity: u64, recorded_at: Micros, since: Micros) -> Order {
+    fn take(&mut self, time: Micros, recorded_at: Micros, identity: u64, since: Micros) -> Order {
         if self.known.iter().any(|(_, known)| *known == identity) {
             return Order::Repeated;
         }

@@ -20,7 +20,7 @@ const HORSES_MAX: usize = 4 * RUNNERS_MAX;
 /// A card replaces the card before it, and the changes of riders and going since. A withdrawal is in force until a
 /// reinstatement. Of two statements of the result the one with the higher revision is in force, of equals the later
 /// one. [`Newest`] decides which of two facts about the same thing is the later one: the status, the card, the going,
-/// the rider and the withdrawal of each horse, and the result of each revision.
+/// the rider and the withdrawal of each horse. The time of a result does not matter, only whether it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Race {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -207,7 +207,7 @@ impl Race {
             self.results = Newest::default();
         }
         let in_force = revision >= current
-            && match self.results.take(recorded, identity, None) {
+            && match self.results.take_untimed(recorded, identity) {
                 Order::New => true,
                 Order::Repeated => return Effect::Repeated,
                 Order::Stale => false,
