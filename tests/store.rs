@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use railbird::live::status::Phase;
+use railbird::log::RACING;
 use tokio::time::timeout;
 
 use crate::support::*;
@@ -68,8 +69,9 @@ async fn views_are_replaced_by_whole_ones_and_never_by_empty_ones() {
     nats.kill();
     nats.lose("RACING");
     nats.start_again();
+    railbird.accept_log(RACING).await;
     eventually(
-        "the service reports that the log is another one",
+        "the views of the accepted log are in force",
         || async {
             let status = railbird.get_open("/readyz").await.json();
             status["store"].as_str().unwrap().contains("replaced") || status["log"]["seq"] == 0

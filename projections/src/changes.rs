@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use events::{Event, HorseNo, HorseRegistered, OddsQuoted, RaceKey, Recorded};
+use events::{Event, HorseNo, HorseRegistered, OddsQuoted, RaceKey, RacingDate, Recorded};
 
 use crate::horse_form::{self, Appearance};
 use crate::horse_profile::{self, FormNames, Horse};
 use crate::live::{LiveRace, LiveUpdate};
 use crate::meetings::{self, Meeting};
+use crate::newest::Order;
 use crate::odds_board::{self, Quote};
 use crate::race::Effect;
 use crate::store::{Store, StoreError, Writes};
@@ -38,6 +39,8 @@ pub(crate) struct Changes {
     pub(crate) keys: usize,
     /// Messages that were rejected since the last commit.
     rejected: u64,
+    /// The marks of open races before this date are removed.
+    open_from: Option<RacingDate>,
 }
 
 #[derive(Debug)]
@@ -53,7 +56,7 @@ struct RaceEntry {
     facts_changed: bool,
 }
 
-/// The effects of one event about a race.
+/// The effects of one event.
 #[derive(Debug)]
 pub(crate) struct Folded {
     /// Whether the event is older than the facts in force.
@@ -73,6 +76,7 @@ impl Changes {
             writes: Writes::new(),
             keys: 0,
             rejected: 0,
+            open_from: None,
         }
     }
 
@@ -84,15 +88,19 @@ impl Changes {
 
     pub(crate) fn register(
         &mut self,
-        event_id: &str,
+        recorded: &Recorded,
         registration: &HorseRegistered,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Folded, StoreError> {
         let horse_no = &registration.horse_no;
-        if self.horse(horse_no)?.register(event_id, registration) {
+        let order = self.horse(horse_no)?.register(recorded, registration);
+        if order == Order::New {
             self.dirty_horses.insert(horse_no.clone());
             self.keys += 2;
         }
-        Ok(())
+        Ok(Folded {
+            stale: order == Order::Stale,
+            update: None,
+        })
     }
 
     pub(crate) fn quote(
@@ -134,7 +142,7 @@ impl Changes {
         let stale = effect.is_stale();
         let folded = Folded { stale, update };
         match effect {
-            Effect::Repeated => return Ok(folded),
+            Effect::Repeated | Effect::Stale => return Ok(folded),
             Effect::Unchanged => {
                 entry.state_changed = true;
                 self.keys += 1;
@@ -190,9 +198,13 @@ impl Changes {
         Ok(self.horses.get_mut(horse_no).expect("just inserted"))
     }
 
-    /// Takes the writes of all views and state that changed since the last commit.
-    pub(crate) fn take_writes(&mut self) -> Result<Writes, StoreError> {
-        let races = self.write_races()?;
+    /// Takes the writes of all views and state that changed since the last commit. Races before `open_from` are closed.
+    pub(crate) fn take_writes(
+        &mut self,
+        open_from: Option<RacingDate>,
+    ) -> Result<Writes, StoreError> {
+        let races = self.write_races(open_from)?;
+        self.close_before(open_from)?;
         self.write_meetings(&races)?;
         self.write_horses()?;
         self.write_rejections()?;
@@ -210,12 +222,33 @@ impl Changes {
         }
     }
 
+    /// The number of races and horses in memory.
+    pub(crate) fn in_memory(&self) -> usize {
+        self.races.len() + self.horses.len()
+    }
+
+    /// Removes the marks of open races before a date.
+    fn close_before(&mut self, open_from: Option<RacingDate>) -> Result<(), StoreError> {
+        if open_from == self.open_from {
+            return Ok(());
+        }
+        self.open_from = open_from;
+        for mark in self.store.scan(keys::OPEN_RACES) {
+            let (mark, _) = mark?;
+            if keys::parse_race(&mark).is_none_or(|race| Some(race.date) >= open_from) {
+                break;
+            }
+            self.writes.insert(mark, None);
+        }
+        Ok(())
+    }
+
     /// Writes all dirty races. Returns those whose facts changed.
-    fn write_races(&mut self) -> Result<Vec<RaceKey>, StoreError> {
+    fn write_races(&mut self, open_from: Option<RacingDate>) -> Result<Vec<RaceKey>, StoreError> {
         let mut changed = Vec::new();
         for key in std::mem::take(&mut self.dirty_races) {
             let mut entry = self.races.remove(&key).expect("a dirty race is in memory");
-            self.write_board(&key, &entry);
+            self.write_board(&key, &entry, open_from);
             if std::mem::take(&mut entry.state_changed) {
                 let state = json::render(&entry.live);
                 self.writes.insert(keys::race_state(&key), Some(state));
@@ -229,13 +262,14 @@ impl Changes {
         Ok(changed)
     }
 
-    fn write_board(&mut self, key: &RaceKey, entry: &RaceEntry) {
+    fn write_board(&mut self, key: &RaceKey, entry: &RaceEntry, open_from: Option<RacingDate>) {
         let LiveRace { race, board, .. } = &entry.live;
         if board.seq == 0 {
             return;
         }
         let view = odds_board::render(key, race, board);
-        let mark = entry.live.is_open().then(Vec::new);
+        let open = entry.live.is_open() && Some(key.date) >= open_from;
+        let mark = open.then(Vec::new);
         let writes = &mut self.writes;
         writes.insert(keys::board_state(key), Some(json::render(board)));
         writes.insert(keys::board(key), Some(view));

@@ -1,14 +1,14 @@
 //! A horse's profile: its identity and its career.
 
-use events::{Career, HorseNo, HorseRegistered, RacingDate, Text};
+use events::{Career, HorseNo, HorseRegistered, RacingDate, Recorded, Text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::horse_form::RowKind;
 use crate::json::{self, JsonObject};
+use crate::newest::{Newest, Order, identity};
 use crate::official_age::OfficialAge;
-use crate::seen_ids::SeenIds;
 
 /// The state of a horse beyond its form rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,21 +18,23 @@ pub(crate) struct Horse {
     pub(crate) registration: Option<HorseRegistered>,
     /// The sum over the races in this log.
     pub(crate) career: Career,
-    #[serde(default, skip_serializing_if = "SeenIds::is_empty")]
-    seen: SeenIds<REGISTRATION_IDS_MAX>,
+    #[serde(default, skip_serializing_if = "Newest::is_empty")]
+    registrations: Newest,
 }
 
-/// A horse changes owner or trainer a few times in its life.
-const REGISTRATION_IDS_MAX: usize = 16;
-
 impl Horse {
-    /// Folds a registration. Returns false if it was folded before.
-    pub(crate) fn register(&mut self, event_id: &str, registration: &HorseRegistered) -> bool {
-        let new = self.seen.is_new(event_id);
-        if new {
+    /// Folds a registration, unless it was folded before or is older than the one in force.
+    pub(crate) fn register(
+        &mut self,
+        recorded: &Recorded,
+        registration: &HorseRegistered,
+    ) -> Order {
+        let identity = identity(&recorded.envelope);
+        let order = self.registrations.take(recorded, identity, None);
+        if order == Order::New {
             self.registration = Some(registration.clone());
         }
-        new
+        order
     }
 
     /// Replaces what a race added to the career.

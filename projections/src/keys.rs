@@ -113,7 +113,7 @@ pub fn parse_race(key: &str) -> Option<RaceKey> {
     })
 }
 
-/// The mark of an open race: one with a board that is not over.
+/// The mark of an open race: one with a board that is not over, and whose date has not ended everywhere.
 pub fn open_race(key: &RaceKey) -> String {
     race("open", key)
 }

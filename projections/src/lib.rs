@@ -15,6 +15,7 @@ pub mod keys;
 mod live;
 mod log_history;
 pub mod meetings;
+mod newest;
 mod odds_board;
 mod official_age;
 mod projection;

@@ -10,14 +10,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::json;
+use crate::newest::{Newest, Order, identity};
 use crate::race::{Race, has_room};
 use crate::seen_ids::SeenIds;
 
 /// The number of quotes in one stored value of the history, about 10 KiB. A full chunk is never written again.
 const TICKS_PER_CHUNK: u32 = 32;
 
-/// A feeder that repeats a quote has sent a few others since. A quote that is repeated later is usually older than the
-/// board, and so stale.
+/// A feeder that repeats a quote has sent a few others since. A quote that is repeated later is stale, and in the
+/// history again.
 const QUOTE_IDS_MAX: usize = 16;
 
 /// The prices of a race.
@@ -27,7 +28,10 @@ pub(crate) struct Board {
     pub(crate) seq: u64,
     pub(crate) prev_seq: u64,
     recorded_at: Option<Moment>,
+    /// The latest time of a quote, but not later than the log.
     time: Option<Moment>,
+    #[serde(default, skip_serializing_if = "Newest::is_empty")]
+    quotes: Newest,
     #[serde(default, skip_serializing_if = "SeenIds::is_empty")]
     seen: SeenIds<QUOTE_IDS_MAX>,
     /// The number of quotes in the history.
@@ -59,18 +63,23 @@ pub(crate) enum Quote {
 
 impl Board {
     pub(crate) fn quote(&mut self, recorded: &Recorded, quote: &OddsQuoted) -> Quote {
-        let Envelope { id, time, .. } = &recorded.envelope;
-        if !self.seen.is_new(id) {
+        let identity = identity(&recorded.envelope);
+        if !self.seen.is_new(identity) {
+            return Quote::Repeated;
+        }
+        let order = self.quotes.take(recorded, identity, self.time);
+        if order == Order::Repeated {
             return Quote::Repeated;
         }
         self.ticks += 1;
-        // The time that the log stored it is the upper bound: the quotes after one with a clock ahead must not be
-        // stale.
-        let time = recorded.recorded_at.min(*time);
-        if self.time.is_some_and(|shown| time < shown) {
+        if order == Order::Stale {
             return Quote::Stale;
         }
-        self.time = Some(time);
+        // The quotes after one with a clock ahead must not be stale, so the time of the log is the upper bound. If that
+        // steps back, its latest time is at least the time of the board.
+        let Envelope { time, .. } = recorded.envelope;
+        let log_time = self.time.max(Some(recorded.recorded_at));
+        self.time = log_time.min(Some(time));
         for runner in &quote.runners {
             self.price(runner);
         }
@@ -227,7 +236,7 @@ pub(crate) fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
 
 fn board_runner<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> BoardRunner<'a> {
     let (horse_name, number) = name_and_number(race.declared_runner(horse_no), Some(price));
-    let scratched = race.withdrawn.contains_key(horse_no);
+    let scratched = race.withdrawal(horse_no).is_some();
     BoardRunner {
         horse_no: horse_no.as_str(),
         number,

@@ -66,6 +66,7 @@ impl Projection {
             seq: 0,
             recorded_at: None,
             history: LogHistory::default(),
+            latest_time: None,
             digest: Digest::default(),
         };
         let checkpoint = store.checkpoint().unwrap_or(fresh);
@@ -95,6 +96,11 @@ impl Projection {
     /// The checkpoint of the views.
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.checkpoint
+    }
+
+    /// The number of races and horses in memory.
+    pub fn in_memory(&self) -> usize {
+        self.changes.in_memory()
     }
 
     /// Folds messages in the order of the log, and commits. With `live`, the step has the live updates; the views and
@@ -152,11 +158,12 @@ impl Projection {
             }
         };
         step.tally.folded += 1;
+        let time = recorded.envelope.time.min(recorded.recorded_at);
+        self.checkpoint.latest_time = self.checkpoint.latest_time.max(Some(time));
         let event = &recorded.envelope.event;
         let folded = match (event, event.race()) {
             (Event::HorseRegistered(registration), _) => {
-                let event_id = &recorded.envelope.id;
-                return self.changes.register(event_id, registration);
+                self.changes.register(&recorded, registration)?
             }
             (Event::OddsQuoted(quote), Some(race)) => {
                 self.changes.quote(race, &recorded, quote, live)?
@@ -170,7 +177,7 @@ impl Projection {
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
-        let writes = self.changes.take_writes()?;
+        let writes = self.changes.take_writes(self.checkpoint.open_from())?;
         let committed = self.store.checkpoint();
         if committed.is_some_and(|c| c.seq == self.checkpoint.seq) && writes.is_empty() {
             return Ok(());

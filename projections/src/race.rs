@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use events::{
-    DeclaredRunner, Event, HorseNo, RUNNERS_MAX, RaceDeclared, RaceKey, RaceStatus, ResultDeclared,
-    ResultRunner, ResultVoided, Text,
+    DeclaredRunner, Event, HorseNo, RUNNERS_MAX, RaceDeclared, RaceKey, RaceStatus, Recorded,
+    ResultDeclared, ResultRunner, ResultVoided, Text,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::newest::{Newest, Order, identity};
 use crate::seen_ids::SeenIds;
 use crate::venue::venue_name;
 
@@ -18,25 +19,37 @@ const HORSES_MAX: usize = 4 * RUNNERS_MAX;
 ///
 /// A card replaces the card before it, and the changes of riders and going since. A withdrawal is in force until a
 /// reinstatement. Of two statements of the result the one with the higher revision is in force, of equals the later
-/// one.
+/// one. [`Newest`] decides which of two facts about the same thing is the later one: the status, the card, the going,
+/// the rider and the withdrawal of each horse. The time of a result does not matter, only whether it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Race {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) card: Option<RaceDeclared>,
+    #[serde(default, skip_serializing_if = "Newest::is_empty")]
+    cards: Newest,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    riders: BTreeMap<HorseNo, Rider>,
+    riders: BTreeMap<HorseNo, Latest<Rider>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     going: Option<Text>,
+    #[serde(default, skip_serializing_if = "Newest::is_empty")]
+    goings: Newest,
+    /// The withdrawn horses with the reasons, and the reinstated ones.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) withdrawn: BTreeMap<HorseNo, Text>,
+    withdrawals: BTreeMap<HorseNo, Latest<Text>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     status: Option<RaceStatus>,
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub(crate) status_reason: Text,
+    #[serde(default, skip_serializing_if = "Newest::is_empty")]
+    statuses: Newest,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<Statement>,
+    /// The statements of the revision in force.
+    #[serde(default, skip_serializing_if = "Newest::is_empty")]
+    results: Newest,
+    /// The latest statements of any revision.
     #[serde(default, skip_serializing_if = "SeenIds::is_empty")]
-    seen: SeenIds<FACT_IDS_MAX>,
+    seen: SeenIds<STATEMENT_IDS_MAX>,
     #[serde(default, skip_serializing_if = "is_zero")]
     statements: u32,
 }
@@ -49,8 +62,26 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// A race has a few dozen facts. A fact that is repeated after this many others counts as new.
-const FACT_IDS_MAX: usize = 256;
+/// A race has a few statements of its result. One of an earlier revision that is repeated after this many others is
+/// listed again among the revisions, as stale.
+const STATEMENT_IDS_MAX: usize = 16;
+
+/// What is in force for a horse, and the order of the facts about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Latest<T> {
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    in_force: Option<T>,
+    order: Newest,
+}
+
+impl<T> Default for Latest<T> {
+    fn default() -> Self {
+        Self {
+            in_force: None,
+            order: Newest::default(),
+        }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Rider {
@@ -80,6 +111,8 @@ impl Statement {
 pub(crate) enum Effect {
     /// None, and no state changed: the event was applied before.
     Repeated,
+    /// None, and no state changed: the event is older than the fact in force.
+    Stale,
     /// None, but the event will be recognised if it is repeated.
     Unchanged,
     /// The facts in force changed.
@@ -89,76 +122,110 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Whether the event is older than the result in force.
+    /// Whether the event is older than the fact in force.
     pub(crate) fn is_stale(self) -> bool {
-        matches!(self, Self::Stated { in_force, .. } if !in_force)
+        matches!(
+            self,
+            Self::Stale
+                | Self::Stated {
+                    in_force: false,
+                    ..
+                }
+        )
     }
 }
 
 impl Race {
-    /// Applies an event about this race, unless it was applied before. Horses and odds change nothing here.
-    pub(crate) fn apply(&mut self, event_id: &str, event: &Event) -> Effect {
-        if !self.seen.is_new(event_id) {
-            return Effect::Repeated;
-        }
-        match event {
-            Event::RaceDeclared(card) => {
-                if self.card.as_ref() == Some(card) {
-                    return Effect::Unchanged;
-                }
-                self.card = Some(card.clone());
-                self.riders.clear();
-                self.going = None;
-                Effect::Changed
-            }
-            Event::RunnerWithdrawn(fact) if has_room(&self.withdrawn, &fact.horse_no) => {
+    /// Applies an event about this race, unless it was applied before or is older than the fact in force. Horses and
+    /// odds change nothing here.
+    pub(crate) fn apply(&mut self, recorded: &Recorded) -> Effect {
+        let identity = identity(&recorded.envelope);
+        let order = |newest: &mut Newest| newest.take(recorded, identity, None);
+        match &recorded.envelope.event {
+            Event::RaceDeclared(card) => if_new(order(&mut self.cards), || self.declare(card)),
+            Event::RunnerWithdrawn(fact) if has_room(&self.withdrawals, &fact.horse_no) => {
+                let horse = self.withdrawals.entry(fact.horse_no.clone()).or_default();
                 let reason = fact.reason.clone().unwrap_or_default();
-                changed(
-                    self.withdrawn.insert(fact.horse_no.clone(), reason.clone()) != Some(reason),
-                )
+                if_new(order(&mut horse.order), || set(&mut horse.in_force, reason))
             }
-            Event::RunnerReinstated(fact) => {
-                changed(self.withdrawn.remove(&fact.horse_no).is_some())
+            Event::RunnerReinstated(fact) if has_room(&self.withdrawals, &fact.horse_no) => {
+                let horse = self.withdrawals.entry(fact.horse_no.clone()).or_default();
+                if_new(order(&mut horse.order), || horse.in_force.take().is_some())
             }
             Event::RiderChanged(fact) if has_room(&self.riders, &fact.horse_no) => {
+                let horse = self.riders.entry(fact.horse_no.clone()).or_default();
                 let rider = Rider {
                     jockey: fact.jockey.clone(),
                     weight: fact.weight,
                 };
-                changed(self.riders.insert(fact.horse_no.clone(), rider.clone()) != Some(rider))
+                if_new(order(&mut horse.order), || set(&mut horse.in_force, rider))
             }
-            Event::GoingChanged(fact) => {
-                changed(self.going.replace(fact.going.clone()).as_ref() != Some(&fact.going))
-            }
-            Event::RaceStatusChanged(fact) => {
+            Event::GoingChanged(fact) => if_new(order(&mut self.goings), || {
+                set(&mut self.going, fact.going.clone())
+            }),
+            Event::RaceStatusChanged(fact) => if_new(order(&mut self.statuses), || {
                 let reason = fact.reason.clone().unwrap_or_default();
-                let same_reason =
-                    std::mem::replace(&mut self.status_reason, reason.clone()) == reason;
-                changed(self.status.replace(fact.status) != Some(fact.status) || !same_reason)
+                let reason_changed = self.status_reason != reason;
+                self.status_reason = reason;
+                set(&mut self.status, fact.status) || reason_changed
+            }),
+            Event::ResultDeclared(result) => {
+                self.state_result(recorded, identity, Statement::Declared(result.clone()))
             }
-            Event::ResultDeclared(result) => self.state_result(Statement::Declared(result.clone())),
-            Event::ResultVoided(void) => self.state_result(Statement::Voided(void.clone())),
+            Event::ResultVoided(void) => {
+                self.state_result(recorded, identity, Statement::Voided(void.clone()))
+            }
             Event::RunnerWithdrawn(_)
+            | Event::RunnerReinstated(_)
             | Event::RiderChanged(_)
             | Event::HorseRegistered(_)
             | Event::OddsQuoted(_) => Effect::Unchanged,
         }
     }
 
-    fn state_result(&mut self, statement: Statement) -> Effect {
+    /// Replaces the card, and ends the changes of riders and going since the last one. Returns false if the card is
+    /// equal.
+    fn declare(&mut self, card: &RaceDeclared) -> bool {
+        if self.card.as_ref() == Some(card) {
+            return false;
+        }
+        self.card = Some(card.clone());
+        for horse in self.riders.values_mut() {
+            horse.in_force = None;
+        }
+        self.going = None;
+        true
+    }
+
+    fn state_result(&mut self, recorded: &Recorded, identity: u64, statement: Statement) -> Effect {
+        if !self.seen.is_new(identity) {
+            return Effect::Repeated;
+        }
+        let current = self.result.as_ref().map(Statement::revision);
+        let revision = Some(statement.revision());
+        if revision > current {
+            self.results = Newest::default();
+        }
+        let in_force = revision >= current
+            && match self.results.take_untimed(recorded, identity) {
+                Order::New => true,
+                Order::Repeated => return Effect::Repeated,
+                Order::Stale => false,
+            };
         if self.result.as_ref() == Some(&statement) {
             return Effect::Unchanged;
         }
         let index = self.statements;
         self.statements += 1;
-        let in_force = self
-            .result
-            .as_ref()
-            .is_none_or(|current| statement.revision() >= current.revision());
         if in_force {
             self.result = Some(statement);
         }
         Effect::Stated { index, in_force }
+    }
+
+    /// The reason of a horse's withdrawal, if one is in force.
+    pub(crate) fn withdrawal(&self, horse_no: &HorseNo) -> Option<&Text> {
+        self.withdrawals.get(horse_no)?.in_force.as_ref()
     }
 
     /// The status of the race. A declared result overrides every status that was published. A voided race without a
@@ -241,14 +308,14 @@ impl Race {
         let card = self.card.iter().flat_map(|card| &card.runners);
         card.filter(move |on_card| {
             let is_same = |runner: &ResultRunner| runner.horse_no == on_card.horse_no;
-            self.withdrawn.contains_key(&on_card.horse_no)
+            self.withdrawal(&on_card.horse_no).is_some()
                 && in_result.is_some_and(|runners| !runners.iter().any(is_same))
         })
     }
 
     /// The jockey of a runner of the card and the weight that it carries, after all changes.
     pub(crate) fn rider<'a>(&'a self, runner: &'a DeclaredRunner) -> (&'a Text, u16) {
-        match self.riders.get(&runner.horse_no) {
+        match self.changed_rider(&runner.horse_no) {
             Some(rider) => (&rider.jockey, rider.weight.unwrap_or(runner.weight)),
             None => (&runner.jockey, runner.weight),
         }
@@ -260,9 +327,13 @@ impl Race {
             let (jockey, weight) = self.rider(runner);
             return (jockey.as_str(), weight);
         }
-        self.riders.get(horse_no).map_or(("", 0), |rider| {
+        self.changed_rider(horse_no).map_or(("", 0), |rider| {
             (rider.jockey.as_str(), rider.weight.unwrap_or(0))
         })
+    }
+
+    fn changed_rider(&self, horse_no: &HorseNo) -> Option<&Rider> {
+        self.riders.get(horse_no)?.in_force.as_ref()
     }
 
     /// The horses on the card and the quoted ones, sorted, each once.
@@ -282,10 +353,19 @@ pub(crate) fn has_room<T>(horses: &BTreeMap<HorseNo, T>, horse_no: &HorseNo) -> 
     horses.len() < HORSES_MAX || horses.contains_key(horse_no)
 }
 
-fn changed(changed: bool) -> Effect {
-    if changed {
-        Effect::Changed
-    } else {
-        Effect::Unchanged
+/// Applies a fact if it is new. `apply` returns whether anything changed.
+fn if_new(order: Order, apply: impl FnOnce() -> bool) -> Effect {
+    match order {
+        Order::New if apply() => Effect::Changed,
+        Order::New => Effect::Unchanged,
+        Order::Repeated => Effect::Repeated,
+        Order::Stale => Effect::Stale,
     }
+}
+
+/// Sets a value. Returns whether it is another one.
+fn set<T: PartialEq>(place: &mut Option<T>, value: T) -> bool {
+    let changed = place.as_ref() != Some(&value);
+    *place = Some(value);
+    changed
 }

@@ -60,7 +60,7 @@ pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
             draw: runner.draw,
             weight,
         };
-        match race.withdrawn.get(&runner.horse_no) {
+        match race.withdrawal(&runner.horse_no) {
             None => runners.push(row),
             Some(reason) => withdrawn.push(WithdrawnRunner {
                 runner: row,

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use events::Moment;
+use events::{Moment, RacingDate};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -73,8 +73,19 @@ pub struct Checkpoint {
     pub recorded_at: Option<Moment>,
     /// Which messages up to that one were folded.
     pub history: LogHistory,
+    /// The latest time of an event so far; for each at most when the log stored it. The clock of the races: a day that
+    /// is played again later has the clock of its events.
+    pub latest_time: Option<Moment>,
     /// The digest of all views and state.
     pub digest: Digest,
+}
+
+impl Checkpoint {
+    /// The date of the earliest races that may be open: those of earlier dates are closed, whether an event closed them
+    /// or not. `None` before the first event.
+    pub fn open_from(&self) -> Option<RacingDate> {
+        self.latest_time.map(RacingDate::earliest_at)
+    }
 }
 
 /// Changes that are committed together: the new value of each key, or `None` to remove it.

@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::{BTreeMap, HashSet};
 
-use common::history::{GARBAGE, fold, history, step};
+use common::history::{GARBAGE, fold, history, newer, step};
 use common::{OwnedMessage, dump, open};
 use projections::{LiveKind, LiveUpdate, RaceReplay, keys, open_races};
 use proptest::prelude::*;
@@ -16,16 +16,44 @@ fn live_updates(log: &[OwnedMessage]) -> Vec<LiveUpdate> {
     step(&mut projection, log).updates
 }
 
-fn views(log: &[OwnedMessage]) -> Vec<(String, Vec<u8>)> {
+fn views(log: &[OwnedMessage]) -> Views {
     dump(fold(log).1.store())
 }
 
 /// A log whose messages are in another order, with new sequences.
 fn renumbered(log: Vec<OwnedMessage>) -> Vec<OwnedMessage> {
-    log.into_iter()
-        .zip(1..)
+    renumbered_from(1, log)
+}
+
+/// Messages with new sequences, stored when they were.
+fn renumbered_from(first: u64, log: Vec<OwnedMessage>) -> Vec<OwnedMessage> {
+    let messages = log.into_iter().zip(first..);
+    messages
         .map(|(message, seq)| OwnedMessage { seq, ..message })
         .collect()
+}
+
+type Views = Vec<(String, Vec<u8>)>;
+
+/// Splits the views: those in force, and the counts of equal rows in the histories of odds and results, without their
+/// sequences and times. The state has the lengths of the histories, and is left out.
+fn histories(views: Views) -> (Views, BTreeMap<String, usize>) {
+    let (mut in_force, mut rows) = (Vec::new(), BTreeMap::new());
+    for (key, view) in views {
+        let text = String::from_utf8_lossy(&view);
+        if let Some((_, race)) = key.split_once("tick/").or(key.split_once("revision/")) {
+            let list: Value = serde_json::from_str(&format!("[{text}]")).expect("JSON");
+            for mut row in list.as_array().cloned().expect("a list") {
+                let fields = row.as_object_mut().expect("an object");
+                fields.retain(|field, _| !["seq", "recorded_at"].contains(&field.as_str()));
+                let race = race.split('/').take(3).collect::<Vec<_>>().join("/");
+                *rows.entry(format!("{race} {row}")).or_default() += 1;
+            }
+        } else if !key.starts_with("state/race/") && !key.starts_with("state/odds/") {
+            in_force.push((key, view));
+        }
+    }
+    (in_force, rows)
 }
 
 /// The race or horse of a fact. Facts with different topics do not affect each other.
@@ -38,7 +66,7 @@ fn topic(message: &OwnedMessage) -> String {
 }
 
 /// The views that do not contain a log sequence.
-fn without_sequences(views: Vec<(String, Vec<u8>)>) -> Vec<(String, String)> {
+fn without_sequences(views: Views) -> Vec<(String, String)> {
     let with_sequences = ["odds/", "state/odds/", "tick/", "rejection/"];
     let views = views
         .into_iter()
@@ -67,7 +95,7 @@ fn event(message: &OwnedMessage) -> Value {
 /// The sequence of the statement of the result in force, by race: computed from the raw JSON, independently of the
 /// fold.
 fn in_force(log: &[OwnedMessage]) -> BTreeMap<String, u64> {
-    let mut ids = HashSet::new();
+    let newer = newer(log);
     let mut best: BTreeMap<String, (u64, u64, Value)> = BTreeMap::new();
     for message in log
         .iter()
@@ -78,9 +106,7 @@ fn in_force(log: &[OwnedMessage]) -> BTreeMap<String, u64> {
         let revision = event["data"]["revision"].as_u64().expect("a revision");
         // An equal statement changes nothing.
         let same = known.is_some_and(|(.., data)| *data == event["data"]);
-        if !ids.insert(event["id"].to_string())
-            || same
-            || known.is_some_and(|(best, ..)| revision < *best)
+        if !newer.contains(&message.seq) || same || known.is_some_and(|(best, ..)| revision < *best)
         {
             continue;
         }
@@ -121,6 +147,38 @@ proptest! {
         let mut ids = HashSet::new();
         let once: Vec<OwnedMessage> = log.iter().filter(|message| message.subject == GARBAGE || ids.insert(event(message)["id"].to_string())).cloned().collect();
         prop_assert_eq!(views(&once), views(&log));
+    }
+
+    #[test]
+    fn events_that_are_repeated_after_the_log_change_no_view(
+        log in history(),
+        repeats in prop::collection::vec((any::<prop::sample::Index>(), 1..200_u64), 1..150),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let (before, after) = log.split_at(at.index(log.len()) + 1);
+        let facts: Vec<OwnedMessage> = before.iter().filter(|message| message.subject != GARBAGE).cloned().collect();
+        let repeat = |(index, stored): &(prop::sample::Index, u64)| {
+            (!facts.is_empty()).then(|| OwnedMessage { stored: *stored, ..index.get(&facts).clone() })
+        };
+        let repeats: Vec<OwnedMessage> = repeats.iter().filter_map(repeat).collect();
+        let repeats = renumbered_from(before.len() as u64 + 1, repeats);
+
+        let (_folder, mut projection) = fold(before);
+        let (first, rows) = histories(dump(projection.store()));
+        prop_assert_eq!(step(&mut projection, &repeats).updates, vec![]);
+        let (again, more_rows) = histories(dump(projection.store()));
+        prop_assert_eq!(&again, &first);
+        // The histories have more rows, which say that they are stale.
+        for (row, count) in more_rows {
+            let earlier = rows.get(&row).copied().unwrap_or(0);
+            prop_assert!(count == earlier || row.contains(r#""stale":true"#), "{}", row);
+        }
+
+        // Nor do they change what later events do.
+        let after = renumbered_from(before.len() as u64 + repeats.len() as u64 + 1, after.to_vec());
+        step(&mut projection, &after);
+        let repeated = histories(dump(projection.store())).0;
+        prop_assert_eq!(without_sequences(repeated), without_sequences(histories(views(&log)).0));
     }
 
     #[test]

@@ -8,25 +8,26 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::history::{HORSES, RACES, fold, history, step};
+use common::history::{HORSES, RACES, fold, history, newer, step};
 use common::{OwnedMessage, Race};
 use projections::horse_form::RowKind;
 use projections::{Store, horse_profile, keys};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// The events about one race or horse, each once, in the order of the log: the type and the data.
+/// The events about one race or horse that were newer than those before, in the order of the log: the type and the
+/// data.
 type Story = Vec<(String, Value)>;
 
 /// The stories of all races and horses, by the end of their subjects: `2026-11-21.ST.3`, `A`.
 fn stories(log: &[OwnedMessage]) -> BTreeMap<String, Story> {
-    let (mut stories, mut ids) = (BTreeMap::<String, Story>::new(), BTreeSet::new());
+    let (mut stories, newer) = (BTreeMap::<String, Story>::new(), newer(log));
     for message in log {
         let Some((_, about)) = message.subject["racing.".len()..].split_once('.') else {
             continue;
         };
         let event: Value = serde_json::from_slice(&message.payload).expect("JSON");
-        if ids.insert((about.to_owned(), event["id"].to_string())) {
+        if newer.contains(&message.seq) {
             let kind = event["type"].as_str().expect("a type").to_owned();
             let story = stories.entry(about.to_owned()).or_default();
             story.push((kind, event["data"].clone()));

@@ -1,5 +1,6 @@
 //! The live channel in `/asyncapi.json`, made from the types of its messages.
 
+use events::RacingDate;
 use schemars::generate::Contract;
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde::Deserialize as _;
@@ -226,7 +227,8 @@ fn race_query(request: &Value) -> Value {
 
 /// The query parameters of a client that follows any races.
 fn full_query(mut query: Value) -> Value {
-    query["date"] = list("[0-9]{4}-[0-9]{2}-[0-9]{2}", "Dates of meetings.");
+    let date = RacingDate::PATTERN.trim_matches(['^', '$']);
+    query["date"] = list(date, "Dates of meetings.");
     query["venue"] = json!({ "type": "string", "description": "Codes or names of venues; case is ignored. A comma-separated list." });
     query["race"] = list("[1-9][0-9]{0,2}", "Numbers of races.");
     query["horse"] = list(
@@ -243,4 +245,26 @@ fn list(pattern: &str, description: &str) -> Value {
         "pattern": format!("^ *{pattern} *(, *{pattern} *)*$"),
         "description": format!("{description} A comma-separated list."),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::full_query;
+
+    #[test]
+    fn the_dates_of_a_query_are_those_of_the_parser() {
+        let schema = full_query(json!({}))["date"].clone();
+        let schema = jsonschema::validator_for(&schema).expect("a schema");
+        for (text, valid) in [
+            ("2026-11-21", true),
+            (" 2026-11-21 , 2024-02-29", true),
+            ("0195-05-26", false),
+            ("2026-02-29", false),
+            ("2026-11-21,3000-01-01", false),
+        ] {
+            assert_eq!(schema.is_valid(&json!(text)), valid, "{text}");
+        }
+    }
 }

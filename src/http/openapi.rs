@@ -1,5 +1,6 @@
 //! `/openapi.json`: the OpenAPI document, with the schemas of the views from their types.
 
+use events::RacingDate;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
@@ -68,11 +69,12 @@ fn with_headers(names: &[&str]) -> Value {
 
 fn paths() -> Value {
     let horse_no = json!({ "name": "horse_no", "in": "path", "required": true, "schema": { "type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$" } });
-    let date = json!({ "name": "date", "in": "path", "required": true, "schema": { "type": "string", "format": "date" } });
+    let day = json!({ "type": "string", "format": "date", "pattern": RacingDate::PATTERN });
+    let date = json!({ "name": "date", "in": "path", "required": true, "schema": day });
     let race_number = json!({ "name": "race_number", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 1, "maximum": 999 } });
     let venue = json!({ "name": "venue", "in": "query", "required": false, "description": "The venue of the meeting, by code or name.", "schema": { "type": "string" } });
     let limit = json!({ "name": "limit", "in": "query", "required": false, "description": "The maximum number of rows.", "schema": { "type": "integer", "minimum": 1, "maximum": 1000 } });
-    let day = |name: &str, what: &str| json!({ "name": name, "in": "query", "required": false, "description": what, "schema": { "type": "string", "format": "date" } });
+    let query_date = |name: &str, what: &str| json!({ "name": name, "in": "query", "required": false, "description": what, "schema": day });
     let race = |view: &str| json!({ "allOf": [meeting_head(), reference(view)] });
     let form = json!({
         "type": "object",
@@ -86,7 +88,7 @@ fn paths() -> Value {
     let meeting = |races: &str| with_list(meeting_head(), "races", races);
     json!({
         "/api/v1/horses/{horse_no}": get("A horse's profile", &[&horse_no], &reference("HorseProfile")),
-        "/api/v1/horses/{horse_no}/form": get("A horse's form, newest first", &[&horse_no, &limit, &day("before", "Only races before this date.")], &form),
+        "/api/v1/horses/{horse_no}/form": get("A horse's form, newest first", &[&horse_no, &limit, &query_date("before", "Only races before this date.")], &form),
         "/api/v1/results/{date}": get("The results of a meeting", &[&date, &venue], &meeting("RaceResult")),
         "/api/v1/results/{date}/{race_number}": get("One race's result", &[&date, &race_number, &venue], &race("RaceResult")),
         "/api/v1/results/{date}/{race_number}/revisions": get("All revisions of a race's result", &[&date, &race_number, &venue], &with_list(meeting_head(), "revisions", "ResultRevision")),
@@ -94,7 +96,7 @@ fn paths() -> Value {
         "/api/v1/racecards/{date}": get("The race card of a meeting", &[&date, &venue], &meeting("RaceCard")),
         "/api/v1/odds/{date}/{race_number}": get("A race's odds board", &[&date, &race_number, &venue], &reference("OddsBoard")),
         "/api/v1/odds/{date}/{race_number}/history": get("A race's odds board with every quote", &[&date, &race_number, &venue], &with_list(reference("OddsBoard"), "history", "OddsTick")),
-        "/api/v1/meetings": get("Meetings, oldest first", &[&day("from", "The first date."), &day("to", "The last date.")], &json!({
+        "/api/v1/meetings": get("Meetings, oldest first", &[&query_date("from", "The first date."), &query_date("to", "The last date.")], &json!({
             "type": "object", "required": ["meetings", "more"],
             "properties": { "meetings": list("Meeting"), "more": { "type": "boolean", "description": "Whether there are more meetings than fit into one response." } },
         })),
@@ -158,4 +160,30 @@ fn open(summary: &str) -> Value {
         "security": [],
         "responses": { "200": { "description": "OK", "content": { "application/json": { "schema": { "type": "object" } } } } },
     } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RacingDate, paths};
+
+    /// A fuzzer once sent `0195-05-26`, which the published schema allowed and the parser rejects.
+    #[test]
+    fn every_date_of_a_request_has_the_pattern_of_the_parser() {
+        let (paths, mut dates) = (paths(), 0);
+        let operations = paths.as_object().expect("paths").values();
+        for parameter in operations
+            .filter_map(|path| path["get"]["parameters"].as_array())
+            .flatten()
+        {
+            if parameter["schema"]["format"] == "date" {
+                assert_eq!(
+                    parameter["schema"]["pattern"],
+                    RacingDate::PATTERN,
+                    "{parameter}"
+                );
+                dates += 1;
+            }
+        }
+        assert!(dates > 5, "{dates} parameters are dates");
+    }
 }

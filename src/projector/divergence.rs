@@ -45,7 +45,7 @@ impl Projector {
             updates: Vec::new(),
         };
         blocking(current.name(), move || {
-            feed.reset(&checkpoint.log, checkpoint.seq, open_races(&store)?, none);
+            feed.reset(&checkpoint, open_races(&store)?, none);
             Ok(())
         })
         .await

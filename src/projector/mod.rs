@@ -354,7 +354,8 @@ impl Projector {
         let (fold, step) = fold.step(batch, live).await?;
         let checkpoint = fold.checkpoint();
         metrics::folded(&step.tally);
-        self.feed.publish(step.updates, checkpoint.seq);
+        self.feed
+            .publish(step.updates, checkpoint.seq, checkpoint.open_from());
         self.announcer
             .announce(&checkpoint.log, step.announcements, live);
         self.status.send_modify(|status| {
@@ -377,8 +378,9 @@ impl Projector {
     /// Publishes every change from here on. Clients that are connected, and were sent other views, first get new
     /// images.
     async fn go_live(&self, fold: &RunningFold) -> Result<(), FoldError> {
-        let (log, seq) = (fold.checkpoint().log.clone(), fold.seq());
-        let replayed = match timeout(REPLAY_TIMEOUT, replay(&self.log, &log, seq)).await {
+        let (checkpoint, seq) = (fold.checkpoint().clone(), fold.seq());
+        let replay = replay(&self.log, &checkpoint.log, seq);
+        let replayed = match timeout(REPLAY_TIMEOUT, replay).await {
             Ok(replayed) => replayed?,
             Err(_) => {
                 tracing::warn!(
@@ -393,7 +395,7 @@ impl Projector {
         };
         let (store, feed) = (Arc::clone(fold.store()), self.feed.clone());
         blocking(fold.name(), move || {
-            feed.reset(&log, seq, open_races(&store)?, replayed);
+            feed.reset(&checkpoint, open_races(&store)?, replayed);
             Ok(())
         })
         .await?;

@@ -28,7 +28,7 @@ pub(crate) fn of_race(date: &str, venue: &str, race_number: u16, more: Value) ->
 pub(crate) fn registered(horse_no: &str, name: &str) -> Value {
     event(
         "horse.registered",
-        "2026-11-01T09:00:00+08:00",
+        "2026-09-01T09:00:00+08:00",
         json!({
             "horse_no": horse_no, "horse_name": name, "country_of_origin": "AUS", "colour": "Bay", "sex": "Gelding",
             "foaled": "2020-09-03", "trainer": "T Rainer", "owner": "The Owner Syndicate", "stakes_currency": "HKD",
@@ -46,14 +46,14 @@ pub(crate) fn card(date: &str, venue: &str, race_number: u16, runners: u16) -> V
         .collect();
     event(
         "race.declared",
-        "2026-11-20T12:00:00+08:00",
+        "2026-10-02T12:00:00+08:00",
         of_race(
             date,
             venue,
             race_number,
             json!({
                 "race_name": format!("THE {venue} HANDICAP {race_number}"), "distance": 1200, "class": "4", "going": "GOOD",
-                "off_time": "2026-11-21T13:00:00+08:00", "runners": runners,
+                "off_time": "2026-10-03T13:00:00+08:00", "runners": runners,
             }),
         ),
     )
@@ -79,7 +79,7 @@ pub(crate) fn result(
     }));
     event(
         "result.declared",
-        "2026-11-21T13:05:00+08:00",
+        "2026-10-03T13:05:00+08:00",
         of_race(
             date,
             venue,
@@ -152,6 +152,6 @@ pub(crate) fn of_today(
 
 /// The `n`th second of a betting afternoon.
 pub(crate) fn second(n: u64) -> String {
-    let start: jiff::Timestamp = "2026-11-21T04:00:00Z".parse().unwrap();
+    let start: jiff::Timestamp = "2026-10-03T04:00:00Z".parse().unwrap();
     (start + jiff::SignedDuration::from_secs(i64::try_from(n).unwrap())).to_string()
 }

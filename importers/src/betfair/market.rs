@@ -57,6 +57,12 @@ impl Market {
             None
         });
         if let Some(definition) = &definition {
+            if definition.venue.is_none() && self.card.is_none() {
+                let id = &self.id;
+                out.note(format!(
+                    "a definition of market {id} has no venue; it is that of a later definition"
+                ));
+            }
             match self.card(definition) {
                 Ok(Some(card)) => out.event(FORMAT, time, card),
                 Ok(None) => {}

@@ -110,7 +110,8 @@ pub(super) struct MarketDefinition {
     /// The time of the first race of the meeting.
     pub(super) open_date: Option<Moment>,
     pub(super) timezone: String,
-    pub(super) venue: String,
+    /// The first definitions of a market may lack it.
+    pub(super) venue: Option<String>,
     pub(super) country_code: Option<String>,
     pub(super) name: Option<String>,
     pub(super) status: MarketStatus,

@@ -180,6 +180,10 @@ impl FileReader {
                     out.note(format!("market {id} is not read: {kind}"));
                     None
                 }
+                Some(MarketMeaning::Nowhere) => {
+                    out.reject(format!("market {id}: none of its definitions has a venue"));
+                    None
+                }
                 Some(MarketMeaning::Rejected(reason)) => {
                     out.reject(format!("market {id}: {reason}"));
                     None

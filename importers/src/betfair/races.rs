@@ -26,10 +26,12 @@ pub(super) enum MarketMeaning {
     Race(MarketRace),
     /// A kind of market that is not read.
     Other(ParseError),
+    /// None of its definitions has a venue.
+    Nowhere,
     Rejected(InputError),
 }
 
-/// The race of a market, from its first definition.
+/// The race of a market, from its first definition with a venue.
 #[derive(Debug)]
 struct ListedMarket {
     date: RacingDate,
@@ -47,14 +49,17 @@ pub(super) struct MarketSurvey {
 }
 
 impl MarketSurvey {
-    /// Takes the first definition of a market; later ones change nothing.
+    /// Takes the first definition of a market that has a venue; later ones change nothing.
     pub(super) fn add(&mut self, change: &MarketChange<'_>) {
         let Some(definition) = change.definition else {
             return;
         };
         if change.id.len() > MARKET_ID_BYTES_MAX
             || self.markets.len() >= MARKETS_MAX
-            || self.markets.contains_key(&*change.id)
+            || self
+                .markets
+                .get(&*change.id)
+                .is_some_and(|known| !matches!(known, Err(MarketMeaning::Nowhere)))
         {
             return;
         }
@@ -62,9 +67,11 @@ impl MarketSurvey {
             // The second reading rejects the line. A later definition may be valid.
             Err(_) => return,
             Ok(DefinedMarket::Other(kind)) => Err(MarketMeaning::Other(kind)),
-            Ok(DefinedMarket::Win(definition)) => {
-                ListedMarket::of(&definition).map_err(|error| MarketMeaning::Rejected(error.into()))
-            }
+            Ok(DefinedMarket::Win(definition)) => match &definition.venue {
+                None => Err(MarketMeaning::Nowhere),
+                Some(venue) => ListedMarket::of(&definition, venue)
+                    .map_err(|error| MarketMeaning::Rejected(error.into())),
+            },
         };
         self.markets.insert(change.id.to_string(), listed);
     }
@@ -154,8 +161,8 @@ impl MarketRaces {
 }
 
 impl ListedMarket {
-    fn of(definition: &MarketDefinition) -> Result<Self, ParseError> {
-        let venue_name = Text::parse(&definition.venue)?;
+    fn of(definition: &MarketDefinition, venue: &str) -> Result<Self, ParseError> {
+        let venue_name = Text::parse(venue)?;
         let country = definition.country_code.as_deref().unwrap_or_default();
         // The day is that of the first race: the last one may be run after midnight.
         let day = definition.open_date.unwrap_or(definition.market_time);
@@ -165,7 +172,7 @@ impl ListedMarket {
         })?;
         Ok(Self {
             date: zone.to_datetime(day.timestamp()).date().into(),
-            venue: venue_code(country, &definition.venue)?,
+            venue: venue_code(country, venue)?,
             venue_name,
             market_time: definition.market_time,
             number: definition

@@ -538,6 +538,40 @@ fn an_invalid_line_is_rejected_and_the_others_are_imported() {
 }
 
 #[test]
+fn a_definition_without_a_venue_that_a_later_one_names_loses_nothing() {
+    let mut unplaced = evening("1.1");
+    without(&mut unplaced, "venue");
+    let rest = [
+        message(1, [ticks("1.1", &[(11, json!(2.0))])]),
+        message(2, [evening("1.1")]),
+        message(3, [ticks("1.1", &[(11, json!(2.5))])]),
+    ];
+    let before = [message(0, [unplaced.clone()]), message(0, [unplaced])];
+    let noted =
+        "note: line 1: a definition of market 1.1 has no venue; it is that of a later definition";
+    assert_eq!(
+        read(&[&before[..], &rest[..]].concat()),
+        [
+            noted,
+            CARD,
+            "0 open",
+            "1 odds BF_11 2.0",
+            "3 odds BF_11 2.5",
+            STILL_OPEN
+        ]
+    );
+    assert_eq!(
+        read(&[&before[..], &rest[..1]].concat()),
+        ["rejected: line 1: market 1.1: none of its definitions has a venue"]
+    );
+}
+
+fn without(market: &mut Value, field: &str) {
+    let definition = market["marketDefinition"].as_object_mut();
+    definition.expect("an object").remove(field);
+}
+
+#[test]
 fn a_market_without_a_valid_race_is_rejected_once() {
     let message = |market: Value| {
         [
@@ -564,10 +598,7 @@ fn a_market_without_a_valid_race_is_rejected_once() {
         ]
     );
     let mut undated = evening("1.1");
-    undated["marketDefinition"]
-        .as_object_mut()
-        .expect("an object")
-        .remove("marketTime");
+    without(&mut undated, "marketTime");
     let shown = read(&message(undated));
     assert!(
         shown[0].starts_with("rejected: line 1: market 1.1: missing field `marketTime`"),

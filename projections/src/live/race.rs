@@ -53,9 +53,9 @@ impl LiveRace {
         recorded: &Recorded,
         live: bool,
     ) -> (Effect, Option<LiveUpdate>) {
-        let Envelope { id, event, .. } = &recorded.envelope;
+        let Envelope { event, .. } = &recorded.envelope;
         let (status, reason) = (self.race.status(), self.race.status_reason.clone());
-        let effect = self.race.apply(id, event);
+        let effect = self.race.apply(recorded);
         if effect.is_stale() || matches!(effect, Effect::Repeated | Effect::Unchanged) {
             return (effect, None);
         }

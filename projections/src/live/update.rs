@@ -38,7 +38,8 @@ pub struct LiveUpdate {
     pub messages: Vec<LiveMessage>,
     /// The board after the event, if the race has one.
     pub board: Option<LiveBoard>,
-    /// Whether the race has a board and is not over.
+    /// Whether the race has a board and is not over. If its date has ended everywhere it is closed all the same, which
+    /// depends on the whole log: [`Checkpoint::open_from`](crate::Checkpoint::open_from).
     pub open: bool,
     /// The horses on the card or the board, sorted, each once.
     pub runners: Vec<HorseNo>,

@@ -22,6 +22,7 @@ fn commit(store: &Store, key: &str, value: Vec<u8>) -> Result<Checkpoint, StoreE
         seq: 0,
         recorded_at: None,
         history: LogHistory::default(),
+        latest_time: None,
         digest: Digest::default(),
     };
     let mut checkpoint = store.checkpoint().unwrap_or(fresh);

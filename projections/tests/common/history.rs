@@ -1,5 +1,7 @@
 //! Random logs: facts about a few horses and races, with some repeated and some damaged.
 
+use std::collections::{BTreeMap, HashSet};
+
 use projections::Projection;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -137,13 +139,32 @@ fn before_the_race() -> impl Strategy<Value = Fact> {
     ]
 }
 
+/// A fact of one of two feeders: with its time, or with any other, of which some are equal and some are ahead of the
+/// log's clock.
+fn of_a_feeder(fact: impl Strategy<Value = Fact>) -> impl Strategy<Value = Entry> {
+    let time = prop_oneof![
+        3 => Just(None),
+        3 => (0..10_u32).prop_map(|second| Some(format!("06:00:{second:02}"))),
+        1 => (0..60_u32).prop_map(|second| Some(format!("09:00:{second:02}"))),
+        1 => (0..10_u32).prop_map(|second| Some(format!("20:00:{second:02}"))),
+    ];
+    let source = prop_oneof![4 => Just("test"), 1 => Just("other")];
+    (fact, time, source).prop_map(|(fact, time, source)| {
+        let fact = fact.from(source);
+        Entry::Fact(match time {
+            Some(time) => fact.at(&time),
+            None => fact,
+        })
+    })
+}
+
 /// A log: facts, with some repeated and some damaged.
 pub(crate) fn history() -> impl Strategy<Value = Vec<OwnedMessage>> {
     let entry = prop_oneof![
-        3 => registration().prop_map(Entry::Fact),
-        8 => before_the_race().prop_map(Entry::Fact),
-        8 => statement().prop_map(Entry::Fact),
-        8 => quote().prop_map(Entry::Fact),
+        3 => of_a_feeder(registration()),
+        8 => of_a_feeder(before_the_race()),
+        8 => of_a_feeder(statement()),
+        8 => of_a_feeder(quote()),
         1 => Just(Entry::Garbage),
         3 => any::<prop::sample::Index>().prop_map(Entry::Again),
     ];
@@ -160,12 +181,53 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<OwnedMessage>> {
             };
             log.push(OwnedMessage {
                 seq,
+                stored: seq,
                 subject,
                 payload,
             });
         }
         log
     })
+}
+
+/// The sequences of the facts that were newer than those before them, and no repetition: computed from the raw JSON by
+/// the rules of docs/feeding.md, with all ids and times in memory. Quotes are left out.
+pub(crate) fn newer(log: &[OwnedMessage]) -> HashSet<u64> {
+    let (mut ids, mut latest, mut newer) = (HashSet::new(), BTreeMap::new(), HashSet::new());
+    for message in log.iter().filter(|message| message.subject != GARBAGE) {
+        let event: Value = serde_json::from_slice(&message.payload).expect("JSON");
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (source, kind, data) = (text(&event["source"]), text(&event["type"]), &event["data"]);
+        // A withdrawal and a reinstatement are about the same thing, and so are all statements of one revision.
+        let kind = kind.split('.').nth(1).expect("a kind").to_owned()
+            + match &kind[..] {
+                "racing.runner.withdrawn.v1" | "racing.runner.reinstated.v1" => "",
+                "racing.result.declared.v1" | "racing.result.voided.v1" => "",
+                other => other,
+            };
+        let about = format!(
+            "{} {kind} {} {}",
+            message.subject, data["horse_no"], data["revision"]
+        );
+        // The time of a result does not matter.
+        let time = match data["revision"] {
+            Value::Null => moment(&text(&event["time"])),
+            _ => moment("2026-11-21T06:00:00Z"),
+        };
+        let stored = super::recorded_at(message.stored);
+        let latest = latest
+            .entry((about, source.clone()))
+            .or_insert(time.min(stored));
+        if ids.insert((source, text(&event["id"]))) && time >= *latest {
+            *latest = time.min(stored.max(*latest));
+            newer.insert(message.seq);
+        }
+    }
+    newer
+}
+
+fn moment(text: &str) -> events::Moment {
+    events::Moment::parse(text).expect("a time")
 }
 
 /// Folds a log in one step.

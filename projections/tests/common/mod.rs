@@ -38,6 +38,7 @@ pub(crate) struct Fact {
     pub(crate) type_name: &'static str,
     pub(crate) data: Value,
     pub(crate) id: Option<String>,
+    pub(crate) source: &'static str,
     pub(crate) time: String,
 }
 
@@ -47,6 +48,7 @@ impl Fact {
             type_name,
             data,
             id: None,
+            source: "test",
             time: "2026-11-21T06:00:00Z".to_owned(),
         }
     }
@@ -65,6 +67,12 @@ impl Fact {
     /// With this id.
     pub(crate) fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
+        self
+    }
+
+    /// From another feeder.
+    pub(crate) fn from(mut self, source: &'static str) -> Self {
+        self.source = source;
         self
     }
 
@@ -100,7 +108,7 @@ impl Fact {
     pub(crate) fn payload(&self, seq: u64) -> Vec<u8> {
         let id = self.id.clone().unwrap_or_else(|| format!("event-{seq}"));
         let event = json!({
-            "specversion": "1.0", "id": id, "source": "test", "type": self.type_name, "time": self.time, "data": self.data,
+            "specversion": "1.0", "id": id, "source": self.source, "type": self.type_name, "time": self.time, "data": self.data,
         });
         event.to_string().into_bytes()
     }
@@ -213,6 +221,8 @@ pub(crate) fn odds(race: Race, prices: &[(&str, Value)]) -> Fact {
 #[derive(Clone)]
 pub(crate) struct OwnedMessage {
     pub(crate) seq: u64,
+    /// Stands for the time that the log stored it, as in [`recorded_at`].
+    pub(crate) stored: u64,
     pub(crate) subject: String,
     pub(crate) payload: Vec<u8>,
 }
@@ -228,15 +238,21 @@ impl OwnedMessage {
     pub(crate) fn as_stored(&self) -> StoredMessage<'_> {
         StoredMessage {
             seq: self.seq,
-            recorded_at: recorded_at(self.seq),
+            recorded_at: recorded_at(self.stored),
             subject: &self.subject,
             payload: &self.payload,
         }
     }
 }
 
-/// The log stores a message each second, with a time that is finer than a microsecond.
+/// The log stores a message each second, with a time that is finer than a microsecond. After 50 of them its clock steps
+/// back, until it has caught up.
 pub(crate) fn recorded_at(seq: u64) -> Moment {
+    let seq = if (50..70).contains(&seq) {
+        seq - 45
+    } else {
+        seq
+    };
     let (minute, second) = (seq / 60 % 60, seq % 60);
     Moment::parse(&format!("2026-11-21T09:{minute:02}:{second:02}.123456789Z")).expect("a time")
 }
@@ -288,11 +304,28 @@ impl Fixture {
         self.raw(&fact.subject(), payload)
     }
 
+    /// Folds one more fact, which the log stores at a time of the day.
+    pub(crate) fn when_recorded(&mut self, at: &str, fact: Fact) -> Step {
+        self.seq += 1;
+        let (subject, payload) = (fact.subject(), fact.payload(self.seq));
+        let recorded_at = Moment::parse(&format!("2026-11-21T{at}Z")).expect("a time");
+        let message = StoredMessage {
+            seq: self.seq,
+            recorded_at,
+            subject: &subject,
+            payload: &payload,
+        };
+        self.projection
+            .step([message], true)
+            .expect("a healthy store")
+    }
+
     /// Folds any message.
     pub(crate) fn raw(&mut self, subject: &str, payload: Vec<u8>) -> Step {
         self.seq += 1;
         let message = OwnedMessage {
             seq: self.seq,
+            stored: self.seq,
             subject: subject.to_owned(),
             payload,
         };

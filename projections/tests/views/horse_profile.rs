@@ -199,3 +199,17 @@ fn a_repeated_registration_does_not_undo_a_later_one() {
     fixture.when(first());
     assert_eq!(fixture.profile("A")["owner"], "New owner");
 }
+
+#[test]
+fn an_old_registration_never_returns_however_many_came_between() {
+    let owner = |n: u32| {
+        registered("A")
+            .id(&n.to_string())
+            .with("/owner", json!(format!("Owner {n}")))
+    };
+    let mut fixture = Fixture::given((0..300).map(owner));
+    for n in 0..300 {
+        fixture.when(owner(n));
+        assert_eq!(fixture.profile("A")["owner"], "Owner 299", "{n}");
+    }
+}

@@ -161,14 +161,18 @@ fn a_withdrawal_publishes_the_runner_and_then_the_board() {
         sequences(published),
         json!([["runner_update", 3, 0], ["odds_update", 3, 2]])
     );
-    assert_eq!(fixture.live_messages(withdrawn(RACE, "B")).len(), 0);
-    let back = fixture.live_messages(reinstated(RACE, "B"));
+    let again = withdrawn(RACE, "B").at("06:03:00");
+    assert_eq!(fixture.live_messages(again).len(), 0);
+    let earlier = reinstated(RACE, "B").at("06:02:59");
+    assert_eq!(fixture.live_messages(earlier).len(), 0);
+    let reinstated = || reinstated(RACE, "B").at("06:04:00");
+    let back = fixture.live_messages(reinstated());
     assert_eq!([&back[0]["change"], &back[0]["reason"]], ["reinstated", ""]);
     assert_eq!(
         sequences(back),
-        json!([["runner_update", 5, 3], ["odds_update", 5, 3]])
+        json!([["runner_update", 6, 3], ["odds_update", 6, 3]])
     );
-    assert_eq!(fixture.live_messages(reinstated(RACE, "B")).len(), 0);
+    assert_eq!(fixture.live_messages(reinstated()).len(), 0);
 }
 
 #[test]

@@ -1,7 +1,9 @@
-use projections::LiveKind;
+use projections::{LiveKind, StoredMessage, open_races};
 use serde_json::{Value, json};
 
-use crate::common::{Fixture, Race, card, odds, pick, reinstated, result, status, void, withdrawn};
+use crate::common::{
+    Fact, Fixture, Race, card, odds, pick, registered, reinstated, result, status, void, withdrawn,
+};
 
 const RACE: Race = ("2026-11-21", "ST", 3);
 const PRICES: &[&str] = &["horse_no", "win", "opening", "previous"];
@@ -254,6 +256,132 @@ fn a_feeder_whose_clock_is_ahead_does_not_freeze_the_board() {
 }
 
 #[test]
+fn a_log_whose_clock_steps_back_does_not_freeze_the_board() {
+    let mut fixture = Fixture::given([]);
+    for (recorded_at, time, price) in [
+        ("10:00:00", "10:00:00", 3),
+        // Another server leads the log, an hour behind.
+        ("09:00:01", "10:00:01", 4),
+        ("09:00:02", "10:00:02", 5),
+    ] {
+        let quote = odds(RACE, &[("A", json!(price))]).at(time);
+        let step = fixture.when_recorded(recorded_at, quote);
+        assert_eq!((step.tally.stale, step.updates.len()), (0, 1), "{time}");
+    }
+    // A feeder whose clock follows the log's is not frozen either.
+    let quote = odds(RACE, &[("A", json!(6))]).at("09:00:03").from("other");
+    fixture.when_recorded("09:00:03", quote);
+    let quote = odds(RACE, &[("A", json!(7))]).at("10:00:03");
+    fixture.when_recorded("09:00:04", quote);
+    assert_eq!(fixture.board(RACE)["runners"][0]["win"], 7.0);
+}
+
+#[test]
+fn a_race_that_nobody_closes_is_closed_once_its_date_is_over_everywhere() {
+    let quoted = |race: Race| odds(race, &[("A", json!(3))]).at("06:00:00");
+    let other = |time: &str| {
+        let mut fact = registered("A");
+        fact.time = time.to_owned();
+        fact
+    };
+    let mut fixture = Fixture::given([quoted(RACE)]);
+    // The log's clock alone closes nothing: an old race day may be played again.
+    let late = |fixture: &mut Fixture, time: &str, fact: Fact| {
+        fixture.seq += 1;
+        let (subject, payload) = (fact.subject(), fact.payload(fixture.seq));
+        let message = StoredMessage {
+            seq: fixture.seq,
+            recorded_at: events::Moment::parse(time).expect("a time"),
+            subject: &subject,
+            payload: &payload,
+        };
+        fixture
+            .projection
+            .step([message], true)
+            .expect("a healthy store")
+    };
+    late(&mut fixture, "2027-01-01T00:00:00Z", quoted(RACE));
+    assert!(fixture.is_open(RACE));
+    // Nor does a clock that is ahead of the log's.
+    late(
+        &mut fixture,
+        "2026-11-21T10:00:00Z",
+        other("2027-01-01T00:00:00Z"),
+    );
+    late(
+        &mut fixture,
+        "2026-11-22T11:59:59Z",
+        other("2026-11-22T11:59:59Z"),
+    );
+    assert!(fixture.is_open(RACE), "it is still the 21st at UTC-12");
+    late(
+        &mut fixture,
+        "2026-11-22T12:00:00Z",
+        other("2026-11-22T12:00:00Z"),
+    );
+    assert!(!fixture.is_open(RACE));
+    assert_eq!(
+        open_races(fixture.projection.store()).expect("a healthy store"),
+        vec![]
+    );
+    for again in [false, true] {
+        let step = late(
+            &mut fixture,
+            "2026-11-22T12:00:01Z",
+            quoted(RACE).at("06:00:01"),
+        );
+        assert!(step.updates.len() == 1 && !fixture.is_open(RACE), "{again}");
+        fixture = fixture.reopen();
+    }
+    let tomorrow = ("2026-11-22", "ST", 1);
+    late(&mut fixture, "2026-11-22T12:00:02Z", quoted(tomorrow));
+    assert!(fixture.is_open(tomorrow));
+}
+
+/// Repeats every quote of a board after all of them, and checks that none becomes current.
+fn check_repeats(time: impl Fn(u32) -> String) {
+    let quote = |n: u32| {
+        odds(RACE, &[("A", json!(n + 1))])
+            .id(&n.to_string())
+            .at(&time(n))
+    };
+    let mut fixture = Fixture::given((1..=300).map(quote));
+    let board = fixture.board(RACE);
+    assert_eq!(board["runners"][0]["win"], 301.0);
+    for n in 1..=300 {
+        assert_eq!(fixture.when(quote(n)).updates.len(), 0, "{n}");
+    }
+    assert_eq!(fixture.board(RACE), board);
+    let history = fixture.history(RACE).concat();
+    assert!(history[300..].iter().all(|tick| tick["stale"] == true));
+}
+
+#[test]
+fn an_old_quote_never_becomes_current_again_however_many_came_between() {
+    check_repeats(|n| format!("06:{:02}:{:02}", n / 60, n % 60));
+    // All quotes with one time.
+    check_repeats(|_| "06:00:00".to_owned());
+    // A clock that is hours ahead of the log's.
+    check_repeats(|n| format!("20:{:02}:{:02}", n / 60, n % 60));
+}
+
+#[test]
+fn two_feeders_may_use_the_same_ids() {
+    let mut fixture = Fixture::given([
+        odds(RACE, &[("A", json!(3))]).id("1").from("one"),
+        odds(RACE, &[("B", json!(4))]).id("1").from("other"),
+    ]);
+    fixture.when(status(RACE, "open").id("2").from("one"));
+    fixture.when(status(RACE, "closed").id("2").from("other"));
+    let board = fixture.board(RACE);
+    assert_eq!(
+        pick(&board["runners"], &["horse_no"]),
+        json!([["A"], ["B"]])
+    );
+    assert_eq!(board["status"], "closed");
+}
+
+#[test]
 fn the_history_is_cut_into_chunks_and_survives_a_restart_in_each() {
     let mut fixture = Fixture::given([]);
     for n in 1..=400_u32 {
@@ -290,6 +418,7 @@ fn many_quotes_in_one_step_make_the_same_history() {
             let fact = odds(RACE, &[("A", json!(seq + 1))]);
             OwnedMessage {
                 seq,
+                stored: seq,
                 subject: fact.subject(),
                 payload: fact.payload(seq),
             }

@@ -17,6 +17,7 @@ fn messages() -> Vec<OwnedMessage> {
         result(RACE, 1, &[("A", "1")]),
     ];
     let message = |(fact, seq): (crate::common::Fact, u64)| OwnedMessage {
+        stored: seq,
         seq,
         subject: fact.subject(),
         payload: fact.payload(seq),
@@ -161,6 +162,7 @@ fn rests(live: bool, message: impl Fn(u64) -> (String, Vec<u8>)) -> usize {
         .map(|seq| {
             let (subject, payload) = message(seq);
             OwnedMessage {
+                stored: seq,
                 seq,
                 subject,
                 payload,
@@ -196,6 +198,7 @@ fn only_the_latest_rejections_are_stored() {
     let mut projection = open(folder.path());
     let mut reject = |seqs: std::ops::RangeInclusive<u64>| {
         let garbage = |seq| OwnedMessage {
+            stored: seq,
             seq,
             subject: "racing.x".to_owned(),
             payload: Vec::new(),

@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 
 use crate::common::{
-    Fixture, Race, card, going, odds, pick, reinstated, result, rider, status, void, withdrawn,
+    Fact, Fixture, Race, card, going, odds, pick, reinstated, result, rider, status, void,
+    withdrawn,
 };
 
 const RACE: Race = ("2026-11-21", "ST", 3);
@@ -220,6 +221,58 @@ fn a_repeated_fact_does_not_undo_later_facts() {
         fixture.when(again);
         assert_eq!(fixture.card(RACE), card);
     }
+}
+
+#[test]
+fn facts_never_undo_later_ones_however_many_came_between() {
+    let facts = || {
+        let seconds = 0..300_u32;
+        seconds.flat_map(|n| {
+            let facts = [
+                card(RACE, &["A", "B"]).with("/runners/0/weight", json!(n)),
+                withdrawn(RACE, "A"),
+                reinstated(RACE, "A"),
+                rider(RACE, "A", &format!("Rider {n}")),
+                going(RACE, &format!("GOING {n}")),
+                status(RACE, ["open", "closed"][n as usize % 2]),
+            ];
+            let named = move |(index, fact): (usize, Fact)| {
+                let at = format!("06:{:02}:{:02}", n / 60, n % 60);
+                fact.id(&format!("{n} {index}")).at(&at)
+            };
+            facts.into_iter().enumerate().map(named)
+        })
+    };
+    let mut fixture = Fixture::given(facts().chain([
+        odds(RACE, &[("A", json!(3))]),
+        status(RACE, "finished").at("06:30:00"),
+    ]));
+    let views = |fixture: &Fixture| {
+        (
+            fixture.card(RACE),
+            fixture.board(RACE),
+            fixture.is_open(RACE),
+        )
+    };
+    let before = views(&fixture);
+    assert!(!before.2);
+    for again in facts() {
+        let name = again.id.clone();
+        assert_eq!(fixture.when(again).updates.len(), 0, "{name:?}");
+    }
+    assert_eq!(views(&fixture), before);
+}
+
+#[test]
+fn a_feeder_whose_clock_is_behind_that_of_another_loses_no_fact() {
+    let fixture = Fixture::given([
+        card(RACE, &["A"]).at("06:00:10").from("one"),
+        status(RACE, "open").at("06:00:10").from("one"),
+        rider(RACE, "A", "Other").at("06:00:05").from("other"),
+        status(RACE, "closed").at("06:00:05").from("other"),
+    ]);
+    assert_eq!(fixture.card(RACE)["runners"][0]["jockey"], "Other");
+    assert_eq!(fixture.card(RACE)["status"], "closed");
 }
 
 #[test]

@@ -290,6 +290,27 @@ fn a_repeated_result_does_not_undo_an_amendment() {
 }
 
 #[test]
+fn a_result_repeated_after_many_others_does_not_undo_them() {
+    let declared = |n: u32| {
+        let winner = ["A", "B"][n as usize % 2];
+        result(RACE, 1, &[(winner, "1")])
+            .id(&n.to_string())
+            .with("/reason", json!(n.to_string()))
+    };
+    let mut fixture = Fixture::given((0..300).map(declared));
+    let before = fixture.result(RACE);
+    for n in 0..300 {
+        assert_eq!(fixture.when(declared(n)).updates.len(), 0, "{n}");
+        assert_eq!(fixture.result(RACE), before, "{n}");
+    }
+    assert!(
+        fixture.revisions(RACE)[300..]
+            .iter()
+            .all(|row| row["stale"] == true)
+    );
+}
+
+#[test]
 fn revisions_are_in_the_order_of_the_log() {
     let declared = (1..=12).map(|n| result(RACE, n, &[("A", "1")]));
     let numbers: Vec<Value> = Fixture::given(declared)

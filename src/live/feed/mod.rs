@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use projections::{LiveKind, LiveUpdate, LogIdentity};
+use events::RacingDate;
+use projections::{Checkpoint, LiveKind, LiveUpdate, LogIdentity};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -48,8 +49,8 @@ impl Feed {
     }
 
     /// Publishes what was committed, up to `seq`. Updates that were published before are skipped: while views are
-    /// rebuilt and swapped, two projections pass the same events.
-    pub fn publish(&self, updates: Vec<LiveUpdate>, seq: u64) {
+    /// rebuilt and swapped, two projections pass the same events. Races before `open_from` are closed.
+    pub fn publish(&self, updates: Vec<LiveUpdate>, seq: u64, open_from: Option<RacingDate>) {
         let position = {
             let mut state = self.state();
             for update in updates {
@@ -58,24 +59,26 @@ impl Feed {
                 }
             }
             state.position.seq = state.position.seq.max(seq);
+            state.close_before(open_from);
             state.position.clone()
         };
         self.position.send_replace(position);
     }
 
-    /// Starts again with other views, which are at `seq` of a log: with their open races, and the messages before them
+    /// Starts again with other views, which are at a checkpoint: with their open races, and the messages before them
     /// that could be replayed.
-    pub fn reset(&self, log: &LogIdentity, seq: u64, open: Vec<LiveUpdate>, replayed: Replayed) {
+    pub fn reset(&self, checkpoint: &Checkpoint, open: Vec<LiveUpdate>, replayed: Replayed) {
         let position = {
             let mut state = self.state();
             state.clear();
             state.position.generation += 1;
-            state.position.epoch = epoch(log);
+            state.position.epoch = epoch(&checkpoint.log);
+            state.close_before(checkpoint.open_from());
             state.complete_from = replayed.complete_from;
             for update in replayed.updates.into_iter().chain(open) {
                 state.append(update);
             }
-            state.position.seq = seq;
+            state.position.seq = checkpoint.seq;
             state.position.clone()
         };
         self.position.send_replace(position);

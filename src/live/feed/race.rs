@@ -59,12 +59,22 @@ impl RaceFeed {
         }
     }
 
-    /// Records an odds message; at most `max` are kept. Returns the index of the one that was dropped for it.
-    pub(super) fn mark(&mut self, message: &FeedMessage, max: usize) -> Option<u64> {
+    /// Records an odds message.
+    pub(super) fn mark(&mut self, message: &FeedMessage) {
         let (index, prev_seq) = (message.index, message.prev_seq);
         self.marks.push_back(OddsMark { index, prev_seq });
-        let dropped = (self.marks.len() > max).then(|| self.marks.pop_front());
-        dropped.flatten().map(|mark| mark.index)
+    }
+
+    /// Drops the marks of the odds messages before an index.
+    pub(super) fn drop_marks_before(&mut self, index: u64) {
+        let old = self.marks.partition_point(|mark| mark.index < index);
+        self.marks.drain(..old);
+        self.marks.shrink_to_fit();
+    }
+
+    #[cfg(test)]
+    pub(super) fn marks(&self) -> usize {
+        self.marks.len()
     }
 
     /// The index of the latest odds message; `None` before the first one in this process.

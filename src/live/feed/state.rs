@@ -1,10 +1,10 @@
 //! [`FeedState`]: the ring of the latest messages, and what is kept of each race.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use events::RaceKey;
+use events::{RaceKey, RacingDate};
 use projections::{LiveKind, LiveUpdate};
 
 use super::frame;
@@ -21,16 +21,23 @@ pub(super) struct Bounds {
     pub(super) bytes: usize,
     /// Status, runner and result messages for clients that are far behind: these are never conflated.
     pub(super) facts: usize,
+    /// Races whose images new clients are sent. Of more, the earliest are closed.
+    pub(super) open_races: usize,
     /// Races that are over, for clients that are behind.
     pub(super) closed_races: usize,
+    /// The latest messages that a client may have missed and still take as images, with their number.
+    pub(super) conflatable: usize,
 }
 
-/// The messages are some minutes of a busy day.
+/// The messages are some minutes of a busy day; the open races are all of the world on three days. An image has at most
+/// 40 KB, so the feed takes less than 200 MB however long it runs.
 pub(super) const BOUNDS: Bounds = Bounds {
     messages: 32_768,
     bytes: 64 * 1024 * 1024,
     facts: 4_096,
+    open_races: 1_024,
     closed_races: 256,
+    conflatable: 262_144,
 };
 
 #[derive(Debug)]
@@ -44,10 +51,16 @@ pub(super) struct FeedState {
     /// The latest status, runner and result messages.
     facts: VecDeque<Arc<FeedMessage>>,
     pub(super) races: BTreeMap<RaceKey, RaceFeed>,
+    /// The open ones of them.
+    open: BTreeSet<RaceKey>,
+    /// Races before this date are closed.
+    open_from: Option<RacingDate>,
     /// Races that are over, oldest first.
     closed: VecDeque<RaceKey>,
     /// Facts and odds marks are complete from this index on.
     conflatable_from: u64,
+    /// The odds marks of earlier messages were dropped.
+    marks_from: u64,
 }
 
 impl FeedState {
@@ -60,8 +73,11 @@ impl FeedState {
             ring_bytes: 0,
             facts: VecDeque::new(),
             races: BTreeMap::new(),
+            open: BTreeSet::new(),
+            open_from: None,
             closed: VecDeque::new(),
             conflatable_from: 0,
+            marks_from: 0,
         }
     }
 
@@ -139,6 +155,8 @@ impl FeedState {
         self.ring_bytes = 0;
         self.facts.clear();
         self.races.clear();
+        self.open.clear();
+        self.open_from = None;
         self.closed.clear();
         self.conflatable_from = self.position.head;
     }
@@ -148,6 +166,12 @@ impl FeedState {
         let race = race.or_insert_with(|| RaceFeed::new(update.race.clone()));
         let was_open = race.open;
         race.update(&mut update);
+        race.open &= Some(update.race.date) >= self.open_from;
+        match (was_open, race.open) {
+            (false, true) => drop(self.open.insert(update.race.clone())),
+            (true, false) => drop(self.open.remove(&update.race)),
+            _ => {}
+        }
         let topic = Arc::clone(&race.topic);
         let closes = !race.open && (was_open || race.latest_index().is_none());
         for message in update.messages {
@@ -165,22 +189,67 @@ impl FeedState {
         if closes {
             self.close(update.race);
         }
+        if self.open.len() > self.bounds.open_races {
+            self.close_earliest();
+        }
         self.evict();
     }
 
+    /// Closes the races before a date.
+    pub(super) fn close_before(&mut self, open_from: Option<RacingDate>) {
+        self.open_from = self.open_from.max(open_from);
+        while self
+            .open
+            .first()
+            .is_some_and(|race| Some(race.date) < self.open_from)
+        {
+            self.close_earliest();
+        }
+    }
+
+    /// The number of odds marks of all races.
+    #[cfg(test)]
+    pub(super) fn marks(&self) -> usize {
+        self.races.values().map(RaceFeed::marks).sum()
+    }
+
+    fn close_earliest(&mut self) {
+        let Some(earliest) = self.open.pop_first() else {
+            return;
+        };
+        if let Some(race) = self.races.get_mut(&earliest) {
+            race.open = false;
+        }
+        self.close(earliest);
+    }
+
     fn push(&mut self, message: Arc<FeedMessage>) {
-        let dropped = if message.kind == LiveKind::Odds {
-            let race = self.races.get_mut(&message.topic.race);
-            race.and_then(|race| race.mark(&message, self.bounds.messages))
+        if message.kind == LiveKind::Odds {
+            if let Some(race) = self.races.get_mut(&message.topic.race) {
+                race.mark(&message);
+            }
         } else {
             self.facts.push_back(Arc::clone(&message));
             let full = self.facts.len() > self.bounds.facts;
             let dropped = full.then(|| self.facts.pop_front()).flatten();
-            dropped.map(|fact| fact.index)
-        };
-        self.note_dropped(dropped);
+            self.note_dropped(dropped.map(|fact| fact.index));
+        }
+        self.drop_old_marks();
         self.ring_bytes += message.frame.len();
         self.ring.push_back(message);
+    }
+
+    /// Drops the marks of messages before the latest ones, those of all races at a time.
+    fn drop_old_marks(&mut self) {
+        let conflatable = self.bounds.conflatable as u64;
+        let from = self.position.head.saturating_sub(conflatable);
+        if from > self.marks_from + conflatable / 8 {
+            self.marks_from = from;
+            self.conflatable_from = self.conflatable_from.max(from);
+            for race in self.races.values_mut() {
+                race.drop_marks_before(from);
+            }
+        }
     }
 
     fn note_dropped(&mut self, index: Option<u64>) {

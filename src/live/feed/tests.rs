@@ -1,9 +1,14 @@
 //! The feed compared with a plain list of everything that was ever published.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use events::RaceKey;
-use projections::{LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogIdentity};
+use events::{Moment, RaceKey, RacingDate};
+use jiff::ToSpan;
+use projections::{
+    Checkpoint, Digest, LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogHistory, LogIdentity, Projection,
+    Store, StoredMessage, open_races,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -13,7 +18,9 @@ const SMALL: Bounds = Bounds {
     messages: 12,
     bytes: 1_200,
     facts: 5,
+    open_races: 5,
     closed_races: 2,
+    conflatable: 12,
 };
 
 fn key(race_number: u16) -> RaceKey {
@@ -28,6 +35,17 @@ fn log(created: &str) -> LogIdentity {
     LogIdentity {
         name: "RACING".to_owned(),
         created: created.to_owned(),
+    }
+}
+
+fn checkpoint(created: &str, seq: u64) -> Checkpoint {
+    Checkpoint {
+        log: log(created),
+        seq,
+        recorded_at: None,
+        history: LogHistory::default(),
+        latest_time: None,
+        digest: Digest::default(),
     }
 }
 
@@ -385,9 +403,9 @@ proptest! {
         for facts in facts.chunks(batch) {
             let updates: Vec<LiveUpdate> =
                 facts.iter().filter_map(|(race, fact)| model.update(*race, *fact)).collect();
-            feed.publish(updates.clone(), model.seq);
+            feed.publish(updates.clone(), model.seq, None);
             // While views are rebuilt, two projections pass the same events.
-            feed.publish(std::mem::replace(&mut before, updates), model.seq);
+            feed.publish(std::mem::replace(&mut before, updates), model.seq, None);
         }
         check_all(&feed, &model, bounds);
     }
@@ -399,8 +417,8 @@ proptest! {
         let at = at.min(updates.len());
         let replayed = Replayed { complete_from: 1, updates: updates[..at].to_vec() };
         let seq = updates.get(at).map_or(model.seq, |next| next.seq - 1);
-        feed.reset(&log("now"), seq, Vec::new(), replayed);
-        feed.publish(updates[at..].to_vec(), model.seq);
+        feed.reset(&checkpoint("now", seq), Vec::new(), replayed);
+        feed.publish(updates[at..].to_vec(), model.seq, None);
         prop_assert_eq!(feed.position().generation, 1);
         check_all(&feed, &model, BOUNDS);
     }
@@ -408,7 +426,7 @@ proptest! {
 
 fn publish(feed: &Feed, model: &mut Model, race: u16, fact: Fact) {
     let update = model.update(race, fact);
-    feed.publish(update.into_iter().collect(), model.seq);
+    feed.publish(update.into_iter().collect(), model.seq, None);
 }
 
 #[test]
@@ -426,7 +444,7 @@ fn a_reset_starts_again_with_other_views() {
         complete_from: 4,
         updates: Vec::new(),
     };
-    feed.reset(&log("another"), 3, vec![image], replayed);
+    feed.reset(&checkpoint("another", 3), vec![image], replayed);
     let position = feed.position();
     assert_eq!(
         (position.generation, position.seq, position.head),
@@ -502,6 +520,25 @@ fn closed_races_are_dropped_oldest_first_and_open_ones_never() {
 }
 
 #[test]
+fn races_that_nobody_closes_are_closed_by_their_date_and_bounded_in_number() {
+    let (feed, mut model) = (Feed::bounded(SMALL), Model::default());
+    for race in 1..=7 {
+        publish(&feed, &mut model, race, Fact::Quote);
+    }
+    let open = || feed.snapshots(|_| true).images.len();
+    assert_eq!(open(), SMALL.open_races);
+    let date = |text| RacingDate::parse(text).ok();
+    feed.publish(Vec::new(), model.seq, date("2026-10-03"));
+    assert_eq!(open(), SMALL.open_races);
+    feed.publish(Vec::new(), model.seq, date("2026-10-04"));
+    assert_eq!(open(), 0);
+    // A late quote is published, but opens no race.
+    publish(&feed, &mut model, 7, Fact::Quote);
+    assert_eq!((open(), feed.position().head), (0, 8));
+    assert_eq!(feed.state().races.len(), SMALL.closed_races);
+}
+
+#[test]
 fn many_or_large_messages_stay_within_the_bounds() {
     let feed = Feed::default();
     let large = |seq: u64, bytes: usize| LiveUpdate {
@@ -518,13 +555,14 @@ fn many_or_large_messages_stay_within_the_bounds() {
         runners: Vec::new(),
     };
     let count = BOUNDS.messages as u64 + 10;
-    feed.publish((1..=count).map(|seq| large(seq, 10)).collect(), count);
+    feed.publish((1..=count).map(|seq| large(seq, 10)).collect(), count, None);
     assert_eq!(feed.state().ring.len(), BOUNDS.messages);
     assert_eq!(feed.resume(10, None), Err(NotRecovered::TooFarBehind));
     assert_eq!(feed.resume(11, None), Ok(11));
     feed.publish(
         (1..=70).map(|n| large(count + n, 1 << 20)).collect(),
         count + 70,
+        None,
     );
     let state = feed.state();
     assert!(
@@ -540,4 +578,81 @@ fn many_or_large_messages_stay_within_the_bounds() {
             .map(|message| message.frame.len())
             .sum::<usize>()
     );
+}
+
+/// The races of the synthetic year: each day six, which nobody closes.
+const RACES_PER_DAY: u16 = 6;
+const QUOTES_PER_RACE: u64 = 8;
+
+/// Publishes a day of quotes at `seq` and after. Returns the last sequence.
+fn a_day(projection: &mut Projection, feed: &Feed, day: jiff::civil::Date, mut seq: u64) -> u64 {
+    let mut messages = Vec::new();
+    for race in 1..=RACES_PER_DAY {
+        for quote in 0..QUOTES_PER_RACE {
+            seq += 1;
+            let time = format!("{day}T0{race}:0{quote}:00Z");
+            let runners = json!([{ "horse_no": format!("H{race}"), "win": 2 + quote }]);
+            let event = json!({
+                "specversion": "1.0", "id": seq.to_string(), "source": "test", "time": time,
+                "type": "racing.odds.quoted.v1",
+                "data": { "date": day.to_string(), "venue": "ST", "race_number": race, "runners": runners },
+            });
+            let recorded_at = Moment::parse(&time).expect("a time");
+            let subject = format!("racing.odds.{day}.ST.{race}");
+            messages.push((seq, recorded_at, subject, event.to_string()));
+        }
+    }
+    let stored = messages
+        .iter()
+        .map(|(seq, recorded_at, subject, payload)| StoredMessage {
+            seq: *seq,
+            recorded_at: *recorded_at,
+            subject,
+            payload: payload.as_bytes(),
+        });
+    let step = projection.step(stored, true).expect("a healthy store");
+    feed.publish(step.updates, seq, projection.checkpoint().open_from());
+    seq
+}
+
+#[test]
+fn a_year_of_racing_that_nobody_closes_stays_within_the_bounds() {
+    let bounds = Bounds {
+        messages: 500,
+        bytes: 200_000,
+        facts: 50,
+        open_races: 100,
+        closed_races: 10,
+        conflatable: 1_000,
+    };
+    let feed = Feed::bounded(bounds);
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Arc::new(Store::open(folder.path()).expect("a folder"));
+    let mut projection = Projection::new(Arc::clone(&store), log("now"));
+    let (mut seq, mut in_memory) = (0, 0);
+    let days = jiff::civil::date(2026, 1, 1).series(1.day());
+    for day in days.take(365) {
+        seq = a_day(&mut projection, &feed, day, seq);
+        in_memory = in_memory.max(projection.in_memory());
+        // On the morning of a day, only that day and the one before are not over everywhere.
+        let open = 2 * usize::from(RACES_PER_DAY);
+        let marks = open_races(&store).expect("a healthy store").len();
+        let state = feed.state();
+        assert!(
+            marks <= open && state.races.len() <= open + bounds.closed_races,
+            "{day}"
+        );
+        assert!(state.ring.len() <= bounds.messages && state.ring_bytes <= bounds.bytes);
+        assert!(
+            state.marks() <= bounds.conflatable + bounds.conflatable / 8 + 1,
+            "{day}"
+        );
+    }
+    assert_eq!(seq, 365 * u64::from(RACES_PER_DAY) * QUOTES_PER_RACE);
+    assert!(
+        feed.conflated(seq - 40, ConflatedBy::Client, |_, _| true)
+            .is_some()
+    );
+    // The fold drops races and horses from memory at 1,000 and 10,000.
+    assert!((900..=11_000).contains(&in_memory), "{in_memory}");
 }
