@@ -19,7 +19,7 @@ use self::fold::{FoldError, RunningFold, blocking};
 use self::rebuild::Candidate;
 use self::views::Views;
 use crate::live::feed::replay::replay;
-use crate::live::feed::{Feed, Replayed};
+use crate::live::feed::{EventTime, Feed, Replayed};
 use crate::live::status::{Phase, Status};
 use crate::log::{Batch, Log, LogError, LogState, RACING};
 use crate::metrics;
@@ -209,10 +209,14 @@ impl Projector {
     async fn fold(&mut self, fold: RunningFold, batch: Batch) -> Result<RunningFold, FoldError> {
         let live = self.status.borrow().phase == Phase::Live;
         let (pending, head) = (batch.pending, batch.head);
+        let events: Vec<EventTime> = batch.messages.iter().map(EventTime::of).collect();
         let (fold, step) = fold.step(batch, live).await?;
         let checkpoint = fold.checkpoint();
         metrics::folded(&step.tally);
-        self.feed.publish(step.updates, checkpoint.seq);
+        // Before the views are live the step has no updates, and the feed does not pass events without theirs.
+        if live {
+            self.feed.publish(step.updates, &events);
+        }
         self.announcer
             .announce(&checkpoint.log, step.announcements, live);
         self.status.send_modify(|status| {
@@ -231,15 +235,19 @@ impl Projector {
     /// Publishes every change from here on. Clients that are connected, and were sent other views, first get new
     /// images.
     async fn go_live(&self, fold: &RunningFold) -> Result<(), FoldError> {
-        let (log, seq) = (fold.checkpoint().log.clone(), fold.seq());
-        let replayed = match timeout(REPLAY_TIMEOUT, replay(&self.log, &log, seq)).await {
+        let checkpoint = fold.checkpoint().clone();
+        let seq = checkpoint.seq;
+        let replayed = match timeout(REPLAY_TIMEOUT, replay(&self.log, &checkpoint)).await {
             Ok(replayed) => replayed?,
             Err(_) => {
                 tracing::warn!(
                     timeout = ?REPLAY_TIMEOUT,
                     "replay of earlier messages timed out, clients that resume get fresh images"
                 );
+                let last = checkpoint.recorded_at;
+                let last = last.map(|recorded_at| EventTime { seq, recorded_at });
                 Replayed {
+                    events: Vec::from_iter(last),
                     complete_from: seq + 1,
                     updates: Vec::new(),
                 }
@@ -247,7 +255,7 @@ impl Projector {
         };
         let (store, feed) = (Arc::clone(fold.store()), self.feed.clone());
         blocking(move || {
-            feed.reset(&log, seq, open_races(&store)?, replayed);
+            feed.reset(&checkpoint.log, seq, open_races(&store)?, replayed);
             Ok(())
         })
         .await?;

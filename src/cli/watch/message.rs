@@ -19,11 +19,10 @@ pub(super) enum WatchMessage {
         header: UpdateHeader,
     },
     ResultUpdate(WatchResult),
-    SnapshotComplete {
-        seq: u64,
-    },
+    SnapshotComplete(WatchPosition),
     Heartbeat {
-        seq: u64,
+        #[serde(flatten)]
+        position: WatchPosition,
         server_time: Moment,
         feed: WatchFeed,
     },
@@ -41,6 +40,14 @@ pub(super) enum WatchMessage {
     /// A message that a later version of the service sends. It is ignored.
     #[serde(other)]
     Other,
+}
+
+/// A position in the log: a sequence, and when the log recorded its event. The time is empty before the first event.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct WatchPosition {
+    pub(super) seq: u64,
+    #[serde(default)]
+    pub(super) recorded_at: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -152,11 +159,19 @@ impl WatchMessage {
         }
     }
 
-    /// The `seq` up to which everything has been received once this message has been.
-    pub(super) fn complete_up_to(&self) -> Option<u64> {
+    /// The position up to which everything has been received once this message has been.
+    pub(super) fn complete_up_to(&self) -> Option<WatchPosition> {
         match self {
-            Self::SnapshotComplete { seq } | Self::Heartbeat { seq, .. } => Some(*seq),
-            _ => (self.header().filter(|header| !header.more)).map(|header| header.seq),
+            Self::SnapshotComplete(position) | Self::Heartbeat { position, .. } => {
+                Some(position.clone())
+            }
+            _ => {
+                let header = self.header().filter(|header| !header.more)?;
+                Some(WatchPosition {
+                    seq: header.seq,
+                    recorded_at: header.recorded_at.to_string(),
+                })
+            }
         }
     }
 }

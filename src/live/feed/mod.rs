@@ -16,12 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use events::Moment;
 use projections::{LiveKind, LiveUpdate, LogIdentity};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 pub use message::{
-    ConflatedBy, FeedMessage, FeedTail, NotRecovered, Position, Replayed, Snapshots, Topic,
+    ConflatedBy, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Replayed, Snapshots,
+    Topic,
 };
 use state::{BOUNDS, Bounds, FeedState};
 
@@ -47,9 +49,9 @@ impl Feed {
         }
     }
 
-    /// Publishes what was committed, up to `seq`. Updates that were published before are skipped: while views are
-    /// rebuilt and swapped, two projections pass the same events.
-    pub fn publish(&self, updates: Vec<LiveUpdate>, seq: u64) {
+    /// Publishes the updates of events that were committed. Those that were published before are skipped: while views
+    /// are rebuilt and swapped, two projections pass the same events.
+    pub fn publish(&self, updates: Vec<LiveUpdate>, events: &[EventTime]) {
         let position = {
             let mut state = self.state();
             for update in updates {
@@ -57,14 +59,14 @@ impl Feed {
                     state.append(update);
                 }
             }
-            state.position.seq = state.position.seq.max(seq);
+            state.pass(events);
             state.position.clone()
         };
         self.position.send_replace(position);
     }
 
-    /// Starts again with other views, which are at `seq` of a log: with their open races, and the messages before them
-    /// that could be replayed.
+    /// Starts again with other views, which are at `seq` of a log: with their open races, and the events and messages
+    /// before them that could be replayed.
     pub fn reset(&self, log: &LogIdentity, seq: u64, open: Vec<LiveUpdate>, replayed: Replayed) {
         let position = {
             let mut state = self.state();
@@ -75,6 +77,7 @@ impl Feed {
             for update in replayed.updates.into_iter().chain(open) {
                 state.append(update);
             }
+            state.pass(&replayed.events);
             state.position.seq = seq;
             state.position.clone()
         };
@@ -132,14 +135,28 @@ impl Feed {
         self.state().conflated(from, by, wants)
     }
 
-    /// The index of the first message for a client that has received everything up to the event at `since`. If that
-    /// event made several messages, the client may have received only the first, so the others are sent again.
+    /// The index of the first message for a client that has received everything up to the event at `since`, which was
+    /// recorded at a time. If that event made several messages, the client may have received only the first, so the
+    /// others are sent again.
     ///
     /// # Errors
-    /// Returns [`NotRecovered`] if the messages after `since` are not kept, or `since` is not a sequence of this log so
-    /// far.
-    pub fn resume(&self, since: u64, epoch: Option<&str>) -> Result<u64, NotRecovered> {
-        self.state().resume(since, epoch)
+    /// Returns [`NotRecovered`] if the messages after `since` are not kept, or the client does not prove that its
+    /// event at `since` is the one of this log.
+    pub fn resume(
+        &self,
+        since: u64,
+        epoch: Option<&str>,
+        recorded_at: Option<Moment>,
+    ) -> Result<u64, NotRecovered> {
+        self.state().resume(since, epoch, recorded_at)
+    }
+
+    /// When the log recorded the event at a sequence, or the last one before it. `None` if that is not known, or the
+    /// sequence is of another generation than the feed, and so maybe of another log.
+    pub fn recorded_at(&self, generation: u64, seq: u64) -> Option<Moment> {
+        let state = self.state();
+        let known = state.position.generation == generation;
+        known.then(|| state.recorded_at(seq)).flatten()
     }
 
     fn state(&self) -> MutexGuard<'_, FeedState> {

@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use events::RaceKey;
+use events::{Moment, RaceKey};
 use projections::{LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogIdentity};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{BOUNDS, Bounds, ConflatedBy, Feed, NotRecovered, Replayed, Snapshots, Topic, epoch};
+use super::{
+    BOUNDS, Bounds, ConflatedBy, EventTime, Feed, NotRecovered, Replayed, Snapshots, Topic, epoch,
+};
 
 const SMALL: Bounds = Bounds {
     messages: 12,
     bytes: 1_200,
+    events: 20,
     facts: 5,
     closed_races: 2,
 };
@@ -29,6 +32,21 @@ fn log(created: &str) -> LogIdentity {
         name: "RACING".to_owned(),
         created: created.to_owned(),
     }
+}
+
+/// When the log recorded the event at a sequence.
+fn recorded_at(seq: u64) -> Moment {
+    let second = i64::try_from(seq).expect("small");
+    Moment::from(jiff::Timestamp::from_second(second).expect("in range"))
+}
+
+/// The events of the log up to a sequence.
+fn events(seq: u64) -> Vec<EventTime> {
+    let event = |seq| EventTime {
+        seq,
+        recorded_at: recorded_at(seq),
+    };
+    (1..=seq).map(event).collect()
 }
 
 /// The JSON of a frame. Another test compares the header with another implementation.
@@ -236,19 +254,28 @@ fn check_tail(feed: &Feed, model: &Model, first: usize) {
     }
 }
 
-fn check_resume(feed: &Feed, model: &Model, complete_from: u64) {
+fn check_resume(feed: &Feed, model: &Model, complete_from: u64, bounds: Bounds) {
+    let events_from = (model.seq + 1).saturating_sub(bounds.events as u64);
     for since in 0..=model.seq + 2 {
-        let resumed = feed.resume(since, Some(&feed.position().epoch));
-        assert_eq!(resumed, feed.resume(since, None));
+        let proof = Some(recorded_at(since));
+        let resumed = feed.resume(since, Some(&feed.position().epoch), proof);
+        assert_eq!(resumed, feed.resume(since, None, proof));
         assert_eq!(
-            feed.resume(since, Some("another")),
+            feed.resume(since, Some("another"), proof),
             Err(NotRecovered::OtherEpoch)
         );
         if since > model.seq {
             assert_eq!(resumed, Err(NotRecovered::Ahead));
-        } else if since + u64::from(since == 0) < complete_from {
+        } else if since + u64::from(since == 0) < complete_from || (1..events_from).contains(&since)
+        {
             assert_eq!(resumed, Err(NotRecovered::TooFarBehind), "since {since}");
         } else {
+            let without_proof = |proof, reason| match since {
+                0 => assert_eq!(resumed, feed.resume(since, None, proof)),
+                _ => assert_eq!(feed.resume(since, None, proof), Err(reason)),
+            };
+            without_proof(None, NotRecovered::Unproven);
+            without_proof(Some(recorded_at(since + 1)), NotRecovered::OtherHistory);
             let after = model
                 .published
                 .iter()
@@ -358,7 +385,13 @@ fn check_all(feed: &Feed, model: &Model, bounds: Bounds) {
     );
     let (first, complete_from) = model.kept(bounds);
     check_tail(feed, model, first);
-    check_resume(feed, model, complete_from);
+    check_resume(feed, model, complete_from, bounds);
+    assert!(feed.state().events.len() <= bounds.events);
+    for seq in (model.seq + 1).saturating_sub(bounds.events as u64)..=model.seq {
+        let expected = (seq > 0).then(|| recorded_at(seq));
+        assert_eq!(feed.recorded_at(position.generation, seq), expected);
+        assert_eq!(feed.recorded_at(position.generation + 1, seq), None);
+    }
     check_conflated(feed, model, bounds, |_, _| true);
     check_conflated(feed, model, bounds, |race, kind| {
         race != 2 && kind != LiveKind::Runner
@@ -385,9 +418,9 @@ proptest! {
         for facts in facts.chunks(batch) {
             let updates: Vec<LiveUpdate> =
                 facts.iter().filter_map(|(race, fact)| model.update(*race, *fact)).collect();
-            feed.publish(updates.clone(), model.seq);
+            feed.publish(updates.clone(), &events(model.seq));
             // While views are rebuilt, two projections pass the same events.
-            feed.publish(std::mem::replace(&mut before, updates), model.seq);
+            feed.publish(std::mem::replace(&mut before, updates), &events(model.seq));
         }
         check_all(&feed, &model, bounds);
     }
@@ -397,10 +430,10 @@ proptest! {
         let (feed, mut model) = (Feed::default(), Model::default());
         let updates: Vec<LiveUpdate> = facts.iter().filter_map(|(race, fact)| model.update(*race, *fact)).collect();
         let at = at.min(updates.len());
-        let replayed = Replayed { complete_from: 1, updates: updates[..at].to_vec() };
         let seq = updates.get(at).map_or(model.seq, |next| next.seq - 1);
+        let replayed = Replayed { events: events(seq), complete_from: 1, updates: updates[..at].to_vec() };
         feed.reset(&log("now"), seq, Vec::new(), replayed);
-        feed.publish(updates[at..].to_vec(), model.seq);
+        feed.publish(updates[at..].to_vec(), &events(model.seq));
         prop_assert_eq!(feed.position().generation, 1);
         check_all(&feed, &model, BOUNDS);
     }
@@ -408,7 +441,7 @@ proptest! {
 
 fn publish(feed: &Feed, model: &mut Model, race: u16, fact: Fact) {
     let update = model.update(race, fact);
-    feed.publish(update.into_iter().collect(), model.seq);
+    feed.publish(update.into_iter().collect(), &events(model.seq));
 }
 
 #[test]
@@ -423,6 +456,7 @@ fn a_reset_starts_again_with_other_views() {
     let mut image = other.update(2, Fact::Quote).expect("an update");
     image.messages.clear();
     let replayed = Replayed {
+        events: events(3),
         complete_from: 4,
         updates: Vec::new(),
     };
@@ -460,12 +494,16 @@ fn a_reset_starts_again_with_other_views() {
         (3, Err(NotRecovered::TooFarBehind)),
         (4, Err(NotRecovered::Ahead)),
     ] {
-        assert_eq!(feed.resume(since, Some(epoch)), resumed, "since {since}");
+        let found = feed.resume(since, Some(epoch), Some(recorded_at(since)));
+        assert_eq!(found, resumed, "since {since}");
     }
     // Messages of the other log are published at sequences that the first had passed.
     other.seq = 3;
     publish(&feed, &mut other, 2, Fact::Quote);
-    assert_eq!(feed.resume(4, Some(epoch)), Ok(before.head + 1));
+    assert_eq!(
+        feed.resume(4, Some(epoch), Some(recorded_at(4))),
+        Ok(before.head + 1)
+    );
     let published = feed.tail(before.head, 9).expect("kept").messages;
     assert_eq!(
         published
@@ -474,6 +512,30 @@ fn a_reset_starts_again_with_other_views() {
             .collect::<Vec<_>>(),
         [4]
     );
+}
+
+#[test]
+fn a_sequence_without_an_event_is_proved_by_the_event_before_it() {
+    let feed = Feed::default();
+    let events = events(9);
+    feed.publish(Vec::new(), &[&events[..3], &events[6..]].concat());
+    for (since, at) in [(3, 3), (4, 3), (6, 3), (7, 7)] {
+        let resumed = feed.resume(since, None, Some(recorded_at(at)));
+        assert_eq!(resumed, Ok(0), "since {since}");
+        assert_eq!(feed.recorded_at(0, since), Some(recorded_at(at)));
+    }
+    let other = feed.resume(7, None, Some(recorded_at(3)));
+    assert_eq!(other, Err(NotRecovered::OtherHistory));
+}
+
+#[test]
+fn events_without_messages_are_bounded_too() {
+    let feed = Feed::default();
+    let count = BOUNDS.events as u64 + 10;
+    feed.publish(Vec::new(), &events(count));
+    let resumed = |seq| feed.resume(seq, None, Some(recorded_at(seq)));
+    assert_eq!(resumed(10), Err(NotRecovered::TooFarBehind));
+    assert_eq!((resumed(11), resumed(0)), (Ok(0), Ok(0)));
 }
 
 #[test]
@@ -518,13 +580,17 @@ fn many_or_large_messages_stay_within_the_bounds() {
         runners: Vec::new(),
     };
     let count = BOUNDS.messages as u64 + 10;
-    feed.publish((1..=count).map(|seq| large(seq, 10)).collect(), count);
+    feed.publish(
+        (1..=count).map(|seq| large(seq, 10)).collect(),
+        &events(count),
+    );
     assert_eq!(feed.state().ring.len(), BOUNDS.messages);
-    assert_eq!(feed.resume(10, None), Err(NotRecovered::TooFarBehind));
-    assert_eq!(feed.resume(11, None), Ok(11));
+    let resumed = |seq| feed.resume(seq, None, Some(recorded_at(seq)));
+    assert_eq!(resumed(10), Err(NotRecovered::TooFarBehind));
+    assert_eq!(resumed(11), Ok(11));
     feed.publish(
         (1..=70).map(|n| large(count + n, 1 << 20)).collect(),
-        count + 70,
+        &events(count + 70),
     );
     let state = feed.state();
     assert!(
