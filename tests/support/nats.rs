@@ -197,6 +197,12 @@ impl Nats {
         .await;
     }
 
+    /// When the log recorded an event.
+    pub(crate) async fn recorded_at(&self, seq: u64) -> String {
+        let found = self.log().await.message_at(RACING, seq).await.unwrap();
+        found.unwrap().recorded_at.to_string()
+    }
+
     /// Every message of the log.
     pub(crate) async fn messages(&self) -> Vec<LogMessage> {
         let log = self.log().await;
