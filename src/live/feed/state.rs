@@ -27,7 +27,8 @@ pub(super) struct Bounds {
     pub(super) closed_races: usize,
 }
 
-/// The messages are some minutes of a busy day. Some events make no message, so more of them are kept, in 6 MiB at most.
+/// The messages are some minutes of a busy day. Some events make no message, so more of them are kept, in at most
+/// 6 MiB.
 pub(super) const BOUNDS: Bounds = Bounds {
     messages: 32_768,
     bytes: 64 * 1024 * 1024,
