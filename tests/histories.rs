@@ -1,11 +1,13 @@
 //! A log that has lost its last events and has others under their numbers: the two histories are never mixed.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use railbird::log::RACING;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::net::TcpStream;
 
 use crate::support::*;
 
@@ -200,7 +202,13 @@ async fn sockets_start_over_when_the_end_of_the_log_was_replaced_under_steady_tr
         }
     };
     let client = async {
-        let resync = socket.next().await.unwrap();
+        let resync = loop {
+            let message = socket.next_or_heartbeat().await.unwrap();
+            if message["event"] != "heartbeat" {
+                break message;
+            }
+            assert_eq!(message["seq"], seq, "no other event was sent: {message}");
+        };
         assert_eq!(resync["event"], "resync", "{resync}");
         let image = socket.next().await.unwrap();
         let key = |m: &Value| (m["race_number"].clone(), m["runners"][0]["win"].clone());
@@ -224,35 +232,29 @@ async fn sockets_start_over_when_the_end_of_the_log_was_replaced_under_steady_tr
 }
 
 /// Starts a service on views of a lost history, and reads all it serves until it has the other one.
-async fn serve_from(nats: &Nats, data: &Path, http: std::net::SocketAddr, key: &str, last: u64) {
-    let starting = Railbird::start_on(nats, data, http);
+async fn serve_from(nats: &Nats, data: &Path, http: SocketAddr, key: &str, last: u64) {
     let started = AtomicBool::new(false);
-    let reading = async {
-        let headers = [("x-api-key", key)];
-        let path = format!("/api/v1/odds/{DAY}/1");
-        while !started.load(Ordering::Relaxed) {
-            // Before the service listens, nothing is served.
-            if tokio::net::TcpStream::connect(http).await.is_err() {
-                tokio::task::yield_now().await;
-                continue;
-            }
-            let reply = request(http, "GET", &path, &headers).await;
-            if reply.status == 200 {
-                assert_eq!(reply.json()["runners"][0]["win"], KEPT, "{}", reply.text());
-            }
-            let ready = request(http, "GET", "/readyz", &[]).await;
-            let (status, ready) = (ready.status, ready.json());
-            assert!(
-                status != 200 || ready["log"]["seq"].as_u64() >= Some(last),
-                "{ready}"
-            );
-        }
-    };
     let starting = async {
-        let railbird = starting.await;
+        let railbird = Railbird::start_on(nats, data, http).await;
         railbird.until_published(last).await;
         started.store(true, Ordering::Relaxed);
         railbird
+    };
+    let reading = async {
+        let get = async |path: &str| request(http, "GET", path, &[("x-api-key", key)]).await;
+        let board = |race: u16| format!("/api/v1/odds/{DAY}/{race}");
+        while !started.load(Ordering::Relaxed) {
+            // Before the service listens, nothing is served.
+            if TcpStream::connect(http).await.is_err() {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let (kept, lost) = (get(&board(1)).await, get(&board(2)).await);
+            assert_ne!(lost.status, 200, "{}", lost.text());
+            if kept.status == 200 {
+                assert_eq!(kept.json()["runners"][0]["win"], KEPT, "{}", kept.text());
+            }
+        }
     };
     let (railbird, ()) = tokio::join!(starting, reading);
     railbird.stop().await;
@@ -260,18 +262,22 @@ async fn serve_from(nats: &Nats, data: &Path, http: std::net::SocketAddr, key: &
 
 #[tokio::test]
 async fn a_restart_serves_nothing_of_a_lost_history() {
-    let mut nats = Nats::start();
-    let copy = server_and_copy(&mut nats).await;
-    let data = tempfile::tempdir().unwrap();
-    let railbird = Railbird::start_in(&nats, data.path()).await;
-    let seq = nats.publish(quotes(1, 10..15, LOST)).await;
-    railbird.until_published(seq).await;
-    assert_eq!(price(&railbird, 1).await, Some(LOST));
-    let (http, key) = (railbird.http, railbird.key.clone());
-    railbird.stop().await;
+    // The log has grown as far as it was, or farther.
+    for grown_by in [5, 20] {
+        let mut nats = Nats::start();
+        let copy = server_and_copy(&mut nats).await;
+        let data = tempfile::tempdir().unwrap();
+        let railbird = Railbird::start_in(&nats, data.path()).await;
+        let seq = nats.publish(quotes(2, 10..15, LOST)).await;
+        railbird.until_published(seq).await;
+        assert_eq!(price(&railbird, 2).await, Some(LOST));
+        let (http, key) = (railbird.http, railbird.key.clone());
+        railbird.stop().await;
 
-    nats.kill();
-    let last = nats.rewrite_after(&copy, quotes(1, 20..40, KEPT)).await;
-    nats.start_again();
-    serve_from(&nats, data.path(), http, &key, last).await;
+        nats.kill();
+        let kept = quotes(1, 20..20 + grown_by, KEPT);
+        let last = nats.rewrite_after(&copy, kept).await;
+        nats.start_again();
+        serve_from(&nats, data.path(), http, &key, last).await;
+    }
 }
