@@ -1,13 +1,9 @@
 //! A log that has lost its last events and has others under their numbers: the two histories are never mixed.
 
-use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use railbird::log::RACING;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::support::*;
 
@@ -231,33 +227,18 @@ async fn sockets_start_over_when_the_end_of_the_log_was_replaced_under_steady_tr
     assert_eq!(price(&railbird, 2).await, None);
 }
 
-/// Starts a service on views of a lost history, and reads all it serves until it has the other one.
-async fn serve_from(nats: &Nats, data: &Path, http: SocketAddr, key: &str, last: u64) {
-    let started = AtomicBool::new(false);
-    let starting = async {
-        let railbird = Railbird::start_on(nats, data, http).await;
-        railbird.until_published(last).await;
-        started.store(true, Ordering::Relaxed);
-        railbird
-    };
-    let reading = async {
-        let get = async |path: &str| request(http, "GET", path, &[("x-api-key", key)]).await;
-        let board = |race: u16| format!("/api/v1/odds/{DAY}/{race}");
-        while !started.load(Ordering::Relaxed) {
-            // Before the service listens, nothing is served.
-            if TcpStream::connect(http).await.is_err() {
-                tokio::task::yield_now().await;
-                continue;
-            }
-            let (kept, lost) = (get(&board(1)).await, get(&board(2)).await);
-            assert_ne!(lost.status, 200, "{}", lost.text());
-            if kept.status == 200 {
-                assert_eq!(kept.json()["runners"][0]["win"], KEPT, "{}", kept.text());
-            }
+/// Reads what a service serves that starts on views of a lost history, up to its first live answer.
+async fn check_start(railbird: &Railbird) {
+    let is_live = |reply: &Reply| reply.status == 200 && reply.header("railbird-feed") == "live";
+    loop {
+        let board = async |race: u16| railbird.get(&format!("/api/v1/odds/{DAY}/{race}")).await;
+        let (lost, kept) = (board(2).await, board(1).await);
+        assert!(!is_live(&lost), "{}", lost.text());
+        if is_live(&kept) {
+            assert_eq!(kept.json()["runners"][0]["win"], KEPT, "{}", kept.text());
+            return;
         }
-    };
-    let (railbird, ()) = tokio::join!(starting, reading);
-    railbird.stop().await;
+    }
 }
 
 #[tokio::test]
@@ -271,13 +252,17 @@ async fn a_restart_serves_nothing_of_a_lost_history() {
         let seq = nats.publish(quotes(2, 10..15, LOST)).await;
         railbird.until_published(seq).await;
         assert_eq!(price(&railbird, 2).await, Some(LOST));
-        let (http, key) = (railbird.http, railbird.key.clone());
+        let key = railbird.key.clone();
         railbird.stop().await;
 
         nats.kill();
         let kept = quotes(1, 20..20 + grown_by, KEPT);
         let last = nats.rewrite_after(&copy, kept).await;
         nats.start_again();
-        serve_from(&nats, data.path(), http, &key, last).await;
+        let mut railbird = Railbird::start_unready(&nats.url(), data.path()).await;
+        railbird.key = key;
+        timeout(PATIENCE, check_start(&railbird)).await.unwrap();
+        railbird.until_published(last).await;
+        assert_eq!(price(&railbird, 2).await, None);
     }
 }

@@ -244,13 +244,7 @@ impl Projector {
                     timeout = ?REPLAY_TIMEOUT,
                     "replay of earlier messages timed out, clients that resume get fresh images"
                 );
-                let last = checkpoint.recorded_at;
-                let last = last.map(|recorded_at| EventTime { seq, recorded_at });
-                Replayed {
-                    events: Vec::from_iter(last),
-                    complete_from: seq + 1,
-                    updates: Vec::new(),
-                }
+                Replayed::nothing(&checkpoint)
             }
         };
         let (store, feed) = (Arc::clone(fold.store()), self.feed.clone());

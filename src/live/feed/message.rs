@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use events::{HorseNo, Moment, RaceKey};
-use projections::{LiveKind, LiveUpdate};
+use projections::{Checkpoint, LiveKind, LiveUpdate};
 use serde::Serialize;
 
 use crate::log::LogMessage;
@@ -125,4 +125,18 @@ pub struct Replayed {
     /// The updates hold every message of events from this sequence on.
     pub complete_from: u64,
     pub updates: Vec<LiveUpdate>,
+}
+
+impl Replayed {
+    /// Nothing but the event at a checkpoint: clients cannot resume, but learn where they are.
+    pub fn nothing(checkpoint: &Checkpoint) -> Self {
+        let seq = checkpoint.seq;
+        let last = checkpoint.recorded_at;
+        let last = last.map(|recorded_at| EventTime { seq, recorded_at });
+        Self {
+            events: Vec::from_iter(last),
+            complete_from: seq + 1,
+            updates: Vec::new(),
+        }
+    }
 }
