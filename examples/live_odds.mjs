@@ -2,7 +2,7 @@
 const { RAILBIRD_URL = "ws://127.0.0.1:8080/ws/live/odds", RAILBIRD_API_KEY: key } = process.env;
 if (!key) { console.error("RAILBIRD_API_KEY has to hold an API key"); process.exit(1); }
 const url = `${RAILBIRD_URL}${RAILBIRD_URL.includes("?") ? "&" : "?"}api_key=${key}`;
-let boards = {}, last = {}, since, epoch, heartbeat, wait, failures = 0;
+let boards = {}, last = {}, since, at, epoch, heartbeat, wait, failures = 0;
 
 function take(m) {
   const race = `${m.date} ${m.venue_code} ${m.race_number}`, kind = `${m.event} | ${race}`;
@@ -19,7 +19,8 @@ function take(m) {
 
 for (;; await new Promise((slept) => setTimeout(slept, wait))) {
   [heartbeat, wait] = [5000, 1 + 1000 * Math.random() * Math.min(30, 2 ** failures++)];
-  const socket = new WebSocket(since === undefined ? url : `${url}&since=${since}&epoch=${epoch}`);
+  const resume = since === undefined ? "" : `&since=${since}&recorded_at=${at}&epoch=${epoch}`;
+  const socket = new WebSocket(url + resume);
   await new Promise((lost) => {
     let silence = setTimeout(lost, 2 * heartbeat);
     socket.onerror = socket.onclose = lost;
@@ -29,8 +30,8 @@ for (;; await new Promise((slept) => setTimeout(slept, wait))) {
       clearTimeout(silence); silence = setTimeout(lost, 2 * heartbeat);
       if (m.event === "resync" || (m.event === "welcome" && !m.recovered))
         [boards, last, since] = [{}, {}, undefined];
-      else if (m.event === "snapshot_complete" || (since !== undefined && m.event !== "welcome" && !m.more))
-        [since, failures] = [Math.max(since ?? 0, m.seq ?? 0), 0];
+      else if (m.event === "snapshot_complete" || (since !== undefined && "recorded_at" in m && !m.more))
+        [since, at, failures] = [m.seq, m.recorded_at, 0];
       console.log("race_number" in m ? take(m) : data);
     };
   }).then((e) => console.log(`lost: ${e?.code ?? (e ? "no connection" : "no heartbeat")}`));

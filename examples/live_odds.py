@@ -5,7 +5,7 @@ from websockets.sync.client import connect
 
 URL = os.environ.get("RAILBIRD_URL", "ws://127.0.0.1:8080/ws/live/odds")
 KEY = os.environ.get("RAILBIRD_API_KEY") or sys.exit("RAILBIRD_API_KEY has to hold an API key")
-boards, last, since, epoch, failures = {}, {}, None, None, 0
+boards, last, since, at, epoch, failures = {}, {}, None, None, None, 0
 
 def take(m, event):
     race = f"{m['date']} {m['venue_code']} {m['race_number']}"
@@ -20,7 +20,7 @@ def take(m, event):
     return f"{m['seq']} {event} | {race} {board['status']} | {', '.join(prices)}{gap}"
 
 while True:
-    resume = "" if since is None else f"{'&' if '?' in URL else '?'}since={since}&epoch={epoch}"
+    resume = "" if since is None else f"{'&' if '?' in URL else '?'}since={since}&recorded_at={at}&epoch={epoch}"
     heartbeat, wait, failures = 5000, random.uniform(1, 1000 * min(30, 2**failures)), failures + 1
     try:
         with connect(URL + resume, additional_headers={"X-API-Key": KEY}, close_timeout=1) as ws:
@@ -30,8 +30,8 @@ while True:
                 heartbeat, wait = m.get("heartbeat_ms", heartbeat), m.get("retry_after_ms", wait)
                 if event == "resync" or event == "welcome" and not m.get("recovered"):
                     boards, last, since = {}, {}, None
-                elif event == "snapshot_complete" or since is not None and event != "welcome" and "more" not in m:
-                    since, failures = max(since or 0, m.get("seq", 0)), 0
+                elif event == "snapshot_complete" or since is not None and "recorded_at" in m and "more" not in m:
+                    since, at, failures = m["seq"], m["recorded_at"], 0
                 print(take(m, event) if "race_number" in m else text, flush=True)
     except (OSError, WebSocketException) as error:
         if wait == 0 or isinstance(error, InvalidStatus) and error.response.status_code in (400, 401, 403): raise

@@ -446,25 +446,38 @@ async fn send_every_op(client: &mut Client<'_>) {
 
 /// Clients that resume by the URL and by a message.
 async fn resume<'a>(
+    nats: &Nats,
     railbird: &Railbird,
     messages: &'a Messages,
     epoch: &str,
     seq: u64,
     last: u64,
 ) -> [Client<'a>; 2] {
-    let mut resumed =
-        Client::open(railbird, messages, &format!("&since={seq}&epoch={epoch}")).await;
+    let recorded_at = nats.recorded_at(seq).await;
+    let query = format!("&since={seq}&recorded_at={recorded_at}&epoch={epoch}");
+    let mut resumed = Client::open(railbird, messages, &query).await;
     let complete = resumed.until(|m| m["event"] == "snapshot_complete").await;
     assert!(complete["replayed"].as_u64() > Some(10), "{complete}");
     let mut not_resumed = Client::open(railbird, messages, "&since=1&epoch=other").await;
     not_resumed
         .until(|m| m["event"] == "snapshot_complete")
         .await;
-    for (since, recovered) in [(last + 1_000, false), (seq, true)] {
-        let text = json!({ "op": "subscribe", "id": "8", "since": since, "epoch": epoch });
+    let other = nats.recorded_at(last).await;
+    for (since, proof, reason) in [
+        (last + 1_000, json!(recorded_at), json!("ahead")),
+        (seq, json!(other), json!("other_history")),
+        (seq, json!(null), json!("unproven")),
+        (seq, json!(""), json!("unproven")),
+        (seq, json!("yesterday"), json!("unproven")),
+        (seq, json!(recorded_at), json!(null)),
+    ] {
+        let text = json!({
+            "op": "subscribe", "id": "8", "since": since, "recorded_at": proof, "epoch": epoch,
+        });
+        let ack = resumed.request(&text.to_string()).await;
         assert_eq!(
-            resumed.request(&text.to_string()).await["recovered"],
-            recovered
+            (&ack["recovered"], &ack["reason"]),
+            (&json!(reason.is_null()), &reason)
         );
         resumed
             .until(|m| m["event"] == "snapshot_complete" && m["id"] == "8")
@@ -531,7 +544,12 @@ fn check_coverage(received: &[&Value]) {
     );
     assert_eq!(all("snapshot"), ["true".to_owned()].into());
     assert!(all("conflated_by").contains("\"client\""));
-    assert!(all("reason").is_superset(&words(["other_epoch", "ahead"])));
+    assert!(all("reason").is_superset(&words([
+        "other_epoch",
+        "ahead",
+        "unproven",
+        "other_history"
+    ])));
     let of_results = received
         .iter()
         .copied()
@@ -585,7 +603,7 @@ async fn every_message_of_the_service_matches_its_schema() {
     send_every_op(&mut client).await;
 
     let epoch = welcome["epoch"].as_str().unwrap();
-    let resumed = resume(&railbird, &messages, epoch, seq, last).await;
+    let resumed = resume(&nats, &railbird, &messages, epoch, seq, last).await;
     let violators = violate_the_protocol(&railbird, &messages).await;
 
     // A new log, and the end of the service.
@@ -771,6 +789,10 @@ fn values(field: &str) -> (Vec<Value>, Vec<Value>) {
             json!([0, 999, 60_001, 1_000.5, "1000"]),
         ),
         "since" => (json!([0, 1, u64::MAX, null]), json!([-1, 1.5, "1"])),
+        "recorded_at" => (
+            json!(["", "2026-11-21T06:32:00.123456Z", "yesterday", null]),
+            json!([1, ["2026-11-21T06:32:00Z"]]),
+        ),
         "epoch" => (json!(["", "5f1c0a2b9d3e4f60", null]), json!([1, ["a"]])),
         other => panic!("there are no values for {other}"),
     };
@@ -865,6 +887,7 @@ async fn query_parameters_match_their_schemas() {
         ("conflate_ms", "60000", "60001"),
         ("heartbeat_ms", "1000", "999"),
         ("since", "0", "-1"),
+        ("recorded_at", "2026-11-21T06:32:00.123456Z", ""),
         ("epoch", "5f1c0a2b9d3e4f60", ""),
     ] {
         let schema = validator(&query[name]);
@@ -889,5 +912,5 @@ async fn query_parameters_match_their_schemas() {
         .keys()
         .map(String::as_str)
         .collect();
-    assert_eq!(names.len(), 10, "those above, and api_key: {names:?}");
+    assert_eq!(names.len(), 11, "those above, and api_key: {names:?}");
 }

@@ -250,12 +250,15 @@ async fn break_off_twice(server: &ScriptedServer) {
             json!({ "event": "news_of_next_year", "seq": 7 }),
             quote(1, 9, 8, 2.9),
             status(1, 10, 3, "closed"),
-            json!({ "event": "heartbeat", "seq": 12 }),
+            json!({ "event": "heartbeat", "seq": 12, "recorded_at": recorded_at(12) }),
         ])
         .await;
 
     let second = server.accept().await;
-    assert_eq!(second.query, "since=12&epoch=a");
+    assert_eq!(
+        second.query,
+        format!("since=12&recorded_at={}&epoch=a", recorded_at(12))
+    );
     second
         .send_all([welcome_back("a", true), quote(1, 13, 9, 3.3)])
         .await;
@@ -265,7 +268,10 @@ async fn break_off_twice(server: &ScriptedServer) {
 async fn change_the_log(server: &ScriptedServer) {
     // The `seq` of `welcome` is not a position to resume from: the resume broke off at 13.
     let third = server.accept().await;
-    assert_eq!(third.query, "since=13&epoch=a");
+    assert_eq!(
+        third.query,
+        format!("since=13&recorded_at={}&epoch=a", recorded_at(13))
+    );
     third
         .send_all([
             welcome_back("b", false),
@@ -295,7 +301,7 @@ async fn stop_and_revoke(server: &ScriptedServer) {
 
     let mut silent = server.accept().await;
     assert!(closed.elapsed() >= Duration::from_millis(1500));
-    assert_eq!(silent.query, "since=0&epoch=c");
+    assert_eq!(silent.query, "since=0&recorded_at=&epoch=c");
     let mut short = welcome_back("c", true);
     short["heartbeat_ms"] = 300.into();
     silent.send(&short).await;
@@ -319,8 +325,16 @@ fn welcome_back(epoch: &str, recovered: bool) -> Value {
     welcome
 }
 
+/// When the log recorded the event at `seq`; empty before the first.
+fn recorded_at(seq: u64) -> String {
+    match seq {
+        0 => String::new(),
+        _ => format!("2026-10-03T04:00:{seq:02}.123456Z"),
+    }
+}
+
 fn complete(seq: u64) -> Value {
-    json!({ "event": "snapshot_complete", "seq": seq })
+    json!({ "event": "snapshot_complete", "seq": seq, "recorded_at": recorded_at(seq) })
 }
 
 fn message(event: &str, race: u16, seq: u64, more: Value) -> Value {
@@ -328,6 +342,7 @@ fn message(event: &str, race: u16, seq: u64, more: Value) -> Value {
     message["venue_code"] = "ST".into();
     message["event"] = event.into();
     message["seq"] = seq.into();
+    message["recorded_at"] = recorded_at(seq).into();
     message
 }
 

@@ -22,6 +22,7 @@ mod faults;
 mod feeders;
 mod feeding;
 mod freshness;
+mod histories;
 mod hostile;
 mod identity;
 mod keys;

@@ -258,8 +258,11 @@ async fn clients_are_told_at_once_of_a_nats_restart_and_miss_nothing() {
 }
 
 /// What a client that resumes receives, up to `snapshot_complete`.
-async fn resume(railbird: &Railbird, since: u64, epoch: &str) -> Vec<Value> {
-    let query = format!("&since={since}&epoch={epoch}");
+async fn resume(nats: &Nats, railbird: &Railbird, since: u64, epoch: &str) -> Vec<Value> {
+    let mut query = format!("&since={since}&epoch={epoch}");
+    if since <= railbird.app.feed.position().seq {
+        query = format!("{query}&recorded_at={}", nats.recorded_at(since).await);
+    }
     let mut socket = Socket::open(railbird.http, &format!("{}{query}", railbird.key)).await;
     socket.until("snapshot_complete").await
 }
@@ -287,7 +290,7 @@ async fn a_client_that_cannot_resume_gets_the_reason_and_snapshots() {
         .publish([odds("ST", 1, &second(TOO_MANY), &[9.0])])
         .await;
     railbird.until_seq(last).await;
-    let welcome = resume(&railbird, last, "").await.swap_remove(0);
+    let welcome = resume(&nats, &railbird, last, "").await.swap_remove(0);
     assert_eq!(welcome["reason"], "other_epoch");
     let epoch = welcome["epoch"].as_str().unwrap().to_owned();
 
@@ -297,7 +300,7 @@ async fn a_client_that_cannot_resume_gets_the_reason_and_snapshots() {
         (1, epoch.as_str(), "too_far_behind"),
         (last - 32_768 - 2, epoch.as_str(), "too_far_behind"),
     ] {
-        let received = resume(&railbird, since, epoch).await;
+        let received = resume(&nats, &railbird, since, epoch).await;
         assert_eq!(
             (&received[0]["recovered"], &received[0]["reason"]),
             (&false.into(), &reason.into()),
@@ -317,7 +320,7 @@ async fn a_client_that_cannot_resume_gets_the_reason_and_snapshots() {
         );
     }
     for missed in [0, 1, 500, 32_000] {
-        let received = resume(&railbird, last - missed, &epoch).await;
+        let received = resume(&nats, &railbird, last - missed, &epoch).await;
         assert_eq!(received[0]["recovered"], true, "{missed}");
         let (replayed, complete) = received[1..].split_at(received.len() - 2);
         let seqs: Vec<u64> = replayed

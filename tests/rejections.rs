@@ -150,7 +150,9 @@ async fn each_rejected_message_is_announced_and_delays_no_later_event() {
         let epoch = railbird.app.feed.position().epoch;
         let headers = announcement.headers.unwrap();
         let id = headers.get("Nats-Msg-Id").unwrap();
-        assert_eq!(id.as_str(), format!("{epoch}-{seq}"));
+        let stored: jiff::Timestamp = rejection["recorded_at"].as_str().unwrap().parse().unwrap();
+        let stored_us = stored.as_microsecond();
+        assert_eq!(id.as_str(), format!("{epoch}-{seq}-{stored_us}"));
     }
     let seq = feeder.publish(&subject, good.to_string()).await;
     railbird.until_seq(seq).await;

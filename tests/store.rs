@@ -70,13 +70,10 @@ async fn views_are_replaced_by_whole_ones_and_never_by_empty_ones() {
     nats.lose("RACING");
     nats.start_again();
     railbird.accept_log(RACING).await;
-    eventually(
-        "the views of the accepted log are in force",
-        || async {
-            let status = railbird.get_open("/readyz").await.json();
-            status["store"].as_str().unwrap().contains("replaced") || status["log"]["seq"] == 0
-        },
-    )
+    eventually("the views of the accepted log are in force", || async {
+        let status = railbird.get_open("/readyz").await.json();
+        status["store"].as_str().unwrap().contains("replaced") || status["log"]["seq"] == 0
+    })
     .await;
     done.store(true, Ordering::Relaxed);
     assert_eq!(

@@ -314,7 +314,8 @@ fn welcome(more: Value) -> Value {
 }
 
 fn heartbeat(seq: u64) -> Value {
-    json!({ "event": "heartbeat", "seq": seq, "server_time": "2026-10-03T04:00:00Z", "feed": { "state": "live" } })
+    let recorded_at = format!("2026-10-03T03:59:{seq:02}.5Z");
+    json!({ "event": "heartbeat", "seq": seq, "recorded_at": recorded_at, "server_time": "2026-10-03T04:00:00Z", "feed": { "state": "live" } })
 }
 
 #[tokio::test]
@@ -325,7 +326,7 @@ async fn a_cut_connection_resumes_at_its_last_position() {
     assert_eq!(query, "race=3");
     socket.send(welcome(json!({}))).await;
     socket
-        .send(json!({ "event": "snapshot_complete", "seq": 9, "races": 0, "replayed": 0 }))
+        .send(json!({ "event": "snapshot_complete", "seq": 9, "recorded_at": "2026-10-03T03:59:09Z", "races": 0, "replayed": 0 }))
         .await;
     socket.send(heartbeat(14)).await;
     socket
@@ -338,7 +339,10 @@ async fn a_cut_connection_resumes_at_its_last_position() {
     );
 
     let (mut socket, query) = channel.accept().await;
-    assert_eq!(query, "race=3&since=14&epoch=e1");
+    assert_eq!(
+        query,
+        "race=3&since=14&recorded_at=2026-10-03T03%3A59%3A14.5Z&epoch=e1"
+    );
     socket
         .send(welcome(
             json!({ "recovered": false, "reason": "other_epoch", "epoch": "e2" }),

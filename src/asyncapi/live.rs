@@ -217,6 +217,7 @@ fn race_query(request: &Value) -> Value {
         "conflate_ms": field("conflate_ms"),
         "heartbeat_ms": field("heartbeat_ms"),
         "since": field("since"),
+        "recorded_at": field("recorded_at"),
         "epoch": field("epoch"),
     });
     let default = LiveSubscription::default();

@@ -97,10 +97,9 @@ async fn upgrade(
     subscription: LiveSubscription,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    let resume = query.number("since")?.map(|seq| ResumePoint {
-        seq,
-        epoch: query.get("epoch").map(str::to_owned),
-    });
+    let epoch = query.get("epoch").map(str::to_owned);
+    let resume = query.number("since")?;
+    let resume = resume.map(|seq| ResumePoint::new(seq, epoch, query.get("recorded_at")));
     let response = create_response_with_body(&request, Body::empty)
         .map_err(|error| ApiError::UpgradeRequired(format!("This path is a WebSocket: {error}")))?;
     let too_many = ApiError::NotReady("There are too many WebSocket connections");

@@ -30,8 +30,10 @@ pub(crate) struct Request {
     /// Time between two heartbeats, in milliseconds.
     #[schemars(range(min = *HEARTBEAT_MS.start(), max = *HEARTBEAT_MS.end()))]
     pub(crate) heartbeat_ms: Option<u64>,
-    /// The highest `seq` that the client has received: every message after it is sent.
+    /// The `seq` of the latest message that the client counts: every message after it is sent.
     pub(crate) since: Option<u64>,
+    /// The `recorded_at` of that message. It proves that the log still has that event; `since` 0 needs no proof.
+    pub(crate) recorded_at: Option<String>,
     /// The log that `since` belongs to, as in `welcome`.
     pub(crate) epoch: Option<String>,
 }

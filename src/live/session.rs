@@ -134,7 +134,7 @@ impl Session {
     /// it.
     fn resume(&mut self, point: &ResumePoint, id: Option<&Value>) -> Result<(), NotRecovered> {
         let feed = &self.context.feed;
-        let resumed = feed.resume(point.seq, point.epoch.as_deref());
+        let resumed = feed.resume(point.seq, point.epoch.as_deref(), point.recorded_at);
         self.context.metrics.resumed(resumed.is_ok());
         let until = feed.position().head;
         self.cursor
@@ -166,9 +166,17 @@ impl Session {
         self.queue_message(&ServerMessage::SnapshotComplete {
             id,
             seq: snapshots.position.seq,
+            recorded_at: self.recorded_at(snapshots.position.seq),
             races,
             replayed: 0,
         });
+    }
+
+    /// When the log recorded the event at a sequence that this client has reached; empty if that is not known.
+    fn recorded_at(&self, seq: u64) -> String {
+        let generation = self.cursor.generation;
+        let recorded_at = self.context.feed.recorded_at(generation, seq);
+        recorded_at.map(|at| at.to_string()).unwrap_or_default()
     }
 
     /// Tells the client that earlier messages no longer hold. Snapshots must follow.
@@ -293,6 +301,7 @@ impl Session {
         self.cursor.reflect(seq);
         self.queue_message(&ServerMessage::Heartbeat {
             seq: self.cursor.through_seq,
+            recorded_at: self.recorded_at(self.cursor.through_seq),
             server_time: server_time(),
             feed: health.clone(),
         });

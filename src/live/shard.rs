@@ -306,7 +306,8 @@ impl Shard {
         let health = self.health.borrow().current();
         let position = self.context.feed.position();
         // The feed may have moved on by events without messages.
-        let is_end = position.head == delivered.next_index;
+        let is_end =
+            (position.generation, position.head) == (delivered.generation, delivered.next_index);
         let seq = if is_end { position.seq } else { delivered.seq };
         while let Some((due, id)) = self.pop_due_timer(now) {
             let Some(client) = self.client(id) else {

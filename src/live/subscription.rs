@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use events::Moment;
 use projections::LiveKind;
 
 use super::feed::{FeedMessage, Topic};
@@ -27,6 +28,20 @@ pub(crate) struct LiveSubscription {
 pub(crate) struct ResumePoint {
     pub(crate) seq: u64,
     pub(crate) epoch: Option<String>,
+    /// When the log recorded the event at `seq`.
+    pub(crate) recorded_at: Option<Moment>,
+}
+
+impl ResumePoint {
+    /// A point as requests name it. A text that is not a time proves nothing, as if it were missing.
+    pub(crate) fn new(seq: u64, epoch: Option<String>, recorded_at: Option<&str>) -> Self {
+        let recorded_at = recorded_at.and_then(|text| Moment::parse(text).ok());
+        Self {
+            seq,
+            epoch,
+            recorded_at,
+        }
+    }
 }
 
 /// A number of a subscription is out of range.

@@ -1,5 +1,6 @@
 //! [`Announcer`]: publishes rejections to feeders on core NATS. Nothing waits for it; the read model has what it drops.
 
+use events::Moment;
 use jiff::{SignedDuration, Timestamp};
 use projections::{Announcement, LogIdentity};
 use tokio::sync::mpsc;
@@ -21,8 +22,8 @@ const RECENT: SignedDuration = SignedDuration::from_mins(10);
 #[derive(Debug)]
 pub struct Announcer {
     queue: mpsc::Sender<QueuedAnnouncement>,
-    /// The last sequence that was announced or skipped, and its log.
-    last: Option<(LogIdentity, u64)>,
+    /// The log of the message that was announced or skipped last, its sequence and its time.
+    last: Option<(LogIdentity, u64, Moment)>,
 }
 
 #[derive(Debug)]
@@ -43,25 +44,23 @@ impl Announcer {
         (announcer, publish(log, receiver))
     }
 
-    /// Forgets what was announced: the next messages are of another log.
-    pub fn forget(&mut self) {
-        self.last = None;
-    }
-
     /// Queues the rejections of a batch: all of them when the projector is `live`, else the recent ones.
     pub fn announce(&mut self, log: &LogIdentity, rejections: Vec<Announcement>, live: bool) {
         for announcement in rejections {
-            let seq = announcement.seq;
-            // A rebuild folds old messages again.
-            let is_repeated = |(of, last): &(LogIdentity, u64)| of == log && seq <= *last;
-            if self.last.as_ref().is_some_and(is_repeated) {
+            let (seq, recorded_at) = (announcement.seq, announcement.recorded_at);
+            // A rebuild folds old messages again. A later message under an old number is another one: the log has lost
+            // its last messages and grown again.
+            if self.last.as_ref().is_some_and(|(of, last_seq, last_at)| {
+                of == log && seq <= *last_seq && recorded_at <= *last_at
+            }) {
                 continue;
             }
-            self.last = Some((log.clone(), seq));
-            if !live && !is_recent(announcement.recorded_at.timestamp()) {
+            self.last = Some((log.clone(), seq, recorded_at));
+            if !live && !is_recent(recorded_at.timestamp()) {
                 continue;
             }
-            let id = format!("{}-{seq}", epoch(log));
+            let stored_us = recorded_at.timestamp().as_microsecond();
+            let id = format!("{}-{seq}-{stored_us}", epoch(log));
             let queued = QueuedAnnouncement { id, announcement };
             if self.queue.try_send(queued).is_err() {
                 metrics::not_announced();
@@ -140,6 +139,11 @@ mod tests {
         std::iter::from_fn(next).collect()
     }
 
+    /// The ids in the queue, which is then empty.
+    fn drain_ids(queue: &mut mpsc::Receiver<QueuedAnnouncement>) -> Vec<String> {
+        std::iter::from_fn(|| Some(queue.try_recv().ok()?.id)).collect()
+    }
+
     const NOW: SignedDuration = SignedDuration::ZERO;
     const LONG_AGO: SignedDuration = SignedDuration::from_mins(11);
 
@@ -156,13 +160,36 @@ mod tests {
     #[test]
     fn a_repeated_rejection_is_not_announced_again_but_one_of_another_log_is() {
         let (mut announcer, mut queue) = announcer();
-        let all = || (1..=3).map(|seq| rejection(seq, NOW)).collect();
-        announcer.announce(&log("a"), all(), true);
-        announcer.announce(&log("a"), all(), false);
+        let all: Vec<_> = (1..=3).map(|seq| rejection(seq, NOW)).collect();
+        announcer.announce(&log("a"), all.clone(), true);
+        announcer.announce(&log("a"), all.clone(), false);
         announcer.announce(&log("a"), vec![rejection(4, NOW)], true);
         assert_eq!(drain(&mut queue), [1, 2, 3, 4]);
-        announcer.announce(&log("b"), all(), true);
+        announcer.announce(&log("b"), all, true);
         assert_eq!(drain(&mut queue), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_rejection_is_announced_again_if_the_log_has_lost_its_number_and_used_it_again() {
+        let (mut announcer, mut queue) = announcer();
+        let seconds = SignedDuration::from_secs;
+        let before: Vec<Announcement> = (1..=9)
+            .map(|seq| rejection(seq, seconds(100 - seq.cast_signed())))
+            .collect();
+        announcer.announce(&log("a"), before.clone(), true);
+        let lost = drain_ids(&mut queue);
+        // The log lost everything after 4, and the views are folded again.
+        let mut after = before[..4].to_vec();
+        after.extend((5..=7).map(|seq| rejection(seq, seconds(10 - seq.cast_signed()))));
+        announcer.announce(&log("a"), after.clone(), false);
+        let reused = drain_ids(&mut queue);
+        assert_eq!(reused.len(), 3, "{reused:?}");
+        assert!(reused.iter().all(|id| !lost.contains(id)), "{reused:?}");
+        // A rebuild announces none of them again.
+        announcer.announce(&log("a"), after, true);
+        assert!(drain(&mut queue).is_empty());
+        announcer.announce(&log("a"), vec![rejection(8, NOW)], true);
+        assert_eq!(drain(&mut queue), [8]);
     }
 
     #[test]

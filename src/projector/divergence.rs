@@ -21,8 +21,6 @@ impl Projector {
         }
         let resolving = self.continuity.resolve(&self.log, RACING, replaced);
         if let Resolution::Accepted(state) = resolving.await {
-            // The sequences of the old log are used again.
-            self.announcer.forget();
             self.accepted = Some(state);
             self.replace = Some(reason);
         }
@@ -40,11 +38,8 @@ impl Projector {
         if feed.position().generation > 0 {
             return Ok(());
         }
-        let none = Replayed {
-            complete_from: checkpoint.seq + 1,
-            updates: Vec::new(),
-        };
         blocking(current.name(), move || {
+            let none = Replayed::nothing(&checkpoint);
             feed.reset(&checkpoint, open_races(&store)?, none);
             Ok(())
         })

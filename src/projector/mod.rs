@@ -21,7 +21,7 @@ use self::fold::{FoldError, RunningFold, blocking};
 use self::rebuild::Candidate;
 use self::views::Views;
 use crate::live::feed::replay::replay;
-use crate::live::feed::{Feed, Replayed};
+use crate::live::feed::{EventTime, Feed, Replayed};
 use crate::live::status::{Phase, Status};
 use crate::log::{Batch, Continuity, Log, LogState, RACING, ReadPosition};
 use crate::metrics;
@@ -351,11 +351,15 @@ impl Projector {
     async fn fold(&mut self, fold: RunningFold, batch: Batch) -> Result<RunningFold, FoldError> {
         let live = self.status.borrow().phase == Phase::Live;
         let (pending, head) = (batch.pending, batch.head);
+        let events: Vec<EventTime> = batch.messages.iter().map(EventTime::of).collect();
         let (fold, step) = fold.step(batch, live).await?;
         let checkpoint = fold.checkpoint();
         metrics::folded(&step.tally);
-        self.feed
-            .publish(step.updates, checkpoint.seq, checkpoint.open_from());
+        // Before the views are live the step has no updates, and the feed does not pass events without theirs.
+        if live {
+            self.feed
+                .publish(step.updates, &events, checkpoint.open_from());
+        }
         self.announcer
             .announce(&checkpoint.log, step.announcements, live);
         self.status.send_modify(|status| {
@@ -378,19 +382,16 @@ impl Projector {
     /// Publishes every change from here on. Clients that are connected, and were sent other views, first get new
     /// images.
     async fn go_live(&self, fold: &RunningFold) -> Result<(), FoldError> {
-        let (checkpoint, seq) = (fold.checkpoint().clone(), fold.seq());
-        let replay = replay(&self.log, &checkpoint.log, seq);
-        let replayed = match timeout(REPLAY_TIMEOUT, replay).await {
+        let checkpoint = fold.checkpoint().clone();
+        let seq = checkpoint.seq;
+        let replayed = match timeout(REPLAY_TIMEOUT, replay(&self.log, &checkpoint)).await {
             Ok(replayed) => replayed?,
             Err(_) => {
                 tracing::warn!(
                     timeout = ?REPLAY_TIMEOUT,
                     "replay of earlier messages timed out, clients that resume get fresh images"
                 );
-                Replayed {
-                    complete_from: seq + 1,
-                    updates: Vec::new(),
-                }
+                Replayed::nothing(&checkpoint)
             }
         };
         let (store, feed) = (Arc::clone(fold.store()), self.feed.clone());

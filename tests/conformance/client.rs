@@ -144,12 +144,27 @@ pub(crate) struct ReceivedMessages {
     inner: Mutex<ReceivedInner>,
 }
 
-/// A message about a race: its number, and the log sequence up to which all has been received with it, if that is
-/// known.
-#[derive(Debug, Clone, Copy)]
+/// A message about a race: its number, and the position up to which all has been received with it, if that is known.
+#[derive(Debug, Clone)]
 struct ReceivedMessage {
     number: u32,
-    reached: Option<u64>,
+    reached: Option<Position>,
+}
+
+/// A position in the log: the `seq` of a message and its `recorded_at`.
+#[derive(Debug, Clone)]
+struct Position {
+    seq: u64,
+    recorded_at: Arc<str>,
+}
+
+impl Position {
+    fn of(message: &Value) -> Option<Self> {
+        Some(Self {
+            seq: message["seq"].as_u64()?,
+            recorded_at: message["recorded_at"].as_str()?.into(),
+        })
+    }
 }
 
 #[derive(Debug, Default)]
@@ -163,19 +178,19 @@ impl ReceivedMessages {
     fn insert(&self, text: &Utf8Bytes) -> Option<ReceivedMessage> {
         let mut inner = self.inner.lock().expect("no thread panics");
         if let Some(known) = inner.numbers.get(text) {
-            return Some(*known);
+            return Some(known.clone());
         }
         let value: Value = serde_json::from_str(text).expect("JSON");
-        let seq = value["seq"].as_u64()?;
+        let position = Position::of(&value)?;
         if !KINDS.contains(&value["event"].as_str()?) {
             return None;
         }
         let number = u32::try_from(inner.all.len()).expect("not so many");
         // Messages with `more` belong together: only with the last is everything received.
-        let reached = value.get("more").is_none().then_some(seq);
+        let reached = value.get("more").is_none().then_some(position);
         inner.all.push(value);
         let noted = ReceivedMessage { number, reached };
-        inner.numbers.insert(text.clone(), noted);
+        inner.numbers.insert(text.clone(), noted.clone());
         Some(noted)
     }
 
@@ -221,6 +236,8 @@ pub(crate) enum Reason {
     OtherEpoch,
     TooFarBehind,
     Ahead,
+    Unproven,
+    OtherHistory,
     Unknown,
 }
 
@@ -278,8 +295,8 @@ pub(crate) struct Client {
     rng: Rng,
     progress: Arc<Progress>,
     entries: Vec<(u64, Observation)>,
-    /// Where it resumes: sequence and epoch.
-    since: Option<(u64, String)>,
+    /// Where it resumes: after the latest message that counts.
+    since: Option<Position>,
     epoch: String,
     complete: bool,
     live: bool,
@@ -341,7 +358,7 @@ impl Client {
 
     async fn connect(&mut self) -> Option<WebSocketStream<TcpStream>> {
         let deadline = Instant::now() + CONNECT_PATIENCE;
-        let since = self.since.as_ref().map(|(seq, _)| *seq);
+        let since = self.since.as_ref().map(|since| since.seq);
         while Instant::now() < deadline {
             if let Ok(Ok(socket)) = timeout(CONNECT_PATIENCE, self.try_connect()).await {
                 self.note(Observation::Connecting { since });
@@ -376,8 +393,9 @@ impl Client {
             let kinds: Vec<&str> = self.plan.kinds.iter().map(|kind| KINDS[*kind]).collect();
             url = format!("{url}&events={}", kinds.join(","));
         }
-        if let Some((seq, epoch)) = &self.since {
-            url = format!("{url}&since={seq}&epoch={epoch}");
+        if let Some(Position { seq, recorded_at }) = &self.since {
+            let epoch = &self.epoch;
+            url = format!("{url}&since={seq}&recorded_at={recorded_at}&epoch={epoch}");
         }
         Ok(client_async(url, stream).await?.0)
     }
@@ -471,9 +489,7 @@ impl Client {
     fn receive_text(&mut self, text: &Utf8Bytes) -> bool {
         if let Some(noted) = self.shared.received.insert(text) {
             self.note(Observation::Message(noted.number));
-            if let Some(seq) = noted.reached {
-                self.record_seq(seq);
-            }
+            self.record_position(noted.reached);
             return false;
         }
         let message: Value = serde_json::from_str(text).expect("JSON");
@@ -489,13 +505,14 @@ impl Client {
                     replayed: small("replayed"),
                 });
                 self.complete = true;
-                self.record_seq(seq);
+                self.record_position(Position::of(&message));
                 self.progress.connections.fetch_add(1, Ordering::Relaxed);
                 return true;
             }
             "heartbeat" => {
                 let live = message["feed"]["state"] == "live";
                 self.receive_heartbeat(number("seq"), live);
+                self.record_position(Position::of(&message));
             }
             "ack" => {
                 let op = match message["op"].as_str().unwrap_or_default() {
@@ -541,7 +558,6 @@ impl Client {
         if std::mem::replace(&mut self.live, live) != live {
             self.progress.state_changes.fetch_add(1, Ordering::Relaxed);
         }
-        self.record_seq(seq);
     }
 
     fn discard_position(&mut self) {
@@ -549,14 +565,13 @@ impl Client {
         self.complete = false;
     }
 
-    /// Remembers the highest `seq` since the first `snapshot_complete`.
-    fn record_seq(&mut self, seq: u64) {
-        if !self.complete {
+    /// Remembers the position of the latest message that counts since the first `snapshot_complete`.
+    fn record_position(&mut self, position: Option<Position>) {
+        let Some(position) = position.filter(|_| self.complete) else {
             return;
-        }
-        let highest = self.since.as_ref().map_or(0, |(seq, _)| *seq).max(seq);
-        self.since = Some((highest, self.epoch.clone()));
-        self.progress.seq.store(highest, Ordering::Relaxed);
+        };
+        self.progress.seq.store(position.seq, Ordering::Relaxed);
+        self.since = Some(position);
     }
 }
 
@@ -566,6 +581,8 @@ fn reason(reason: &Value) -> Reason {
         Some("other_epoch") => Reason::OtherEpoch,
         Some("too_far_behind") => Reason::TooFarBehind,
         Some("ahead") => Reason::Ahead,
+        Some("unproven") => Reason::Unproven,
+        Some("other_history") => Reason::OtherHistory,
         Some(_) => Reason::Unknown,
     }
 }

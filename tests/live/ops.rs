@@ -369,7 +369,12 @@ async fn since_in_a_subscription_replays_matching_messages() {
         }))
         .await;
     railbird.until_published(seq).await;
-    let request = json!({ "op": "subscribe", "id": "again", "races": [{ "race_number": 1, "venue": "ST" }], "since": 3, "epoch": epoch });
+    // The same time in another form.
+    let recorded_at = nats.recorded_at(3).await.replace('Z', "+00:00");
+    let request = json!({
+        "op": "subscribe", "id": "again", "races": [{ "race_number": 1, "venue": "ST" }],
+        "since": 3, "recorded_at": recorded_at, "epoch": epoch,
+    });
     let (before, ack) = socket.request(&request).await;
     assert_eq!((before.len(), &ack["recovered"]), (0, &json!(true)));
     let received = socket.until("snapshot_complete").await;

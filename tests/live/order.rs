@@ -360,12 +360,17 @@ async fn a_socket_continues_a_get_without_a_gap() {
         .await;
     railbird.until_published(seq).await;
     let reply = railbird.get(&format!("/api/v1/odds/{DAY}/1")).await;
-    let known: u64 = reply.header("railbird-seq").parse().unwrap();
+    let board = reply.json();
+    let known = format!(
+        "since={}&recorded_at={}",
+        board["seq"],
+        board["recorded_at"].as_str().unwrap()
+    );
     let last = nats
         .publish((5..9).map(|n| odds("ST", 1, &second(n), &[3.0])))
         .await;
     railbird.until_published(last).await;
-    let (_socket, received) = railbird.live(&format!("since={known}")).await;
+    let (_socket, received) = railbird.live(&known).await;
     assert_eq!(
         (&received[0]["event"], &received[0]["recovered"]),
         (&json!("welcome"), &json!(true))

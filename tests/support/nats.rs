@@ -112,6 +112,24 @@ impl Nats {
         copy_folder(copy.path(), &folder);
     }
 
+    /// Replaces the log by a copy of it and other events after that, as if it had lost its last ones and grown again.
+    /// Only while the server is down; services see nothing of it before it is started again. Returns the sequence of
+    /// the last event.
+    pub(crate) async fn rewrite_after(
+        &mut self,
+        copy: &TempDir,
+        events: impl IntoIterator<Item = Value>,
+    ) -> u64 {
+        self.put_back(RACING.name, copy);
+        let port = self.port;
+        self.child = spawn(&self.folder, None);
+        self.port = self.wait_until_listening();
+        let seq = self.publish(events).await;
+        self.kill();
+        self.port = port;
+        seq
+    }
+
     fn stream_folder(&self, stream: &str) -> PathBuf {
         self.streams_folder().join(stream)
     }
@@ -191,6 +209,12 @@ impl Nats {
             self.last_seq().await >= count
         })
         .await;
+    }
+
+    /// When the log recorded an event.
+    pub(crate) async fn recorded_at(&self, seq: u64) -> String {
+        let found = self.log().await.message_at(RACING, seq).await.unwrap();
+        found.unwrap().recorded_at.to_string()
     }
 
     /// Every message of the log.

@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::{Error, Message as Frame, Utf8Bytes};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 use url::Url;
 
-use super::message::{WatchMessage, WatchWelcome};
+use super::message::{WatchMessage, WatchPosition, WatchWelcome};
 use super::service_url::{address, with_query};
 use crate::log::Backoff;
 
@@ -302,28 +302,29 @@ fn printable(text: &str) -> String {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ResumePosition {
     epoch: Text,
-    /// `None` until the first snapshots are complete.
-    seq: Option<u64>,
+    /// That of the latest message that counts; `None` until the first snapshots are complete.
+    latest: Option<WatchPosition>,
 }
 
 impl ResumePosition {
     fn advance(&mut self, message: &WatchMessage) {
         if let Some(epoch) = message.reset() {
-            (self.epoch, self.seq) = (epoch.clone(), None);
-        } else if let WatchMessage::SnapshotComplete { seq, .. } = message {
-            self.seq = self.seq.max(Some(*seq));
-        } else if let (Some(seq), Some(complete)) = (self.seq, message.complete_up_to()) {
-            self.seq = Some(seq.max(complete));
+            (self.epoch, self.latest) = (epoch.clone(), None);
+        } else if let Some(position) = message.complete_up_to()
+            && (self.latest.is_some() || matches!(message, WatchMessage::SnapshotComplete(_)))
+        {
+            self.latest = Some(position);
         }
     }
 
     /// The query parameters that resume at this position.
     fn query(&self) -> Vec<(&'static str, String)> {
-        match self.seq {
-            Some(seq) if !self.epoch.is_empty() => {
-                let epoch = self.epoch.to_string();
-                vec![("since", seq.to_string()), ("epoch", epoch)]
-            }
+        match &self.latest {
+            Some(latest) if !self.epoch.is_empty() => vec![
+                ("since", latest.seq.to_string()),
+                ("recorded_at", latest.recorded_at.clone()),
+                ("epoch", self.epoch.to_string()),
+            ],
             _ => Vec::new(),
         }
     }
@@ -343,11 +344,16 @@ mod tests {
 
     const WELCOME: &str =
         r#"{"event":"welcome","seq":9,"epoch":"e1","server_time":"2026-11-21T09:01:15Z"}"#;
-    const COMPLETE: &str = r#"{"event":"snapshot_complete","seq":9,"races":0}"#;
-    const HEARTBEAT: &str = r#"{"event":"heartbeat","seq":12,"server_time":"2026-11-21T09:01:20Z","feed":{"state":"live"}}"#;
+    const COMPLETE: &str =
+        r#"{"event":"snapshot_complete","seq":9,"recorded_at":"2026-11-21T09:00:09Z","races":0}"#;
+    const HEARTBEAT: &str = r#"{"event":"heartbeat","seq":12,"recorded_at":"2026-11-21T09:00:12Z","server_time":"2026-11-21T09:01:20Z","feed":{"state":"live"}}"#;
 
     fn since(seq: u64) -> Vec<(&'static str, String)> {
-        vec![("since", seq.to_string()), ("epoch", "e1".to_owned())]
+        vec![
+            ("since", seq.to_string()),
+            ("recorded_at", format!("2026-11-21T09:00:{seq:02}Z")),
+            ("epoch", "e1".to_owned()),
+        ]
     }
 
     #[test]
@@ -358,12 +364,12 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_resumes_at_the_highest_seq_received() {
+    fn a_connection_resumes_at_the_latest_message_that_counts() {
         assert_eq!(query_after(&[WELCOME, COMPLETE]), since(9));
         assert_eq!(query_after(&[WELCOME, COMPLETE, HEARTBEAT]), since(12));
         assert_eq!(
             query_after(&[WELCOME, COMPLETE, HEARTBEAT, COMPLETE]),
-            since(12)
+            since(9)
         );
     }
 

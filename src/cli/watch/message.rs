@@ -19,11 +19,10 @@ pub(super) enum WatchMessage {
         header: UpdateHeader,
     },
     ResultUpdate(WatchResult),
-    SnapshotComplete {
-        seq: u64,
-    },
+    SnapshotComplete(WatchPosition),
     Heartbeat {
-        seq: u64,
+        #[serde(flatten)]
+        position: WatchPosition,
         server_time: Moment,
         feed: WatchFeed,
     },
@@ -41,6 +40,14 @@ pub(super) enum WatchMessage {
     /// A message that a later version of the service sends. It is ignored.
     #[serde(other)]
     Other,
+}
+
+/// A position in the log: a sequence, and when the log recorded its event. The time is empty before the first event.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct WatchPosition {
+    pub(super) seq: u64,
+    #[serde(default)]
+    pub(super) recorded_at: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -152,11 +159,19 @@ impl WatchMessage {
         }
     }
 
-    /// The `seq` up to which everything has been received once this message has been.
-    pub(super) fn complete_up_to(&self) -> Option<u64> {
+    /// The position up to which everything has been received once this message has been.
+    pub(super) fn complete_up_to(&self) -> Option<WatchPosition> {
         match self {
-            Self::SnapshotComplete { seq } | Self::Heartbeat { seq, .. } => Some(*seq),
-            _ => (self.header().filter(|header| !header.more)).map(|header| header.seq),
+            Self::SnapshotComplete(position) | Self::Heartbeat { position, .. } => {
+                Some(position.clone())
+            }
+            _ => {
+                let header = self.header().filter(|header| !header.more)?;
+                Some(WatchPosition {
+                    seq: header.seq,
+                    recorded_at: header.recorded_at.to_string(),
+                })
+            }
         }
     }
 }
@@ -187,8 +202,8 @@ mod tests {
                 "race_name":"THE RAIL HANDICAP","distance":1200,"class":"4","going":"GOOD","status":"provisional",
                 "revision":1,"reason":"","runners":[{"position":1,"horse_no":"RB_014"}],"unplaced":[{"outcome":"PU"}],
                 "timestamp":"2026-11-21T09:12:00Z","recorded_at":"2026-11-21T09:12:00.9Z","seq":333,"prev_seq":0}"#,
-            r#"{"event":"snapshot_complete","seq":247,"races":3,"replayed":0}"#,
-            r#"{"event":"heartbeat","seq":262,"server_time":"2026-11-21T09:01:20.886753Z",
+            r#"{"event":"snapshot_complete","seq":247,"recorded_at":"2026-11-21T09:01:15.500014Z","races":3,"replayed":0}"#,
+            r#"{"event":"heartbeat","seq":262,"recorded_at":"2026-11-21T09:01:20.51Z","server_time":"2026-11-21T09:01:20.886753Z",
                 "feed":{"state":"live","last_event_at":"2026-11-21T09:01:20.51Z","lag_ms":0}}"#,
             r#"{"event":"resync","seq":12,"epoch":"5f1c0a2b9d3e4f60","reason":"the views were begun anew"}"#,
             r#"{"event":"closing","code":1001,"reason":"the service is stopping","retry_after_ms":1830}"#,

@@ -53,7 +53,9 @@ impl WatchStatus {
             WatchMessage::Resync { .. } => self.seq = 0,
             _ => {}
         }
-        self.seq = self.seq.max(message.complete_up_to().unwrap_or_default());
+        self.seq = self
+            .seq
+            .max(message.complete_up_to().map_or(0, |position| position.seq));
     }
 
     pub(super) fn disconnected(&mut self, reason: String, retry_in: Duration, now: Timestamp) {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use events::{HorseNo, RaceKey};
-use projections::{LiveKind, LiveUpdate};
+use events::{HorseNo, Moment, RaceKey};
+use projections::{Checkpoint, LiveKind, LiveUpdate};
 use serde::Serialize;
+
+use crate::log::LogMessage;
 
 /// A message of the live channel about a race.
 #[derive(Debug)]
@@ -29,6 +31,25 @@ pub struct Topic {
     pub venue: String,
     /// The horses on its card or its board, sorted.
     pub runners: Vec<HorseNo>,
+}
+
+/// An event of the log: its sequence, and when the log stored it.
+///
+/// A log that has lost its last events uses their sequences again, at other times. So an event time that the log has
+/// proves that its holder knows the history up to there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventTime {
+    pub seq: u64,
+    pub recorded_at: Moment,
+}
+
+impl EventTime {
+    pub fn of(message: &LogMessage) -> Self {
+        Self {
+            seq: message.seq,
+            recorded_at: message.recorded_at,
+        }
+    }
 }
 
 /// How far the feed is.
@@ -78,18 +99,44 @@ pub enum NotRecovered {
     OtherEpoch,
     /// The client missed more than is kept.
     TooFarBehind,
+    /// The client does not say when the event at the sequence was recorded.
+    Unproven,
+    /// The log has another event at the sequence: it has lost the one that the client was sent.
+    OtherHistory,
     /// The sequence is beyond what the views reflect.
     Ahead,
 }
 
 impl NotRecovered {
-    pub(crate) const ALL: [Self; 3] = [Self::OtherEpoch, Self::TooFarBehind, Self::Ahead];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::OtherEpoch,
+        Self::TooFarBehind,
+        Self::Unproven,
+        Self::OtherHistory,
+        Self::Ahead,
+    ];
 }
 
-/// Updates of the time before this process followed the log.
+/// What happened before this process followed the log.
 #[derive(Debug, Default)]
 pub struct Replayed {
+    /// The latest events, in the order of the log.
+    pub events: Vec<EventTime>,
     /// The updates hold every message of events from this sequence on.
     pub complete_from: u64,
     pub updates: Vec<LiveUpdate>,
+}
+
+impl Replayed {
+    /// Nothing but the event at a checkpoint: clients cannot resume, but learn where they are.
+    pub fn nothing(checkpoint: &Checkpoint) -> Self {
+        let seq = checkpoint.seq;
+        let last = checkpoint.recorded_at;
+        let last = last.map(|recorded_at| EventTime { seq, recorded_at });
+        Self {
+            events: Vec::from_iter(last),
+            complete_from: seq + 1,
+            updates: Vec::new(),
+        }
+    }
 }

@@ -16,13 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use events::RacingDate;
+use events::{Moment, RacingDate};
 use projections::{Checkpoint, LiveKind, LiveUpdate, LogIdentity};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 pub use message::{
-    ConflatedBy, FeedMessage, FeedTail, NotRecovered, Position, Replayed, Snapshots, Topic,
+    ConflatedBy, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Replayed, Snapshots,
+    Topic,
 };
 use state::{BOUNDS, Bounds, FeedState};
 
@@ -48,9 +49,14 @@ impl Feed {
         }
     }
 
-    /// Publishes what was committed, up to `seq`. Updates that were published before are skipped: while views are
-    /// rebuilt and swapped, two projections pass the same events. Races before `open_from` are closed.
-    pub fn publish(&self, updates: Vec<LiveUpdate>, seq: u64, open_from: Option<RacingDate>) {
+    /// Publishes the updates of events that were committed. Those that were published before are skipped: while views
+    /// are rebuilt and swapped, two projections pass the same events. Races before `open_from` are closed.
+    pub fn publish(
+        &self,
+        updates: Vec<LiveUpdate>,
+        events: &[EventTime],
+        open_from: Option<RacingDate>,
+    ) {
         let position = {
             let mut state = self.state();
             for update in updates {
@@ -58,15 +64,15 @@ impl Feed {
                     state.append(update);
                 }
             }
-            state.position.seq = state.position.seq.max(seq);
+            state.pass(events);
             state.close_before(open_from);
             state.position.clone()
         };
         self.position.send_replace(position);
     }
 
-    /// Starts again with other views, which are at a checkpoint: with their open races, and the messages before them
-    /// that could be replayed.
+    /// Starts again with other views, which are at a checkpoint: with their open races, and the events and messages
+    /// before them that could be replayed.
     pub fn reset(&self, checkpoint: &Checkpoint, open: Vec<LiveUpdate>, replayed: Replayed) {
         let position = {
             let mut state = self.state();
@@ -78,6 +84,7 @@ impl Feed {
             for update in replayed.updates.into_iter().chain(open) {
                 state.append(update);
             }
+            state.pass(&replayed.events);
             state.position.seq = checkpoint.seq;
             state.position.clone()
         };
@@ -135,14 +142,28 @@ impl Feed {
         self.state().conflated(from, by, wants)
     }
 
-    /// The index of the first message for a client that has received everything up to the event at `since`. If that
-    /// event made several messages, the client may have received only the first, so the others are sent again.
+    /// The index of the first message for a client that has received everything up to the event at `since`, which was
+    /// recorded at a time. If that event made several messages, the client may have received only the first, so the
+    /// others are sent again.
     ///
     /// # Errors
-    /// Returns [`NotRecovered`] if the messages after `since` are not kept, or `since` is not a sequence of this log so
-    /// far.
-    pub fn resume(&self, since: u64, epoch: Option<&str>) -> Result<u64, NotRecovered> {
-        self.state().resume(since, epoch)
+    /// Returns [`NotRecovered`] if the messages after `since` are not kept, or the client does not prove that its
+    /// event at `since` is the one of this log.
+    pub fn resume(
+        &self,
+        since: u64,
+        epoch: Option<&str>,
+        recorded_at: Option<Moment>,
+    ) -> Result<u64, NotRecovered> {
+        self.state().resume(since, epoch, recorded_at)
+    }
+
+    /// When the log recorded the event at a sequence, or the last one before it. `None` if that is not known, or the
+    /// sequence is of another generation than the feed, and so maybe of another log.
+    pub fn recorded_at(&self, generation: u64, seq: u64) -> Option<Moment> {
+        let state = self.state();
+        let known = state.position.generation == generation;
+        known.then(|| state.recorded_at(seq)).flatten()
     }
 
     fn state(&self) -> MutexGuard<'_, FeedState> {

@@ -7,23 +7,33 @@
 use std::collections::HashSet;
 
 use events::{RaceKey, Subject};
-use projections::{LogIdentity, RaceReplay};
+use projections::{Checkpoint, LogIdentity, RaceReplay};
 
-use super::message::Replayed;
+use super::message::{EventTime, Replayed};
 use super::state::BOUNDS;
 use crate::log::{Log, LogReplaced, RACING, ReadPosition};
 
 /// Races that are folded again at most: those of some days.
 const RACES_MAX: usize = 256;
 
-/// Makes the messages of the latest events up to `seq` again.
+/// Makes the messages of the latest events up to a checkpoint again.
 ///
 /// # Errors
-/// Returns [`LogReplaced`] if the log is not the one of `identity`.
-pub async fn replay(log: &Log, identity: &LogIdentity, seq: u64) -> Result<Replayed, LogReplaced> {
+/// Returns [`LogReplaced`] if the log is not the one of the checkpoint.
+pub async fn replay(log: &Log, checkpoint: &Checkpoint) -> Result<Replayed, LogReplaced> {
+    let (identity, seq) = (&checkpoint.log, checkpoint.seq);
     let earliest = seq.saturating_sub(BOUNDS.messages as u64);
-    let (after, races) = latest_races(log, identity, earliest, seq).await?;
+    let latest = latest_events(log, identity, earliest, seq).await?;
+    let events: Vec<EventTime> = latest.iter().map(|(event, _)| *event).collect();
+    if let (Some(last), Some(expected)) = (events.last(), checkpoint.recorded_at)
+        && last.seq == seq
+        && last.recorded_at != expected
+    {
+        return Err(LogReplaced(format!("message {seq} is another one")));
+    }
+    let (after, races) = latest_races(latest, earliest);
     let mut replayed = Replayed {
+        events,
         complete_from: after + 1,
         updates: Vec::new(),
     };
@@ -47,30 +57,39 @@ pub async fn replay(log: &Log, identity: &LogIdentity, seq: u64) -> Result<Repla
     }
 }
 
-/// The races of the events up to `seq`, back to `earliest` or to where there would be too many races. Returns the
-/// sequence after which these are all.
-async fn latest_races(
+/// The events after `earliest` up to `seq`, with the races that they are about.
+async fn latest_events(
     log: &Log,
     identity: &LogIdentity,
     earliest: u64,
     seq: u64,
-) -> Result<(u64, HashSet<RaceKey>), LogReplaced> {
+) -> Result<Vec<(EventTime, Option<RaceKey>)>, LogReplaced> {
     let mut reader = log.reader(RACING, position(identity, earliest));
-    let mut events = Vec::new();
-    while events.last().map_or(earliest, |(last, _)| *last) < seq {
+    let (mut events, mut read) = (Vec::new(), earliest);
+    while read < seq {
         let batch = reader.next().await?;
-        let messages = batch.messages.iter();
-        events.extend(messages.map(|message| (message.seq, race_of(message.subject()))));
+        read = batch.messages.last().map_or(read, |last| last.seq);
+        let messages = batch.messages.iter().filter(|message| message.seq <= seq);
+        events.extend(messages.map(|message| (EventTime::of(message), race_of(message.subject()))));
     }
+    Ok(events)
+}
+
+/// The races of these events, from the last back to where there would be too many races. Returns the sequence after
+/// which these are all: `earliest`, unless there are too many.
+fn latest_races(
+    events: Vec<(EventTime, Option<RaceKey>)>,
+    earliest: u64,
+) -> (u64, HashSet<RaceKey>) {
     let mut races = HashSet::new();
-    for (event_seq, race) in events.into_iter().rev().filter(|(event, _)| *event <= seq) {
+    for (event, race) in events.into_iter().rev() {
         let Some(race) = race else { continue };
         if races.len() == RACES_MAX && !races.contains(&race) {
-            return Ok((event_seq, races));
+            return (event.seq, races);
         }
         races.insert(race);
     }
-    Ok((earliest, races))
+    (earliest, races)
 }
 
 fn race_of(subject: &str) -> Option<RaceKey> {

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use events::{RaceKey, RacingDate};
+use events::{Moment, RaceKey, RacingDate};
 use projections::{LiveKind, LiveUpdate};
 
 use super::frame;
 use super::message::{
-    ConflatedBy, FeedMessage, FeedTail, NotRecovered, Position, Snapshots, Topic,
+    ConflatedBy, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Snapshots, Topic,
 };
 use super::race::RaceFeed;
 
@@ -19,6 +19,8 @@ pub(super) struct Bounds {
     pub(super) messages: usize,
     /// The bytes of these messages.
     pub(super) bytes: usize,
+    /// Events whose times prove where a client resumes. A client that has missed more cannot.
+    pub(super) events: usize,
     /// Status, runner and result messages for clients that are far behind: these are never conflated.
     pub(super) facts: usize,
     /// Races whose images new clients are sent. Of more, the earliest are closed.
@@ -29,11 +31,13 @@ pub(super) struct Bounds {
     pub(super) conflatable: usize,
 }
 
-/// The messages are some minutes of a busy day; the open races are all of the world on three days. An image has at most
-/// 40 KB, so the feed takes less than 200 MB however long it runs.
+/// The messages are some minutes of a busy day. Some events make no message, so more of them are kept, in at most
+/// 6 MiB. The open races are all of the world on three days. An image has at most 40 KB, so the feed takes less than
+/// 200 MB however long it runs.
 pub(super) const BOUNDS: Bounds = Bounds {
     messages: 32_768,
     bytes: 64 * 1024 * 1024,
+    events: 131_072,
     facts: 4_096,
     open_races: 1_024,
     closed_races: 256,
@@ -44,6 +48,8 @@ pub(super) const BOUNDS: Bounds = Bounds {
 pub(super) struct FeedState {
     bounds: Bounds,
     pub(super) position: Position,
+    /// The latest events.
+    pub(super) events: VecDeque<EventTime>,
     /// The ring holds every message of events from this sequence on.
     pub(super) complete_from: u64,
     pub(super) ring: VecDeque<Arc<FeedMessage>>,
@@ -68,6 +74,7 @@ impl FeedState {
         Self {
             bounds,
             position: Position::default(),
+            events: VecDeque::new(),
             complete_from: 1,
             ring: VecDeque::new(),
             ring_bytes: 0,
@@ -133,7 +140,12 @@ impl FeedState {
         Some((frames, self.position.clone()))
     }
 
-    pub(super) fn resume(&self, since: u64, epoch: Option<&str>) -> Result<u64, NotRecovered> {
+    pub(super) fn resume(
+        &self,
+        since: u64,
+        epoch: Option<&str>,
+        recorded_at: Option<Moment>,
+    ) -> Result<u64, NotRecovered> {
         if epoch.is_some_and(|epoch| *epoch != *self.position.epoch) {
             return Err(NotRecovered::OtherEpoch);
         }
@@ -143,14 +155,43 @@ impl FeedState {
         if since > 0 && since < self.complete_from || self.complete_from > 1 && since == 0 {
             return Err(NotRecovered::TooFarBehind);
         }
+        if since > 0 {
+            let expected = self.recorded_at(since).ok_or(NotRecovered::TooFarBehind)?;
+            let found = recorded_at.ok_or(NotRecovered::Unproven)?;
+            if found != expected {
+                return Err(NotRecovered::OtherHistory);
+            }
+        }
         let first = self.ring.partition_point(|message| message.seq < since);
         let next = self.ring.get(first);
         let received = next.is_some_and(|message| message.seq == since);
         Ok(self.first_index() + (first + usize::from(received)) as u64)
     }
 
+    /// When the event at a sequence was recorded, or the last one before it; `None` if that is not kept.
+    pub(super) fn recorded_at(&self, seq: u64) -> Option<Moment> {
+        let after = self.events.partition_point(|event| event.seq <= seq);
+        let event = self.events.get(after.checked_sub(1)?)?;
+        Some(event.recorded_at)
+    }
+
+    /// Moves on to the last of these events. Those at or below the position were passed before.
+    pub(super) fn pass(&mut self, events: &[EventTime]) {
+        let passed = self.position.seq;
+        let new = events.partition_point(|event| event.seq <= passed);
+        let new = events.get(new..).unwrap_or_default();
+        self.events.extend(new);
+        let excess = self.events.len().saturating_sub(self.bounds.events);
+        self.events.drain(..excess);
+        if let Some(last) = new.last() {
+            self.position.seq = last.seq;
+        }
+    }
+
     /// Drops everything, but counts indexes on.
     pub(super) fn clear(&mut self) {
+        self.events.clear();
+        self.position.seq = 0;
         self.ring.clear();
         self.ring_bytes = 0;
         self.facts.clear();

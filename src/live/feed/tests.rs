@@ -6,17 +6,20 @@ use std::sync::Arc;
 use events::{Moment, RaceKey, RacingDate};
 use jiff::ToSpan;
 use projections::{
-    Checkpoint, Digest, LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogHistory, LogIdentity, Projection,
-    Store, StoredMessage, open_races,
+    Checkpoint, Digest, LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogHistory, LogIdentity,
+    Projection, Store, StoredMessage, open_races,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{BOUNDS, Bounds, ConflatedBy, Feed, NotRecovered, Replayed, Snapshots, Topic, epoch};
+use super::{
+    BOUNDS, Bounds, ConflatedBy, EventTime, Feed, NotRecovered, Replayed, Snapshots, Topic, epoch,
+};
 
 const SMALL: Bounds = Bounds {
     messages: 12,
     bytes: 1_200,
+    events: 20,
     facts: 5,
     open_races: 5,
     closed_races: 2,
@@ -47,6 +50,21 @@ fn checkpoint(created: &str, seq: u64) -> Checkpoint {
         latest_time: None,
         digest: Digest::default(),
     }
+}
+
+/// When the log recorded the event at a sequence.
+fn recorded_at(seq: u64) -> Moment {
+    let second = i64::try_from(seq).expect("small");
+    Moment::from(jiff::Timestamp::from_second(second).expect("in range"))
+}
+
+/// The events of the log up to a sequence.
+fn events(seq: u64) -> Vec<EventTime> {
+    let event = |seq| EventTime {
+        seq,
+        recorded_at: recorded_at(seq),
+    };
+    (1..=seq).map(event).collect()
 }
 
 /// The JSON of a frame. Another test compares the header with another implementation.
@@ -254,19 +272,28 @@ fn check_tail(feed: &Feed, model: &Model, first: usize) {
     }
 }
 
-fn check_resume(feed: &Feed, model: &Model, complete_from: u64) {
+fn check_resume(feed: &Feed, model: &Model, complete_from: u64, bounds: Bounds) {
+    let events_from = (model.seq + 1).saturating_sub(bounds.events as u64);
     for since in 0..=model.seq + 2 {
-        let resumed = feed.resume(since, Some(&feed.position().epoch));
-        assert_eq!(resumed, feed.resume(since, None));
+        let proof = Some(recorded_at(since));
+        let resumed = feed.resume(since, Some(&feed.position().epoch), proof);
+        assert_eq!(resumed, feed.resume(since, None, proof));
         assert_eq!(
-            feed.resume(since, Some("another")),
+            feed.resume(since, Some("another"), proof),
             Err(NotRecovered::OtherEpoch)
         );
         if since > model.seq {
             assert_eq!(resumed, Err(NotRecovered::Ahead));
-        } else if since + u64::from(since == 0) < complete_from {
+        } else if since + u64::from(since == 0) < complete_from || (1..events_from).contains(&since)
+        {
             assert_eq!(resumed, Err(NotRecovered::TooFarBehind), "since {since}");
         } else {
+            let without_proof = |proof, reason| match since {
+                0 => assert_eq!(resumed, feed.resume(since, None, proof)),
+                _ => assert_eq!(feed.resume(since, None, proof), Err(reason)),
+            };
+            without_proof(None, NotRecovered::Unproven);
+            without_proof(Some(recorded_at(since + 1)), NotRecovered::OtherHistory);
             let after = model
                 .published
                 .iter()
@@ -376,7 +403,13 @@ fn check_all(feed: &Feed, model: &Model, bounds: Bounds) {
     );
     let (first, complete_from) = model.kept(bounds);
     check_tail(feed, model, first);
-    check_resume(feed, model, complete_from);
+    check_resume(feed, model, complete_from, bounds);
+    assert!(feed.state().events.len() <= bounds.events);
+    for seq in (model.seq + 1).saturating_sub(bounds.events as u64)..=model.seq {
+        let expected = (seq > 0).then(|| recorded_at(seq));
+        assert_eq!(feed.recorded_at(position.generation, seq), expected);
+        assert_eq!(feed.recorded_at(position.generation + 1, seq), None);
+    }
     check_conflated(feed, model, bounds, |_, _| true);
     check_conflated(feed, model, bounds, |race, kind| {
         race != 2 && kind != LiveKind::Runner
@@ -403,9 +436,9 @@ proptest! {
         for facts in facts.chunks(batch) {
             let updates: Vec<LiveUpdate> =
                 facts.iter().filter_map(|(race, fact)| model.update(*race, *fact)).collect();
-            feed.publish(updates.clone(), model.seq, None);
+            feed.publish(updates.clone(), &events(model.seq), None);
             // While views are rebuilt, two projections pass the same events.
-            feed.publish(std::mem::replace(&mut before, updates), model.seq, None);
+            feed.publish(std::mem::replace(&mut before, updates), &events(model.seq), None);
         }
         check_all(&feed, &model, bounds);
     }
@@ -415,10 +448,10 @@ proptest! {
         let (feed, mut model) = (Feed::default(), Model::default());
         let updates: Vec<LiveUpdate> = facts.iter().filter_map(|(race, fact)| model.update(*race, *fact)).collect();
         let at = at.min(updates.len());
-        let replayed = Replayed { complete_from: 1, updates: updates[..at].to_vec() };
         let seq = updates.get(at).map_or(model.seq, |next| next.seq - 1);
+        let replayed = Replayed { events: events(seq), complete_from: 1, updates: updates[..at].to_vec() };
         feed.reset(&checkpoint("now", seq), Vec::new(), replayed);
-        feed.publish(updates[at..].to_vec(), model.seq, None);
+        feed.publish(updates[at..].to_vec(), &events(model.seq), None);
         prop_assert_eq!(feed.position().generation, 1);
         check_all(&feed, &model, BOUNDS);
     }
@@ -426,7 +459,7 @@ proptest! {
 
 fn publish(feed: &Feed, model: &mut Model, race: u16, fact: Fact) {
     let update = model.update(race, fact);
-    feed.publish(update.into_iter().collect(), model.seq, None);
+    feed.publish(update.into_iter().collect(), &events(model.seq), None);
 }
 
 #[test]
@@ -441,6 +474,7 @@ fn a_reset_starts_again_with_other_views() {
     let mut image = other.update(2, Fact::Quote).expect("an update");
     image.messages.clear();
     let replayed = Replayed {
+        events: events(3),
         complete_from: 4,
         updates: Vec::new(),
     };
@@ -478,12 +512,16 @@ fn a_reset_starts_again_with_other_views() {
         (3, Err(NotRecovered::TooFarBehind)),
         (4, Err(NotRecovered::Ahead)),
     ] {
-        assert_eq!(feed.resume(since, Some(epoch)), resumed, "since {since}");
+        let found = feed.resume(since, Some(epoch), Some(recorded_at(since)));
+        assert_eq!(found, resumed, "since {since}");
     }
     // Messages of the other log are published at sequences that the first had passed.
     other.seq = 3;
     publish(&feed, &mut other, 2, Fact::Quote);
-    assert_eq!(feed.resume(4, Some(epoch)), Ok(before.head + 1));
+    assert_eq!(
+        feed.resume(4, Some(epoch), Some(recorded_at(4))),
+        Ok(before.head + 1)
+    );
     let published = feed.tail(before.head, 9).expect("kept").messages;
     assert_eq!(
         published
@@ -492,6 +530,30 @@ fn a_reset_starts_again_with_other_views() {
             .collect::<Vec<_>>(),
         [4]
     );
+}
+
+#[test]
+fn a_sequence_without_an_event_is_proved_by_the_event_before_it() {
+    let feed = Feed::default();
+    let events = events(9);
+    feed.publish(Vec::new(), &[&events[..3], &events[6..]].concat(), None);
+    for (since, at) in [(3, 3), (4, 3), (6, 3), (7, 7)] {
+        let resumed = feed.resume(since, None, Some(recorded_at(at)));
+        assert_eq!(resumed, Ok(0), "since {since}");
+        assert_eq!(feed.recorded_at(0, since), Some(recorded_at(at)));
+    }
+    let other = feed.resume(7, None, Some(recorded_at(3)));
+    assert_eq!(other, Err(NotRecovered::OtherHistory));
+}
+
+#[test]
+fn events_without_messages_are_bounded_too() {
+    let feed = Feed::default();
+    let count = BOUNDS.events as u64 + 10;
+    feed.publish(Vec::new(), &events(count), None);
+    let resumed = |seq| feed.resume(seq, None, Some(recorded_at(seq)));
+    assert_eq!(resumed(10), Err(NotRecovered::TooFarBehind));
+    assert_eq!((resumed(11), resumed(0)), (Ok(0), Ok(0)));
 }
 
 #[test]
@@ -528,9 +590,9 @@ fn races_that_nobody_closes_are_closed_by_their_date_and_bounded_in_number() {
     let open = || feed.snapshots(|_| true).images.len();
     assert_eq!(open(), SMALL.open_races);
     let date = |text| RacingDate::parse(text).ok();
-    feed.publish(Vec::new(), model.seq, date("2026-10-03"));
+    feed.publish(Vec::new(), &events(model.seq), date("2026-10-03"));
     assert_eq!(open(), SMALL.open_races);
-    feed.publish(Vec::new(), model.seq, date("2026-10-04"));
+    feed.publish(Vec::new(), &events(model.seq), date("2026-10-04"));
     assert_eq!(open(), 0);
     // A late quote is published, but opens no race.
     publish(&feed, &mut model, 7, Fact::Quote);
@@ -555,13 +617,18 @@ fn many_or_large_messages_stay_within_the_bounds() {
         runners: Vec::new(),
     };
     let count = BOUNDS.messages as u64 + 10;
-    feed.publish((1..=count).map(|seq| large(seq, 10)).collect(), count, None);
+    feed.publish(
+        (1..=count).map(|seq| large(seq, 10)).collect(),
+        &events(count),
+        None,
+    );
     assert_eq!(feed.state().ring.len(), BOUNDS.messages);
-    assert_eq!(feed.resume(10, None), Err(NotRecovered::TooFarBehind));
-    assert_eq!(feed.resume(11, None), Ok(11));
+    let resumed = |seq| feed.resume(seq, None, Some(recorded_at(seq)));
+    assert_eq!(resumed(10), Err(NotRecovered::TooFarBehind));
+    assert_eq!(resumed(11), Ok(11));
     feed.publish(
         (1..=70).map(|n| large(count + n, 1 << 20)).collect(),
-        count + 70,
+        &events(count + 70),
         None,
     );
     let state = feed.state();
@@ -610,8 +677,16 @@ fn a_day(projection: &mut Projection, feed: &Feed, day: jiff::civil::Date, mut s
             subject,
             payload: payload.as_bytes(),
         });
+    let event_times: Vec<EventTime> = messages
+        .iter()
+        .map(|(seq, recorded_at, ..)| EventTime {
+            seq: *seq,
+            recorded_at: *recorded_at,
+        })
+        .collect();
     let step = projection.step(stored, true).expect("a healthy store");
-    feed.publish(step.updates, seq, projection.checkpoint().open_from());
+    let open_from = projection.checkpoint().open_from();
+    feed.publish(step.updates, &event_times, open_from);
     seq
 }
 
@@ -620,6 +695,7 @@ fn a_year_of_racing_that_nobody_closes_stays_within_the_bounds() {
     let bounds = Bounds {
         messages: 500,
         bytes: 200_000,
+        events: 1_000,
         facts: 50,
         open_races: 100,
         closed_races: 10,
@@ -643,6 +719,7 @@ fn a_year_of_racing_that_nobody_closes_stays_within_the_bounds() {
             "{day}"
         );
         assert!(state.ring.len() <= bounds.messages && state.ring_bytes <= bounds.bytes);
+        assert!(state.events.len() <= bounds.events);
         assert!(
             state.marks() <= bounds.conflatable + bounds.conflatable / 8 + 1,
             "{day}"

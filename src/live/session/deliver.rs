@@ -134,6 +134,7 @@ impl Session {
                 self.queue_message(&ServerMessage::SnapshotComplete {
                     id: replay.id.as_ref(),
                     seq: self.cursor.through_seq,
+                    recorded_at: self.recorded_at(self.cursor.through_seq),
                     races: 0,
                     replayed: replay.sent,
                 });

@@ -118,10 +118,11 @@ impl Session {
             .map_err(invalid_parameter)?;
         subscription.filter = request.filter;
         let before = self.replace_subscription(subscription);
-        let epoch = request.epoch;
-        let resumed = request
-            .since
-            .map(|seq| self.resume(&ResumePoint { seq, epoch }, id));
+        let (epoch, recorded_at) = (request.epoch, request.recorded_at);
+        let resumed = request.since.map(|seq| {
+            let point = ResumePoint::new(seq, epoch, recorded_at.as_deref());
+            self.resume(&point, id)
+        });
         if resumed == Some(Ok(())) {
             self.queue_ack(Op::Subscribe, id, resumed);
             return Ok(());

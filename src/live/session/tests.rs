@@ -6,6 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use events::Moment;
+use projections::{Checkpoint, Digest, LogHistory, LogIdentity};
 use serde_json::Value;
 use tokio::time::timeout;
 use tungstenite::protocol::{Role, WebSocket};
@@ -15,7 +17,7 @@ use super::{Session, SessionContext};
 use crate::accounts::{Holder, KeyId};
 use crate::live::batch::FeedCursor;
 use crate::live::connection_limits::ConnectionLimits;
-use crate::live::feed::{Feed, frame};
+use crate::live::feed::{EventTime, Feed, Replayed, frame};
 use crate::live::health::FeedState;
 use crate::live::new_client::NewClient;
 use crate::live::server_message::FeedHealth;
@@ -107,6 +109,64 @@ fn receive_all(client: &mut WebSocket<TcpStream>) -> Vec<String> {
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// The events of a history up to a sequence, recorded a second apart from `start` on.
+fn events(start: i64, seq: u64) -> Vec<EventTime> {
+    let recorded_at = |seq: u64| jiff::Timestamp::from_second(start + seq.cast_signed());
+    let event = |seq| EventTime {
+        seq,
+        recorded_at: Moment::from(recorded_at(seq).expect("in range")),
+    };
+    (1..=seq).map(event).collect()
+}
+
+#[tokio::test]
+async fn no_message_joins_a_position_of_one_history_to_a_time_of_another() {
+    let start = Instant::now();
+    let (mut session, mut client) = open_session(start).await;
+    let feed = session.context.feed.clone();
+    feed.publish(Vec::new(), &events(0, 9), None);
+    session.send_heartbeat(9, &HEALTHY, start);
+    // The log has other events at the same sequences. The shard has not passed the reset on yet.
+    let checkpoint = Checkpoint {
+        log: LogIdentity {
+            name: "RACING".to_owned(),
+            created: "now".to_owned(),
+        },
+        seq: 9,
+        recorded_at: None,
+        history: LogHistory::default(),
+        latest_time: None,
+        digest: Digest::default(),
+    };
+    let replayed = Replayed {
+        events: events(1_000, 9),
+        complete_from: 1,
+        updates: Vec::new(),
+    };
+    feed.reset(&checkpoint, Vec::new(), replayed);
+    session.send_heartbeat(9, &HEALTHY, start);
+    session.advance(start);
+    let mut received = Vec::new();
+    while received.len() < 6 {
+        let Message::Text(text) = client.read().expect("a message") else {
+            continue;
+        };
+        let json: Value = serde_json::from_str(&text).expect("JSON");
+        let field = |name: &str| json[name].as_str().unwrap_or("-").to_owned();
+        received.push((field("event"), json["seq"].as_u64(), field("recorded_at")));
+    }
+    let expected = [
+        ("welcome", 0, "-"),
+        ("snapshot_complete", 0, ""),
+        ("heartbeat", 9, "1970-01-01T00:00:09Z"),
+        ("heartbeat", 9, ""),
+        ("resync", 9, "-"),
+        ("snapshot_complete", 9, "1970-01-01T00:16:49Z"),
+    ];
+    let expected = expected.map(|(event, seq, at)| (event.to_owned(), Some(seq), at.to_owned()));
+    assert_eq!(received, expected);
 }
 
 #[tokio::test]
