@@ -13,7 +13,9 @@ use events::VenueCode;
 use futures::future;
 use jiff::SignedDuration;
 use tokio::net::TcpListener;
+use projections::Store;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
@@ -35,6 +37,9 @@ use crate::supervisor::{Supervisor, TaskEnded};
 
 /// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
+/// The time to write the views to disk at the shutdown.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+const NOT_FLUSHED: &str = "flush failed; the next start reads the missing events from the log";
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -91,15 +96,19 @@ pub struct Service {
 }
 
 impl Service {
-    /// Opens the views, binds the addresses and starts to follow the log.
+    /// Binds the addresses, opens the views and starts to follow the log. Probes are answered meanwhile.
     ///
     /// # Errors
     /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
-        let views = open_views(config.data.clone()).await?;
         let public_listener = bind(config.http).await?;
         let admin_listener = bind(config.admin).await?;
+        let views = tokio::select! {
+            views = open_views(config.data.clone()) => views?,
+            never = http::answer_probes(&public_listener) => match never {},
+            never = http::answer_probes(&admin_listener) => match never {},
+        };
         let http_address = public_listener.local_addr()?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
         let log = connect(&log_runtime, config.nats.clone()).await?;
@@ -138,6 +147,7 @@ impl Service {
             proxies: config.proxies,
             projector: projector_handle,
             connection: log.connection(),
+            draining: shutdown.child_token(),
             clock: config.clock,
             venue_order: config.venue_order,
             feed,
@@ -186,9 +196,15 @@ impl Service {
         let app = self.app;
         let router = http::router(Arc::clone(&app));
         let admin_router = http::admin_router(Arc::clone(&app));
-        let mut serving = pin!(future::join(
+        let shutdown = self.shutdown.clone();
+        // Requests and live clients leave at the same time.
+        let mut serving = pin!(future::join3(
             (self.http).run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
             self.admin.run(|_| admin_router.clone()),
+            async {
+                shutdown.cancelled().await;
+                app.fan_out.drain().await;
+            },
         ));
         let ended = tokio::select! {
             _ = &mut serving => Ok(()),
@@ -199,11 +215,8 @@ impl Service {
                 if too_early { Err(ended) } else { Ok(()) }
             }
         };
-        app.fan_out.drain().await;
         self.tasks.stop().await;
-        if let Err(error) = app.views.current().flush() {
-            tracing::warn!(%error, "flush failed; the next start reads the missing events from the log");
-        }
+        flush(app.views.current()).await;
         ended
     }
 }
@@ -216,6 +229,17 @@ async fn open_views(data: PathBuf) -> anyhow::Result<Arc<Views>> {
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let bound = TcpListener::bind(address).await;
     bound.with_context(|| format!("cannot listen on {address}"))
+}
+
+/// Writes the views to disk. What is not written is folded from the log again.
+async fn flush(store: Arc<Store>) {
+    let flushing = tokio::task::spawn_blocking(move || store.flush());
+    match timeout(FLUSH_TIMEOUT, flushing).await {
+        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Err(error))) => tracing::warn!(%error, "{NOT_FLUSHED}"),
+        Ok(Err(error)) => tracing::warn!(%error, "{NOT_FLUSHED}"),
+        Err(_) => tracing::warn!(timeout = ?FLUSH_TIMEOUT, "{NOT_FLUSHED}"),
+    }
 }
 
 /// Starts to connect to NATS, on the threads that read the log.

@@ -39,4 +39,5 @@ mod rejections;
 mod rpscrape;
 mod season;
 mod season_zh;
+mod shutdown;
 mod watch;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use events::VenueCode;
@@ -12,6 +13,7 @@ use jiff::SignedDuration;
 use super::admin::ADMIN_DEFAULT;
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
+use super::running::RunningService;
 use super::{Nats, WrongConfiguration};
 use crate::app::{Config, Service};
 use crate::clock::Clock;
@@ -21,7 +23,10 @@ use crate::limits::Proxies;
 use crate::limits::plans::Plans;
 use crate::log::Log;
 use crate::mail::Mailing;
-use crate::shutdown::{Shutdown, signalled};
+use crate::shutdown::{Shutdown, Signals};
+
+/// Balancers ask for readiness every few seconds.
+pub(super) const DRAIN_DELAY_DEFAULT: SignedDuration = SignedDuration::from_secs(5);
 
 /// The options that `dev` and `serve` share.
 #[derive(Debug, Clone, Args)]
@@ -125,6 +130,9 @@ pub(super) struct Serve {
     data: PathBuf,
     #[command(flatten)]
     service: ServiceArgs,
+    /// Time from SIGTERM, when /readyz turns 503, until connections are refused. Balancers need it to notice.
+    #[arg(long, env = "RAILBIRD_DRAIN_DELAY", value_name = "DURATION", default_value_t = DRAIN_DELAY_DEFAULT, value_parser = parse_duration)]
+    drain_delay: SignedDuration,
     /// Exit if nats-server acknowledges events before they are on disk.
     #[arg(long, env = "RAILBIRD_PRODUCTION")]
     production: bool,
@@ -136,20 +144,25 @@ impl Serve {
         if mailing.is_none() {
             tracing::warn!("--smtp-url is not set: sign-up is closed, and mails with keys wait");
         }
+        let mut signals = Signals::install()?;
         let config = self.service.config(self.nats.url, self.data, mailing)?;
         let shutdown = Shutdown::new();
-        let service = Service::start(config, shutdown.clone()).await?;
+        let service = tokio::select! {
+            service = Service::start(config, shutdown.clone()) => service?,
+            () = signals.next() => {
+                tracing::info!("stopped during the start");
+                return Ok(());
+            }
+        };
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
         let log = service.log.clone();
-        let mut serving = tokio::spawn(service.run());
-        let ended = tokio::select! {
-            served = &mut serving => return Ok(served??),
-            signalled = signalled() => signalled.map_err(Into::into),
-            Err(error) = check_durability(&log, self.production) => Err(error.into()),
+        let mut running = RunningService::new(service, shutdown);
+        let (drain_delay, ended) = tokio::select! {
+            error = running.ended() => return Err(error),
+            () = signals.next() => (self.drain_delay.unsigned_abs(), Ok(())),
+            Err(error) = check_durability(&log, self.production) => (Duration::ZERO, Err(error.into())),
         };
-        tracing::info!("stopping");
-        shutdown.cancel();
-        serving.await??;
+        running.stop(drain_delay, &mut signals).await?;
         ended
     }
 }

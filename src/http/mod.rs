@@ -19,6 +19,7 @@ mod rejections;
 mod request;
 mod results;
 mod server;
+mod starting;
 pub mod state;
 mod trace;
 mod views_state;
@@ -43,6 +44,7 @@ pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;
 pub(crate) use server::HttpServer;
+pub(crate) use starting::answer_probes;
 
 use error::ApiError;
 use gate::gate;

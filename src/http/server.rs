@@ -46,7 +46,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// The time for requests in flight to end at the shutdown.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after an error of `accept`, for example when no file handle is left.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// A listener and the bounds of its connections.
 #[derive(Debug)]

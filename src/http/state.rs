@@ -19,6 +19,7 @@ use crate::log::ConnectionStatus;
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
 use crate::projector::views::Views;
+use crate::shutdown::Shutdown;
 
 #[derive(Debug)]
 pub struct App {
@@ -35,6 +36,8 @@ pub struct App {
     pub projector: ProjectorHandle,
     /// Whether the log is connected.
     pub connection: watch::Receiver<ConnectionStatus>,
+    /// The service is going to stop, and new requests should go to another one.
+    pub draining: Shutdown,
     pub clock: Clock,
     /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,
