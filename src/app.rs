@@ -12,8 +12,8 @@ use anyhow::Context;
 use events::VenueCode;
 use futures::future;
 use jiff::SignedDuration;
-use tokio::net::TcpListener;
 use projections::Store;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::http::state::{App, Origins, Pages};
 use crate::http::{self, AccessLog, HttpServer};
 use crate::limits::plans::Plans;
-use crate::limits::{HashedLimiter, Proxies};
+use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::feed::Feed;
 use crate::live::{FanOut, LiveContext};
 use crate::log::Log;
@@ -37,6 +37,9 @@ use crate::supervisor::{Supervisor, TaskEnded};
 
 /// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
+/// The time for a client to read an answer. The largest are a page of a list, of 256 KiB, and the scripts of `/docs`. An
+/// operator may take an [`HOUR`] to read all views.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// The time to write the views to disk at the shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 const NOT_FLUSHED: &str = "flush failed; the next start reads the missing events from the log";
@@ -66,6 +69,8 @@ pub struct Config {
     pub keys_stale_max: Duration,
     /// Connections of the public address at a time, and WebSockets at a time.
     pub connections_max: usize,
+    /// The same of one network. Trusted proxies may have more.
+    pub connections_per_network: usize,
     /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Proxies,
     /// The web pages that may connect to the live channel.
@@ -134,7 +139,8 @@ impl Service {
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
-        let (fan_out, shards) = FanOut::start(&live, config.connections_max)?;
+        let per_network = || NetworkConnections::new(config.connections_per_network);
+        let (fan_out, shards) = FanOut::start(&live, config.connections_max, per_network())?;
         for (n, shard) in shards.into_iter().enumerate() {
             tasks.spawn(format!("fan-out-{n}"), shard, runtime);
         }
@@ -144,7 +150,7 @@ impl Service {
             keys,
             ledger,
             unauthenticated_limiter: HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, MINUTE),
-            proxies: config.proxies,
+            proxies: config.proxies.clone(),
             projector: projector_handle,
             connection: log.connection(),
             draining: shutdown.child_token(),
@@ -157,9 +163,12 @@ impl Service {
             can_mail: config.mailing.is_some(),
             plans: config.plans,
         });
-        let server = |listener, connections_max, access_log| HttpServer {
+        let server = |listener, connections_max, answer_timeout, access_log| HttpServer {
             listener,
             connections_max,
+            per_network: per_network(),
+            proxies: config.proxies.clone(),
+            answer_timeout,
             access_log,
             metrics: Arc::clone(&app.metrics),
             shutdown: shutdown.clone(),
@@ -170,8 +179,18 @@ impl Service {
             tasks.spawn_finishing("outbox", outbox);
         }
         Ok(Self {
-            http: server(public_listener, config.connections_max, config.access_log),
-            admin: server(admin_listener, ADMIN_CONNECTIONS_MAX, AccessLog::Debug),
+            http: server(
+                public_listener,
+                config.connections_max,
+                ANSWER_TIMEOUT,
+                config.access_log,
+            ),
+            admin: server(
+                admin_listener,
+                ADMIN_CONNECTIONS_MAX,
+                HOUR,
+                AccessLog::Debug,
+            ),
             shutdown,
             app,
             log,

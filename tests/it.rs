@@ -29,6 +29,7 @@ mod live;
 mod log;
 mod mail;
 mod oracle;
+mod pages;
 mod pain;
 mod plans;
 mod pricing;

@@ -61,7 +61,8 @@ impl RunningService {
             sleep(drain_delay).await;
             shutdown.cancel();
             let ended = timeout(STOP_TIMEOUT, self.serving).await;
-            ended.with_context(|| format!("the service did not end within {STOP_TIMEOUT:?}"))???;
+            ended
+                .with_context(|| format!("the service did not end within {STOP_TIMEOUT:?}"))???;
             anyhow::Ok(())
         };
         tokio::select! {

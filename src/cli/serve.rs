@@ -54,6 +54,13 @@ pub(super) struct ServiceArgs {
     /// Maximum number of HTTP connections, and of WebSockets.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
     connections_max: u32,
+    /// Maximum number of HTTP connections, and of WebSockets, of one network: an IPv4 address or the /64 of an IPv6 address.
+    #[arg(
+        long,
+        env = "RAILBIRD_CONNECTIONS_PER_NETWORK",
+        default_value_t = 1_000
+    )]
+    connections_per_network: u32,
     /// Addresses or networks of trusted proxies, such as 10.0.0.0/8; X-Forwarded-For is ignored from any other peer.
     #[arg(long, env = "RAILBIRD_TRUSTED_PROXIES", value_name = "CIDR", value_delimiter = ',', value_parser = Proxies::parse)]
     trusted_proxies: Vec<IpNet>,
@@ -104,6 +111,7 @@ impl ServiceArgs {
             plans: plans.unwrap_or_default(),
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
             connections_max: self.connections_max as usize,
+            connections_per_network: self.connections_per_network as usize,
             proxies: Proxies::new(self.trusted_proxies),
             ws_origins: Origins::new(self.ws_origins),
             sign_ups_per_network: self.sign_ups_per_network,
