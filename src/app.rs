@@ -37,8 +37,8 @@ use crate::supervisor::{Supervisor, TaskEnded};
 
 /// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
-/// The time for a client to read an answer. The largest are a page of a list, of 256 KiB, and the scripts of `/docs`. An
-/// operator may take an [`HOUR`] to read all views.
+/// The time for a client to read an answer. The largest are the scripts of `/docs`. An operator may take an [`HOUR`]
+/// to read all views.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// The time to write the views to disk at the shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);

@@ -32,6 +32,7 @@ mod oracle;
 mod pages;
 mod pain;
 mod plans;
+mod poison;
 mod pricing;
 mod protocol;
 mod race_day;

@@ -54,7 +54,7 @@ pub(super) struct ServiceArgs {
     /// Maximum number of HTTP connections, and of WebSockets.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
     connections_max: u32,
-    /// Maximum number of HTTP connections, and of WebSockets, of one network: an IPv4 address or the /64 of an IPv6 address.
+    /// The same for each network, an IPv4 address or the /64 of an IPv6 address; trusted proxies are exempt.
     #[arg(
         long,
         env = "RAILBIRD_CONNECTIONS_PER_NETWORK",

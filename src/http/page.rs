@@ -13,9 +13,12 @@ use super::request::ApiRequest;
 /// The largest `limit`, by the contract.
 const LIMIT_MAX: usize = 1000;
 /// Bytes of rows after which a page ends, also before its limit: a client that reads slowly keeps its page in memory.
-const PAGE_BYTES_MAX: usize = 256 * 1024;
-/// Pages that are read at a time. Each takes a thread for some milliseconds; more would only wait for the cores.
-const READS_MAX: usize = 8;
+const PAGE_BYTES_MAX: usize = 128 * 1024;
+/// Room for the rows of a page and its last one. A buffer that grows would leave its smaller ones to the allocator.
+const PAGE_CAPACITY: usize = PAGE_BYTES_MAX + 32 * 1024;
+/// Pages that are read at a time. Each takes a thread for about a millisecond, and leaves some megabytes of the store in
+/// the allocator of that thread.
+const READS_MAX: usize = 2;
 /// The parameters of a page that the next one has as well.
 const KEPT_PARAMS: [&str; 4] = ["venue", "limit", "from", "to"];
 
@@ -55,7 +58,9 @@ impl PageRows {
 
     /// Adds a row.
     pub(super) fn push(&mut self, row: &[u8]) {
-        if self.count > 0 {
+        if self.count == 0 {
+            self.json.reserve(PAGE_CAPACITY.min(self.limit * row.len()));
+        } else {
             self.json.push(b',');
         }
         self.json.extend_from_slice(row);
