@@ -116,7 +116,9 @@ impl Service {
         };
         let http_address = public_listener.local_addr()?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
-        let log = connect(&log_runtime, config.nats.clone()).await?;
+        let log = connect(&log_runtime, config.nats.clone(), "railbird").await?;
+        // Messages of feeders may close the connection on which they are read. They must not delay a revocation.
+        let accounts_log = connect(&log_runtime, config.nats.clone(), "railbird-accounts").await?;
         let (mut tasks, runtime) = (Supervisor::default(), log_runtime.handle());
 
         let feed = Feed::default();
@@ -128,7 +130,7 @@ impl Service {
 
         let keys = Arc::new(KeyCache::new(config.plans.clone(), config.keys_stale_max));
         let (ledger_sender, ledger) = watch::channel(Ledger::default());
-        let following = accounts::follow(log.clone(), Arc::clone(&keys), ledger_sender);
+        let following = accounts::follow(accounts_log.clone(), Arc::clone(&keys), ledger_sender);
         tasks.spawn("accounts", following, runtime);
 
         let live = LiveContext {
@@ -145,7 +147,7 @@ impl Service {
             tasks.spawn(format!("fan-out-{n}"), shard, runtime);
         }
         let app = Arc::new(App {
-            pages: pages(&config, AccountCommands::new(log.clone(), ledger.clone())),
+            pages: pages(&config, AccountCommands::new(accounts_log, ledger.clone())),
             views,
             keys,
             ledger,
@@ -262,8 +264,12 @@ async fn flush(store: Arc<Store>) {
 }
 
 /// Starts to connect to NATS, on the threads that read the log.
-async fn connect(runtime: &DetachedRuntime, nats: String) -> anyhow::Result<Log> {
-    let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
+async fn connect(
+    runtime: &DetachedRuntime,
+    nats: String,
+    name: &'static str,
+) -> anyhow::Result<Log> {
+    let connecting = async move { Log::connect_in_background(&nats, name).await };
     Ok(runtime.handle().spawn(connecting).await??)
 }
 

@@ -20,6 +20,15 @@ const REVOKED_WITHIN: Duration = Duration::from_secs(5);
 const CLOSING: &[u8] = b"NATS/1.0\r\nA: \xff\r\n\r\n";
 /// A header that the client library takes for a heartbeat of the server.
 const SWALLOWED: &[u8] = b"NATS/1.0 100 Idle Heartbeat\r\n\r\n";
+/// Others that it takes for messages of the server: the end of a request, and errors.
+const STATUSES: [&[u8]; 6] = [
+    b"NATS/1.0 404 No Messages\r\n\r\n",
+    b"NATS/1.0 408 Request Timeout\r\n\r\n",
+    b"NATS/1.0 409 Consumer Deleted\r\n\r\n",
+    b"NATS/1.0 423 Pin Id Mismatch\r\n\r\n",
+    b"NATS/1.0 503\r\n\r\n",
+    b"NATS/1.0 999 Unknown\r\n\r\n",
+];
 
 /// A feeder that speaks NATS itself.
 struct RawFeeder(TcpStream);
@@ -140,7 +149,8 @@ async fn a_last_message_that_the_client_library_swallows_is_read() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let mut feeder = RawFeeder::connect(&nats).await;
-    for (n, header) in [SWALLOWED, CLOSING, SWALLOWED].into_iter().enumerate() {
+    let headers = [SWALLOWED, CLOSING].into_iter().chain(STATUSES);
+    for (n, header) in headers.enumerate() {
         let began = Instant::now();
         feeder.publish(header, b"garbage").await;
         let seq = n as u64 + 1;
