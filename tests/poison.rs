@@ -19,15 +19,17 @@ const REVOKED_WITHIN: Duration = Duration::from_secs(5);
 /// A header that the client library of the service cannot parse: it closes the connection.
 const CLOSING: &[u8] = b"NATS/1.0\r\nA: \xff\r\n\r\n";
 /// A header that the client library takes for a heartbeat of the server.
-const SWALLOWED: &[u8] = b"NATS/1.0 100 Idle Heartbeat\r\n\r\n";
-/// Others that it takes for messages of the server: the end of a request, and errors.
-const STATUSES: [&[u8]; 6] = [
-    b"NATS/1.0 404 No Messages\r\n\r\n",
-    b"NATS/1.0 408 Request Timeout\r\n\r\n",
-    b"NATS/1.0 409 Consumer Deleted\r\n\r\n",
-    b"NATS/1.0 423 Pin Id Mismatch\r\n\r\n",
-    b"NATS/1.0 503\r\n\r\n",
-    b"NATS/1.0 999 Unknown\r\n\r\n",
+const SWALLOWED: &[u8] = b"NATS/1.0 100 Idle Heartbeat\r\nA: b\r\n\r\n";
+/// Others that it takes for messages of the server: the end of a request, and errors. nats-server 2.15 removes a status
+/// that stands alone.
+const STATUSES: [&[u8]; 7] = [
+    b"NATS/1.0 100 Idle Heartbeat\r\n\r\n",
+    b"NATS/1.0 404 No Messages\r\nA: b\r\n\r\n",
+    b"NATS/1.0 408 Request Timeout\r\nA: b\r\n\r\n",
+    b"NATS/1.0 409 Consumer Deleted\r\nA: b\r\n\r\n",
+    b"NATS/1.0 423 Pin Id Mismatch\r\nA: b\r\n\r\n",
+    b"NATS/1.0 503\r\nA: b\r\n\r\n",
+    b"NATS/1.0 999 Unknown\r\nA: b\r\n\r\n",
 ];
 
 /// A feeder that speaks NATS itself.
