@@ -28,7 +28,7 @@ use crate::live::{FanOut, LiveContext};
 use crate::log::Log;
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
 use crate::mail::{Mailing, Outbox, PublicUrl};
-use crate::metrics::{self, LiveMetrics};
+use crate::metrics::{self, HttpMetrics, LiveMetrics};
 use crate::projector::Projector;
 use crate::projector::announcer::Announcer;
 use crate::projector::views::Views;
@@ -107,14 +107,14 @@ impl Service {
     /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
-        let public_listener = bind(config.http).await?;
-        let admin_listener = bind(config.admin).await?;
+        let metrics = Arc::default();
+        let (http, admin) = servers(&config, &metrics, &shutdown).await?;
         let views = tokio::select! {
             views = open_views(config.data.clone()) => views?,
-            never = http::answer_probes(&public_listener) => match never {},
-            never = http::answer_probes(&admin_listener) => match never {},
+            never = http::answer_probes(&http.listener) => match never {},
+            never = http::answer_probes(&admin.listener) => match never {},
         };
-        let http_address = public_listener.local_addr()?;
+        let http_address = http.listener.local_addr()?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
         let log = connect(&log_runtime, config.nats.clone(), "railbird").await?;
         // Messages of feeders may close the connection on which they are read. They must not delay a revocation.
@@ -141,8 +141,8 @@ impl Service {
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
-        let per_network = || NetworkConnections::new(config.connections_per_network);
-        let (fan_out, shards) = FanOut::start(&live, config.connections_max, per_network())?;
+        let per_network = NetworkConnections::new(config.connections_per_network);
+        let (fan_out, shards) = FanOut::start(&live, config.connections_max, per_network)?;
         for (n, shard) in shards.into_iter().enumerate() {
             tasks.spawn(format!("fan-out-{n}"), shard, runtime);
         }
@@ -152,47 +152,27 @@ impl Service {
             keys,
             ledger,
             unauthenticated_limiter: HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, MINUTE),
-            proxies: config.proxies.clone(),
+            proxies: config.proxies,
             projector: projector_handle,
             connection: log.connection(),
             draining: shutdown.child_token(),
             clock: config.clock,
             venue_order: config.venue_order,
             feed,
-            metrics: Arc::default(),
+            metrics,
             fan_out,
             ws_origins: config.ws_origins,
             can_mail: config.mailing.is_some(),
             plans: config.plans,
         });
-        let server = |listener, connections_max, answer_timeout, access_log| HttpServer {
-            listener,
-            connections_max,
-            per_network: per_network(),
-            proxies: config.proxies.clone(),
-            answer_timeout,
-            access_log,
-            metrics: Arc::clone(&app.metrics),
-            shutdown: shutdown.clone(),
-        };
         if let Some(mailing) = config.mailing {
             // It delivers the mails in flight after the shutdown.
             let outbox = outbox(&app, mailing, http_address).run(shutdown.clone());
             tasks.spawn_finishing("outbox", outbox);
         }
         Ok(Self {
-            http: server(
-                public_listener,
-                config.connections_max,
-                ANSWER_TIMEOUT,
-                config.access_log,
-            ),
-            admin: server(
-                admin_listener,
-                ADMIN_CONNECTIONS_MAX,
-                HOUR,
-                AccessLog::Debug,
-            ),
+            http,
+            admin,
             shutdown,
             app,
             log,
@@ -240,6 +220,30 @@ impl Service {
         flush(app.views.current()).await;
         ended
     }
+}
+
+/// Binds the public and the admin address.
+async fn servers(
+    config: &Config,
+    metrics: &Arc<HttpMetrics>,
+    shutdown: &Shutdown,
+) -> anyhow::Result<(HttpServer, HttpServer)> {
+    let server = |listener, connections_max, answer_timeout, access_log| HttpServer {
+        listener,
+        connections_max,
+        per_network: NetworkConnections::new(config.connections_per_network),
+        proxies: config.proxies.clone(),
+        answer_timeout,
+        access_log,
+        metrics: Arc::clone(metrics),
+        shutdown: shutdown.clone(),
+    };
+    let (public, admin) = (bind(config.http).await?, bind(config.admin).await?);
+    let (connections_max, access_log) = (config.connections_max, config.access_log);
+    Ok((
+        server(public, connections_max, ANSWER_TIMEOUT, access_log),
+        server(admin, ADMIN_CONNECTIONS_MAX, HOUR, AccessLog::Debug),
+    ))
 }
 
 async fn open_views(data: PathBuf) -> anyhow::Result<Arc<Views>> {

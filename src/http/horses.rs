@@ -42,7 +42,7 @@ async fn form(request: ApiRequest) -> Result<Response, ApiError> {
     read_page(request, form_page).await
 }
 
-/// The rows before a date, and after the position of an earlier page, newest first. The limit counts the rows of `form`.
+/// The rows before a date, and after the position of an earlier page, newest first. The limit counts those of `form`.
 fn form_page(request: ApiRequest) -> Result<Response, ApiError> {
     #[derive(serde::Deserialize)]
     struct ProfileName {
