@@ -107,13 +107,8 @@ impl Service {
     /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
-        let metrics = Arc::default();
-        let (http, admin) = servers(&config, &metrics, &shutdown).await?;
-        let views = tokio::select! {
-            views = open_views(config.data.clone()) => views?,
-            never = http::answer_probes(&http.listener) => match never {},
-            never = http::answer_probes(&admin.listener) => match never {},
-        };
+        let (http, admin) = servers(&config, &shutdown).await?;
+        let views = open_views(config.data.clone(), [&http, &admin]).await?;
         let http_address = http.listener.local_addr()?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
         let log = connect(&log_runtime, config.nats.clone(), "railbird").await?;
@@ -159,7 +154,7 @@ impl Service {
             clock: config.clock,
             venue_order: config.venue_order,
             feed,
-            metrics,
+            metrics: Arc::clone(&http.metrics),
             fan_out,
             ws_origins: config.ws_origins,
             can_mail: config.mailing.is_some(),
@@ -223,11 +218,8 @@ impl Service {
 }
 
 /// Binds the public and the admin address.
-async fn servers(
-    config: &Config,
-    metrics: &Arc<HttpMetrics>,
-    shutdown: &Shutdown,
-) -> anyhow::Result<(HttpServer, HttpServer)> {
+async fn servers(config: &Config, shutdown: &Shutdown) -> anyhow::Result<(HttpServer, HttpServer)> {
+    let metrics: Arc<HttpMetrics> = Arc::default();
     let server = |listener, connections_max, answer_timeout, access_log| HttpServer {
         listener,
         connections_max,
@@ -235,7 +227,7 @@ async fn servers(
         proxies: config.proxies.clone(),
         answer_timeout,
         access_log,
-        metrics: Arc::clone(metrics),
+        metrics: Arc::clone(&metrics),
         shutdown: shutdown.clone(),
     };
     let (public, admin) = (bind(config.http).await?, bind(config.admin).await?);
@@ -246,9 +238,15 @@ async fn servers(
     ))
 }
 
-async fn open_views(data: PathBuf) -> anyhow::Result<Arc<Views>> {
-    let views = tokio::task::spawn_blocking(move || Views::open(&data)).await??;
-    Ok(Arc::new(views))
+/// Opens the views, and answers probes meanwhile.
+async fn open_views(data: PathBuf, servers: [&HttpServer; 2]) -> anyhow::Result<Arc<Views>> {
+    let opening = tokio::task::spawn_blocking(move || Views::open(&data));
+    let [public, admin] = servers.map(|server| http::answer_probes(&server.listener));
+    tokio::select! {
+        views = opening => Ok(Arc::new(views??)),
+        never = public => match never {},
+        never = admin => match never {},
+    }
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

@@ -5,8 +5,8 @@
 //! when the connection comes back, and after a missed heartbeat, an error, a gap, or a lack of progress.
 //!
 //! The client library closes the connection over some messages, see [`Log::message_at`]. So after a lost connection the
-//! next messages are first read one by one, without a consumer. Where connections are lost again and again, a feeder may
-//! be publishing such messages all the time: then all messages are read one by one for a while.
+//! next messages are first read one by one, without a consumer. Where connections are lost again and again, a feeder
+//! may be publishing such messages all the time: then all messages are read one by one for a while.
 
 use std::time::{Duration, Instant};
 
