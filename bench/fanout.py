@@ -41,7 +41,8 @@ class Fanout:
         nats, addresses = start_nats(self.bench, self.nats)
         url = addresses["nats"]
         key = issue_key(self.railbird, url)
-        options = ["--connections-max", clients + SPARE_FILES]
+        limit = clients + SPARE_FILES
+        options = ["--connections-max", limit, "--connections-per-network", limit]
         data = self.bench.folder / "data"
         railbird, port, _, _ = start_railbird(self.bench, self.railbird, url, data, options)
         websocket = f"127.0.0.1:{port}/ws/live/odds?api_key={key}"

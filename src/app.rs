@@ -12,22 +12,24 @@ use anyhow::Context;
 use events::VenueCode;
 use futures::future;
 use jiff::SignedDuration;
+use projections::Store;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
 use crate::http::state::{App, Origins, Pages};
 use crate::http::{self, AccessLog, HttpServer};
 use crate::limits::plans::Plans;
-use crate::limits::{HashedLimiter, Proxies};
+use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::feed::Feed;
 use crate::live::{FanOut, LiveContext};
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
 use crate::log::{Continuity, Durability, Log};
 use crate::mail::{Mailing, Outbox, PublicUrl};
-use crate::metrics::{self, LiveMetrics};
+use crate::metrics::{self, HttpMetrics, LiveMetrics};
 use crate::projector::Projector;
 use crate::projector::announcer::Announcer;
 use crate::projector::views::Views;
@@ -36,6 +38,12 @@ use crate::supervisor::{Supervisor, TaskEnded};
 
 /// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
+/// The time for a client to read an answer. The largest are the scripts of `/docs`. An operator may take an [`HOUR`]
+/// to read all views.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+/// The time to write the views to disk at the shutdown.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+const NOT_FLUSHED: &str = "flush failed; the next start reads the missing events from the log";
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -62,6 +70,8 @@ pub struct Config {
     pub keys_stale_max: Duration,
     /// Connections of the public address at a time, and WebSockets at a time.
     pub connections_max: usize,
+    /// The same of one network. Trusted proxies may have more.
+    pub connections_per_network: usize,
     /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Proxies,
     /// The web pages that may connect to the live channel.
@@ -99,11 +109,12 @@ impl Service {
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
         let views = Arc::new(Views::open(&config.data)?);
-        let public_listener = bind(config.http).await?;
-        let admin_listener = bind(config.admin).await?;
-        let http_address = public_listener.local_addr()?;
+        let (http, admin) = servers(&config, &shutdown).await?;
+        let http_address = http.listener.local_addr()?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
-        let log = connect(&log_runtime, config.nats.clone()).await?;
+        let log = connect(&log_runtime, config.nats.clone(), "railbird").await?;
+        // Messages of feeders may close the connection on which they are read. They must not delay a revocation.
+        let accounts_log = connect(&log_runtime, config.nats.clone(), "railbird-accounts").await?;
         let (mut tasks, runtime) = (Supervisor::default(), log_runtime.handle());
 
         let continuity = Continuity::open(&config.data)
@@ -119,7 +130,7 @@ impl Service {
 
         let keys = Arc::new(KeyCache::new(config.plans.clone(), config.keys_stale_max));
         let (ledger_sender, ledger) = watch::channel(Ledger::default());
-        let followed = (log.clone(), continuity.clone());
+        let followed = (accounts_log.clone(), continuity.clone());
         let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender);
         tasks.spawn("accounts", following, runtime);
 
@@ -131,12 +142,13 @@ impl Service {
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
-        let (fan_out, shards) = FanOut::start(&live, config.connections_max)?;
+        let per_network = NetworkConnections::new(config.connections_per_network);
+        let (fan_out, shards) = FanOut::start(&live, config.connections_max, per_network)?;
         for (n, shard) in shards.into_iter().enumerate() {
             tasks.spawn(format!("fan-out-{n}"), shard, runtime);
         }
         let app = Arc::new(App {
-            pages: pages(&config, AccountCommands::new(log.clone(), ledger.clone())),
+            pages: pages(&config, AccountCommands::new(accounts_log, ledger.clone())),
             views,
             keys,
             ledger,
@@ -146,30 +158,24 @@ impl Service {
             connection: log.connection(),
             continuity,
             durability,
+            draining: shutdown.child_token(),
             clock: config.clock,
             venue_order: config.venue_order,
             feed,
-            metrics: Arc::default(),
+            metrics: Arc::clone(&http.metrics),
             fan_out,
             ws_origins: config.ws_origins,
             can_mail: config.mailing.is_some(),
             plans: config.plans,
         });
-        let server = |listener, connections_max, access_log| HttpServer {
-            listener,
-            connections_max,
-            access_log,
-            metrics: Arc::clone(&app.metrics),
-            shutdown: shutdown.clone(),
-        };
         if let Some(mailing) = config.mailing {
             // It delivers the mails in flight after the shutdown.
             let outbox = outbox(&app, mailing, http_address).run(shutdown.clone());
             tasks.spawn_finishing("outbox", outbox);
         }
         Ok(Self {
-            http: server(public_listener, config.connections_max, config.access_log),
-            admin: server(admin_listener, ADMIN_CONNECTIONS_MAX, AccessLog::Debug),
+            http,
+            admin,
             shutdown,
             app,
             log,
@@ -194,9 +200,15 @@ impl Service {
         let app = self.app;
         let router = http::router(Arc::clone(&app));
         let admin_router = http::admin_router(Arc::clone(&app));
-        let mut serving = pin!(future::join(
+        let shutdown = self.shutdown.clone();
+        // Requests and live clients leave at the same time.
+        let mut serving = pin!(future::join3(
             (self.http).run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
             self.admin.run(|_| admin_router.clone()),
+            async {
+                shutdown.cancelled().await;
+                app.fan_out.drain().await;
+            },
         ));
         let ended = tokio::select! {
             _ = &mut serving => Ok(()),
@@ -207,10 +219,9 @@ impl Service {
                 if too_early { Err(ended) } else { Ok(()) }
             }
         };
-        app.fan_out.drain().await;
         self.tasks.stop().await;
-        if let Some(Err(error)) = app.views.current().map(|store| store.flush()) {
-            tracing::warn!(%error, "flush failed; the next start reads the missing events from the log");
+        if let Some(store) = app.views.current() {
+            flush(store).await;
         }
         ended
     }
@@ -229,14 +240,50 @@ fn watch_log(
     durability
 }
 
+/// Binds the public and the admin address.
+async fn servers(config: &Config, shutdown: &Shutdown) -> anyhow::Result<(HttpServer, HttpServer)> {
+    let metrics: Arc<HttpMetrics> = Arc::default();
+    let server = |listener, connections_max, answer_timeout, access_log| HttpServer {
+        listener,
+        connections_max,
+        per_network: NetworkConnections::new(config.connections_per_network),
+        proxies: config.proxies.clone(),
+        answer_timeout,
+        access_log,
+        metrics: Arc::clone(&metrics),
+        shutdown: shutdown.clone(),
+    };
+    let (public, admin) = (bind(config.http).await?, bind(config.admin).await?);
+    let (connections_max, access_log) = (config.connections_max, config.access_log);
+    Ok((
+        server(public, connections_max, ANSWER_TIMEOUT, access_log),
+        server(admin, ADMIN_CONNECTIONS_MAX, HOUR, AccessLog::Debug),
+    ))
+}
+
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let bound = TcpListener::bind(address).await;
     bound.with_context(|| format!("cannot listen on {address}"))
 }
 
+/// Writes the views to disk. What is not written is folded from the log again.
+async fn flush(store: Arc<Store>) {
+    let flushing = tokio::task::spawn_blocking(move || store.flush());
+    match timeout(FLUSH_TIMEOUT, flushing).await {
+        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Err(error))) => tracing::warn!(%error, "{NOT_FLUSHED}"),
+        Ok(Err(error)) => tracing::warn!(%error, "{NOT_FLUSHED}"),
+        Err(_) => tracing::warn!(timeout = ?FLUSH_TIMEOUT, "{NOT_FLUSHED}"),
+    }
+}
+
 /// Starts to connect to NATS, on the threads that read the log.
-async fn connect(runtime: &DetachedRuntime, nats: String) -> anyhow::Result<Log> {
-    let connecting = async move { Log::connect_in_background(&nats, "railbird").await };
+async fn connect(
+    runtime: &DetachedRuntime,
+    nats: String,
+    name: &'static str,
+) -> anyhow::Result<Log> {
+    let connecting = async move { Log::connect_in_background(&nats, name).await };
     Ok(runtime.handle().spawn(connecting).await??)
 }
 

@@ -38,7 +38,10 @@ const ROOM_ARROWS: [(&str, &[&str]); 14] = [
         "mail",
         &["accounts", "limits", "log", "metrics", "shutdown"],
     ),
-    ("live", &["accounts", "log", "metrics", "shutdown"]),
+    (
+        "live",
+        &["accounts", "limits", "log", "metrics", "shutdown"],
+    ),
     ("projector", &["live", "log", "metrics"]),
     ("asyncapi", &["live", "log", "projector"]),
     (

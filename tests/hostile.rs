@@ -40,7 +40,16 @@ impl Fixture {
     async fn start() -> Self {
         let nats = Nats::start();
         let data = tempfile::tempdir().unwrap();
-        let serving = Serving::start(&nats, data.path());
+        // All clients of a test are of one network.
+        let url = nats.url();
+        let all = [
+            "--connections-per-network",
+            "20000",
+            "--http",
+            "127.0.0.1:0",
+        ];
+        let flags = [&all[..], &["--nats", &url]].concat();
+        let serving = Serving::start_with(&flags, data.path());
         let key = issue_key(&nats).await;
         nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
         eventually("the service answers to the key", || async {

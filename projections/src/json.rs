@@ -134,7 +134,10 @@ impl JsonObject {
             if index > 0 {
                 self.0.push(b',');
             }
-            self.0.extend_from_slice(row?.as_ref());
+            let row = row?;
+            // Room for what closes the object, so that a large row is not copied again for that.
+            self.0.reserve(row.as_ref().len() + 32);
+            self.0.extend_from_slice(row.as_ref());
         }
         self.0.push(b']');
         Ok(self)

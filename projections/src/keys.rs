@@ -5,6 +5,8 @@
 
 use events::{HorseNo, RaceKey, RaceNumber, RacingDate, VenueCode};
 
+use crate::odds_board::TICKS_PER_CHUNK;
+
 /// The prefix of the store's own values, which are not views.
 pub const META: &str = "meta/";
 /// The prefix of all rejections.
@@ -13,6 +15,9 @@ pub const REJECTIONS: &str = "rejection/";
 pub const OPEN_RACES: &str = "open/";
 /// The prefix of all meetings.
 pub const MEETINGS: &str = "meeting/";
+
+/// The greatest index of revisions and of chunks of the odds history.
+const INDEX_MAX: u32 = 999_999;
 
 fn race(kind: &str, race: &RaceKey) -> String {
     format!(
@@ -43,7 +48,7 @@ pub fn form_end(horse_no: &HorseNo) -> String {
 }
 
 /// A horse's form row for one race.
-pub(crate) fn form_row(horse_no: &HorseNo, key: &RaceKey) -> String {
+pub fn form_row(horse_no: &HorseNo, key: &RaceKey) -> String {
     race(&format!("form/{horse_no}"), key)
 }
 
@@ -75,6 +80,11 @@ pub fn results(date: RacingDate, venue: &VenueCode) -> String {
 /// The prefix of all revisions of a race's result, in the order of the log.
 pub fn revisions(key: &RaceKey) -> String {
     race("revision", key) + "/"
+}
+
+/// The key of the `n`th revision of a race's result, from 0.
+pub fn revisions_from(key: &RaceKey, n: u64) -> String {
+    revision(key, index(n))
 }
 
 /// The `index`th revision of a race's result, from 0.
@@ -126,6 +136,18 @@ pub fn ticks(key: &RaceKey) -> String {
 /// The `index`th chunk of a race's odds history, from 0.
 pub(crate) fn tick_chunk(key: &RaceKey, index: u32) -> String {
     format!("{}{index:06}", ticks(key))
+}
+
+/// The key of the chunk that has the `n`th quote of a race, from 0, and the number of quotes before it in that chunk.
+pub fn ticks_from(key: &RaceKey, n: u64) -> (String, usize) {
+    let per_chunk = u64::from(TICKS_PER_CHUNK);
+    let before = usize::try_from(n % per_chunk).unwrap_or(0);
+    (tick_chunk(key, index(n / per_chunk)), before)
+}
+
+/// An index of six digits. A greater one is after all others.
+fn index(n: u64) -> u32 {
+    u32::try_from(n).map_or(INDEX_MAX, |n| n.min(INDEX_MAX))
 }
 
 /// A rejection, by the log sequence of its message.

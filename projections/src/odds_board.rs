@@ -15,7 +15,7 @@ use crate::race::{Race, has_room};
 use crate::seen_ids::SeenIds;
 
 /// The number of quotes in one stored value of the history, about 10 KiB. A full chunk is never written again.
-const TICKS_PER_CHUNK: u32 = 32;
+pub(crate) const TICKS_PER_CHUNK: u32 = 32;
 
 /// A feeder that repeats a quote has sent a few others since. A quote that is repeated later is stale, and in the
 /// history again.

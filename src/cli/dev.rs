@@ -16,13 +16,14 @@ use super::demo::Demo;
 use super::nats_server::NatsServer;
 use super::player::Player;
 use super::report::result;
+use super::running::RunningService;
 use super::serve::ServiceArgs;
 use crate::accounts::ApiKey;
 use crate::app::Service;
 use crate::http::state::App;
 use crate::live::status::Phase;
 use crate::log::Log;
-use crate::shutdown::{Shutdown, signalled};
+use crate::shutdown::{Shutdown, Signals, StoppedAtOnce};
 
 /// Interval at which the state of the key cache is polled.
 const KEY_POLL: Duration = Duration::from_millis(20);
@@ -50,27 +51,35 @@ pub(super) struct Dev {
 
 impl Dev {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let mut nats = NatsServer::start(&self.data.join("nats"), self.nats_port).await?;
+        let mut signals = Signals::install()?;
+        let folder = self.data.join("nats");
+        let mut nats = tokio::select! {
+            nats = NatsServer::start(&folder, self.nats_port) => nats?,
+            // Dropped while it starts, the server is killed.
+            () = signals.next() => return Ok(()),
+        };
         let url = nats.url.clone();
         let served = tokio::select! {
-            served = self.serve(&url) => served,
+            served = self.serve(&url, &mut signals) => served,
             error = nats.ended() => Err(error),
         };
-        nats.stop().await;
-        served
+        tokio::select! {
+            () = nats.stop() => served,
+            // As above.
+            () = signals.next() => served.and(Err(StoppedAtOnce.into())),
+        }
     }
 
-    async fn serve(self, nats: &str) -> anyhow::Result<()> {
-        let log = Log::connect(nats, "railbird-dev").await?;
+    async fn serve(self, nats: &str, signals: &mut Signals) -> anyhow::Result<()> {
         let shutdown = Shutdown::new();
-        let mailing = self.service.mail.dev(&self.data.join("mail"))?;
-        let transport = mailing.transport.clone();
-        let (nats_url, data) = (nats.to_owned(), self.data.clone());
-        let config = self.service.config(nats_url, data, Some(mailing))?;
-        let service = Service::start(config, shutdown.clone()).await?;
+        let (log, service) = tokio::select! {
+            started = self.start(nats, &shutdown) => started?,
+            () = signals.next() => return Ok(()),
+        };
+        let transport = self.service.mail.dev(&self.data.join("mail"))?.transport;
         let (http, admin) = (service.http_addr()?, service.admin_addr()?);
         let app = Arc::clone(&service.app);
-        let mut serving = tokio::spawn(service.run());
+        let mut running = RunningService::new(service, shutdown.clone());
         let demo = async {
             if !self.no_demo {
                 wait_until_live(&app).await;
@@ -96,15 +105,24 @@ impl Dev {
             anyhow::Ok(())
         };
         let ended = tokio::select! {
-            served = &mut serving => return Ok(served??),
-            signalled = signalled() => signalled.map_err(Into::into),
+            error = running.ended() => return Err(error),
+            () = signals.next() => Ok(()),
             Err(error) = demo => Err(error),
             Err(error) = introduction => Err(error),
         };
-        shutdown.cancel();
-        serving.await??;
+        // No balancer sends requests here.
+        running.stop(Duration::ZERO, signals).await?;
         log.close().await;
         ended
+    }
+
+    /// Connects to nats-server, and starts a service on it.
+    async fn start(&self, nats: &str, shutdown: &Shutdown) -> anyhow::Result<(Log, Service)> {
+        let log = Log::connect(nats, "railbird-dev").await?;
+        let mailing = self.service.mail.dev(&self.data.join("mail"))?;
+        let (nats, data) = (nats.to_owned(), self.data.clone());
+        let config = self.service.clone().config(nats, data, Some(mailing))?;
+        Ok((log, Service::start(config, shutdown.clone()).await?))
     }
 }
 

@@ -13,6 +13,7 @@ mod publish;
 mod rebuild;
 mod rejections;
 mod report;
+mod running;
 mod schemas;
 mod serve;
 mod simulate;
@@ -21,6 +22,7 @@ mod watch;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use tracing::Level;
@@ -111,6 +113,9 @@ impl Nats {
 #[error("{0}")]
 struct WrongConfiguration(String);
 
+/// The time for blocking work to end after a command.
+const RUNTIME_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A command failed, some input was rejected, or a check did not hold.
 const EXIT_FAILURE: u8 = 1;
 /// `EX_UNAVAILABLE` of sysexits.h.
@@ -156,8 +161,15 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-#[tokio::main]
-async fn run(command: Command) -> anyhow::Result<ExitCode> {
+/// Runs a command. What blocks a thread after its end is abandoned: a full disk may block one for a minute.
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let ended = runtime.block_on(execute(command));
+    runtime.shutdown_timeout(RUNTIME_TIMEOUT);
+    ended
+}
+
+async fn execute(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Import(import) => return import.run().await,
         Command::Publish(publish) => return publish.run().await,

@@ -5,6 +5,7 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use events::VenueCode;
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 use super::admin::ADMIN_DEFAULT;
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
+use super::running::RunningService;
 use super::{Nats, WrongConfiguration};
 use crate::app::{Config, Service};
 use crate::clock::Clock;
@@ -24,7 +26,10 @@ use crate::limits::Proxies;
 use crate::limits::plans::Plans;
 use crate::log::Durability;
 use crate::mail::Mailing;
-use crate::shutdown::{Shutdown, signalled};
+use crate::shutdown::{Shutdown, Signals};
+
+/// Balancers ask for readiness every few seconds.
+pub(super) const DRAIN_DELAY_DEFAULT: SignedDuration = SignedDuration::from_secs(5);
 
 /// The options that `dev` and `serve` share.
 #[derive(Debug, Clone, Args)]
@@ -52,6 +57,13 @@ pub(super) struct ServiceArgs {
     /// Maximum number of HTTP connections, and of WebSockets.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
     connections_max: u32,
+    /// The same for each network, an IPv4 address or the /64 of an IPv6 address; trusted proxies are exempt.
+    #[arg(
+        long,
+        env = "RAILBIRD_CONNECTIONS_PER_NETWORK",
+        default_value_t = 1_000
+    )]
+    connections_per_network: u32,
     /// Addresses or networks of trusted proxies, such as 10.0.0.0/8; X-Forwarded-For is ignored from any other peer.
     #[arg(long, env = "RAILBIRD_TRUSTED_PROXIES", value_name = "CIDR", value_delimiter = ',', value_parser = Proxies::parse)]
     trusted_proxies: Vec<IpNet>,
@@ -102,6 +114,7 @@ impl ServiceArgs {
             plans: plans.unwrap_or_default(),
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
             connections_max: self.connections_max as usize,
+            connections_per_network: self.connections_per_network as usize,
             proxies: Proxies::new(self.trusted_proxies),
             ws_origins: Origins::new(self.ws_origins),
             sign_ups_per_network: self.sign_ups_per_network,
@@ -128,6 +141,9 @@ pub(super) struct Serve {
     data: PathBuf,
     #[command(flatten)]
     service: ServiceArgs,
+    /// Time from SIGTERM, when /readyz turns 503, until connections are refused. Balancers need it to notice.
+    #[arg(long, env = "RAILBIRD_DRAIN_DELAY", value_name = "DURATION", default_value_t = DRAIN_DELAY_DEFAULT, value_parser = parse_duration)]
+    drain_delay: SignedDuration,
     /// Exit if acknowledged events can be lost, by the settings of nats-server or of the streams, or if these cannot be
     /// read.
     #[arg(long, env = "RAILBIRD_PRODUCTION")]
@@ -140,20 +156,25 @@ impl Serve {
         if mailing.is_none() {
             tracing::warn!("--smtp-url is not set: sign-up is closed, and mails with keys wait");
         }
+        let mut signals = Signals::install()?;
         let config = self.service.config(self.nats.url, self.data, mailing)?;
         let shutdown = Shutdown::new();
-        let service = Service::start(config, shutdown.clone()).await?;
+        let service = tokio::select! {
+            service = Service::start(config, shutdown.clone()) => service?,
+            () = signals.next() => {
+                tracing::info!("stopped during the start");
+                return Ok(());
+            }
+        };
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
         let durability = service.app.durability.clone();
-        let mut serving = tokio::spawn(service.run());
-        let ended = tokio::select! {
-            served = &mut serving => return Ok(served??),
-            signalled = signalled() => signalled.map_err(Into::into),
-            Err(error) = wait_for_risks(durability), if self.production => Err(error.into()),
+        let mut running = RunningService::new(service, shutdown);
+        let (drain_delay, ended) = tokio::select! {
+            error = running.ended() => return Err(error),
+            () = signals.next() => (self.drain_delay.unsigned_abs(), Ok(())),
+            Err(error) = wait_for_risks(durability), if self.production => (Duration::ZERO, Err(error.into())),
         };
-        tracing::info!("stopping");
-        shutdown.cancel();
-        serving.await??;
+        running.stop(drain_delay, &mut signals).await?;
         ended
     }
 }

@@ -10,7 +10,7 @@ use super::report::Progress;
 use super::{Nats, WrongConfiguration};
 use crate::clock::Clock;
 use crate::log::RACING;
-use crate::shutdown::{Shutdown, signalled};
+use crate::shutdown::{Shutdown, Signals, StoppedAtOnce};
 use simulator::{RaceDay, VENUES, script};
 
 #[derive(Debug, Args)]
@@ -85,13 +85,16 @@ impl Simulate {
         };
         let events = script(&day, &pace);
         let progress = Progress::new("simulating", events.len() as u64);
+        let mut signals = Signals::install()?;
         let mut playing = std::pin::pin!(player.play(events, when, Some(progress)));
         let summary = tokio::select! {
             summary = &mut playing => summary?,
-            signalled = signalled() => {
-                signalled?;
+            () = signals.next() => {
                 ending.cancel();
-                playing.await?
+                tokio::select! {
+                    summary = &mut playing => summary?,
+                    () = signals.next() => return Err(StoppedAtOnce.into()),
+                }
             }
         };
         log.close().await;

@@ -31,7 +31,7 @@ use self::status::{ConnectionState, WatchStatus};
 use self::terminal::BoardTerminal;
 use super::WrongConfiguration;
 use super::report::line;
-use crate::shutdown::signalled;
+use crate::shutdown::Signals;
 
 pub(super) use self::connection::WatchError;
 
@@ -105,9 +105,10 @@ impl Watch {
             status: WatchStatus::default(),
             address,
         };
+        let mut signals = Signals::install()?;
         let shown = tokio::select! {
             shown = session.run(&mut events) => shown,
-            signalled = signalled() => signalled,
+            () = signals.next() => Ok(()),
         };
         // Restores the terminal before an error is printed, and ends the client.
         drop((session, events));

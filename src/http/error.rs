@@ -23,6 +23,9 @@ pub const UNAUTHORIZED_BODY: &str =
 /// The `Retry-After` of a service that is not ready.
 const NOT_READY_SECONDS: u32 = 2;
 
+/// The `Retry-After` of a network with too many connections. One of them has to end first.
+const TOO_MANY_CONNECTIONS_SECONDS: u32 = 30;
+
 /// An error response. Its text is the `message` that the client receives.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
@@ -31,6 +34,9 @@ pub(super) enum ApiError {
     /// One network has sent too many such requests. The next one is answered with 401 again after so many seconds.
     #[error("Too many requests without a valid API key")]
     TooManyUnauthorized { retry_after: u32 },
+    /// One network has as many WebSockets as it may have.
+    #[error("There are too many WebSocket connections from this network")]
+    TooManyConnections,
     #[error("The plan {:?} allows {} requests a {}", .plan.name.as_str(), .exceeded.status.limit, .exceeded.period.as_str())]
     RateLimited { plan: Arc<Plan>, exceeded: Exceeded },
     #[error("The plan {:?} does not include live odds", .plan.name.as_str())]
@@ -86,9 +92,9 @@ impl ApiError {
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
-            Self::TooManyUnauthorized { .. } | Self::RateLimited { .. } => {
-                (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded")
-            }
+            Self::TooManyUnauthorized { .. }
+            | Self::TooManyConnections
+            | Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded"),
             Self::LiveOddsNotIncluded { .. } => (StatusCode::FORBIDDEN, "live_odds_not_included"),
             Self::InvalidDate(_) => (StatusCode::BAD_REQUEST, "invalid_date"),
             Self::InvalidRaceNumber(_) => (StatusCode::BAD_REQUEST, "invalid_race_number"),
@@ -121,6 +127,7 @@ impl ApiError {
     fn limited_for(&self) -> Option<u32> {
         match self {
             Self::TooManyUnauthorized { retry_after } => Some(*retry_after),
+            Self::TooManyConnections => Some(TOO_MANY_CONNECTIONS_SECONDS),
             Self::RateLimited { exceeded, .. } => Some(exceeded.retry_after),
             _ => None,
         }

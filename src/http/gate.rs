@@ -31,6 +31,8 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Bytes of path and query: longer than any of the API, with room for a key.
 const URI_BYTES_MAX: usize = 2048;
+/// The same of the live channel, whose query may list hundreds of races and horses.
+const LIVE_URI_BYTES_MAX: usize = 8 * 1024;
 /// Bytes of a request body. GET requests need none, but some clients send `{}`.
 const BODY_BYTES_MAX: u64 = 1024;
 
@@ -74,16 +76,16 @@ pub(super) fn gate(
 /// Checks the key of a request, and counts the request to the key's plan. Returns the rate limit to report, if the plan
 /// has one.
 ///
-/// Adds to the request's extensions: the [`KeyEntry`] for the live channel; the [`Network`] of the client for requests
-/// without a key that change something.
+/// Adds to the request's extensions: the [`KeyEntry`] for the live channel; the [`Network`] of the client for it, and
+/// for requests without a key that change something.
 fn admit(
     app: &App,
     peer: IpAddr,
     request: &mut Request,
 ) -> Result<Option<RateLimitStatus>, ApiError> {
+    check_size(request)?;
     let path = request.uri().path();
     if path.starts_with(API) {
-        check_size(request)?;
         let entry = app.authorize(api_key(request.headers()), peer, request.headers())?;
         app.count(&entry)
     } else if path.starts_with(LIVE) {
@@ -91,7 +93,9 @@ fn admit(
         let key = query.get("api_key").or_else(|| api_key(request.headers()));
         let entry = app.authorize(key, peer, request.headers())?;
         let rate_limit = app.count(&entry);
+        let network = app.network(peer, request.headers());
         request.extensions_mut().insert(entry);
+        request.extensions_mut().insert(network);
         rate_limit
     } else {
         if !request.method().is_safe() {
@@ -105,8 +109,16 @@ fn admit(
 /// Checks the bounds that apply before the key is looked up.
 fn check_size(request: &Request) -> Result<(), ApiError> {
     let (uri, headers) = (request.uri(), request.headers());
-    if uri.path().len() + uri.query().map_or(0, str::len) > URI_BYTES_MAX {
+    let uri_bytes_max = match uri.path().starts_with(LIVE) {
+        true => LIVE_URI_BYTES_MAX,
+        false => URI_BYTES_MAX,
+    };
+    if uri.path().len() + uri.query().map_or(0, str::len) > uri_bytes_max {
         return Err(ApiError::UriTooLong);
+    }
+    // The forms of the pages have a limit of their own.
+    if !request.method().is_safe() && !uri.path().starts_with(API) {
+        return Ok(());
     }
     let length = headers
         .get(CONTENT_LENGTH)

@@ -5,17 +5,20 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
-use events::{HorseNo, RacingDate};
+use events::HorseNo;
 use projections::horse_form::RowKind;
 use projections::json::JsonObject;
-use projections::{View, horse_profile, keys};
+use projections::{horse_profile, keys};
 
 use super::error::ApiError;
-use super::request::ApiRequest;
+use super::page::{PageRows, next_link, next_path, read_page};
+use super::params::QueryParams;
+use super::request::{Answer, ApiRequest};
 use super::state::App;
 
-/// The largest `limit` of form rows, by the contract.
-const FORM_LIMIT_MAX: usize = 1000;
+/// Form rows that are read for one page. A horse may be on many cards without a result.
+const FORM_READ_ROWS_MAX: usize = 1000;
+const INVALID_AFTER: &str = "after is the position from `next` of the page before";
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
@@ -36,54 +39,60 @@ fn find(request: &ApiRequest, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
 }
 
 async fn form(request: ApiRequest) -> Result<Response, ApiError> {
-    let horse_no = request.path.horse_no()?;
-    let limit = request.query.limit(FORM_LIMIT_MAX)?.unwrap_or(usize::MAX);
-    let before = request.query.date("before")?;
-    request.answer(|request| read_form(request, &horse_no, limit, before))
+    read_page(request, form_page).await
 }
 
-fn read_form(
-    request: &ApiRequest,
-    horse_no: &HorseNo,
-    limit: usize,
-    before: Option<RacingDate>,
-) -> Result<Vec<u8>, ApiError> {
+/// The rows before a date, and after the position of an earlier page, newest first. The limit counts those of `form`.
+fn form_page(request: &ApiRequest) -> Result<Answer, ApiError> {
     #[derive(serde::Deserialize)]
     struct ProfileName {
         horse_name: String,
     }
-    let profile = find(request, horse_no)?;
+    let horse_no = request.path.horse_no()?;
+    let (mut placed, mut unplaced) = (PageRows::of(&request.query)?, PageRows::default());
+    let end = form_end(&horse_no, &request.query)?;
+    let profile = find(request, &horse_no)?;
     let ProfileName { horse_name } =
         serde_json::from_slice(&profile).map_err(ApiError::internal)?;
 
-    let all = keys::form(horse_no);
-    let end = match before {
-        Some(date) => keys::form_from(horse_no, date),
-        None => keys::form_end(horse_no),
-    };
-    let (mut placed, mut unplaced) = (Vec::new(), Vec::new());
-    for row in request.store.range(&all, &end).rev() {
-        let (_, value) = row?;
-        let rows = match RowKind::split(&value) {
-            Some((RowKind::Placed, _)) if placed.len() < limit => &mut placed,
-            Some((RowKind::Unplaced, _)) => &mut unplaced,
-            _ => continue,
-        };
-        rows.push(value);
-        if placed.len() == limit {
+    let (all, mut last, mut next) = (keys::form(&horse_no), String::new(), String::new());
+    for (read, row) in request.store.range(&all, &end).rev().enumerate() {
+        let (key, value) = row?;
+        if read == FORM_READ_ROWS_MAX || placed.is_full() || unplaced.is_full() {
+            let after = last.strip_prefix(&all).unwrap_or_default();
+            let path = format!("/api/v1/horses/{horse_no}/form");
+            next = next_path(&path, &request.query, after);
             break;
         }
+        match RowKind::split(&value) {
+            Some((RowKind::Placed, json)) => placed.push(json),
+            Some((RowKind::Unplaced, json)) => unplaced.push(json),
+            _ => {}
+        }
+        last = key;
     }
 
-    Ok(JsonObject::new()
-        .field("horse_no", horse_no)
+    let json = JsonObject::new()
+        .field("horse_no", &horse_no)
         .field("horse_name", &horse_name)
-        .list("form", placed.iter().filter_map(json))
-        .list("unplaced", unplaced.iter().filter_map(json))
-        .finish())
+        .list("form", placed.list())
+        .list("unplaced", unplaced.list())
+        .field("next", &next)
+        .finish();
+    let links = next_link(&next).into_iter().collect();
+    Ok(Answer { json, links })
 }
 
-/// The JSON of a form row, without its kind.
-fn json(row: &View) -> Option<&[u8]> {
-    RowKind::split(row).map(|(_, json)| json)
+/// The key before which the rows of a page are.
+fn form_end(horse_no: &HorseNo, query: &QueryParams) -> Result<String, ApiError> {
+    let before = query.date("before")?;
+    let before = before.map(|date| keys::form_from(horse_no, date));
+    let after = query.get("after").map(|text| {
+        let race = keys::parse_race(&format!("form/{text}"));
+        let invalid = || ApiError::InvalidParameter(INVALID_AFTER.to_owned());
+        race.map(|race| keys::form_row(horse_no, &race))
+            .ok_or_else(invalid)
+    });
+    let ends = before.into_iter().chain(after.transpose()?);
+    Ok(ends.min().unwrap_or_else(|| keys::form_end(horse_no)))
 }

@@ -19,7 +19,21 @@ use super::params::{PathParams, QueryParams};
 use super::server::take_stream;
 use super::state::App;
 use crate::accounts::KeyEntry;
-use crate::live::{Filter, FilterQuery, Kinds, LiveSubscription, NewClient, ResumePoint};
+use crate::limits::Network;
+use crate::live::{
+    ConnectionRefused, Filter, FilterQuery, Kinds, LiveSubscription, NewClient, ResumePoint,
+};
+
+impl From<ConnectionRefused> for ApiError {
+    fn from(refused: ConnectionRefused) -> Self {
+        match refused {
+            ConnectionRefused::ServiceFull => {
+                Self::NotReady("There are too many WebSocket connections")
+            }
+            ConnectionRefused::NetworkFull => Self::TooManyConnections,
+        }
+    }
+}
 
 /// How long a resume waits for this replica to catch up with the one that the client was connected to before.
 const RESUME_WAIT: Duration = Duration::from_secs(1);
@@ -102,8 +116,8 @@ async fn upgrade(
     let resume = resume.map(|seq| ResumePoint::new(seq, epoch, query.get("recorded_at")));
     let response = create_response_with_body(&request, Body::empty)
         .map_err(|error| ApiError::UpgradeRequired(format!("This path is a WebSocket: {error}")))?;
-    let too_many = ApiError::NotReady("There are too many WebSocket connections");
-    let permit = app.fan_out.acquire(key).ok_or(too_many)?;
+    let network = request.extensions().get::<Network>().copied();
+    let permit = app.fan_out.acquire(key, network)?;
     if let Some(point) = &resume {
         app.feed.wait_for_seq(point.seq, RESUME_WAIT).await;
     }

@@ -9,28 +9,49 @@ use projections::json::JsonObject;
 use projections::keys;
 
 use super::error::ApiError;
-use super::request::{ApiRequest, views};
+use super::page::{PageRows, next_link, next_path, read_page};
+use super::request::{Answer, ApiRequest};
 use super::state::App;
-
-/// Meetings in one response: ten years of a busy venue.
-const MEETINGS_MAX: usize = 5_000;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new().route("/api/v1/meetings", get(list))
 }
 
 async fn list(request: ApiRequest) -> Result<Response, ApiError> {
+    read_page(request, list_page).await
+}
+
+fn list_page(request: &ApiRequest) -> Result<Answer, ApiError> {
+    let mut page = PageRows::of(&request.query)?;
     let (from, to) = (request.query.date("from")?, request.query.date("to")?);
     if from.zip(to).is_some_and(|(from, to)| from > to) {
         return Err(ApiError::InvalidParameter("from is after to".to_owned()));
     }
     let first = from.map_or_else(|| keys::MEETINGS.to_owned(), keys::meetings_of);
+    let first = match request.query.get("after") {
+        Some(after) => first.max(format!("{}{after}\0", keys::MEETINGS)),
+        None => first,
+    };
     let last = to.map_or_else(|| keys::MEETINGS.to_owned(), keys::meetings_of);
-    request.answer(|request| {
-        let mut rows = request.store.range(&first, &format!("{last}~"));
-        let meetings = views(rows.by_ref().take(MEETINGS_MAX));
-        let body = JsonObject::new().try_list("meetings", meetings)?;
-        let more = rows.next().is_some();
-        Ok(body.field("more", &more).finish())
-    })
+    let end = format!("{last}~");
+    let (mut key_before, mut next) = (String::new(), String::new());
+    // A range from after its end would be an error of sled.
+    let rows = (first < end).then(|| request.store.range(&first, &end));
+    for row in rows.into_iter().flatten() {
+        let (key, meeting) = row?;
+        if page.is_full() {
+            let after = key_before.strip_prefix(keys::MEETINGS).unwrap_or_default();
+            next = next_path("/api/v1/meetings", &request.query, after);
+            break;
+        }
+        page.push(&meeting);
+        key_before = key;
+    }
+    let json = JsonObject::new().list("meetings", page.list());
+    let json = json
+        .field("more", &!next.is_empty())
+        .field("next", &next)
+        .finish();
+    let links = next_link(&next).into_iter().collect();
+    Ok(Answer { json, links })
 }

@@ -11,6 +11,8 @@ mod meetings;
 mod odds;
 mod openapi;
 mod ops;
+mod paced_stream;
+mod page;
 mod pages;
 mod params;
 mod racecards;

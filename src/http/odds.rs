@@ -11,7 +11,8 @@ use projections::keys;
 
 use super::error::ApiError;
 use super::meeting_choice::MeetingChoice;
-use super::request::{ApiRequest, views};
+use super::page::{PageRows, next_link, read_page};
+use super::request::{Answer, ApiRequest};
 use super::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -25,12 +26,23 @@ async fn board(request: ApiRequest) -> Result<Response, ApiError> {
 }
 
 async fn history(request: ApiRequest) -> Result<Response, ApiError> {
-    request.answer(|request| {
-        let (race, board) = find(request)?;
-        let ticks = views(request.store.scan(&keys::ticks(&race)));
-        let body = JsonObject::from_rendered(board).try_list("history", ticks)?;
-        Ok(body.finish())
-    })
+    read_page(request, history_page).await
+}
+
+/// The board with its quotes after the `after`th one, in the order of the log.
+fn history_page(request: &ApiRequest) -> Result<Answer, ApiError> {
+    let mut page = PageRows::of(&request.query)?;
+    let after = request.query.number("after")?.unwrap_or(0);
+    let (race, board) = find(request)?;
+    let (first, skip) = keys::ticks_from(&race, after);
+    let chunks = request.store.range(&first, &(keys::ticks(&race) + "~"));
+    let more = page.fill(chunks, skip)?;
+    let path = format!("/api/v1/odds/{}/{}/history", race.date, race.race_number);
+    let next = page.next(more, after, &path, &request.query);
+    let json = JsonObject::from_rendered(board).list("history", page.list());
+    let json = json.field("next", &next).finish();
+    let links = next_link(&next).into_iter().collect();
+    Ok(Answer { json, links })
 }
 
 /// The board of the race at the venue of the query, else at the primary meeting of the day.

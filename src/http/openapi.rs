@@ -73,32 +73,35 @@ fn paths() -> Value {
     let date = json!({ "name": "date", "in": "path", "required": true, "schema": day });
     let race_number = json!({ "name": "race_number", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 1, "maximum": 999 } });
     let venue = json!({ "name": "venue", "in": "query", "required": false, "description": "The venue of the meeting, by code or name.", "schema": { "type": "string" } });
-    let limit = json!({ "name": "limit", "in": "query", "required": false, "description": "The maximum number of rows.", "schema": { "type": "integer", "minimum": 1, "maximum": 1000 } });
+    let limit = json!({ "name": "limit", "in": "query", "required": false, "description": "The maximum number of rows. A page ends earlier at 128 KiB of rows.", "schema": { "type": "integer", "minimum": 1, "maximum": 1000 } });
+    let after = |what: &str| json!({ "name": "after", "in": "query", "required": false, "description": what, "schema": { "type": "string" } });
+    let after_row = json!({ "name": "after", "in": "query", "required": false, "description": "Skips so many rows from the beginning, as in `next` of the page before.", "schema": { "type": "integer", "minimum": 0 } });
     let query_date = |name: &str, what: &str| json!({ "name": name, "in": "query", "required": false, "description": what, "schema": day });
     let race = |view: &str| json!({ "allOf": [meeting_head(), reference(view)] });
     let form = json!({
         "type": "object",
-        "required": ["horse_no", "horse_name", "form", "unplaced"],
+        "required": ["horse_no", "horse_name", "form", "unplaced", "next"],
         "properties": {
             "horse_no": { "type": "string" }, "horse_name": { "type": "string" },
-            "form": list("FormRow"), "unplaced": list("FormRow"),
+            "form": list("FormRow"), "unplaced": list("FormRow"), "next": next_page(),
         },
     });
     let with_list = |base: Value, name: &str, of: &str| json!({ "allOf": [base, { "type": "object", "required": [name], "properties": { name: list(of) } }] });
+    let with_page = |base: Value, name: &str, of: &str| json!({ "allOf": [base, { "type": "object", "required": [name, "next"], "properties": { name: list(of), "next": next_page() } }] });
     let meeting = |races: &str| with_list(meeting_head(), "races", races);
     json!({
         "/api/v1/horses/{horse_no}": get("A horse's profile", &[&horse_no], &reference("HorseProfile")),
-        "/api/v1/horses/{horse_no}/form": get("A horse's form, newest first", &[&horse_no, &limit, &query_date("before", "Only races before this date.")], &form),
+        "/api/v1/horses/{horse_no}/form": get("A horse's form, newest first", &[&horse_no, &limit, &query_date("before", "Only races before this date."), &after("The last race of the page before, as in its `next`.")], &form),
         "/api/v1/results/{date}": get("The results of a meeting", &[&date, &venue], &meeting("RaceResult")),
         "/api/v1/results/{date}/{race_number}": get("One race's result", &[&date, &race_number, &venue], &race("RaceResult")),
-        "/api/v1/results/{date}/{race_number}/revisions": get("All revisions of a race's result", &[&date, &race_number, &venue], &with_list(meeting_head(), "revisions", "ResultRevision")),
+        "/api/v1/results/{date}/{race_number}/revisions": get("The revisions of a race's result, oldest first", &[&date, &race_number, &venue, &limit, &after_row], &with_page(meeting_head(), "revisions", "ResultRevision")),
         "/api/v1/racecards/today": get("The race card of today's meeting", &[&venue], &meeting("RaceCard")),
         "/api/v1/racecards/{date}": get("The race card of a meeting", &[&date, &venue], &meeting("RaceCard")),
         "/api/v1/odds/{date}/{race_number}": get("A race's odds board", &[&date, &race_number, &venue], &reference("OddsBoard")),
-        "/api/v1/odds/{date}/{race_number}/history": get("A race's odds board with every quote", &[&date, &race_number, &venue], &with_list(reference("OddsBoard"), "history", "OddsTick")),
-        "/api/v1/meetings": get("Meetings, oldest first", &[&query_date("from", "The first date."), &query_date("to", "The last date.")], &json!({
-            "type": "object", "required": ["meetings", "more"],
-            "properties": { "meetings": list("Meeting"), "more": { "type": "boolean", "description": "Whether there are more meetings than fit into one response." } },
+        "/api/v1/odds/{date}/{race_number}/history": get("A race's odds board with its quotes, oldest first", &[&date, &race_number, &venue, &limit, &after_row], &with_page(reference("OddsBoard"), "history", "OddsTick")),
+        "/api/v1/meetings": get("Meetings, oldest first", &[&query_date("from", "The first date."), &query_date("to", "The last date."), &limit, &after("The last meeting of the page before, as in its `next`.")], &json!({
+            "type": "object", "required": ["meetings", "more", "next"],
+            "properties": { "meetings": list("Meeting"), "more": { "type": "boolean", "description": "Whether there are more meetings than fit into one response." }, "next": next_page() },
         })),
         "/healthz": open("Returns 200 while the process runs"),
         "/readyz": open("Returns 200 if reads are right, and with `?fresh=10s` not older than that; else 503"),
@@ -118,6 +121,10 @@ fn meeting_head() -> Value {
             "other_venues": { "type": "array", "items": { "type": "string" }, "description": "The venue codes of the day's other meetings." },
         },
     })
+}
+
+fn next_page() -> Value {
+    json!({ "type": "string", "description": "The path of the next page, as in `Link: <...>; rel=\"next\"`; empty on the last page." })
 }
 
 fn reference(schema: &str) -> Value {

@@ -18,11 +18,16 @@ use crate::live::status::Phase;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
-        .route("/healthz", get(async || Json(json!({ "status": "ok" }))))
+        .route("/healthz", get(health))
         .route("/readyz", get(readyz))
         .route("/openapi.json", get(async || Json(openapi::document())))
         .route("/asyncapi.json", get(async || Json(asyncapi::document())))
         .route("/schemas/{file}", get(schema))
+}
+
+/// The process runs.
+pub(super) async fn health() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
 }
 
 /// Returns 200 if reads are right, else 503 with the reason and the progress. They may be old: with `?fresh=10s` they
@@ -46,6 +51,7 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
     let connected = connection.up;
     let divergences = app.continuity.divergences();
     let reason = match status.phase {
+        _ if app.draining.is_cancelled() => "the service is stopping",
         Phase::OpeningViews => "the views are being opened and checked",
         _ if !divergences.is_empty() => {
             let reasons: Vec<&str> = divergences.values().map(|d| &*d.reason).collect();

@@ -10,7 +10,8 @@ use projections::keys;
 
 use super::error::ApiError;
 use super::meeting_choice::{MeetingChoice, races_of_meeting};
-use super::request::{Answer, ApiRequest, views};
+use super::page::{PageRows, next_link, read_page};
+use super::request::{Answer, ApiRequest};
 use super::state::App;
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -41,18 +42,30 @@ async fn race(request: ApiRequest) -> Result<Response, ApiError> {
 }
 
 async fn revisions(request: ApiRequest) -> Result<Response, ApiError> {
-    request.answer(|request| {
-        let (choice, race) = choose_race(request)?;
-        let rows = request.store.scan(&keys::revisions(&race));
-        // An abandoned race has a result without any revision.
-        if request.store.get(&keys::result(&race))?.is_none() {
-            return Err(no_result(&choice, race.race_number));
-        }
-        let body = choice.object().field("race_number", &race.race_number);
-        let json = body.try_list("revisions", views(rows))?.finish();
-        let links = choice.links(&(path_of(&race) + "/revisions"));
-        Ok(Answer { json, links })
-    })
+    read_page(request, revisions_page).await
+}
+
+/// The revisions after the `after`th one, in the order of the log.
+fn revisions_page(request: &ApiRequest) -> Result<Answer, ApiError> {
+    let mut page = PageRows::of(&request.query)?;
+    let after = request.query.number("after")?.unwrap_or(0);
+    let (choice, race) = choose_race(request)?;
+    // An abandoned race has a result without any revision.
+    if request.store.get(&keys::result(&race))?.is_none() {
+        return Err(no_result(&choice, race.race_number));
+    }
+    let (first, end) = (keys::revisions_from(&race, after), keys::revisions(&race));
+    let more = page.fill(request.store.range(&first, &(end + "~")), 0)?;
+    let path = path_of(&race) + "/revisions";
+    let next = page.next(more, after, &path, &request.query);
+    let json = choice.object().field("race_number", &race.race_number);
+    let json = json
+        .list("revisions", page.list())
+        .field("next", &next)
+        .finish();
+    let mut links = choice.links(&path);
+    links.extend(next_link(&next));
+    Ok(Answer { json, links })
 }
 
 /// The race of the path, in the meeting that the query chooses.

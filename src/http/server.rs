@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,15 +22,16 @@ use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
-use tokio_io_timeout::TimeoutStream;
 use tower::{Service, ServiceExt};
 use tracing::Instrument;
 
 use super::error::ApiError;
+use super::paced_stream::{AnswerCounter, PacedStream};
 use super::trace::{AccessLog, RequestTrace};
+use crate::limits::{NetworkConnections, Proxies};
 use crate::metrics::{GaugeGuard, HttpMetrics};
 use crate::shutdown::Shutdown;
 
@@ -39,8 +40,6 @@ use crate::shutdown::Shutdown;
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time for a handler. All of them read a local store.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The time without a byte in or out after which a connection is closed.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// Bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// The time for requests in flight to end at the shutdown.
@@ -53,6 +52,11 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub(crate) struct HttpServer {
     pub(crate) listener: TcpListener,
     pub(crate) connections_max: usize,
+    /// The limit of each network. The trusted proxies are exempt: they have many clients.
+    pub(crate) per_network: NetworkConnections,
+    pub(crate) proxies: Proxies,
+    /// The time for a client to read an answer.
+    pub(crate) answer_timeout: Duration,
     pub(crate) access_log: AccessLog,
     pub(crate) metrics: Arc<HttpMetrics>,
     pub(crate) shutdown: Shutdown,
@@ -86,9 +90,18 @@ impl HttpServer {
                 self.metrics.refused.increment(1);
                 continue;
             };
+            let is_proxy = self.proxies.is_trusted(peer.ip().to_canonical());
+            let of_network = (!is_proxy).then(|| self.per_network.acquire(peer.ip()));
+            if let Some(None) = of_network {
+                self.metrics.refused.increment(1);
+                tracing::debug!(%peer, "the network has too many connections");
+                continue;
+            }
             let open = GaugeGuard::new(&self.metrics.connections);
+            let answers = AnswerCounter::default();
             let connection = serve_connection(
-                stream,
+                PacedStream::new(stream, answers.clone(), self.answer_timeout),
+                answers,
                 service_for(peer.ip()),
                 self.access_log,
                 self.shutdown.clone(),
@@ -96,7 +109,7 @@ impl HttpServer {
             tokio::spawn(async move {
                 connection.await;
                 // Released last, when nothing is left of the connection.
-                drop((permit, open));
+                drop((permit, of_network, open));
             });
         }
         drop(self.listener);
@@ -110,7 +123,8 @@ impl HttpServer {
 
 /// Serves a connection until it ends or, at the shutdown, until its request in flight has ended.
 async fn serve_connection<S, B>(
-    stream: TcpStream,
+    stream: PacedStream,
+    answers: AnswerCounter,
     service: S,
     access_log: AccessLog,
     shutdown: Shutdown,
@@ -126,8 +140,11 @@ async fn serve_connection<S, B>(
         .header_read_timeout(HEADER_READ_TIMEOUT)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(
-            TokioIo::new(with_timeouts(stream)),
-            service_fn(move |request| respond(service.clone(), request, access_log)),
+            TokioIo::new(stream),
+            service_fn(move |request| {
+                answers.next();
+                respond(service.clone(), request, access_log)
+            }),
         )
         .with_upgrades();
     let mut connection = pin!(connection);
@@ -143,27 +160,14 @@ async fn serve_connection<S, B>(
     }
 }
 
-/// A connection that is closed after a time without a byte in or out.
-type IdleTimeoutStream = Pin<Box<TimeoutStream<TcpStream>>>;
-
-fn with_timeouts(stream: TcpStream) -> IdleTimeoutStream {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY could not be set");
-    }
-    let mut stream = TimeoutStream::new(stream);
-    stream.set_read_timeout(Some(IDLE_TIMEOUT));
-    stream.set_write_timeout(Some(IDLE_TIMEOUT));
-    Box::pin(stream)
-}
-
 /// The connection behind an upgrade, without timeouts, and the bytes already read from it. Fails if the handshake
 /// failed, the connection is not one of this server, or no file handle is left.
 pub(super) async fn take_stream(upgraded: OnUpgrade) -> io::Result<(std::net::TcpStream, Vec<u8>)> {
     let upgraded = upgraded.await.map_err(io::Error::other)?;
-    let parts = upgraded.downcast::<TokioIo<IdleTimeoutStream>>();
+    let parts = upgraded.downcast::<TokioIo<PacedStream>>();
     let parts = parts.map_err(|_| io::Error::other("the connection is of another server"))?;
-    let stream = parts.io.into_inner();
-    let handle = stream.get_ref().as_fd().try_clone_to_owned()?;
+    let stream = parts.io.into_inner().into_inner()?;
+    let handle = stream.as_fd().try_clone_to_owned()?;
     Ok((handle.into(), parts.read_buf.to_vec()))
 }
 

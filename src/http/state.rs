@@ -19,6 +19,7 @@ use crate::log::{ConnectionStatus, Continuity, Durability};
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
 use crate::projector::views::Views;
+use crate::shutdown::Shutdown;
 
 #[derive(Debug)]
 pub struct App {
@@ -39,6 +40,8 @@ pub struct App {
     pub continuity: Continuity,
     /// Whether the log keeps what it acknowledges; `None` before the first check.
     pub durability: watch::Receiver<Option<Durability>>,
+    /// The service is going to stop, and new requests should go to another one.
+    pub draining: Shutdown,
     pub clock: Clock,
     /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,

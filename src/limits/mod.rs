@@ -7,8 +7,10 @@ mod gcra;
 mod hashed_limiter;
 mod meter;
 mod network;
+mod network_connections;
 pub mod plans;
 
 pub use hashed_limiter::HashedLimiter;
 pub use meter::{Exceeded, Meter, Period, RateLimitStatus};
 pub use network::{Network, Proxies};
+pub use network_connections::{NetworkConnections, NetworkPermit};

@@ -65,7 +65,9 @@ impl Proxies {
         client
     }
 
-    fn is_trusted(&self, address: IpAddr) -> bool {
+    /// Whether an address is one of them.
+    #[must_use]
+    pub fn is_trusted(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 }

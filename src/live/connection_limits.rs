@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Span;
 
 use crate::accounts::{Holder, KeyId};
+use crate::limits::{Network, NetworkConnections, NetworkPermit};
 use crate::metrics::{GaugeGuard, LiveMetrics};
 
 #[derive(Debug)]
@@ -15,6 +16,7 @@ pub(super) struct ConnectionLimits {
     clients_max: usize,
     slots: Arc<Semaphore>,
     per_holder: Arc<PerHolder>,
+    per_network: NetworkConnections,
     next_connection_id: AtomicU64,
     metrics: Arc<LiveMetrics>,
 }
@@ -45,7 +47,14 @@ pub(crate) struct ConnectionPermit {
     pub(crate) trace: ConnectionTrace,
     holder: Holder,
     per_holder: Arc<PerHolder>,
-    _held: (GaugeGuard, OwnedSemaphorePermit),
+    _held: (GaugeGuard, OwnedSemaphorePermit, Option<NetworkPermit>),
+}
+
+/// Why a client gets no permit: the limit that is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConnectionRefused {
+    ServiceFull,
+    NetworkFull,
 }
 
 impl Drop for ConnectionPermit {
@@ -61,30 +70,44 @@ impl Drop for ConnectionPermit {
 }
 
 impl ConnectionLimits {
-    pub(super) fn new(clients_max: usize, metrics: Arc<LiveMetrics>) -> Self {
+    pub(super) fn new(
+        clients_max: usize,
+        per_network: NetworkConnections,
+        metrics: Arc<LiveMetrics>,
+    ) -> Self {
         Self {
             clients_max,
             slots: Arc::new(Semaphore::new(clients_max)),
             per_holder: Arc::default(),
+            per_network,
             next_connection_id: AtomicU64::new(1),
             metrics,
         }
     }
 
-    /// A permit for a client; `None` if the service has as many as it takes. A client that its plan does not allow gets
-    /// one as well, so that it receives the reason.
+    /// A permit for a client. A client that its plan does not allow gets one as well, so that it receives the reason.
+    ///
+    /// # Errors
+    /// Returns [`ConnectionRefused`] if the service or the network has as many clients as it may have.
     pub(super) fn acquire(
         &self,
         key_id: KeyId,
         holder: &Holder,
         holder_max: u32,
-    ) -> Option<ConnectionPermit> {
-        let slot = Arc::clone(&self.slots).try_acquire_owned().ok()?;
+        network: Option<Network>,
+    ) -> Result<ConnectionPermit, ConnectionRefused> {
+        let slot = Arc::clone(&self.slots).try_acquire_owned();
+        let slot = slot.map_err(|_| ConnectionRefused::ServiceFull)?;
+        let acquire = |network| {
+            let permit = self.per_network.acquire(network);
+            permit.ok_or(ConnectionRefused::NetworkFull)
+        };
+        let of_network = network.map(acquire).transpose()?;
         let mut per_holder = lock(&self.per_holder);
         let count = per_holder.entry(holder.clone()).or_default();
         *count += 1;
         let connection_id = self.next_connection_id.fetch_add(1, Ordering::Relaxed);
-        Some(ConnectionPermit {
+        Ok(ConnectionPermit {
             within_plan: *count <= holder_max,
             trace: ConnectionTrace {
                 connection_id,
@@ -92,7 +115,7 @@ impl ConnectionLimits {
             },
             holder: holder.clone(),
             per_holder: Arc::clone(&self.per_holder),
-            _held: (GaugeGuard::new(&self.metrics.sockets), slot),
+            _held: (GaugeGuard::new(&self.metrics.sockets), slot, of_network),
         })
     }
 

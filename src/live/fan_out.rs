@@ -11,11 +11,12 @@ use futures::FutureExt;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::connection_limits::{ConnectionLimits, ConnectionPermit};
+use super::connection_limits::{ConnectionLimits, ConnectionPermit, ConnectionRefused};
 use super::context::{ClientGuard, LiveContext};
 use super::new_client::NewClient;
 use super::shard;
 use crate::accounts::KeyEntry;
+use crate::limits::{Network, NetworkConnections};
 
 /// Threads that write to clients. The more there are, the fewer clients each has, and the shorter is its turn.
 const SHARDS_PER_CORE: usize = 4;
@@ -80,6 +81,7 @@ impl FanOut {
     pub fn start(
         context: &LiveContext,
         clients_max: usize,
+        per_network: NetworkConnections,
     ) -> anyhow::Result<(Self, Vec<impl Future<Output = ()> + use<>>)> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let turns = Arc::new(Semaphore::new((cores / 2).max(1)));
@@ -87,14 +89,21 @@ impl FanOut {
             .map(|n| ShardHandle::start(n, context.clone(), Arc::clone(&turns)));
         let started: Vec<_> = started.collect::<anyhow::Result<_>>()?;
         let (shards, ended) = started.into_iter().unzip();
-        let limits = ConnectionLimits::new(clients_max, Arc::clone(&context.metrics));
+        let limits = ConnectionLimits::new(clients_max, per_network, Arc::clone(&context.metrics));
         Ok((Self { shards, limits }, ended))
     }
 
-    /// A permit for a client with a key; `None` if the service has as many clients as it takes.
-    pub(crate) fn acquire(&self, key: &KeyEntry) -> Option<ConnectionPermit> {
+    /// A permit for a client with a key in a network.
+    ///
+    /// # Errors
+    /// Returns [`ConnectionRefused`] if the service or the network has as many clients as it may have.
+    pub(crate) fn acquire(
+        &self,
+        key: &KeyEntry,
+        network: Option<Network>,
+    ) -> Result<ConnectionPermit, ConnectionRefused> {
         let holder_max = key.meter.plan().connections.map_or(0, NonZeroU32::get);
-        self.limits.acquire(key.key_id, &key.holder, holder_max)
+        (self.limits).acquire(key.key_id, &key.holder, holder_max, network)
     }
 
     /// Hands a client over to a shard.

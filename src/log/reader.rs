@@ -5,9 +5,9 @@
 //! when the connection comes back, and after a missed heartbeat, an error, a gap, or a lack of progress.
 //!
 //! The client library closes the connection over some messages, see [`Log::message_at`]. So after a lost connection the
-//! next messages are first read one by one, without a consumer.
+//! next messages are first read one by one, without a consumer. Where connections are lost again and again, a feeder
+//! may be publishing such messages all the time: then all messages are read one by one for a while.
 
-use std::future::ready;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
@@ -40,7 +40,18 @@ const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub(super) const MISSING_MAX: u32 = 6;
 /// Messages that are read one by one after a lost connection: where one message closes a connection, others may follow.
 const SINGLE_READS: u64 = 32;
-const SINGLE_READS_CONCURRENT: usize = 8;
+const SINGLE_READS_CONCURRENT: usize = 32;
+/// The same while all messages are read one by one.
+const SINGLY_READS: u64 = 512;
+/// How often the server is asked for more while all messages are read one by one.
+const SINGLY_POLL: Duration = Duration::from_millis(20);
+/// Connections that are lost one soon after the other before all messages are read one by one. A server that restarts
+/// costs one.
+const LOSSES_MAX: u32 = 3;
+/// For how long all messages are read one by one, at first and after further losses.
+const SINGLY: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(60));
+/// A loss this long after the one before is the first of others.
+const LOSS_FORGOTTEN: Duration = Duration::from_secs(180);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// Consecutive messages.
@@ -65,6 +76,13 @@ pub struct Reader {
     consumer: Option<Consumer>,
     /// The connection or the consumer was lost since the last message, which the next message may have caused.
     read_singly: bool,
+    /// Until when all messages are read one by one.
+    singly_until: Option<Instant>,
+    /// Connections that were lost one soon after the other, and when the last one was.
+    losses: u32,
+    lost_at: Instant,
+    /// The connection that was last read from.
+    last_epoch: Option<u64>,
     /// Failed attempts to connect in a row.
     failures: u32,
     /// When the stream was last checked.
@@ -114,6 +132,10 @@ impl Log {
             position: from,
             consumer: None,
             read_singly: false,
+            singly_until: None,
+            losses: 0,
+            lost_at: Instant::now(),
+            last_epoch: None,
             failures: 0,
             checked_at: Instant::now(),
             behind_at: None,
@@ -283,12 +305,25 @@ impl Reader {
             // A consumer that skips messages again and again is created ever more slowly.
             self.failures += u32::from(!confirmed);
         }
-        let messages = if self.read_singly {
-            self.single_reads().await?
-        } else {
-            Vec::new()
+        if self
+            .last_epoch
+            .replace(epoch)
+            .is_some_and(|last| last != epoch)
+        {
+            self.count_loss();
+        }
+        let singly = self
+            .singly_until
+            .is_some_and(|until| Instant::now() < until);
+        let messages = match (singly, self.read_singly) {
+            (true, _) => self.single_reads(&head, SINGLY_READS).await?,
+            (false, true) => self.single_reads(&head, SINGLE_READS).await?,
+            (false, false) => Vec::new(),
         };
         let last_seq = messages.last().map_or(self.position.seq, |last| last.seq);
+        if singly {
+            return Ok(self.single_batch(head, messages, last_seq).await);
+        }
         let config = pull::Config {
             deliver_policy: DeliverPolicy::ByStartSequence {
                 start_sequence: last_seq + 1,
@@ -328,17 +363,59 @@ impl Reader {
         })
     }
 
-    /// The next messages, read one by one without a consumer.
-    async fn single_reads(&self) -> Result<Vec<LogMessage>, LogError> {
+    /// Counts a lost connection. After some of them the messages are read one by one: what the consumer delivers may
+    /// close each connection, and so delay all else.
+    fn count_loss(&mut self) {
+        let is_first = self.lost_at.elapsed() > LOSS_FORGOTTEN;
+        self.losses = if is_first { 1 } else { self.losses + 1 };
+        self.lost_at = Instant::now();
+        // A reader of some subjects does not see how far the others are.
+        if self.losses >= LOSSES_MAX && self.subjects.is_empty() {
+            let singly = SINGLY.delay(self.losses - LOSSES_MAX);
+            self.singly_until = Some(self.lost_at + singly);
+            tracing::warn!(
+                stream = self.stream.name,
+                seq = self.position.seq,
+                losses = self.losses,
+                ?singly,
+                "connections were lost one after the other, reading messages one by one"
+            );
+        }
+    }
+
+    /// Messages that were read one by one up to a sequence. Waits if there are none.
+    async fn single_batch(&mut self, head: Head, messages: Vec<LogMessage>, seq: u64) -> Batch {
+        if messages.is_empty() {
+            sleep(SINGLY_POLL).await;
+        }
+        let is_due = !messages.is_empty() || self.checked_at.elapsed() >= CHECK_INTERVAL;
+        if is_due {
+            (self.checked_at, self.behind_at) = (head.asked_at, None);
+        }
+        Batch {
+            pending: head.last_seq.saturating_sub(seq),
+            messages,
+            head: is_due.then_some(head),
+        }
+    }
+
+    /// At most so many messages before the end, read one by one without a consumer.
+    async fn single_reads(&self, head: &Head, max: u64) -> Result<Vec<LogMessage>, LogError> {
         let first = self.position.seq + 1;
-        let messages = stream::iter(first..first + SINGLE_READS)
+        let mut reads = stream::iter(first..=head.last_seq.min(self.position.seq + max))
             .map(|seq| self.log.message_at(self.stream, seq))
-            .buffered(SINGLE_READS_CONCURRENT)
-            .try_take_while(|message| ready(Ok(message.is_some())));
-        let mut messages: Vec<LogMessage> = messages
-            .try_filter_map(|message| ready(Ok(message)))
-            .try_collect()
-            .await?;
+            .buffered(SINGLE_READS_CONCURRENT);
+        let (mut messages, mut bytes) = (Vec::new(), 0);
+        while let Some(message) = reads.try_next().await? {
+            // A message before the end that is not there was deleted.
+            messages.extend(message);
+            bytes += messages
+                .last()
+                .map_or(0, |last: &LogMessage| last.payload.len());
+            if bytes >= BATCH_BYTES_MAX {
+                break;
+            }
+        }
         messages.retain(|message| {
             let subjects = &self.subjects;
             subjects.is_empty() || subjects.iter().any(|s| matches(s, message.subject()))

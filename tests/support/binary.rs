@@ -179,7 +179,8 @@ impl Drop for Serving {
 /// `railbird dev` on free ports, after it has printed its addresses.
 #[derive(Debug)]
 pub(crate) struct Dev {
-    child: Child,
+    /// `None` once the test has taken it.
+    child: Option<Child>,
     /// Its standard output up to the address of the live channel.
     pub(crate) output: Vec<String>,
     pub(crate) http: SocketAddr,
@@ -210,7 +211,7 @@ impl Dev {
         Self {
             http: address.parse().unwrap(),
             key: key.to_owned(),
-            child,
+            child: Some(child),
             output,
         }
     }
@@ -231,16 +232,24 @@ impl Dev {
     }
 
     /// Sends SIGINT, as Ctrl-C does, and waits until the process has ended.
-    pub(crate) fn interrupt(mut self) {
-        let id = rustix::process::Pid::from_child(&self.child);
+    pub(crate) fn interrupt(self) {
+        let mut child = self.into_child();
+        let id = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
-        assert!(self.child.wait().unwrap().success());
+        assert!(child.wait().unwrap().success());
+    }
+
+    /// The process, which the test then ends.
+    pub(crate) fn into_child(mut self) -> Child {
+        self.child.take().unwrap()
     }
 }
 
 impl Drop for Dev {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }

@@ -238,6 +238,7 @@ fn config(nats: &str, data: &Path) -> Config {
         plans: Plans::default(),
         keys_stale_max: Duration::from_secs(3600),
         connections_max: 256,
+        connections_per_network: 256,
         proxies: Proxies::default(),
         ws_origins: Origins::default(),
         sign_ups_per_network: NonZeroU32::new(1_000).unwrap(),

@@ -15,6 +15,7 @@ use tungstenite::{Error, Message};
 
 use super::{Session, SessionContext};
 use crate::accounts::{Holder, KeyId};
+use crate::limits::NetworkConnections;
 use crate::live::batch::FeedCursor;
 use crate::live::connection_limits::ConnectionLimits;
 use crate::live::feed::{EventTime, Feed, Replayed, frame};
@@ -42,10 +43,10 @@ async fn open_session(now: Instant) -> (Session, WebSocket<TcpStream>) {
         feed: Feed::default(),
         metrics: Arc::default(),
     };
-    let limits = ConnectionLimits::new(1, Arc::clone(&context.metrics));
+    let limits = ConnectionLimits::new(1, NetworkConnections::new(1), Arc::clone(&context.metrics));
     let key_id = KeyId::parse("00000000").expect("an id");
     let permit = limits
-        .acquire(key_id, &Holder::Key(key_id), 1)
+        .acquire(key_id, &Holder::Key(key_id), 1, None)
         .expect("a permit");
     let new_client = NewClient {
         stream,

@@ -1,0 +1,91 @@
+//! [`RunningService`]: a service on a task of its own, and its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::app::Service;
+use crate::http::state::App;
+use crate::shutdown::{Shutdown, Signals, StoppedAtOnce};
+use crate::supervisor::TaskEnded;
+
+/// The time for a service to end after its drain delay: 10 s for requests, live clients and mails side by side, 5 s to
+/// write the views to disk, and some to spare.
+const STOP_TIMEOUT: Duration = Duration::from_secs(18);
+
+/// A service that serves until it is stopped, or a task of it ends.
+#[derive(Debug)]
+pub(super) struct RunningService {
+    app: Arc<App>,
+    shutdown: Shutdown,
+    serving: JoinHandle<Result<(), TaskEnded>>,
+}
+
+impl RunningService {
+    /// Runs a service that ends with `shutdown`.
+    pub(super) fn new(service: Service, shutdown: Shutdown) -> Self {
+        Self {
+            app: Arc::clone(&service.app),
+            shutdown,
+            serving: tokio::spawn(service.run()),
+        }
+    }
+
+    /// Waits until the service ends by itself, which is an error. Cancel-safe.
+    pub(super) async fn ended(&mut self) -> anyhow::Error {
+        match (&mut self.serving).await {
+            Ok(Ok(())) => anyhow::anyhow!("the service ended"),
+            Ok(Err(error)) => error.into(),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Stops the service: it is unready for the time of `drain_delay`, and then refuses connections and ends what is
+    /// in progress.
+    ///
+    /// # Errors
+    /// Returns [`StoppedAtOnce`] at the next signal, and an error if the service fails or does not end in
+    /// [`STOP_TIMEOUT`].
+    pub(super) async fn stop(
+        self,
+        drain_delay: Duration,
+        signals: &mut Signals,
+    ) -> anyhow::Result<()> {
+        tracing::info!(?drain_delay, "stopping");
+        self.app.draining.cancel();
+        let shutdown = self.shutdown;
+        let stopping = async {
+            sleep(drain_delay).await;
+            shutdown.cancel();
+            let ended = timeout(STOP_TIMEOUT, self.serving).await;
+            ended
+                .with_context(|| format!("the service did not end within {STOP_TIMEOUT:?}"))???;
+            anyhow::Ok(())
+        };
+        tokio::select! {
+            stopped = stopping => stopped,
+            () = signals.next() => Err(StoppedAtOnce.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::STOP_TIMEOUT;
+    use crate::cli::serve::DRAIN_DELAY_DEFAULT;
+
+    #[test]
+    fn the_service_ends_within_the_time_that_compose_gives() {
+        let compose = include_str!("../../docker-compose.yml");
+        let given = compose.lines().find_map(|line| {
+            let seconds = line.trim().strip_prefix("stop_grace_period: ")?;
+            seconds.strip_suffix('s')?.parse::<u64>().ok()
+        });
+        let needed = STOP_TIMEOUT.as_secs() + DRAIN_DELAY_DEFAULT.as_secs().unsigned_abs();
+        // A few seconds for the process itself, and for docker.
+        assert!(given.is_some_and(|given| needed + 5 <= given), "{given:?}");
+    }
+}

@@ -1,0 +1,133 @@
+//! [`PageRows`]: the rows of one page of a long list, and the path of the next page.
+
+use axum::response::Response;
+use projections::{StoreError, View};
+use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use super::error::ApiError;
+use super::params::QueryParams;
+use super::request::{Answer, ApiRequest};
+
+/// The largest `limit`, by the contract.
+const LIMIT_MAX: usize = 1000;
+/// Bytes of rows after which a page ends, also before its limit: a client that reads slowly keeps its page in memory.
+const PAGE_BYTES_MAX: usize = 128 * 1024;
+/// Room for the rows of a page and its last one. A buffer that grows would leave its smaller ones to the allocator.
+const PAGE_CAPACITY: usize = PAGE_BYTES_MAX + 32 * 1024;
+/// Pages that are read at a time. Each takes a thread for about a millisecond, and leaves some megabytes of the store
+/// in the allocator of that thread.
+const READS_MAX: usize = 2;
+/// The parameters of a page that the next one has as well.
+const KEPT_PARAMS: [&str; 4] = ["venue", "limit", "from", "to"];
+
+static READS: Semaphore = Semaphore::const_new(READS_MAX);
+
+/// Rendered rows with commas between them.
+pub(super) struct PageRows {
+    limit: usize,
+    /// The rows, for one list of a rendered object.
+    json: Vec<u8>,
+    count: usize,
+}
+
+impl Default for PageRows {
+    fn default() -> Self {
+        Self {
+            limit: LIMIT_MAX,
+            json: Vec::new(),
+            count: 0,
+        }
+    }
+}
+
+impl PageRows {
+    /// An empty page with the limit of a query.
+    pub(super) fn of(query: &QueryParams) -> Result<Self, ApiError> {
+        Ok(Self {
+            limit: query.limit(LIMIT_MAX)?.unwrap_or(LIMIT_MAX),
+            ..Self::default()
+        })
+    }
+
+    /// Whether no more rows belong on the page.
+    pub(super) fn is_full(&self) -> bool {
+        self.count >= self.limit || self.json.len() >= PAGE_BYTES_MAX
+    }
+
+    /// Adds a row.
+    pub(super) fn push(&mut self, row: &[u8]) {
+        if self.count == 0 {
+            self.json.reserve(PAGE_CAPACITY.min(self.limit * row.len()));
+        } else {
+            self.json.push(b',');
+        }
+        self.json.extend_from_slice(row);
+        self.count += 1;
+    }
+
+    /// The path of the page after this one of a list whose rows are numbered; empty if there is none.
+    pub(super) fn next(&self, more: bool, after: u64, path: &str, query: &QueryParams) -> String {
+        if !more {
+            return String::new();
+        }
+        let after = after.saturating_add(self.count as u64);
+        next_path(path, query, &after.to_string())
+    }
+
+    /// The rows as the list of an object: one row that has all of them.
+    pub(super) fn list(&self) -> Option<&[u8]> {
+        (self.count > 0).then_some(&self.json)
+    }
+
+    /// Takes the rows of chunks, without the first `skip` ones, until the page is full. Returns whether there are more.
+    pub(super) fn fill(
+        &mut self,
+        chunks: impl Iterator<Item = Result<(String, View), StoreError>>,
+        mut skip: usize,
+    ) -> Result<bool, ApiError> {
+        for chunk in chunks {
+            let (key, chunk) = chunk?;
+            let list = [b"[", &*chunk, b"]"].concat();
+            let rows: Vec<&RawValue> = serde_json::from_slice(&list)
+                .map_err(|error| ApiError::Internal(format!("{key}: {error}")))?;
+            for row in rows.iter().skip(skip) {
+                if self.is_full() {
+                    return Ok(true);
+                }
+                self.push(row.get().as_bytes());
+            }
+            skip = 0;
+        }
+        Ok(false)
+    }
+}
+
+/// The path of the page after a position, with the parameters of this one.
+pub(super) fn next_path(path: &str, query: &QueryParams, after: &str) -> String {
+    let mut params = form_urlencoded::Serializer::new(format!("{path}?"));
+    for name in KEPT_PARAMS {
+        params.extend_pairs(query.get(name).map(|value| (name, value)));
+    }
+    params.append_pair("after", after).finish()
+}
+
+/// The `Link` to a page; none if there is no next one.
+pub(super) fn next_link(next: &str) -> Option<String> {
+    (!next.is_empty()).then(|| format!("<{next}>; rel=\"next\""))
+}
+
+/// Reads a page on a thread of its own, so that it does not delay other requests.
+pub(super) async fn read_page(
+    request: ApiRequest,
+    read: fn(&ApiRequest) -> Result<Answer, ApiError>,
+) -> Result<Response, ApiError> {
+    let permit = READS.acquire().await.map_err(ApiError::internal)?;
+    let reading = spawn_blocking(move || {
+        // Given back when the read ends, also if the client is gone before that.
+        let _permit = permit;
+        request.answer(read)
+    });
+    reading.await.map_err(ApiError::internal)?
+}

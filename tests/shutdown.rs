@@ -1,0 +1,161 @@
+//! The start and the end of the process: when it is ready, and what a signal does to it.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::support::*;
+
+/// The time within which a process ends at once, also on a busy machine. Its drain would take longer.
+const AT_ONCE: Duration = Duration::from_secs(4);
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Waits until a process has ended, and returns its status and how long that took.
+async fn until_ended(mut child: Child) -> (ExitStatus, Duration) {
+    let began = Instant::now();
+    let ended = tokio::task::spawn_blocking(move || child.wait().unwrap());
+    (ended.await.unwrap(), began.elapsed())
+}
+
+/// An address that nothing listens on.
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+fn serve(nats: &Nats, data: &Path, http: SocketAddr, drain_delay: &str) -> Child {
+    let mut command = command();
+    command
+        .args(["serve", "--admin", "127.0.0.1:0", "--nats", &nats.url()])
+        .args(["--http", &http.to_string(), "--data"])
+        .arg(data)
+        .env("RAILBIRD_DRAIN_DELAY", drain_delay)
+        .stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+async fn until_listening(http: SocketAddr) {
+    eventually("the service listens", || async {
+        TcpStream::connect(http).await.is_ok()
+    })
+    .await;
+}
+
+async fn status(http: SocketAddr, path: &str) -> u16 {
+    request(http, "GET", path, &[]).await.status
+}
+
+#[tokio::test]
+async fn a_stopping_service_is_unready_before_it_refuses_connections_and_ends_at_a_second_signal() {
+    let (nats, data, http) = (Nats::start(), tempfile::tempdir().unwrap(), free_address());
+    let child = serve(&nats, data.path(), http, "60s");
+    until_listening(http).await;
+    eventually("it is ready", || async {
+        status(http, "/readyz").await == 200
+    })
+    .await;
+    signal(&child, Signal::TERM);
+    eventually("it is unready", || async {
+        status(http, "/readyz").await == 503
+    })
+    .await;
+    // Balancers still send requests.
+    assert_eq!(status(http, "/api/v1/meetings").await, 401);
+    assert_eq!(status(http, "/healthz").await, 200);
+    let body = request(http, "GET", "/readyz", &[]).await.json();
+    assert_eq!(body["reason"], "the service is stopping");
+    signal(&child, Signal::TERM);
+    let (ended, took) = until_ended(child).await;
+    assert!(!ended.success() && took < AT_ONCE, "{ended} {took:?}");
+}
+
+#[tokio::test]
+async fn a_service_answers_probes_while_it_opens_its_views_and_a_signal_then_ends_it_in_order() {
+    let (nats, data, http) = (Nats::start(), tempfile::tempdir().unwrap(), free_address());
+    // Reading this pipe blocks, so the views are never open.
+    let current = data.path().join("views/CURRENT");
+    std::fs::create_dir_all(current.parent().unwrap()).unwrap();
+    let made = Command::new("mkfifo").arg(&current).status().unwrap();
+    assert!(made.success());
+    let child = serve(&nats, data.path(), http, "0s");
+    until_listening(http).await;
+    let first = request(http, "GET", "/readyz", &[]).await;
+    assert_eq!(first.status, 503);
+    assert_eq!(first.json()["reason"], "the views are being opened and checked");
+    assert_eq!(status(http, "/healthz").await, 200);
+    let early = request(http, "GET", "/api/v1/meetings", &[]).await;
+    assert_eq!(early.status, 503);
+    assert_eq!(early.json()["error"], "not_ready");
+    signal(&child, Signal::TERM);
+    let (ended, took) = until_ended(child).await;
+    assert!(ended.success() && took < AT_ONCE, "{ended} {took:?}");
+}
+
+#[tokio::test]
+async fn a_signal_while_dev_starts_leaves_no_nats_server_behind() {
+    let data = tempfile::tempdir().unwrap();
+    let mut command = command();
+    command
+        .args(["dev", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+        .args(["--nats-port", "0", "--data"])
+        .arg(data.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    let pid_file = data.path().join("nats/nats-server.pid");
+    let read = || {
+        let pid = std::fs::read_to_string(&pid_file).ok()?;
+        Pid::from_raw(pid.trim().parse().ok()?)
+    };
+    // Waited for without a pause, because the start goes on.
+    let began = Instant::now();
+    let nats = loop {
+        if let Some(pid) = read() {
+            break pid;
+        }
+        assert!(began.elapsed() < PATIENCE);
+    };
+    signal(&child, Signal::TERM);
+    let (ended, _) = until_ended(child).await;
+    assert!(ended.success(), "{ended}");
+    eventually("nats-server has ended", || async {
+        test_kill_process(nats).is_err()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_dev_and_its_nats_server_at_once() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &["--no-demo"]);
+    let pid = std::fs::read_to_string(data.path().join("nats/nats-server.pid")).unwrap();
+    let nats = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    // A request whose head never ends keeps the drain waiting.
+    let mut stuck = TcpStream::connect(dev.http).await.unwrap();
+    let head = b"GET /healthz HTTP/1.1\r\n";
+    stuck.write_all(head).await.unwrap();
+    // A connection that is accepted later is answered, so that one has been accepted.
+    assert_eq!(status(dev.http, "/healthz").await, 200);
+    let (http, mut child) = (dev.http, dev.into_child());
+    signal(&child, Signal::INT);
+    eventually("the drain has begun", || async {
+        TcpStream::connect(http).await.is_err()
+    })
+    .await;
+    assert!(child.try_wait().unwrap().is_none(), "it drains");
+    signal(&child, Signal::INT);
+    let (ended, took) = until_ended(child).await;
+    assert!(!ended.success() && took < AT_ONCE, "{ended} {took:?}");
+    eventually("nats-server has ended", || async {
+        test_kill_process(nats).is_err()
+    })
+    .await;
+}
