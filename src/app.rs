@@ -110,13 +110,11 @@ impl Service {
         metrics::install();
         let views = Arc::new(Views::open(&config.data)?);
         let (http, admin) = servers(&config, &shutdown).await?;
-        let http_address = http.listener.local_addr()?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
         let log = connect(&log_runtime, config.nats.clone(), "railbird").await?;
         // Messages of feeders may close the connection on which they are read. They must not delay a revocation.
         let accounts_log = connect(&log_runtime, config.nats.clone(), "railbird-accounts").await?;
         let (mut tasks, runtime) = (Supervisor::default(), log_runtime.handle());
-
         let continuity = Continuity::open(&config.data)
             .context("the streams that the data folder has seen cannot be read")?;
         let durability = watch_log(&mut tasks, runtime, &log, &continuity);
@@ -133,7 +131,6 @@ impl Service {
         let followed = (accounts_log.clone(), continuity.clone());
         let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender);
         tasks.spawn("accounts", following, runtime);
-
         let live = LiveContext {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
@@ -142,11 +139,7 @@ impl Service {
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
-        let per_network = NetworkConnections::new(config.connections_per_network);
-        let (fan_out, shards) = FanOut::start(&live, config.connections_max, per_network)?;
-        for (n, shard) in shards.into_iter().enumerate() {
-            tasks.spawn(format!("fan-out-{n}"), shard, runtime);
-        }
+        let fan_out = start_fan_out(&mut tasks, runtime, &live, &config)?;
         let app = Arc::new(App {
             pages: pages(&config, AccountCommands::new(accounts_log, ledger.clone())),
             views,
@@ -170,8 +163,8 @@ impl Service {
         });
         if let Some(mailing) = config.mailing {
             // It delivers the mails in flight after the shutdown.
-            let outbox = outbox(&app, mailing, http_address).run(shutdown.clone());
-            tasks.spawn_finishing("outbox", outbox);
+            let outbox = outbox(&app, mailing, http.listener.local_addr()?);
+            tasks.spawn_finishing("outbox", outbox.run(shutdown.clone()));
         }
         Ok(Self {
             http,
@@ -238,6 +231,21 @@ fn watch_log(
     tasks.spawn("continuity", continuity.clone().keep(), runtime);
     tasks.spawn("durability", log.clone().watch_durability(sender), runtime);
     durability
+}
+
+/// Starts the threads that serve the clients of the live channel.
+fn start_fan_out(
+    tasks: &mut Supervisor,
+    runtime: &Handle,
+    live: &LiveContext,
+    config: &Config,
+) -> anyhow::Result<FanOut> {
+    let per_network = NetworkConnections::new(config.connections_per_network);
+    let (fan_out, shards) = FanOut::start(live, config.connections_max, per_network)?;
+    for (n, shard) in shards.into_iter().enumerate() {
+        tasks.spawn(format!("fan-out-{n}"), shard, runtime);
+    }
+    Ok(fan_out)
 }
 
 /// Binds the public and the admin address.

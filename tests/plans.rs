@@ -439,6 +439,11 @@ async fn a_plans_file_is_read_and_an_error_names_its_line() {
     let (url, file) = (nats.url_of("railbird"), file.to_string_lossy().into_owned());
     let flags = ["--http", "127.0.0.1:0", "--nats", &url, "--plans", &file];
     let serving = Serving::start_with(&flags, &folder.path().join("data"));
+    // A request that is answered with 503 uses up the quota, too.
+    eventually("the service is ready", || async {
+        request(serving.http, "GET", "/readyz", &[]).await.status == 200
+    })
+    .await;
     let key = issue_key_on(&nats, "gone").await;
     eventually("the key is valid", || async {
         let reply = request(serving.http, "GET", PATH, &[("x-api-key", &key)]).await;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use railbird::accounts::ApiKey;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -89,9 +90,14 @@ async fn a_service_answers_probes_while_it_opens_its_views_and_a_signal_then_end
     until_listening(http).await;
     let first = request(http, "GET", "/readyz", &[]).await;
     assert_eq!(first.status, 503);
-    assert_eq!(first.json()["reason"], "the views are being opened and checked");
+    assert_eq!(
+        first.json()["reason"],
+        "the views are being opened and checked"
+    );
     assert_eq!(status(http, "/healthz").await, 200);
-    let early = request(http, "GET", "/api/v1/meetings", &[]).await;
+    let key = ApiKey::generate("test").unwrap();
+    let headers = [("x-api-key", key.reveal())];
+    let early = request(http, "GET", "/api/v1/meetings", &headers).await;
     assert_eq!(early.status, 503);
     assert_eq!(early.json()["error"], "not_ready");
     signal(&child, Signal::TERM);

@@ -13,7 +13,7 @@ use super::openapi;
 use super::params::QueryParams;
 use super::state::App;
 use crate::asyncapi;
-use crate::live::health::FeedState;
+use crate::live::health::Liveness;
 use crate::live::status::Phase;
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -94,7 +94,7 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
             "drift": drift(app),
         },
         "feed": {
-            "state": FeedState::of(&status, connection),
+            "state": Liveness::of(&status, connection),
             "age_ms": u64::try_from(status.freshness.age().as_millis()).unwrap_or(u64::MAX),
         },
         "keys": {

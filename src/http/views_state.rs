@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::state::App;
-use crate::live::health::FeedState;
+use crate::live::health::Liveness;
 
 pub(super) const RAILBIRD_SEQ: HeaderName = HeaderName::from_static("railbird-seq");
 const RAILBIRD_FEED: HeaderName = HeaderName::from_static("railbird-feed");
@@ -12,7 +12,7 @@ const RAILBIRD_FEED: HeaderName = HeaderName::from_static("railbird-feed");
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ViewsState {
     seq: u64,
-    feed: FeedState,
+    feed: Liveness,
 }
 
 impl ViewsState {
@@ -20,7 +20,7 @@ impl ViewsState {
         let (status, connection) = (app.projector.status.borrow(), *app.connection.borrow());
         Self {
             seq: status.seq,
-            feed: FeedState::of(&status, connection),
+            feed: Liveness::of(&status, connection),
         }
     }
 

@@ -1,4 +1,4 @@
-//! [`Health`]: whether the feed receives what happens, for heartbeats.
+//! [`Health`]: whether the feed receives what happens.
 
 use std::time::Duration;
 
@@ -7,7 +7,6 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::context::LiveContext;
-use super::server_message::FeedHealth;
 use super::status::{Phase, Status};
 use crate::log::ConnectionStatus;
 
@@ -20,7 +19,7 @@ const DOWN_AFTER: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-pub enum FeedState {
+pub enum Liveness {
     /// The views reflect the whole log.
     Live,
     /// The views may be old.
@@ -29,7 +28,7 @@ pub enum FeedState {
     Down,
 }
 
-impl FeedState {
+impl Liveness {
     /// The state by the progress of the projector and the connection to the log.
     #[must_use]
     pub fn of(status: &Status, connection: ConnectionStatus) -> Self {
@@ -54,17 +53,29 @@ impl FeedState {
     }
 }
 
+/// Whether the feed receives what happens, in heartbeats.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct FeedHealth {
+    /// `live`: the views are known to have reflected the whole log within the last 10 seconds. `stale`: not for 10
+    /// seconds, or the log cannot be reached. `down`: not for 30 seconds.
+    pub(crate) state: Liveness,
+    /// When the log recorded the last event that the views reflect, RFC 3339; empty before the first.
+    pub(crate) last_event_at: String,
+    /// For how many milliseconds events have been delayed; 0 if none is.
+    pub(crate) lag_ms: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Health {
     projector: watch::Receiver<Status>,
     connection: watch::Receiver<ConnectionStatus>,
-    last_state: FeedState,
+    last_state: Liveness,
 }
 
 impl Health {
     pub(super) fn new(context: &LiveContext) -> Self {
         let (projector, connection) = (context.projector.clone(), context.connection.clone());
-        let last_state = FeedState::of(&projector.borrow(), *connection.borrow());
+        let last_state = Liveness::of(&projector.borrow(), *connection.borrow());
         Self {
             projector,
             connection,
@@ -83,13 +94,13 @@ impl Health {
         (before != state).then(|| self.of(state))
     }
 
-    fn state(&self) -> FeedState {
-        FeedState::of(&self.projector.borrow(), *self.connection.borrow())
+    fn state(&self) -> Liveness {
+        Liveness::of(&self.projector.borrow(), *self.connection.borrow())
     }
 
-    fn of(&self, state: FeedState) -> FeedHealth {
+    fn of(&self, state: Liveness) -> FeedHealth {
         let status = self.projector.borrow();
-        let is_delayed = state != FeedState::Live || status.pending > 0;
+        let is_delayed = state != Liveness::Live || status.pending > 0;
         let lag = is_delayed.then(|| status.freshness.age());
         FeedHealth {
             state,

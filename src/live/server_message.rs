@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::close_reason::CloseReason;
 use super::feed::NotRecovered;
 use super::filter::{Filter, Follows, Kinds};
-use super::health::FeedState;
+use super::health::FeedHealth;
 use super::request::{Id, Op, RequestError};
 use super::subscription::{CONFLATE_MS, HEARTBEAT_MS, LiveSubscription};
 
@@ -140,18 +140,6 @@ pub(crate) enum ServerMessage<'a> {
         /// Milliseconds to wait before connecting again; 0 if the same request would fail again.
         retry_after_ms: u64,
     },
-}
-
-/// Whether the service receives what happens.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct FeedHealth {
-    /// `live`: the views are known to have reflected the whole log within the last 10 seconds. `stale`: not for 10
-    /// seconds, or the log cannot be reached. `down`: not for 30 seconds.
-    pub(crate) state: FeedState,
-    /// When the log recorded the last event that the views reflect, RFC 3339; empty before the first.
-    pub(crate) last_event_at: String,
-    /// For how many milliseconds events have been delayed; 0 if none is.
-    pub(crate) lag_ms: u64,
 }
 
 /// The current time for messages, RFC 3339 to the microsecond.

@@ -23,9 +23,10 @@ use super::close_reason::CloseReason;
 use super::connection::Connection;
 use super::connection_limits::ConnectionPermit;
 use super::feed::{Feed, NotRecovered, Position, Snapshots, frame};
+use super::health::FeedHealth;
 use super::new_client::NewClient;
 use super::quota::InboundQuota;
-use super::server_message::{FeedHealth, InForce, ServerMessage, server_time};
+use super::server_message::{InForce, ServerMessage, server_time};
 use super::subscription::{LiveSubscription, ResumePoint};
 use crate::metrics::LiveMetrics;
 

@@ -23,8 +23,8 @@ const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Messages buffered in this process for a slow fold. A pull asks for fewer, so the buffer never overflows.
 const SUBSCRIPTION_CAPACITY: usize = 64 * 1024;
 
-/// How often the server is pinged. The client library gives the connection up when two pings in a row have no answer, so
-/// after three times this.
+/// How often the server is pinged. The client library gives the connection up when two pings in a row have no answer,
+/// so after three times this.
 const PING_INTERVAL: Duration = Duration::from_secs(4);
 
 const RECONNECT: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));

@@ -38,14 +38,22 @@ pub struct Continuity(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
-    /// Whether a stream that the file does not name may be created; `None` if that depends on the views.
-    may_create_unseen: Option<bool>,
-    /// The same once the views are known; `None` until it is known whether there are views.
-    may_create: watch::Sender<Option<bool>>,
+    /// How the file was found.
+    found: FoundFile,
+    /// Whether a stream that the file does not name may be created; `None` until the views are known.
+    creates_streams: watch::Sender<Option<bool>>,
     /// By the names of the streams.
     seen: watch::Sender<BTreeMap<String, ReadPosition>>,
     /// The streams that have another history, by name.
     divergences: watch::Sender<BTreeMap<&'static str, Divergence>>,
+}
+
+/// How the file of a data folder was found at the start.
+#[derive(Debug, Clone, Copy)]
+enum FoundFile {
+    Whole,
+    Damaged,
+    Missing,
 }
 
 /// A stream that does not continue what was read of it.
@@ -74,7 +82,7 @@ pub enum Resolution {
 }
 
 impl Continuity {
-    /// Reads the file of a data folder. No stream is looked up before the views are [known](Self::settle).
+    /// Reads the file of a data folder. No stream is looked up before the views are [known](Self::begin).
     ///
     /// A damaged file counts as one that has seen both streams: none is created, and existing ones are adopted.
     ///
@@ -82,29 +90,35 @@ impl Continuity {
     /// Returns an I/O error if the file exists and cannot be read.
     pub fn open(data: &Path) -> io::Result<Self> {
         let path = data.join(FILE);
-        let (seen, may_create) = match fs::read(&path) {
+        let (seen, found) = match fs::read(&path) {
             Ok(bytes) => match serde_json::from_slice(&bytes) {
-                Ok(seen) => (seen, Some(true)),
+                Ok(seen) => (seen, FoundFile::Whole),
                 Err(error) => {
                     tracing::error!(path = %path.display(), %error, "the file of seen streams is damaged");
-                    (BTreeMap::<String, ReadPosition>::new(), Some(false))
+                    (BTreeMap::<String, ReadPosition>::new(), FoundFile::Damaged)
                 }
             },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (BTreeMap::new(), None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (BTreeMap::new(), FoundFile::Missing)
+            }
             Err(error) => return Err(error),
         };
         Ok(Self(Arc::new(Shared {
             path,
-            may_create_unseen: may_create,
-            may_create: watch::Sender::new(None),
+            found,
+            creates_streams: watch::Sender::new(None),
             seen: watch::Sender::new(seen),
             divergences: watch::Sender::new(BTreeMap::new()),
         })))
     }
 
     /// Notes the position of the views in their stream, if there are any. Streams are looked up from now on.
-    pub fn settle(&self, checkpoint: Option<ReadPosition>) {
-        let may_create = self.0.may_create_unseen.unwrap_or(checkpoint.is_none());
+    pub fn begin(&self, checkpoint: Option<ReadPosition>) {
+        let creates_streams = match self.0.found {
+            FoundFile::Whole => true,
+            FoundFile::Damaged => false,
+            FoundFile::Missing => checkpoint.is_none(),
+        };
         if let Some(checkpoint) = checkpoint {
             let known = self.read_position_of(&checkpoint.log.name);
             // The file may be ahead of views that were not flushed. Of another log than the views it says nothing.
@@ -112,7 +126,7 @@ impl Continuity {
                 self.note(&checkpoint);
             }
         }
-        self.0.may_create.send_replace(Some(may_create));
+        self.0.creates_streams.send_replace(Some(creates_streams));
     }
 
     /// Writes the file whenever it is out of date, until dropped. A failed write is tried again.
@@ -217,15 +231,15 @@ impl Continuity {
         stream: StreamName,
     ) -> Result<Result<LogState, LogReplaced>, LogError> {
         log.check_version()?;
-        let mut known = self.0.may_create.subscribe();
+        let mut creates_streams = self.0.creates_streams.subscribe();
         // The sender lives as long as this.
-        let may_create = known
+        let creates_streams = creates_streams
             .wait_for(Option::is_some)
             .await
-            .is_ok_and(|may| *may == Some(true));
+            .is_ok_and(|creates| *creates == Some(true));
         match self.read_position(stream) {
             Some(position) => log.compare(stream, &position).await,
-            None if may_create => log.ensure(stream).await.map(Ok),
+            None if creates_streams => log.ensure(stream).await.map(Ok),
             None => log.state(stream).await.map(Ok),
         }
     }
@@ -382,22 +396,20 @@ mod tests {
         let data = tempfile::tempdir().expect("a folder");
         let open = |checkpoint| {
             let continuity = Continuity::open(data.path()).expect("a folder");
-            continuity.settle(checkpoint);
+            continuity.begin(checkpoint);
             continuity
         };
-        let may_create = |continuity: &Continuity| *continuity.0.may_create.borrow() == Some(true);
-        assert!(may_create(&open(None)));
+        let creates =
+            |continuity: &Continuity| continuity.0.creates_streams.borrow().expect("begun");
+        assert!(creates(&open(None)));
         let upgraded = open(Some(position("a", 7)));
-        assert!(
-            !may_create(&upgraded),
-            "views of a version without the file"
-        );
+        assert!(!creates(&upgraded), "views of a version without the file");
         assert_eq!(upgraded.read_position(RACING), Some(position("a", 7)));
 
         write(&upgraded.0.path, &upgraded.0.seen.borrow()).expect("a folder");
         let again = open(None);
         assert_eq!(again.read_position(RACING), Some(position("a", 7)));
-        assert!(may_create(&again) && again.read_position(ACCOUNTS).is_none());
+        assert!(creates(&again) && again.read_position(ACCOUNTS).is_none());
         // The checkpoint counts, unless it lacks what was not flushed.
         for (checkpoint, counts) in [
             (position("a", 6), position("a", 7)),
@@ -408,7 +420,7 @@ mod tests {
         }
 
         fs::write(data.path().join(FILE), "{").expect("a folder");
-        assert!(!may_create(&open(None)), "a damaged file");
+        assert!(!creates(&open(None)), "a damaged file");
     }
 
     #[test]

@@ -154,7 +154,7 @@ impl Projector {
         }
         self.not_live(Phase::WaitingForLog, None);
         let checkpoint = self.views.current().and_then(|store| store.checkpoint());
-        self.continuity.settle(checkpoint.map(ReadPosition::from));
+        self.continuity.begin(checkpoint.map(ReadPosition::from));
     }
 
     /// Waits until the disk has space for the views in force.

@@ -23,6 +23,12 @@ impl SharedService {
         if let Some(service) = shared.upgrade() {
             return service;
         }
+        let service = Self::start();
+        *shared = Arc::downgrade(&service);
+        service
+    }
+
+    fn start() -> Arc<Self> {
         let (started, starting) = mpsc::channel();
         let (open, closed) = oneshot::channel();
         std::thread::spawn(move || {
@@ -35,13 +41,11 @@ impl SharedService {
             });
         });
         let (railbird, nats) = starting.recv().expect("the service starts");
-        let service = Arc::new(Self {
+        Arc::new(Self {
             railbird,
             nats,
             _open: open,
-        });
-        *shared = Arc::downgrade(&service);
-        service
+        })
     }
 }
 
@@ -55,9 +59,18 @@ pub(super) struct Year {
 
 impl Year {
     pub(super) fn new() -> Self {
+        Self::on(SharedService::get())
+    }
+
+    /// A year whose races no later event of another test closes.
+    pub(super) fn on_a_service_of_its_own() -> Self {
+        Self::on(SharedService::start())
+    }
+
+    fn on(service: Arc<SharedService>) -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(1951);
         Self {
-            service: SharedService::get(),
+            service,
             year: NEXT.fetch_add(1, Ordering::Relaxed),
         }
     }

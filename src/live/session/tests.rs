@@ -19,13 +19,12 @@ use crate::limits::NetworkConnections;
 use crate::live::batch::FeedCursor;
 use crate::live::connection_limits::ConnectionLimits;
 use crate::live::feed::{EventTime, Feed, Replayed, frame};
-use crate::live::health::FeedState;
+use crate::live::health::{FeedHealth, Liveness};
 use crate::live::new_client::NewClient;
-use crate::live::server_message::FeedHealth;
 use crate::live::subscription::LiveSubscription;
 
 const HEALTHY: FeedHealth = FeedHealth {
-    state: FeedState::Live,
+    state: Liveness::Live,
     last_event_at: String::new(),
     lag_ms: 0,
 };
