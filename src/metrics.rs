@@ -29,7 +29,8 @@ const GAUGES: [(&str, &str); 11] = [
 
 /// The help texts of counters.
 #[rustfmt::skip]
-const COUNTERS: [(&str, &str); 19] = [
+const COUNTERS: [(&str, &str); 20] = [
+    ("railbird_log_holes_total", "Holes in the log that were read over, by whether messages were deleted or lost."),
     ("railbird_events_folded_total", "Events folded into views."),
     ("railbird_events_skipped_total", "Events at or below the checkpoint, not folded again."),
     ("railbird_events_stale_total", "Events superseded by a later one before they arrived."),
@@ -90,6 +91,12 @@ pub(crate) fn folded(tally: &Tally) {
 
 pub(crate) fn not_announced() {
     counter!("railbird_rejections_not_announced_total").increment(1);
+}
+
+/// Counts a hole in a stream. One that deletions do not explain is an alarm.
+pub(crate) fn hole(stream: &'static str, is_explained: bool) {
+    let cause = if is_explained { "deleted" } else { "lost" };
+    counter!("railbird_log_holes_total", "stream" => stream, "cause" => cause).increment(1);
 }
 
 pub(crate) fn progress(seq: u64, pending: u64, missing: u64) {

@@ -31,8 +31,8 @@ const ROOM_ARROWS: [(&str, &[&str]); 14] = [
     ("shutdown", &[]),
     ("supervisor", &[]),
     ("limits", &[]),
-    ("log", &[]),
     ("metrics", &["limits"]),
+    ("log", &["metrics"]),
     ("accounts", &["limits", "log", "metrics"]),
     (
         "mail",

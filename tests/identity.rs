@@ -229,18 +229,31 @@ async fn a_hole_in_the_log_changes_the_history_of_the_views() {
     nats.delete_event(4).await;
     let after = Railbird::start(&nats).await;
     after.until_seq(seq).await;
-    let (before, after) = (
+    let [old, new] = [
         before.get_admin("/digest").await.json(),
         after.get_admin("/digest").await.json(),
-    );
-    assert_eq!(before["log"], after["log"], "it is the same stream");
+    ];
+    assert_eq!(old["log"], new["log"], "it is the same stream");
     assert_ne!(
-        before["history"], after["history"],
+        old["history"], new["history"],
         "they folded different events"
     );
-    assert_eq!(
-        (&before["missing"], &after["missing"]),
-        (&0.into(), &1.into())
+    assert_eq!((&old["missing"], &new["missing"]), (&0.into(), &1.into()));
+    let metrics = after.get_admin("/metrics").await.text();
+    let counted = "railbird_log_holes_total{stream=\"RACING\",cause=\"deleted\"}";
+    assert!(metrics.contains(counted), "{metrics}");
+    let verified = async |railbird: &Railbird| {
+        let admin = railbird.admin.to_string();
+        let args = ["verify", "--nats", &nats.url(), "--admin", &admin];
+        crate::support::railbird(args.map(str::to_owned)).await
+    };
+    let equal = verified(&after).await;
+    assert_eq!(equal.code, 0, "{}", equal.all);
+    let result = verified(&before).await;
+    assert!(
+        result.all.contains("the log has other events"),
+        "{}",
+        result.all
     );
 }
 

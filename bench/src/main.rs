@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::Context;
 use clap::{Parser, Subcommand};
 use events::Envelope;
 use projections::{BATCH_MESSAGES_MAX, Projection, Store};
@@ -171,14 +170,14 @@ async fn pull(log: &Log) -> anyhow::Result<Value> {
     let (mut seq, mut events, mut bytes, mut batches) = (0, 0_u64, 0, 0_u64);
     while seq < state.last_seq {
         let batch = reader.next().await?;
-        seq = batch.messages.last().context("the log has more")?.seq;
+        seq = batch.messages.last().map_or(seq, |last| last.seq);
         events += batch.messages.len() as u64;
         bytes += batch
             .messages
             .iter()
             .map(|m| m.payload.len())
             .sum::<usize>();
-        batches += 1;
+        batches += u64::from(!batch.messages.is_empty());
     }
     Ok(json!({
         "events": events,

@@ -52,10 +52,13 @@ enum VerifiedViews {
     ),
 }
 
-/// The digest of views, and the event of the log that they reflect.
+/// The digest of views, and the events of the log that they reflect.
 struct ViewsDigest {
     log: LogIdentity,
     seq: u64,
+    history: String,
+    /// How many sequences up to that event had none.
+    missing: u64,
     digest: Digest,
 }
 
@@ -66,13 +69,26 @@ impl Verify {
         let found = views.digest().await?;
         let folder = TempDir::with_prefix("railbird-verify-")?;
         let fresh = fold(&log, &found, folder.path()).await?;
-        let Recount { count, digest, .. } = fresh.recount()?;
+        let Recount {
+            count,
+            digest,
+            checkpoint,
+        } = fresh.recount()?;
+        let history = checkpoint.map(|checkpoint| checkpoint.history);
+        let history = history.unwrap_or_default();
+        let same_events = history.to_string() == found.history;
+        if !same_events {
+            result(format_args!(
+                "the log has other events up to {} than the views were folded from: it lacks {}, and lacked {} then",
+                found.seq, history.missing, found.missing
+            ));
+        }
         if digest == found.digest {
             result(format_args!(
                 "{count} views at event {} equal a fresh fold: {digest}",
                 found.seq
             ));
-            return Ok(ExitCode::SUCCESS);
+            return Ok(ExitCode::from(u8::from(!same_events)));
         }
         result(format_args!(
             "the views at event {} do not equal a fresh fold: their digest is {}, not {digest}",
@@ -111,8 +127,13 @@ impl VerifiedViews {
                     digest, checkpoint, ..
                 } = views.store().recount()?;
                 let checkpoint = checkpoint.context("there are no views yet")?;
-                let (log, seq) = (checkpoint.log, checkpoint.seq);
-                Ok(ViewsDigest { log, seq, digest })
+                Ok(ViewsDigest {
+                    log: checkpoint.log,
+                    seq: checkpoint.seq,
+                    history: checkpoint.history.to_string(),
+                    missing: checkpoint.history.missing,
+                    digest,
+                })
             }
         }
     }
@@ -147,6 +168,8 @@ async fn running_digest(admin: AdminClient) -> anyhow::Result<ViewsDigest> {
     Ok(ViewsDigest {
         log: serde_json::from_value(field("log")?.clone())?,
         seq: serde_json::from_value(field("seq")?.clone())?,
+        history: serde_json::from_value(field("history")?.clone())?,
+        missing: serde_json::from_value(field("missing")?.clone())?,
         digest: digest.context("the digest in the answer of /digest is invalid")?,
     })
 }
@@ -185,6 +208,11 @@ async fn fold(log: &Log, found: &ViewsDigest, folder: &Path) -> anyhow::Result<A
         let wanted = messages.take_while(|message| message.seq <= found.seq);
         projection.step(wanted.map(LogMessage::as_message), false)?;
         progress.set(projection.checkpoint().seq);
+        let is_beyond = |last: &LogMessage| last.seq > found.seq;
+        if batch.pending == 0 || batch.messages.last().is_some_and(is_beyond) {
+            // Without the event `found.seq` itself, which the history then shows.
+            break;
+        }
     }
     Ok(store)
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::connection::Log;
 use super::error::LogError;
 use super::stream::StreamName;
+use crate::metrics;
 
 /// Sequences without messages, as a consumer delivered them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +81,9 @@ impl Log {
             Response::Ok(response) => response.state,
             Response::Err { error } => return Err(self.jetstream_error(&error)),
         };
-        if state.explains(hole) {
+        let is_explained = state.explains(hole);
+        metrics::hole(stream_name, is_explained);
+        if is_explained {
             tracing::warn!(
                 stream = stream_name,
                 first,

@@ -31,4 +31,16 @@ impl LogMessage {
             payload: &self.payload,
         }
     }
+
+    /// A message that no fold accepts, stored a second after the one before.
+    #[cfg(test)]
+    pub(crate) fn garbage(seq: u64) -> Self {
+        let second = jiff::Timestamp::from_second(seq.cast_signed()).expect("a small sequence");
+        Self {
+            seq,
+            recorded_at: second.into(),
+            subject: "racing.garbage".into(),
+            payload: Bytes::new(),
+        }
+    }
 }

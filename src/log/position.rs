@@ -18,6 +18,13 @@ impl LogReplaced {
     pub(super) fn missing(stream: StreamName) -> Self {
         Self(format!("the stream {} is missing", stream.name))
     }
+
+    /// The log has lost a message that was read.
+    pub fn without(seq: u64) -> Self {
+        Self(format!(
+            "the log has no event {seq} any more, which was read"
+        ))
+    }
 }
 
 /// A position in a log: the last message that was read.
@@ -87,7 +94,7 @@ impl Log {
                         "has another event {seq} than the one that was read"
                     ));
                 }
-                None => return replaced(format!("has no event {seq} any more, which was read")),
+                None => return Ok(Err(LogReplaced::without(seq))),
             }
         }
         Ok(Ok(state))

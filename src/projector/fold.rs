@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(test)]
+use projections::LogIdentity;
 use projections::{Checkpoint, Projection, Step, Store, StoreError};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
@@ -94,6 +96,23 @@ impl RunningFold {
         })
     }
 
+    /// A fold of these batches into an empty store.
+    #[cfg(test)]
+    pub(super) fn of_batches(store: Arc<Store>, identity: LogIdentity, all: Vec<Batch>) -> Self {
+        let (sender, batches) = mpsc::channel(all.len());
+        for batch in all {
+            sender.try_send(Ok(batch)).expect("room for all");
+        }
+        Self {
+            projection: Projection::new(store, identity),
+            name: String::new(),
+            rest: None,
+            batches,
+            // Keeps the channel open, as a log does that has no more messages.
+            _reading: AbortOnDropHandle::new(tokio::spawn(async move { sender.closed().await })),
+        }
+    }
+
     pub(super) fn checkpoint(&self) -> &Checkpoint {
         self.projection.checkpoint()
     }
@@ -134,6 +153,11 @@ impl RunningFold {
             });
         }
         Ok(batch)
+    }
+
+    /// Whether the last batch was cut: the log goes on behind the wanted sequence.
+    pub(super) fn has_rest(&self) -> bool {
+        self.rest.is_some()
     }
 
     /// Folds and commits a batch on a blocking thread. With `live`, the step contains the updates for the live channel.

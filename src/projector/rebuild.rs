@@ -10,7 +10,7 @@ use super::announcer::Announcer;
 use super::fold::{FoldError, RunningFold};
 use super::views::{NewStore, Views};
 use crate::live::status::{Phase, Status};
-use crate::log::{Batch, Freshness, Log, LogState};
+use crate::log::{Batch, Freshness, Log, LogReplaced, LogState};
 use crate::metrics;
 
 /// A fold into a new store. Dropping it removes the store and ends the rebuild in the status.
@@ -68,7 +68,11 @@ impl Candidate {
     pub(super) async fn reach(mut self, target: u64) -> Result<Self, FoldError> {
         while self.seq() < target {
             let batch = self.fold.next_batch().await?;
+            let is_last = batch.pending == 0;
             (self, _) = self.fold(batch).await?;
+            if is_last && self.seq() < target {
+                return Err(LogReplaced::without(target).into());
+            }
         }
         Ok(self)
     }
@@ -80,7 +84,11 @@ impl Candidate {
     pub(super) async fn reach_exactly(mut self, target: u64) -> Result<Self, FoldError> {
         while self.seq() < target {
             let batch = self.fold.next_batch_up_to(target).await?;
+            let is_last = batch.pending == 0 || self.fold.has_rest();
             (self, _) = self.fold(batch).await?;
+            if is_last && self.seq() < target {
+                return Err(LogReplaced::without(target).into());
+            }
         }
         Ok(self)
     }
@@ -145,4 +153,68 @@ async fn begin(views: &Arc<Views>) -> Result<NewStore, FoldError> {
     let begun = spawn_blocking(move || views.begin()).await;
     let begun = begun.unwrap_or_else(|panicked| Err(panicked.into()));
     begun.map_err(FoldError::Views)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use projections::LogIdentity;
+    use tokio::sync::watch;
+
+    use super::super::fold::{FoldError, RunningFold};
+    use super::super::views::Views;
+    use super::{Candidate, RebuildProgress};
+    use crate::live::status::Status;
+    use crate::log::{Batch, Freshness, LogMessage};
+
+    fn batch(seqs: impl IntoIterator<Item = u64>, pending: u64) -> Batch {
+        Batch {
+            messages: seqs.into_iter().map(LogMessage::garbage).collect(),
+            pending,
+            head: None,
+        }
+    }
+
+    /// A candidate for a log of these batches.
+    fn candidate(views: &Views, batches: Vec<Batch>) -> Candidate {
+        let store = views.begin().expect("a folder");
+        let identity = LogIdentity {
+            name: "RACING".to_owned(),
+            created: "now".to_owned(),
+        };
+        let fold = RunningFold::of_batches(Arc::clone(store.store()), identity, batches);
+        Candidate {
+            fold,
+            store,
+            progress: RebuildProgress(watch::channel(Status::new()).0),
+            freshness: Freshness::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_rebuild_ends_where_the_log_has_lost_the_event_that_it_is_to_reach() {
+        let data = tempfile::tempdir().expect("a folder");
+        let views = Views::open(data.path()).expect("a folder");
+        let lost_last = || vec![batch(1..=3, 0)];
+        let lost_before_others = || vec![batch(1..=3, 2), batch(5..=6, 0)];
+        let lost = |reached: Result<Candidate, FoldError>| match reached {
+            Err(FoldError::LogReplaced(error)) => error.to_string(),
+            Err(error) => panic!("{error}"),
+            Ok(candidate) => panic!("it is at {}", candidate.seq()),
+        };
+        let expected = "the log has no event 4 any more, which was read";
+        let reached = candidate(&views, lost_last()).reach(4).await;
+        assert_eq!(lost(reached), expected);
+        for batches in [lost_last(), lost_before_others()] {
+            let reached = candidate(&views, batches).reach_exactly(4).await;
+            assert_eq!(lost(reached), expected);
+        }
+        let reached = candidate(&views, lost_before_others())
+            .reach_exactly(3)
+            .await;
+        assert_eq!(reached.map(|candidate| candidate.seq()).ok(), Some(3));
+        let reached = candidate(&views, lost_before_others()).reach(4).await;
+        assert_eq!(reached.map(|candidate| candidate.seq()).ok(), Some(6));
+    }
 }
