@@ -84,6 +84,21 @@ async fn views_are_replaced_by_whole_ones_and_never_by_empty_ones() {
 }
 
 #[tokio::test]
+async fn the_metrics_have_the_sequence_of_new_views_as_soon_as_these_are_served() {
+    let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
+    let seq = nats
+        .publish((0..500).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0])))
+        .await;
+    let serving = Serving::start(&nats, data.path());
+    eventually("the service is ready", || async {
+        request(serving.http, "GET", "/readyz", &[]).await.status == 200
+    })
+    .await;
+    assert_eq!(serving.metric("railbird_log_seq").await, seq);
+    serving.stop().await;
+}
+
+#[tokio::test]
 async fn a_rebuild_that_fails_leaves_the_live_views_in_force_and_nothing_on_disk() {
     let nats = Nats::start();
     let data = tempfile::tempdir().unwrap();

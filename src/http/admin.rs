@@ -43,6 +43,8 @@ async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     let store_bytes = store.and_then(|store| store.size_on_disk().ok());
     let store_bytes = store_bytes.unwrap_or(0);
     metrics::sizes(store_bytes, app.keys.count());
+    let status = app.projector.status.borrow().clone();
+    metrics::progress(status.seq, status.pending, status.missing);
     metrics::log_health(&log_health(&app));
     let (waiting, oldest) = app.ledger.borrow().waiting_mails(Timestamp::now());
     metrics::mails_waiting(waiting, oldest);

@@ -375,7 +375,6 @@ impl Projector {
         if head.is_some() {
             self.continuity.note(&fold.checkpoint().clone().into());
         }
-        metrics::progress(fold.seq(), pending, fold.checkpoint().history.missing);
         Ok(fold)
     }
 
