@@ -52,18 +52,18 @@ fn line(stream: &str, divergence: &Value) -> Option<String> {
         }
     };
     let lost = match divergence["lost"].as_u64() {
-        Some(lost) => format!("{lost} events are given up"),
-        None => "an unknown number of events is given up".to_owned(),
+        Some(lost) => lost.to_string(),
+        None => "unknown".to_owned(),
     };
     let found = match &divergence["found"] {
-        Value::Null => "a new stream".to_owned(),
+        Value::Null => "A new stream".to_owned(),
         found => {
             let (created, last_seq) = (found[0]["created"].as_str()?, found[1].as_u64()?);
-            format!("the stream created at {created}, which ends at event {last_seq},")
+            format!("The stream created at {created}, which ends at event {last_seq},")
         }
     };
     let reason = divergence["reason"].as_str()?;
     Some(format!(
-        "{stream}: {reason}. {found} takes the place of {read}: {lost}"
+        "{stream}: {reason}. {found} takes the place of {read}. Events given up: {lost}"
     ))
 }
