@@ -153,7 +153,7 @@ fn entity_tag(json: &[u8]) -> String {
 }
 
 /// Whether a list of entity tags has this one, by weak comparison (RFC 9110, 8.8.3.2).
-fn matches_etag(tags: &HeaderValue, etag: &str) -> bool {
+pub(super) fn matches_etag(tags: &HeaderValue, etag: &str) -> bool {
     let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let wanted = opaque(etag);
     tags.to_str()

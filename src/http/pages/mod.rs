@@ -1,6 +1,7 @@
 //! The pages for subscribers: plain HTML without scripts. Their links are relative, so that a proxy can serve them
 //! under any path.
 
+mod assets;
 mod form;
 mod manage;
 mod pricing;
@@ -27,7 +28,7 @@ use super::error::ApiError;
 use crate::accounts::CommandError;
 use crate::http::state::App;
 
-const STYLE: &str = include_str!("../../../templates/pages/style.css");
+const STYLE: &str = include_str!("../../../web/style.css");
 /// Allows the inline style of the pages and nothing else.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
@@ -45,6 +46,7 @@ pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/pricing", pricing.fallback(method_not_allowed))
         .route("/keys/manage", manage.fallback(method_not_allowed))
+        .merge(assets::router())
 }
 
 /// Whether a page may be cached.
