@@ -184,8 +184,9 @@ impl Continuity {
 
     /// Accepts the streams as they are now: what was read of them is given up. Returns what is accepted.
     pub fn accept(&self) -> BTreeMap<&'static str, Divergence> {
+        let mut accepted = BTreeMap::new();
         self.0.divergences.send_modify(|divergences| {
-            for (stream, divergence) in divergences {
+            for (stream, divergence) in &mut *divergences {
                 tracing::warn!(
                     stream,
                     reason = divergence.reason,
@@ -193,8 +194,10 @@ impl Continuity {
                 );
                 divergence.accepted = true;
             }
+            // Here, because a follower removes them as soon as it sees that they are accepted.
+            accepted.clone_from(divergences);
         });
-        self.divergences()
+        accepted
     }
 
     /// Finds a stream, and creates it if this data folder has never seen it. Waits until a server answers.
