@@ -120,13 +120,18 @@ impl Continuity {
             FoundFile::Missing => checkpoint.is_none(),
         };
         if let Some(checkpoint) = checkpoint {
-            let known = self.read_position_of(&checkpoint.log.name);
-            // The file may be ahead of views that were not flushed. Of another log than the views it says nothing.
-            if known.is_none_or(|known| known.log != checkpoint.log || known.seq < checkpoint.seq) {
-                self.note(&checkpoint);
-            }
+            self.note_views(&checkpoint);
         }
         self.0.creates_streams.send_replace(Some(creates_streams));
+    }
+
+    /// Notes the position of the views in force.
+    pub fn note_views(&self, checkpoint: &ReadPosition) {
+        let known = self.read_position_of(&checkpoint.log.name);
+        // The file may be ahead of views that were not flushed. Of another log than the views it says nothing.
+        if known.is_none_or(|known| known.log != checkpoint.log || known.seq < checkpoint.seq) {
+            self.note(checkpoint);
+        }
     }
 
     /// Writes the file whenever it is out of date, until dropped. A failed write is tried again.
