@@ -5,8 +5,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::Config;
+use railbird::live::status::Phase;
 use railbird::log::{ACCOUNTS, Log, LogError, RACING, StreamName};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::support::*;
 
@@ -201,7 +203,11 @@ async fn a_log_that_lost_its_end_is_served_only_after_an_operator_accepted_it() 
 
     let accepted = accept(&railbird).await;
     assert_eq!(accepted.code, 0, "{}", accepted.all);
-    assert!(accepted.all.contains("10 events"), "{}", accepted.all);
+    assert!(
+        accepted.all.contains("Events given up: 10"),
+        "{}",
+        accepted.all
+    );
     again.until("resync").await;
     railbird.until_ready().await;
     assert_eq!(railbird.app.views.current().unwrap().seq(), kept);
@@ -211,6 +217,36 @@ async fn a_log_that_lost_its_end_is_served_only_after_an_operator_accepted_it() 
     assert_eq!(railbird.digest(), fresh.digest());
     // What was accepted is remembered.
     let railbird = restart(railbird, &nats, data.path()).await;
+    railbird.until_ready().await;
+}
+
+#[tokio::test]
+async fn the_loss_of_events_that_were_just_read_waits_for_the_operator_too() {
+    let mut nats = Nats::start();
+    let seq = nats.publish(quotes(0)).await;
+    let railbird = Railbird::start(&nats).await;
+    railbird.until_published(seq).await;
+    nats.kill();
+    let backup = nats.back_up(RACING.name);
+    nats.start_again();
+    // The position in the data folder is a few seconds old, except just after it was noted.
+    for n in 10.. {
+        let seq = nats.publish([odds("ST", 1, &second(n), &[2.0, 3.0])]).await;
+        railbird.until_published(seq).await;
+        let noted = railbird.app.continuity.read_position(RACING).unwrap();
+        if noted.seq < seq {
+            break;
+        }
+    }
+    nats.kill();
+    nats.put_back(RACING.name, &backup);
+    nats.start_again();
+    until_diverged(&railbird).await;
+    let mut status = railbird.app.projector.status.clone();
+    let goes_on = status.wait_for(|status| status.phase != Phase::Diverged);
+    let waits = timeout(Duration::from_secs(3), goes_on).await;
+    assert!(waits.is_err(), "{waits:?}");
+    assert_eq!(accept(&railbird).await.code, 0);
     railbird.until_ready().await;
 }
 

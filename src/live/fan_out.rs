@@ -147,20 +147,13 @@ mod tests {
     use crate::live::LiveContext;
     use crate::live::feed::Feed;
     use crate::live::status::{Phase, Status};
-    use crate::log::{ConnectionStatus, Freshness};
+    use crate::log::ConnectionStatus;
     use crate::shutdown::Shutdown;
 
     fn context() -> LiveContext {
         let status = Status {
             phase: Phase::Live,
-            reason: None,
-            seq: 0,
-            pending: 0,
-            missing: 0,
-            recorded_at: None,
-            freshness: Freshness::new(),
-            rebuild: None,
-            rebuilds: 0,
+            ..Status::new()
         };
         let connection = ConnectionStatus {
             up: true,

@@ -1,4 +1,4 @@
-//! [`Health`]: whether the feed receives what happens.
+//! [`Liveness`]: whether the feed receives what happens.
 
 use std::time::Duration;
 

@@ -120,13 +120,18 @@ impl Continuity {
             FoundFile::Missing => checkpoint.is_none(),
         };
         if let Some(checkpoint) = checkpoint {
-            let known = self.read_position_of(&checkpoint.log.name);
-            // The file may be ahead of views that were not flushed. Of another log than the views it says nothing.
-            if known.is_none_or(|known| known.log != checkpoint.log || known.seq < checkpoint.seq) {
-                self.note(&checkpoint);
-            }
+            self.note_views(&checkpoint);
         }
         self.0.creates_streams.send_replace(Some(creates_streams));
+    }
+
+    /// Notes the position of the views in force.
+    pub fn note_views(&self, checkpoint: &ReadPosition) {
+        let known = self.read_position_of(&checkpoint.log.name);
+        // The file may be ahead of views that were not flushed. Of another log than the views it says nothing.
+        if known.is_none_or(|known| known.log != checkpoint.log || known.seq < checkpoint.seq) {
+            self.note(checkpoint);
+        }
     }
 
     /// Writes the file whenever it is out of date, until dropped. A failed write is tried again.
@@ -184,8 +189,9 @@ impl Continuity {
 
     /// Accepts the streams as they are now: what was read of them is given up. Returns what is accepted.
     pub fn accept(&self) -> BTreeMap<&'static str, Divergence> {
+        let mut accepted = BTreeMap::new();
         self.0.divergences.send_modify(|divergences| {
-            for (stream, divergence) in divergences {
+            for (stream, divergence) in &mut *divergences {
                 tracing::warn!(
                     stream,
                     reason = divergence.reason,
@@ -193,8 +199,10 @@ impl Continuity {
                 );
                 divergence.accepted = true;
             }
+            // Here, because a follower removes them as soon as it sees that they are accepted.
+            accepted.clone_from(divergences);
         });
-        self.divergences()
+        accepted
     }
 
     /// Finds a stream, and creates it if this data folder has never seen it. Waits until a server answers.

@@ -19,6 +19,10 @@ impl Projector {
         if let Err(error) = self.serve_old_views().await {
             tracing::error!(%error, "cannot serve the old views to sockets");
         }
+        // The log has to continue all that is served, also what was read since the position was last noted.
+        if let Some(checkpoint) = self.views.current().and_then(|store| store.checkpoint()) {
+            self.continuity.note_views(&checkpoint.into());
+        }
         let resolving = self.continuity.resolve(&self.log, RACING, replaced);
         if let Resolution::Accepted(state) = resolving.await {
             self.accepted = Some(state);
