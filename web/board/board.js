@@ -16,6 +16,7 @@ import { Store } from "./store.js";
 /** A short interval, so that a lost connection is noticed within seconds. */
 const HEARTBEAT_MS = 2_000;
 const TICK_MS = 1_000;
+const DAY_MS = 86_400_000;
 /** Cards are read again at this distance: a change of the going is no message of the channel. */
 const CARDS_INTERVAL_MS = 10_000;
 /** News of the same moment are announced together, so that a screen reader is not flooded. */
@@ -46,6 +47,8 @@ export class Board {
   #timers = [];
   /** Raised with each address, so that what was read for an earlier one is dropped. */
   #visit = 0;
+  /** Resolved once the channel has sent its snapshots, or is refused. */
+  #opened = Promise.withResolvers();
 
   /** `reject` is called with a text once the key is no longer accepted. */
   constructor(root, announcer, key, reject) {
@@ -224,6 +227,11 @@ export class Board {
     if (race.history !== null) return;
     race.history = new PriceHistory();
     const { history } = race;
+    await this.#opened.promise;
+    if (this.#wasNeverQuoted(race)) {
+      history.isComplete = true;
+      return;
+    }
     const query = `?venue=${encodeURIComponent(race.venueCode)}`;
     const path = `odds/${race.date}/${race.number}`;
     try {
@@ -237,12 +245,20 @@ export class Board {
     this.#view?.changed(race);
   }
 
+  /** The channel has sent the board of every race that was quoted and is not over. */
+  #wasNeverQuoted(race) {
+    const isPast = Date.parse(race.date) < this.now() - 2 * DAY_MS;
+    return this.live.state.phase === "live" && race.board === null && !race.isOver && !isPast;
+  }
+
   #receive(message) {
     if (message.server_time) this.#clockOffset = Date.parse(message.server_time) - Date.now();
     if (message.event === "welcome") this.#welcomed(message);
     if (message.event === "resync") this.#startAgain();
     this.store.apply(message);
-    if (message.event === "snapshot_complete") this.#meetingsMayBeNew(message);
+    if (message.event !== "snapshot_complete") return;
+    this.#opened.resolve();
+    this.#readAfterReset();
   }
 
   #welcomed({ recovered }) {
@@ -264,7 +280,8 @@ export class Board {
     this.#announce("The live channel started again.");
   }
 
-  async #meetingsMayBeNew() {
+  /** Reads the documents again, if they do not hold any more. */
+  async #readAfterReset() {
     if (this.#loadedDates.has(this.date) || this.date === "") return;
     try {
       this.#meetings = await this.#readMeetings();
@@ -279,6 +296,7 @@ export class Board {
   #stateChanged({ phase, code, reason }) {
     if (phase === "closed" && (code === 401 || code === 4401)) return this.#onRejectedKey(reason);
     this.refused = phase === "closed" && (code === 403 || code === 4403) ? `${reason}. ${NOT_INCLUDED}` : "";
+    if (phase !== "connecting") this.#opened.resolve();
     if (phase === "waiting") this.#announce("The live channel is lost.");
     if (phase === "stale" || phase === "down") this.#announce("Prices may be old.");
     this.#tick();

@@ -8,12 +8,9 @@ export const STALE_MS = 6_000;
 /** How long the bar says that the channel was resumed. */
 const RESUMED_MS = 10_000;
 
-/** Signs beside the words, so that a state does not depend on its colour. */
-const SIGNS = { live: "●", resumed: "●", stale: "◐", connecting: "○", waiting: "○", closed: "✕", paused: "‖" };
-
 export class ChannelBar {
   #board;
-  #state = element("b", { class: "state" });
+  #state = element("b", { class: "phase" });
   #age = element("span");
   #change = element("span");
   #seq = element("span");
@@ -51,8 +48,8 @@ export class ChannelBar {
     const { phase, gaps, seq, lastMessageAt, retryInMs, reason } = live.state;
     const { state } = this;
     const shown = painter.isPaused ? "paused" : state;
-    setText(this.#state, `${SIGNS[shown]} ${WORDS[shown]}`);
-    setAttribute(this.#state, "data-state", shown);
+    setText(this.#state, WORDS[shown]);
+    setAttribute(this.#state, "data-phase", shown);
     setText(this.#age, lastMessageAt ? `last message ${formats.age(Date.now() - lastMessageAt)} ago` : "no message yet");
     setText(this.#change, store.priceChangedAt ? `last price ${formats.age(Date.now() - store.priceChangedAt)} ago` : "");
     setText(this.#seq, seq === null ? "" : `seq ${formats.whole(seq)}`);

@@ -19,6 +19,7 @@ const COLOURS = 6;
 
 export class PriceChart {
   #race;
+  #clock;
   #painter;
   #plot = svg("svg", { class: "plot", "aria-hidden": "true", focusable: "false" });
   #slider;
@@ -26,7 +27,7 @@ export class PriceChart {
   #when = element("p", { class: "when" });
   #note = element("p", { class: "hint" });
   #width = 0;
-  #paintedAt = 0;
+  #paintedAt = -Infinity;
   #timer;
   #observer;
   /** The horse that is read, and the time at which; `null` is now. */
@@ -34,9 +35,11 @@ export class PriceChart {
   #time = null;
   #scales = null;
 
-  constructor(race, painter) {
+  /** `board` has the painter, and the time of the service. */
+  constructor(race, board) {
     this.#race = race;
-    this.#painter = painter;
+    this.#clock = board;
+    this.#painter = board.painter;
     this.#slider = element(
       "div",
       { class: "chart", role: "slider", tabindex: "0", "aria-label": "Prices over time", "aria-valuemin": "0" },
@@ -49,12 +52,12 @@ export class PriceChart {
     this.#observer.observe(this.#slider);
     this.element = element(
       "section",
-      { class: "prices", "aria-labelledby": "prices-title" },
+      { class: "prices", "aria-labelledby": "prices-title", hidden: true },
       element("h2", { id: "prices-title" }, "Prices since the market opened"),
       element(
         "p",
         { class: "hint" },
-        "Win prices, shorter ones on top. Point at the chart, or focus it and use the arrow keys: left and right for the changes of a runner, up and down for the runners.",
+        "Win prices, on a logarithmic axis. Point at the chart, or focus it and use the arrow keys: left and right for the changes of a runner, up and down for the runners.",
       ),
       this.#slider,
       this.#when,
@@ -83,17 +86,18 @@ export class PriceChart {
     if (!history?.isComplete) return;
     const runners = this.#runners();
     const range = priceRange(runners.map(({ horse_no }) => history.series.get(horse_no)));
+    this.element.hidden = range === null;
     this.#width = this.#slider.clientWidth;
-    if (range === null || this.#width === 0) {
-      setText(this.#note, range === null ? "No price is known." : "");
-      return;
-    }
+    if (range === null || this.#width === 0) return;
     const height = this.#width < NARROW ? HEIGHT.narrow : HEIGHT.wide;
     const [lowest, highest] = [Math.max(1, range.lowest / 1.08), range.highest * 1.08];
-    const { first, last } = history.span;
+    const { first } = history.span;
+    const end = history.end(this.#race.isOpen, this.#clock.now());
     this.#scales = {
       height,
-      x: timeScale(first, last, MARGIN.left, this.#width - MARGIN.right),
+      first,
+      end,
+      x: timeScale(first, end, MARGIN.left, this.#width - MARGIN.right),
       y: logScale(lowest, highest, MARGIN.top, height - MARGIN.bottom),
     };
     this.#plot.setAttribute("viewBox", `0 0 ${this.#width} ${height}`);
@@ -113,8 +117,7 @@ export class PriceChart {
   }
 
   #axes(lowest, highest) {
-    const { x, y, height } = this.#scales;
-    const { first, last } = this.#race.history.span;
+    const { x, y, height, first, end } = this.#scales;
     const right = this.#width - MARGIN.right;
     const odds = oddsTicks(lowest, highest, y, 24).map((tick) =>
       svg(
@@ -124,8 +127,8 @@ export class PriceChart {
         svg("text", { x: MARGIN.left - 8, y: y(tick) + 4, "text-anchor": "end" }, price(tick)),
       ),
     );
-    const seconds = last - first < 10 * 60_000;
-    const times = timeTicks(first, last, Math.floor((right - MARGIN.left) / 90)).map((tick) =>
+    const seconds = end - first < 10 * 60_000;
+    const times = timeTicks(first, end, Math.floor((right - MARGIN.left) / 90)).map((tick) =>
       svg(
         "g",
         { class: "tick" },
@@ -141,9 +144,8 @@ export class PriceChart {
   }
 
   #lines(runners) {
-    const { x, y, height } = this.#scales;
+    const { x, y, height, end } = this.#scales;
     const { history } = this.#race;
-    const end = history.span.last;
     const selected = this.#selected(runners);
     const labels = [];
     const lines = runners.map((runner, index) => {
@@ -190,7 +192,7 @@ export class PriceChart {
   /** Writes the prices at the time that is read. */
   #describe(runners) {
     const { history, zone } = this.#race;
-    const time = this.#time ?? history.span.last;
+    const time = this.#time ?? this.#scales.end;
     const selected = this.#selected(runners);
     const rows = runners.map((runner, index) => {
       const series = history.series.get(runner.horse_no);
@@ -224,10 +226,9 @@ export class PriceChart {
   #point({ offsetX, offsetY }) {
     if (!this.#scales) return;
     const { history } = this.#race;
-    const { first, last } = history.span;
-    const { x, y } = this.#scales;
-    const share = (offsetX - MARGIN.left) / Math.max(1, x(last) - x(first));
-    const time = first + Math.min(1, Math.max(0, share)) * (last - first);
+    const { x, y, first, end } = this.#scales;
+    const share = (offsetX - MARGIN.left) / Math.max(1, x(end) - x(first));
+    const time = first + Math.min(1, Math.max(0, share)) * (end - first);
     // The nearest line.
     let nearest = Infinity;
     for (const { horse_no } of this.#runners()) {
@@ -241,18 +242,18 @@ export class PriceChart {
 
   #read(time) {
     this.#time = time;
-    this.#paintedAt = 0;
+    this.#paintedAt = -Infinity;
     this.#painter.mark(this);
   }
 
   #key(event) {
     const runners = this.#runners();
     const { history } = this.#race;
-    if (runners.length === 0 || !history.isComplete) return;
+    if (runners.length === 0 || this.#scales === null) return;
     const selected = this.#selected(runners);
     const series = history.series.get(selected.horse_no);
     const times = history.times(series);
-    const at = stepAt(times, this.#time ?? history.span.last);
+    const at = stepAt(times, this.#time ?? this.#scales.end);
     const index = runners.indexOf(selected);
     const moves = {
       ArrowLeft: () => this.#read(times[Math.max(0, at - 1)]),

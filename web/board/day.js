@@ -58,6 +58,7 @@ class RaceLine {
     setText(status, race.resultWord || formats.statusWord(race.status));
     setAttribute(status, "data-status", race.isAmended ? "amended" : race.status);
     setText(outlook, outlookOf(race, now));
+    if (this.element.open && this.#table?.isBehind) this.board.painter.mark(this);
   }
 
   paint(isEmphasized) {
@@ -83,7 +84,7 @@ class RaceLine {
     }
     if (this.#table === null || this.#resultVersion !== -1) {
       this.#resultVersion = -1;
-      this.#table = new RunnersTable(race);
+      this.#table = new RunnersTable(race, this.board);
       this.#body.replaceChildren(this.#market, this.#table.element, this.#links());
     }
     setText(this.#market, marketText(race));
@@ -110,9 +111,7 @@ function outlookOf(race, now) {
   if (race.status === "abandoned") return race.statusReason || race.result?.reason || "";
   if (race.result?.status === "void") return race.result.reason;
   if (race.result !== null) {
-    const first = race.result.runners.slice(0, 3);
-    const words = formats.places(first);
-    return first.map((runner, index) => `${words[index]} ${runner.number || ""} ${runner.horse_name}`).join(", ");
+    return formats.order(race.result.runners.filter(({ position }) => position <= 3));
   }
   if (race.isOver || !race.offTime) return race.statusReason;
   const left = Date.parse(race.offTime) - now;
@@ -150,9 +149,9 @@ export class DayView {
       element(
         "nav",
         { class: "days", "aria-label": "Days" },
-        arrow(before, "◀", "The race day before"),
+        arrow(before, "before", "The race day before"),
         pick,
-        arrow(after, "▶", "The race day after"),
+        arrow(after, "after", "The race day after"),
         all,
       ),
       this.#empty,
@@ -216,8 +215,8 @@ export class DayView {
   }
 }
 
-function arrow(date, sign, name) {
-  if (!date) return element("span", { class: "arrow none", "aria-hidden": "true" }, sign);
+function arrow(date, side, name) {
+  if (!date) return element("span", { class: `arrow ${side} none`, "aria-hidden": "true" });
   const label = `${name}, ${formats.day(date)}`;
-  return element("a", { class: "arrow", href: address.ofDay(date), "aria-label": label, title: label }, sign);
+  return element("a", { class: `arrow ${side}`, href: address.ofDay(date), "aria-label": label, title: label });
 }

@@ -109,6 +109,22 @@ export function places(runners) {
   return runners.map(({ position }) => (shared.get(position) > 1 ? `=${position}` : `${position}`));
 }
 
+/** A place in words: `1st`, `=2nd`. */
+export function ordinal(place) {
+  const number = Number(place.replace("=", ""));
+  const isTeen = number % 100 > 10 && number % 100 < 14;
+  return place + ((isTeen ? undefined : { 1: "st", 2: "nd", 3: "rd" }[number % 10]) ?? "th");
+}
+
+/** The first runners of a result: `1st (6) STEADY JUNIPER, =2nd (2) ...`. */
+export function order(runners) {
+  const words = places(runners);
+  const texts = runners.map(({ number, horse_name }, index) =>
+    [ordinal(words[index]), number > 0 && `(${number})`, horse_name].filter(Boolean).join(" "),
+  );
+  return texts.join(", ");
+}
+
 /** The distance of a race. */
 export function distance(metres) {
   return metres > 0 ? `${whole(metres)} m` : "";

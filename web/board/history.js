@@ -92,4 +92,10 @@ export class PriceHistory {
   get span() {
     return this.#isImport ? this.#stated : { first: this.first, last: this.last };
   }
+
+  /** Where the lines end: now while prices may move, else a little after the last change, so that it can be seen. */
+  end(isOpen, now) {
+    const { first, last } = this.span;
+    return isOpen && !this.#isImport ? Math.max(now, last) : last + Math.max(1000, (last - first) / 50);
+  }
 }

@@ -24,12 +24,12 @@ export class RaceView {
     this.#board = board;
     this.#race = race;
     this.title = `${race.label} ${race.name}`.trim();
-    this.#table = new RunnersTable(race);
-    this.#chart = new PriceChart(race, board.painter);
+    this.#table = new RunnersTable(race, board);
+    this.#chart = new PriceChart(race, board);
     this.element = element(
       "article",
       { class: "race-view" },
-      element("p", { class: "back" }, element("a", { href: address.ofDay(race.date) }, `◀ ${formats.day(race.date)}`)),
+      element("p", { class: "back" }, element("a", { href: address.ofDay(race.date) }, formats.day(race.date))),
       element("h1", { tabindex: "-1" }, element("span", { class: "label" }, race.label), ` ${race.name}`),
       element("p", { class: "line" }, this.#status),
       this.#facts,
@@ -68,7 +68,7 @@ export class RaceView {
 
   tick() {
     const race = this.#race;
-    const off = race.offTime && `off ${formats.clock(race.offTime, { zone: race.zone })}`;
+    const off = race.offTime && `off at ${formats.clock(race.offTime, { zone: race.zone })}`;
     const isAhead = race.offTime && !race.isOver && race.status !== "off";
     const left = isAhead && formats.countdown(Date.parse(race.offTime) - this.#board.now());
     const facts = [
@@ -81,6 +81,7 @@ export class RaceView {
       race.statusReason,
     ];
     setText(this.#facts, facts.filter(Boolean).join(" · "));
+    if (this.#table.isBehind) this.#board.painter.mark(this);
   }
 
   #paintResult() {
@@ -120,13 +121,14 @@ export class RaceView {
   #revision({ statement, revision, status, reason, time, stale, runners }) {
     const race = this.#race;
     const placed = runners.filter(({ position }) => position > 0).sort((a, b) => a.position - b.position);
-    const words = formats.places(placed);
-    const name = (horse) => {
-      const runner = race.runners.get(horse) ?? race.result?.runners.find(({ horse_no }) => horse_no === horse);
-      return runner ? `${runner.number || ""} ${runner.horse_name}`.trim() : horse;
+    const named = (row) => {
+      const known = race.runners.get(row.horse_no) ?? race.result?.runners.find((one) => one.horse_no === row.horse_no);
+      return { number: 0, horse_name: row.horse_no, ...known, ...row };
     };
-    const order = placed.map(({ horse_no }, index) => `${words[index]} ${name(horse_no)}`);
-    const others = runners.filter(({ outcome }) => outcome).map(({ horse_no, outcome }) => `${formats.outcome(outcome)} ${name(horse_no)}`);
+    const order = formats.order(placed.map(named));
+    const others = runners
+      .filter(({ outcome }) => outcome)
+      .map((row) => `${formats.outcome(row.outcome)}: ${named(row).horse_name}`);
     const when = formats.clock(time, { seconds: true, zone: race.zone });
     const what = statement === "voided" ? "void" : status;
     return element(
@@ -135,7 +137,7 @@ export class RaceView {
       element("b", {}, `Revision ${revision}, ${what}`),
       ` at ${when}${stale ? " (not in force: a higher revision was known)" : ""}`,
       reason && element("span", { class: "reason" }, reason),
-      element("span", { class: "order" }, [...order, ...others].join(", ")),
+      element("span", { class: "order" }, [order, ...others].filter(Boolean).join(", ")),
     );
   }
 

@@ -28,7 +28,7 @@ const COLUMNS = [
 
 /** A row: its cells, and what they show. */
 class Row {
-  #emphasizedAt = 0;
+  #emphasizedAt = -Infinity;
 
   constructor(race, runner) {
     this.horse = runner.horse_no;
@@ -76,6 +76,7 @@ class Row {
     const prices = race.prices.get(this.horse);
     const source = race.board ? `seq ${race.board.seq}, recorded at ${race.board.recorded_at}` : null;
     const isChanged = setText(this.win, winText(prices));
+    this.win.classList.toggle("word", prices?.win === null);
     setText(this.place, prices?.place ? formats.price(prices.place) : "");
     setText(this.opening, prices?.opening ? formats.price(prices.opening) : "");
     setAttribute(this.win, "title", source);
@@ -106,7 +107,8 @@ class Row {
   }
 }
 
-const MOVES = { in: "▼ in", out: "▲ out", none: "" };
+/** The words beside the arrows, which are of the style: not every font has them. */
+const MOVES = { in: "in", out: "out", none: "" };
 
 /** The direction of the last move of a win price. */
 function moveOf(prices) {
@@ -130,11 +132,15 @@ function note(runner) {
 export class RunnersTable {
   #rows = [];
   #version = -1;
-  #drawnAt = 0;
+  #drawnAt = -Infinity;
+  #drawnSeq = -1;
   #body = element("tbody");
+  #clock;
 
-  constructor(race) {
+  /** `clock.now()` is the time of the service. */
+  constructor(race, clock) {
     this.race = race;
+    this.#clock = clock;
     const head = COLUMNS.map(([name, kind]) => element("th", { scope: "col", class: kind }, name));
     this.element = element(
       "div",
@@ -155,7 +161,7 @@ export class RunnersTable {
       this.#version = race.version;
       this.#rows = race.rows.map((runner) => new Row(race, runner));
       this.#body.replaceChildren(...this.#rows.map((row) => row.element));
-      this.#drawnAt = 0;
+      this.#drawnAt = -Infinity;
       isEmphasized = false;
     }
     const favourites = race.favourites;
@@ -163,18 +169,25 @@ export class RunnersTable {
     this.#draw();
   }
 
+  /** Whether the price lines lack the latest prices. */
+  get isBehind() {
+    return this.#drawnSeq !== (this.race.history?.isComplete ? this.race.history.lastSeq : -1);
+  }
+
   #draw() {
     const { history } = this.race;
     const now = performance.now();
     if (!history?.isComplete || now - this.#drawnAt < LINE_INTERVAL_MS) return;
     this.#drawnAt = now;
+    this.#drawnSeq = history.lastSeq;
+    const end = history.end(this.race.isOpen, this.#clock.now());
     // Each runner has a scale of its own: the line is about its move.
     for (const row of this.#rows) {
       const series = history.series.get(row.horse);
       const range = series && priceRange([series]);
       if (!range) continue;
       const [lowest, highest] = [range.lowest / 1.05, range.highest * 1.05];
-      row.draw(history, logScale(lowest, highest, 2, LINE.height - 2), history.span.last);
+      row.draw(history, logScale(lowest, highest, 2, LINE.height - 2), end);
     }
   }
 }
@@ -182,7 +195,7 @@ export class RunnersTable {
 /** The table of a result: the order, then the runners without a placing. */
 export function resultTable(race, result) {
   const columns = [
-    ["Place", "number"],
+    ["Place", "place-word"],
     ["No.", "number"],
     ["Horse", "horse"],
     ["Time", "number"],

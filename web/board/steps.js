@@ -5,10 +5,10 @@ const ODDS = [1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100, 200, 500
 /** Seconds between the lines of the time axis. */
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400, 604800];
 
-/** Maps a price to a height: shorter prices are higher up, as they are the more likely winners. */
+/** Maps a price to a height. A price that drifts goes up, as its arrow does. */
 export function logScale(lowest, highest, top, bottom) {
   const [low, high] = [Math.log(lowest), Math.log(Math.max(highest, lowest * 1.05))];
-  return (price) => top + ((Math.log(price) - low) / (high - low)) * (bottom - top);
+  return (price) => bottom - ((Math.log(price) - low) / (high - low)) * (bottom - top);
 }
 
 export function timeScale(first, last, left, right) {
@@ -20,7 +20,7 @@ export function timeScale(first, last, left, right) {
 export function oddsTicks(lowest, highest, scale, gap) {
   const ticks = [];
   for (const odds of ODDS.filter((odds) => odds >= lowest && odds <= highest)) {
-    if (ticks.length === 0 || scale(odds) - scale(ticks.at(-1)) >= gap) ticks.push(odds);
+    if (ticks.length === 0 || scale(ticks.at(-1)) - scale(odds) >= gap) ticks.push(odds);
   }
   return ticks;
 }

@@ -1,6 +1,6 @@
 // The races of the page, and what changes them. Views listen to `change` (`detail` is the race) and `news`.
 
-import { places, statusWord } from "./formats.js";
+import { order, statusWord } from "./formats.js";
 import { Race, keyOf } from "./race.js";
 
 /** News that are kept. */
@@ -127,10 +127,9 @@ export class Store extends EventTarget {
 
   #result(race, message) {
     if (!race.applyResult(message, message.seq)) return;
-    const first = message.runners.slice(0, 3);
-    const order = places(first).map((place, index) => `${place} ${first[index].horse_name}`);
+    const first = message.runners.filter(({ position }) => position <= 3);
     const word = race.resultWord.toLowerCase();
-    const parts = [`${word} result`, order.join(", "), message.reason].filter((part) => part !== "");
+    const parts = [`${word} result`, order(first), message.reason].filter((part) => part !== "");
     this.#report(race, parts.join(": "), message);
   }
 
