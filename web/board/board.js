@@ -127,7 +127,7 @@ export class Board {
     };
   }
 
-  /** The venues of a day: in the order of the service, then those of which only prices are known. */
+  /** The venues of a day: in the order of the list of meetings, then those of which only prices are known. */
   orderedVenues(date, races) {
     const known = this.#meetings.filter((meeting) => meeting.date === date).map(({ venue_code }) => venue_code);
     return [...new Set([...known, ...races.keys()])].filter((venue) => races.has(venue));
