@@ -135,7 +135,7 @@ async fn prices_move_and_every_announcement_appears() {
     provisional["data"]["status"] = json!("provisional");
     nats.publish([provisional]).await;
     page.until(&format!("{race} .status"), "Provisional").await;
-    page.until(&format!("{race} .outlook"), "1st HORSE 1, 2nd HORSE 2")
+    page.until(&format!("{race} .outlook"), "1st (1) HORSE 1, 2nd (2) HORSE 2")
         .await;
     let mut amended = result(DAY, "ST", 1, 3, 3);
     amended["data"]["reason"] = json!("Photograph read again");
@@ -144,7 +144,7 @@ async fn prices_move_and_every_announcement_appears() {
     page.until(&format!("{race} .status"), "Amended").await;
     page.until(
         &format!("{race} .outlook"),
-        "=1st HORSE 1, =1st HORSE 2, 3rd HORSE 3",
+        "=1st (1) HORSE 1, =1st (2) HORSE 2, 3rd (3) HORSE 3",
     )
     .await;
     let places = page.texts(&format!("{race} .result td.place-word")).await;
