@@ -52,6 +52,13 @@ await page.evaluate(() => {
   const frame = () => requestAnimationFrame(() => ++window.measured.frames && frame());
   frame();
 });
+// The observer works: it reports a task that is too long.
+await page.evaluate(() => {
+  const end = performance.now() + 80;
+  while (performance.now() < end);
+});
+await page.waitForFunction(() => window.measured.tasks.length > 0);
+await page.evaluate(() => Object.assign(window.measured, { tasks: [], changes: 0, frames: 0 }));
 const busyBefore = await session.send("Performance.getMetrics");
 await pause(seconds * 1000);
 const measured = await page.evaluate(() => window.measured);

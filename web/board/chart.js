@@ -164,7 +164,7 @@ export class PriceChart {
       svg(
         "text",
         { x: this.#width - MARGIN.right + 6, y: y + 4, class: `label ${kind}${isSelected ? " selected" : ""}` },
-        `${runner.number || "?"}  ${price(last)}`,
+        `${runner.number || runner.horse_name.slice(0, 4)}  ${price(last)}`,
       ),
     );
     // The line that is read is on top.
@@ -202,8 +202,8 @@ export class PriceChart {
     });
     const of = rows.find(({ runner }) => runner === selected);
     const when = `${clock(time, { seconds: true, zone })}${this.#time === null ? ", the latest" : ""}`;
-    const what = `${of.runner.number || ""} ${of.runner.horse_name}: ${price(of.odds)} since seq ${of.seq}`;
-    setText(this.#when, `${when} · ${what.trim()}`);
+    const what = `${nameOf(of.runner)}: ${price(of.odds)} since seq ${of.seq}`;
+    setText(this.#when, `${when} · ${what}`);
     const series = history.series.get(selected.horse_no);
     this.#slider.setAttribute("aria-valuemax", `${series.prices.length - 1}`);
     this.#slider.setAttribute("aria-valuenow", `${Math.max(0, stepAt(history.times(series), time))}`);
@@ -216,7 +216,7 @@ export class PriceChart {
           "li",
           { class: runner === selected ? "selected" : false, title: `seq ${seq}` },
           svg("svg", { viewBox: "0 0 18 8", "aria-hidden": "true" }, svg("path", { d: "M0 4H18", class: kind })),
-          element("span", {}, `${runner.number || ""} ${runner.horse_name}`),
+          element("span", {}, nameOf(runner)),
           element("b", {}, price(odds)),
         );
       }),
@@ -274,6 +274,8 @@ export class PriceChart {
     this.#read(this.#time);
   }
 }
+
+const nameOf = ({ number, horse_name }) => (number > 0 ? `${number} ${horse_name}` : horse_name);
 
 /** The favourite, or else the first runner. */
 function favourite(race, runners) {

@@ -41,13 +41,17 @@ class RaceLine {
     this.element.addEventListener("toggle", () => this.#toggle());
   }
 
+  get #hasResult() {
+    return this.race.result !== null && this.race.result.runners.length > 0;
+  }
+
   open() {
     this.element.open = true;
   }
 
   #toggle() {
     if (!this.element.open) return;
-    this.board.loadPrices(this.race);
+    if (!this.#hasResult) this.board.loadPrices(this.race);
     this.board.painter.mark(this);
   }
 
@@ -73,8 +77,7 @@ class RaceLine {
 
   #paintBody(isEmphasized) {
     const { race } = this;
-    const hasResult = race.result !== null && race.result.runners.length > 0;
-    if (hasResult) {
+    if (this.#hasResult) {
       if (this.#resultVersion !== race.version) {
         this.#resultVersion = race.version;
         this.#table = null;
@@ -191,7 +194,7 @@ export class DayView {
     this.#arrange();
     if (this.#hasOpened) return;
     for (const races of this.#board.store.meetings(this.#date).values()) {
-      const next = races.find((race) => !race.isOver) ?? races.at(-1);
+      const next = races.find((race) => !race.isOver) ?? races[0];
       if (next.prices.size > 0 || next.runners.size > 0) this.#lines.get(next.key).open();
       this.#hasOpened = true;
     }

@@ -1,6 +1,6 @@
 // Figures, times and codes as people read them.
 
-const MINUTE_MS = 60_000;
+const HALF_DAY_MS = 12 * 3_600_000;
 const DASH = "–";
 
 /** Odds as the API writes them: `4.0`, `12.34`, `1.001`; a dash without a price. */
@@ -62,9 +62,9 @@ export function age(ms) {
   return seconds < 7200 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`;
 }
 
-/** The time to the scheduled off in words. */
+/** The time to the scheduled off in words; nothing if it is on another day. */
 export function countdown(ms) {
-  if (ms > 12 * 60 * MINUTE_MS) return "";
+  if (Math.abs(ms) > HALF_DAY_MS) return "";
   return ms >= 0 ? `off in ${duration(ms)}` : `${duration(-ms)} past the off time`;
 }
 

@@ -28,7 +28,16 @@ export class HorseView {
     this.#profile = profile;
     this.title = profile.horse_name || profile.horse_no;
     this.#more.addEventListener("click", () => this.#next());
-    const columns = ["Date", "Race", "Place", "Distance", "Going", "Jockey", "Time", "Win"];
+    const columns = [
+      ["Date", "date"],
+      ["Race", "horse"],
+      ["Place", "place-word"],
+      ["Distance", "number extra"],
+      ["Going", "extra"],
+      ["Jockey", "extra"],
+      ["Time", "number"],
+      ["Win", "number"],
+    ];
     this.element = element(
       "article",
       { class: "horse-view" },
@@ -43,7 +52,7 @@ export class HorseView {
           "table",
           { class: "runners form" },
           element("caption", { class: "unseen" }, `Form of ${this.title}, newest first`),
-          element("thead", {}, element("tr", {}, ...columns.map((name) => element("th", { scope: "col" }, name)))),
+          element("thead", {}, element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)))),
           this.#body,
         ),
       ),
@@ -82,6 +91,7 @@ const order = ({ date, race_number }) => Date.parse(date) + race_number;
 
 function formRow(row) {
   const place = row.position ? `${row.position}` : formats.outcome(row.outcome);
+  const distance = formats.distance(row.distance);
   const race = `${row.venue_code} ${row.race_number}`;
   return element(
     "tr",
@@ -92,11 +102,12 @@ function formRow(row) {
       { scope: "row", class: "horse" },
       element("a", { href: address.ofRace(row.date, row.venue_code, row.race_number) }, race),
       element("span", { class: "people" }, row.race_name),
+      element("span", { class: "small" }, [distance, row.going, row.jockey].filter(Boolean).join(" · ")),
     ),
     element("td", { class: "place-word" }, place),
-    element("td", { class: "number" }, formats.distance(row.distance)),
-    element("td", {}, row.going),
-    element("td", {}, row.jockey),
+    element("td", { class: "number extra" }, distance),
+    element("td", { class: "extra" }, row.going),
+    element("td", { class: "extra" }, row.jockey),
     element("td", { class: "number" }, row.finish_time),
     element("td", { class: "number" }, row.win_odds ? formats.price(row.win_odds) : ""),
   );

@@ -3,8 +3,6 @@
 // Answers of the API and messages of the channel come in any order. Each has the log sequence that it reflects, and a
 // part of the race is replaced only by what is not older.
 
-import { outcome } from "./formats.js";
-
 const OVER = ["finished", "result", "abandoned"];
 
 /**
@@ -158,7 +156,8 @@ export class Race {
     for (const [horse, runner] of this.prices) {
       if (!rows.has(horse)) rows.set(horse, { ...runner, isWithdrawn: false, reason: "" });
     }
-    return [...rows.values()].sort((a, b) => (a.number || 1e9) - (b.number || 1e9));
+    const named = [...rows.values()].map((runner) => ({ ...runner, horse_name: runner.horse_name || runner.horse_no }));
+    return named.sort((a, b) => (a.number || Infinity) - (b.number || Infinity) || a.horse_no.localeCompare(b.horse_no));
   }
 
   /** Whether a runner takes part, as far as is known. */
@@ -194,11 +193,5 @@ export class Race {
     if (this.result === null || this.result.status === "abandoned") return "";
     if (this.isAmended) return "Amended";
     return { provisional: "Provisional", official: "Official", void: "Void" }[this.result.status] ?? "";
-  }
-
-  /** The withdrawn runners and those without a placing, for a line of text. */
-  outcomeOf(horse) {
-    const unplaced = this.result?.unplaced.find(({ horse_no }) => horse_no === horse);
-    return unplaced ? outcome(unplaced.outcome) : "";
   }
 }

@@ -12,6 +12,7 @@ export class RaceView {
   #race;
   #table;
   #chart;
+  #runners;
   #status = element("span", { class: "status" });
   #facts = element("p", { class: "facts" });
   #market = element("p", { class: "market" });
@@ -26,6 +27,7 @@ export class RaceView {
     this.title = `${race.label} ${race.name}`.trim();
     this.#table = new RunnersTable(race, board);
     this.#chart = new PriceChart(race, board);
+    this.#runners = element("section", {}, element("h2", {}, "Runners"), this.#market, this.#table.element);
     this.element = element(
       "article",
       { class: "race-view" },
@@ -34,9 +36,7 @@ export class RaceView {
       element("p", { class: "line" }, this.#status),
       this.#facts,
       this.#result,
-      element("h2", {}, "Runners"),
-      this.#market,
-      this.#table.element,
+      this.#runners,
       this.#chart.element,
       element(
         "details",
@@ -59,6 +59,8 @@ export class RaceView {
     setText(this.#status, race.resultWord || formats.statusWord(race.status));
     setAttribute(this.#status, "data-status", race.isAmended ? "amended" : race.status);
     setText(this.#market, marketText(race));
+    // Of an imported result, there may be nothing but the result.
+    this.#runners.hidden = race.rows.length === 0;
     this.#table.paint(isEmphasized);
     this.#chart.paint();
     this.#paintResult();
@@ -122,7 +124,9 @@ export class RaceView {
     const race = this.#race;
     const placed = runners.filter(({ position }) => position > 0).sort((a, b) => a.position - b.position);
     const named = (row) => {
-      const known = race.runners.get(row.horse_no) ?? race.result?.runners.find((one) => one.horse_no === row.horse_no);
+      const { runners = [], unplaced = [] } = race.result ?? {};
+      const inResult = [...runners, ...unplaced].find(({ horse_no }) => horse_no === row.horse_no);
+      const known = race.runners.get(row.horse_no) ?? inResult;
       return { number: 0, horse_name: row.horse_no, ...known, ...row };
     };
     const order = formats.order(placed.map(named));

@@ -39,7 +39,7 @@ class Row {
     this.opening = cell("opening number");
     this.path = svg("path", { d: "" });
     this.favourite = element("abbr", { class: "favourite", title: "favourite: the lowest win price", hidden: true }, "fav");
-    const name = element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name || runner.horse_no);
+    const name = element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name);
     const weight = runner.weight > 0 ? `${runner.weight} lb` : "";
     const draw = runner.draw > 0 ? `${runner.draw}` : "";
     const people = [runner.jockey, runner.trainer].filter(Boolean).join(" · ");
