@@ -5,6 +5,8 @@
 
 /** Time for the views of a frame. The rest follows in the next one. */
 const FRAME_MS_MAX = 8;
+/** Time between two paints. Nobody reads faster, and the browser lays the page out once for all changes in between. */
+const INTERVAL_MS = 100;
 
 export class Painter {
   /** Whether changes are held back, because the visitor wants to read. */
@@ -13,6 +15,7 @@ export class Painter {
   #isRequested = false;
   /** Until when changes are not emphasized: they are many at a time, and old. */
   #quietUntil = 0;
+  #paintedAt = -Infinity;
 
   constructor() {
     document.addEventListener("visibilitychange", () => this.quieten());
@@ -51,7 +54,8 @@ export class Painter {
   #request() {
     if (this.#isRequested || this.#isPaused || this.#views.size === 0) return;
     this.#isRequested = true;
-    requestAnimationFrame(() => this.#paint());
+    const wait = this.#paintedAt + INTERVAL_MS - performance.now();
+    setTimeout(() => requestAnimationFrame(() => this.#paint()), Math.max(0, wait));
   }
 
   #paint() {
@@ -64,6 +68,8 @@ export class Painter {
       view.paint(isEmphasized);
       if (performance.now() - start > FRAME_MS_MAX) break;
     }
+    // What does not fit into a frame follows in the next one.
+    if (this.#views.size === 0) this.#paintedAt = start;
     this.#request();
   }
 }
