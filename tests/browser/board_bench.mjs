@@ -27,11 +27,9 @@ await page.goto(address);
 await page.getByRole("button", { name: "Open all races" }).click();
 await page.waitForFunction((runners) => document.querySelectorAll("tr[data-horse]").length >= runners, Number(runners));
 await page.waitForFunction(() => document.querySelector(".phase").innerText === "Live");
-// The histories are read and drawn.
-await page.waitForFunction(
-  (runners) => document.querySelectorAll("td.line path:not([d=''])").length >= runners,
-  Number(runners),
-);
+// The histories are read.
+await page.waitForLoadState("networkidle");
+await page.waitForFunction(() => document.querySelectorAll("td.line path:not([d=''])").length > 0);
 
 const session = await context.newCDPSession(page);
 await session.send("Performance.enable");

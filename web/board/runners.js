@@ -178,6 +178,8 @@ export class RunnersTable {
     const { history } = this.race;
     const now = performance.now();
     if (!history?.isComplete || now - this.#drawnAt < LINE_INTERVAL_MS) return;
+    // A table out of view is drawn once it is in view.
+    if (!this.element.checkVisibility({ contentVisibilityAuto: true })) return;
     this.#drawnAt = now;
     this.#drawnSeq = history.lastSeq;
     const end = history.end(this.race.isOpen, this.#clock.now());
