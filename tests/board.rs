@@ -112,7 +112,13 @@ async fn prices_move_and_every_announcement_appears() {
     .await;
     page.until(&format!("{race} .detail"), "YIELDING").await;
     page.until(".news", "going is now YIELDING, was GOOD").await;
+    results_appear(&nats, &mut page).await;
+    page.assert_no_problems().await;
+}
 
+/// A race is run and its result amended; another one is abandoned.
+async fn results_appear(nats: &Nats, page: &mut Page) {
+    let race = "#race-ST-1";
     nats.publish([
         status("ST", 1, &second(7), "closed"),
         status("ST", 1, &second(8), "off"),
@@ -135,8 +141,11 @@ async fn prices_move_and_every_announcement_appears() {
     provisional["data"]["status"] = json!("provisional");
     nats.publish([provisional]).await;
     page.until(&format!("{race} .status"), "Provisional").await;
-    page.until(&format!("{race} .outlook"), "1st (1) HORSE 1, 2nd (2) HORSE 2")
-        .await;
+    page.until(
+        &format!("{race} .outlook"),
+        "1st (1) HORSE 1, 2nd (2) HORSE 2",
+    )
+    .await;
     let mut amended = result(DAY, "ST", 1, 3, 3);
     amended["data"]["reason"] = json!("Photograph read again");
     amended["data"]["runners"][1]["position"] = json!(1);
@@ -149,7 +158,6 @@ async fn prices_move_and_every_announcement_appears() {
     .await;
     let places = page.texts(&format!("{race} .result td.place-word")).await;
     assert_eq!(places, ["=1", "=1", "3", "Pulled up"]);
-    page.assert_no_problems().await;
 }
 
 #[tokio::test]
