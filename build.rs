@@ -1,4 +1,4 @@
-//! Embeds the files of `web/`: as they are, compressed, and with their entity tags.
+//! Embeds the files of `web/` and the client of the live channel: as they are, compressed, and with their entity tags.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -10,26 +10,33 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 const FOLDER: &str = "web";
+/// The board connects as any other client does.
+const CLIENT: &str = "clients/js/railbird.js";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={FOLDER}");
+    println!("cargo::rerun-if-changed={CLIENT}");
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let mut paths = Vec::new();
     collect(&root.join(FOLDER), &mut paths)?;
-    paths.sort();
+    let mut files = vec![("railbird.js".to_owned(), root.join(CLIENT))];
+    for path in paths {
+        let name = path.strip_prefix(root.join(FOLDER))?.display().to_string();
+        files.push((name, path));
+    }
+    files.sort();
     let mut table = String::from("[\n");
-    for (number, path) in paths.iter().enumerate() {
+    for (number, (name, path)) in files.iter().enumerate() {
         let bytes = fs::read(path)?;
         let compressed = out.join(format!("asset-{number}.gz"));
         fs::write(&compressed, gzip(&bytes)?)?;
-        let name = path.strip_prefix(root.join(FOLDER))?.display();
         let hash = blake3::hash(&bytes).to_hex();
         writeln!(
             table,
             "    Asset {{ name: {:?}, etag: {:?}, content_type: {:?}, bytes: include_bytes!({path:?}), gzip: include_bytes!({compressed:?}) }},",
-            name.to_string(),
+            name,
             format!("W/\"{}\"", &hash[..16]),
             content_type(path)?,
         )?;

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
-use crate::http::state::{App, Origins, Pages};
+use crate::http::state::{App, DevKey, Origins, Pages};
 use crate::http::{self, AccessLog, HttpServer};
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
@@ -160,6 +160,7 @@ impl Service {
             ws_origins: config.ws_origins,
             can_mail: config.mailing.is_some(),
             plans: config.plans,
+            dev_key: DevKey::default(),
         });
         if let Some(mailing) = config.mailing {
             // It delivers the mails in flight after the shutdown.

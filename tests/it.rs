@@ -14,6 +14,7 @@ mod access_log;
 mod architecture;
 mod asyncapi;
 mod betfair;
+mod board;
 mod cli;
 mod conformance;
 mod contract;

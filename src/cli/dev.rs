@@ -90,12 +90,16 @@ impl Dev {
         };
         let introduction = async {
             let key = dev_key(&self.data, &app).await?;
+            if http.ip().is_loopback() {
+                app.dev_key.set(key.clone());
+            }
             wait_until_live(&app).await;
             if !self.no_demo {
                 wait_for_meeting_today(&app).await;
             }
             result(format_args!(
-                "HTTP     http://{http}  (operators: http://{admin})\n\
+                "Board    http://{http}/\n\
+                 HTTP     http://{http}  (operators: http://{admin})\n\
                  NATS     {nats}\n\
                  Mail     {transport}\n\
                  API key  {key}\n\n\

@@ -1,6 +1,7 @@
 //! [`App`]: the state that all requests share.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use events::VenueCode;
 use jiff::SignedDuration;
@@ -53,6 +54,29 @@ pub struct App {
     /// Whether the service can mail keys. If not, sign-up is closed.
     pub can_mail: bool,
     pub pages: Pages,
+    /// Set by `railbird dev` alone.
+    pub dev_key: DevKey,
+}
+
+/// The key of `railbird dev`, for its own board. `Debug` does not show it.
+#[derive(Default)]
+pub struct DevKey(OnceLock<String>);
+
+impl fmt::Debug for DevKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DevKey").finish_non_exhaustive()
+    }
+}
+
+impl DevKey {
+    pub fn set(&self, key: String) {
+        // It is set once: a process has one key file.
+        let _ = self.0.set(key);
+    }
+
+    pub(super) fn get(&self) -> Option<&str> {
+        self.0.get().map(String::as_str)
+    }
 }
 
 /// The state of the pages for subscribers.

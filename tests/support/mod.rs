@@ -1,20 +1,24 @@
 //! The fixtures of the tests: a nats-server for each test, services, clients, and events.
 
 mod binary;
+mod cable;
 mod example;
 mod facts;
 mod http;
 mod nats;
+mod page;
 mod raw;
 mod relay;
 mod service;
 mod smtp;
 
 pub(crate) use binary::*;
+pub(crate) use cable::*;
 pub(crate) use example::*;
 pub(crate) use facts::*;
 pub(crate) use http::*;
 pub(crate) use nats::*;
+pub(crate) use page::*;
 pub(crate) use raw::*;
 pub(crate) use relay::*;
 pub(crate) use service::*;

@@ -1,7 +1,8 @@
-//! The pages for subscribers: plain HTML without scripts. Their links are relative, so that a proxy can serve them
-//! under any path.
+//! The pages. Those for subscribers are plain HTML without scripts; the others read the public API with the visitor's
+//! own key. Their links are relative, so that a proxy can serve them under any path.
 
 mod assets;
+mod board;
 mod form;
 mod manage;
 mod pricing;
@@ -29,7 +30,7 @@ use crate::accounts::CommandError;
 use crate::http::state::App;
 
 const STYLE: &str = include_str!("../../../web/style.css");
-/// Allows the inline style of the pages and nothing else.
+/// The policy of pages without scripts: allows their inline style and nothing else.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(
@@ -37,6 +38,10 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     );
     HeaderValue::try_from(policy).expect("ASCII")
 });
+/// The policy of pages with scripts: files and connections of this service, and nothing inline.
+const SCRIPT_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+);
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 
@@ -44,6 +49,7 @@ pub(super) fn router() -> Router<Arc<App>> {
     let pricing = get(pricing::show).post(pricing::subscribe);
     let manage = get(manage::show).post(manage::change);
     Router::new()
+        .merge(board::router())
         .route("/pricing", pricing.fallback(method_not_allowed))
         .route("/keys/manage", manage.fallback(method_not_allowed))
         .merge(assets::router())
@@ -83,6 +89,14 @@ fn page(status: StatusCode, caching: PageCaching, template: &impl Template) -> R
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers.insert(CONTENT_SECURITY_POLICY, POLICY.clone());
+    response
+}
+
+/// A page that loads scripts and styles from `/assets`.
+fn page_with_scripts(template: &impl Template) -> Response {
+    let mut response = page(StatusCode::OK, PageCaching::Revalidate, template);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, SCRIPT_POLICY);
     response
 }
 

@@ -1,0 +1,110 @@
+//! `/`: the board. Its scripts, in `web/board/`, read the public API with the visitor's own key.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, HOST, ORIGIN};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::json;
+
+use super::page_with_scripts;
+use crate::http::error::ApiError;
+use crate::http::state::App;
+
+#[derive(Template)]
+#[template(path = "pages/board.html")]
+struct BoardPage {
+    /// Whether the page can ask this service for a key, instead of the visitor.
+    has_dev_key: bool,
+}
+
+pub(super) fn router() -> Router<Arc<App>> {
+    Router::new()
+        .route("/", get(show))
+        .route("/dev/key", post(dev_key))
+}
+
+async fn show(State(app): State<Arc<App>>) -> Response {
+    let has_dev_key = app.dev_key.get().is_some();
+    page_with_scripts(&BoardPage { has_dev_key })
+}
+
+/// Returns the key of `railbird dev` to a page of this address.
+async fn dev_key(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let key = app.dev_key.get();
+    let key =
+        key.ok_or_else(|| ApiError::NotFound("Only `railbird dev` has a key for pages".into()))?;
+    if !is_from_loopback_page(&headers) {
+        return Err(ApiError::OriginNotAllowed);
+    }
+    let no_store = [(CACHE_CONTROL, "no-store")];
+    Ok((no_store, Json(json!({ "key": key }))).into_response())
+}
+
+/// Whether the request was sent by a script of a page that the browser has from this address, a loopback one.
+///
+/// A browser sends the origin of the page with each POST, and no script can change it. It is another one for pages of
+/// other sites, for a name that was made to resolve to a loopback address (DNS rebinding), and behind a proxy.
+fn is_from_loopback_page(headers: &HeaderMap) -> bool {
+    let text = |name: HeaderName| headers.get(name).map(HeaderValue::to_str)?.ok();
+    let (Some(origin), Some(host)) = (text(ORIGIN), text(HOST)) else {
+        return false;
+    };
+    origin.strip_prefix("http://") == Some(host) && is_loopback(host)
+}
+
+/// Whether a host, with or without a port, is a loopback address or `localhost`.
+fn is_loopback(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else {
+        return false;
+    };
+    let name = authority.host().trim_matches(['[', ']']);
+    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dev_key_is_for_pages_of_a_loopback_address_alone() {
+        let is_allowed = |origin: Option<&str>, host: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, host.parse().unwrap());
+            origin.map(|origin| headers.insert(ORIGIN, origin.parse().unwrap()));
+            is_from_loopback_page(&headers)
+        };
+        for host in [
+            "127.0.0.1:8080",
+            "localhost:8080",
+            "[::1]:8080",
+            "127.0.0.1",
+        ] {
+            assert!(is_allowed(Some(&format!("http://{host}")), host), "{host}");
+        }
+        for (origin, host) in [
+            (None, "127.0.0.1:8080"),
+            (Some("null"), "127.0.0.1:8080"),
+            // A page of another site, and one of another port of this machine.
+            (Some("https://evil.example"), "127.0.0.1:8080"),
+            (Some("http://127.0.0.1:3000"), "127.0.0.1:8080"),
+            // A name that resolves to a loopback address.
+            (Some("http://evil.example:8080"), "evil.example:8080"),
+            (
+                Some("http://127.0.0.1.evil.example"),
+                "127.0.0.1.evil.example",
+            ),
+            // A proxy that passes its own address on as the host.
+            (Some("https://racing.example"), "127.0.0.1:8080"),
+            (Some("http://user@127.0.0.1"), "127.0.0.1"),
+        ] {
+            assert!(!is_allowed(origin, host), "{origin:?} {host}");
+        }
+    }
+}

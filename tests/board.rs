@@ -1,0 +1,526 @@
+//! The board in a real browser: what it shows is what the API has, whatever happens to the connection.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use events::RacingDate;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use simulator::{Pace, RaceDay, script};
+
+use crate::support::*;
+
+/// Pictures of the pages, which CI keeps.
+const PICTURES: &str = "target/pictures";
+/// The picture in the README may differ by this much, of 255, from the page: by times and fonts, not by its layout.
+const DIFFERENCE_MAX: f64 = 6.0;
+/// The price of the first runner in the opened race.
+const FIRST_WIN: &str = "[data-horse=H1] td.win";
+const PHASE: &str = ".channel .phase";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+/// Two races at one venue and one at another, all with prices and open.
+fn two_meetings() -> Vec<Value> {
+    let races = [("ST", 1), ("ST", 2), ("HV", 1)];
+    let cards = races.map(|(venue, number)| card(DAY, venue, number, 4));
+    let opened = races.map(|(venue, number)| status(venue, number, &second(1), "open"));
+    let quoted =
+        races.map(|(venue, number)| odds(venue, number, &second(2), &[3.5, 4.0, 6.2, 9.9]));
+    [cards, opened, quoted].concat()
+}
+
+/// A service with [`two_meetings`], and a page of its board on an address.
+async fn open(nats: &Nats, railbird: &Railbird, fragment: &str) -> Page {
+    let last = nats.publish(two_meetings()).await;
+    railbird.until_seq(last).await;
+    let mut page = Page::of(railbird.http);
+    page.open(json!({ "fragment": fragment, "key": railbird.key }))
+        .await;
+    page.until(PHASE, "Live").await;
+    page
+}
+
+#[tokio::test]
+async fn prices_move_and_every_announcement_appears() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut page = open(&nats, &railbird, &format!("#/{DAY}")).await;
+    let meetings = page.texts(".meeting h2").await;
+    assert_eq!(meetings, ["Happy Valley (HV)", "Sha Tin (ST)"]);
+    let race = "#race-ST-1";
+    page.until(&format!("{race} {FIRST_WIN}"), "3.5").await;
+    page.until(&format!("{race} [data-horse=H1]"), "fav").await;
+
+    nats.publish([odds("ST", 1, &second(3), &[3.1, 4.4, 6.2, 9.9])])
+        .await;
+    page.until(&format!("{race} {FIRST_WIN}"), "3.1").await;
+    assert_eq!(
+        page.text(&format!("{race} [data-horse=H1] td.move")).await,
+        "in"
+    );
+    assert_eq!(
+        page.text(&format!("{race} [data-horse=H2] td.move")).await,
+        "out"
+    );
+    let board = railbird
+        .get(&format!("/api/v1/odds/{DAY}/1?venue=ST"))
+        .await
+        .json();
+    let title = page
+        .attribute(&format!("{race} {FIRST_WIN}"), "title")
+        .await;
+    assert!(
+        title.starts_with(&format!("seq {},", board["seq"])),
+        "{title}"
+    );
+    let market: f64 = [3.1, 4.4, 6.2, 9.9].iter().map(|win| 100.0 / win).sum();
+    page.until(&format!("{race} .market"), &format!("{market:.1} %"))
+        .await;
+
+    let reason = json!({ "horse_no": "H3", "reason": "Lame in the right fore" });
+    let rider = json!({ "horse_no": "H4", "jockey": "A Nother" });
+    nats.publish([
+        of_today("runner.withdrawn", "ST", 1, &second(4), reason),
+        of_today("rider.changed", "ST", 1, &second(5), rider),
+        of_today(
+            "going.changed",
+            "ST",
+            1,
+            &second(6),
+            json!({ "going": "YIELDING" }),
+        ),
+    ])
+    .await;
+    page.until(
+        &format!("{race} [data-horse=H3]"),
+        "Withdrawn: Lame in the right fore",
+    )
+    .await;
+    assert_eq!(
+        page.text(&format!("{race} [data-horse=H3] s")).await,
+        "HORSE 3"
+    );
+    page.until(&format!("{race} [data-horse=H4]"), "A Nother")
+        .await;
+    page.until(
+        "#announcer",
+        "ST 1: 3 HORSE 3 is withdrawn: Lame in the right fore",
+    )
+    .await;
+    page.until(&format!("{race} .detail"), "YIELDING").await;
+    page.until(".news", "going is now YIELDING, was GOOD").await;
+    results_appear(&nats, &mut page).await;
+    page.assert_no_problems().await;
+}
+
+/// A race is run and its result amended; another one is abandoned.
+async fn results_appear(nats: &Nats, page: &mut Page) {
+    let race = "#race-ST-1";
+    nats.publish([
+        status("ST", 1, &second(7), "closed"),
+        status("ST", 1, &second(8), "off"),
+    ])
+    .await;
+    page.until(&format!("{race} .status"), "Off").await;
+    let abandoned = json!({ "status": "abandoned", "reason": "Unsafe after rain" });
+    nats.publish([of_today(
+        "race.status_changed",
+        "HV",
+        1,
+        &second(8),
+        abandoned,
+    )])
+    .await;
+    page.until("#race-HV-1 .status", "Abandoned").await;
+    page.until("#race-HV-1 .outlook", "Unsafe after rain").await;
+
+    let mut provisional = result(DAY, "ST", 1, 2, 1);
+    provisional["data"]["status"] = json!("provisional");
+    nats.publish([provisional]).await;
+    page.until(&format!("{race} .status"), "Provisional").await;
+    page.until(
+        &format!("{race} .outlook"),
+        "1st (1) HORSE 1, 2nd (2) HORSE 2",
+    )
+    .await;
+    let mut amended = result(DAY, "ST", 1, 3, 3);
+    amended["data"]["reason"] = json!("Photograph read again");
+    amended["data"]["runners"][1]["position"] = json!(1);
+    nats.publish([result(DAY, "ST", 1, 2, 2), amended]).await;
+    page.until(&format!("{race} .status"), "Amended").await;
+    page.until(
+        &format!("{race} .outlook"),
+        "=1st (1) HORSE 1, =1st (2) HORSE 2, 3rd (3) HORSE 3",
+    )
+    .await;
+    let places = page.texts(&format!("{race} .result td.place-word")).await;
+    assert_eq!(places, ["=1", "=1", "3", "Pulled up"]);
+}
+
+#[tokio::test]
+async fn the_chart_ends_with_the_prices_of_the_api_and_is_read_with_the_keyboard() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut page = open(&nats, &railbird, &format!("#/{DAY}/ST/2")).await;
+    for n in 1..=20 {
+        let win = 3.5 + f64::from(n) / 10.0;
+        nats.publish([odds(
+            "ST",
+            2,
+            &second(10 + n as u64),
+            &[win, 4.0, 8.0 - win, 9.9],
+        )])
+        .await;
+    }
+    page.until(".readout", "1 HORSE 1 5.5").await;
+    let board = railbird
+        .get(&format!("/api/v1/odds/{DAY}/2?venue=ST"))
+        .await
+        .json();
+    let runners = board["runners"].as_array().unwrap();
+    let mut expected: Vec<String> = runners
+        .iter()
+        .map(|runner| {
+            format!(
+                "{} {:.1}",
+                runner["number"],
+                runner["win"].as_f64().unwrap()
+            )
+        })
+        .collect();
+    let mut shown = page.texts(".plot text.label").await;
+    expected.sort();
+    shown.sort();
+    assert_eq!(shown, expected);
+
+    page.evaluate("document.querySelector('.chart').focus()")
+        .await;
+    // The favourite is read; up is the runner above it.
+    page.until(".when", "3 HORSE 3: 2.5").await;
+    for _ in 0..2 {
+        page.press("ArrowUp").await;
+    }
+    page.until(
+        ".when",
+        &format!("1 HORSE 1: 5.5 since seq {}", board["seq"]),
+    )
+    .await;
+    page.press("ArrowLeft").await;
+    page.until(".when", "1 HORSE 1: 5.4 since seq").await;
+    assert_eq!(
+        page.attribute(".chart", "aria-valuetext").await,
+        page.text(".when").await
+    );
+    page.press("Home").await;
+    page.until(".when", "1 HORSE 1: 3.5 since seq").await;
+    page.press("Escape").await;
+    page.until(".when", "the latest").await;
+
+    page.evaluate("document.querySelector('.sources').open = true")
+        .await;
+    page.until(".sources", &format!("seq {}", board["seq"]))
+        .await;
+    page.until(".sources", "Gaps in the live channel 0").await;
+    nats.publish([result(DAY, "ST", 2, 2, 1), result(DAY, "ST", 2, 3, 2)])
+        .await;
+    page.until(".revisions", "Revision 1, official").await;
+    page.until(".revisions", "Revision 2, official").await;
+    page.click(".result [data-horse=H1] a").await;
+    page.until("h1", "HORSE 1").await;
+    page.until(".form", "ST 2").await;
+    page.until(".profile", "Starts 1").await;
+    page.assert_no_problems().await;
+}
+
+#[tokio::test]
+async fn a_cut_network_is_reported_and_nothing_is_missing_after_it() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let last = nats.publish(two_meetings()).await;
+    railbird.until_seq(last).await;
+    let cable = Cable::to(railbird.http).await;
+    let mut page = Page::of(cable.address);
+    let address = json!({ "fragment": format!("#/{DAY}/ST/1"), "key": railbird.key });
+    page.open(address).await;
+    page.until(FIRST_WIN, "3.5").await;
+    page.until(PHASE, "Live").await;
+
+    let start = Instant::now();
+    cable.cut();
+    for n in 1..=50 {
+        nats.publish([odds(
+            "ST",
+            1,
+            &second(10 + n),
+            &[4.0 + n as f64 / 10.0, 4.0, 6.2, 9.9],
+        )])
+        .await;
+    }
+    let noticed = page.timed_until(".banner", "Prices are as of").await;
+    assert!(noticed < Duration::from_secs(8), "{noticed:?}");
+    assert_eq!(page.text(FIRST_WIN).await, "3.5");
+    // The time is that of the cut, and nothing waits for it.
+    tokio::time::sleep(Duration::from_secs(10).saturating_sub(start.elapsed())).await;
+    cable.mend();
+    page.until(PHASE, "Live, resumed").await;
+    page.until(FIRST_WIN, "9.0").await;
+    page.until(".channel", "gaps 0").await;
+    // The chart has every price of the time without a connection.
+    page.evaluate("document.querySelector('.chart').focus()")
+        .await;
+    page.until(".readout", "1 HORSE 1 9.0").await;
+    let steps = page.evaluate("document.querySelectorAll('.plot path.series-0')[0].getAttribute('d').split('V').length").await;
+    assert!(steps.as_u64() >= Some(2), "{steps}");
+    let max = page.attribute(".chart", "aria-valuemax").await;
+    assert!(!max.is_empty());
+}
+
+#[tokio::test]
+async fn a_service_that_is_killed_comes_back_on_the_page() {
+    let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
+    let mut serving = Serving::start(&nats, data.path());
+    let key = issue_key(&nats).await;
+    let last = nats.publish(two_meetings()).await;
+    let has_seq = async |http| {
+        let reply = request(http, "GET", "/api/v1/meetings", &[("x-api-key", &key)]).await;
+        reply.status == 200 && reply.header("railbird-seq").parse::<u64>().unwrap() >= last
+    };
+    eventually("the service has the races", || has_seq(serving.http)).await;
+    let mut page = Page::of(serving.http);
+    page.open(json!({ "fragment": format!("#/{DAY}/ST/1"), "key": key }))
+        .await;
+    page.until(FIRST_WIN, "3.5").await;
+    page.until(PHASE, "Live").await;
+    serving.kill();
+    page.until(PHASE, "Disconnected").await;
+    page.until(".banner", "Prices are as of").await;
+    nats.publish([odds("ST", 1, &second(10), &[2.2, 4.0, 6.2, 9.9])])
+        .await;
+    let _again = Serving::start_at(serving.http, &nats, data.path());
+    page.until(PHASE, "Live").await;
+    page.until(FIRST_WIN, "2.2").await;
+    page.until(".channel", "gaps 0").await;
+}
+
+#[tokio::test]
+async fn a_key_that_does_not_do_is_explained() {
+    let nats = Nats::start();
+    let plans = format!(
+        "{}{}{}",
+        plan("default", "live_odds = true\nconnections = 10"),
+        plan("free", ""),
+        plan(
+            "slow",
+            "requests_per_minute = 6\nlive_odds = true\nconnections = 10"
+        ),
+    );
+    let railbird = Railbird::start_with(&nats, |config| {
+        config.plans = railbird::limits::plans::Plans::parse(&plans).unwrap();
+    })
+    .await;
+    let last = nats.publish(two_meetings()).await;
+    railbird.until_seq(last).await;
+    let mut page = Page::of(railbird.http);
+    page.open(json!({ "fragment": format!("#/{DAY}") })).await;
+    page.until("label", "Your API key").await;
+    page.assert_no_problems().await;
+    page.assert_accessible().await;
+    page.fill("#key", "rb_test_wrong").await;
+    page.press("Enter").await;
+    page.until(".wrong", "does not accept this key").await;
+    page.assert_accessible().await;
+    page.fill("#key", &railbird.key).await;
+    page.press("Enter").await;
+    page.until(PHASE, "Live").await;
+    let address = page.evaluate("location.href").await;
+    assert!(!address.as_str().unwrap().contains("rb_"), "{address}");
+
+    let free = railbird.issue_key_on(&nats, "free").await;
+    page.open(json!({ "fragment": format!("#/{DAY}"), "key": free }))
+        .await;
+    page.until(PHASE, "Not live").await;
+    page.until(".banner", "Your plan has no live odds").await;
+    page.until(".meeting", "HORSE 1").await;
+    page.assert_accessible().await;
+
+    let slow = railbird.issue_key_on(&nats, "slow").await;
+    page.open(json!({ "fragment": format!("#/{DAY}"), "key": slow }))
+        .await;
+    page.until(".banner", "allows 6 requests a minute").await;
+    page.assert_accessible().await;
+}
+
+#[tokio::test]
+async fn railbird_dev_shows_moving_prices_within_seconds_of_the_first_address() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &[]);
+    let board = &dev.output[0];
+    assert_eq!(*board, format!("Board    http://{}/", dev.http));
+    let mut page = Page::of(dev.http);
+    let start = Instant::now();
+    page.open(json!({})).await;
+    page.until(PHASE, "Live").await;
+    page.until("td.win", ".").await;
+    let prices = page.texts(".race[open] td.win").await;
+    let texts = serde_json::to_string(&prices).unwrap();
+    let script = format!(
+        "new Promise((resolve) => {{ const read = () => {{ \
+         const now = [...document.querySelectorAll('.race[open] td.win')].map((node) => node.innerText.trim()); \
+         JSON.stringify(now) === {texts:?} ? setTimeout(read, 50) : resolve(); }}; read(); }})"
+    );
+    page.evaluate(&script).await;
+    let elapsed = start.elapsed();
+    assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
+    page.assert_no_problems().await;
+
+    // No other page gets the key.
+    let host = dev.http.to_string();
+    for (origin, status) in [
+        (format!("http://{host}"), 200),
+        ("http://127.0.0.1:1".to_owned(), 403),
+        ("https://racing.example".to_owned(), 403),
+    ] {
+        let headers = [("origin", origin.as_str()), ("host", host.as_str())];
+        let reply = request(dev.http, "POST", "/dev/key", &headers).await;
+        assert_eq!(reply.status, status, "{origin}");
+        assert_eq!(reply.text().contains(&dev.key), status == 200, "{origin}");
+    }
+    assert_eq!(request(dev.http, "POST", "/dev/key", &[]).await.status, 403);
+}
+
+#[tokio::test]
+async fn the_board_has_no_key_of_its_own_and_links_without_scripts() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let reply = railbird.get_open("/").await;
+    assert_eq!(reply.status, 200);
+    let html = reply.text();
+    for link in ["pricing", "docs", "status"] {
+        assert!(html.contains(&format!("href=\"{link}\"")), "{link}");
+    }
+    let policy = reply.header("content-security-policy");
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'self';"),
+        "{policy}"
+    );
+    assert!(!policy.contains("unsafe"), "{policy}");
+    assert!(!html.contains("data-dev-key"));
+    let origin = format!("http://{}", railbird.http);
+    let host = railbird.http.to_string();
+    let headers = [("origin", origin.as_str()), ("host", host.as_str())];
+    let reply = request(railbird.http, "POST", "/dev/key", &headers).await;
+    assert_eq!(reply.status, 404);
+}
+
+/// The compressed size of the page and everything that it loads.
+#[tokio::test]
+async fn the_board_is_small() {
+    const BYTES_MAX: usize = 150 * 1024;
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut names = vec![
+        "style.css".to_owned(),
+        "board.css".to_owned(),
+        "board.js".to_owned(),
+        "railbird.js".to_owned(),
+    ];
+    for entry in std::fs::read_dir(root().join("web/board")).unwrap() {
+        names.push(format!("board/{}", entry.unwrap().file_name().display()));
+    }
+    let mut bytes = railbird.get_open("/").await.body.len();
+    for name in names {
+        let path = format!("/assets/{name}");
+        let reply = request(railbird.http, "GET", &path, &[("accept-encoding", "gzip")]).await;
+        assert_eq!(
+            (reply.status, reply.header("content-encoding")),
+            (200, "gzip"),
+            "{name}"
+        );
+        bytes += reply.body.len();
+    }
+    assert!(bytes < BYTES_MAX, "{bytes}");
+}
+
+/// Publishes a simulated day as of ten minutes after its cards are out, and the day before.
+async fn publish_simulated(nats: &Nats, today: RacingDate) -> u64 {
+    let now = Timestamp::now();
+    let pace = |ago: SignedDuration| Pace {
+        begins: now - ago,
+        speed: 1.0,
+    };
+    let before = RacingDate::from(today.civil().yesterday().unwrap());
+    let days = [
+        (
+            RaceDay::new(before, 4, 1),
+            pace(SignedDuration::from_hours(24)),
+        ),
+        (
+            RaceDay::new(today, 4, 1),
+            pace(SignedDuration::from_mins(9)),
+        ),
+    ];
+    let events = days.iter().flat_map(|(day, pace)| script(day, pace));
+    let events = events.filter(|event| event.time.timestamp() <= now);
+    let events = events.map(|event| serde_json::from_slice(&event.encode()).unwrap());
+    nats.publish(events.collect::<Vec<Value>>()).await
+}
+
+#[tokio::test]
+async fn every_view_is_accessible_at_every_width_and_in_both_schemes() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let today = railbird.app.clock.today();
+    let last = publish_simulated(&nats, today).await;
+    railbird.until_seq(last).await;
+    let yesterday = RacingDate::from(today.civil().yesterday().unwrap());
+    let views = [
+        ("day", format!("#/{today}"), "td.win"),
+        ("results", format!("#/{yesterday}"), ".outlook"),
+        ("race", format!("#/{today}/RB/1"), ".readout"),
+        (
+            "amended",
+            format!("#/{yesterday}/RB/1"),
+            ".revisions .order",
+        ),
+        ("horse", "#/horses/RB_001".to_owned(), ".form"),
+    ];
+    let mut page = Page::of(railbird.http);
+    for (name, fragment, selector) in &views {
+        for width in [360, 768, 1280, 1920] {
+            for scheme in ["light", "dark"] {
+                let options = json!({
+                    "fragment": fragment, "key": railbird.key, "width": width, "scheme": scheme, "motion": "reduce",
+                });
+                page.open(options).await;
+                page.until(PHASE, "Live").await;
+                page.until(selector, "").await;
+                let overflow = "document.documentElement.scrollWidth - innerWidth";
+                assert_eq!(page.evaluate(overflow).await, json!(0), "{name} at {width}");
+                let file = root()
+                    .join(PICTURES)
+                    .join(format!("board-{name}-{width}-{scheme}.png"));
+                page.picture(&file).await;
+                page.assert_accessible().await;
+                page.assert_no_problems().await;
+            }
+        }
+    }
+    the_picture_in_the_readme_is_the_page(&mut page).await;
+}
+
+/// `UPDATE_GOLDEN=1` takes the picture again.
+async fn the_picture_in_the_readme_is_the_page(page: &mut Page) {
+    let taken = root().join(PICTURES).join("board-day-1280-light.png");
+    let kept = root().join("docs/board.png");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::copy(&taken, &kept).unwrap();
+    }
+    let difference = page.difference(&taken, &kept).await;
+    assert!(
+        difference < DIFFERENCE_MAX,
+        "docs/board.png differs from the page by {difference}: set UPDATE_GOLDEN=1"
+    );
+}

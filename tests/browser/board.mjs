@@ -1,0 +1,116 @@
+// Opens the board in a browser, and does what the lines of standard input say: each is a command as a JSON array, and is
+// answered by a line of JSON: { "ok": the answer } or { "error": why it failed }.
+//
+//     node board.mjs http://127.0.0.1:8080
+//
+// RAILBIRD_BROWSER is the path of the browser.
+
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { chromium } from "playwright-core";
+
+const [service] = process.argv.slice(2);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+const TIMEOUT_MS = 30_000;
+
+const browser = await chromium.launch({
+  executablePath: process.env.RAILBIRD_BROWSER,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-zygote"],
+});
+let page;
+/** Messages on the console, errors of scripts, and requests to other hosts. */
+let problems = [];
+
+const commands = {
+  /** Opens an address in a new tab, with a key or without one. */
+  async open({ fragment = "", key = null, width = 1280, height = 900, scheme = "light", motion = "no-preference" }) {
+    await page?.context().close();
+    problems = [];
+    const context = await browser.newContext({
+      viewport: { width, height },
+      colorScheme: scheme,
+      reducedMotion: motion,
+      locale: "en-GB",
+      timezoneId: "Asia/Hong_Kong",
+    });
+    context.setDefaultTimeout(TIMEOUT_MS);
+    if (key) await context.addInitScript((key) => sessionStorage.setItem("railbird-key", key), key);
+    page = await context.newPage();
+    page.on("console", (message) => problems.push(message.text()));
+    page.on("pageerror", (error) => problems.push(error.stack));
+    page.on("request", (request) => {
+      const url = request.url();
+      if (!url.startsWith(service) && !url.startsWith("data:")) problems.push(`requested ${url}`);
+    });
+    await page.goto(`${service}/${fragment}`);
+  },
+  /** Waits until the text of an element has a part. */
+  async until(selector, part) {
+    const has = ([selector, part]) =>
+      [...document.querySelectorAll(selector)].some((node) => node.innerText.replace(/\s+/g, " ").includes(part));
+    await page.waitForFunction(has, [selector, part]).catch(async () => {
+      const found = await page.locator(selector).allInnerTexts();
+      throw new Error(`no "${part}" in ${selector}, but ${JSON.stringify(found)}; ${problems.join("; ")}`);
+    });
+  },
+  async texts(selector) {
+    const found = await page.locator(selector).evaluateAll((nodes) => nodes.map((node) => node.innerText ?? node.textContent));
+    return found.map((text) => text.replace(/\s+/g, " ").trim());
+  },
+  attribute: (selector, name) => page.locator(selector).first().getAttribute(name),
+  click: (selector) => page.locator(selector).first().click(),
+  hover: (selector) => page.locator(selector).first().hover(),
+  press: (key) => page.keyboard.press(key),
+  fill: (selector, text) => page.locator(selector).fill(text),
+  evaluate: (script) => page.evaluate(script),
+  scroll: (y) => page.evaluate((y) => scrollTo(0, y), y),
+  picture: (path) => page.screenshot({ path }).then(() => path),
+  problems: () => problems,
+  /** What axe-core objects to, each with the first element. */
+  async axe() {
+    await page.evaluate(axe);
+    const options = { runOnly: AXE_TAGS, rules: { "target-size": { enabled: true } } };
+    const { violations, passes } = await page.evaluate((options) => window.axe.run(document, options), options);
+    if (passes.length < 10) throw new Error(`axe-core checked only ${passes.length} rules`);
+    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes[0].html.slice(0, 160)} ${nodes[0].failureSummary}`);
+  },
+  /** How much two pictures differ when they are made small: the mean difference of a colour, 0 to 255. */
+  async difference(one, other) {
+    const url = (path) => `data:image/png;base64,${readFileSync(path, "base64")}`;
+    const blank = await browser.newPage();
+    const found = await blank.evaluate(
+      async (urls) => {
+        const [width, height] = [64, 45];
+        const pixels = await Promise.all(
+          urls.map(async (url) => {
+            const image = new Image();
+            image.src = url;
+            await image.decode();
+            const canvas = new OffscreenCanvas(width, height).getContext("2d");
+            canvas.imageSmoothingQuality = "high";
+            canvas.drawImage(image, 0, 0, width, height);
+            return [image.width, image.height, canvas.getImageData(0, 0, width, height).data];
+          }),
+        );
+        const [[w, h, a], [w2, h2, b]] = pixels;
+        if (w !== w2 || h !== h2) return 255;
+        return a.reduce((sum, value, index) => sum + Math.abs(value - b[index]), 0) / a.length;
+      },
+      [url(one), url(other)],
+    );
+    await blank.close();
+    return found;
+  },
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [name, ...args] = JSON.parse(line);
+  try {
+    console.log(JSON.stringify({ ok: (await commands[name](...args)) ?? null }));
+  } catch (error) {
+    console.log(JSON.stringify({ error: `${name} ${args.join(" ")}: ${error.message}` }));
+  }
+}
+await browser.close();

@@ -1,0 +1,126 @@
+//! [`Page`]: a page in a real browser, driven by `tests/browser/board.mjs`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use super::{PATIENCE, tool};
+
+pub(crate) struct Page {
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    /// Ended when it is dropped.
+    _child: Child,
+}
+
+impl Page {
+    /// Starts a browser for the pages of a service.
+    pub(crate) fn of(service: SocketAddr) -> Self {
+        let node = tool("RAILBIRD_NODE", "node", ["--eval", "WebSocket"]);
+        let check = ["--no-sandbox", "--version"];
+        let browser = tool("RAILBIRD_BROWSER", "chromium", check);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
+        let mut child = Command::new(node)
+            .arg(folder.join("board.mjs"))
+            .arg(format!("http://{service}"))
+            .env("RAILBIRD_BROWSER", browser)
+            .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        Self {
+            input: child.stdin.take().unwrap(),
+            output: BufReader::new(child.stdout.take().unwrap()).lines(),
+            _child: child,
+        }
+    }
+
+    /// Carries out a command of `board.mjs`, and returns its answer.
+    async fn run(&mut self, command: Value) -> Value {
+        let line = format!("{command}\n");
+        self.input.write_all(line.as_bytes()).await.unwrap();
+        let line = timeout(2 * PATIENCE, self.output.next_line()).await;
+        let line = line.expect("an answer in time").unwrap();
+        let answer = line.expect("an answer; the error is on standard error");
+        let mut answer: Value = serde_json::from_str(&answer).unwrap();
+        assert!(answer.get("error").is_none(), "{}", answer["error"]);
+        answer["ok"].take()
+    }
+
+    pub(crate) async fn open(&mut self, options: Value) {
+        self.run(json!(["open", options])).await;
+    }
+
+    /// Waits until the text of one of the elements has a part.
+    pub(crate) async fn until(&mut self, selector: &str, part: &str) {
+        self.run(json!(["until", selector, part])).await;
+    }
+
+    /// The same, and returns how long that took.
+    pub(crate) async fn timed_until(&mut self, selector: &str, part: &str) -> Duration {
+        let start = std::time::Instant::now();
+        self.until(selector, part).await;
+        start.elapsed()
+    }
+
+    pub(crate) async fn texts(&mut self, selector: &str) -> Vec<String> {
+        serde_json::from_value(self.run(json!(["texts", selector])).await).unwrap()
+    }
+
+    /// The text of the only element.
+    pub(crate) async fn text(&mut self, selector: &str) -> String {
+        let mut texts = self.texts(selector).await;
+        assert_eq!(texts.len(), 1, "{selector}: {texts:?}");
+        texts.remove(0)
+    }
+
+    pub(crate) async fn attribute(&mut self, selector: &str, name: &str) -> String {
+        let value = self.run(json!(["attribute", selector, name])).await;
+        value.as_str().unwrap_or_default().to_owned()
+    }
+
+    pub(crate) async fn click(&mut self, selector: &str) {
+        self.run(json!(["click", selector])).await;
+    }
+
+    pub(crate) async fn press(&mut self, key: &str) {
+        self.run(json!(["press", key])).await;
+    }
+
+    pub(crate) async fn fill(&mut self, selector: &str, text: &str) {
+        self.run(json!(["fill", selector, text])).await;
+    }
+
+    pub(crate) async fn evaluate(&mut self, script: &str) -> Value {
+        self.run(json!(["evaluate", script])).await
+    }
+
+    pub(crate) async fn picture(&mut self, path: &Path) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        self.run(json!(["picture", path])).await;
+    }
+
+    /// How much two pictures differ, 0 to 255.
+    pub(crate) async fn difference(&mut self, one: &Path, other: &Path) -> f64 {
+        let difference = self.run(json!(["difference", one, other])).await;
+        difference.as_f64().unwrap()
+    }
+
+    /// Checks that nothing was written to the console, no script failed, and no other host was requested.
+    pub(crate) async fn assert_no_problems(&mut self) {
+        assert_eq!(self.run(json!(["problems"])).await, json!([]));
+    }
+
+    /// Checks that axe-core objects to nothing.
+    pub(crate) async fn assert_accessible(&mut self) {
+        assert_eq!(self.run(json!(["axe"])).await, json!([]));
+    }
+}
