@@ -89,12 +89,7 @@ try {
   const plain = await open({ javaScriptEnabled: false });
   assert.equal(await overall(plain).textContent(), "Everything works");
   assert.match(await freshness(plain).textContent(), /^As of \d+ \w+ \d{4}, [\d:]+ UTC\.$/);
-  assert.deepEqual(await plain.locator(".components h2").allTextContents(), [
-    "API",
-    "Live odds",
-    "Feeders",
-    "Mail",
-  ]);
+  assert.deepEqual(await plain.locator(".components h2").allTextContents(), ["API", "Live odds", "Feeders", "Mail"]);
   assert.ok(!(await plain.getByRole("button").isVisible()), "it has no button that does nothing");
   await plain.getByRole("link", { name: "Refresh" }).click();
   await plain.context().close();

@@ -75,7 +75,7 @@ pub(in crate::http) struct Minute {
     pub(in crate::http) refused: u64,
     /// Responses with status 5xx.
     pub(in crate::http) errors: u64,
-    /// Events of the log that were read.
+    /// Events of the log that were processed. Rejected messages are not among them.
     pub(in crate::http) events: u64,
     /// The most open connections to the live odds channel.
     pub(in crate::http) sockets: u64,
@@ -90,7 +90,7 @@ pub(in crate::http) struct Incident {
     /// When it was noticed.
     pub(in crate::http) started_at: Moment,
     /// When it was over; left out while it lasts.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Moment")]
     pub(in crate::http) ended_at: Option<Moment>,
     /// How often it happened within `started_at` and `ended_at`, with less than a minute between.

@@ -260,3 +260,113 @@ impl Observation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn working() -> Observation {
+        Observation {
+            feed: FeedHealth {
+                state: Liveness::Live,
+                last_event_at: String::new(),
+                lag_ms: 0,
+            },
+            age: Duration::from_secs(1),
+            phase: Phase::Live,
+            is_connected: true,
+            is_diverged: false,
+            failed: None,
+            failures: 0,
+            log: ObservedLog::default(),
+            views: Some(ObservedViews {
+                schema: 1,
+                digest: String::new(),
+                seq: 0,
+            }),
+            is_rebuilding: false,
+            rebuilds: 0,
+            has_been_live: true,
+            keys: KeysState::Known,
+            oldest_mail: Some(Duration::ZERO),
+            is_draining: false,
+            totals: Totals::default(),
+            sockets: 0,
+            open_races: 0,
+            rejected: BTreeMap::new(),
+        }
+    }
+
+    /// Checks the first letters of the states of API, live odds, feeders and mail, and the incidents.
+    fn check(expected: &str, incidents: &[IncidentKind], change: impl Fn(&mut Observation)) {
+        let mut observation = working();
+        change(&mut observation);
+        let states = observation.components().map(|c| match c.state {
+            ComponentState::Off => 'o',
+            ComponentState::Operational => 'w',
+            ComponentState::Degraded => 'l',
+            ComponentState::Down => 'd',
+        });
+        assert_eq!(String::from_iter(states), expected, "{observation:?}");
+        let conditions = observation.sample().conditions;
+        let active = conditions.iter().filter(|condition| condition.is_active);
+        let active: Vec<IncidentKind> = active.map(|condition| condition.kind).collect();
+        assert_eq!(active, incidents, "{observation:?}");
+    }
+
+    #[test]
+    fn each_trouble_impairs_the_parts_that_it_concerns() {
+        use IncidentKind::{
+            DiskFull, Diverged, Down, FoldRestart, KeysUnknown, MailLate, Rebuild, Stale,
+        };
+        let stale_for = |seconds: u64| {
+            move |o: &mut Observation| {
+                o.age = Duration::from_secs(seconds);
+                o.feed.state = match seconds {
+                    30.. => Liveness::Down,
+                    _ => Liveness::Stale,
+                };
+            }
+        };
+        check("wwww", &[], |_| {});
+        check("wwwo", &[], |o| o.oldest_mail = None);
+        check("lllw", &[Stale], stale_for(10));
+        check("lddl", &[Down], stale_for(30));
+        check("lldl", &[Stale], |o| {
+            stale_for(1)(o);
+            o.is_connected = false;
+        });
+        check("ddww", &[], |o| o.is_draining = true);
+        check("ddww", &[], |o| o.keys = KeysState::NotReadYet);
+        check("ddww", &[KeysUnknown], |o| o.keys = KeysState::Stale);
+        check("lllw", &[Stale, Diverged], |o| {
+            stale_for(1)(o);
+            (o.phase, o.is_diverged) = (Phase::Diverged, true);
+        });
+        check("ldlw", &[Stale, DiskFull], |o| {
+            stale_for(1)(o);
+            (o.phase, o.failed) = (Phase::WaitingForLog, Some(FailedBy::FullDisk));
+        });
+        check("ldlw", &[Stale, FoldRestart], |o| {
+            stale_for(1)(o);
+            (o.phase, o.failed) = (Phase::WaitingForLog, Some(FailedBy::Error));
+        });
+        check("wwww", &[Rebuild], |o| o.is_rebuilding = true);
+        check("wwwl", &[MailLate], |o| {
+            o.oldest_mail = Some(MAIL_LATE_AFTER);
+        });
+    }
+
+    #[test]
+    fn a_start_is_no_incident_unless_it_takes_long() {
+        let starting = |seconds| {
+            move |o: &mut Observation| {
+                o.age = Duration::from_secs(seconds);
+                (o.phase, o.has_been_live, o.views) = (Phase::CatchingUp, false, None);
+                o.feed.state = Liveness::Stale;
+            }
+        };
+        check("ddww", &[], starting(9));
+        check("ddlw", &[IncidentKind::Stale], starting(10));
+    }
+}

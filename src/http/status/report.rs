@@ -32,7 +32,7 @@ pub(in crate::http) struct ServiceStatus {
     pub(in crate::http) feed: FeedFigures,
     pub(in crate::http) log: ObservedLog,
     /// Left out while there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ObservedViews")]
     pub(in crate::http) views: Option<ObservedViews>,
     /// Races whose prices are open on the live odds channel.

@@ -158,7 +158,7 @@ fn charts(status: &ServiceStatus) -> [Chart; 6] {
         counted("Requests", "plain", |m| m.requests),
         counted("Refused requests (4xx)", "warning", |m| m.refused),
         counted("Errors (5xx)", "bad", |m| m.errors),
-        counted("Events read", "plain", |m| m.events),
+        counted("Events processed", "plain", |m| m.events),
         Chart {
             title: "Live connections",
             summary: format!(
