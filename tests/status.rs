@@ -150,7 +150,7 @@ async fn a_frozen_log_is_an_incident_until_it_is_back() {
     assert_matches_schema(&railbird, &stale).await;
     let page = railbird.get_open("/status").await.text();
     assert!(page.contains("<dd>stale</dd>"), "{page}");
-    assert!(page.contains("Stale: data may have been old"), "{page}");
+    assert!(page.contains("Stale: possibly old data"), "{page}");
     let down = until(&railbird, "it is down", |s| incident(s, "down").is_some()).await;
     assert_eq!(
         (state(&down, "api"), state(&down, "live_odds")),
@@ -195,7 +195,7 @@ async fn another_history_and_a_rebuild_are_incidents() {
     assert_matches_schema(&railbird, &diverged).await;
 }
 
-/// What the status must not reveal is put wherever it could come from: a folder, an address, a key, a payload, a reason.
+/// What the status must not reveal is put wherever it could come from: an address, a key, a path, a payload, a reason.
 #[tokio::test]
 async fn the_status_reveals_nothing_that_is_private() {
     let nats = Nats::start();

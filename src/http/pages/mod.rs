@@ -1,5 +1,5 @@
-//! The pages. Those for subscribers are plain HTML without scripts; the others read the public API with the visitor's own
-//! key. Their links are relative, so that a proxy can serve them under any path.
+//! The pages. Those for subscribers are plain HTML without scripts; the others read the public API with the visitor's
+//! own key, or load themselves again. Their links are relative, so that a proxy can serve them under any path.
 
 mod assets;
 mod board;

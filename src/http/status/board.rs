@@ -14,11 +14,11 @@ use super::report::ServiceStatus;
 #[derive(Debug)]
 pub(crate) struct StatusBoard {
     started_at: Timestamp,
-    latest: Mutex<Latest>,
+    latest: Mutex<StatusState>,
 }
 
 #[derive(Debug, Default)]
-struct Latest {
+struct StatusState {
     history: History,
     status: Option<Arc<RenderedStatus>>,
 }
@@ -64,7 +64,7 @@ impl StatusBoard {
         self.lock().status.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Latest> {
+    fn lock(&self) -> MutexGuard<'_, StatusState> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -36,16 +36,16 @@ const AGE_SCALE_MIN_MS: u64 = STALE_AFTER.as_millis() as u64;
 struct StatusPage<'a> {
     status: &'a ServiceStatus,
     as_of: String,
-    started: Age,
-    last_event: Option<Age>,
-    confirmed: Age,
+    started: ShownTime,
+    last_event: Option<ShownTime>,
+    confirmed: ShownTime,
     lag: String,
     incidents: Vec<IncidentRow>,
     charts: [Chart; 6],
 }
 
 /// A point in time, and its age when the page was made. The age grows in the browser.
-struct Age {
+struct ShownTime {
     time: String,
     datetime: String,
     ms: u64,
@@ -54,7 +54,7 @@ struct Age {
 
 struct IncidentRow {
     title: &'static str,
-    started: Age,
+    started: ShownTime,
     /// The end and the duration; `None` while it lasts.
     ended: Option<(String, String)>,
     times: u64,
@@ -76,7 +76,7 @@ async fn show(State(app): State<Arc<App>>) -> Response {
     html_response(StatusCode::OK, "max-age=1", SCRIPT_POLICY, Body::from(html))
 }
 
-impl Age {
+impl ShownTime {
     fn of(time: Moment, now: Moment) -> Self {
         let age = now.timestamp().duration_since(time.timestamp());
         Self::new(time, Duration::try_from(age).unwrap_or_default())
@@ -99,11 +99,14 @@ impl IncidentRow {
                 .timestamp()
                 .duration_since(incident.started_at.timestamp());
             let lasted = Duration::try_from(lasted).unwrap_or_default();
-            (date_time(end), words::duration(lasted))
+            (
+                words::end(incident.started_at, end),
+                words::duration(lasted),
+            )
         });
         Self {
             title: words::incident(incident.kind),
-            started: Age::of(incident.started_at, now),
+            started: ShownTime::of(incident.started_at, now),
             ended,
             times: incident.times,
         }
@@ -120,9 +123,9 @@ impl<'a> StatusPage<'a> {
         let incidents = status.incidents.iter();
         Self {
             as_of: date_time(now),
-            started: Age::of(status.started_at, now),
-            last_event: last_event.map(|time| Age::of(time, now)),
-            confirmed: Age::new(confirmed.into(), age),
+            started: ShownTime::of(status.started_at, now),
+            last_event: last_event.map(|time| ShownTime::of(time, now)),
+            confirmed: ShownTime::new(confirmed.into(), age),
             lag: match lag {
                 Duration::ZERO => "none".to_owned(),
                 lag => words::duration(lag),

@@ -23,6 +23,15 @@ pub(super) fn date_time(moment: Moment) -> String {
     time.strftime("%-d %b %Y, %H:%M:%S UTC").to_string()
 }
 
+/// The end of a period: without its date if that is the date of the start.
+pub(super) fn end(start: Moment, end: Moment) -> String {
+    let day = |moment: Moment| moment.timestamp().strftime("%F").to_string();
+    match day(start) == day(end) {
+        true => end.timestamp().strftime("%H:%M:%S UTC").to_string(),
+        false => date_time(end),
+    }
+}
+
 /// `1,234,567`.
 pub(super) fn number(number: u64) -> String {
     let mut grouped = number.to_string();
@@ -62,14 +71,14 @@ pub(super) fn class(state: ComponentState) -> &'static str {
 
 pub(super) fn incident(kind: IncidentKind) -> &'static str {
     match kind {
-        IncidentKind::Stale => "Stale: data may have been old",
-        IncidentKind::Down => "Down: no new data came",
-        IncidentKind::Diverged => "The log of events had another history",
-        IncidentKind::DiskFull => "Disk full: new data was not shown",
-        IncidentKind::Rebuild => "The data was made anew from the log",
-        IncidentKind::FoldRestart => "An error interrupted the processing of new data",
-        IncidentKind::KeysUnknown => "API keys could not be checked",
-        IncidentKind::MailLate => "Mails with keys were late",
+        IncidentKind::Stale => "Stale: possibly old data",
+        IncidentKind::Down => "Down: no new data",
+        IncidentKind::Diverged => "Another history in the log of events",
+        IncidentKind::DiskFull => "Disk full: new data not shown",
+        IncidentKind::Rebuild => "All data made anew from the log",
+        IncidentKind::FoldRestart => "New data delayed by an error",
+        IncidentKind::KeysUnknown => "API keys not checked",
+        IncidentKind::MailLate => "Late mails with keys",
     }
 }
 
@@ -89,7 +98,21 @@ pub(super) fn rejection(code: &'static str) -> &'static str {
 mod tests {
     use std::time::Duration;
 
-    use super::{duration, number};
+    use events::Moment;
+
+    use super::{duration, end, number};
+
+    #[test]
+    fn the_end_of_a_period_has_a_date_only_if_it_is_another() {
+        let moment = |time: &str| Moment::parse(time).expect("a time");
+        let start = moment("2026-11-22T23:59:58Z");
+        for (time, text) in [
+            ("2026-11-22T23:59:59Z", "23:59:59 UTC"),
+            ("2026-11-23T00:00:00Z", "23 Nov 2026, 00:00:00 UTC"),
+        ] {
+            assert_eq!(end(start, moment(time)), text);
+        }
+    }
 
     #[test]
     fn a_duration_is_in_its_largest_unit() {
