@@ -193,6 +193,18 @@ fn serve_on_small_disk(nats: &Nats, data: &Path, size: &str) -> Serving {
     Serving::start_as(command, &http, data)
 }
 
+/// Waits until the status lists an incident of a kind. It does not name the folder.
+async fn until_incident(serving: &Serving, kind: &str, data: &Path) {
+    eventually(&format!("{kind} is listed"), || async {
+        let status = request(serving.http, "GET", "/status.json", &[]).await;
+        assert!(!status.text().contains(&data.display().to_string()));
+        let status = status.json();
+        let mut incidents = status["incidents"].as_array().unwrap().iter();
+        incidents.any(|incident| incident["kind"] == kind)
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_full_disk_stops_no_read_and_the_service_recovers_when_there_is_space() {
     let nats = Nats::start();
@@ -219,6 +231,7 @@ async fn a_full_disk_stops_no_read_and_the_service_recovers_when_there_is_space(
         reply.status == 503 && reason.contains("disk")
     })
     .await;
+    until_incident(&serving, "disk_full", data.path()).await;
     for _ in 0..50 {
         let reply = get(HORSE).await;
         assert_eq!(reply.status, 200, "{}", reply.text());
@@ -464,6 +477,7 @@ async fn after_writes_that_fail_reads_go_on_and_new_views_are_built_when_the_dis
         assert_eq!(get(NO_HORSE).await.status, 503);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    until_incident(&serving, "fold_restart", data.path()).await;
     limit_files(&serving, "unlimited");
     eventually("it is ready again", || async {
         ready().await.status == 200

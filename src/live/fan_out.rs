@@ -93,6 +93,11 @@ impl FanOut {
         Ok((Self { shards, limits }, ended))
     }
 
+    /// The number of clients.
+    pub(crate) fn clients(&self) -> usize {
+        self.shards.iter().map(ShardHandle::clients).sum()
+    }
+
     /// A permit for a client with a key in a network.
     ///
     /// # Errors
