@@ -17,6 +17,7 @@ mod betfair;
 mod cli;
 mod conformance;
 mod contract;
+mod docs;
 mod examples;
 mod faults;
 mod feeders;

@@ -38,7 +38,8 @@ async fn show(State(app): State<Arc<App>>) -> Response {
 /// Returns the key of `railbird dev` to a page of this address.
 async fn dev_key(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let key = app.dev_key.get();
-    let key = key.ok_or_else(|| ApiError::NotFound("Only `railbird dev` has a key for pages".into()))?;
+    let key =
+        key.ok_or_else(|| ApiError::NotFound("Only `railbird dev` has a key for pages".into()))?;
     if !is_from_loopback_page(&headers) {
         return Err(ApiError::OriginNotAllowed);
     }
@@ -79,7 +80,12 @@ mod tests {
             origin.map(|origin| headers.insert(ORIGIN, origin.parse().unwrap()));
             is_from_loopback_page(&headers)
         };
-        for host in ["127.0.0.1:8080", "localhost:8080", "[::1]:8080", "127.0.0.1"] {
+        for host in [
+            "127.0.0.1:8080",
+            "localhost:8080",
+            "[::1]:8080",
+            "127.0.0.1",
+        ] {
             assert!(is_allowed(Some(&format!("http://{host}")), host), "{host}");
         }
         for (origin, host) in [
@@ -90,7 +96,10 @@ mod tests {
             (Some("http://127.0.0.1:3000"), "127.0.0.1:8080"),
             // A name that resolves to a loopback address.
             (Some("http://evil.example:8080"), "evil.example:8080"),
-            (Some("http://127.0.0.1.evil.example"), "127.0.0.1.evil.example"),
+            (
+                Some("http://127.0.0.1.evil.example"),
+                "127.0.0.1.evil.example",
+            ),
             // A proxy that passes its own address on as the host.
             (Some("https://racing.example"), "127.0.0.1:8080"),
             (Some("http://user@127.0.0.1"), "127.0.0.1"),

@@ -1,0 +1,116 @@
+//! `/docs`: the guides of `docs/`, and the references made from the documents that the service serves.
+//!
+//! Every page is Markdown first, and is rendered once. All of it can be read without scripts; they add the key and the
+//! address of the reader to the samples, the search, and the form for requests.
+
+mod markdown;
+mod messages;
+mod reference;
+mod samples;
+mod schema;
+mod site;
+
+use std::sync::{Arc, LazyLock};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use bytes::Bytes;
+
+use self::site::Site;
+use super::{OPENER_POLICY, SCRIPT_POLICY};
+use crate::http::error::ApiError;
+use crate::http::request::matches_etag;
+use crate::http::state::App;
+
+/// All pages. They are the same for as long as the service runs.
+static SITE: LazyLock<Result<Site, askama::Error>> = LazyLock::new(Site::render);
+
+/// A rendered page, or the index of the search.
+#[derive(Debug)]
+struct StaticDocument {
+    content_type: &'static str,
+    bytes: Bytes,
+    etag: HeaderValue,
+}
+
+impl StaticDocument {
+    fn new(content_type: &'static str, text: String) -> Self {
+        let hash = blake3::hash(text.as_bytes()).to_hex();
+        let etag = HeaderValue::try_from(format!("W/\"{}\"", &hash[..16])).expect("ASCII");
+        Self {
+            content_type,
+            bytes: text.into(),
+            etag,
+        }
+    }
+}
+
+pub(super) fn router() -> Router<Arc<App>> {
+    Router::new()
+        .route(
+            "/docs",
+            get(async |headers: HeaderMap| show("docs", &headers)),
+        )
+        .route("/docs/", get(async || Redirect::permanent("../docs")))
+        .route(
+            "/docs/{*path}",
+            get(async |Path(path): Path<String>, headers: HeaderMap| {
+                show(&format!("docs/{path}"), &headers)
+            }),
+        )
+}
+
+fn show(path: &str, headers: &HeaderMap) -> Response {
+    let site = match &*SITE {
+        Ok(site) => site,
+        Err(error) => return ApiError::internal(error).into_response(),
+    };
+    let Some(document) = site.documents.get(path) else {
+        return match site.unknown(path) {
+            Ok(html) => response(StatusCode::NOT_FOUND, "text/html; charset=utf-8", html),
+            Err(error) => ApiError::internal(error).into_response(),
+        };
+    };
+    let is_cached = headers
+        .get(IF_NONE_MATCH)
+        .is_some_and(|tags| matches_etag(tags, document.etag.to_str().unwrap_or_default()));
+    let mut response = match is_cached {
+        true => response(
+            StatusCode::NOT_MODIFIED,
+            document.content_type,
+            Body::empty(),
+        ),
+        false => response(
+            StatusCode::OK,
+            document.content_type,
+            document.bytes.clone(),
+        ),
+    };
+    response.headers_mut().insert(ETAG, document.etag.clone());
+    response
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_TYPE, content_type),
+        (CACHE_CONTROL, "no-cache"),
+        (REFERRER_POLICY, "no-referrer"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (OPENER_POLICY, "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert(CONTENT_SECURITY_POLICY, SCRIPT_POLICY);
+    response
+}

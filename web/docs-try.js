@@ -1,0 +1,27 @@
+// The form for requests: Swagger UI with the document, the address and the key of this service.
+
+const ROOT = new URL("..", import.meta.url);
+/** The key that the board keeps for this tab. */
+const KEY = "railbird-key";
+
+/** The name of the scheme that is an API key in a header. */
+function keyScheme(spec) {
+  const schemes = Object.entries(spec.components.securitySchemes);
+  return schemes.find(([, scheme]) => scheme.type === "apiKey" && scheme.in === "header")[0];
+}
+
+const spec = await (await fetch(new URL("openapi.json", ROOT))).json();
+// The document cannot know where this service is reached.
+spec.servers = [{ url: ROOT.href.replace(/\/$/, "") }];
+// Swagger UI is no module: its file defines a global.
+const form = window.SwaggerUIBundle({
+  spec,
+  domNode: document.querySelector("#try"),
+  deepLinking: true,
+  // Else it would show a badge from another host.
+  validatorUrl: null,
+  onComplete: () => {
+    const key = sessionStorage.getItem(KEY);
+    if (key) form.preauthorizeApiKey(keyScheme(spec), key);
+  },
+});
