@@ -10,14 +10,27 @@ function keyScheme(spec) {
   return schemes.find(([, scheme]) => scheme.type === "apiKey" && scheme.in === "header")[0];
 }
 
+/** Names the buttons of Swagger UI that have no text, and lets the keyboard scroll its answers. */
+function improve(container) {
+  for (const button of container.querySelectorAll(".copy-to-clipboard button:not([aria-label])")) {
+    button.setAttribute("aria-label", "Copy");
+  }
+  for (const block of container.querySelectorAll("pre.microlight:not([tabindex])")) block.tabIndex = 0;
+}
+
+const container = document.querySelector("#try");
+new MutationObserver(() => improve(container)).observe(container, { childList: true, subtree: true });
 const spec = await (await fetch(new URL("openapi.json", ROOT))).json();
 // The document cannot know where this service is reached.
 spec.servers = [{ url: ROOT.href.replace(/\/$/, "") }];
 // Swagger UI is no module: its file defines a global.
 const form = window.SwaggerUIBundle({
   spec,
-  domNode: document.querySelector("#try"),
-  deepLinking: true,
+  domNode: container,
+  // Its links would be controls within controls, which keyboards and screen readers cannot tell apart.
+  deepLinking: false,
+  // The reference has the schemas.
+  defaultModelsExpandDepth: -1,
   // Else it would show a badge from another host.
   validatorUrl: null,
   onComplete: () => {

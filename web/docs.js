@@ -65,13 +65,16 @@ async function fillKey() {
 function askForKey() {
   const form = document.querySelector("#key");
   const input = form.querySelector("input");
-  form.hidden = false;
+  const requestForm = document.querySelector("#try");
+  form.hidden = !requestForm && !document.querySelector('[data-fill="key"]');
   input.value = sessionStorage.getItem(KEY) ?? "";
   const store = () => {
     const key = input.value.trim();
     if (key === "") return;
     sessionStorage.setItem(KEY, key);
-    fillKey();
+    // The form for requests reads it when it begins.
+    if (requestForm) location.reload();
+    else fillKey();
   };
   input.addEventListener("change", store);
   form.addEventListener("submit", (event) => {

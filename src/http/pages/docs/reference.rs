@@ -62,7 +62,7 @@ fn write_operation<'a>(
             let mut schema = String::new();
             writer.write(&mut schema, &parameter["schema"]);
             let required = if parameter["required"] == true {
-                "required."
+                "Required."
             } else {
                 ""
             };

@@ -59,7 +59,8 @@ pub(super) fn of_get(path: &str, needs_key: bool) -> String {
     };
     format!(
         "```sh
-curl --fail-with-body {curl}{url}
+curl --fail-with-body {curl}\\
+  {url}
 ```
 
 ```python
