@@ -1,4 +1,5 @@
-//! Embeds the files of `web/` and those of Swagger UI: as they are, compressed, and with their entity tags.
+//! Embeds the files of `web/`, the client of the live channel and Swagger UI: as they are, compressed, and with their
+//! entity tags.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -12,6 +13,8 @@ use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 use zip::ZipArchive;
 
 const FOLDER: &str = "web";
+/// The board connects as any other client does.
+const CLIENT: &str = "clients/js/railbird.js";
 /// The version in the archive of the pinned crate, whose only folder is named after it.
 const SWAGGER_UI_VERSION: &str = "5.32.6";
 /// The files of Swagger UI that a page needs, and its licence, in that folder.
@@ -25,15 +28,16 @@ const SWAGGER_UI: [&str; 4] = [
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={FOLDER}");
+    println!("cargo::rerun-if-changed={CLIENT}");
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let mut paths = Vec::new();
     collect(&root.join(FOLDER), &mut paths)?;
-    let names = paths.into_iter().map(|path| {
+    let mut files = vec![("railbird.js".to_owned(), root.join(CLIENT))];
+    for path in paths {
         let name = path.strip_prefix(root.join(FOLDER))?.display().to_string();
-        Ok((name, path))
-    });
-    let mut files: Vec<(String, PathBuf)> = names.collect::<Result<_, Box<dyn Error>>>()?;
+        files.push((name, path));
+    }
     files.extend(unpack_swagger_ui(&out)?);
     files.sort();
     let mut table = String::from("[\n");

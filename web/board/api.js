@@ -1,0 +1,99 @@
+// Reads the public API with the visitor's key.
+
+/** Requests at a time. A browser opens at most six connections to a service, and the live channel is another one. */
+const REQUESTS_MAX = 4;
+/** Pages of a list that are read: 100,000 rows. A longer history is cut, and the page says so. */
+const PAGES_MAX = 100;
+/** Tries of a request that the service puts off (429, 503). */
+const TRIES_MAX = 5;
+
+/** An answer other than 200. `status` is 0 if the service cannot be reached. */
+export class ApiError extends Error {
+  constructor(status, code, message, retryAfter = 0) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.retryAfter = retryAfter;
+  }
+}
+
+/**
+ * An event `limited` says that the service puts requests off: `detail` is the [`ApiError`], or `null` once requests are
+ * answered again.
+ */
+export class Api extends EventTarget {
+  #key;
+  #running = 0;
+  #waiting = [];
+  #isLimited = false;
+
+  constructor(key) {
+    super();
+    this.#key = key;
+  }
+
+  /** Reads a path relative to `api/v1/`. Returns the document, and the log sequence that it reflects. */
+  async get(path, options) {
+    return this.#read(`api/v1/${path}`, options);
+  }
+
+  /** Reads the rows of a list, page by page, and passes them on as they come. Returns whether these were all. */
+  async pages(path, list, take) {
+    let next = `api/v1/${path}`;
+    for (let page = 0; page < PAGES_MAX && next !== ""; page++) {
+      const { document, seq } = await this.#read(next);
+      take(document[list], document, seq);
+      // The path is absolute; the service may be behind a proxy under another one.
+      next = document.next.replace(/^\//, "");
+    }
+    return next === "";
+  }
+
+  async #read(path, { minSeq } = {}) {
+    await this.#turn();
+    try {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          const answer = await this.#fetch(path, minSeq ? { "Railbird-Min-Seq": String(minSeq) } : {});
+          this.#limited(null);
+          return answer;
+        } catch (error) {
+          if (![429, 503].includes(error.status) || attempt === TRIES_MAX) throw error;
+          this.#limited(error);
+          await new Promise((resolve) => setTimeout(resolve, 1000 * Math.max(1, error.retryAfter)));
+        }
+      }
+    } finally {
+      this.#running--;
+      this.#waiting.shift()?.();
+    }
+  }
+
+  /** Waits until fewer than [`REQUESTS_MAX`] requests run. */
+  async #turn() {
+    while (this.#running >= REQUESTS_MAX) await new Promise((resolve) => this.#waiting.push(resolve));
+    this.#running++;
+  }
+
+  #limited(error) {
+    if (error === null && !this.#isLimited) return;
+    this.#isLimited = error !== null;
+    this.dispatchEvent(new CustomEvent("limited", { detail: error }));
+  }
+
+  async #fetch(path, headers = {}) {
+    let response;
+    try {
+      const url = new URL(path, document.baseURI);
+      response = await fetch(url, { headers: { ...headers, "X-API-Key": this.#key }, cache: "no-cache" });
+    } catch {
+      throw new ApiError(0, "unreachable", "The service cannot be reached");
+    }
+    const body = await response.json().catch(() => ({}));
+    if (!response.ok) {
+      const retryAfter = Number(response.headers.get("Retry-After") ?? 0);
+      throw new ApiError(response.status, body.error ?? "", body.message ?? response.statusText, retryAfter);
+    }
+    return { document: body, seq: Number(response.headers.get("Railbird-Seq") ?? 0) };
+  }
+}

@@ -1,0 +1,342 @@
+// The board: wires the channel, the API, the store and the views.
+
+import { LiveOdds } from "../railbird.js";
+import * as address from "./address.js";
+import { Api } from "./api.js";
+import { ChannelBar } from "./channelbar.js";
+import { DayView } from "./day.js";
+import { element } from "./dom.js";
+import { HorseView } from "./horse.js";
+import { PriceHistory } from "./history.js";
+import { News, NextRaces } from "./nextraces.js";
+import { Painter } from "./painter.js";
+import { RaceView } from "./raceview.js";
+import { Store } from "./store.js";
+
+/** A short interval, so that a lost connection is noticed within seconds. */
+const HEARTBEAT_MS = 2_000;
+const TICK_MS = 1_000;
+const DAY_MS = 86_400_000;
+/** Cards are read again at this distance: a change of the going is no message of the channel. */
+const CARDS_INTERVAL_MS = 10_000;
+/** News of the same moment are announced together, so that a screen reader is not flooded. */
+const ANNOUNCE_AFTER_MS = 1_000;
+
+const NOT_INCLUDED =
+  "Your plan has no live odds: cards, results and form are up to date, and prices do not move. The plans are under Pricing.";
+
+export class Board {
+  store = new Store();
+  painter = new Painter();
+  /** The day that is shown, or that the shown race is of. */
+  date = "";
+  emptyText = "";
+  /** Why the key has no live channel, and the [`ApiError`] that puts requests off. */
+  refused = "";
+  limited = null;
+  #root;
+  #announcer;
+  #main = element("div", { class: "view" });
+  #view = null;
+  #meetings = [];
+  #clockOffset = 0;
+  #announcements = [];
+  #loadedDates = new Set();
+  #hasBeenLive = false;
+  #onRejectedKey;
+  #timers = [];
+  /** Raised with each address, so that what was read for an earlier one is dropped. */
+  #visit = 0;
+  /** Resolved once the channel has sent its snapshots, or is refused. */
+  #opened = Promise.withResolvers();
+
+  /** `reject` is called with a text once the key is no longer accepted. */
+  constructor(root, announcer, key, reject) {
+    this.#root = root;
+    this.#announcer = announcer;
+    this.#onRejectedKey = reject;
+    this.api = new Api(key);
+    this.live = new LiveOdds("ws/live/odds", { apiKey: key, heartbeatMs: HEARTBEAT_MS });
+    this.#bar = new ChannelBar(this);
+    this.#next = new NextRaces(this);
+    this.#news = new News(this);
+    this.#listen();
+  }
+
+  #bar;
+  #next;
+  #news;
+
+  #listen() {
+    this.live.addEventListener("message", ({ detail }) => this.#receive(detail));
+    this.live.addEventListener("state", ({ detail }) => this.#stateChanged(detail));
+    this.store.addEventListener("change", ({ detail: race }) => this.#view?.changed(race));
+    this.store.addEventListener("races", ({ detail: date }) => this.#view?.racesChanged?.(date));
+    this.store.addEventListener("news", ({ detail }) => this.#announce(`${detail.race.label}: ${detail.text}`));
+    this.api.addEventListener("limited", ({ detail }) => {
+      this.limited = detail;
+      this.#bar.tick();
+    });
+  }
+
+  /** Shows the board, once the key is known to be valid. Throws an `ApiError` otherwise. */
+  async start() {
+    this.#meetings = await this.#readMeetings();
+    this.#root.replaceChildren(
+      element("div", { class: "top" }, this.#bar.element, this.#next.element),
+      element("div", { class: "columns" }, this.#main, this.#news.element),
+    );
+    addEventListener("hashchange", this.#navigate);
+    this.live.connect();
+    this.#timers = [
+      setInterval(() => this.#tick(), TICK_MS),
+      setInterval(() => this.#readAgain(), CARDS_INTERVAL_MS),
+    ];
+    await this.#show(false);
+  }
+
+  close() {
+    removeEventListener("hashchange", this.#navigate);
+    for (const timer of this.#timers) clearInterval(timer);
+    this.live.close();
+    this.#view?.close();
+  }
+
+  /** The time of the service. */
+  now() {
+    return Date.now() + this.#clockOffset;
+  }
+
+  togglePause() {
+    this.painter.isPaused = !this.painter.isPaused;
+    this.#bar.tick();
+  }
+
+  async #readMeetings() {
+    const meetings = [];
+    await this.api.pages("meetings", "meetings", (rows) => meetings.push(...rows));
+    return meetings;
+  }
+
+  /** The race days before and after a date. */
+  daysBeside(date) {
+    const dates = this.#meetings.map((meeting) => meeting.date);
+    return {
+      before: dates.findLast((other) => other < date),
+      after: dates.find((other) => other > date),
+    };
+  }
+
+  /** The venues of a day: in the order of the service, then those of which only prices are known. */
+  orderedVenues(date, races) {
+    const known = this.#meetings.filter((meeting) => meeting.date === date).map(({ venue_code }) => venue_code);
+    return [...new Set([...known, ...races.keys()])].filter((venue) => races.has(venue));
+  }
+
+  #navigate = () => this.#show(true);
+
+  /** Shows what the address names. */
+  async #show(isByVisitor) {
+    const visit = ++this.#visit;
+    this.#root.classList.add("loading");
+    try {
+      const view = await this.#open(address.parse(location.hash));
+      if (visit !== this.#visit) return view?.close();
+      this.#replace(view, isByVisitor);
+    } catch (error) {
+      if (visit === this.#visit) this.report(error);
+    } finally {
+      if (visit === this.#visit) this.#root.classList.remove("loading");
+    }
+  }
+
+  async #open(to) {
+    if (to.view === "horse") return HorseView.load(this, to.horse);
+    const date = to.date || (await this.#today());
+    this.date = date;
+    this.emptyText = `No meeting is known for this day.`;
+    await this.#loadDay(date);
+    if (to.view === "day") return new DayView(this, date);
+    const race = this.store.find(date, to.venue, to.number);
+    if (!race) throw new Error(`No race ${to.number} is known at ${to.venue} on ${date}`);
+    return new RaceView(this, race);
+  }
+
+  #replace(view, isByVisitor) {
+    this.#view?.close();
+    this.#view = view;
+    this.#main.replaceChildren(view.element);
+    this.store.keep(this.date);
+    document.title = `${view.title} – Railbird`;
+    view.loaded?.();
+    if (isByVisitor) {
+      scrollTo(0, 0);
+      view.element.querySelector("h1")?.focus({ preventScroll: true });
+    }
+    this.painter.quieten();
+    this.#tick();
+  }
+
+  /** Today's date; the latest race day without a meeting today. */
+  async #today() {
+    try {
+      return (await this.api.get("racecards/today")).document.date;
+    } catch (error) {
+      if (error.status !== 404 || this.#meetings.length === 0) throw error;
+      return this.#meetings.at(-1).date;
+    }
+  }
+
+  /** Reads the cards and the results of a day, once; from then on the channel keeps them up to date. */
+  async #loadDay(date, { isAgain = false } = {}) {
+    if (this.#loadedDates.has(date) && !isAgain) return;
+    const meetings = this.#meetings.filter((meeting) => meeting.date === date);
+    await Promise.all(
+      meetings.map(async ({ venue_code }) => {
+        const query = `?venue=${encodeURIComponent(venue_code)}`;
+        const minSeq = { minSeq: this.live.state.seq };
+        const [cards, results] = await Promise.all([
+          this.api.get(`racecards/${date}${query}`, minSeq),
+          this.api.get(`results/${date}${query}`, minSeq),
+        ]);
+        this.store.applyCards(cards.document, cards.seq);
+        this.store.applyResults(results.document, results.seq);
+      }),
+    );
+    this.#loadedDates.add(date);
+  }
+
+  /** Reads the cards again, for what is no message of the channel. Without the channel, everything. */
+  async #readAgain() {
+    if (document.hidden || this.date === "" || this.limited) return;
+    const { date } = this;
+    try {
+      if (this.refused) return await this.#loadDay(date, { isAgain: true });
+      if (this.live.state.phase !== "live") return;
+      for (const { venue_code } of this.#meetings.filter((meeting) => meeting.date === date)) {
+        const { document, seq } = await this.api.get(`racecards/${date}?venue=${encodeURIComponent(venue_code)}`);
+        this.store.applyCards(document, seq);
+      }
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  /** Reads the board and the history of a race, once. */
+  async loadPrices(race) {
+    if (race.history !== null) return;
+    race.history = new PriceHistory();
+    const { history } = race;
+    await this.#opened.promise;
+    if (this.#wasNeverQuoted(race)) {
+      history.isComplete = true;
+      return;
+    }
+    const query = `?venue=${encodeURIComponent(race.venueCode)}`;
+    const path = `odds/${race.date}/${race.number}`;
+    try {
+      await history.load(this.api, `${path}/history${query}`);
+      this.store.applyBoard((await this.api.get(`${path}${query}`)).document);
+    } catch (error) {
+      // A race that was never quoted has no board.
+      history.isComplete = true;
+      if (error.status !== 404) this.#failed(error);
+    }
+    this.#view?.changed(race);
+  }
+
+  /** The channel has sent the board of every race that was quoted and is not over. */
+  #wasNeverQuoted(race) {
+    const isPast = Date.parse(race.date) < this.now() - 2 * DAY_MS;
+    return this.live.state.phase === "live" && race.board === null && !race.isOver && !isPast;
+  }
+
+  #receive(message) {
+    if (message.server_time) this.#clockOffset = Date.parse(message.server_time) - Date.now();
+    if (message.event === "welcome") this.#welcomed(message);
+    if (message.event === "resync") this.#startAgain();
+    this.store.apply(message);
+    if (message.event !== "snapshot_complete") return;
+    this.#opened.resolve();
+    this.#readAfterReset();
+  }
+
+  #welcomed({ recovered }) {
+    if (recovered) {
+      this.#bar.resumed();
+      this.#announce("The live channel was resumed. Nothing is missing.");
+    } else if (this.#hasBeenLive) {
+      this.#startAgain();
+    }
+    this.#hasBeenLive = true;
+    this.painter.quieten();
+  }
+
+  /** What was known does not hold any more. Snapshots follow, and the documents are read again. */
+  #startAgain() {
+    this.store.reset();
+    this.#loadedDates.clear();
+    this.painter.quieten();
+    this.#announce("The live channel started again.");
+  }
+
+  /** Reads the documents again, if they do not hold any more. */
+  async #readAfterReset() {
+    if (this.#loadedDates.has(this.date) || this.date === "") return;
+    try {
+      this.#meetings = await this.#readMeetings();
+      await this.#loadDay(this.date);
+      for (const race of this.store.races.values()) this.#view?.changed(race);
+      if (this.#view instanceof RaceView) await this.#show(false);
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  #stateChanged({ phase, code, reason }) {
+    if (phase === "closed" && (code === 401 || code === 4401)) return this.#onRejectedKey(reason);
+    this.refused = phase === "closed" && (code === 403 || code === 4403) ? `${reason}. ${NOT_INCLUDED}` : "";
+    if (phase !== "connecting") this.#opened.resolve();
+    if (phase === "waiting") this.#announce("The live channel is lost.");
+    if (phase === "stale" || phase === "down") this.#announce("Prices may be old.");
+    this.#tick();
+  }
+
+  #failed(error) {
+    if (error.status === 401) this.#onRejectedKey(error.message);
+    else if (error.status !== 0) this.#announce(error.message);
+  }
+
+  /** Shows an error instead of the view. */
+  report(error) {
+    if (error.status === 401) return this.#onRejectedKey(error.message);
+    this.#view?.close();
+    this.#view = null;
+    const again = element("button", { type: "button" }, "Try again");
+    again.addEventListener("click", () => this.#show(true));
+    this.#main.replaceChildren(
+      element("h1", { tabindex: "-1" }, "This cannot be shown"),
+      element("p", { class: "lead" }, `${error.message}.`),
+      element("p", {}, again),
+      element("p", {}, element("a", { href: "#/" }, "Today")),
+    );
+  }
+
+  #announce(text) {
+    if (this.#announcements.length === 0) {
+      setTimeout(() => {
+        this.#announcer.textContent = this.#announcements.splice(0).join(". ");
+      }, ANNOUNCE_AFTER_MS);
+    }
+    this.#announcements.push(text);
+    this.painter.mark(this.#news);
+  }
+
+  #tick() {
+    this.#root.classList.toggle("old", !["live", "resumed"].includes(this.#bar.state));
+    this.#bar.tick();
+    if (this.painter.isPaused) return;
+    this.#next.tick();
+    this.#view?.tick();
+  }
+}

@@ -1,0 +1,136 @@
+// Figures, times and codes as people read them.
+
+const MINUTE_MS = 60_000;
+const DASH = "–";
+
+/** Odds as the API writes them: `4.0`, `12.34`, `1.001`; a dash without a price. */
+export function price(odds) {
+  if (odds === null || odds === undefined || Number.isNaN(odds) || odds === 0) return DASH;
+  const digits = [1, 2].find((digits) => Math.abs(odds - odds.toFixed(digits)) < 1e-9) ?? 3;
+  return odds.toFixed(digits);
+}
+
+/** A log sequence or another whole number: `48,210`. */
+export function whole(number) {
+  return number.toLocaleString("en");
+}
+
+/** A percentage with one decimal. */
+export function percent(share) {
+  return `${share.toFixed(1)} %`;
+}
+
+const clocks = new Map();
+
+/** A time of day, in the zone of the meeting if it is known, else in that of the visitor. */
+export function clock(time, { seconds = false, zone } = {}) {
+  const name = `${seconds} ${zone}`;
+  if (!clocks.has(name)) {
+    const options = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone || undefined };
+    if (seconds) options.second = "2-digit";
+    clocks.set(name, new Intl.DateTimeFormat("en-GB", options));
+  }
+  const date = new Date(time);
+  return Number.isNaN(date.getTime()) ? DASH : clocks.get(name).format(date);
+}
+
+const days = new Intl.DateTimeFormat("en-GB", {
+  weekday: "long",
+  day: "numeric",
+  month: "long",
+  year: "numeric",
+  timeZone: "UTC",
+});
+
+/** A racing date, `2026-11-22`, in words. */
+export function day(date) {
+  return days.format(new Date(`${date}T00:00:00Z`));
+}
+
+/** A duration: `0:07`, `3:20`, `1:05:00`. */
+export function duration(ms) {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+  const two = (number) => String(number).padStart(2, "0");
+  return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+}
+
+/** How long ago something was: `0 s`, `12 s`, `3 min`. */
+export function age(ms) {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 120) return `${seconds} s`;
+  return seconds < 7200 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`;
+}
+
+/** The time to the scheduled off in words. */
+export function countdown(ms) {
+  if (ms > 12 * 60 * MINUTE_MS) return "";
+  return ms >= 0 ? `off in ${duration(ms)}` : `${duration(-ms)} past the off time`;
+}
+
+const STATUSES = {
+  scheduled: "Scheduled",
+  open: "Open",
+  closed: "Closed",
+  off: "Off",
+  finished: "Finished",
+  result: "Result",
+  abandoned: "Abandoned",
+};
+
+/** The status of a race in a word. */
+export function statusWord(status) {
+  return STATUSES[status] ?? status;
+}
+
+const OUTCOMES = {
+  PU: "Pulled up",
+  UR: "Unseated rider",
+  FE: "Fell",
+  BD: "Brought down",
+  RO: "Ran out",
+  REF: "Refused",
+  DNF: "Did not finish",
+  DISQ: "Disqualified",
+  TNP: "Took no part",
+  VOID: "Void",
+};
+const WITHDRAWN = /^(WV|WX|WR|SCR|NR)/;
+
+/** The outcome of a runner without a placing, in words; a code that we do not know as it is. */
+export function outcome(code) {
+  return OUTCOMES[code] ?? (WITHDRAWN.test(code) ? "Withdrawn" : code);
+}
+
+/** The places of runners in order, with `=` where they are shared: `1`, `=2`, `=2`, `4`. */
+export function places(runners) {
+  const shared = new Map();
+  for (const { position } of runners) shared.set(position, (shared.get(position) ?? 0) + 1);
+  return runners.map(({ position }) => (shared.get(position) > 1 ? `=${position}` : `${position}`));
+}
+
+/** A place in words: `1st`, `=2nd`. */
+export function ordinal(place) {
+  const number = Number(place.replace("=", ""));
+  const isTeen = number % 100 > 10 && number % 100 < 14;
+  return place + ((isTeen ? undefined : { 1: "st", 2: "nd", 3: "rd" }[number % 10]) ?? "th");
+}
+
+/** The first runners of a result: `1st (6) STEADY JUNIPER, =2nd (2) ...`. */
+export function order(runners) {
+  const words = places(runners);
+  const texts = runners.map(({ number, horse_name }, index) =>
+    [ordinal(words[index]), number > 0 && `(${number})`, horse_name].filter(Boolean).join(" "),
+  );
+  return texts.join(", ");
+}
+
+/** The distance of a race. */
+export function distance(metres) {
+  return metres > 0 ? `${whole(metres)} m` : "";
+}
+
+/** A whole amount of a currency: `HKD 1,230,000`. */
+export function money(amount, currency) {
+  return `${currency} ${whole(amount)}`.trim();
+}

@@ -1,0 +1,101 @@
+// The prices of a race since its market opened.
+
+/** Points that are kept of a runner. Beyond, every second one of the older half is dropped. */
+export const POINTS_MAX = 512;
+/** Messages that are held back while the history is read. */
+const WAITING_MAX = 2_000;
+/** A history that was recorded within less is an import: its quotes are shown at the times that their feeders state. */
+const RECORDED_MS_MIN = 60_000;
+
+/** The win prices of a runner: steps, each with the log sequence that made it. No price is NaN. */
+class Series {
+  recorded = [];
+  stated = [];
+  prices = [];
+  seqs = [];
+  isThinned = false;
+
+  push(recorded, stated, price, seq) {
+    const value = price ?? NaN;
+    if (this.prices.length > 0 && Object.is(this.prices.at(-1), value)) return;
+    if (this.prices.length === POINTS_MAX) this.#thin();
+    this.recorded.push(recorded);
+    this.stated.push(stated);
+    this.prices.push(value);
+    this.seqs.push(seq);
+  }
+
+  #thin() {
+    const isKept = (_, index) => index === 0 || index >= POINTS_MAX / 2 || index % 2 === 1;
+    for (const list of ["recorded", "stated", "prices", "seqs"]) this[list] = this[list].filter(isKept);
+    this.isThinned = true;
+  }
+}
+
+export class PriceHistory {
+  /** The series by horse. */
+  series = new Map();
+  isComplete = false;
+  /** Whether the history was longer than the page reads. */
+  isCut = false;
+  lastSeq = 0;
+  /** When it was recorded: the first and the latest change. */
+  first = Infinity;
+  last = 0;
+  #waiting = [];
+  #stated = { first: Infinity, last: 0 };
+
+  /** Reads the quotes of the log, then those that came meanwhile. */
+  async load(api, path) {
+    const isWhole = await api.pages(path, "history", (quotes) => {
+      for (const quote of quotes) if (!quote.stale) this.#quote(quote);
+    });
+    this.isCut = !isWhole;
+    this.isComplete = true;
+    for (const message of this.#waiting.splice(0)) this.apply(message);
+  }
+
+  /** Adds the prices of a live message. */
+  apply(message) {
+    if (!this.isComplete) {
+      if (this.#waiting.length === WAITING_MAX) this.#waiting.shift();
+      this.#waiting.push(message);
+    } else if (message.seq > this.lastSeq) {
+      this.#quote({ ...message, time: message.recorded_at });
+    }
+  }
+
+  #quote({ seq, time, recorded_at, runners }) {
+    const [recorded, stated] = [Date.parse(recorded_at), Date.parse(time)];
+    for (const { horse_no, win } of runners) {
+      if (!this.series.has(horse_no)) this.series.set(horse_no, new Series());
+      this.series.get(horse_no).push(recorded, stated, win, seq);
+    }
+    this.lastSeq = seq;
+    this.first = Math.min(this.first, recorded);
+    this.last = Math.max(this.last, recorded);
+    this.#stated.first = Math.min(this.#stated.first, stated);
+    this.#stated.last = Math.max(this.#stated.last, stated);
+  }
+
+  get #isImport() {
+    const span = ({ first, last }) => last - first;
+    return span(this) < RECORDED_MS_MIN && span(this.#stated) > span(this) + RECORDED_MS_MIN;
+  }
+
+  /** The times of a series: when the log recorded the prices, or, of an import, when they were quoted. */
+  times(series) {
+    return this.#isImport ? series.stated : series.recorded;
+  }
+
+  /** The first and the last time. */
+  get span() {
+    return this.#isImport ? this.#stated : { first: this.first, last: this.last };
+  }
+
+  /** Where the lines end: now while prices may move, else a little after the last change, so that it can be seen. */
+  end(isOpen, now) {
+    const { first, last } = this.span;
+    return isOpen && !this.#isImport ? Math.max(now, last) : last + Math.max(1000, (last - first) / 50);
+  }
+}

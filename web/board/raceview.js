@@ -1,0 +1,173 @@
+// One race: its runners, the chart of their prices, its result with the revisions, and where the figures are from.
+
+import * as address from "./address.js";
+import { PriceChart } from "./chart.js";
+import { marketText } from "./day.js";
+import { element, setAttribute, setText } from "./dom.js";
+import * as formats from "./formats.js";
+import { RunnersTable, resultTable } from "./runners.js";
+
+export class RaceView {
+  #board;
+  #race;
+  #table;
+  #chart;
+  #status = element("span", { class: "status" });
+  #facts = element("p", { class: "facts" });
+  #market = element("p", { class: "market" });
+  #result = element("section", { class: "result-section", hidden: true });
+  #revisions = element("ol", { class: "revisions" });
+  #sources = element("dl");
+  #shownResult = null;
+
+  constructor(board, race) {
+    this.#board = board;
+    this.#race = race;
+    this.title = `${race.label} ${race.name}`.trim();
+    this.#table = new RunnersTable(race, board);
+    this.#chart = new PriceChart(race, board);
+    this.element = element(
+      "article",
+      { class: "race-view" },
+      element("p", { class: "back" }, element("a", { href: address.ofDay(race.date) }, formats.day(race.date))),
+      element("h1", { tabindex: "-1" }, element("span", { class: "label" }, race.label), ` ${race.name}`),
+      element("p", { class: "line" }, this.#status),
+      this.#facts,
+      this.#result,
+      element("h2", {}, "Runners"),
+      this.#market,
+      this.#table.element,
+      this.#chart.element,
+      element(
+        "details",
+        { class: "sources" },
+        element("summary", {}, "Where these figures are from"),
+        element(
+          "p",
+          {},
+          "Each event of the log has a sequence, seq. It is the same in the API, in the live channel and on every server, so each figure can be looked up.",
+        ),
+        this.#sources,
+      ),
+    );
+    board.loadPrices(race);
+    board.painter.mark(this);
+  }
+
+  paint(isEmphasized) {
+    const race = this.#race;
+    setText(this.#status, race.resultWord || formats.statusWord(race.status));
+    setAttribute(this.#status, "data-status", race.isAmended ? "amended" : race.status);
+    setText(this.#market, marketText(race));
+    this.#table.paint(isEmphasized);
+    this.#chart.paint();
+    this.#paintResult();
+    this.#paintSources();
+    this.tick();
+  }
+
+  tick() {
+    const race = this.#race;
+    const off = race.offTime && `off at ${formats.clock(race.offTime, { zone: race.zone })}`;
+    const isAhead = race.offTime && !race.isOver && race.status !== "off";
+    const left = isAhead && formats.countdown(Date.parse(race.offTime) - this.#board.now());
+    const facts = [
+      race.venue,
+      formats.distance(race.distance),
+      race.class,
+      race.going && `going ${race.going}`,
+      off,
+      left,
+      race.statusReason,
+    ];
+    setText(this.#facts, facts.filter(Boolean).join(" · "));
+    if (this.#table.isBehind) this.#board.painter.mark(this);
+  }
+
+  #paintResult() {
+    const { result } = this.#race;
+    if (result === this.#shownResult) return;
+    this.#shownResult = result;
+    this.#result.hidden = result === null;
+    if (result === null) return;
+    const word = this.#race.resultWord || "Abandoned";
+    const revision = result.revision > 0 ? `, revision ${result.revision}` : "";
+    this.#result.replaceChildren(
+      element("h2", {}, "Result"),
+      element("p", { class: "line" }, element("span", { class: "status", "data-status": word.toLowerCase() }, word), revision),
+      ...(result.reason ? [element("p", { class: "reason" }, result.reason)] : []),
+      ...(result.runners.length > 0 ? [resultTable(this.#race, result)] : []),
+      element("h3", {}, "History of the result"),
+      this.#revisions,
+    );
+    this.#loadRevisions();
+  }
+
+  async #loadRevisions() {
+    const { date, venueCode, number } = this.#race;
+    const path = `results/${date}/${number}/revisions?venue=${encodeURIComponent(venueCode)}`;
+    const rows = [];
+    try {
+      await this.#board.api.pages(path, "revisions", (revisions) => rows.push(...revisions));
+    } catch (error) {
+      rows.length = 0;
+      this.#revisions.replaceChildren(element("li", {}, error.message));
+      return;
+    }
+    this.#revisions.replaceChildren(...rows.map((row) => this.#revision(row)));
+    if (rows.length === 0) this.#revisions.replaceChildren(element("li", {}, "No result was declared."));
+  }
+
+  #revision({ statement, revision, status, reason, time, stale, runners }) {
+    const race = this.#race;
+    const placed = runners.filter(({ position }) => position > 0).sort((a, b) => a.position - b.position);
+    const named = (row) => {
+      const known = race.runners.get(row.horse_no) ?? race.result?.runners.find((one) => one.horse_no === row.horse_no);
+      return { number: 0, horse_name: row.horse_no, ...known, ...row };
+    };
+    const order = formats.order(placed.map(named));
+    const others = runners
+      .filter(({ outcome }) => outcome)
+      .map((row) => `${formats.outcome(row.outcome)}: ${named(row).horse_name}`);
+    const when = formats.clock(time, { seconds: true, zone: race.zone });
+    const what = statement === "voided" ? "void" : status;
+    return element(
+      "li",
+      { class: stale ? "stale-row" : false },
+      element("b", {}, `Revision ${revision}, ${what}`),
+      ` at ${when}${stale ? " (not in force: a higher revision was known)" : ""}`,
+      reason && element("span", { class: "reason" }, reason),
+      element("span", { class: "order" }, [order, ...others].filter(Boolean).join(", ")),
+    );
+  }
+
+  #paintSources() {
+    const { board, date, number, venueCode, history, result } = this.#race;
+    const at = (path) => `api/v1/${path}?venue=${encodeURIComponent(venueCode)}`;
+    const rows = [];
+    if (board) {
+      const { seq, prev_seq, recorded_at } = board;
+      rows.push(["Prices", `seq ${formats.whole(seq)}, after seq ${formats.whole(prev_seq)}, recorded at ${recorded_at}`]);
+      rows.push(["Prices in the API", at(`odds/${date}/${number}`)]);
+    }
+    if (history?.isComplete) rows.push(["Every quote", at(`odds/${date}/${number}/history`)]);
+    if (result) rows.push(["Result in the API", at(`results/${date}/${number}`)]);
+    if (result?.seq) rows.push(["Result", `seq ${formats.whole(result.seq)}, recorded at ${result.recorded_at}`]);
+    rows.push(["Card in the API", at(`racecards/${date}`)]);
+    const { gaps } = this.#board.live.state;
+    rows.push(["Gaps in the live channel", `${gaps}`]);
+    const text = rows.flat().join("\n");
+    if (this.#sources.dataset.text === text) return;
+    this.#sources.dataset.text = text;
+    this.#sources.replaceChildren(...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+  }
+
+  changed(race) {
+    if (race === this.#race) this.#board.painter.mark(this);
+  }
+
+  close() {
+    this.#chart.close();
+    this.#board.painter.drop(this);
+  }
+}

@@ -1,0 +1,236 @@
+// The table of a race's runners, with their prices as they move.
+
+import * as address from "./address.js";
+import { element, setAttribute, setText, svg } from "./dom.js";
+import * as formats from "./formats.js";
+import { logScale, priceRange, stepPath, timeScale } from "./steps.js";
+
+/** The size of a price line. */
+const LINE = { width: 84, height: 22 };
+/** Price lines follow the prices at this distance: they are for the trend. */
+const LINE_INTERVAL_MS = 1000;
+/** A cell is emphasized at most every so often: less than three times a second. */
+const EMPHASIS_INTERVAL_MS = 400;
+const EMPHASIS = { duration: 700, easing: "ease-out" };
+const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
+
+const COLUMNS = [
+  ["No.", "number"],
+  ["Horse", "horse"],
+  ["Draw", "draw number"],
+  ["Weight", "weight number"],
+  ["Win", "win number"],
+  ["Move", "move"],
+  ["Place", "place number"],
+  ["Opening", "opening number"],
+  ["Since opening", "line"],
+];
+
+/** A row: its cells, and what they show. */
+class Row {
+  #emphasizedAt = -Infinity;
+
+  constructor(race, runner) {
+    this.horse = runner.horse_no;
+    const cell = (kind, ...children) => element("td", { class: kind }, ...children);
+    this.win = cell("win number");
+    this.move = cell("move");
+    this.place = cell("place number");
+    this.opening = cell("opening number");
+    this.path = svg("path", { d: "" });
+    this.favourite = element("abbr", { class: "favourite", title: "favourite: the lowest win price", hidden: true }, "fav");
+    const name = element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name || runner.horse_no);
+    const weight = runner.weight > 0 ? `${runner.weight} lb` : "";
+    const draw = runner.draw > 0 ? `${runner.draw}` : "";
+    const people = [runner.jockey, runner.trainer].filter(Boolean).join(" · ");
+    const small = [draw && `draw ${draw}`, weight].filter(Boolean).join(" · ");
+    this.note = element("span", { class: "note" }, note(runner));
+    this.element = element(
+      "tr",
+      { class: runner.isWithdrawn ? "withdrawn" : false, "data-horse": runner.horse_no },
+      cell("number", `${runner.number || ""}`),
+      element(
+        "th",
+        { scope: "row", class: "horse" },
+        runner.isWithdrawn ? element("s", {}, name) : name,
+        this.favourite,
+        element("span", { class: "people" }, people),
+        element("span", { class: "small" }, small),
+        this.note,
+      ),
+      cell("draw number", draw),
+      cell("weight number", weight),
+      this.win,
+      this.move,
+      this.place,
+      this.opening,
+      cell(
+        "line",
+        svg("svg", { viewBox: `0 0 ${LINE.width} ${LINE.height}`, "aria-hidden": "true", focusable: "false" }, this.path),
+      ),
+    );
+  }
+
+  /** Writes the prices of the runner. */
+  paint(race, isFavourite, isEmphasized) {
+    const prices = race.prices.get(this.horse);
+    const source = race.board ? `seq ${race.board.seq}, recorded at ${race.board.recorded_at}` : null;
+    const isChanged = setText(this.win, winText(prices));
+    this.win.classList.toggle("word", prices?.win === null);
+    setText(this.place, prices?.place ? formats.price(prices.place) : "");
+    setText(this.opening, prices?.opening ? formats.price(prices.opening) : "");
+    setAttribute(this.win, "title", source);
+    setAttribute(this.place, "title", source);
+    const move = moveOf(prices);
+    setText(this.move, MOVES[move]);
+    setAttribute(this.element, "data-move", move);
+    if (this.favourite.hidden === isFavourite) this.favourite.hidden = !isFavourite;
+    if (isChanged && isEmphasized) this.#emphasize(move);
+  }
+
+  /** Emphasizes a change; without motion, the arrow is enough. */
+  #emphasize(move) {
+    const now = performance.now();
+    if (reducedMotion.matches || now - this.#emphasizedAt < EMPHASIS_INTERVAL_MS) return;
+    this.#emphasizedAt = now;
+    const color = `var(--${move === "out" ? "out" : "in"}-wash)`;
+    this.win.animate([{ backgroundColor: color }, { backgroundColor: color, offset: 0.3 }, {}], EMPHASIS);
+  }
+
+  /** Draws the prices since the market opened. */
+  draw(history, scale, end) {
+    const series = history.series.get(this.horse);
+    if (!series) return;
+    const times = history.times(series);
+    const x = timeScale(history.span.first, end, 1, LINE.width - 1);
+    setAttribute(this.path, "d", stepPath(times, series.prices, x, scale, end));
+  }
+}
+
+/** The words beside the arrows, which are of the style: not every font has them. */
+const MOVES = { in: "in", out: "out", none: "" };
+
+/** The direction of the last move of a win price. */
+function moveOf(prices) {
+  const { win = null, previous = null } = prices ?? {};
+  if (win === null || previous === null || win === previous) return "none";
+  return win < previous ? "in" : "out";
+}
+
+/** The win price, or why there is none. */
+function winText(prices) {
+  if (!prices) return "";
+  if (prices.win !== null) return formats.price(prices.win);
+  return { scratched: "", suspended: "Suspended", no_market: "No price" }[prices.state] ?? "–";
+}
+
+function note(runner) {
+  if (!runner.isWithdrawn) return "";
+  return runner.reason ? `Withdrawn: ${runner.reason}` : "Withdrawn";
+}
+
+export class RunnersTable {
+  #rows = [];
+  #version = -1;
+  #drawnAt = -Infinity;
+  #drawnSeq = -1;
+  #body = element("tbody");
+  #clock;
+
+  /** `clock.now()` is the time of the service. */
+  constructor(race, clock) {
+    this.race = race;
+    this.#clock = clock;
+    const head = COLUMNS.map(([name, kind]) => element("th", { scope: "col", class: kind }, name));
+    this.element = element(
+      "div",
+      { class: "wide", role: "region", "aria-label": `Runners of ${race.label}`, tabindex: "0" },
+      element(
+        "table",
+        { class: "runners" },
+        element("caption", { class: "unseen" }, `Runners of ${race.label}, by number`),
+        element("thead", {}, element("tr", {}, ...head)),
+        this.#body,
+      ),
+    );
+  }
+
+  paint(isEmphasized) {
+    const { race } = this;
+    if (this.#version !== race.version) {
+      this.#version = race.version;
+      this.#rows = race.rows.map((runner) => new Row(race, runner));
+      this.#body.replaceChildren(...this.#rows.map((row) => row.element));
+      this.#drawnAt = -Infinity;
+      isEmphasized = false;
+    }
+    const favourites = race.favourites;
+    for (const row of this.#rows) row.paint(race, favourites.has(row.horse), isEmphasized);
+    this.#draw();
+  }
+
+  /** Whether the price lines lack the latest prices. */
+  get isBehind() {
+    return this.#drawnSeq !== (this.race.history?.isComplete ? this.race.history.lastSeq : -1);
+  }
+
+  #draw() {
+    const { history } = this.race;
+    const now = performance.now();
+    if (!history?.isComplete || now - this.#drawnAt < LINE_INTERVAL_MS) return;
+    this.#drawnAt = now;
+    this.#drawnSeq = history.lastSeq;
+    const end = history.end(this.race.isOpen, this.#clock.now());
+    // Each runner has a scale of its own: the line is about its move.
+    for (const row of this.#rows) {
+      const series = history.series.get(row.horse);
+      const range = series && priceRange([series]);
+      if (!range) continue;
+      const [lowest, highest] = [range.lowest / 1.05, range.highest * 1.05];
+      row.draw(history, logScale(lowest, highest, 2, LINE.height - 2), end);
+    }
+  }
+}
+
+/** The table of a result: the order, then the runners without a placing. */
+export function resultTable(race, result) {
+  const columns = [
+    ["Place", "place-word"],
+    ["No.", "number"],
+    ["Horse", "horse"],
+    ["Time", "number"],
+    ["Win", "number"],
+  ];
+  const row = (place, runner) =>
+    element(
+      "tr",
+      { "data-horse": runner.horse_no },
+      element("td", { class: "place-word" }, place),
+      element("td", { class: "number" }, `${runner.number || ""}`),
+      element(
+        "th",
+        { scope: "row", class: "horse" },
+        element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name || runner.horse_no),
+        element("span", { class: "people" }, [runner.jockey, runner.trainer].filter(Boolean).join(" · ")),
+      ),
+      element("td", { class: "number" }, runner.finish_time),
+      element("td", { class: "number" }, runner.win_odds ? formats.price(runner.win_odds) : ""),
+    );
+  const words = formats.places(result.runners);
+  return element(
+    "div",
+    { class: "wide", role: "region", "aria-label": `Result of ${race.label}`, tabindex: "0" },
+    element(
+      "table",
+      { class: "runners result" },
+      element("caption", { class: "unseen" }, `Result of ${race.label}`),
+      element("thead", {}, element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)))),
+      element(
+        "tbody",
+        {},
+        ...result.runners.map((runner, index) => row(words[index], runner)),
+        ...result.unplaced.map((runner) => row(formats.outcome(runner.outcome), runner)),
+      ),
+    ),
+  );
+}
