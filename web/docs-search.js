@@ -5,6 +5,8 @@ const RESULTS_MAX = 12;
 /** Characters of text around the first word that was found. */
 const EXCERPT_BEFORE = 40;
 const EXCERPT_LENGTH = 140;
+/** Characters at the beginning of a section, which say what it is about. */
+const OPENING_LENGTH = 60;
 
 /**
  * @typedef {{ title: string, anchor: string, text: string }} Section
@@ -44,7 +46,8 @@ function match(page, section, wanted) {
   const pageTitle = page.title.toLowerCase();
   let score = 0;
   for (const word of wanted) {
-    const ofWord = scoreOf(title, word) * 10 + scoreOf(pageTitle, word) * 2 + scoreOf(text, word);
+    const ofText = scoreOf(text, word) + (text.slice(0, OPENING_LENGTH).includes(word) ? 2 : 0);
+    const ofWord = scoreOf(title, word) * 10 + scoreOf(pageTitle, word) * 2 + ofText;
     if (ofWord === 0) return null;
     score += ofWord;
   }

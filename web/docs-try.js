@@ -1,8 +1,10 @@
 // The form for requests: Swagger UI with the document, the address and the key of this service.
 
+import { storedKey } from "./board/key.js";
+// It may ask for the key, and is done when it has one.
+import "./docs.js";
+
 const ROOT = new URL("..", import.meta.url);
-/** The key that the board keeps for this tab. */
-const KEY = "railbird-key";
 
 /** The name of the scheme that is an API key in a header. */
 function keyScheme(spec) {
@@ -34,7 +36,7 @@ const form = window.SwaggerUIBundle({
   // Else it would show a badge from another host.
   validatorUrl: null,
   onComplete: () => {
-    const key = sessionStorage.getItem(KEY);
+    const key = storedKey();
     if (key) form.preauthorizeApiKey(keyScheme(spec), key);
   },
 });

@@ -1,12 +1,11 @@
 // The docs: fills the reader's key and address into the samples, copies them, keeps the chosen language, and searches.
 // Every page can be read without this.
 
+import { devKey, storedKey, storeKey } from "./board/key.js";
 import { search, words } from "./docs-search.js";
 
 /** Where the service is, whatever path a proxy serves it under. This file is assets/docs.js. */
 const ROOT = new URL("..", import.meta.url);
-/** The key that the board keeps for this tab. */
-const KEY = "railbird-key";
 /** The language of samples that was chosen last. */
 const LANGUAGE = "railbird-docs-language";
 /** Days in which the samples look for a meeting with results. */
@@ -54,7 +53,7 @@ async function fillRaces(key) {
 }
 
 async function fillKey() {
-  const key = sessionStorage.getItem(KEY);
+  const key = storedKey();
   if (!key) return;
   fill("key", key);
   const needsRaces = document.querySelector('[data-fill^="card_"], [data-fill^="result_"]');
@@ -62,16 +61,24 @@ async function fillKey() {
   document.documentElement.dataset.filled = "true";
 }
 
+/** Takes the key of `railbird dev`, which its own pages may have. */
+async function takeDevKey() {
+  const { devKey: path } = document.querySelector("#key").dataset;
+  if (!path || storedKey()) return;
+  const key = await devKey(new URL(path, ROOT));
+  if (key) storeKey(key);
+}
+
 function askForKey() {
   const form = document.querySelector("#key");
   const input = form.querySelector("input");
   const requestForm = document.querySelector("#try");
   form.hidden = !requestForm && !document.querySelector('[data-fill="key"]');
-  input.value = sessionStorage.getItem(KEY) ?? "";
+  input.value = storedKey() ?? "";
   const store = () => {
     const key = input.value.trim();
     if (key === "") return;
-    sessionStorage.setItem(KEY, key);
+    storeKey(key);
     // The form for requests reads it when it begins.
     if (requestForm) location.reload();
     else fillKey();
@@ -197,5 +204,6 @@ fillAddress();
 addCopyButtons();
 keepLanguage();
 addSearch();
+await takeDevKey();
 askForKey();
 await fillKey();

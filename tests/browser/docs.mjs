@@ -38,7 +38,6 @@ const problems = [];
 /** A page of a new tab, which is watched. */
 async function open(options) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-  // axe is injected from outside, past the policy of the page; its own requests are none.
   const page = await context.newPage();
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) problems.push(`${page.url()}: ${message.text()}`);
@@ -128,10 +127,10 @@ async function find(page, query, path) {
 
 async function searchAll(page) {
   await find(page, "invalid_date", "/docs/errors#invalid_date");
-  await find(page, "dead heat", "/docs/api#results");
+  await find(page, "dead heat", "/docs/api#apiv1resultsdate");
   await find(page, "4408", "/docs/errors#4408");
   await find(page, "conflate_ms", "/docs/live-odds#conflation");
-  await find(page, "odds board", "/docs/reference#oddsboard");
+  await find(page, "resume", "/docs/live-odds#resume");
   await page.getByLabel("Search the docs").fill("no such words");
   await page.getByText("Nothing found").waitFor();
   await checkAccessibility(page);

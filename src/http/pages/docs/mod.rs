@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Path;
+use axum::extract::{Path, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
@@ -51,24 +51,36 @@ impl StaticDocument {
             etag,
         }
     }
+
+    /// The page of `railbird dev`, which can ask the service for the key.
+    fn with_dev_key(&self) -> Self {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let form = "<form id=\"key\"";
+        let text = text.replace(form, &format!("{form} data-dev-key=\"dev/key\""));
+        Self::new(self.content_type, text)
+    }
 }
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
-        .route(
-            "/docs",
-            get(async |headers: HeaderMap| show("docs", &headers)),
-        )
+        .route("/docs", get(start))
         .route("/docs/", get(async || Redirect::permanent("../docs")))
-        .route(
-            "/docs/{*path}",
-            get(async |Path(path): Path<String>, headers: HeaderMap| {
-                show(&format!("docs/{path}"), &headers)
-            }),
-        )
+        .route("/docs/{*path}", get(below))
 }
 
-fn show(path: &str, headers: &HeaderMap) -> Response {
+async fn start(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    show(&app, "docs", &headers)
+}
+
+async fn below(
+    State(app): State<Arc<App>>,
+    Path(path): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    show(&app, &format!("docs/{path}"), &headers)
+}
+
+fn show(app: &App, path: &str, headers: &HeaderMap) -> Response {
     let site = match &*SITE {
         Ok(site) => site,
         Err(error) => return ApiError::internal(error).into_response(),
@@ -78,6 +90,10 @@ fn show(path: &str, headers: &HeaderMap) -> Response {
             Ok(html) => response(StatusCode::NOT_FOUND, "text/html; charset=utf-8", html),
             Err(error) => ApiError::internal(error).into_response(),
         };
+    };
+    let document = match app.dev_key.get() {
+        Some(_) => &document.with_dev_key(),
+        None => document,
     };
     let is_cached = headers
         .get(IF_NONE_MATCH)
