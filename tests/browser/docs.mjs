@@ -51,15 +51,19 @@ async function open(options) {
   return page;
 }
 
+/** Checks what the page shows now, light and dark. */
 async function checkAccessibility(page) {
   // Playwright evaluates it in the page without a script element, which the policy would block.
   await page.evaluate(axe);
-  const { violations } = await page.evaluate(
-    (tags) => window.axe.run({ runOnly: tags, rules: { "target-size": { enabled: true } } }),
-    AXE_TAGS,
-  );
-  const found = violations.map(({ id, nodes }) => `${id}: ${nodes[0].html} ${nodes[0].failureSummary}`);
-  assert.deepEqual(found, [], page.url());
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    const { violations } = await page.evaluate(
+      (tags) => window.axe.run({ runOnly: tags, rules: { "target-size": { enabled: true } } }),
+      AXE_TAGS,
+    );
+    const found = violations.map(({ id, nodes }) => `${id}: ${nodes[0].html} ${nodes[0].failureSummary}`);
+    assert.deepEqual(found, [], `${page.url()}, ${colorScheme}`);
+  }
 }
 
 /** The paths of all pages in the navigation. */
@@ -99,7 +103,8 @@ async function readSamples(page, paths) {
       })),
     );
     for (const sample of samples) report({ path, ...sample });
-    if (!path.endsWith("/try")) await checkAccessibility(page);
+    if (path.endsWith("/try")) await page.locator(".opblock").first().waitFor();
+    await checkAccessibility(page);
   }
 }
 
@@ -147,6 +152,7 @@ async function sendRequest(page) {
   await operation.getByRole("button", { name: "Execute" }).click();
   assert.equal((await answered).status(), 200);
   await operation.locator(".live-responses-table").getByText("200", { exact: true }).first().waitFor();
+  await checkAccessibility(page);
   report({ requested: true });
 }
 

@@ -137,6 +137,24 @@ async fn the_references_have_every_path_and_every_message() {
     }
 }
 
+#[test]
+fn every_request_with_curl_is_a_sample_and_so_runs() {
+    let mut samples = 0;
+    for guide in guides() {
+        let markdown = fs::read_to_string(root().join("docs").join(guide.clone() + ".md")).unwrap();
+        let mut is_sample = false;
+        for line in markdown.lines() {
+            if line.starts_with("```") {
+                is_sample = line == "```sh";
+            } else if line.trim_start().starts_with("curl ") {
+                assert!(is_sample, "{guide}.md: {line}");
+                samples += 1;
+            }
+        }
+    }
+    assert!(samples > 2, "{samples} requests");
+}
+
 /// The string literals of the function `name` in a file of `src/`, and its numbers of four digits.
 fn literals(file: &str, name: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(root().join("src").join(file)).unwrap();
