@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use events::VenueCode;
 use futures::future;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use projections::Store;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
 use crate::http::state::{App, DevKey, Origins, Pages};
-use crate::http::{self, AccessLog, HttpServer};
+use crate::http::{self, AccessLog, HttpServer, StatusBoard};
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::feed::Feed;
@@ -126,11 +126,8 @@ impl Service {
             Projector::new(followed, Arc::clone(&views), feed.clone(), announcer);
         tasks.spawn("projector", projector.run(), runtime);
 
-        let keys = Arc::new(KeyCache::new(config.plans.clone(), config.keys_stale_max));
-        let (ledger_sender, ledger) = watch::channel(Ledger::default());
         let followed = (accounts_log.clone(), continuity.clone());
-        let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender);
-        tasks.spawn("accounts", following, runtime);
+        let (keys, ledger) = follow_accounts(&mut tasks, runtime, followed, &config);
         let live = LiveContext {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
@@ -157,11 +154,13 @@ impl Service {
             feed,
             metrics: Arc::clone(&http.metrics),
             fan_out,
+            status: StatusBoard::new(Timestamp::now()),
             ws_origins: config.ws_origins,
             can_mail: config.mailing.is_some(),
             plans: config.plans,
             dev_key: DevKey::default(),
         });
+        tasks.spawn("status", http::sample_status(Arc::clone(&app)), runtime);
         if let Some(mailing) = config.mailing {
             // It delivers the mails in flight after the shutdown.
             let outbox = outbox(&app, mailing, http.listener.local_addr()?);
@@ -219,6 +218,20 @@ impl Service {
         }
         ended
     }
+}
+
+/// Starts to read the keys.
+fn follow_accounts(
+    tasks: &mut Supervisor,
+    runtime: &Handle,
+    followed: (Log, Continuity),
+    config: &Config,
+) -> (Arc<KeyCache>, watch::Receiver<Ledger>) {
+    let keys = Arc::new(KeyCache::new(config.plans.clone(), config.keys_stale_max));
+    let (ledger_sender, ledger) = watch::channel(Ledger::default());
+    let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender);
+    tasks.spawn("accounts", following, runtime);
+    (keys, ledger)
 }
 
 /// Starts to remember how far the log is read, and to watch its settings.

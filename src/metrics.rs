@@ -1,6 +1,7 @@
 //! Metrics in the Prometheus text format: lag, rates, rejections, sockets, store size.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
@@ -150,11 +151,36 @@ pub(crate) fn mail_given_up() {
     counter!("railbird_mails_given_up_total").increment(1);
 }
 
+/// A counter that can be read back, which those of the recorder cannot.
+#[derive(Debug)]
+struct ReadableCounter {
+    counter: Counter,
+    count: AtomicU64,
+}
+
+impl From<Counter> for ReadableCounter {
+    fn from(counter: Counter) -> Self {
+        let count = AtomicU64::new(0);
+        Self { counter, count }
+    }
+}
+
+impl ReadableCounter {
+    fn increment(&self) {
+        self.counter.increment(1);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
 /// The metrics of HTTP, looked up once for the hot path.
 #[derive(Debug)]
 pub struct HttpMetrics {
     /// Responses by status class, from 1xx.
-    responses: [Counter; 5],
+    responses: [ReadableCounter; 5],
     pub(crate) connections: Gauge,
     pub(crate) refused: Counter,
     pub(crate) key_missing: Counter,
@@ -173,7 +199,7 @@ impl Default for HttpMetrics {
         let limited = |limit| counter!("railbird_rate_limited_total", "limit" => limit);
         Self {
             responses: ["1xx", "2xx", "3xx", "4xx", "5xx"]
-                .map(|class| counter!("railbird_http_requests_total", "class" => class)),
+                .map(|class| counter!("railbird_http_requests_total", "class" => class).into()),
             connections: gauge!("railbird_http_connections"),
             refused: counter!("railbird_http_connections_refused_total"),
             key_missing: unauthorized("missing"),
@@ -197,7 +223,12 @@ impl HttpMetrics {
 
     pub(crate) fn answered(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
-        self.responses[class].increment(1);
+        self.responses[class].increment();
+    }
+
+    /// The responses since the start by status class, from 1xx.
+    pub(crate) fn responses(&self) -> [u64; 5] {
+        self.responses.each_ref().map(ReadableCounter::count)
     }
 }
 

@@ -45,5 +45,6 @@ mod rpscrape;
 mod season;
 mod season_zh;
 mod shutdown;
+mod status;
 mod store;
 mod watch;

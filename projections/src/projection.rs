@@ -46,6 +46,18 @@ pub struct Tally {
     pub rejected: BTreeMap<&'static str, u64>,
 }
 
+impl Tally {
+    /// Adds the counts of further messages.
+    pub fn add(&mut self, more: &Self) {
+        self.folded += more.folded;
+        self.skipped += more.skipped;
+        self.stale += more.stale;
+        for (code, count) in &more.rejected {
+            *self.rejected.entry(code).or_default() += count;
+        }
+    }
+}
+
 /// Folds the log into a store.
 #[derive(Debug)]
 pub struct Projection {

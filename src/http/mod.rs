@@ -22,6 +22,7 @@ mod request;
 mod results;
 mod server;
 pub mod state;
+mod status;
 mod trace;
 mod views_state;
 
@@ -45,6 +46,8 @@ pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;
 pub(crate) use server::HttpServer;
+pub(crate) use status::board::StatusBoard;
+pub(crate) use status::sample as sample_status;
 
 use error::ApiError;
 use gate::gate;
@@ -65,6 +68,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(meetings::router())
         .merge(live_odds::router())
         .merge(ops::router())
+        .merge(status::router())
         .merge(pages::router())
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .fallback(async || ApiError::NotFound(NO_SUCH_PATH.to_owned()))

@@ -17,6 +17,7 @@ pub fn document() -> Value {
         .with(|settings| settings.definitions_path = "/components/schemas".into());
     let mut generator = settings.into_generator();
     let views = projections::view_schemas(&mut generator);
+    let service_status = super::status::schema(&mut generator);
     let mut schemas = generator.take_definitions(true);
     let views = views.into_iter();
     schemas.extend(views.map(|(name, schema)| (name.to_owned(), schema.to_value())));
@@ -34,6 +35,7 @@ pub fn document() -> Value {
             "retry_after": { "type": "integer", "minimum": 1, "description": "Seconds until the next request is answered, as in `Retry-After`." },
         },
     });
+    schemas.insert("ServiceStatus".to_owned(), service_status.to_value());
     schemas.insert("Error".to_owned(), error);
     schemas.insert("RateLimitExceeded".to_owned(), rate_limit_exceeded);
     let header = |minimum: u32, what: &str| json!({ "description": what, "schema": { "type": "integer", "minimum": minimum } });
@@ -106,6 +108,7 @@ fn paths() -> Value {
         "/healthz": open("Returns 200 while the process runs"),
         "/readyz": open("Returns 200 if reads are right, and with `?fresh=10s` not older than that; else 503"),
         "/openapi.json": open("This document"),
+        "/status.json": open_with("How the service is: overall, by part, in figures and over the last hour", &reference("ServiceStatus")),
     })
 }
 
@@ -162,10 +165,14 @@ fn get(summary: &str, parameters: &[&Value], body: &Value) -> Value {
 }
 
 fn open(summary: &str) -> Value {
+    open_with(summary, &json!({ "type": "object" }))
+}
+
+fn open_with(summary: &str, body: &Value) -> Value {
     json!({ "get": {
         "summary": summary,
         "security": [],
-        "responses": { "200": { "description": "OK", "content": { "application/json": { "schema": { "type": "object" } } } } },
+        "responses": { "200": { "description": "OK", "content": { "application/json": { "schema": body } } } },
     } })
 }
 

@@ -70,7 +70,8 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
         }
         Phase::Live => "",
     };
-    let reason = status.reason.as_deref().unwrap_or(reason);
+    let failure = status.failure.as_ref();
+    let reason = failure.map_or(reason, |failure| &failure.reason);
     // Without views to serve, the new ones are all there is.
     let (seq, pending) = match (status.rebuild, status.phase) {
         (Some(building), Phase::CatchingUp) if status.seq == 0 => building,

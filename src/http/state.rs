@@ -9,6 +9,7 @@ use projections::Store;
 use tokio::sync::watch;
 
 use super::error::ApiError;
+use super::status::board::StatusBoard;
 use crate::accounts::{AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
 use crate::limits::plans::Plans;
@@ -49,6 +50,8 @@ pub struct App {
     pub feed: Feed,
     pub metrics: Arc<HttpMetrics>,
     pub fan_out: FanOut,
+    /// What the status page shows.
+    pub(crate) status: StatusBoard,
     /// The web pages that may connect to the live channel.
     pub ws_origins: Origins,
     /// Whether the service can mail keys. If not, sign-up is closed.

@@ -93,6 +93,11 @@ impl FanOut {
         Ok((Self { shards, limits }, ended))
     }
 
+    /// The number of clients.
+    pub(crate) fn clients(&self) -> usize {
+        self.shards.iter().map(ShardHandle::clients).sum()
+    }
+
     /// A permit for a client with a key in a network.
     ///
     /// # Errors
@@ -147,20 +152,13 @@ mod tests {
     use crate::live::LiveContext;
     use crate::live::feed::Feed;
     use crate::live::status::{Phase, Status};
-    use crate::log::{ConnectionStatus, Freshness};
+    use crate::log::ConnectionStatus;
     use crate::shutdown::Shutdown;
 
     fn context() -> LiveContext {
         let status = Status {
             phase: Phase::Live,
-            reason: None,
-            seq: 0,
-            pending: 0,
-            missing: 0,
-            recorded_at: None,
-            freshness: Freshness::new(),
-            rebuild: None,
-            rebuilds: 0,
+            ..Status::new()
         };
         let connection = ConnectionStatus {
             up: true,

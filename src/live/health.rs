@@ -65,6 +65,26 @@ pub(crate) struct FeedHealth {
     pub(crate) lag_ms: u64,
 }
 
+impl FeedHealth {
+    /// The health by the progress of the projector and the connection to the log.
+    pub(crate) fn of(status: &Status, connection: ConnectionStatus) -> Self {
+        Self::new(Liveness::of(status, connection), status)
+    }
+
+    fn new(state: Liveness, status: &Status) -> Self {
+        let is_delayed = state != Liveness::Live || status.pending > 0;
+        let lag = is_delayed.then(|| status.freshness.age());
+        Self {
+            state,
+            last_event_at: status
+                .recorded_at
+                .map(|at| at.to_string())
+                .unwrap_or_default(),
+            lag_ms: u64::try_from(lag.unwrap_or_default().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Health {
     projector: watch::Receiver<Status>,
@@ -84,31 +104,17 @@ impl Health {
     }
 
     pub(super) fn current(&self) -> FeedHealth {
-        self.of(self.state())
+        FeedHealth::new(self.state(), &self.projector.borrow())
     }
 
     /// The health, if its state has changed since the last call.
     pub(super) fn changed(&mut self) -> Option<FeedHealth> {
         let state = self.state();
         let before = std::mem::replace(&mut self.last_state, state);
-        (before != state).then(|| self.of(state))
+        (before != state).then(|| FeedHealth::new(state, &self.projector.borrow()))
     }
 
     fn state(&self) -> Liveness {
         Liveness::of(&self.projector.borrow(), *self.connection.borrow())
-    }
-
-    fn of(&self, state: Liveness) -> FeedHealth {
-        let status = self.projector.borrow();
-        let is_delayed = state != Liveness::Live || status.pending > 0;
-        let lag = is_delayed.then(|| status.freshness.age());
-        FeedHealth {
-            state,
-            last_event_at: status
-                .recorded_at
-                .map(|at| at.to_string())
-                .unwrap_or_default(),
-            lag_ms: u64::try_from(lag.unwrap_or_default().as_millis()).unwrap_or(u64::MAX),
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! [`Status`]: the progress of the projector, which the projector publishes.
 
 use events::Moment;
+use projections::Tally;
 use serde::Serialize;
 
 use crate::log::Freshness;
@@ -10,7 +11,9 @@ use crate::log::Freshness;
 pub struct Status {
     pub phase: Phase,
     /// The error because of which the views are not live, if there is one.
-    pub reason: Option<String>,
+    pub failure: Option<FoldFailure>,
+    /// Number of such errors, a full disk excepted.
+    pub failures: u64,
     /// The last event that the views reflect.
     pub seq: u64,
     /// Events that the log has after it, as far as is known.
@@ -25,6 +28,17 @@ pub struct Status {
     pub rebuild: Option<(u64, u64)>,
     /// Number of rebuilds that have replaced the live views.
     pub rebuilds: u64,
+    /// What became of the messages that were folded since the start, into the views in force or those before them.
+    pub tally: Tally,
+}
+
+/// An error because of which the views are not live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoldFailure {
+    /// The error, for operators. It may name files.
+    pub reason: String,
+    /// Whether the cause is a full disk.
+    pub is_disk_full: bool,
 }
 
 /// What the projector is doing.
@@ -48,7 +62,8 @@ impl Status {
     pub(crate) fn new() -> Self {
         Self {
             phase: Phase::OpeningViews,
-            reason: None,
+            failure: None,
+            failures: 0,
             seq: 0,
             pending: 0,
             missing: 0,
@@ -56,6 +71,7 @@ impl Status {
             freshness: Freshness::new(),
             rebuild: None,
             rebuilds: 0,
+            tally: Tally::default(),
         }
     }
 }

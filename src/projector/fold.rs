@@ -2,6 +2,7 @@
 //!
 //! Reading and folding run side by side: while one batch is folded on a blocking thread, the next is read.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Span;
 
+use crate::live::status::FoldFailure;
 use crate::log::{Batch, Log, LogMessage, LogReplaced, LogState, RACING, ReadPosition};
 
 /// Batches that are read ahead of the fold.
@@ -36,6 +38,30 @@ pub(super) enum FoldError {
     ReaderEnded,
     #[error("the views cannot be written: {0:#}")]
     Views(anyhow::Error),
+}
+
+impl From<&FoldError> for FoldFailure {
+    fn from(error: &FoldError) -> Self {
+        let is_disk_full = match error {
+            FoldError::Store { error, .. } => error.is_disk_full(),
+            FoldError::Views(error) => is_disk_full(error),
+            FoldError::LogReplaced(_) | FoldError::Panicked { .. } | FoldError::ReaderEnded => {
+                false
+            }
+        };
+        Self {
+            reason: error.to_string(),
+            is_disk_full,
+        }
+    }
+}
+
+/// Whether the views cannot be used because the disk is full.
+pub(super) fn is_disk_full(error: &anyhow::Error) -> bool {
+    let of_system = error.downcast_ref::<io::Error>();
+    let of_store = error.downcast_ref::<StoreError>();
+    of_store.is_some_and(StoreError::is_disk_full)
+        || of_system.is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
 }
 
 /// A projection, and the batches after its checkpoint.

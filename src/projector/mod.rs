@@ -17,12 +17,12 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::announcer::Announcer;
-use self::fold::{FoldError, RunningFold, blocking};
+use self::fold::{FoldError, RunningFold, blocking, is_disk_full};
 use self::rebuild::Candidate;
 use self::views::Views;
 use crate::live::feed::replay::replay;
 use crate::live::feed::{EventTime, Feed, Replayed};
-use crate::live::status::{Phase, Status};
+use crate::live::status::{FoldFailure, Phase, Status};
 use crate::log::{Batch, Continuity, Log, LogState, RACING, ReadPosition};
 use crate::metrics;
 
@@ -121,7 +121,7 @@ impl Projector {
 
     /// Prepares to start over after an error.
     async fn recover(&mut self, error: FoldError) {
-        self.not_live(Phase::WaitingForLog, Some(error.to_string()));
+        self.not_live(Phase::WaitingForLog, Some((&error).into()));
         match error {
             FoldError::Store {
                 error: StoreError::DiskFull { .. },
@@ -146,7 +146,11 @@ impl Projector {
             match spawn_blocking(move || views.load()).await {
                 Ok(Ok(())) => break,
                 Ok(Err(error)) => {
-                    self.not_live(Phase::OpeningViews, Some(format!("{error:#}")));
+                    let failure = FoldFailure {
+                        reason: format!("{error:#}"),
+                        is_disk_full: is_disk_full(&error),
+                    };
+                    self.not_live(Phase::OpeningViews, Some(failure));
                 }
                 Err(panicked) => tracing::error!(%panicked, "cannot open the views"),
             }
@@ -166,18 +170,19 @@ impl Projector {
         }
     }
 
-    /// Notes that the views are not known to be those of the log, with the reason if it is an error.
-    fn not_live(&self, phase: Phase, reason: Option<String>) {
+    /// Notes that the views are not known to be those of the log, with the error if there is one.
+    fn not_live(&self, phase: Phase, failure: Option<FoldFailure>) {
         let checkpoint = self.views.current().and_then(|store| store.checkpoint());
         self.status.send_modify(|status| {
             // Once: what is tried again fails again for the same reason.
-            if let Some(error) = &reason
-                && status.reason != reason
+            if let Some(FoldFailure { reason, .. }) = &failure
+                && status.failure != failure
             {
-                tracing::error!(error, ?phase, "the views are not live");
+                tracing::error!(error = reason, ?phase, "the views are not live");
             }
             status.phase = phase;
-            status.reason = reason;
+            status.failures += u64::from(failure.as_ref().is_some_and(|f| !f.is_disk_full));
+            status.failure = failure;
             status.seq = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.seq);
             status.missing = checkpoint.as_ref().map_or(0, |c| c.history.missing);
             status.recorded_at = checkpoint.and_then(|checkpoint| checkpoint.recorded_at);
@@ -224,7 +229,7 @@ impl Projector {
                 Ok(fold) => return Ok(fold),
                 Err(error @ FoldError::LogReplaced(_)) => return Err(error),
                 Err(error) => {
-                    self.not_live(Phase::CatchingUp, Some(error.to_string()));
+                    self.not_live(Phase::CatchingUp, Some((&error).into()));
                     sleep(RETRY).await;
                 }
             }
@@ -368,6 +373,7 @@ impl Projector {
             status.missing = checkpoint.history.missing;
             status.recorded_at = checkpoint.recorded_at;
             status.freshness.advance(head, checkpoint.seq);
+            status.tally.add(&step.tally);
         });
         if pending == 0 && !live {
             self.go_live(&fold).await?;
@@ -401,7 +407,7 @@ impl Projector {
         .await?;
         self.status.send_modify(|status| {
             status.phase = Phase::Live;
-            status.reason = None;
+            status.failure = None;
         });
         tracing::info!(seq, "caught up with the log");
         Ok(())

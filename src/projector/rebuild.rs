@@ -104,6 +104,8 @@ impl Candidate {
             (pending, head) = (batch.pending, batch.head);
             (self, step) = self.fold(batch).await?;
             metrics::folded(&step.tally);
+            let status = &self.progress.0;
+            status.send_modify(|status| status.tally.add(&step.tally));
             let checkpoint = self.fold.checkpoint();
             announcer.announce(&checkpoint.log, step.announcements, false);
             self.freshness.advance(head, checkpoint.seq);

@@ -40,6 +40,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether there is too little space for what was to be written.
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Self::DiskFull { .. } => true,
+            Self::Sled(sled::Error::Io(error)) => {
+                use io::ErrorKind::{QuotaExceeded, StorageFull};
+                [StorageFull, QuotaExceeded].contains(&error.kind())
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the folder could not be used for a reason that is not in the store: the same folder may be opened later.
     pub fn is_of_disk(&self) -> bool {
         match self {

@@ -7,6 +7,7 @@ mod docs;
 mod form;
 mod manage;
 mod pricing;
+mod status;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -52,6 +53,7 @@ pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
         .merge(board::router())
         .merge(docs::router())
+        .merge(status::router())
         .route("/pricing", pricing.fallback(method_not_allowed))
         .route("/keys/manage", manage.fallback(method_not_allowed))
         .merge(assets::router())
@@ -71,16 +73,36 @@ fn page(status: StatusCode, caching: PageCaching, template: &impl Template) -> R
         Ok(html) => html,
         Err(error) => return ApiError::internal(error).into_response(),
     };
-    let mut response = Response::new(Body::from(html));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
     let cache = match caching {
         PageCaching::Revalidate => "no-cache",
-        PageCaching::NoStore => {
-            headers.insert(ROBOTS, HeaderValue::from_static("noindex"));
-            "no-store"
-        }
+        PageCaching::NoStore => "no-store",
     };
+    let mut response = html_response(status, cache, POLICY.clone(), Body::from(html));
+    if let PageCaching::NoStore = caching {
+        let headers = response.headers_mut();
+        headers.insert(ROBOTS, HeaderValue::from_static("noindex"));
+    }
+    response
+}
+
+/// A page that loads scripts and styles from `/assets`.
+fn page_with_scripts(template: &impl Template) -> Response {
+    let mut response = page(StatusCode::OK, PageCaching::Revalidate, template);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, SCRIPT_POLICY);
+    response
+}
+
+/// A rendered page with the headers of all pages.
+fn html_response(
+    status: StatusCode,
+    cache: &'static str,
+    policy: HeaderValue,
+    html: Body,
+) -> Response {
+    let mut response = Response::new(html);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
     for (name, value) in [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CACHE_CONTROL, cache),
@@ -90,15 +112,7 @@ fn page(status: StatusCode, caching: PageCaching, template: &impl Template) -> R
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    headers.insert(CONTENT_SECURITY_POLICY, POLICY.clone());
-    response
-}
-
-/// A page that loads scripts and styles from `/assets`.
-fn page_with_scripts(template: &impl Template) -> Response {
-    let mut response = page(StatusCode::OK, PageCaching::Revalidate, template);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_SECURITY_POLICY, SCRIPT_POLICY);
+    headers.insert(CONTENT_SECURITY_POLICY, policy);
     response
 }
 

@@ -166,6 +166,11 @@ impl Feed {
         known.then(|| state.recorded_at(seq)).flatten()
     }
 
+    /// The number of open races.
+    pub(crate) fn open_races(&self) -> usize {
+        self.state().open_races()
+    }
+
     fn state(&self) -> MutexGuard<'_, FeedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

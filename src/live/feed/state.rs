@@ -102,6 +102,10 @@ impl FeedState {
         })
     }
 
+    pub(super) fn open_races(&self) -> usize {
+        self.open.len()
+    }
+
     pub(super) fn snapshots(&self, wants: impl Fn(&Topic) -> bool) -> Snapshots {
         let open = self.races.values().filter(|race| race.open);
         let wanted = open.filter(|race| wants(&race.topic));

@@ -1,0 +1,120 @@
+//! Times, numbers and states as words.
+
+use std::time::Duration;
+
+use events::Moment;
+
+use crate::http::status::history::IncidentKind;
+use crate::http::status::observation::{ComponentName, ComponentState};
+
+/// A duration in its largest unit, such as `3 min`. `web/status.js` has the same function.
+pub(super) fn duration(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3_600 => format!("{} min", seconds / 60),
+        seconds @ 3_600..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// `22 Nov 2026, 10:28:30 UTC`.
+pub(super) fn date_time(moment: Moment) -> String {
+    let time = moment.timestamp();
+    time.strftime("%-d %b %Y, %H:%M:%S UTC").to_string()
+}
+
+/// `1,234,567`.
+pub(super) fn number(number: u64) -> String {
+    let mut grouped = number.to_string();
+    for at in (1..grouped.len()).rev().skip(2).step_by(3) {
+        grouped.insert(at, ',');
+    }
+    grouped
+}
+
+pub(super) fn title(name: ComponentName) -> &'static str {
+    match name {
+        ComponentName::Api => "API",
+        ComponentName::LiveOdds => "Live odds",
+        ComponentName::Feeders => "Feeders",
+        ComponentName::Mail => "Mail",
+    }
+}
+
+pub(super) fn state(state: ComponentState) -> &'static str {
+    match state {
+        ComponentState::Off => "Not in use",
+        ComponentState::Operational => "Works",
+        ComponentState::Degraded => "Late or limited",
+        ComponentState::Down => "Not available",
+    }
+}
+
+/// The class of a state.
+pub(super) fn class(state: ComponentState) -> &'static str {
+    match state {
+        ComponentState::Off => "off",
+        ComponentState::Operational => "operational",
+        ComponentState::Degraded => "degraded",
+        ComponentState::Down => "down",
+    }
+}
+
+pub(super) fn incident(kind: IncidentKind) -> &'static str {
+    match kind {
+        IncidentKind::Stale => "Stale: data may have been old",
+        IncidentKind::Down => "Down: no new data came",
+        IncidentKind::Diverged => "The log of events had another history",
+        IncidentKind::DiskFull => "Disk full: new data was not shown",
+        IncidentKind::Rebuild => "The data was made anew from the log",
+        IncidentKind::FoldRestart => "An error interrupted the processing of new data",
+        IncidentKind::KeysUnknown => "API keys could not be checked",
+        IncidentKind::MailLate => "Mails with keys were late",
+    }
+}
+
+/// The reason of a rejection, by its code.
+pub(super) fn rejection(code: &'static str) -> &'static str {
+    match code {
+        "not_cloud_event" => "Not a CloudEvent",
+        "too_large" => "Too large",
+        "unknown_type" => "Unknown type of event",
+        "invalid_data" => "Invalid data",
+        "subject_mismatch" => "Subject and data disagree",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{duration, number};
+
+    #[test]
+    fn a_duration_is_in_its_largest_unit() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (3_599, "59 min"),
+            (3_600, "1 h"),
+            (172_799, "47 h"),
+            (172_800, "2 days"),
+        ] {
+            assert_eq!(duration(Duration::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        for (n, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(number(n), text);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! [`History`]: the last hour, minute by minute, and the incidents since the start.
+//!
+//! It has no clock: the time comes with each sample.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use events::Moment;
+use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The minutes that are kept: an hour.
+pub(in crate::http) const MINUTES_MAX: usize = 60;
+/// The incidents that are kept. When there are more, the oldest that is over is dropped. More than there are kinds, so
+/// that one is over.
+const INCIDENTS_MAX: usize = 50;
+/// An incident that returns within this time continues. A log that is lost again and again is one incident.
+const CONTINUES_WITHIN: SignedDuration = SignedDuration::from_secs(60);
+
+/// The last hour and the incidents since the start.
+#[derive(Debug, Default)]
+pub(in crate::http) struct History {
+    /// The time of the latest sample.
+    now: Option<Timestamp>,
+    totals: Totals,
+    minutes: VecDeque<Minute>,
+    incidents: VecDeque<Incident>,
+    incidents_dropped: u64,
+    /// The occurrences that were known at the latest sample.
+    occurrences: BTreeMap<IncidentKind, u64>,
+}
+
+/// The state of the service at a time.
+#[derive(Debug, Clone, Default)]
+pub(in crate::http) struct Sample {
+    pub(in crate::http) totals: Totals,
+    pub(in crate::http) sockets: u64,
+    /// The age of the data.
+    pub(in crate::http) age_ms: u64,
+    pub(in crate::http) conditions: Vec<Condition>,
+}
+
+/// Counts since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::http) struct Totals {
+    /// Responses.
+    pub(in crate::http) requests: u64,
+    /// Responses with status 4xx.
+    pub(in crate::http) refused: u64,
+    /// Responses with status 5xx.
+    pub(in crate::http) errors: u64,
+    /// Events that were folded.
+    pub(in crate::http) events: u64,
+}
+
+/// Whether there is an incident of a kind.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct Condition {
+    pub(in crate::http) kind: IncidentKind,
+    pub(in crate::http) is_active: bool,
+    /// How many there have been since the start, where that is counted. It reveals those that begin and end between two
+    /// samples.
+    pub(in crate::http) occurrences: u64,
+}
+
+/// One minute. Counts are those of the minute; levels are the highest in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "StatusMinute")]
+pub(in crate::http) struct Minute {
+    /// The beginning of the minute.
+    pub(in crate::http) time: Moment,
+    /// Responses of the API and the pages, those of `refused` and `errors` included.
+    pub(in crate::http) requests: u64,
+    /// Responses with status 4xx.
+    pub(in crate::http) refused: u64,
+    /// Responses with status 5xx.
+    pub(in crate::http) errors: u64,
+    /// Events of the log that were read.
+    pub(in crate::http) events: u64,
+    /// The most open connections to the live odds channel.
+    pub(in crate::http) sockets: u64,
+    /// The greatest age of the data, in milliseconds.
+    pub(in crate::http) age_ms: u64,
+}
+
+/// An incident since the start of the service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(in crate::http) struct Incident {
+    pub(in crate::http) kind: IncidentKind,
+    /// When it was noticed.
+    pub(in crate::http) started_at: Moment,
+    /// When it was over; left out while it lasts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Moment")]
+    pub(in crate::http) ended_at: Option<Moment>,
+    /// How often it happened within `started_at` and `ended_at`, with less than a minute between.
+    pub(in crate::http) times: u64,
+}
+
+/// `stale`: the data may be old. `down`: no new data for 30 seconds. `diverged`: the log has another history than the
+/// service has read. `disk_full`: new data cannot be stored. `rebuild`: the data is made anew from the log.
+/// `fold_restart`: an error interrupted the processing of new data. `keys_unknown`: it is not known which keys are
+/// valid. `mail_late`: mails with keys wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::http) enum IncidentKind {
+    Stale,
+    Down,
+    Diverged,
+    DiskFull,
+    Rebuild,
+    FoldRestart,
+    KeysUnknown,
+    MailLate,
+}
+
+impl History {
+    /// Adds a sample. A clock that was set back counts as one that stands still.
+    pub(in crate::http) fn add(&mut self, now: Timestamp, sample: &Sample) {
+        let now = self.now.map_or(now, |last| last.max(now));
+        self.now = Some(now);
+        self.count(now, sample);
+        for condition in &sample.conditions {
+            self.note(now, *condition);
+        }
+    }
+
+    /// The minutes with samples, oldest first: at most [`MINUTES_MAX`], the latest one included.
+    pub(in crate::http) fn minutes(&self) -> impl Iterator<Item = &Minute> {
+        self.minutes.iter()
+    }
+
+    /// The incidents that are kept, by their start, and the number of those that are not.
+    pub(in crate::http) fn incidents(&self) -> (impl DoubleEndedIterator<Item = &Incident>, u64) {
+        (self.incidents.iter(), self.incidents_dropped)
+    }
+
+    fn count(&mut self, now: Timestamp, sample: &Sample) {
+        let time = Moment::from(minute_of(now));
+        let earliest = minute_of(now) - SignedDuration::from_mins(MINUTES_MAX as i64 - 1);
+        let earliest = Moment::from(earliest);
+        while self.minutes.front().is_some_and(|m| m.time < earliest) {
+            self.minutes.pop_front();
+        }
+        if self.minutes.back().is_none_or(|last| last.time < time) {
+            self.minutes.push_back(Minute::at(time));
+        }
+        let before = std::mem::replace(&mut self.totals, sample.totals);
+        if let Some(minute) = self.minutes.back_mut() {
+            minute.add(before, sample);
+        }
+    }
+
+    fn note(&mut self, now: Timestamp, condition: Condition) {
+        let Condition {
+            kind,
+            is_active,
+            occurrences,
+        } = condition;
+        let known = self.occurrences.insert(kind, occurrences).unwrap_or(0);
+        let at = Moment::from(now);
+        let latest = self.incidents.iter_mut().rev().find(|i| i.kind == kind);
+        match latest {
+            Some(latest) if latest.ended_at.is_none() => {
+                latest.ended_at = (!is_active).then_some(at);
+            }
+            _ if !is_active && occurrences <= known => {}
+            Some(latest) if latest.is_within(CONTINUES_WITHIN, now) => {
+                latest.times += 1;
+                latest.ended_at = (!is_active).then_some(at);
+            }
+            _ => {
+                self.incidents.push_back(Incident {
+                    kind,
+                    started_at: at,
+                    ended_at: (!is_active).then_some(at),
+                    times: 1,
+                });
+                self.drop_oldest();
+            }
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if self.incidents.len() > INCIDENTS_MAX {
+            let oldest = self.incidents.iter().position(|i| i.ended_at.is_some());
+            self.incidents.remove(oldest.unwrap_or(0));
+            self.incidents_dropped += 1;
+        }
+    }
+}
+
+impl Minute {
+    /// A minute in which nothing happened.
+    pub(in crate::http) fn at(time: Moment) -> Self {
+        Self {
+            time,
+            requests: 0,
+            refused: 0,
+            errors: 0,
+            events: 0,
+            sockets: 0,
+            age_ms: 0,
+        }
+    }
+
+    /// Adds what was counted since earlier totals.
+    fn add(&mut self, before: Totals, sample: &Sample) {
+        let totals = sample.totals;
+        self.requests += totals.requests.saturating_sub(before.requests);
+        self.refused += totals.refused.saturating_sub(before.refused);
+        self.errors += totals.errors.saturating_sub(before.errors);
+        self.events += totals.events.saturating_sub(before.events);
+        self.sockets = self.sockets.max(sample.sockets);
+        self.age_ms = self.age_ms.max(sample.age_ms);
+    }
+}
+
+impl Incident {
+    /// Whether it ended at most so long ago.
+    fn is_within(&self, duration: SignedDuration, now: Timestamp) -> bool {
+        let ended_at = self.ended_at.map(Moment::timestamp);
+        ended_at.is_some_and(|at| now.duration_since(at) <= duration)
+    }
+}
+
+/// The beginning of the minute of a time.
+fn minute_of(time: Timestamp) -> Timestamp {
+    let second = time.as_second();
+    Timestamp::from_second(second - second.rem_euclid(60)).unwrap_or(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::{SignedDuration, Timestamp};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::constant(1_700_000_040, 0) + SignedDuration::from_secs(second)
+    }
+
+    fn condition(is_active: bool, occurrences: u64) -> Sample {
+        let kind = IncidentKind::FoldRestart;
+        Sample {
+            conditions: vec![Condition {
+                kind,
+                is_active,
+                occurrences,
+            }],
+            ..Sample::default()
+        }
+    }
+
+    /// Start, end and times of each incident, in seconds.
+    fn incidents(history: &History) -> Vec<(i64, Option<i64>, u64)> {
+        let second = |moment: Moment| moment.timestamp().as_second() - at(0).as_second();
+        let (incidents, _) = history.incidents();
+        incidents
+            .map(|i| (second(i.started_at), i.ended_at.map(second), i.times))
+            .collect()
+    }
+
+    #[test]
+    fn an_incident_lasts_from_the_first_sample_that_has_it_to_the_first_that_has_not() {
+        let mut history = History::default();
+        for (second, is_active) in [(0, false), (1, true), (2, true), (30, true)] {
+            history.add(at(second), &condition(is_active, 0));
+        }
+        assert_eq!(incidents(&history), [(1, None, 1)]);
+        history.add(at(31), &condition(false, 0));
+        history.add(at(32), &condition(false, 0));
+        assert_eq!(incidents(&history), [(1, Some(31), 1)]);
+    }
+
+    #[test]
+    fn an_incident_that_returns_soon_continues_and_one_that_returns_later_is_another() {
+        let mut history = History::default();
+        for (second, is_active) in [(0, true), (10, false), (70, true), (75, false)] {
+            history.add(at(second), &condition(is_active, 0));
+        }
+        assert_eq!(incidents(&history), [(0, Some(75), 2)]);
+        history.add(at(136), &condition(true, 0));
+        assert_eq!(incidents(&history), [(0, Some(75), 2), (136, None, 1)]);
+    }
+
+    #[test]
+    fn an_incident_between_two_samples_is_listed_by_its_count() {
+        let mut history = History::default();
+        history.add(at(0), &condition(false, 0));
+        history.add(at(1), &condition(false, 2));
+        history.add(at(2), &condition(false, 2));
+        assert_eq!(incidents(&history), [(1, Some(1), 1)]);
+        // One that was seen is not counted again when it is over.
+        history.add(at(100), &condition(true, 3));
+        history.add(at(101), &condition(false, 4));
+        assert_eq!(incidents(&history), [(1, Some(1), 1), (100, Some(101), 1)]);
+    }
+
+    #[test]
+    fn of_many_incidents_the_latest_and_those_that_last_are_kept() {
+        let mut history = History::default();
+        let lasting = Condition {
+            kind: IncidentKind::Diverged,
+            is_active: true,
+            occurrences: 0,
+        };
+        for n in 0..1_000 {
+            let mut sample = condition(n % 2 == 0, 0);
+            sample.conditions.push(lasting);
+            history.add(at(n * 100), &sample);
+        }
+        let (kept, dropped) = history.incidents();
+        let kept: Vec<_> = kept.collect();
+        assert_eq!((kept.len(), dropped), (INCIDENTS_MAX, 451));
+        assert_eq!(kept[0].kind, IncidentKind::Diverged);
+        assert_eq!(kept[0].ended_at, None);
+        let last = kept[kept.len() - 1];
+        assert_eq!(last.started_at, Moment::from(at(998 * 100)));
+    }
+
+    proptest! {
+        /// Of any steps of the clock, also back, and any counts, each is in its minute for an hour and once.
+        #[test]
+        fn each_count_is_in_one_minute_of_the_last_hour(
+            steps in prop::collection::vec((-90_i64..5_000, 0_u64..9, 0_u64..9), 1..200),
+        ) {
+            let (mut history, mut sample) = (History::default(), Sample::default());
+            let (mut clock, mut latest) = (0, i64::MIN);
+            let mut expected: BTreeMap<i64, (u64, u64)> = BTreeMap::new();
+            for (step, requests, sockets) in steps {
+                // Most steps are seconds.
+                clock += if step > 900 { step - 900 } else { step / 60 };
+                latest = clock.max(latest);
+                sample.totals.requests += requests;
+                sample.sockets = sockets;
+                history.add(at(clock), &sample);
+                let minute = expected.entry(latest.div_euclid(60)).or_default();
+                *minute = (minute.0 + requests, minute.1.max(sockets));
+                let hour = latest.div_euclid(60) - (MINUTES_MAX as i64 - 1);
+                expected = expected.split_off(&hour);
+                let found: Vec<_> = history.minutes().map(|m| {
+                    let minute = m.time.timestamp().as_second() - at(0).as_second();
+                    (minute / 60, (m.requests, m.sockets))
+                }).collect();
+                prop_assert!(found.len() <= MINUTES_MAX);
+                prop_assert_eq!(found, expected.clone().into_iter().collect::<Vec<_>>());
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `/status.json`: how the service is, for everybody. `http/pages` has the same for people.
+//!
+//! A task samples the service every second. It reads what the projector, the counters and the limits already know, and
+//! keeps what they forget: the last hour and the incidents.
+
+pub(super) mod board;
+pub(super) mod history;
+pub(super) mod observation;
+pub(super) mod report;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use tokio::time::sleep;
+
+use self::board::RenderedStatus;
+use self::history::Totals;
+use self::observation::{FailedBy, KeysState, Observation, ObservedLog, ObservedViews};
+use self::report::ServiceStatus;
+use super::error::ApiError;
+use super::state::App;
+use crate::live::feed::epoch;
+use crate::live::health::FeedHealth;
+
+/// The time between two samples, and so the age of an answer.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+
+pub(super) fn router() -> Router<Arc<App>> {
+    Router::new().route("/status.json", get(json))
+}
+
+/// Samples the service until dropped.
+pub(crate) async fn sample(app: Arc<App>) {
+    loop {
+        app.status.add(Timestamp::now(), observe(&app));
+        sleep(SAMPLE_EVERY).await;
+    }
+}
+
+/// The schema of the document. Shared definitions are added to the generator.
+pub(super) fn schema(generator: &mut SchemaGenerator) -> Schema {
+    ServiceStatus::json_schema(generator)
+}
+
+/// The latest status.
+pub(super) fn latest(app: &App) -> Arc<RenderedStatus> {
+    let latest = app.status.latest();
+    // None before the task has begun.
+    latest.unwrap_or_else(|| app.status.add(Timestamp::now(), observe(app)))
+}
+
+async fn json(State(app): State<Arc<App>>) -> Response {
+    let latest = latest(&app);
+    let json = match latest.json.get() {
+        Some(json) => json.clone(),
+        None => match serde_json::to_vec(&latest.status) {
+            Ok(json) => latest.json.get_or_init(|| json.into()).clone(),
+            Err(error) => return ApiError::internal(error).into_response(),
+        },
+    };
+    let mut response = Response::new(Body::from(json));
+    for (name, value) in [
+        (CONTENT_TYPE, "application/json"),
+        (CACHE_CONTROL, "max-age=1"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        (response.headers_mut()).insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// What the service knows of itself now.
+fn observe(app: &App) -> Observation {
+    let (status, connection) = (
+        app.projector.status.borrow().clone(),
+        *app.connection.borrow(),
+    );
+    let views = app.views.read_current();
+    let checkpoint = views.as_ref().and_then(|views| views.store().checkpoint());
+    let position = app.feed.position();
+    let (_, oldest_mail) = app.ledger.borrow().waiting_mails(Timestamp::now());
+    let responses @ [.., refused, errors] = app.metrics.responses();
+    Observation {
+        feed: FeedHealth::of(&status, connection),
+        age: status.freshness.age(),
+        phase: status.phase,
+        is_connected: connection.up,
+        is_diverged: !app.continuity.divergences().is_empty(),
+        failed: status.failure.map(|failure| match failure.is_disk_full {
+            true => FailedBy::FullDisk,
+            false => FailedBy::Error,
+        }),
+        failures: status.failures,
+        log: ObservedLog {
+            epoch: checkpoint
+                .as_ref()
+                .map_or_else(String::new, |c| epoch(&c.log).to_string()),
+            seq: status.seq,
+            pending: status.pending,
+            missing: status.missing,
+        },
+        // The first views of a service replace none.
+        is_rebuilding: status.rebuild.is_some()
+            && (views.is_some() || !app.views.note().is_empty()),
+        views: views
+            .zip(checkpoint)
+            .map(|(views, checkpoint)| ObservedViews {
+                schema: views.schema(),
+                digest: checkpoint.digest.to_string(),
+                seq: checkpoint.seq,
+            }),
+        rebuilds: status.rebuilds,
+        has_been_live: position.generation > 0,
+        keys: match (app.keys.is_complete(), app.keys.is_stale()) {
+            (false, _) => KeysState::NotReadYet,
+            (true, true) => KeysState::Stale,
+            (true, false) => KeysState::Known,
+        },
+        oldest_mail: app.can_mail.then_some(oldest_mail),
+        is_draining: app.draining.is_cancelled(),
+        totals: Totals {
+            requests: responses.iter().sum(),
+            refused,
+            errors,
+            events: status.tally.folded,
+        },
+        sockets: app.fan_out.clients() as u64,
+        open_races: app.feed.open_races() as u64,
+        rejected: status.tally.rejected,
+    }
+}
