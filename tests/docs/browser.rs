@@ -42,4 +42,5 @@ async fn the_docs_work_in_a_browser_and_every_sample_runs() {
     }
     let samples: BTreeSet<Sample> = lines.iter().filter_map(Sample::of).collect();
     run_all(samples, &dev).await;
+    dev.interrupt();
 }

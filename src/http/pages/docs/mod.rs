@@ -15,17 +15,14 @@ use std::sync::{Arc, LazyLock};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
-};
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use bytes::Bytes;
 
 use self::site::Site;
-use super::{OPENER_POLICY, SCRIPT_POLICY};
+use super::{SCRIPT_POLICY, html_response};
 use crate::http::error::ApiError;
 use crate::http::request::matches_etag;
 use crate::http::state::App;
@@ -115,18 +112,8 @@ fn show(app: &App, path: &str, headers: &HeaderMap) -> Response {
 }
 
 fn response(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
+    let mut response = html_response(status, "no-cache", SCRIPT_POLICY, body.into());
     let headers = response.headers_mut();
-    for (name, value) in [
-        (CONTENT_TYPE, content_type),
-        (CACHE_CONTROL, "no-cache"),
-        (REFERRER_POLICY, "no-referrer"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (OPENER_POLICY, "same-origin"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    headers.insert(CONTENT_SECURITY_POLICY, SCRIPT_POLICY);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
