@@ -125,7 +125,8 @@ async function find(page, query, path) {
   await page.locator("#results a").first().waitFor();
   const found = await page.locator("#results a").evaluateAll((all) => all.map((a) => a.href));
   assert.ok(found.slice(0, 3).includes(service + path), `${query}: ${found}`);
-  while ((await page.evaluate(() => document.activeElement.href)) !== service + path) await page.keyboard.press("ArrowDown");
+  while ((await page.evaluate(() => document.activeElement.href)) !== service + path)
+    await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Enter");
   await page.waitForURL(service + path);
 }
