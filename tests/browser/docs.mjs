@@ -37,7 +37,9 @@ const problems = [];
 
 /** A page of a new tab, which is watched. */
 async function open(options) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  // Without transitions: a change of the scheme is seen at once.
+  const viewport = { width: 1280, height: 900 };
+  const context = await browser.newContext({ viewport, reducedMotion: "reduce", ...options });
   const page = await context.newPage();
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) problems.push(`${page.url()}: ${message.text()}`);

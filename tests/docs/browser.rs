@@ -28,13 +28,15 @@ async fn the_docs_work_in_a_browser_and_every_sample_runs() {
         .env("RAILBIRD_BROWSER", browser)
         .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
         .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
+        .stderr(Stdio::piped())
         .kill_on_drop(true)
         .output();
     let output = timeout(BROWSER_PATIENCE, output)
         .await
         .expect("in time")
         .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
     let output = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<Value> = output.lines().map(json).collect();
     for step in ["searched", "requested", "finished"] {
