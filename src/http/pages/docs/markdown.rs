@@ -30,8 +30,8 @@ pub(super) struct DocSection {
     text: String,
 }
 
-/// Renders a document. `link` turns the target of a link, or a path in code, into a target on the page; without one there
-/// is no link.
+/// Renders a document. `link` turns the target of a link, or a path in code, into a target on the page; without one
+/// there is no link.
 pub(super) fn render(markdown: &str, link: impl Fn(&str) -> Option<String>) -> Rendered {
     let mut renderer = Renderer {
         link,

@@ -13,7 +13,7 @@ pub(super) fn markdown(document: &Value) -> String {
     let _ = writeln!(
         out,
         "{}\n\nFrom [`/asyncapi.json`](../schemas/asyncapi.json). The guides: [live odds](live-odds.md) and \
-         [feeding](feeding.md).\n",
+         [feeding](feeding.md). A [first program](start.md#watch-the-prices) reads the live channel.\n",
         line(&document["info"]["description"])
     );
     let channels = document["channels"].as_object().into_iter().flatten();
