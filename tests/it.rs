@@ -18,6 +18,7 @@ mod board;
 mod cli;
 mod conformance;
 mod contract;
+mod docs;
 mod examples;
 mod faults;
 mod feeders;

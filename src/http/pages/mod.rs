@@ -3,6 +3,7 @@
 
 mod assets;
 mod board;
+mod docs;
 mod form;
 mod manage;
 mod pricing;
@@ -51,6 +52,7 @@ pub(super) fn router() -> Router<Arc<App>> {
     let manage = get(manage::show).post(manage::change);
     Router::new()
         .merge(board::router())
+        .merge(docs::router())
         .merge(status::router())
         .route("/pricing", pricing.fallback(method_not_allowed))
         .route("/keys/manage", manage.fallback(method_not_allowed))

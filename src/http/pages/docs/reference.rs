@@ -1,0 +1,155 @@
+//! The reference of the HTTP API, as Markdown, from the OpenAPI document.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::samples;
+use super::schema::{SchemaWriter, array, cell, constraints, line, text};
+
+/// The parameters of paths that the samples use, where the document has no example.
+const EXAMPLES: [(&str, &str); 3] = [
+    ("date", "2026-11-21"),
+    ("race_number", "3"),
+    ("horse_no", "HK_2016_A123"),
+];
+
+pub(super) fn markdown(document: &Value) -> String {
+    let mut writer = SchemaWriter::new(document);
+    let mut out = String::from("# HTTP reference\n\n");
+    let _ = writeln!(
+        out,
+        "{}\n\nFrom [`/openapi.json`](../schemas/openapi.json). [Try it](try.md) in the browser, read the \
+         [guide](api.md), or look up an [error](errors.md). Every path but those without a key needs the header \
+         `X-API-Key`.\n",
+        line(&document["info"]["description"])
+    );
+    for (path, operations) in document["paths"].as_object().into_iter().flatten() {
+        let methods = operations.as_object().into_iter().flatten();
+        for (method, operation) in methods.filter(|(_, part)| part["responses"].is_object()) {
+            let common = array(&operations["parameters"]);
+            let parameters = common.iter().chain(array(&operation["parameters"]));
+            let parameters = parameters.map(|parameter| writer.resolve(parameter));
+            let parameters: Vec<&Value> = parameters.collect();
+            write_operation(
+                &mut out,
+                &mut writer,
+                (method, path),
+                operation,
+                &parameters,
+            );
+        }
+    }
+    writer.write_named(&mut out);
+    out
+}
+
+fn write_operation<'a>(
+    out: &mut String,
+    writer: &mut SchemaWriter<'a>,
+    (method, path): (&str, &str),
+    operation: &'a Value,
+    parameters: &[&'a Value],
+) {
+    let summary = line(&operation["summary"]);
+    let _ = writeln!(out, "## {summary}\n\n`{} {path}`\n", method.to_uppercase());
+    if operation["description"].is_string() {
+        let _ = writeln!(out, "{}\n", line(&operation["description"]));
+    }
+    if !parameters.is_empty() {
+        out.push_str("| parameter | in | type | |\n|---|---|---|---|\n");
+        for parameter in parameters {
+            let mut schema = String::new();
+            writer.write(&mut schema, &parameter["schema"]);
+            let required = if parameter["required"] == true {
+                "Required."
+            } else {
+                ""
+            };
+            let about = [
+                line(&parameter["description"]),
+                constraints(&parameter["schema"]),
+            ]
+            .join(" ");
+            let _ = writeln!(
+                out,
+                "| `{}` | {} | {} | {} |",
+                text(&parameter["name"]),
+                text(&parameter["in"]),
+                cell(schema.trim()),
+                cell(&format!("{required} {about}")).trim()
+            );
+        }
+        out.push('\n');
+    }
+    let needs_key = operation["security"] != serde_json::json!([]);
+    if method == "get" {
+        out.push_str(&samples::of_get(&sample_path(path, parameters), needs_key));
+    }
+    write_responses(out, writer, &operation["responses"]);
+}
+
+/// The path with an example for each parameter. The page fills in what the service has.
+fn sample_path(path: &str, parameters: &[&Value]) -> String {
+    let kind = if path.contains("/results/") {
+        "result"
+    } else {
+        "card"
+    };
+    let mut sample = path.to_owned();
+    for parameter in parameters
+        .iter()
+        .filter(|parameter| parameter["in"] == "path")
+    {
+        let name = text(&parameter["name"]);
+        let described = [
+            &parameter["example"],
+            &parameter["schema"]["example"],
+            &parameter["schema"]["examples"][0],
+        ];
+        let described = described.into_iter().find(|example| !example.is_null());
+        let known = EXAMPLES.iter().find(|(known, _)| *known == name);
+        let example = described
+            .map(text)
+            .or_else(|| known.map(|(_, example)| (*example).to_owned()));
+        let filled = samples::fill(
+            &format!("{kind}_{name}"),
+            &example.unwrap_or_else(|| name.clone()),
+        );
+        sample = sample.replace(&format!("{{{name}}}"), &filled);
+    }
+    sample
+}
+
+/// Writes the response that has a body, then the others.
+fn write_responses<'a>(out: &mut String, writer: &mut SchemaWriter<'a>, responses: &'a Value) {
+    let mut others = Vec::new();
+    for (status, response) in responses.as_object().into_iter().flatten() {
+        let response = writer.resolve(response);
+        let content = &response["content"]["application/json"];
+        if !status.starts_with('2') {
+            others.push(format!("- `{status}`: {}", line(&response["description"])));
+            continue;
+        }
+        let _ = writeln!(out, "**Response {status}**\n");
+        writer.write(out, &content["schema"]);
+        let names = response["headers"].as_object().into_iter().flatten();
+        let names: Vec<String> = names.map(|(name, _)| format!("`{name}`")).collect();
+        if !names.is_empty() {
+            let _ = writeln!(out, "Headers: {}\n", names.join(", "));
+        }
+        let named = content["examples"].as_object();
+        let named = named.and_then(|examples| examples.values().next());
+        let named = named.map(|example| &writer.resolve(example)["value"]);
+        if let Some(example) = content.get("example").or(named) {
+            let _ = writeln!(out, "```json\n{example:#}\n```\n");
+        }
+    }
+    if !others.is_empty() {
+        let _ = writeln!(
+            out,
+            "**Other responses** ([causes and cures](errors.md))\n\n{}\n",
+            others.join("\n")
+        );
+    }
+}

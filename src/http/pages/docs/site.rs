@@ -1,0 +1,238 @@
+//! [`Site`]: all pages of `/docs`, by path.
+
+use std::collections::HashMap;
+
+use askama::Template;
+use serde::Serialize;
+
+use super::markdown::{self, DocSection, Rendered};
+use super::{StaticDocument, messages, reference};
+use crate::asyncapi;
+use crate::http::openapi;
+
+/// A page of the navigation.
+#[derive(Debug)]
+struct NavPage {
+    group: &'static str,
+    title: &'static str,
+    path: &'static str,
+    content: NavContent,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum NavContent {
+    /// A file of `docs/`.
+    Guide(&'static str),
+    HttpReference,
+    MessageReference,
+    /// The form that sends requests.
+    RequestForm,
+}
+
+macro_rules! guide {
+    ($group:literal, $title:literal, $name:literal) => {
+        NavPage {
+            group: $group,
+            title: $title,
+            path: concat!("docs/", $name),
+            content: NavContent::Guide(include_str!(concat!("../../../../docs/", $name, ".md"))),
+        }
+    };
+}
+
+/// The navigation, in its order.
+const PAGES: [NavPage; 14] = [
+    NavPage {
+        group: "Start",
+        title: "Get started",
+        path: "docs",
+        content: NavContent::Guide(include_str!("../../../../docs/start.md")),
+    },
+    guide!("Start", "The HTTP API", "api"),
+    guide!("Start", "Live odds", "live-odds"),
+    guide!("Start", "Keys and plans", "keys"),
+    NavPage {
+        group: "Reference",
+        title: "HTTP reference",
+        path: "docs/reference",
+        content: NavContent::HttpReference,
+    },
+    NavPage {
+        group: "Reference",
+        title: "Try a request",
+        path: "docs/try",
+        content: NavContent::RequestForm,
+    },
+    NavPage {
+        group: "Reference",
+        title: "Message reference",
+        path: "docs/messages",
+        content: NavContent::MessageReference,
+    },
+    guide!("Reference", "Errors", "errors"),
+    guide!("Feeders", "Feeding", "feeding"),
+    guide!("Feeders", "Importing", "importing"),
+    guide!("Operators", "Operating", "operating"),
+    guide!("Operators", "Reliability", "reliability"),
+    guide!("Operators", "Benchmarks", "benchmarks"),
+    guide!("Operators", "Decisions", "decisions"),
+];
+
+macro_rules! files {
+    ($($path:literal),*) => {
+        [$(($path, include_str!(concat!("../../../../", $path)))),*]
+    };
+}
+
+/// The files of the repository that guides refer to, and that readers may want as they are.
+const FILES: [(&str, &str); 7] = files![
+    "bench/plans.toml",
+    "examples/feeder.mjs",
+    "examples/feeder.py",
+    "examples/live_odds.mjs",
+    "examples/live_odds.py",
+    "nats.conf",
+    "plans.toml"
+];
+
+/// The paths of the service that become links where a guide names them.
+const SERVED: [&str; 10] = [
+    "/asyncapi.json",
+    "/docs",
+    "/docs/messages",
+    "/docs/reference",
+    "/docs/try",
+    "/healthz",
+    "/openapi.json",
+    "/pricing",
+    "/readyz",
+    "/status",
+];
+
+const REQUEST_FORM: &str = "# Try a request\n\nThe form sends requests to this service with your key, and shows the \
+    answers. The key is kept in this tab alone. The [reference](reference.md) has the same paths, and samples.\n";
+const UNKNOWN: &str =
+    "# This page does not exist\n\nUse the navigation, or [start here](start.md).\n";
+
+#[derive(Template)]
+#[template(path = "pages/docs.html")]
+struct DocsPage<'a> {
+    title: &'a str,
+    /// The path of this page; empty on an unknown one.
+    path: &'a str,
+    /// The relative path of the service's root.
+    root: String,
+    html: &'a str,
+    sections: &'a [DocSection],
+    has_request_form: bool,
+    groups: Vec<(&'static str, Vec<&'static NavPage>)>,
+}
+
+/// The entry of a page in the index of the search.
+#[derive(Serialize)]
+struct SearchEntry {
+    path: String,
+    title: String,
+    sections: Vec<DocSection>,
+}
+
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) documents: HashMap<String, StaticDocument>,
+}
+
+impl Site {
+    pub(super) fn render() -> Result<Self, askama::Error> {
+        let (mut documents, mut index) = (HashMap::new(), Vec::new());
+        for page in &PAGES {
+            let source = match page.content {
+                NavContent::Guide(markdown) => markdown.to_owned(),
+                NavContent::HttpReference => reference::markdown(&openapi::document()),
+                NavContent::MessageReference => messages::markdown(&asyncapi::document()),
+                NavContent::RequestForm => REQUEST_FORM.to_owned(),
+            };
+            let has_request_form = matches!(page.content, NavContent::RequestForm);
+            let (html, rendered) = render(page.path, &source, has_request_form)?;
+            documents.insert(page.path.to_owned(), html_document(html));
+            index.push(SearchEntry {
+                path: page.path.to_owned(),
+                title: page.title.to_owned(),
+                sections: rendered.sections,
+            });
+        }
+        for (path, text) in FILES {
+            // No line of these files is a fence.
+            let source = format!("# {path}\n\n````\n{text}````\n");
+            let path = file_path(path);
+            let (html, _) = render(&path, &source, false)?;
+            documents.insert(path, html_document(html));
+        }
+        let index = serde_json::to_string(&index).map_err(askama::Error::custom)?;
+        let index = StaticDocument::new("application/json", index);
+        documents.insert("docs/search.json".to_owned(), index);
+        Ok(Self { documents })
+    }
+
+    /// The page in the place of one that does not exist.
+    pub(super) fn unknown(&self, path: &str) -> Result<String, askama::Error> {
+        Ok(render(path, UNKNOWN, false)?.0)
+    }
+}
+
+fn html_document(html: String) -> StaticDocument {
+    StaticDocument::new("text/html; charset=utf-8", html)
+}
+
+fn file_path(path: &str) -> String {
+    format!("docs/files/{path}")
+}
+
+/// Renders a page of Markdown into the template.
+fn render(
+    path: &str,
+    source: &str,
+    has_request_form: bool,
+) -> Result<(String, Rendered), askama::Error> {
+    let root = "../".repeat(path.matches('/').count());
+    let rendered = markdown::render(source, |target| link(&root, target));
+    let mut groups: Vec<(&str, Vec<&NavPage>)> = Vec::new();
+    for page in &PAGES {
+        match groups.last_mut() {
+            Some((group, pages)) if *group == page.group => pages.push(page),
+            _ => groups.push((page.group, vec![page])),
+        }
+    }
+    let page = DocsPage {
+        title: &rendered.title,
+        path,
+        html: &rendered.html,
+        sections: &rendered.sections,
+        has_request_form,
+        groups,
+        root,
+    };
+    Ok((page.render()?, rendered))
+}
+
+/// The target on the page of a link in a guide, which is relative to `docs/`. Files that are not served have none.
+fn link(root: &str, target: &str) -> Option<String> {
+    if target.starts_with('#') || target.contains("://") {
+        return Some(target.to_owned());
+    }
+    let (file, anchor) = match target.split_once('#') {
+        Some((file, anchor)) => (file, format!("#{anchor}")),
+        None => (target, String::new()),
+    };
+    let path = match (file.strip_suffix(".md"), file.strip_prefix("../")) {
+        (Some("start"), _) => "docs".to_owned(),
+        (Some(guide), None) => format!("docs/{guide}"),
+        (None, Some("schemas")) => "docs/messages".to_owned(),
+        (None, Some("schemas/openapi.json")) => "openapi.json".to_owned(),
+        (None, Some("schemas/asyncapi.json")) => "asyncapi.json".to_owned(),
+        (None, Some(schema)) if schema.starts_with("schemas/") => schema.to_owned(),
+        (None, Some(file)) if FILES.iter().any(|(path, _)| *path == file) => file_path(file),
+        (None, None) if SERVED.contains(&file) => file.trim_start_matches('/').to_owned(),
+        _ => return None,
+    };
+    Some(format!("{root}{path}{anchor}"))
+}

@@ -1,0 +1,191 @@
+// Reads the docs in a browser: every page, with the key and without scripts, the search, and the form for requests.
+//
+//     node docs.mjs http://127.0.0.1:8080 KEY
+//
+// RAILBIRD_BROWSER is the path of the browser. RAILBIRD_SCREENSHOTS names a folder for pictures. The samples of each page, as the
+// page shows them, and each completed step are printed as lines of JSON.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const [service, key] = process.argv.slice(2);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+const WIDTHS = [360, 768, 1280, 1920];
+const folder = process.env.RAILBIRD_SCREENSHOTS;
+const report = (done) => console.log(JSON.stringify(done));
+
+const browser = await chromium.launch({
+  executablePath: process.env.RAILBIRD_BROWSER,
+  args: [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--no-zygote",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+  ],
+});
+
+/** What no page may do: write errors to the console, and ask another host. */
+const problems = [];
+
+/** A page of a new tab, which is watched. */
+async function open(options) {
+  // Without transitions: a change of the scheme is seen at once.
+  const viewport = { width: 1280, height: 900 };
+  const context = await browser.newContext({ viewport, reducedMotion: "reduce", ...options });
+  const page = await context.newPage();
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) problems.push(`${page.url()}: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => problems.push(`${page.url()}: ${error}`));
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(`${service}/`) && !url.startsWith("data:")) problems.push(`${page.url()} requested ${url}`);
+    if (url.includes(key)) problems.push(`${page.url()}: the key is in an address`);
+  });
+  return page;
+}
+
+/** Checks what the page shows now, light and dark. */
+async function checkAccessibility(page) {
+  // Playwright evaluates it in the page without a script element, which the policy would block.
+  await page.evaluate(axe);
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    const { violations } = await page.evaluate(
+      (tags) => window.axe.run({ runOnly: tags, rules: { "target-size": { enabled: true } } }),
+      AXE_TAGS,
+    );
+    const found = violations.map(({ id, nodes }) => `${id}: ${nodes[0].html} ${nodes[0].failureSummary}`);
+    assert.deepEqual(found, [], `${page.url()}, ${colorScheme}`);
+  }
+}
+
+/** The paths of all pages in the navigation. */
+async function pagePaths(page) {
+  await page.goto(`${service}/docs`);
+  const links = await page.locator("nav[aria-label=Documentation] a").evaluateAll((all) => all.map((a) => a.href));
+  return [...new Set(links.map((link) => new URL(link).pathname))];
+}
+
+async function readWithoutScripts(paths) {
+  const page = await open({ javaScriptEnabled: false });
+  for (const path of paths) {
+    await page.goto(service + path);
+    const text = await page.textContent("article");
+    assert.ok(text.length > 100, `${path} can be read`);
+    assert.ok(!(await page.locator("#search").isVisible()), "what needs scripts is hidden");
+    // Also the samples that are not open.
+    const open = page.locator(".samples").first();
+    if (await open.count()) assert.ok((await open.textContent()).includes("rb_..."));
+  }
+  await page.context().close();
+}
+
+/** Enters the key as a reader does, and reports the samples of each page. */
+async function readSamples(page, paths) {
+  await page.goto(`${service}/docs`);
+  await page.getByLabel("Your API key").fill(key);
+  await page.getByLabel("Your API key").press("Enter");
+  await page.locator("html[data-filled]").waitFor();
+  for (const path of paths) {
+    await page.goto(service + path);
+    await page.locator("html[data-filled]").waitFor();
+    const samples = await page.locator(".samples details").evaluateAll((all) =>
+      all.map((sample) => ({
+        language: sample.dataset.language,
+        code: sample.querySelector("code").textContent,
+      })),
+    );
+    for (const sample of samples) report({ path, ...sample });
+    if (path.endsWith("/try")) await page.locator(".opblock").first().waitFor();
+    await checkAccessibility(page);
+  }
+}
+
+async function chooseLanguage(page) {
+  await page.goto(`${service}/docs`);
+  await page.getByText("Rust", { exact: true }).first().click();
+  await page.goto(`${service}/docs/reference`);
+  const shown = await page.locator(".samples [open]").evaluateAll((all) => all.map((one) => one.dataset.language));
+  assert.ok(shown.length > 10 && shown.every((language) => language === "Rust"), shown.join());
+  await page.evaluate(() => localStorage.clear());
+}
+
+/** Finds a page by words, with the keyboard alone. */
+async function find(page, query, path) {
+  await page.goto(`${service}/docs`);
+  await page.keyboard.press("/");
+  await page.keyboard.type(query);
+  await page.locator("#results a").first().waitFor();
+  const found = await page.locator("#results a").evaluateAll((all) => all.map((a) => a.href));
+  assert.ok(found.slice(0, 3).includes(service + path), `${query}: ${found}`);
+  while ((await page.evaluate(() => document.activeElement.href)) !== service + path)
+    await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(service + path);
+}
+
+async function searchAll(page) {
+  await find(page, "invalid_date", "/docs/errors#invalid_date");
+  await find(page, "dead heat", "/docs/api#apiv1resultsdate");
+  await find(page, "4408", "/docs/errors#4408");
+  await find(page, "conflate_ms", "/docs/live-odds#conflation");
+  await find(page, "resume", "/docs/live-odds#resume");
+  await page.getByLabel("Search the docs").fill("no such words");
+  await page.getByText("Nothing found").waitFor();
+  await checkAccessibility(page);
+  report({ searched: true });
+}
+
+/** Sends a request with the form. */
+async function sendRequest(page) {
+  await page.goto(`${service}/docs/try`);
+  const operation = page.locator(".opblock", { hasText: "/api/v1/meetings" }).first();
+  await operation.locator(".opblock-summary-control").click();
+  await operation.getByRole("button", { name: "Try it out" }).click();
+  const answered = page.waitForResponse((response) => response.url().includes("/api/v1/meetings"));
+  await operation.getByRole("button", { name: "Execute" }).click();
+  assert.equal((await answered).status(), 200);
+  await operation.locator(".live-responses-table").getByText("200", { exact: true }).first().waitFor();
+  await checkAccessibility(page);
+  report({ requested: true });
+}
+
+async function takeScreenshots(paths) {
+  for (const colorScheme of ["light", "dark"]) {
+    for (const width of WIDTHS) {
+      const page = await open({ colorScheme, viewport: { width, height: 900 } });
+      for (const path of paths) {
+        await page.goto(service + path, { waitUntil: "networkidle" });
+        const name = path.slice(1).replaceAll("/", "-");
+        await page.screenshot({ path: join(folder, `${name}-${width}-${colorScheme}.png`) });
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(overflow <= 0, `${path} is ${overflow} px too wide at ${width}`);
+      }
+      await page.context().close();
+    }
+  }
+}
+
+try {
+  const page = await open();
+  const paths = await pagePaths(page);
+  await readWithoutScripts(paths);
+  await readSamples(page, paths);
+  await chooseLanguage(page);
+  await searchAll(page);
+  await sendRequest(page);
+  if (folder) await takeScreenshots(paths);
+  assert.deepEqual(problems, []);
+  report({ finished: true });
+} finally {
+  await browser.close();
+}
