@@ -185,8 +185,7 @@ export interface RequestError {
 }
 
 /** Every message of the service. Later versions may send others: ignore them. */
-export type Message =
-  RaceMessage | Welcome | Ack | SnapshotComplete | Heartbeat | Resync | Closing | RequestError;
+export type Message = RaceMessage | Welcome | Ack | SnapshotComplete | Heartbeat | Resync | Closing | RequestError;
 
 interface LiveOddsEvents {
   message: CustomEvent<Message>;
