@@ -160,7 +160,6 @@ export class LiveOdds extends EventTarget {
     const isMissing = message.prev_seq !== last && message.prev_seq > this.#filterSeq;
     if (last !== undefined && isMissing)
       this.#change({ gaps: this.#state.gaps + 1, lastGap: { after: last, message } });
-    this.#last.delete(key);
     this.#last.set(key, message.seq);
     if (this.#last.size > LAST_SEQS_MAX) this.#last.delete(this.#last.keys().next().value);
     return true;
