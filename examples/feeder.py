@@ -1,9 +1,18 @@
 """Publishes a whole meeting: horses, cards, odds that move, withdrawals, results, amendments.
 Retries unacknowledged events under the same id. Exits with 1 if one was rejected or never acknowledged."""
 
-import asyncio, hashlib, json, os, random, sys, time
+import asyncio
+import hashlib
+import json
+import os
+import random
+import sys
+import time
 from datetime import datetime, timedelta
-import nats, nats.errors, nats.js.errors
+
+import nats
+import nats.errors
+import nats.js.errors
 
 URL = os.environ.get("RAILBIRD_NATS", "nats://127.0.0.1:4222")
 RETRIES = int(os.environ.get("RAILBIRD_RETRIES", 15))  # 15 take a minute, enough for an election or a restart.
@@ -22,15 +31,13 @@ async def publish(js, events):
     failures = 0
     while events:
         sent, events = events[:WINDOW], events[WINDOW:]
-        answers = await asyncio.gather(
-            return_exceptions=True,
-            *(
-                js.publish(subject, json.dumps(event).encode(), 5, headers={"Nats-Msg-Id": message_id(subject, event)})
-                for subject, event in sent
-            ),
+        publishing = (
+            js.publish(subject, json.dumps(event).encode(), 5, headers={"Nats-Msg-Id": message_id(subject, event)})
+            for subject, event in sent
         )
+        answers = await asyncio.gather(*publishing, return_exceptions=True)
         missing = []
-        for (subject, event), answer in zip(sent, answers):
+        for (subject, event), answer in zip(sent, answers, strict=True):
             if not isinstance(answer, Exception):
                 print(answer.seq, subject, event["type"], "known" if answer.duplicate else "new", flush=True)
             elif isinstance(answer, nats.js.errors.APIError) or failures == RETRIES:
@@ -44,7 +51,7 @@ async def publish(js, events):
 
 
 def event_groups(number, names):
-    """The events of a race, in groups that may be in flight together. Only quotes may be: they are ordered by their time."""
+    """The events of a race, in groups that may be in flight together: only quotes, which are ordered by their time."""
     off = datetime.fromisoformat(f"{DATE}T12:30:00+08:00") + timedelta(minutes=30 * number)
     race, key = f"{DATE}.ST.{number}", {"date": DATE, "venue": "ST", "race_number": number}
     horses = [{"horse_no": f"EX_{number}{n}", "horse_name": name} for n, name in enumerate(names, 1)]

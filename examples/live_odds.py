@@ -3,24 +3,16 @@
 import asyncio
 import json
 import os
-import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "clients/python/src"))  # Without: pip install railbird
-from railbird import LiveOdds, Message, State  # noqa: E402
+from railbird import LiveOdds, Message
 
 URL = os.environ.get("RAILBIRD_URL", "ws://127.0.0.1:8080/ws/live/odds")
-KEY = os.environ.get("RAILBIRD_API_KEY") or sys.exit("RAILBIRD_API_KEY has to hold an API key")
-
-
-def print_state(state: State) -> None:
-    print(f"{state.phase}: {state.reason}, {state.gaps} gaps", flush=True)
 
 
 async def main() -> None:
     boards: dict[str, Message] = {}
-    async with LiveOdds(URL, api_key=KEY) as odds:
-        odds.on_state = print_state
+    async with LiveOdds(URL, api_key=os.environ["RAILBIRD_API_KEY"]) as odds:
+        odds.on_state = lambda state: print(f"{state.phase}: {state.reason}, {state.gaps} gaps", flush=True)
         async for message in odds:
             if message["event"] in ("welcome", "resync") and not message.get("recovered"):
                 boards.clear()
@@ -28,14 +20,11 @@ async def main() -> None:
 
 
 def take(message: Message, boards: dict[str, Message]) -> str:
-    race = f"{message['date']} {message['venue_code']} {message['race_number']}"
-    if message["event"] == "odds_update":
-        boards[race] = message
-    board = boards.get(race, {"status": "no board", "runners": []})
-    if message["event"] == "status_update":
-        board["status"] = message["status"]
+    race, event = f"{message['date']} {message['venue_code']} {message['race_number']}", message["event"]
+    board = boards.setdefault(race, {"status": "no board", "runners": []})
+    board |= message if event == "odds_update" else {"status": message["status"]} if event == "status_update" else {}
     prices = [f"{r['number']} {r['horse_name']} {r['win'] or r['state']}" for r in board["runners"]]
-    return f"{message['seq']} {message['event']} | {race} {board['status']} | {', '.join(prices)}"
+    return f"{message['seq']} {event} | {race} {board['status']} | {', '.join(prices)}"
 
 
 asyncio.run(main())

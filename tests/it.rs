@@ -15,6 +15,7 @@ mod architecture;
 mod asyncapi;
 mod betfair;
 mod cli;
+mod clients;
 mod conformance;
 mod contract;
 mod examples;

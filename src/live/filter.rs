@@ -200,7 +200,9 @@ impl RacePattern {
             None => ("", meeting),
         };
         Ok(Self {
-            date: (!date.is_empty()).then(|| RacingDate::parse(date)).transpose()?,
+            date: (!date.is_empty())
+                .then(|| RacingDate::parse(date))
+                .transpose()?,
             venue: (!venue.is_empty()).then(|| venue.to_owned()),
             race_number: RaceNumber::parse(number)?,
         })

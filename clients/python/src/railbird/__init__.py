@@ -68,7 +68,7 @@ class State:
 
 
 class LiveOddsClosed(Exception):
-    """The same request would fail again, for example because the key was revoked. The arguments: reason and code."""
+    """The same request would fail again, for example with a revoked key: set ``api_key`` and iterate again."""
 
 
 class LiveOdds:
@@ -90,10 +90,9 @@ class LiveOdds:
         request = _to_request(filter)
         self._query = query | _to_query(request, request)  # The subscription in force.
         self._silence_max = SILENT_HEARTBEATS_MAX * request.get("heartbeat_ms", HEARTBEAT_MS_DEFAULT) / 1000
-        self._failures, self._retry_at, self._welcomed, self._request_count = 0, 0.0, False, 0
+        self._failures, self._retry_at, self._welcomed, self._request_count, self._epoch = 0, 0.0, False, 0, ""
         self._feed = "live"  # In the last heartbeat.
         self._closing: Message = {}  # The `closing` message of this connection.
-        self._epoch = ""
         self._position: dict[str, str] = {}  # The latest message that counts, as the parameters of a resume.
         self._last: dict[tuple[str, ...], int] = {}  # The last `seq` of each kind of message about each race.
         self._filter_seq = 0  # Since when the filter is the same.
@@ -127,8 +126,8 @@ class LiveOdds:
 
     async def close(self) -> None:
         """Closes the connection and ends the iteration."""
-        if not self._ended.is_set():
-            self._ended.set()
+        self._ended.set()
+        if self.state.phase != "closed":
             self._change(phase="closed", reason="closed by this client", code=None, retry_in_ms=None)
         if self._socket:
             await self._socket.close()
@@ -247,7 +246,6 @@ class LiveOdds:
         values = {"reason": self._closing.get("reason", reason), "code": self._closing.get("code", code)}
         after = self._closing.get("retry_after_ms")
         if after == 0 or values["code"] in FINAL_CODES:
-            self._ended.set()
             self._change(phase="closed", retry_in_ms=None, **values)
             raise LiveOddsClosed(values["reason"], values["code"]) from None
         pause_max = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2**self._failures)
