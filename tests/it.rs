@@ -32,6 +32,7 @@ mod live;
 mod log;
 mod mail;
 mod oracle;
+mod packages;
 mod pages;
 mod pain;
 mod plans;

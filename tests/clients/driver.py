@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import sys
 import time
@@ -37,6 +38,8 @@ async def take_commands(odds: LiveOdds, connect: asyncio.Event) -> None:
 
 
 async def main() -> None:
+    # The key must be in no log line.
+    logging.basicConfig(level=logging.DEBUG)
     connect = asyncio.Event()
     odds = LiveOdds(os.environ["RAILBIRD_URL"], api_key=os.environ["RAILBIRD_API_KEY"], heartbeat_ms=1000)
     odds.on_state = report_state
