@@ -77,17 +77,7 @@ async fn check_board_through_restarts(file: &str) {
         let reply = request(service.http, "GET", &path, &[("x-api-key", &key)]).await;
         assert_eq!(example.board(race), board_line(&reply.json()));
     }
-    assert!(example.lines.iter().all(|line| !line.contains("no board")));
-    let states: Vec<&String> = example
-        .lines
-        .iter()
-        .filter(|line| line.ends_with(" gaps"))
-        .collect();
-    assert!(
-        states.iter().all(|line| line.ends_with(" 0 gaps")),
-        "{states:?}"
-    );
-    assert!(states[states.len() - 1].starts_with("live: "), "{states:?}");
+    example.check_states();
 
     let welcomes = example.messages("welcome");
     assert_eq!(welcomes.len(), 3);
@@ -131,6 +121,18 @@ impl Example {
             n == 0
         })
         .await;
+    }
+
+    /// Checks that it found no gap, lost no board, and was live at the end.
+    fn check_states(&self) {
+        assert!(self.lines.iter().all(|line| !line.contains("no board")));
+        let states = self.lines.iter().filter(|line| line.ends_with(" gaps"));
+        let states: Vec<&String> = states.collect();
+        assert!(
+            states.iter().all(|line| line.ends_with(" 0 gaps")),
+            "{states:?}"
+        );
+        assert!(states[states.len() - 1].starts_with("live: "), "{states:?}");
     }
 
     /// The sequences of the quotes of a race that were printed.
