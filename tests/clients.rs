@@ -399,28 +399,6 @@ async fn a_client_that_was_busy_finds_no_gap() {
 }
 
 #[tokio::test]
-async fn a_client_that_connects_to_a_stale_feed_gets_a_heartbeat_at_once() {
-    let mut nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
-    nats.kill();
-    let url = format!("ws://{}/ws/live/odds", railbird.http);
-    let mut clients = DRIVERS.map(|driver| Example::drive(driver, &url, &railbird.key));
-    for client in &mut clients {
-        client.until_phase("stale").await;
-    }
-    let path = format!("/ws/live/odds?heartbeat_ms=60000&api_key={}", railbird.key);
-    let mut late = Socket::connect(railbird.http, &path).await;
-    late.until("snapshot_complete").await;
-    let heartbeat = late.next().await.unwrap();
-    assert_eq!(heartbeat["event"], "heartbeat", "long before one is due");
-    assert_ne!(heartbeat["feed"]["state"], "live");
-    nats.start_again();
-    for client in &mut clients {
-        client.until_phase("live").await;
-    }
-}
-
-#[tokio::test]
 async fn the_client_on_the_page_by_hand_resumes_without_a_loss() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/live-odds-by-hand.md");
     let page = std::fs::read_to_string(page).unwrap();

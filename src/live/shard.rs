@@ -27,7 +27,7 @@ use super::close_reason::CloseReason;
 use super::context::{ClientGuard, LiveContext};
 use super::feed::{Position, Topic};
 use super::followers::Followers;
-use super::health::{Health, Liveness};
+use super::health::Health;
 use super::new_client::NewClient;
 use super::session::{Session, SessionContext};
 use crate::accounts::KeyId;
@@ -151,11 +151,6 @@ impl Shard {
             session.close(&reason, now);
         } else {
             session.advance(now);
-            // Everyone else was sent a heartbeat when the feed stopped being live.
-            let health = self.health.borrow().current();
-            if health.state != Liveness::Live {
-                session.send_heartbeat(self.delivered.get().seq, &health, now);
-            }
             if session.has_ended() {
                 return;
             }
