@@ -49,7 +49,7 @@ async fn check_board_through_restarts(file: &str) {
             service.stop().await;
         }
         example
-            .until("the loss", |line| line.starts_with("lost: "))
+            .until("the loss", |line| line.starts_with("waiting: "))
             .await;
         feeder.until_more(50).await;
         service = Serving::start_at(http, &nats, folder.path());
@@ -77,10 +77,7 @@ async fn check_board_through_restarts(file: &str) {
         let reply = request(service.http, "GET", &path, &[("x-api-key", &key)]).await;
         assert_eq!(example.board(race), board_line(&reply.json()));
     }
-    for error in ["GAP", "came again", "no board"] {
-        let found = example.lines.iter().find(|line| line.contains(error));
-        assert_eq!(found, None);
-    }
+    example.check_states();
 
     let welcomes = example.messages("welcome");
     assert_eq!(welcomes.len(), 3);
@@ -124,6 +121,18 @@ impl Example {
             n == 0
         })
         .await;
+    }
+
+    /// Checks that it found no gap, lost no board, and was live at the end.
+    fn check_states(&self) {
+        assert!(self.lines.iter().all(|line| !line.contains("no board")));
+        let states = self.lines.iter().filter(|line| line.ends_with(" gaps"));
+        let states: Vec<&String> = states.collect();
+        assert!(
+            states.iter().all(|line| line.ends_with(" 0 gaps")),
+            "{states:?}"
+        );
+        assert!(states[states.len() - 1].starts_with("live: "), "{states:?}");
     }
 
     /// The sequences of the quotes of a race that were printed.
@@ -198,7 +207,10 @@ impl Feeder {
 #[tokio::test]
 async fn the_python_board_handles_every_case_of_the_protocol() {
     let lines = check_every_case("live_odds.py").await;
-    assert!(lines.iter().any(|line| line.contains("no longer valid")));
+    assert!(
+        lines[lines.len() - 1].contains("LiveOddsClosed"),
+        "{lines:?}"
+    );
 }
 
 #[tokio::test]
@@ -215,6 +227,14 @@ async fn check_every_case(file: &str) -> Vec<String> {
     stop_and_revoke(&server).await;
     assert_ne!(example.ended().await, Some(0));
 
+    // The gap between 6 and 9 is noticed before the message is taken.
+    let gap = example
+        .lines
+        .iter()
+        .position(|line| line == "live: , 1 gaps");
+    assert!(example.lines[gap.unwrap() + 1].starts_with("9 odds_update"));
+    let closed = "closed: the key is no longer valid, 1 gaps";
+    assert!(example.lines.iter().any(|line| line == closed));
     let updates = example.lines.iter();
     let updates = updates.filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
     let updates: Vec<&str> = updates.map(String::as_str).collect();
@@ -223,8 +243,7 @@ async fn check_every_case(file: &str) -> Vec<String> {
         [
             "5 odds_update | 2026-10-03 ST 1 open | 1 HORSE 1 2.5, 2 HORSE 2 scratched",
             "6 odds_update | 2026-10-03 ST 1 open | 1 HORSE 1 2.6, 2 HORSE 2 scratched",
-            "6 odds_update | 2026-10-03 ST 1 came again",
-            "9 odds_update | 2026-10-03 ST 1 open | 1 HORSE 1 2.9, 2 HORSE 2 scratched | GAP after 6",
+            "9 odds_update | 2026-10-03 ST 1 open | 1 HORSE 1 2.9, 2 HORSE 2 scratched",
             "10 status_update | 2026-10-03 ST 1 closed | 1 HORSE 1 2.9, 2 HORSE 2 scratched",
             "13 odds_update | 2026-10-03 ST 1 open | 1 HORSE 1 3.3, 2 HORSE 2 scratched",
             "3 odds_update | 2026-10-03 ST 2 open | 1 HORSE 1 4.5, 2 HORSE 2 scratched",
@@ -239,7 +258,7 @@ async fn check_every_case(file: &str) -> Vec<String> {
 /// Two connections break off: after a heartbeat, and in the middle of a resume.
 async fn break_off_twice(server: &ScriptedServer) {
     let first = server.accept().await;
-    assert_eq!(first.query, "");
+    assert_eq!(first.resume, "");
     first
         .send_all([
             welcome("a"),
@@ -250,13 +269,13 @@ async fn break_off_twice(server: &ScriptedServer) {
             json!({ "event": "news_of_next_year", "seq": 7 }),
             quote(1, 9, 8, 2.9),
             status(1, 10, 3, "closed"),
-            json!({ "event": "heartbeat", "seq": 12, "recorded_at": recorded_at(12) }),
+            json!({ "event": "heartbeat", "seq": 12, "recorded_at": recorded_at(12), "feed": { "state": "live" } }),
         ])
         .await;
 
     let second = server.accept().await;
     assert_eq!(
-        second.query,
+        second.resume,
         format!("since=12&recorded_at={}&epoch=a", recorded_at(12))
     );
     second
@@ -269,7 +288,7 @@ async fn change_the_log(server: &ScriptedServer) {
     // The `seq` of `welcome` is not a position to resume from: the resume broke off at 13.
     let third = server.accept().await;
     assert_eq!(
-        third.query,
+        third.resume,
         format!("since=13&recorded_at={}&epoch=a", recorded_at(13))
     );
     third
@@ -289,7 +308,7 @@ async fn change_the_log(server: &ScriptedServer) {
 async fn stop_and_revoke(server: &ScriptedServer) {
     // The connection before broke off in the middle of a resync.
     let fourth = server.accept().await;
-    assert_eq!(fourth.query, "");
+    assert_eq!(fourth.resume, "");
     fourth
         .send_all([
             welcome("c"),
@@ -301,7 +320,7 @@ async fn stop_and_revoke(server: &ScriptedServer) {
 
     let mut silent = server.accept().await;
     assert!(closed.elapsed() >= Duration::from_millis(1500));
-    assert_eq!(silent.query, "since=0&recorded_at=&epoch=c");
+    assert_eq!(silent.resume, "since=0&recorded_at=&epoch=c");
     let mut short = welcome_back("c", true);
     short["heartbeat_ms"] = 300.into();
     silent.send(&short).await;
@@ -315,7 +334,11 @@ async fn stop_and_revoke(server: &ScriptedServer) {
 }
 
 fn welcome(epoch: &str) -> Value {
-    json!({ "event": "welcome", "seq": 1000, "epoch": epoch, "heartbeat_ms": 5000 })
+    json!({
+        "event": "welcome", "seq": 1000, "epoch": epoch, "follows": "all", "filter": {},
+        "events": ["odds_update", "status_update", "runner_update", "result_update"],
+        "conflate_ms": 0, "heartbeat_ms": 5000,
+    })
 }
 
 /// The `welcome` of a client that resumes.
@@ -372,10 +395,10 @@ struct ScriptedServer {
     url: String,
 }
 
-/// A connection of a client, and the query of its request without the key.
+/// A connection of a client, and the parameters of its request that resume.
 struct ScriptedConnection {
     socket: WebSocketStream<TcpStream>,
-    query: String,
+    resume: String,
 }
 
 impl ScriptedServer {
@@ -390,16 +413,21 @@ impl ScriptedServer {
             .await
             .expect("a client")
             .unwrap();
-        let mut query = String::new();
+        let mut resume = String::new();
         #[expect(clippy::result_large_err, reason = "the type of the callback")]
         let read_query = |request: &Request, response: Response| {
-            let pairs = request.uri().query().unwrap_or_default().split('&');
-            let pairs: Vec<&str> = pairs.filter(|pair| !pair.starts_with("api_key=")).collect();
-            query = pairs.join("&");
+            let query = request.uri().query().unwrap_or_default();
+            let pairs = url::form_urlencoded::parse(query.as_bytes());
+            let pairs = pairs
+                .filter(|(name, _)| ["since", "recorded_at", "epoch"].contains(&name.as_ref()));
+            let pairs: Vec<String> = pairs
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            resume = pairs.join("&");
             Ok(response)
         };
         let socket = accept_hdr_async(stream, read_query).await.unwrap();
-        ScriptedConnection { socket, query }
+        ScriptedConnection { socket, resume }
     }
 }
 

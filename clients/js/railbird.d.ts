@@ -185,8 +185,7 @@ export interface RequestError {
 }
 
 /** Every message of the service. Later versions may send others: ignore them. */
-export type Message =
-  RaceMessage | Welcome | Ack | SnapshotComplete | Heartbeat | Resync | Closing | RequestError;
+export type Message = RaceMessage | Welcome | Ack | SnapshotComplete | Heartbeat | Resync | Closing | RequestError;
 
 interface LiveOddsEvents {
   message: CustomEvent<Message>;
@@ -218,12 +217,22 @@ export class LiveOdds extends EventTarget {
   resync(): string;
   addEventListener<K extends keyof LiveOddsEvents>(
     type: K,
-    listener: (event: LiveOddsEvents[K]) => void,
+    listener: ((event: LiveOddsEvents[K]) => void) | null,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  addEventListener(
+    type: string,
+    listener: EventListenerOrEventListenerObject | null,
     options?: boolean | AddEventListenerOptions,
   ): void;
   removeEventListener<K extends keyof LiveOddsEvents>(
     type: K,
-    listener: (event: LiveOddsEvents[K]) => void,
+    listener: ((event: LiveOddsEvents[K]) => void) | null,
+    options?: boolean | EventListenerOptions,
+  ): void;
+  removeEventListener(
+    type: string,
+    listener: EventListenerOrEventListenerObject | null,
     options?: boolean | EventListenerOptions,
   ): void;
 }

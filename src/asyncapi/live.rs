@@ -231,7 +231,10 @@ fn full_query(mut query: Value) -> Value {
     let date = RacingDate::PATTERN.trim_matches(['^', '$']);
     query["date"] = list(date, "Dates of meetings.");
     query["venue"] = json!({ "type": "string", "description": "Codes or names of venues; case is ignored. A comma-separated list." });
-    query["race"] = list("[1-9][0-9]{0,2}", "Numbers of races.");
+    query["race"] = list(
+        "([^/,]+/){0,2}[1-9][0-9]{0,2}",
+        "Races: 3, ST/3, 2026-11-21/3 or 2026-11-21/ST/3.",
+    );
     query["horse"] = list(
         "[A-Za-z0-9_-]{1,32}",
         "Horses on the card or the board of a race.",
@@ -243,8 +246,8 @@ fn full_query(mut query: Value) -> Value {
 fn list(pattern: &str, description: &str) -> Value {
     json!({
         "type": "string",
-        "pattern": format!("^ *{pattern} *(, *{pattern} *)*$"),
-        "description": format!("{description} A comma-separated list."),
+        "pattern": format!("^(none| *{pattern} *(, *{pattern} *)*)$"),
+        "description": format!("{description} A comma-separated list, or none for an empty one."),
     })
 }
 

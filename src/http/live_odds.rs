@@ -22,6 +22,7 @@ use crate::accounts::KeyEntry;
 use crate::limits::Network;
 use crate::live::{
     ConnectionRefused, Filter, FilterQuery, Kinds, LiveSubscription, NewClient, ResumePoint,
+    values_of,
 };
 
 impl From<ConnectionRefused> for ApiError {
@@ -88,7 +89,7 @@ fn filter(query: &QueryParams) -> Result<Filter, ApiError> {
 
 fn subscription(query: &QueryParams, filter: Filter) -> Result<LiveSubscription, ApiError> {
     let kinds = query.get("events");
-    let kinds = kinds.map(|names| Kinds::parse(names.split(',')));
+    let kinds = kinds.map(|names| Kinds::parse(values_of(names)));
     let kinds = kinds.transpose().map_err(invalid_parameter)?;
     let (conflate_ms, heartbeat_ms) = (query.number("conflate_ms")?, query.number("heartbeat_ms")?);
     let mut subscription = LiveSubscription {

@@ -13,6 +13,8 @@ use super::feed::Topic;
 const VALUES_MAX: usize = 1_000;
 /// Bytes of a venue's code or name.
 const VENUE_BYTES_MAX: usize = 256;
+/// A list of a query without values.
+const EMPTY_LIST: &str = "none";
 
 /// Selects races: a race must match at least one value of each list that is given. All lists together have at most
 /// 1,000 values.
@@ -51,7 +53,7 @@ pub(crate) struct RacePattern {
     pub(crate) race_number: RaceNumber,
 }
 
-/// The query parameters of a filter; each is a comma-separated list.
+/// The query parameters of a filter; each is a comma-separated list, or `none` for an empty one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FilterQuery<'a> {
     pub(crate) dates: Option<&'a str>,
@@ -90,18 +92,11 @@ impl Filter {
     /// # Errors
     /// Returns [`InvalidFilter`] if a value cannot be parsed, or a bound is exceeded.
     pub(crate) fn from_query(query: FilterQuery<'_>) -> Result<Self, InvalidFilter> {
-        let race = |number: &str| {
-            RaceNumber::parse(number).map(|race_number| RacePattern {
-                date: None,
-                venue: None,
-                race_number,
-            })
-        };
         let venue = |venue: &str| Ok(venue.to_owned());
         let filter = Self {
             dates: list(query.dates, RacingDate::parse)?,
             venues: list(query.venues, venue)?,
-            races: list(query.races, race)?,
+            races: list(query.races, RacePattern::parse)?,
             horses: list(query.horses, HorseNo::parse)?,
         };
         filter.check()?;
@@ -195,6 +190,24 @@ impl Filter {
 }
 
 impl RacePattern {
+    /// Parses a race of a query: `3`, `ST/3`, `2026-11-21/3` or `2026-11-21/ST/3`. A venue does not begin with a digit,
+    /// if it stands without a date.
+    fn parse(text: &str) -> Result<Self, ParseError> {
+        let (meeting, number) = text.rsplit_once('/').unwrap_or(("", text));
+        let (date, venue) = match meeting.split_once('/') {
+            Some((date, venue)) => (date, venue),
+            None if meeting.starts_with(|c: char| c.is_ascii_digit()) => (meeting, ""),
+            None => ("", meeting),
+        };
+        Ok(Self {
+            date: (!date.is_empty())
+                .then(|| RacingDate::parse(date))
+                .transpose()?,
+            venue: (!venue.is_empty()).then(|| venue.to_owned()),
+            race_number: RaceNumber::parse(number)?,
+        })
+    }
+
     fn same(&self, other: &Self) -> bool {
         let venue = |race: &Self| race.venue.as_ref().map(|venue| venue.to_ascii_lowercase());
         (self.date, self.race_number) == (other.date, other.race_number)
@@ -233,8 +246,16 @@ fn list<T>(
     values: Option<&str>,
     parse: impl Fn(&str) -> Result<T, ParseError>,
 ) -> Result<Option<Vec<T>>, ParseError> {
-    let values = values.map(|values| values.split(',').map(str::trim));
+    let values = values.map(values_of);
     values.map(|values| values.map(parse).collect()).transpose()
+}
+
+/// The values of a list in a query.
+pub(crate) fn values_of(list: &str) -> impl Iterator<Item = &str> {
+    let list = (list != EMPTY_LIST).then_some(list);
+    list.into_iter()
+        .flat_map(|list| list.split(','))
+        .map(str::trim)
 }
 
 /// The kinds of messages about races that a client is sent.
@@ -263,7 +284,7 @@ impl Kinds {
         let mut kinds = Self([false; LiveKind::ALL.len()]);
         for name in names {
             let mut all = LiveKind::ALL.into_iter();
-            let known = all.find(|kind| kind.as_str() == name.trim());
+            let known = all.find(|kind| kind.as_str() == name);
             let kind = known.ok_or_else(|| InvalidFilter::UnknownKind(name.to_owned()))?;
             kinds.0[kind as usize] = true;
         }

@@ -31,7 +31,7 @@ pub(crate) use connection_limits::ConnectionRefused;
 pub use context::LiveContext;
 pub use fan_out::FanOut;
 
-pub(crate) use filter::{Filter, FilterQuery, Kinds};
+pub(crate) use filter::{Filter, FilterQuery, Kinds, values_of};
 pub(crate) use new_client::NewClient;
 pub(crate) use request::{Op, Request};
 pub(crate) use server_message::ServerMessage;

@@ -1,6 +1,6 @@
 //! [`Example`]: a program of `examples/`, run as a reader of the docs runs it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -27,8 +27,25 @@ impl Example {
         )
     }
 
+    /// Starts a driver of a client, in `tests/clients/`. It takes commands.
+    pub(crate) fn drive(file: &str, url: &str, key: &str) -> Self {
+        let variables = [("RAILBIRD_URL", url), ("RAILBIRD_API_KEY", key)];
+        Self::run_in("tests/clients", file, &[], &variables)
+    }
+
+    /// Sends a command to a driver.
+    pub(crate) fn command(&mut self, command: &Value) {
+        let input = self.child.stdin.as_mut().unwrap();
+        writeln!(input, "{command}").unwrap();
+    }
+
     /// Starts a file of `examples/`.
     pub(crate) fn run(file: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::run_in("examples", file, args, variables)
+    }
+
+    fn run_in(folder: &str, file: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let program = if file.ends_with(".py") {
             tool(
                 "RAILBIRD_PYTHON",
@@ -44,15 +61,12 @@ impl Example {
         };
         let (reader, writer) = std::io::pipe().unwrap();
         let child = Command::new(program)
-            .arg(
-                Path::new(env!("CARGO_MANIFEST_DIR"))
-                    .join("examples")
-                    .join(file),
-            )
+            .arg(root.join(folder).join(file))
             .args(args)
             .envs(variables.iter().copied())
+            .env("PYTHONPATH", root.join("clients/python/src"))
             .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(writer.try_clone().unwrap())
             .stderr(writer)
             .spawn()
