@@ -253,6 +253,92 @@ async fn responses_match_openapi() {
     }
 }
 
+/// Checks the headers and the body of a reply by the description of its status.
+fn check_described(document: &Value, path: &str, reply: &Reply) {
+    let item = &document["paths"][path]["get"];
+    let follow = |part: &Value| match part["$ref"].as_str() {
+        Some(reference) => document.pointer(&reference[1..]).unwrap().clone(),
+        None => part.clone(),
+    };
+    let described = follow(&item["responses"][reply.status.to_string()]);
+    assert!(
+        described.is_object(),
+        "{path}: {} is not described",
+        reply.status
+    );
+    for (name, header) in described["headers"].as_object().unwrap() {
+        let (header, value) = (follow(header), reply.header(name));
+        let missing = value.is_empty();
+        assert!(
+            !missing || header["required"] != true,
+            "{path}: {} has no {name}",
+            reply.status
+        );
+        let value = match follow(&header["schema"])["type"].as_str() {
+            Some("integer") if !missing => json!(value.parse::<u64>().unwrap()),
+            _ => json!(value),
+        };
+        let schema = json!({ "allOf": [header["schema"]], "components": document["components"] });
+        let valid = jsonschema::is_valid(&schema, &value);
+        assert!(missing || valid, "{path}: {name} is {value}");
+    }
+    let schema = &described["content"]["application/json"]["schema"];
+    if !schema.is_null() {
+        let schema = json!({ "allOf": [schema], "components": document["components"] });
+        let errors = jsonschema::validator_for(&schema).unwrap();
+        let body = reply.json();
+        let errors: Vec<_> = errors
+            .iter_errors(&body)
+            .map(|error| error.to_string())
+            .collect();
+        assert!(
+            errors.is_empty(),
+            "{path}: {} is {body}: {errors:?}",
+            reply.status
+        );
+    }
+}
+
+#[tokio::test]
+async fn headers_and_errors_match_openapi() {
+    let (_nats, railbird) = service().await;
+    let document = railbird.get_open("/openapi.json").await.json();
+    for path in document["paths"].as_object().unwrap().keys() {
+        let url = example_path(path).replace("{file}", "racing.odds.quoted.v1.json");
+        let reply = railbird.get(&url).await;
+        assert_eq!(reply.status, 200, "{path}");
+        check_described(&document, path, &reply);
+        let key = [("x-api-key", railbird.key.as_str())];
+        let refused = request(railbird.http, "POST", &url, &key).await;
+        assert_eq!(refused.status, 405, "{path}");
+        check_described(&document, path, &refused);
+        if path.starts_with("/api/") {
+            let tag = reply.header("etag").to_owned();
+            let cached = railbird.get_with(&url, &[("if-none-match", &tag)]).await;
+            assert_eq!(cached.status, 304, "{path}");
+            check_described(&document, path, &cached);
+            let unauthorized = railbird.get_open(&url).await;
+            assert_eq!(unauthorized.status, 401, "{path}");
+            check_described(&document, path, &unauthorized);
+        }
+    }
+    let future = [("railbird-min-seq", "18446744073709551615")];
+    let early = railbird.get_with("/api/v1/meetings", &future).await;
+    assert_eq!(early.status, 503);
+    check_described(&document, "/api/v1/meetings", &early);
+    for (url, path, status) in [
+        ("/api/v1/results/2026-13-01", "/api/v1/results/{date}", 400),
+        ("/api/v1/horses/NOBODY", "/api/v1/horses/{horse_no}", 404),
+        ("/readyz?fresh=soon", "/readyz", 400),
+        ("/readyz?fresh=0s", "/readyz", 503),
+        ("/schemas/racing.none.v1.json", "/schemas/{file}", 404),
+    ] {
+        let reply = railbird.get(url).await;
+        assert_eq!(reply.status, status, "{url}");
+        check_described(&document, path, &reply);
+    }
+}
+
 #[tokio::test]
 async fn every_path_returns_the_same_401_without_a_valid_key() {
     let (_nats, railbird) = service().await;

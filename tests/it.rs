@@ -17,6 +17,7 @@ mod betfair;
 mod cli;
 mod conformance;
 mod contract;
+mod documents;
 mod examples;
 mod faults;
 mod feeders;

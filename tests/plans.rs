@@ -465,7 +465,12 @@ async fn the_headers_match_the_openapi_document() {
     let (allowed, over) = (railbird.get(PATH).await, railbird.get(PATH).await);
     for (reply, extra) in [(&allowed, [].as_slice()), (&over, &["Retry-After"])] {
         let pointer = format!("/paths/~1api~1v1~1meetings/get/responses/{}", reply.status);
-        let described = &document.pointer(&pointer).unwrap()["headers"];
+        let described = document.pointer(&pointer).unwrap();
+        let described = match described["$ref"].as_str() {
+            Some(reference) => document.pointer(&reference[1..]).unwrap(),
+            None => described,
+        };
+        let described = &described["headers"];
         for name in [
             "X-RateLimit-Limit",
             "X-RateLimit-Remaining",

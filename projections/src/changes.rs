@@ -155,7 +155,7 @@ impl Changes {
         if let Effect::Stated { index, in_force } = effect {
             let revision = race_result::render_revision(&recorded.envelope, in_force);
             let key = keys::revision(&key, index);
-            self.writes.insert(key, Some(revision));
+            self.writes.insert(key, revision);
         }
         self.dirty_races.insert(key);
         Ok(folded)

@@ -44,30 +44,42 @@ impl Meeting {
             .unwrap_or(code.as_str())
     }
 
-    /// `abandoned` if every race is abandoned, `finished` if every race is over, else `scheduled`.
-    fn status(&self) -> &'static str {
+    fn status(&self) -> MeetingStatus {
         let all = |test: fn(RaceStatus) -> bool| self.races.values().all(|race| test(race.status));
         if all(|status| status == RaceStatus::Abandoned) {
-            "abandoned"
+            MeetingStatus::Abandoned
         } else if all(RaceStatus::is_over) {
-            "finished"
+            MeetingStatus::Finished
         } else {
-            "scheduled"
+            MeetingStatus::Scheduled
         }
     }
 }
 
-/// A meeting: a row in the list of meetings, and the fields before the races in a response.
+/// The status of a meeting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MeetingStatus {
+    /// Some race is not over.
+    Scheduled,
+    /// Every race is over.
+    Finished,
+    /// Every race is abandoned.
+    Abandoned,
+}
+
+/// A meeting: a row in the list of meetings.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Meeting")]
 pub struct MeetingView {
     /// The meeting's date.
-    pub date: String,
+    pub date: RacingDate,
     /// The racecourse's name.
     pub venue: String,
     /// The racecourse's code.
-    pub venue_code: String,
-    /// scheduled, finished or abandoned
-    pub status: String,
+    pub venue_code: VenueCode,
+    /// The status of the meeting.
+    pub status: MeetingStatus,
     /// The number of known races.
     pub race_count: usize,
     /// The number of races with a card.
@@ -76,12 +88,27 @@ pub struct MeetingView {
     pub result_count: usize,
 }
 
+/// The meeting of a response about its races or one of them: the fields before those of the races.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ChosenMeeting<'a> {
+    /// The meeting's date.
+    pub date: RacingDate,
+    /// The racecourse's name.
+    pub venue: &'a str,
+    /// The racecourse's code.
+    pub venue_code: &'a VenueCode,
+    /// The status of the meeting.
+    pub meeting_status: MeetingStatus,
+    /// The venue codes of the day's other meetings.
+    pub other_venues: Vec<&'a VenueCode>,
+}
+
 pub(crate) fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8> {
     json::render(&MeetingView {
-        date: date.to_string(),
+        date,
         venue: meeting.venue(venue).to_owned(),
-        venue_code: venue.to_string(),
-        status: meeting.status().to_owned(),
+        venue_code: venue.clone(),
+        status: meeting.status(),
         race_count: meeting.races.len(),
         card_count: meeting.races.values().filter(|race| race.card).count(),
         result_count: meeting.races.values().filter(|race| race.result).count(),

@@ -88,6 +88,26 @@ impl ApiError {
         Self::Internal(error.to_string())
     }
 
+    /// The codes of all errors, as in the field `error`.
+    pub(super) const CODES: [&str; 16] = [
+        "unauthorized",
+        "rate_limit_exceeded",
+        "live_odds_not_included",
+        "invalid_date",
+        "invalid_race_number",
+        "invalid_horse_no",
+        "invalid_parameter",
+        "origin_not_allowed",
+        "not_found",
+        "method_not_allowed",
+        "not_acceptable",
+        "payload_too_large",
+        "uri_too_long",
+        "upgrade_required",
+        "not_ready",
+        "internal",
+    ];
+
     /// The status, and the code in the field `error`.
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {

@@ -2,9 +2,8 @@
 
 use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
 use projections::json::JsonObject;
-use projections::meetings::MeetingView;
+use projections::meetings::{ChosenMeeting, MeetingView};
 use projections::{Store, keys};
-use serde::Serialize;
 
 use super::error::ApiError;
 use super::params::QueryParams;
@@ -19,16 +18,6 @@ pub(super) struct MeetingChoice {
     pub(super) code: VenueCode,
     pub(super) meeting: MeetingView,
     others: Vec<MeetingView>,
-}
-
-/// The fields of the meeting in a response about its races or one of them.
-#[derive(Serialize)]
-struct ChosenMeeting<'a> {
-    date: &'a str,
-    venue: &'a str,
-    venue_code: &'a str,
-    meeting_status: &'a str,
-    other_venues: Vec<&'a str>,
 }
 
 impl MeetingChoice {
@@ -49,7 +38,7 @@ impl MeetingChoice {
             let message = format!("No meeting is known for {date}");
             return Err(ApiError::NotFound(message));
         }
-        meetings.sort_by_key(|meeting| app.venue_rank(&meeting.venue_code));
+        meetings.sort_by_key(|meeting| app.venue_rank(meeting.venue_code.as_str()));
         let index = match venue {
             None => 0,
             Some(venue) => meetings
@@ -59,7 +48,7 @@ impl MeetingChoice {
         };
         let meeting = meetings.remove(index);
         Ok(Self {
-            code: VenueCode::parse(&meeting.venue_code).map_err(ApiError::internal)?,
+            code: meeting.venue_code.clone(),
             meeting,
             others: meetings,
         })
@@ -69,11 +58,11 @@ impl MeetingChoice {
     pub(super) fn object(&self) -> JsonObject {
         let others = self.others.iter();
         JsonObject::of(&ChosenMeeting {
-            date: &self.meeting.date,
+            date: self.meeting.date,
             venue: &self.meeting.venue,
             venue_code: &self.meeting.venue_code,
-            meeting_status: &self.meeting.status,
-            other_venues: others.map(|other| other.venue_code.as_str()).collect(),
+            meeting_status: self.meeting.status,
+            other_venues: others.map(|other| &other.venue_code).collect(),
         })
     }
 
@@ -86,7 +75,8 @@ impl MeetingChoice {
 }
 
 fn is_at(meeting: &MeetingView, venue: &str) -> bool {
-    meeting.venue_code.eq_ignore_ascii_case(venue) || meeting.venue.eq_ignore_ascii_case(venue)
+    meeting.venue_code.as_str().eq_ignore_ascii_case(venue)
+        || meeting.venue.eq_ignore_ascii_case(venue)
 }
 
 fn no_meeting_at(venue: &str, date: RacingDate, meetings: &[MeetingView]) -> ApiError {

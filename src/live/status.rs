@@ -1,6 +1,7 @@
 //! [`Status`]: the progress of the projector, which the projector publishes.
 
 use events::Moment;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::log::Freshness;
@@ -28,7 +29,7 @@ pub struct Status {
 }
 
 /// What the projector is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// It opens the views and checks every byte of them.
