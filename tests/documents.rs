@@ -352,16 +352,10 @@ async fn a_generated_typescript_client_reads_every_resource() {
             program,
             at,
         ));
-        let options = [
-            "--strict",
-            "--noUncheckedIndexedAccess",
-            "--target",
-            "es2022",
-            "--module",
-            "nodenext",
-        ];
-        let compile = [&["read.ts"], &options[..]].concat();
-        succeeded(node(&compile, "typescript/bin/tsc", at));
+        let options =
+            "read.ts --strict --noUncheckedIndexedAccess --target es2022 --module nodenext";
+        let options: Vec<&str> = options.split(' ').collect();
+        succeeded(node(&options, "typescript/bin/tsc", at));
         let program = tool("RAILBIRD_NODE", "node", ["--eval", "WebSocket"]);
         let run = Command::new(program)
             .args(["read.js", &url, &key, DAY])

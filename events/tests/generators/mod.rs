@@ -175,9 +175,9 @@ impl<'a> Walk<'a> {
     fn plain(&self, node: &Value) -> Value {
         let node = resolve(self.root, node);
         let given = ["examples", "enum"].map(|list| &node[list][0]);
-        let given = given.into_iter().chain([&node["const"], &node["minimum"]]);
-        let given = given.cloned().find(|value| !value.is_null());
-        given.unwrap_or_else(|| {
+        let mut given = given.into_iter().chain([&node["const"], &node["minimum"]]);
+        let given = given.find(|value| !value.is_null());
+        given.cloned().unwrap_or_else(|| {
             let choice = choices(node).next();
             choice.map_or_else(|| "A".into(), |choice| self.plain(choice))
         })
