@@ -8,20 +8,20 @@ use serde_json::Value;
 
 /// Generates schemas of what the service sends ([`Contract::Serialize`]) or receives ([`Contract::Deserialize`]).
 pub(crate) fn generator(settings: SchemaSettings, contract: Contract) -> SchemaGenerator {
-    let sends = contract.is_serialize();
     let settings = settings.with(|settings| {
         settings.definitions_path = "/components/schemas".into();
+        if contract.is_serialize() {
+            // Before the transforms of a draft, which may wrap the references that it leaves.
+            let transform = Box::new(RecursiveTransform(forbid_null_in_optional));
+            settings.transforms.insert(0, transform);
+        }
         settings.contract = contract;
         settings.meta_schema = None;
     });
-    let settings = settings
+    settings
         .with_transform(RecursiveTransform(events::list_values))
-        .with_transform(RecursiveTransform(clean_schema));
-    let settings = match sends {
-        true => settings.with_transform(RecursiveTransform(forbid_null_in_optional)),
-        false => settings,
-    };
-    settings.into_generator()
+        .with_transform(RecursiveTransform(clean_schema))
+        .into_generator()
 }
 
 pub(crate) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {

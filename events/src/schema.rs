@@ -69,8 +69,8 @@ fn attribute(description: &str) -> Value {
     })
 }
 
-/// Writes an enum of strings as `type: string` with `enum`, and describes its values in one text. schemars makes a `oneOf`
-/// of constants of it, for which many generators make a type without values.
+/// Writes an enum of strings as `type: string` with `enum`, and describes its values in one text. schemars makes a
+/// `oneOf` of constants of it, for which many generators make a type without values.
 pub fn list_values(schema: &mut Schema) {
     let choices = schema.get("oneOf").and_then(Value::as_array);
     let Some(choices) = choices.filter(|choices| !choices.is_empty()) else {

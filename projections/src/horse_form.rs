@@ -126,8 +126,8 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
     }
     for runner in race.declared().iter().flat_map(|result| &result.runners) {
         let placing = match (runner.position, &runner.outcome) {
-            (Some(position), _) => Placing::Position(position),
-            (None, outcome) => Placing::Outcome(outcome.as_ref().map_or("", Outcome::as_str)),
+            (Some(position), _) => RowPlacing::Position(position),
+            (None, outcome) => RowPlacing::Outcome(outcome.as_ref().map_or("", Outcome::as_str)),
         };
         let fields = race_result::runner_fields(race, runner);
         let appearance = Appearance {
@@ -139,7 +139,7 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
     for runner in race.scratched() {
         let fields = race_result::scratched_fields(race, runner);
         let appearance = Appearance {
-            row: form_row(key, race, Placing::Outcome(Outcome::SCRATCHED), fields),
+            row: form_row(key, race, RowPlacing::Outcome(Outcome::SCRATCHED), fields),
             career: Career::default(),
         };
         horses.insert(runner.horse_no.clone(), appearance);
@@ -148,12 +148,17 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
 }
 
 /// The official placing of a runner, or why it has none.
-enum Placing<'a> {
+enum RowPlacing<'a> {
     Position(u16),
     Outcome(&'a str),
 }
 
-fn form_row(key: &RaceKey, race: &Race, placing: Placing<'_>, fields: RunnerFields<'_>) -> Vec<u8> {
+fn form_row(
+    key: &RaceKey,
+    race: &Race,
+    placing: RowPlacing<'_>,
+    fields: RunnerFields<'_>,
+) -> Vec<u8> {
     let of_race = FormRace {
         date: key.date,
         venue: race.venue_name(key),
@@ -172,7 +177,7 @@ fn form_row(key: &RaceKey, race: &Race, placing: Placing<'_>, fields: RunnerFiel
         stakes: fields.stakes,
     };
     match placing {
-        Placing::Position(position) => {
+        RowPlacing::Position(position) => {
             let row = PlacedFormRow {
                 race: of_race,
                 position,
@@ -180,7 +185,7 @@ fn form_row(key: &RaceKey, race: &Race, placing: Placing<'_>, fields: RunnerFiel
             };
             tagged(RowKind::Placed, &json::render(&row))
         }
-        Placing::Outcome(outcome) => {
+        RowPlacing::Outcome(outcome) => {
             let row = UnplacedFormRow {
                 race: of_race,
                 outcome,

@@ -1,5 +1,5 @@
-"""Parses every golden event with the models that datamodel-code-generator made of its schema, and prints it as the model
-writes it, one a line."""
+"""Parses every golden event with the models that datamodel-code-generator made of its schema, and prints it as the
+model writes it, one a line."""
 
 import importlib
 import sys

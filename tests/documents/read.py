@@ -1,5 +1,5 @@
-"""Reads every resource with the client that openapi-python-client made of /openapi.json, and compares what it parsed with
-the JSON."""
+"""Reads every resource with the client that openapi-python-client made of /openapi.json, and compares what it parsed
+with the JSON."""
 
 import importlib
 import re

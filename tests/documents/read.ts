@@ -13,9 +13,7 @@ const client = createClient<paths>({
 });
 
 /** The data of a response, or its error as an exception. */
-async function read<T>(
-  reading: Promise<{ data?: T; error?: unknown }>,
-): Promise<T> {
+async function read<T>(reading: Promise<{ data?: T; error?: unknown }>): Promise<T> {
   const { data, error } = await reading;
   if (data === undefined) throw new Error(JSON.stringify(error));
   return data;
@@ -25,30 +23,16 @@ const race = { params: { path: { date, race_number: 1 } } };
 const horse = { params: { path: { horse_no: "H1" } } };
 const day = { params: { path: { date } } };
 
-const board: Schemas["OddsBoard"] = await read(
-  client.GET("/api/v1/odds/{date}/{race_number}", race),
-);
-const history: Schemas["OddsHistory"] = await read(
-  client.GET("/api/v1/odds/{date}/{race_number}/history", race),
-);
-const racecard: Schemas["Racecard"] = await read(
-  client.GET("/api/v1/racecards/{date}", day),
-);
-const results: Schemas["MeetingResults"] = await read(
-  client.GET("/api/v1/results/{date}", day),
-);
-const result: Schemas["RaceResult"] = await read(
-  client.GET("/api/v1/results/{date}/{race_number}", race),
-);
+const board: Schemas["OddsBoard"] = await read(client.GET("/api/v1/odds/{date}/{race_number}", race));
+const history: Schemas["OddsHistory"] = await read(client.GET("/api/v1/odds/{date}/{race_number}/history", race));
+const racecard: Schemas["Racecard"] = await read(client.GET("/api/v1/racecards/{date}", day));
+const results: Schemas["MeetingResults"] = await read(client.GET("/api/v1/results/{date}", day));
+const result: Schemas["RaceResult"] = await read(client.GET("/api/v1/results/{date}/{race_number}", race));
 const revisions: Schemas["ResultRevisions"] = await read(
   client.GET("/api/v1/results/{date}/{race_number}/revisions", race),
 );
-const profile: Schemas["HorseProfile"] = await read(
-  client.GET("/api/v1/horses/{horse_no}", horse),
-);
-const form: Schemas["HorseForm"] = await read(
-  client.GET("/api/v1/horses/{horse_no}/form", horse),
-);
+const profile: Schemas["HorseProfile"] = await read(client.GET("/api/v1/horses/{horse_no}", horse));
+const form: Schemas["HorseForm"] = await read(client.GET("/api/v1/horses/{horse_no}/form", horse));
 const list: Schemas["MeetingList"] = await read(client.GET("/api/v1/meetings"));
 const readiness: Schemas["Readiness"] = await read(client.GET("/readyz"));
 
@@ -56,9 +40,12 @@ const readiness: Schemas["Readiness"] = await read(client.GET("/readyz"));
 // @ts-expect-error
 const unknown: Schemas["RaceStatus"] = "running";
 const status: "result" = board.status === "result" ? board.status : fail(board);
-const prices: (number | null)[] = board.runners.flatMap(
-  ({ win, place, opening, previous }) => [win, place, opening, previous],
-);
+const prices: (number | null)[] = board.runners.flatMap(({ win, place, opening, previous }) => [
+  win,
+  place,
+  opening,
+  previous,
+]);
 const positions: number[] = form.form.map(({ position }) => position);
 const outcomes: string[] = result.unplaced.map(({ outcome }) => outcome);
 

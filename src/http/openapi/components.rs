@@ -1,5 +1,5 @@
-//! The parts of the OpenAPI document that operations refer to: parameters, headers, responses, and the schemas that are no
-//! views.
+//! The parts of the OpenAPI document that operations refer to: parameters, headers, responses, and the schemas that are
+//! no views.
 
 use events::{EVENT_TYPES, HorseNo, RaceNumber, RacingDate};
 use schemars::generate::{Contract, SchemaSettings};
