@@ -272,8 +272,8 @@ fn the_asyncapi_parser_finds_no_problem_in_the_asyncapi_document() {
     );
 }
 
-/// A service with a race of [`DAY`] that has everything a client may read: a card, a withdrawal, quotes with and without
-/// a price, a result with and without placings, and a horse.
+/// A service with a race of [`DAY`] that has everything a client may read: a card, a withdrawal, quotes with and
+/// without a price, a result with and without placings, and a horse.
 async fn service() -> (Nats, Railbird) {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
