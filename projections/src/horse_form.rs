@@ -54,6 +54,7 @@ pub(crate) struct FormRow<'a> {
     race_name: &'a str,
     /// Metres; 0 if unknown.
     distance: u32,
+    class: &'a str,
     going: &'a str,
     /// The official placing; only in rows of `form`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,6 +67,10 @@ pub(crate) struct FormRow<'a> {
     /// Decimal; 0 if unknown.
     #[schemars(with = "f64")]
     win_odds: Box<RawValue>,
+    /// 0 if unknown.
+    draw: u16,
+    /// Pounds carried; 0 if unknown.
+    weight: u16,
     jockey: &'a str,
     horse_name: &'a str,
     trainer: &'a str,
@@ -127,11 +132,14 @@ fn form_row(
         race_number: key.race_number.get(),
         race_name: race.name(),
         distance: race.distance(),
+        class: race.class(),
         going: race.going(),
         position,
         outcome,
         finish_time: fields.finish_time,
         win_odds: fields.win_odds,
+        draw: fields.draw,
+        weight: fields.weight,
         jockey: fields.jockey,
         horse_name: fields.horse_name,
         trainer: fields.trainer,

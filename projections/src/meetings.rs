@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use events::{RaceKey, RaceStatus, RacingDate, VenueCode};
+use events::{Moment, RaceKey, RaceStatus, RacingDate, VenueCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,9 @@ struct RaceSummary {
     status: RaceStatus,
     card: bool,
     result: bool,
+    /// When the log stored the latest amendment of its official result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    amended_at: Option<Moment>,
 }
 
 impl Meeting {
@@ -31,6 +34,7 @@ impl Meeting {
             status: race.status(),
             card: race.card.is_some(),
             result: race.result.is_some(),
+            amended_at: race.amended_at,
         };
         self.races.insert(key.race_number.get(), summary);
     }
@@ -74,9 +78,16 @@ pub struct MeetingView {
     pub card_count: usize,
     /// The number of races with a result.
     pub result_count: usize,
+    /// The number of races whose result was amended or voided after it was official.
+    #[serde(default)]
+    pub amended_count: usize,
+    /// When the log stored the latest of these amendments, RFC 3339; empty if there is none.
+    #[serde(default)]
+    pub amended_at: String,
 }
 
 pub(crate) fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8> {
+    let amendments = || meeting.races.values().filter_map(|race| race.amended_at);
     json::render(&MeetingView {
         date: date.to_string(),
         venue: meeting.venue(venue).to_owned(),
@@ -85,5 +96,7 @@ pub(crate) fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> 
         race_count: meeting.races.len(),
         card_count: meeting.races.values().filter(|race| race.card).count(),
         result_count: meeting.races.values().filter(|race| race.result).count(),
+        amended_count: amendments().count(),
+        amended_at: json::text(amendments().max()),
     })
 }

@@ -21,6 +21,8 @@ pub(crate) struct RaceCard<'a> {
     status_reason: &'a str,
     /// RFC 3339; empty if unknown.
     off_time: String,
+    /// The racecourse's time zone, IANA; empty if unknown.
+    time_zone: &'a str,
     runners: Vec<CardRunner<'a>>,
     /// Withdrawn runners.
     withdrawn: Vec<WithdrawnRunner<'a>>,
@@ -77,6 +79,7 @@ pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
         status: race.status().as_str(),
         status_reason: race.status_reason.as_str(),
         off_time: json::text(card.off_time),
+        time_zone: race.time_zone(key),
         runners,
         withdrawn,
     }))

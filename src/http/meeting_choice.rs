@@ -46,8 +46,11 @@ impl MeetingChoice {
             meetings.push(meeting.map_err(ApiError::internal)?);
         }
         if meetings.is_empty() {
-            let message = format!("No meeting is known for {date}");
-            return Err(ApiError::NotFound(message));
+            let zone = app.clock.zone();
+            return Err(ApiError::NotFound(match date == app.clock.today() {
+                true => format!("No meeting is scheduled for {date} ({zone})"),
+                false => format!("No meeting is known for {date}"),
+            }));
         }
         meetings.sort_by_key(|meeting| app.venue_rank(&meeting.venue_code));
         let index = match venue {
@@ -101,15 +104,13 @@ fn no_meeting_at(venue: &str, date: RacingDate, meetings: &[MeetingView]) -> Api
 /// The races of a meeting. `views_of` returns the key prefix of their views.
 pub(super) fn races_of_meeting(
     request: &ApiRequest,
-    date: RacingDate,
-    path: &str,
     views_of: fn(RacingDate, &VenueCode) -> String,
 ) -> Result<Answer, ApiError> {
-    let venue = request.query.get("venue");
+    let (date, venue) = (request.date()?, request.query.get("venue"));
     let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
     let rows = request.store.scan(&views_of(date, &choice.code));
     let json = choice.object().try_list("races", views(rows))?.finish();
-    let links = choice.links(path);
+    let links = choice.links(&request.uri_path);
     Ok(Answer { json, links })
 }
 

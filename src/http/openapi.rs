@@ -89,14 +89,20 @@ fn paths() -> Value {
     let with_list = |base: Value, name: &str, of: &str| json!({ "allOf": [base, { "type": "object", "required": [name], "properties": { name: list(of) } }] });
     let with_page = |base: Value, name: &str, of: &str| json!({ "allOf": [base, { "type": "object", "required": [name, "next"], "properties": { name: list(of), "next": next_page() } }] });
     let meeting = |races: &str| with_list(meeting_head(), "races", races);
+    let name = json!({ "name": "name", "in": "query", "required": false, "description": "The beginning of the name; case is ignored. All horses without it.", "schema": { "type": "string" } });
+    let horses = json!({ "type": "object", "required": ["horses", "next"], "properties": { "horses": list("HorseProfile"), "next": next_page() } });
     json!({
+        "/api/v1/horses": get("Horses by the beginning of their names, ordered by name", &[&name, &limit, &after("The last horse of the page before, as in its `next`.")], &horses),
         "/api/v1/horses/{horse_no}": get("A horse's profile", &[&horse_no], &reference("HorseProfile")),
         "/api/v1/horses/{horse_no}/form": get("A horse's form, newest first", &[&horse_no, &limit, &query_date("before", "Only races before this date."), &after("The last race of the page before, as in its `next`.")], &form),
+        "/api/v1/results/today": get("The results of today's meeting", &[&venue], &meeting("RaceResult")),
+        "/api/v1/results/today/{race_number}": get("The result of a race of today", &[&race_number, &venue], &race("RaceResult")),
         "/api/v1/results/{date}": get("The results of a meeting", &[&date, &venue], &meeting("RaceResult")),
         "/api/v1/results/{date}/{race_number}": get("One race's result", &[&date, &race_number, &venue], &race("RaceResult")),
         "/api/v1/results/{date}/{race_number}/revisions": get("The revisions of a race's result, oldest first", &[&date, &race_number, &venue, &limit, &after_row], &with_page(meeting_head(), "revisions", "ResultRevision")),
         "/api/v1/racecards/today": get("The race card of today's meeting", &[&venue], &meeting("RaceCard")),
         "/api/v1/racecards/{date}": get("The race card of a meeting", &[&date, &venue], &meeting("RaceCard")),
+        "/api/v1/odds/today/{race_number}": get("The odds board of a race of today", &[&race_number, &venue], &reference("OddsBoard")),
         "/api/v1/odds/{date}/{race_number}": get("A race's odds board", &[&date, &race_number, &venue], &reference("OddsBoard")),
         "/api/v1/odds/{date}/{race_number}/history": get("A race's odds board with its quotes, oldest first", &[&date, &race_number, &venue, &limit, &after_row], &with_page(reference("OddsBoard"), "history", "OddsTick")),
         "/api/v1/meetings": get("Meetings, oldest first", &[&query_date("from", "The first date."), &query_date("to", "The last date."), &limit, &after("The last meeting of the page before, as in its `next`.")], &json!({
