@@ -46,3 +46,4 @@ mod season_zh;
 mod shutdown;
 mod store;
 mod watch;
+mod web_pages;

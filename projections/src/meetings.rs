@@ -62,8 +62,31 @@ impl Meeting {
 }
 
 /// A meeting: a row in the list of meetings, and the fields before the races in a response.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct MeetingView {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MeetingView {
+    /// The meeting's date.
+    date: String,
+    /// The racecourse's name.
+    venue: String,
+    /// The racecourse's code.
+    venue_code: String,
+    /// scheduled, finished or abandoned
+    status: String,
+    /// The number of known races.
+    race_count: usize,
+    /// The number of races with a card.
+    card_count: usize,
+    /// The number of races with a result.
+    result_count: usize,
+    /// The number of races whose result was amended or voided after it was official.
+    amended_count: usize,
+    /// When the log stored the latest of these amendments, RFC 3339; empty if there is none.
+    amended_at: String,
+}
+
+/// What readers need of a meeting, whichever version of the fold wrote it.
+#[derive(Debug, Deserialize)]
+pub struct MeetingFacts {
     /// The meeting's date.
     pub date: String,
     /// The racecourse's name.
@@ -72,18 +95,6 @@ pub struct MeetingView {
     pub venue_code: String,
     /// scheduled, finished or abandoned
     pub status: String,
-    /// The number of known races.
-    pub race_count: usize,
-    /// The number of races with a card.
-    pub card_count: usize,
-    /// The number of races with a result.
-    pub result_count: usize,
-    /// The number of races whose result was amended or voided after it was official.
-    #[serde(default)]
-    pub amended_count: usize,
-    /// When the log stored the latest of these amendments, RFC 3339; empty if there is none.
-    #[serde(default)]
-    pub amended_at: String,
 }
 
 pub(crate) fn render(date: RacingDate, venue: &VenueCode, meeting: &Meeting) -> Vec<u8> {

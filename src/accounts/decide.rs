@@ -238,7 +238,7 @@ mod tests {
             subscribed(
                 &mut stream,
                 plan,
-                RESEND_AFTER - SignedDuration::from_mins(1),
+                super::RESEND_AFTER - SignedDuration::from_mins(1),
             );
             assert_eq!(next_mail(&stream, plan), None);
 
@@ -246,7 +246,7 @@ mod tests {
             let (first, _) = subscribed(
                 &mut stream,
                 plan,
-                RESEND_AFTER + SignedDuration::from_mins(1),
+                super::RESEND_AFTER + SignedDuration::from_mins(1),
             );
             let requested = next_mail(&stream, plan).expect("another mail");
             assert_ne!(requested.mail_id, first);

@@ -2,7 +2,7 @@
 
 use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
 use projections::json::JsonObject;
-use projections::meetings::MeetingView;
+use projections::meetings::MeetingFacts;
 use projections::{Store, keys};
 use serde::Serialize;
 
@@ -17,8 +17,8 @@ const QUOTED_CHARS_MAX: usize = 40;
 /// The meeting that a response is about, and the other meetings of its day.
 pub(super) struct MeetingChoice {
     pub(super) code: VenueCode,
-    pub(super) meeting: MeetingView,
-    others: Vec<MeetingView>,
+    pub(super) meeting: MeetingFacts,
+    others: Vec<MeetingFacts>,
 }
 
 /// The fields of the meeting in a response about its races or one of them.
@@ -42,7 +42,7 @@ impl MeetingChoice {
     ) -> Result<Self, ApiError> {
         let mut meetings = Vec::new();
         for row in store.scan(&keys::meetings_of(date)) {
-            let meeting = serde_json::from_slice::<MeetingView>(&row?.1);
+            let meeting = serde_json::from_slice::<MeetingFacts>(&row?.1);
             meetings.push(meeting.map_err(ApiError::internal)?);
         }
         if meetings.is_empty() {
@@ -82,17 +82,18 @@ impl MeetingChoice {
 
     /// A `Link` to the same path for each other meeting of the day.
     pub(super) fn links(&self, path: &str) -> Vec<String> {
-        let link =
-            |other: &MeetingView| format!("<{path}?venue={}>; rel=\"alternate\"", other.venue_code);
+        let link = |other: &MeetingFacts| {
+            format!("<{path}?venue={}>; rel=\"alternate\"", other.venue_code)
+        };
         self.others.iter().map(link).collect()
     }
 }
 
-fn is_at(meeting: &MeetingView, venue: &str) -> bool {
+fn is_at(meeting: &MeetingFacts, venue: &str) -> bool {
     meeting.venue_code.eq_ignore_ascii_case(venue) || meeting.venue.eq_ignore_ascii_case(venue)
 }
 
-fn no_meeting_at(venue: &str, date: RacingDate, meetings: &[MeetingView]) -> ApiError {
+fn no_meeting_at(venue: &str, date: RacingDate, meetings: &[MeetingFacts]) -> ApiError {
     let codes = meetings.iter().map(|meeting| meeting.venue_code.as_str());
     let codes = codes.collect::<Vec<_>>().join(", ");
     let venue: String = venue.chars().take(QUOTED_CHARS_MAX).collect();

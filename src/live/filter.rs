@@ -38,7 +38,6 @@ pub(crate) struct Filter {
 
 /// A race; on any date if `date` is left out, at any venue if `venue` is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub(crate) struct RacePattern {
     /// The meeting's date.
