@@ -20,8 +20,8 @@ use tokio::time::timeout;
 
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
-use crate::http::state::{App, Origins, Pages};
-use crate::http::{self, AccessLog, HttpServer};
+use crate::http::state::{App, Pages};
+use crate::http::{self, AccessLog, HttpServer, Origins};
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::feed::Feed;
@@ -74,8 +74,8 @@ pub struct Config {
     pub connections_per_network: usize,
     /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Proxies,
-    /// The web pages that may connect to the live channel.
-    pub ws_origins: Origins,
+    /// The pages of other origins that may send a key.
+    pub origins: Origins,
     /// How keys are mailed. Without it mails wait.
     pub mailing: Option<Mailing>,
     /// Sign-ups and rotations by link in an hour from one network.
@@ -157,7 +157,7 @@ impl Service {
             feed,
             metrics: Arc::clone(&http.metrics),
             fan_out,
-            ws_origins: config.ws_origins,
+            origins: config.origins,
             can_mail: config.mailing.is_some(),
             plans: config.plans,
         });

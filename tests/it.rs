@@ -47,3 +47,4 @@ mod season_zh;
 mod shutdown;
 mod store;
 mod watch;
+mod web_pages;

@@ -83,6 +83,8 @@ struct FormRace<'a> {
     /// Metres; 0 if unknown.
     distance: u32,
     /// Empty if unknown.
+    class: &'a str,
+    /// Empty if unknown.
     going: &'a str,
 }
 
@@ -94,6 +96,10 @@ struct FormRunner<'a> {
     /// Decimal; 0 if unknown.
     #[schemars(with = "f64", range(min = 0, max = 100_000))]
     win_odds: Box<RawValue>,
+    /// Its draw; 0 if unknown.
+    draw: u16,
+    /// Pounds carried; 0 if unknown.
+    weight: u16,
     /// The jockey in the race; empty if unknown.
     jockey: &'a str,
     /// The horse's name as of the race; empty if unknown.
@@ -166,11 +172,14 @@ fn form_row(
         race_number: key.race_number,
         race_name: race.name(),
         distance: race.distance(),
+        class: race.class(),
         going: race.going(),
     };
     let runner = FormRunner {
         finish_time: fields.finish_time,
         win_odds: fields.win_odds,
+        draw: fields.draw,
+        weight: fields.weight,
         jockey: fields.jockey,
         horse_name: fields.horse_name,
         trainer: fields.trainer,

@@ -19,6 +19,9 @@ pub(crate) struct Horse {
     pub(crate) career: Career,
     #[serde(default, skip_serializing_if = "Newest::is_empty")]
     registrations: Newest,
+    /// The name under which it is in the index of names; empty if it is not there.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) indexed_name: String,
 }
 
 impl Horse {
@@ -34,6 +37,13 @@ impl Horse {
             self.registration = Some(registration.clone());
         }
         order
+    }
+
+    /// The name in its profile; empty if unknown.
+    pub(crate) fn current_name(&self, names: Option<&FormNames>) -> String {
+        let registered = self.registration.as_ref().map(|r| r.horse_name.as_str());
+        let name = registered.or(names.map(|names| names.horse_name.as_str()));
+        name.unwrap_or_default().to_owned()
     }
 
     /// Replaces what a race added to the career.

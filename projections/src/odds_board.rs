@@ -176,10 +176,10 @@ pub(crate) struct OddsBoard<'a> {
     race_number: RaceNumber,
     /// The status of the race at the latest change.
     status: RaceStatus,
-    /// When the log stored the latest change, RFC 3339, to the microsecond.
-    #[schemars(extend("format" = "date-time"))]
+    /// When the log stored the latest change, RFC 3339, to the microsecond; empty before the first quote.
+    #[schemars(extend("pattern" = json::TIME_OR_EMPTY))]
     recorded_at: String,
-    /// The log sequence of the latest change.
+    /// The log sequence of the latest change; 0 before the first quote.
     seq: u64,
     /// The log sequence of the change before; 0 if there is none.
     prev_seq: u64,

@@ -27,6 +27,8 @@ pub(crate) struct RacecardRace<'a> {
     /// The scheduled off, RFC 3339 in UTC; empty if unknown.
     #[schemars(extend("pattern" = json::TIME_OR_EMPTY))]
     off_time: String,
+    /// The racecourse's time zone, IANA; empty if unknown.
+    time_zone: &'a str,
     /// In the order of the card, without withdrawn runners.
     runners: Vec<RacecardRunner<'a>>,
     /// Withdrawn runners.
@@ -93,6 +95,7 @@ pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
         status: race.status(),
         status_reason: race.status_reason.as_str(),
         off_time: json::text(card.off_time),
+        time_zone: race.time_zone(key),
         runners,
         withdrawn,
     }))

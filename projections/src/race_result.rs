@@ -78,6 +78,10 @@ pub(crate) struct RunnerFields<'a> {
     pub(crate) horse_name: &'a str,
     /// Its saddle-cloth number; 0 if unknown.
     number: u16,
+    /// Its draw; 0 if unknown.
+    pub(crate) draw: u16,
+    /// Pounds carried; 0 if unknown.
+    pub(crate) weight: u16,
     /// Its jockey; empty if unknown.
     pub(crate) jockey: &'a str,
     /// Its trainer; empty if unknown.
@@ -171,6 +175,8 @@ pub(crate) fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> Run
             .filter(|number| *number > 0)
             .or(card.map(|c| c.number))
             .unwrap_or(0),
+        draw: card.map_or(0, |c| c.draw),
+        weight: race.rider_of(&runner.horse_no).1,
         jockey: text(&runner.jockey, card.map(|c| race.rider(c).0)),
         trainer: text(&runner.trainer, card.map(|c| &c.trainer)),
         finish_time: json::text(runner.finish_time),
@@ -185,6 +191,8 @@ pub(crate) fn scratched_fields<'a>(race: &'a Race, runner: &'a DeclaredRunner) -
         horse_no: &runner.horse_no,
         horse_name: runner.horse_name.as_str(),
         number: runner.number,
+        draw: runner.draw,
+        weight: race.rider(runner).1,
         jockey: race.rider(runner).0.as_str(),
         trainer: runner.trainer.as_str(),
         finish_time: String::new(),

@@ -69,6 +69,15 @@ struct HorseForm<'a> {
     page: Page,
 }
 
+/// Horses, by name.
+#[derive(JsonSchema)]
+struct HorseList<'a> {
+    /// The profiles, ordered by name.
+    horses: Vec<ServedProfile<'a>>,
+    #[schemars(flatten)]
+    page: Page,
+}
+
 /// A race's odds board with its quotes.
 #[derive(JsonSchema)]
 struct OddsHistory<'a> {
@@ -101,6 +110,7 @@ struct Page {
 pub fn add_response_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<ServedProfile<'_>>();
     generator.subschema_for::<HorseForm<'_>>();
+    generator.subschema_for::<HorseList<'_>>();
     generator.subschema_for::<MeetingResults<'_>>();
     generator.subschema_for::<RaceResult<'_>>();
     generator.subschema_for::<ResultRevisions<'_>>();

@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::{Timestamp, ToSpan};
 use projections::keys;
-use projections::meetings::{MeetingStatus, MeetingView};
+use projections::meetings::{MeetingFacts, MeetingStatus};
 
 use super::player::{EarlierRun, Player, PublishTiming, pace_from_now};
 use super::report::Summary;
@@ -133,7 +133,7 @@ impl Demo<'_> {
         let mut dates = BTreeSet::new();
         let views = self.app.views.current().context("there are no views")?;
         for row in views.scan(keys::MEETINGS) {
-            let meeting: MeetingView = serde_json::from_slice(&row?.1)?;
+            let meeting: MeetingFacts = serde_json::from_slice(&row?.1)?;
             let is_simulated = VENUES
                 .iter()
                 .any(|(code, _)| *code == meeting.venue_code.as_str());

@@ -41,6 +41,9 @@ pub(super) enum ApiError {
     RateLimited { plan: Arc<Plan>, exceeded: Exceeded },
     #[error("The plan {:?} does not include live odds", .plan.name.as_str())]
     LiveOddsNotIncluded { plan: Arc<Plan> },
+    /// The plan includes no odds, or not yet those of this race.
+    #[error("The plan {:?} does not include live odds{}", .plan.name.as_str(), odds_after(plan))]
+    OddsNotIncluded { plan: Arc<Plan> },
     #[error("{}", capitalized(.0))]
     InvalidDate(ParseError),
     #[error("{}", capitalized(.0))]
@@ -115,7 +118,9 @@ impl ApiError {
             Self::TooManyUnauthorized { .. }
             | Self::TooManyConnections
             | Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded"),
-            Self::LiveOddsNotIncluded { .. } => (StatusCode::FORBIDDEN, "live_odds_not_included"),
+            Self::LiveOddsNotIncluded { .. } | Self::OddsNotIncluded { .. } => {
+                (StatusCode::FORBIDDEN, "live_odds_not_included")
+            }
             Self::InvalidDate(_) => (StatusCode::BAD_REQUEST, "invalid_date"),
             Self::InvalidRaceNumber(_) => (StatusCode::BAD_REQUEST, "invalid_race_number"),
             Self::InvalidHorseNo(_) => (StatusCode::BAD_REQUEST, "invalid_horse_no"),
@@ -177,6 +182,14 @@ impl ApiError {
             headers.insert(RETRY_AFTER, seconds.into());
         }
     }
+}
+
+/// When a plan without live odds includes those of a race.
+fn odds_after(plan: &Plan) -> String {
+    let after = plan.odds_after.map(|after| {
+        format!("; those of a race can be read once they have not changed for {after:#}")
+    });
+    after.unwrap_or_default()
 }
 
 /// A text with a capital letter.

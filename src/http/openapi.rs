@@ -59,10 +59,16 @@ pub fn document() -> Value {
 #[rustfmt::skip]
 fn paths() -> Value {
     json!({
+        "/api/v1/horses": Operation::new("listHorses", "Horses", "Horses by the beginning of their names, ordered by name")
+            .with(&["name"]).in_pages("after").answers("HorseList"),
         "/api/v1/horses/{horse_no}": Operation::new("getHorse", "Horses", "A horse's profile")
             .with(&["horse_no"]).answers("HorseProfile"),
         "/api/v1/horses/{horse_no}/form": Operation::new("getHorseForm", "Horses", "A horse's form, newest first")
             .with(&["horse_no", "before"]).in_pages("after").answers("HorseForm"),
+        "/api/v1/results/today": Operation::new("getTodaysResults", "Results", "The results of today's meeting")
+            .of_a_meeting().answers("MeetingResults"),
+        "/api/v1/results/today/{race_number}": Operation::new("getTodaysResult", "Results", "The result of a race of today")
+            .with(&["race_number"]).of_a_meeting().answers("RaceResult"),
         "/api/v1/results/{date}": Operation::new("getMeetingResults", "Results", "The results of a meeting")
             .with(&["date"]).of_a_meeting().answers("MeetingResults"),
         "/api/v1/results/{date}/{race_number}": Operation::new("getRaceResult", "Results", "A race's result")
@@ -73,10 +79,12 @@ fn paths() -> Value {
             .of_a_meeting().answers("Racecard"),
         "/api/v1/racecards/{date}": Operation::new("getRacecard", "Race cards", "The race card of a meeting")
             .with(&["date"]).of_a_meeting().answers("Racecard"),
+        "/api/v1/odds/today/{race_number}": Operation::new("getTodaysOddsBoard", "Odds", "The odds board of a race of today")
+            .with(&["race_number", "venue"]).of_a_plan().answers("OddsBoard"),
         "/api/v1/odds/{date}/{race_number}": Operation::new("getOddsBoard", "Odds", "A race's odds board")
-            .with(&["date", "race_number", "venue"]).answers("OddsBoard"),
+            .with(&["date", "race_number", "venue"]).of_a_plan().answers("OddsBoard"),
         "/api/v1/odds/{date}/{race_number}/history": Operation::new("getOddsHistory", "Odds", "A race's odds board with its quotes, oldest first")
-            .with(&["date", "race_number", "venue"]).in_pages("after_row").answers("OddsHistory"),
+            .with(&["date", "race_number", "venue"]).in_pages("after_row").of_a_plan().answers("OddsHistory"),
         "/api/v1/meetings": Operation::new("listMeetings", "Meetings", "Meetings, oldest first")
             .with(&["from", "to"]).in_pages("after").answers("MeetingList"),
         "/healthz": Operation::new("getHealth", "Service", "Returns 200 while the process runs").without_key("Health", &[]),
@@ -99,6 +107,8 @@ struct Operation {
     parameters: Vec<&'static str>,
     /// Whether the response has a `Link`.
     links: bool,
+    /// Whether some plans do not include it.
+    by_plan: bool,
 }
 
 impl Operation {
@@ -107,6 +117,7 @@ impl Operation {
             json: json!({ "operationId": id, "tags": [tag], "summary": summary }),
             parameters: Vec::new(),
             links: false,
+            by_plan: false,
         }
     }
 
@@ -125,6 +136,12 @@ impl Operation {
     fn in_pages(mut self, after: &'static str) -> Self {
         self.links = true;
         self.with(&["limit", after])
+    }
+
+    /// The plan of the key may not include the response.
+    fn of_a_plan(mut self) -> Self {
+        self.by_plan = true;
+        self
     }
 
     /// The operation, under `/api/v1`, with the schema of its response.
@@ -148,6 +165,10 @@ impl Operation {
             Map::from_iter([("200".to_owned(), ok), ("304".to_owned(), not_modified)]);
         responses
             .extend(ERRORS.map(|(status, name)| (status.to_owned(), components::response(name))));
+        if self.by_plan {
+            let not_included = components::response("NotIncluded");
+            responses.insert("403".to_owned(), not_included);
+        }
         self.json["responses"] = responses.into();
         self.with(&["if_none_match", "min_seq", "request_id"])
             .finish()
