@@ -20,8 +20,8 @@ use tokio::time::timeout;
 
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
-use crate::http::state::{App, DevKey, Origins, Pages};
-use crate::http::{self, AccessLog, HttpServer, StatusBoard};
+use crate::http::state::{App, DevKey, Pages};
+use crate::http::{self, AccessLog, HttpServer, Origins, StatusBoard};
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::feed::Feed;
@@ -74,8 +74,8 @@ pub struct Config {
     pub connections_per_network: usize,
     /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Proxies,
-    /// The web pages that may connect to the live channel.
-    pub ws_origins: Origins,
+    /// The pages of other origins that may send a key.
+    pub origins: Origins,
     /// How keys are mailed. Without it mails wait.
     pub mailing: Option<Mailing>,
     /// Sign-ups and rotations by link in an hour from one network.
@@ -155,7 +155,7 @@ impl Service {
             metrics: Arc::clone(&http.metrics),
             fan_out,
             status: StatusBoard::new(Timestamp::now()),
-            ws_origins: config.ws_origins,
+            origins: config.origins,
             can_mail: config.mailing.is_some(),
             plans: config.plans,
             dev_key: DevKey::default(),

@@ -7,10 +7,11 @@
 //! |---|---|---|
 //! | [`accounts`] | API keys and subscriptions, folded from the stream `ACCOUNTS` | `limits`, `log`, `metrics` |
 //! | [`app`] | the composition root: builds and runs the service | all but `cli`, `asyncapi` |
-//! | [`asyncapi`] | the AsyncAPI document of the live channel and the log | `live`, `log`, `projector` |
+//! | [`asyncapi`] | the AsyncAPI document of the live channel and the log | `json_schema`, `live`, `log`, `projector` |
 //! | [`cli`] | the command line, one command per file | all |
 //! | [`clock`] | the racing day in the configured time zone | none |
 //! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all but `app`, `cli`, `mail` |
+//! | `json_schema` | the schemas in the OpenAPI and the AsyncAPI document | none |
 //! | [`limits`] | plans, rate limits and network addresses | none |
 //! | [`live`] | the live channel: encoded updates, fan-out, sessions | `accounts`, `log`, `metrics`, `shutdown` |
 //! | [`log`] | the event log on NATS JetStream: connection, reader, appender | none |
@@ -25,6 +26,7 @@ pub mod asyncapi;
 pub mod cli;
 pub mod clock;
 pub mod http;
+mod json_schema;
 pub mod limits;
 pub mod live;
 pub mod log;

@@ -26,10 +26,11 @@ const CRATE_ARROWS: [(&str, &[&str]); 5] = [
 ];
 
 /// The rooms of `src/` that each room may name. A room is named after those that it may import.
-const ROOM_ARROWS: [(&str, &[&str]); 14] = [
+const ROOM_ARROWS: [(&str, &[&str]); 15] = [
     ("clock", &[]),
     ("shutdown", &[]),
     ("supervisor", &[]),
+    ("json_schema", &[]),
     ("limits", &[]),
     ("metrics", &["limits"]),
     ("log", &["metrics"]),
@@ -43,13 +44,14 @@ const ROOM_ARROWS: [(&str, &[&str]); 14] = [
         &["accounts", "limits", "log", "metrics", "shutdown"],
     ),
     ("projector", &["live", "log", "metrics"]),
-    ("asyncapi", &["live", "log", "projector"]),
+    ("asyncapi", &["json_schema", "live", "log", "projector"]),
     (
         "http",
         &[
             "accounts",
             "asyncapi",
             "clock",
+            "json_schema",
             "limits",
             "live",
             "log",

@@ -548,9 +548,13 @@ async fn send_key_everywhere(http: SocketAddr, key: &str) {
     let mut socket = Socket::open(http, key).await;
     socket.until("snapshot_complete").await;
     let (_, ack) = socket
-        .request(&json!({ "op": "subscribe", "id": key, "api_key": key, "venues": [key] }))
+        .request(&json!({ "op": "subscribe", "id": key, "venues": [key] }))
         .await;
     assert_eq!(ack["event"], "ack");
+    let (_, error) = socket
+        .request(&json!({ "op": "subscribe", "id": key, "api_key": key, key: key }))
+        .await;
+    assert_eq!(error["error"], "invalid_parameter");
     let (_, error) = socket.request(&json!({ "op": key, "id": key })).await;
     assert_eq!(error["error"], "unknown_op");
     let header = [("x-api-key", key), ("origin", "https://racing.example")];
@@ -558,7 +562,7 @@ async fn send_key_everywhere(http: SocketAddr, key: &str) {
         Socket::refused_with(http, "/ws/live/odds", &header)
             .await
             .status,
-        101
+        403
     );
     let typo = format!("{key}x");
     assert_eq!(

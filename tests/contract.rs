@@ -73,6 +73,8 @@ async fn service() -> (Nats, Railbird) {
             card("2026-09-30", "HV", 1, 4),
             result("2026-09-30", "HV", 1, 4, 1),
             card(&today, "HV", 1, 3),
+            result(&today, "HV", 1, 3, 1),
+            odds_on(&today, "HV", 2, &second(0), &[2.0]),
         ])
         .await;
     let railbird = Railbird::start(&nats).await;
@@ -253,6 +255,92 @@ async fn responses_match_openapi() {
     }
 }
 
+/// Checks the headers and the body of a reply by the description of its status.
+fn check_described(document: &Value, path: &str, reply: &Reply) {
+    let item = &document["paths"][path]["get"];
+    let follow = |part: &Value| match part["$ref"].as_str() {
+        Some(reference) => document.pointer(&reference[1..]).unwrap().clone(),
+        None => part.clone(),
+    };
+    let described = follow(&item["responses"][reply.status.to_string()]);
+    assert!(
+        described.is_object(),
+        "{path}: {} is not described",
+        reply.status
+    );
+    for (name, header) in described["headers"].as_object().unwrap() {
+        let (header, value) = (follow(header), reply.header(name));
+        let missing = value.is_empty();
+        assert!(
+            !missing || header["required"] != true,
+            "{path}: {} has no {name}",
+            reply.status
+        );
+        let value = match follow(&header["schema"])["type"].as_str() {
+            Some("integer") if !missing => json!(value.parse::<u64>().unwrap()),
+            _ => json!(value),
+        };
+        let schema = json!({ "allOf": [header["schema"]], "components": document["components"] });
+        let valid = jsonschema::is_valid(&schema, &value);
+        assert!(missing || valid, "{path}: {name} is {value}");
+    }
+    let schema = &described["content"]["application/json"]["schema"];
+    if !schema.is_null() {
+        let schema = json!({ "allOf": [schema], "components": document["components"] });
+        let errors = jsonschema::validator_for(&schema).unwrap();
+        let body = reply.json();
+        let errors: Vec<_> = errors
+            .iter_errors(&body)
+            .map(|error| error.to_string())
+            .collect();
+        assert!(
+            errors.is_empty(),
+            "{path}: {} is {body}: {errors:?}",
+            reply.status
+        );
+    }
+}
+
+#[tokio::test]
+async fn headers_and_errors_match_openapi() {
+    let (_nats, railbird) = service().await;
+    let document = railbird.get_open("/openapi.json").await.json();
+    for path in document["paths"].as_object().unwrap().keys() {
+        let url = example_path(path).replace("{file}", "racing.odds.quoted.v1.json");
+        let reply = railbird.get(&url).await;
+        assert_eq!(reply.status, 200, "{path}");
+        check_described(&document, path, &reply);
+        let key = [("x-api-key", railbird.key.as_str())];
+        let refused = request(railbird.http, "POST", &url, &key).await;
+        assert_eq!(refused.status, 405, "{path}");
+        check_described(&document, path, &refused);
+        if path.starts_with("/api/") {
+            let tag = reply.header("etag").to_owned();
+            let cached = railbird.get_with(&url, &[("if-none-match", &tag)]).await;
+            assert_eq!(cached.status, 304, "{path}");
+            check_described(&document, path, &cached);
+            let unauthorized = railbird.get_open(&url).await;
+            assert_eq!(unauthorized.status, 401, "{path}");
+            check_described(&document, path, &unauthorized);
+        }
+    }
+    let future = [("railbird-min-seq", "18446744073709551615")];
+    let early = railbird.get_with("/api/v1/meetings", &future).await;
+    assert_eq!(early.status, 503);
+    check_described(&document, "/api/v1/meetings", &early);
+    for (url, path, status) in [
+        ("/api/v1/results/2026-13-01", "/api/v1/results/{date}", 400),
+        ("/api/v1/horses/NOBODY", "/api/v1/horses/{horse_no}", 404),
+        ("/readyz?fresh=soon", "/readyz", 400),
+        ("/readyz?fresh=0s", "/readyz", 503),
+        ("/schemas/racing.none.v1.json", "/schemas/{file}", 404),
+    ] {
+        let reply = railbird.get(url).await;
+        assert_eq!(reply.status, status, "{url}");
+        check_described(&document, path, &reply);
+    }
+}
+
 #[tokio::test]
 async fn every_path_returns_the_same_401_without_a_valid_key() {
     let (_nats, railbird) = service().await;
@@ -381,6 +469,129 @@ async fn a_day_without_a_meeting_returns_404_with_the_time_zone() {
 }
 
 #[tokio::test]
+async fn today_works_on_results_and_odds_as_on_race_cards() {
+    let (_nats, railbird) = service().await;
+    let same = async |path: &str| {
+        let today = railbird
+            .get(&format!("/api/v1/{}", path.replace("DATE", "today")))
+            .await;
+        let date = today.json()["date"].as_str().map(str::to_owned).unwrap();
+        let by_date = railbird
+            .get(&format!("/api/v1/{}", path.replace("DATE", &date)))
+            .await;
+        assert_eq!(
+            (today.status, today.json()),
+            (200, by_date.json()),
+            "{path}"
+        );
+    };
+    for path in [
+        "racecards/DATE",
+        "results/DATE",
+        "results/DATE/1",
+        "results/DATE/1/revisions?limit=1",
+        "odds/DATE/1",
+        "odds/DATE/2",
+        "odds/DATE/2/history",
+    ] {
+        same(path).await;
+    }
+    let nats = Nats::start();
+    let empty = Railbird::start(&nats).await;
+    for path in [
+        "racecards/today",
+        "results/today",
+        "results/today/1",
+        "odds/today/1",
+    ] {
+        let reply = empty.get(&format!("/api/v1/{path}")).await;
+        let message = reply.json()["message"].as_str().unwrap().to_owned();
+        assert_eq!(reply.status, 404, "{path}");
+        assert!(
+            message.starts_with("No meeting is scheduled for "),
+            "{path}: {message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_declared_race_without_quotes_has_an_empty_board_and_an_unknown_one_none() {
+    let (_nats, railbird) = service().await;
+    let board = railbird.get(&format!("/api/v1/odds/{DAY}/1")).await;
+    assert_eq!(
+        (board.status, board.json()),
+        (
+            200,
+            json!({
+                "date": DAY, "venue": "Sha Tin", "venue_code": "ST", "race_number": 1, "status": "result",
+                "recorded_at": "", "seq": 0, "prev_seq": 0, "runners": [],
+            })
+        )
+    );
+    let history = railbird
+        .get(&format!("/api/v1/odds/{DAY}/1/history"))
+        .await
+        .json();
+    assert_eq!(
+        (&history["history"], &history["next"]),
+        (&json!([]), &json!(""))
+    );
+    for (path, message) in [
+        (
+            format!("{DAY}/9"),
+            format!("No card and no odds of race 9 are known at Sha Tin on {DAY}"),
+        ),
+        (
+            "1999-01-01/1".to_owned(),
+            "No meeting is known for 1999-01-01".to_owned(),
+        ),
+    ] {
+        let reply = railbird.get(&format!("/api/v1/odds/{path}")).await;
+        assert_eq!(
+            (reply.status, reply.json()),
+            (404, json!({ "error": "not_found", "message": message }))
+        );
+    }
+}
+
+#[tokio::test]
+async fn horses_are_found_by_the_beginning_of_their_names_page_by_page() {
+    let (_nats, railbird) = service().await;
+    let found = async |path: &str| {
+        let page = railbird.get(path).await.json();
+        let names = page["horses"].as_array().unwrap().iter();
+        let names: Vec<_> = names
+            .map(|horse| horse["horse_no"].as_str().unwrap().to_owned())
+            .collect();
+        (names, page["next"].as_str().unwrap().to_owned())
+    };
+    let all = found("/api/v1/horses?name=hOrSe").await;
+    assert_eq!(
+        all,
+        (
+            ["H1", "H2", "H3", "H4"].map(str::to_owned).to_vec(),
+            String::new()
+        )
+    );
+    let one = railbird.get("/api/v1/horses?name=HORSE+1").await.json();
+    assert_eq!(
+        one["horses"][0],
+        railbird.get("/api/v1/horses/H1").await.json()
+    );
+    assert_eq!(found("/api/v1/horses?name=nobody").await.0, [""; 0]);
+    let (mut path, mut pages) = ("/api/v1/horses?name=horse&limit=3".to_owned(), Vec::new());
+    while !path.is_empty() {
+        let (names, next) = found(&path).await;
+        pages.push(names.join(" "));
+        path = next;
+    }
+    assert_eq!(pages, ["H1 H2 H3", "H4"]);
+    assert_eq!(found("/api/v1/horses").await.0.len(), 5, "all, by name");
+    let after_the_end = found("/api/v1/horses?name=a&after=zzz").await;
+    assert_eq!(after_the_end.0, [""; 0]);
+}
+
+#[tokio::test]
 async fn two_meetings_on_a_day_are_chosen_by_venue_and_never_by_arrival() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
@@ -430,7 +641,8 @@ async fn caching_works_and_head_responds_like_get() {
     let first = railbird.get("/api/v1/horses/H2").await;
     let tag = first.header("etag").to_owned();
     assert_eq!(first.header("cache-control"), "private, no-cache");
-    assert_eq!(first.header("railbird-seq"), "8");
+    assert_eq!(first.header("railbird-seq"), "10");
+    assert_eq!(first.header("vary"), "accept-encoding");
     for tags in [
         tag.as_str(),
         "*",
@@ -445,6 +657,9 @@ async fn caching_works_and_head_responds_like_get() {
             (304, 0, tag.as_str()),
             "{tags}"
         );
+        for name in ["vary", "cache-control"] {
+            assert_eq!(again.header(name), first.header(name), "{name}");
+        }
     }
     let head = request(
         railbird.http,
@@ -464,7 +679,10 @@ async fn caching_works_and_head_responds_like_get() {
     let changed = railbird
         .get_with("/api/v1/horses/H2", &[("if-none-match", &tag)])
         .await;
-    assert_eq!((changed.status, changed.header("railbird-seq")), (200, "9"));
+    assert_eq!(
+        (changed.status, changed.header("railbird-seq")),
+        (200, "11")
+    );
     assert_ne!(changed.header("etag"), tag);
 }
 
@@ -477,6 +695,7 @@ async fn large_responses_are_compressed_on_request() {
         let compressed = railbird
             .get_with(&path, &[("accept-encoding", encodings)])
             .await;
+        assert_eq!(compressed.headers.get_all("vary").iter().count(), 1);
         assert_eq!(compressed.header("content-encoding"), "gzip", "{encodings}");
         assert!(compressed.body.len() < plain.body.len());
     }

@@ -347,7 +347,7 @@ impl Race {
         withdrawn["reason"] = "Lame".into();
         json!({
             "race_number": self.0, "race_name": format!("HANDICAP {}", self.0), "distance": 1200, "class": "4",
-            "going": "GOOD", "status": "result", "status_reason": "", "off_time": "", "runners": runners,
+            "going": "GOOD", "status": "result", "status_reason": "", "off_time": "", "time_zone": "Asia/Hong_Kong", "runners": runners,
             "withdrawn": [withdrawn],
         })
     }
@@ -397,7 +397,7 @@ impl Race {
         let runner = |(position, n): (usize, usize)| {
             json!({
                 "position": position, "horse_no": self.horse_no(n), "horse_name": self.names()[n - 1], "number": n,
-                "jockey": "A. Quill", "trainer": "T. Marlowe", "finish_time": Self::finish_time(n),
+                "draw": n, "weight": 134 - n, "jockey": "A. Quill", "trainer": "T. Marlowe", "finish_time": Self::finish_time(n),
                 "win_odds": Self::win(n, 0), "stakes": Self::stakes(position),
             })
         };
@@ -408,7 +408,7 @@ impl Race {
             "runners": (1..).zip(self.placings(true)).map(runner).collect::<Value>(),
             "unplaced": [{
                 "outcome": "SCR", "horse_no": self.horse_no(self.out()), "horse_name": self.names()[self.out() - 1],
-                "number": self.out(), "jockey": "A. Quill", "trainer": "T. Marlowe", "finish_time": "", "win_odds": 0,
+                "number": self.out(), "draw": self.out(), "weight": 134 - self.out(), "jockey": "A. Quill", "trainer": "T. Marlowe", "finish_time": "", "win_odds": 0,
                 "stakes": 0,
             }],
         });
@@ -457,8 +457,8 @@ impl Race {
     fn form(self, n: usize) -> Value {
         let mut row = json!({
             "date": DAY, "venue": "Sha Tin", "venue_code": "ST", "race_number": self.0,
-            "race_name": format!("HANDICAP {}", self.0), "distance": 1200, "going": "GOOD", "jockey": "A. Quill",
-            "horse_name": self.names()[n - 1], "trainer": "T. Marlowe",
+            "race_name": format!("HANDICAP {}", self.0), "distance": 1200, "class": "4", "going": "GOOD", "draw": n,
+            "weight": 134 - n, "jockey": "A. Quill", "horse_name": self.names()[n - 1], "trainer": "T. Marlowe",
         });
         let mut set = |fields: Value| {
             let fields = fields.as_object().unwrap().clone();

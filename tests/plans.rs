@@ -465,7 +465,12 @@ async fn the_headers_match_the_openapi_document() {
     let (allowed, over) = (railbird.get(PATH).await, railbird.get(PATH).await);
     for (reply, extra) in [(&allowed, [].as_slice()), (&over, &["Retry-After"])] {
         let pointer = format!("/paths/~1api~1v1~1meetings/get/responses/{}", reply.status);
-        let described = &document.pointer(&pointer).unwrap()["headers"];
+        let described = document.pointer(&pointer).unwrap();
+        let described = match described["$ref"].as_str() {
+            Some(reference) => document.pointer(&reference[1..]).unwrap(),
+            None => described,
+        };
+        let described = &described["headers"];
         for name in [
             "X-RateLimit-Limit",
             "X-RateLimit-Remaining",
@@ -497,4 +502,50 @@ async fn the_headers_match_the_openapi_document() {
     let validator = jsonschema::validator_for(&schema).unwrap();
     assert!(validator.is_valid(&over.json()), "{}", over.text());
     assert!(!validator.is_valid(&json!({ "error": "not_found", "message": "" })));
+}
+
+#[tokio::test]
+async fn a_plan_without_live_odds_has_no_odds_or_those_that_rest() {
+    let nats = Nats::start();
+    let plans = [
+        plan("default", "live_odds = true\nconnections = 1"),
+        plan("none", ""),
+        plan("late", "odds_after = \"1h\""),
+        plan("soon", "odds_after = \"1ms\""),
+    ];
+    let railbird = start(&nats, &plans).await;
+    let seq = nats
+        .publish([card(DAY, "ST", 2, 1), odds("ST", 1, &second(0), &[2.5])])
+        .await;
+    railbird.until_seq(seq).await;
+    let (quoted, unquoted) = (
+        format!("/api/v1/odds/{DAY}/1"),
+        format!("/api/v1/odds/{DAY}/2"),
+    );
+    let read = async |plan: &str, path: &str| {
+        let key = railbird.issue_key_on(&nats, plan).await;
+        request(railbird.http, "GET", path, &[("x-api-key", &key)]).await
+    };
+    for (plan, path, status) in [
+        ("default", &quoted, 200),
+        ("none", &quoted, 403),
+        ("none", &unquoted, 403),
+        ("late", &quoted, 403),
+        ("late", &unquoted, 200),
+    ] {
+        for path in [path.clone(), format!("{path}/history")] {
+            let reply = read(plan, &path).await;
+            assert_eq!(reply.status, status, "{plan} {path}: {}", reply.text());
+            if status == 403 {
+                assert_eq!(reply.json()["error"], "live_odds_not_included");
+            }
+        }
+    }
+    let reply = read("late", &quoted).await.json();
+    let message = "The plan \"late\" does not include live odds; those of a race can be read once they have not changed for 1h";
+    assert_eq!(reply["message"], message);
+    eventually("the odds have not changed for a millisecond", || async {
+        read("soon", &quoted).await.status == 200
+    })
+    .await;
 }

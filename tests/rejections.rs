@@ -83,7 +83,7 @@ struct Rejected {
 }
 
 /// A message on the subject of race 1 for each code, made from a valid event.
-fn rejected_messages(good: &Value) -> [Rejected; 5] {
+fn rejected_messages(good: &Value) -> [Rejected; 6] {
     let changed = |code, reason_prefix, change: &dyn Fn(&mut Value)| {
         let mut event = good.clone();
         event["id"] = uuid::Uuid::now_v7().to_string().into();
@@ -112,6 +112,14 @@ fn rejected_messages(good: &Value) -> [Rejected; 5] {
             payload: good.to_string()[..100].to_owned(),
             code: "not_cloud_event",
             reason_prefix: "not a CloudEvents 1.0 JSON object: EOF",
+            id: json!(""),
+        },
+        // Binary mode: the attributes are headers.
+        Rejected {
+            payload: good["data"].to_string(),
+            code: "not_cloud_event",
+            reason_prefix: "not a CloudEvents 1.0 JSON object: it has no `specversion`, `id`, `source` or `type`. \
+                Events are in structured mode: ",
             id: json!(""),
         },
     ]

@@ -210,6 +210,7 @@ impl Race {
             class: text("Class 4"),
             going: Some(text("GOOD")),
             off_time: None,
+            time_zone: None,
             runners: self.runners.iter().enumerate().map(runner).collect(),
         })
     }

@@ -1,7 +1,9 @@
 //! [`CloudEvent`]: the wire form of every event, in every stream.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -10,6 +12,11 @@ use crate::object::Object;
 use crate::{DecodeError, Moment};
 
 const SPECVERSION: &str = "1.0";
+
+/// Why an object without attributes is rejected: in the binary mode of the NATS binding, the attributes are headers of
+/// the message, and its bytes are `data` alone.
+const NOT_STRUCTURED: &str = "it has no `specversion`, `id`, `source` or `type`. Events are in structured mode: the \
+    attributes and `data` are one JSON object. Binary mode, with the attributes in headers, is not supported";
 
 /// A CloudEvents 1.0 JSON object. Other attributes than these are ignored.
 #[derive(Debug, Serialize, Deserialize)]
@@ -57,8 +64,12 @@ impl<'a> CloudEvent<'a> {
     /// Returns [`DecodeError::NotCloudEvent`] if the bytes are not a JSON object with all attributes, or if
     /// `specversion` is not 1.0.
     pub fn from_json(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let Object(event): Object<Self> = serde_json::from_slice(bytes)
-            .map_err(|e| DecodeError::NotCloudEvent(cut_reason(&e.to_string())))?;
+        let Object(event): Object<Self> = serde_json::from_slice(bytes).map_err(|error| {
+            DecodeError::NotCloudEvent(match has_attributes(bytes) {
+                Some(false) => NOT_STRUCTURED.to_owned(),
+                _ => cut_reason(&error.to_string()),
+            })
+        })?;
         if event.specversion != SPECVERSION {
             return Err(DecodeError::NotCloudEvent(format!(
                 "specversion is {:?}, not {SPECVERSION}",
@@ -72,6 +83,17 @@ impl<'a> CloudEvent<'a> {
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("strings and raw JSON always serialise")
     }
+}
+
+/// Whether a JSON object has an attribute of a CloudEvent that `data` does not have; `None` if it is not an object.
+fn has_attributes(bytes: &[u8]) -> Option<bool> {
+    let object: HashMap<Cow<'_, str>, IgnoredAny> = serde_json::from_slice(bytes).ok()?;
+    let is_there = |name: &str| object.contains_key(name);
+    Some(
+        ["specversion", "id", "source", "type"]
+            .into_iter()
+            .any(is_there),
+    )
 }
 
 /// The start of an attribute, as an error quotes it.

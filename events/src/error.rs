@@ -62,6 +62,15 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
+    /// Every code.
+    pub const CODES: [&'static str; 5] = [
+        "not_cloud_event",
+        "too_large",
+        "unknown_type",
+        "invalid_data",
+        "subject_mismatch",
+    ];
+
     /// The stable code of the kind of error. It is also the label of a metric.
     pub fn code(&self) -> &'static str {
         match self {

@@ -14,7 +14,11 @@ use crate::string_form::string_form;
     description = "Minutes, seconds and hundredths: m:ss.cc."
 )]
 #[schemars(extend(
-    "pattern" = r"^(?!0?0:00\.00$)[0-5]?[0-9]:[0-5][0-9]\.[0-9]{2}$",
+    // Without a negative lookahead for zero, which some generators' languages do not have.
+    "pattern" = concat!(
+        r"^(([1-9]|0[1-9]|[1-5][0-9]):[0-5][0-9]\.[0-9]{2}|0?0:(0[1-9]|[1-5][0-9])\.[0-9]{2}",
+        r"|0?0:00\.(0[1-9]|[1-9][0-9]))$",
+    ),
     "examples" = ["1:40.79"],
 ))]
 pub struct FinishTime(u32);

@@ -41,7 +41,7 @@ pub use horse_no::HorseNo;
 pub use odds::Odds;
 pub use outcome::Outcome;
 pub use race::{RaceKey, RaceNumber, VenueCode};
-pub use schema::{SchemaFile, schemas};
+pub use schema::{SchemaFile, list_values, schemas};
 pub use subject::{SUBJECTS, Subject};
 pub use text::Text;
 pub use time::Moment;

@@ -19,8 +19,9 @@ pub struct SchemaFile {
 
 /// The schema of each event type: of the whole CloudEvent with its `data`.
 pub fn schemas() -> Vec<SchemaFile> {
-    let settings =
-        SchemaSettings::draft2020_12().with_transform(RecursiveTransform(without_rust_formats));
+    let settings = SchemaSettings::draft2020_12()
+        .with_transform(RecursiveTransform(without_rust_formats))
+        .with_transform(RecursiveTransform(list_values));
     Event::data_schemas(&settings)
         .into_iter()
         .map(|(type_name, data, example)| of_type(type_name, data.to_value(), example))
@@ -35,10 +36,10 @@ fn of_type(type_name: &str, mut data: Value, example: &str) -> SchemaFile {
         "type": "object",
         "required": ["specversion", "id", "source", "type", "time", "data"],
         "properties": {
-            "specversion": { "const": "1.0", "description": "The version of CloudEvents." },
+            "specversion": { "type": "string", "const": "1.0", "description": "The version of CloudEvents." },
             "id": attribute("The event's identity."),
             "source": attribute("The feeder."),
-            "type": { "const": type_name, "description": "The kind of fact." },
+            "type": { "type": "string", "const": type_name, "description": "The kind of fact." },
             "time": Moment::json_schema(&mut SchemaGenerator::default()),
         },
         "examples": [example],
@@ -66,6 +67,34 @@ fn attribute(description: &str) -> Value {
         "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$",
         "description": description,
     })
+}
+
+/// Writes an enum of strings as `type: string` with `enum`, and describes its values in one text. schemars makes a
+/// `oneOf` of constants of it, for which many generators make a type without values.
+pub fn list_values(schema: &mut Schema) {
+    let choices = schema.get("oneOf").and_then(Value::as_array);
+    let Some(choices) = choices.filter(|choices| !choices.is_empty()) else {
+        return;
+    };
+    let (mut values, mut descriptions) = (Vec::new(), Vec::new());
+    descriptions.extend(
+        schema
+            .get("description")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+    );
+    for choice in choices {
+        let value = choice.get("const").and_then(Value::as_str);
+        let (Some(value), Some(meaning)) = (value, choice["description"].as_str()) else {
+            return;
+        };
+        values.push(value.to_owned());
+        descriptions.push(format!("`{value}`: {meaning}"));
+    }
+    schema.remove("oneOf");
+    schema.insert("type".into(), "string".into());
+    schema.insert("enum".into(), values.into());
+    schema.insert("description".into(), descriptions.join(" ").into());
 }
 
 /// Replaces the formats of Rust integers, such as `uint16`, by their bounds. They are not formats of JSON Schema, and

@@ -321,12 +321,24 @@ fn derived_odds_are_checked() {
     check_invalid(ODDS, odds, &changes);
 }
 
+/// The reason of a message that has `data` alone.
+const NOT_STRUCTURED: &str = "it has no `specversion`, `id`, `source` or `type`. Events are in structured mode: the \
+    attributes and `data` are one JSON object. Binary mode, with the attributes in headers, is not supported";
+
 #[test]
 fn a_message_that_is_not_a_cloud_event_is_rejected() {
     for (bytes, reason) in [
         ("", "EOF while parsing a value at line 1 column 0"),
         ("hello", "expected value at line 1 column 1"),
-        ("{}", "missing field `specversion` at line 1 column 2"),
+        ("{}", NOT_STRUCTURED),
+        (
+            "{\"horse_no\":\"A1\",\"time\":\"2026-11-21T06:00:00Z\"}",
+            NOT_STRUCTURED,
+        ),
+        (
+            "{\"id\":\"1\"}",
+            "missing field `specversion` at line 1 column 10",
+        ),
         (
             "[1]",
             "invalid type: sequence, expected an object at line 1 column 0",

@@ -149,13 +149,13 @@ impl Changes {
             }
             Effect::Changed | Effect::Stated { .. } => {
                 (entry.state_changed, entry.facts_changed) = (true, true);
-                self.keys += 5 + 3 * runner_count(&recorded.envelope.event);
+                self.keys += 6 + 3 * runner_count(&recorded.envelope.event);
             }
         }
         if let Effect::Stated { index, in_force } = effect {
             let revision = race_result::render_revision(&recorded.envelope, in_force);
             let key = keys::revision(&key, index);
-            self.writes.insert(key, Some(revision));
+            self.writes.insert(key, revision);
         }
         self.dirty_races.insert(key);
         Ok(folded)
@@ -264,15 +264,17 @@ impl Changes {
 
     fn write_board(&mut self, key: &RaceKey, entry: &RaceEntry, open_from: Option<RacingDate>) {
         let LiveRace { race, board, .. } = &entry.live;
-        if board.seq == 0 {
+        let (is_quoted, writes) = (board.seq > 0, &mut self.writes);
+        if is_quoted || race.card.is_some() {
+            let view = odds_board::render(key, race, board);
+            writes.insert(keys::board(key), Some(view));
+        }
+        if !is_quoted {
             return;
         }
-        let view = odds_board::render(key, race, board);
         let open = entry.live.is_open() && Some(key.date) >= open_from;
         let mark = open.then(Vec::new);
-        let writes = &mut self.writes;
         writes.insert(keys::board_state(key), Some(json::render(board)));
-        writes.insert(keys::board(key), Some(view));
         writes.insert(keys::open_race(key), mark);
         if !entry.ticks.is_empty() {
             let chunk = keys::tick_chunk(key, board.last_chunk());
@@ -334,11 +336,32 @@ impl Changes {
                 None => self.form_names(&horse_no)?,
             };
             let profile = horse_profile::render(&horse_no, &horse, names.as_ref());
+            let horse = self.write_name(&horse_no, horse, names.as_ref())?;
             let state = profile.is_some().then(|| json::render(&horse));
             self.writes.insert(keys::profile(&horse_no), profile);
             self.writes.insert(keys::horse_state(&horse_no), state);
         }
         Ok(())
+    }
+
+    /// Moves the entry of a horse in the index of names, if it has another name. Returns the horse with that.
+    fn write_name(
+        &mut self,
+        horse_no: &HorseNo,
+        mut horse: Horse,
+        names: Option<&FormNames>,
+    ) -> Result<Horse, StoreError> {
+        let name = horse.current_name(names);
+        if name != horse.indexed_name {
+            let indexed = std::mem::replace(&mut horse.indexed_name, name.clone());
+            for (name, entry) in [(indexed, None), (name, Some(Vec::new()))] {
+                if !name.is_empty() {
+                    self.writes.insert(keys::horse_name(&name, horse_no), entry);
+                }
+            }
+            *self.horse(horse_no)? = horse.clone();
+        }
+        Ok(horse)
     }
 
     /// The name and the trainer of a horse by its form rows as they will be after this commit. The race with the latest

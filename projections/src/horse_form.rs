@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use events::{Career, HorseNo, Outcome, RaceKey, ResultRunner};
+use events::{Career, HorseNo, Outcome, RaceKey, RaceNumber, RacingDate, ResultRunner, VenueCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -44,30 +44,67 @@ pub(crate) struct Appearance {
     pub(crate) career: Career,
 }
 
-/// A race in a horse's form. Name, jockey and trainer are as of the race.
+/// A race in which the horse has an official placing.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct FormRow<'a> {
-    date: String,
+pub(crate) struct PlacedFormRow<'a> {
+    #[serde(flatten)]
+    race: FormRace<'a>,
+    /// The official placing, 1 for the winner.
+    #[schemars(range(min = 1))]
+    position: u16,
+    #[serde(flatten)]
+    runner: FormRunner<'a>,
+}
+
+/// A race in which the horse has no official placing.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct UnplacedFormRow<'a> {
+    #[serde(flatten)]
+    race: FormRace<'a>,
+    /// Why there is no placing: PU, UR, FE, DNF, DISQ, WV, ...
+    #[schemars(with = "Outcome")]
+    outcome: &'a str,
+    #[serde(flatten)]
+    runner: FormRunner<'a>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct FormRace<'a> {
+    /// The meeting's date.
+    date: RacingDate,
+    /// The racecourse's name.
     venue: &'a str,
-    venue_code: &'a str,
-    race_number: u16,
+    /// The racecourse's code.
+    venue_code: &'a VenueCode,
+    /// The race's number.
+    race_number: RaceNumber,
+    /// Empty if unknown.
     race_name: &'a str,
     /// Metres; 0 if unknown.
     distance: u32,
+    /// Empty if unknown.
+    class: &'a str,
+    /// Empty if unknown.
     going: &'a str,
-    /// The official placing; only in rows of `form`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    position: Option<u16>,
-    /// Why there is no placing; only in rows of `unplaced`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    outcome: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct FormRunner<'a> {
     /// m:ss.cc; empty if unknown.
+    #[schemars(extend("pattern" = json::FINISH_TIME_OR_EMPTY))]
     finish_time: String,
     /// Decimal; 0 if unknown.
-    #[schemars(with = "f64")]
+    #[schemars(with = "f64", range(min = 0, max = 100_000))]
     win_odds: Box<RawValue>,
+    /// Its draw; 0 if unknown.
+    draw: u16,
+    /// Pounds carried; 0 if unknown.
+    weight: u16,
+    /// The jockey in the race; empty if unknown.
     jockey: &'a str,
+    /// The horse's name as of the race; empty if unknown.
     horse_name: &'a str,
+    /// The trainer as of the race; empty if unknown.
     trainer: &'a str,
     /// Stakes won, in whole units of the currency.
     stakes: u64,
@@ -94,10 +131,13 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
         horses.insert(runner.horse_no.clone(), appearance);
     }
     for runner in race.declared().iter().flat_map(|result| &result.runners) {
-        let outcome = runner.outcome.as_ref().map(Outcome::as_str);
+        let placing = match (runner.position, &runner.outcome) {
+            (Some(position), _) => RowPlacing::Position(position),
+            (None, outcome) => RowPlacing::Outcome(outcome.as_ref().map_or("", Outcome::as_str)),
+        };
         let fields = race_result::runner_fields(race, runner);
         let appearance = Appearance {
-            row: form_row(key, race, runner.position, outcome, fields),
+            row: form_row(key, race, placing, fields),
             career: contribution(runner),
         };
         horses.insert(runner.horse_no.clone(), appearance);
@@ -105,7 +145,7 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
     for runner in race.scratched() {
         let fields = race_result::scratched_fields(race, runner);
         let appearance = Appearance {
-            row: form_row(key, race, None, Some(Outcome::SCRATCHED), fields),
+            row: form_row(key, race, RowPlacing::Outcome(Outcome::SCRATCHED), fields),
             career: Career::default(),
         };
         horses.insert(runner.horse_no.clone(), appearance);
@@ -113,35 +153,56 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
     horses
 }
 
+/// The official placing of a runner, or why it has none.
+enum RowPlacing<'a> {
+    Position(u16),
+    Outcome(&'a str),
+}
+
 fn form_row(
     key: &RaceKey,
     race: &Race,
-    position: Option<u16>,
-    outcome: Option<&str>,
+    placing: RowPlacing<'_>,
     fields: RunnerFields<'_>,
 ) -> Vec<u8> {
-    let row = json::render(&FormRow {
-        date: key.date.to_string(),
+    let of_race = FormRace {
+        date: key.date,
         venue: race.venue_name(key),
-        venue_code: key.venue.as_str(),
-        race_number: key.race_number.get(),
+        venue_code: &key.venue,
+        race_number: key.race_number,
         race_name: race.name(),
         distance: race.distance(),
+        class: race.class(),
         going: race.going(),
-        position,
-        outcome,
+    };
+    let runner = FormRunner {
         finish_time: fields.finish_time,
         win_odds: fields.win_odds,
+        draw: fields.draw,
+        weight: fields.weight,
         jockey: fields.jockey,
         horse_name: fields.horse_name,
         trainer: fields.trainer,
         stakes: fields.stakes,
-    });
-    let kind = match position {
-        Some(_) => RowKind::Placed,
-        None => RowKind::Unplaced,
     };
-    tagged(kind, &row)
+    match placing {
+        RowPlacing::Position(position) => {
+            let row = PlacedFormRow {
+                race: of_race,
+                position,
+                runner,
+            };
+            tagged(RowKind::Placed, &json::render(&row))
+        }
+        RowPlacing::Outcome(outcome) => {
+            let row = UnplacedFormRow {
+                race: of_race,
+                outcome,
+                runner,
+            };
+            tagged(RowKind::Unplaced, &json::render(&row))
+        }
+    }
 }
 
 fn tagged(kind: RowKind, row: &[u8]) -> Vec<u8> {

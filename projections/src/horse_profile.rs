@@ -3,7 +3,6 @@
 use events::{Career, HorseNo, HorseRegistered, RacingDate, Recorded, Text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::horse_form::RowKind;
 use crate::json::{self, JsonObject};
@@ -20,6 +19,9 @@ pub(crate) struct Horse {
     pub(crate) career: Career,
     #[serde(default, skip_serializing_if = "Newest::is_empty")]
     registrations: Newest,
+    /// The name under which it is in the index of names; empty if it is not there.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) indexed_name: String,
 }
 
 impl Horse {
@@ -35,6 +37,13 @@ impl Horse {
             self.registration = Some(registration.clone());
         }
         order
+    }
+
+    /// The name in its profile; empty if unknown.
+    pub(crate) fn current_name(&self, names: Option<&FormNames>) -> String {
+        let registered = self.registration.as_ref().map(|r| r.horse_name.as_str());
+        let name = registered.or(names.map(|names| names.horse_name.as_str()));
+        name.unwrap_or_default().to_owned()
     }
 
     /// Replaces what a race added to the career.
@@ -54,24 +63,50 @@ impl Horse {
     }
 }
 
-/// A horse's profile. [`serve`] adds the age, which depends on the day of the request.
+/// A horse's profile as it is stored. [`serve`] adds the age, which depends on the day of the request.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 struct HorseProfile<'a> {
+    /// The horse.
+    #[schemars(with = "HorseNo")]
     horse_no: &'a str,
+    /// Its name; empty if unknown.
     horse_name: &'a str,
+    /// A short code, such as `AUS`; empty if unknown.
     country_of_origin: &'a str,
+    /// Empty if unknown.
     colour: &'a str,
+    /// Empty if unknown.
     sex: &'a str,
+    /// Its trainer; empty if unknown.
     trainer: &'a str,
+    /// Its owner; empty if unknown.
     owner: &'a str,
+    /// Stakes won, in whole units of the currency.
     total_stakes: u64,
+    /// Races that it started in.
     starts: u32,
+    /// Races that it won, including dead heats for first place.
     wins: u32,
     /// Second and third places.
     places: u32,
+    /// Such as `HKD`; empty if unknown.
     stakes_currency: &'a str,
     /// False if the horse is known from cards and results only.
     registered: bool,
+}
+
+/// A horse's profile.
+#[derive(JsonSchema)]
+#[schemars(rename = "HorseProfile")]
+#[expect(
+    dead_code,
+    reason = "a schema only: the age is added to the stored bytes"
+)]
+pub(crate) struct ServedProfile<'a> {
+    #[schemars(flatten)]
+    profile: HorseProfile<'a>,
+    /// The official age in years on the day of the request; 0 if unknown.
+    age: u32,
 }
 
 /// Renders the profile of a horse. A horse that is not registered has the names in its form rows; without those it has
@@ -170,18 +205,4 @@ pub fn serve(value: &[u8], today: RacingDate) -> Option<Vec<u8>> {
     };
     let served = JsonObject::new().fields_of(profile).field("age", &age);
     Some(served.finish())
-}
-
-pub(crate) fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    let mut schema = HorseProfile::<'_>::json_schema(generator);
-    if let Some(properties) = schema.pointer_mut("/properties") {
-        properties["age"] = json!({
-            "type": "integer", "minimum": 0,
-            "description": "The official age in years on the day of the request.",
-        });
-    }
-    if let Some(Value::Array(required)) = schema.pointer_mut("/required") {
-        required.push("age".into());
-    }
-    schema
 }

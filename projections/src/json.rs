@@ -8,6 +8,12 @@ use std::convert::Infallible;
 
 use serde::Serialize;
 
+/// The regular expression of a time in UTC, or of an empty text, for fields whose value may be unknown.
+pub(crate) const TIME_OR_EMPTY: &str =
+    r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)?$";
+/// The regular expression of a finish time, or of an empty text.
+pub(crate) const FINISH_TIME_OR_EMPTY: &str = r"^([0-5]?[0-9]:[0-5][0-9]\.[0-9]{2})?$";
+
 /// Renders a value. Views and messages are plain structs with string keys, so this cannot fail.
 ///
 /// # Panics

@@ -15,6 +15,11 @@ pub const REJECTIONS: &str = "rejection/";
 pub const OPEN_RACES: &str = "open/";
 /// The prefix of all meetings.
 pub const MEETINGS: &str = "meeting/";
+/// The prefix of the index of horses by name.
+pub const HORSE_NAMES: &str = "name/";
+/// Between name and number in that index. No name has it, and it comes before all other characters: a name is before
+/// those that begin with it.
+const AFTER_NAME: char = '\t';
 
 /// The greatest index of revisions and of chunks of the odds history.
 const INDEX_MAX: u32 = 999_999;
@@ -35,6 +40,23 @@ fn meeting(kind: &str, date: RacingDate, venue: &VenueCode) -> String {
 /// A horse's profile.
 pub fn profile(horse_no: &HorseNo) -> String {
     format!("horse/{horse_no}")
+}
+
+/// The prefix of the index entries of all horses whose names begin with a text, ordered by name. Case is ignored.
+pub fn horses_named(prefix: &str) -> String {
+    // Character by character: as a whole, the lower case of a word may depend on what follows its beginning.
+    let folded: String = prefix.chars().flat_map(char::to_lowercase).collect();
+    format!("{HORSE_NAMES}{folded}")
+}
+
+/// The index entry of a horse. Its value is empty.
+pub(crate) fn horse_name(name: &str, horse_no: &HorseNo) -> String {
+    format!("{}{AFTER_NAME}{horse_no}", horses_named(name))
+}
+
+/// The horse of an index entry. `None` if the key is not one.
+pub fn parse_horse_name(key: &str) -> Option<HorseNo> {
+    HorseNo::parse(key.rsplit_once(AFTER_NAME)?.1).ok()
 }
 
 /// The prefix of all form rows of a horse, oldest first.

@@ -23,19 +23,11 @@ mod race;
 mod race_card;
 mod race_result;
 pub mod rejections;
+mod responses;
 mod seen_ids;
 mod store;
 mod stored_message;
 mod venue;
-
-use schemars::JsonSchema;
-
-use self::horse_form::FormRow;
-use self::meetings::MeetingView;
-use self::odds_board::{OddsBoard, OddsTick};
-use self::race_card::RaceCard;
-use self::race_result::{RaceResult, ResultRevision};
-use self::rejections::Rejection;
 
 pub use digest::Digest;
 pub use live::{
@@ -44,25 +36,9 @@ pub use live::{
 pub use log_history::LogHistory;
 pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
 pub use rejections::Announcement;
+pub use responses::add_response_schemas;
 pub use store::{
     Checkpoint, LogIdentity, Recount, SCHEMA_VERSION, Store, StoreError, VIEWS_VERSION, View,
     check_free_space,
 };
 pub use stored_message::StoredMessage;
-
-/// The name and the schema of every view, for the OpenAPI document. Shared definitions are added to the generator.
-pub fn view_schemas(
-    generator: &mut schemars::SchemaGenerator,
-) -> Vec<(&'static str, schemars::Schema)> {
-    vec![
-        ("HorseProfile", horse_profile::schema(generator)),
-        ("FormRow", FormRow::json_schema(generator)),
-        ("RaceResult", RaceResult::json_schema(generator)),
-        ("ResultRevision", ResultRevision::json_schema(generator)),
-        ("RaceCard", RaceCard::json_schema(generator)),
-        ("Meeting", MeetingView::json_schema(generator)),
-        ("OddsBoard", OddsBoard::json_schema(generator)),
-        ("OddsTick", OddsTick::json_schema(generator)),
-        ("Rejection", Rejection::json_schema(generator)),
-    ]
-}

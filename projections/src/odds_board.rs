@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use events::{
     DeclaredRunner, Envelope, HorseNo, Moment, Odds, OddsQuoted, PriceState, QuotedRunner, RaceKey,
-    RaceNumber, RaceStatus, Recorded, Text,
+    RaceNumber, RaceStatus, RacingDate, Recorded, Text, VenueCode,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -167,20 +167,19 @@ fn name_and_number<'a>(
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OddsBoard<'a> {
     /// The meeting's date.
-    #[schemars(extend("format" = "date"))]
-    date: String,
+    date: RacingDate,
     /// The racecourse's name.
     venue: &'a str,
     /// The racecourse's code.
-    venue_code: &'a str,
+    venue_code: &'a VenueCode,
     /// The race's number.
     race_number: RaceNumber,
     /// The status of the race at the latest change.
     status: RaceStatus,
-    /// When the log stored the latest change, RFC 3339, to the microsecond.
-    #[schemars(extend("format" = "date-time"))]
+    /// When the log stored the latest change, RFC 3339, to the microsecond; empty before the first quote.
+    #[schemars(extend("pattern" = json::TIME_OR_EMPTY))]
     recorded_at: String,
-    /// The log sequence of the latest change.
+    /// The log sequence of the latest change; 0 before the first quote.
     seq: u64,
     /// The log sequence of the change before; 0 if there is none.
     prev_seq: u64,
@@ -192,7 +191,7 @@ pub(crate) struct OddsBoard<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct BoardRunner<'a> {
     /// The horse.
-    horse_no: &'a str,
+    horse_no: &'a HorseNo,
     /// Its saddle-cloth number; 0 if unknown.
     number: u16,
     /// Its name; empty if unknown.
@@ -222,9 +221,9 @@ pub(crate) fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
         .collect();
     runners.sort_by_key(|runner| runner.number);
     json::render(&OddsBoard {
-        date: key.date.to_string(),
+        date: key.date,
         venue: race.venue_name(key),
-        venue_code: key.venue.as_str(),
+        venue_code: &key.venue,
         race_number: key.race_number,
         status: race.status(),
         recorded_at: json::text(board.recorded_at),
@@ -238,7 +237,7 @@ fn board_runner<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> 
     let (horse_name, number) = name_and_number(race.declared_runner(horse_no), Some(price));
     let scratched = race.withdrawal(horse_no).is_some();
     BoardRunner {
-        horse_no: horse_no.as_str(),
+        horse_no,
         number,
         horse_name,
         win: price.win.filter(|_| !scratched),
@@ -256,27 +255,36 @@ fn board_runner<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> 
 /// A quote in the history.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OddsTick<'a> {
+    /// The log sequence of the quote.
     seq: u64,
     /// When it was quoted, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     time: String,
-    /// When the log stored it, RFC 3339.
+    /// When the log stored it, RFC 3339, to the microsecond.
+    #[schemars(extend("format" = "date-time"))]
     recorded_at: String,
+    /// The feeder.
     source: &'a str,
     /// Whether it was older than the board, and did not change it.
     stale: bool,
+    /// The quoted runners.
     runners: Vec<TickRunner<'a>>,
 }
 
+/// A runner's prices in a quote.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TickRunner<'a> {
-    horse_no: &'a str,
+    /// The horse.
+    horse_no: &'a HorseNo,
+    /// The win price; null if there is none.
     #[schemars(with = "Option<f64>")]
     win: Option<Odds>,
+    /// The place price; left out if none was quoted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<f64>")]
     place: Option<Odds>,
+    /// Why there is no price; left out if nothing was stated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
     state: Option<PriceState>,
 }
 
@@ -297,7 +305,7 @@ pub(crate) fn append_tick(
             .runners
             .iter()
             .map(|runner| TickRunner {
-                horse_no: runner.horse_no.as_str(),
+                horse_no: &runner.horse_no,
                 win: runner.win,
                 place: runner.place,
                 state: runner.state,

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use events::{
-    DeclaredRunner, Event, HorseNo, RUNNERS_MAX, RaceDeclared, RaceKey, RaceStatus, Recorded,
-    ResultDeclared, ResultRunner, ResultVoided, Text,
+    DeclaredRunner, Event, HorseNo, Moment, RUNNERS_MAX, RaceDeclared, RaceKey, RaceStatus,
+    Recorded, ResultDeclared, ResultRunner, ResultStatus, ResultVoided, Text,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::newest::{Newest, Order, identity};
 use crate::seen_ids::SeenIds;
-use crate::venue::venue_name;
+use crate::venue::{venue_name, venue_time_zone};
 
 /// The largest number of horses that one map of a race holds: those of a few full cards.
 const HORSES_MAX: usize = 4 * RUNNERS_MAX;
@@ -44,6 +44,9 @@ pub(crate) struct Race {
     statuses: Newest,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<Statement>,
+    /// When the log stored the latest statement that replaced an official result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) amended_at: Option<Moment>,
     /// The statements of the revision in force.
     #[serde(default, skip_serializing_if = "Newest::is_empty")]
     results: Newest,
@@ -103,6 +106,10 @@ impl Statement {
             Self::Declared(result) => result.revision,
             Self::Voided(void) => void.revision,
         }
+    }
+
+    fn is_official(&self) -> bool {
+        matches!(self, Self::Declared(result) if result.status == ResultStatus::Official)
     }
 }
 
@@ -218,7 +225,11 @@ impl Race {
         let index = self.statements;
         self.statements += 1;
         if in_force {
-            self.result = Some(statement);
+            let replaced = self.result.replace(statement);
+            let was_official = replaced.as_ref().is_some_and(Statement::is_official);
+            if was_official || self.amended_at.is_some() {
+                self.amended_at = Some(recorded.recorded_at);
+            }
         }
         Effect::Stated { index, in_force }
     }
@@ -252,6 +263,12 @@ impl Race {
         let stated = result.and_then(|result| result.venue_name.as_ref());
         let on_card = || self.card.as_ref()?.venue_name.as_ref();
         venue_name(&key.venue, stated.or_else(on_card))
+    }
+
+    /// The time zone of the racecourse: the card's, else that of the venue code; empty if unknown.
+    pub(crate) fn time_zone<'a>(&'a self, key: &'a RaceKey) -> &'a str {
+        let stated = self.card.as_ref().and_then(|card| card.time_zone.as_ref());
+        venue_time_zone(&key.venue, stated)
     }
 
     /// The race's name; empty if unknown.

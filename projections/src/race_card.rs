@@ -1,6 +1,6 @@
 //! The race card: the declared runners of a race.
 
-use events::RaceKey;
+use events::{HorseNo, RaceKey, RaceNumber, RaceStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -9,39 +9,57 @@ use crate::race::Race;
 
 /// A race of a card. The meeting's fields are put before these in a response.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RaceCard<'a> {
-    race_number: u16,
+pub(crate) struct RacecardRace<'a> {
+    /// The race's number.
+    race_number: RaceNumber,
+    /// Empty if unknown.
     race_name: &'a str,
     /// Metres; 0 if unknown.
     distance: u32,
+    /// Empty if unknown.
     class: &'a str,
+    /// Empty if unknown.
     going: &'a str,
-    /// scheduled, open, closed, off, finished, result or abandoned
-    status: &'a str,
+    /// The status of the race.
+    status: RaceStatus,
+    /// Empty if no reason was given.
     status_reason: &'a str,
-    /// RFC 3339; empty if unknown.
+    /// The scheduled off, RFC 3339 in UTC; empty if unknown.
+    #[schemars(extend("pattern" = json::TIME_OR_EMPTY))]
     off_time: String,
-    runners: Vec<CardRunner<'a>>,
+    /// The racecourse's time zone, IANA; empty if unknown.
+    time_zone: &'a str,
+    /// In the order of the card, without withdrawn runners.
+    runners: Vec<RacecardRunner<'a>>,
     /// Withdrawn runners.
     withdrawn: Vec<WithdrawnRunner<'a>>,
 }
 
+/// A runner on a card.
 #[derive(Debug, Serialize, JsonSchema)]
-struct CardRunner<'a> {
-    horse_no: &'a str,
+struct RacecardRunner<'a> {
+    /// The horse.
+    horse_no: &'a HorseNo,
+    /// Its name; empty if unknown.
     horse_name: &'a str,
+    /// Its saddle-cloth number; 0 if unknown.
     number: u16,
+    /// Its current jockey; empty if unknown.
     jockey: &'a str,
+    /// Its trainer; empty if unknown.
     trainer: &'a str,
+    /// Its draw; 0 if unknown.
     draw: u16,
-    /// Pounds carried.
+    /// Pounds carried; 0 if unknown.
     weight: u16,
 }
 
+/// A withdrawn runner.
 #[derive(Debug, Serialize, JsonSchema)]
 struct WithdrawnRunner<'a> {
     #[serde(flatten)]
-    runner: CardRunner<'a>,
+    runner: RacecardRunner<'a>,
+    /// Why it was withdrawn; empty if no reason was given.
     reason: &'a str,
 }
 
@@ -51,8 +69,8 @@ pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
     let (mut runners, mut withdrawn) = (Vec::with_capacity(card.runners.len()), Vec::new());
     for runner in &card.runners {
         let (jockey, weight) = race.rider(runner);
-        let row = CardRunner {
-            horse_no: runner.horse_no.as_str(),
+        let row = RacecardRunner {
+            horse_no: &runner.horse_no,
             horse_name: runner.horse_name.as_str(),
             number: runner.number,
             jockey: jockey.as_str(),
@@ -68,15 +86,16 @@ pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
             }),
         }
     }
-    Some(json::render(&RaceCard {
-        race_number: key.race_number.get(),
+    Some(json::render(&RacecardRace {
+        race_number: key.race_number,
         race_name: race.name(),
         distance: race.distance(),
         class: race.class(),
         going: race.going(),
-        status: race.status().as_str(),
+        status: race.status(),
         status_reason: race.status_reason.as_str(),
         off_time: json::text(card.off_time),
+        time_zone: race.time_zone(key),
         runners,
         withdrawn,
     }))

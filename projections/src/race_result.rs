@@ -1,8 +1,8 @@
 //! The result of a race, and the revisions of it.
 
 use events::{
-    DeclaredRunner, Envelope, Event, Outcome, RaceKey, RaceNumber, RaceStatus, ResultRunner,
-    ResultStatus, Text,
+    DeclaredRunner, Envelope, Event, HorseNo, Outcome, RaceKey, RaceNumber, RaceStatus,
+    ResultRunner, ResultStatus, Text,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,9 +11,23 @@ use serde_json::value::RawValue;
 use crate::json;
 use crate::race::{Race, Statement};
 
+/// How final the result of a race is.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum RaceResultStatus {
+    /// Before weighing in, or during an objection.
+    Provisional,
+    /// Official.
+    Official,
+    /// The race or its result is void.
+    Void,
+    /// The race was abandoned and has no result.
+    Abandoned,
+}
+
 /// A race's result. The meeting's fields are put before these in a response.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RaceResult<'a> {
+pub(crate) struct MeetingRaceResult<'a> {
     /// The race's number.
     race_number: RaceNumber,
     /// Empty if unknown.
@@ -24,9 +38,8 @@ pub(crate) struct RaceResult<'a> {
     class: &'a str,
     /// Empty if unknown.
     going: &'a str,
-    /// How final it is; abandoned if the race was abandoned and has no result.
-    #[schemars(extend("enum" = ["provisional", "official", "void", "abandoned"]))]
-    status: &'a str,
+    /// How final it is.
+    status: RaceResultStatus,
     /// A later statement has a higher revision; 0 without a statement.
     revision: u32,
     /// Why it was amended, voided or abandoned; empty if no reason was given.
@@ -37,17 +50,21 @@ pub(crate) struct RaceResult<'a> {
     unplaced: Vec<UnplacedRunner<'a>>,
 }
 
+/// A runner with an official placing.
 #[derive(Debug, Serialize, JsonSchema)]
 struct PlacedRunner<'a> {
     /// 1 for the winner.
+    #[schemars(range(min = 1))]
     position: u16,
     #[serde(flatten)]
     runner: RunnerFields<'a>,
 }
 
+/// A runner without an official placing.
 #[derive(Debug, Serialize, JsonSchema)]
 struct UnplacedRunner<'a> {
     /// Why there is no placing: PU, UR, FE, DNF, DISQ, WV, ...
+    #[schemars(with = "Outcome")]
     outcome: &'a str,
     #[serde(flatten)]
     runner: RunnerFields<'a>,
@@ -56,19 +73,24 @@ struct UnplacedRunner<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunnerFields<'a> {
     /// The horse.
-    horse_no: &'a str,
+    horse_no: &'a HorseNo,
     /// Its name; empty if unknown.
     pub(crate) horse_name: &'a str,
     /// Its saddle-cloth number; 0 if unknown.
     number: u16,
+    /// Its draw; 0 if unknown.
+    pub(crate) draw: u16,
+    /// Pounds carried; 0 if unknown.
+    pub(crate) weight: u16,
     /// Its jockey; empty if unknown.
     pub(crate) jockey: &'a str,
     /// Its trainer; empty if unknown.
     pub(crate) trainer: &'a str,
     /// m:ss.cc; empty if unknown.
+    #[schemars(extend("pattern" = json::FINISH_TIME_OR_EMPTY))]
     pub(crate) finish_time: String,
     /// Decimal; 0 if unknown.
-    #[schemars(with = "f64")]
+    #[schemars(with = "f64", range(min = 0, max = 100_000))]
     pub(crate) win_odds: Box<RawValue>,
     /// Stakes won, in whole units of the currency.
     pub(crate) stakes: u64,
@@ -80,16 +102,18 @@ pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
 }
 
 /// The result of a race, before it is rendered.
-pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
+pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<MeetingRaceResult<'a>> {
     let (status, revision, reason) = match &race.result {
         Some(Statement::Declared(result)) => (
-            status_name(result.status),
+            result.status.into(),
             result.revision,
             result.reason.as_ref(),
         ),
-        Some(Statement::Voided(void)) => ("void", void.revision, void.reason.as_ref()),
+        Some(Statement::Voided(void)) => {
+            (RaceResultStatus::Void, void.revision, void.reason.as_ref())
+        }
         None if race.status() == RaceStatus::Abandoned => {
-            ("abandoned", 0, Some(&race.status_reason))
+            (RaceResultStatus::Abandoned, 0, Some(&race.status_reason))
         }
         None => return None,
     };
@@ -113,7 +137,7 @@ pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
         runner: scratched_fields(race, runner),
     }));
     runners.sort_by_key(|placed| placed.position);
-    Some(RaceResult {
+    Some(MeetingRaceResult {
         race_number: key.race_number,
         race_name: race.name(),
         distance: race.distance(),
@@ -127,10 +151,12 @@ pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<RaceResult<'a>> {
     })
 }
 
-fn status_name(status: ResultStatus) -> &'static str {
-    match status {
-        ResultStatus::Provisional => "provisional",
-        ResultStatus::Official => "official",
+impl From<ResultStatus> for RaceResultStatus {
+    fn from(status: ResultStatus) -> Self {
+        match status {
+            ResultStatus::Provisional => Self::Provisional,
+            ResultStatus::Official => Self::Official,
+        }
     }
 }
 
@@ -142,13 +168,15 @@ pub(crate) fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> Run
             .as_str()
     };
     RunnerFields {
-        horse_no: runner.horse_no.as_str(),
+        horse_no: &runner.horse_no,
         horse_name: text(&runner.horse_name, card.map(|c| &c.horse_name)),
         number: runner
             .number
             .filter(|number| *number > 0)
             .or(card.map(|c| c.number))
             .unwrap_or(0),
+        draw: card.map_or(0, |c| c.draw),
+        weight: race.rider_of(&runner.horse_no).1,
         jockey: text(&runner.jockey, card.map(|c| race.rider(c).0)),
         trainer: text(&runner.trainer, card.map(|c| &c.trainer)),
         finish_time: json::text(runner.finish_time),
@@ -160,9 +188,11 @@ pub(crate) fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> Run
 /// A withdrawn runner that the result leaves out.
 pub(crate) fn scratched_fields<'a>(race: &'a Race, runner: &'a DeclaredRunner) -> RunnerFields<'a> {
     RunnerFields {
-        horse_no: runner.horse_no.as_str(),
+        horse_no: &runner.horse_no,
         horse_name: runner.horse_name.as_str(),
         number: runner.number,
+        draw: runner.draw,
+        weight: race.rider(runner).1,
         jockey: race.rider(runner).0.as_str(),
         trainer: runner.trainer.as_str(),
         finish_time: String::new(),
@@ -180,48 +210,89 @@ fn number(number: impl ToString) -> Box<RawValue> {
     RawValue::from_string(number.to_string()).expect("a decimal number is JSON")
 }
 
+/// What a revision of a result states.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum RevisionStatement {
+    /// A result was declared.
+    Declared,
+    /// The result was voided.
+    Voided,
+}
+
+/// How final a revision of a result is.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum RevisionStatus {
+    /// Before weighing in, or during an objection.
+    Provisional,
+    /// Official.
+    Official,
+    /// The race or its result is void.
+    Void,
+}
+
 /// A statement of a result, in force or not.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ResultRevision<'a> {
-    /// declared or voided
-    statement: &'a str,
+    /// Whether a result was declared or voided.
+    statement: RevisionStatement,
+    /// A later statement has a higher revision.
     revision: u32,
-    /// provisional, official or void
-    status: &'a str,
+    /// How final it is.
+    status: RevisionStatus,
+    /// Why it was amended or voided; empty if no reason was given.
     reason: &'a str,
     /// When it was stated, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     time: String,
+    /// The feeder.
     source: &'a str,
+    /// The event's identity.
     event_id: &'a str,
     /// Whether a higher revision was already in force, so that this one changed nothing.
     stale: bool,
+    /// The runners as stated; none if the result was voided.
     runners: Vec<RevisionRunner<'a>>,
 }
 
+/// A runner in a revision of a result.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RevisionRunner<'a> {
-    horse_no: &'a str,
+    /// The horse.
+    horse_no: &'a HorseNo,
     /// 0 if there is none.
     position: u16,
     /// Empty if there is a position.
     outcome: &'a str,
+    /// m:ss.cc; empty if unknown.
+    #[schemars(extend("pattern" = json::FINISH_TIME_OR_EMPTY))]
     finish_time: String,
 }
 
-/// A row of the list of revisions.
-pub(crate) fn render_revision(envelope: &Envelope, in_force: bool) -> Vec<u8> {
+/// A row of the list of revisions; `None` if the event does not state a result.
+pub(crate) fn render_revision(envelope: &Envelope, in_force: bool) -> Option<Vec<u8>> {
     let (statement, revision, status, reason, runners) = match &envelope.event {
         Event::ResultDeclared(result) => (
-            "declared",
+            RevisionStatement::Declared,
             result.revision,
-            status_name(result.status),
+            match result.status {
+                ResultStatus::Provisional => RevisionStatus::Provisional,
+                ResultStatus::Official => RevisionStatus::Official,
+            },
             &result.reason,
             &result.runners[..],
         ),
-        Event::ResultVoided(void) => ("voided", void.revision, "void", &void.reason, &[][..]),
-        _ => ("", 0, "", &None, &[][..]),
+        Event::ResultVoided(void) => (
+            RevisionStatement::Voided,
+            void.revision,
+            RevisionStatus::Void,
+            &void.reason,
+            &[][..],
+        ),
+        _ => return None,
     };
-    json::render(&ResultRevision {
+    Some(json::render(&ResultRevision {
         statement,
         revision,
         status,
@@ -233,11 +304,11 @@ pub(crate) fn render_revision(envelope: &Envelope, in_force: bool) -> Vec<u8> {
         runners: runners
             .iter()
             .map(|runner| RevisionRunner {
-                horse_no: runner.horse_no.as_str(),
+                horse_no: &runner.horse_no,
                 position: runner.position.unwrap_or(0),
                 outcome: runner.outcome.as_ref().map_or("", Outcome::as_str),
                 finish_time: json::text(runner.finish_time),
             })
             .collect(),
-    })
+    }))
 }

@@ -22,7 +22,8 @@ const ATTRIBUTE_CHARS_MAX: usize = 128;
 struct RejectionNotice<'a> {
     /// Its log sequence, as in the acknowledgement.
     seq: u64,
-    /// When the log stored it, RFC 3339.
+    /// When the log stored it, RFC 3339, to the microsecond.
+    #[schemars(extend("format" = "date-time"))]
     recorded_at: String,
     /// The subject that it was published on, at most 256 characters.
     subject: &'a str,
@@ -30,7 +31,8 @@ struct RejectionNotice<'a> {
     source: String,
     /// The event's id, if the message names one.
     id: String,
-    /// One of not_cloud_event, too_large, unknown_type, invalid_data or subject_mismatch.
+    /// The kind of error.
+    #[schemars(extend("enum" = DecodeError::CODES))]
     code: &'a str,
     /// What is wrong, and in which field.
     reason: String,
@@ -39,7 +41,7 @@ struct RejectionNotice<'a> {
 }
 
 /// A rejected message, as it is stored.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Rejection<'a> {
     #[serde(flatten)]
     notice: RejectionNotice<'a>,

@@ -56,7 +56,10 @@ struct Ending {
     name: String,
     distance: u64,
     going: String,
+    class: String,
     venue: String,
+    /// Whether an official result was replaced.
+    amended: bool,
     /// The runners of the result, then those of the card alone.
     parts: Vec<Part>,
 }
@@ -68,6 +71,8 @@ struct Part {
     name: String,
     jockey: String,
     trainer: String,
+    draw: u64,
+    weight: u64,
     position: Option<u64>,
     outcome: Option<String>,
     stakes: u64,
@@ -136,7 +141,9 @@ fn ending((_, venue, _): Race, story: &Story) -> Ending {
             .filter(|n| *n > 0)
             .or(card["distance"].as_u64())
             .unwrap_or(0),
+        class: text(&card["class"]),
         venue: first_known([known("venue_name"), venue_of(venue)]),
+        amended: is_amended(story),
         parts: parts(story, since_card, declared, &card),
         ..Ending::default()
     };
@@ -156,6 +163,26 @@ fn ending((_, venue, _): Race, story: &Story) -> Ending {
     ending
 }
 
+/// Whether a statement came into force after an official one.
+fn is_amended(story: &Story) -> bool {
+    let mut in_force: Option<&(String, Value)> = None;
+    let (mut was_official, mut amended) = (false, false);
+    for statement in story
+        .iter()
+        .filter(|(kind, _)| kind.starts_with("racing.result."))
+    {
+        let revision = |(_, data): &(String, Value)| data["revision"].as_u64();
+        let is_lower = in_force.is_some_and(|before| revision(statement) < revision(before));
+        if is_lower || in_force == Some(statement) {
+            continue;
+        }
+        amended |= was_official;
+        was_official |= statement.1["status"] == "official";
+        in_force = Some(statement);
+    }
+    amended
+}
+
 /// The runners of the result, then those of the card that it leaves out.
 fn parts(
     story: &Story,
@@ -168,6 +195,7 @@ fn parts(
         story,
         &["racing.runner.withdrawn.v1", "racing.runner.reinstated.v1"],
     );
+    let weight_of = |horse: &str| riders.get(horse)?.1["weight"].as_u64();
     let on_card: Vec<Part> = card["runners"]
         .as_array()
         .into_iter()
@@ -184,6 +212,8 @@ fn parts(
                 name: text(&runner["horse_name"]),
                 jockey: text(rider),
                 trainer: text(&runner["trainer"]),
+                draw: runner["draw"].as_u64().unwrap_or(0),
+                weight: weight_of(&horse).or(runner["weight"].as_u64()).unwrap_or(0),
                 position: None,
                 outcome: (scratched && declared.is_some()).then(|| "SCR".to_owned()),
                 stakes: 0,
@@ -209,6 +239,9 @@ fn parts(
             name: from("horse_name", |part| &part.name),
             jockey: from("jockey", |part| &part.jockey),
             trainer: from("trainer", |part| &part.trainer),
+            draw: card_of(&horse).map_or(0, |part| part.draw),
+            weight: card_of(&horse)
+                .map_or_else(|| weight_of(&horse).unwrap_or(0), |part| part.weight),
             position: runner["position"].as_u64(),
             outcome: runner["outcome"].as_str().map(str::to_owned),
             stakes: runner["stakes"].as_u64().unwrap_or(0),
@@ -249,6 +282,21 @@ fn result_is_as_counted(store: &Store, race: Race, ending: &Ending) -> Result<()
         return Ok(());
     };
     let view: Value = serde_json::from_slice(&view).expect("JSON");
+    for row in ["runners", "unplaced"]
+        .into_iter()
+        .flat_map(|list| view[list].as_array())
+        .flatten()
+    {
+        let part = ending
+            .parts
+            .iter()
+            .find(|part| row["horse_no"] == part.horse.as_str());
+        let part = part.expect("a runner of the result or the card");
+        prop_assert_eq!(
+            [&row["draw"], &row["weight"]],
+            [&json!(part.draw), &json!(part.weight)]
+        );
+    }
     let row = |row: &Value| match (&row["position"], &row["outcome"]) {
         (Value::Null, outcome) => format!("{} {}", text(&row["horse_no"]), text(outcome)),
         (position, _) => format!("{} {position}", text(&row["horse_no"])),
@@ -261,6 +309,7 @@ fn result_is_as_counted(store: &Store, race: Race, ending: &Ending) -> Result<()
         "{:?}",
         race
     );
+    prop_assert_eq!(text(&view["class"]), ending.class.clone());
     let head = ["status", "reason", "race_name", "going"].map(|field| text(&view[field]));
     prop_assert_eq!(
         head,
@@ -293,7 +342,8 @@ fn races_of<'a>(horse: &str, endings: &'a BTreeMap<Race, Ending>) -> Races<'a> {
 fn row((race, ending, part): &(Race, &Ending, &Part)) -> Option<(RowKind, Value)> {
     let mut row = json!({
         "date": race.0, "venue_code": race.1, "race_number": race.2, "venue": ending.venue, "race_name": ending.name,
-        "distance": ending.distance, "going": ending.going, "jockey": part.jockey, "horse_name": part.name,
+        "distance": ending.distance, "class": ending.class, "going": ending.going, "draw": part.draw,
+        "weight": part.weight, "jockey": part.jockey, "horse_name": part.name,
         "trainer": part.trainer, "stakes": part.stakes, "finish_time": "", "win_odds": 0,
     });
     if let Some(position) = part.position {
@@ -397,6 +447,41 @@ fn profile_is_as_counted(
     Ok(())
 }
 
+/// Each meeting counts its amended races.
+fn meetings_are_as_counted(
+    store: &Store,
+    endings: &BTreeMap<Race, Ending>,
+) -> Result<(), TestCaseError> {
+    for entry in store.scan(keys::MEETINGS) {
+        let view: Value = serde_json::from_slice(&entry.expect("a healthy store").1).expect("JSON");
+        let here = endings
+            .iter()
+            .filter(|((date, venue, _), _)| view["date"] == *date && view["venue_code"] == *venue);
+        let amended = here.filter(|(_, ending)| ending.amended).count();
+        prop_assert_eq!(&view["amended_count"], &json!(amended));
+        prop_assert_eq!(text(&view["amended_at"]).is_empty(), amended == 0);
+    }
+    Ok(())
+}
+
+/// The index has each horse under the name of its profile, and no other.
+fn names_are_those_of_the_profiles(store: &Store) -> Result<(), TestCaseError> {
+    let named = |(key, view): (String, Vec<u8>)| {
+        let horse_no = key.strip_prefix("horse/")?.to_owned();
+        let body = horse_profile::serve(&view, common::day("2026-11-22")).expect("a profile");
+        let profile: Value = serde_json::from_slice(&body).expect("JSON");
+        let name = text(&profile["horse_name"]).to_lowercase();
+        (!name.is_empty()).then(|| format!("name/{name}\t{horse_no}"))
+    };
+    let mut expected: Vec<String> = common::dump(store).into_iter().filter_map(named).collect();
+    expected.sort();
+    let index = store
+        .scan(keys::HORSE_NAMES)
+        .map(|entry| entry.expect("a healthy store").0);
+    prop_assert_eq!(index.collect::<Vec<_>>(), expected);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -412,11 +497,13 @@ proptest! {
         for (race, ending) in &endings {
             result_is_as_counted(store, *race, ending)?;
         }
+        meetings_are_as_counted(store, &endings)?;
         for horse in HORSES {
             let registration = stories.get(horse).and_then(|story| story.last()).map(|(_, data)| data);
             let races = races_of(horse, &endings);
             form_is_as_counted(store, horse, &races)?;
             profile_is_as_counted(store, horse, registration, &races)?;
         }
+        names_are_those_of_the_profiles(store)?;
     }
 }

@@ -73,6 +73,7 @@ pub(crate) fn plan_races(
             class: text(&format!("Class {class}")),
             going: Some(text(GOINGS[going])),
             off_time: Some(clock(off_ms)),
+            time_zone: None,
             runners: declared_runners(&chances, &horses, &mut rng),
         };
         RacePlan {

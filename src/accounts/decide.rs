@@ -12,7 +12,7 @@ use super::{
 use crate::log::LogError;
 
 /// The time after a delivered mail in which subscribing again sends no second mail.
-const RESEND_AFTER: SignedDuration = SignedDuration::from_mins(10);
+pub const RESEND_AFTER: SignedDuration = SignedDuration::from_mins(10);
 const RESENT: &str = "requested again";
 
 /// A command was not carried out.
@@ -235,11 +235,19 @@ mod tests {
     fn subscribing_again_sends_another_key_but_not_at_once() {
         for plan in [FREE, "paid"] {
             let mut stream = Stream::default();
-            subscribed(&mut stream, plan, SignedDuration::from_mins(9));
+            subscribed(
+                &mut stream,
+                plan,
+                super::RESEND_AFTER - SignedDuration::from_mins(1),
+            );
             assert_eq!(next_mail(&stream, plan), None);
 
             let mut stream = Stream::default();
-            let (first, _) = subscribed(&mut stream, plan, SignedDuration::from_mins(11));
+            let (first, _) = subscribed(
+                &mut stream,
+                plan,
+                super::RESEND_AFTER + SignedDuration::from_mins(1),
+            );
             let requested = next_mail(&stream, plan).expect("another mail");
             assert_ne!(requested.mail_id, first);
             assert_eq!(

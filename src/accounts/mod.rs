@@ -19,7 +19,7 @@ mod subject;
 mod tests;
 
 pub use commands::AccountCommands;
-pub use decide::CommandError;
+pub use decide::{CommandError, RESEND_AFTER};
 pub use email::Email;
 pub use event::{
     AccountEvent, AccountEventError, Fact, KeyIssued, KeyRevoked, KeyRotated, MailAttempted,

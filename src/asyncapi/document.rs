@@ -1,8 +1,6 @@
 //! [`Document`]: the parts of an AsyncAPI document, and the schemas in it.
 
-use schemars::generate::{Contract, SchemaSettings};
-use schemars::transform::RecursiveTransform;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::Schema;
 use serde_json::{Value, json};
 
 const DESCRIPTION: &str = "Horse racing data, folded from an event log. This document describes the messages that the service \
@@ -124,48 +122,4 @@ pub(super) fn pascal_case(name: &str) -> String {
         first.to_ascii_uppercase() + rest
     };
     name.split('_').map(capitalize).collect()
-}
-
-/// Generates schemas of JSON Schema draft 7, which AsyncAPI uses.
-pub(super) fn generator(contract: Contract, transform: fn(&mut Schema)) -> SchemaGenerator {
-    let settings = SchemaSettings::draft07().with(|settings| {
-        settings.definitions_path = "/components/schemas".into();
-        settings.contract = contract;
-        settings.meta_schema = None;
-    });
-    settings
-        .with_transform(RecursiveTransform(transform))
-        .into_generator()
-}
-
-pub(super) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    apply_transforms(T::json_schema(generator), generator)
-}
-
-/// Applies the transforms of the generator to a schema that was made without it.
-pub(super) fn apply_transforms(mut schema: Schema, generator: &mut SchemaGenerator) -> Schema {
-    for transform in generator.transforms_mut() {
-        transform.transform(&mut schema);
-    }
-    schema
-}
-
-/// Removes what comes from Rust and means nothing to a reader: formats such as `uint64`, which JSON Schema does not
-/// have, defaults of null, and the line breaks of comments.
-pub(super) fn clean_schema(schema: &mut Schema) {
-    let format = schema.get("format").and_then(Value::as_str);
-    if format.is_some_and(|format| format.starts_with("uint") || format == "double") {
-        schema.remove("format");
-    }
-    if schema.get("default") == Some(&Value::Null) {
-        schema.remove("default");
-    }
-    join_lines(schema);
-}
-
-/// Replaces the line breaks of a description, which come from a comment.
-pub(super) fn join_lines(schema: &mut Schema) {
-    if let Some(Value::String(description)) = schema.get_mut("description") {
-        *description = description.replace('\n', " ");
-    }
 }

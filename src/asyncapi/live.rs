@@ -1,12 +1,13 @@
 //! The live channel in `/asyncapi.json`, made from the types of its messages.
 
 use events::RacingDate;
-use schemars::generate::Contract;
+use schemars::generate::{Contract, SchemaSettings};
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use super::document::{Document, apply_transforms, clean_schema, generator, reference, schema_of};
+use super::document::{Document, reference};
+use crate::json_schema::{apply_transforms, generator, schema_of};
 use crate::live::{LiveSubscription, Op, Request, ServerMessage};
 
 const ADDRESS: &str = "/ws/live/odds";
@@ -18,9 +19,10 @@ const ANSWERS: [&str; 2] = ["ack", "error"];
 pub(super) fn describe(document: &mut Document) {
     server(document);
     let sent = server_messages(document);
-    let mut generator = generator(Contract::Deserialize, clean_schema);
+    let mut generator = generator(SchemaSettings::draft07(), Contract::Deserialize);
     let request = schema_of::<Request>(&mut generator).to_value();
-    let ops = schema_of::<Op>(&mut generator).to_value();
+    // Without the transforms, each op has a description of its own.
+    let ops = Op::json_schema(&mut generator).to_value();
     definitions(document, generator);
     let requests = requests(document, &request, &ops);
     let messages = [&sent[..], &requests].concat();
@@ -85,10 +87,7 @@ fn server(document: &mut Document) {
 
 /// Adds the messages that the service sends. Returns their names.
 fn server_messages(document: &mut Document) -> Vec<String> {
-    let mut generator = generator(Contract::Serialize, |schema| {
-        clean_schema(schema);
-        forbid_null_in_optional(schema);
-    });
+    let mut generator = generator(SchemaSettings::draft07(), Contract::Serialize);
     let about_service = ServerMessage::<'static>::json_schema(&mut generator)
         .remove("oneOf")
         .unwrap_or_default();
@@ -165,27 +164,6 @@ fn correlation_id() -> Value {
 fn definitions(document: &mut Document, mut generator: SchemaGenerator) {
     for (name, schema) in generator.take_definitions(true) {
         document.insert("components/schemas", &name, schema);
-    }
-}
-
-/// The service leaves an optional field out, and never sends null instead.
-fn forbid_null_in_optional(schema: &mut Schema) {
-    let required = schema.get("required").cloned().unwrap_or_default();
-    let required = required.as_array().map_or(&[][..], Vec::as_slice);
-    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-    for (name, property) in properties.into_iter().flatten() {
-        if required.iter().any(|required| required == name) {
-            continue;
-        }
-        if let Some(types) = property.get_mut("type").and_then(Value::as_array_mut) {
-            types.retain(|name| name != "null");
-            if let [only] = &types[..] {
-                property["type"] = only.clone();
-            }
-        }
-        if let Some(choices) = property.get_mut("anyOf").and_then(Value::as_array_mut) {
-            choices.retain(|choice| choice["type"] != "null");
-        }
     }
 }
 

@@ -2,13 +2,12 @@
 
 use events::{Envelope, SchemaFile};
 use schemars::Schema;
-use schemars::generate::Contract;
+use schemars::generate::{Contract, SchemaSettings};
 use schemars::transform::{RecursiveTransform, Transform as _};
 use serde_json::{Map, Value, json};
 
-use super::document::{
-    Document, apply_transforms, clean_schema, generator, join_lines, pascal_case, reference,
-};
+use super::document::{Document, pascal_case, reference};
+use crate::json_schema::{apply_transforms, generator, join_lines};
 use crate::log::RACING;
 use crate::projector::announcer;
 
@@ -175,7 +174,7 @@ fn acknowledgements(document: &mut Document) -> Vec<String> {
 
 /// Adds the announcements of rejected messages.
 fn rejections(document: &mut Document) {
-    let mut generator = generator(Contract::Serialize, clean_schema);
+    let mut generator = generator(SchemaSettings::draft07(), Contract::Serialize);
     let schema = projections::rejections::announcement_schema(&mut generator);
     let schema = apply_transforms(schema, &mut generator);
     let messages = ["rejection".to_owned()];

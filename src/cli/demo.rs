@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::{Timestamp, ToSpan};
 use projections::keys;
-use projections::meetings::MeetingView;
+use projections::meetings::{MeetingFacts, MeetingStatus};
 
 use super::player::{EarlierRun, Player, PublishTiming, pace_from_now};
 use super::report::Summary;
@@ -133,10 +133,12 @@ impl Demo<'_> {
         let mut dates = BTreeSet::new();
         let views = self.app.views.current().context("there are no views")?;
         for row in views.scan(keys::MEETINGS) {
-            let meeting: MeetingView = serde_json::from_slice(&row?.1)?;
-            let is_simulated = VENUES.iter().any(|(code, _)| *code == meeting.venue_code);
-            if is_simulated && meeting.status == "scheduled" {
-                dates.insert(RacingDate::parse(&meeting.date)?);
+            let meeting: MeetingFacts = serde_json::from_slice(&row?.1)?;
+            let is_simulated = VENUES
+                .iter()
+                .any(|(code, _)| *code == meeting.venue_code.as_str());
+            if is_simulated && meeting.status == MeetingStatus::Scheduled {
+                dates.insert(meeting.date);
             }
         }
         Ok(dates)

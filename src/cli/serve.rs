@@ -20,8 +20,7 @@ use super::running::RunningService;
 use super::{Nats, WrongConfiguration};
 use crate::app::{Config, Service};
 use crate::clock::Clock;
-use crate::http::AccessLog;
-use crate::http::state::Origins;
+use crate::http::{AccessLog, Origins};
 use crate::limits::Proxies;
 use crate::limits::plans::Plans;
 use crate::log::Durability;
@@ -67,15 +66,10 @@ pub(super) struct ServiceArgs {
     /// Addresses or networks of trusted proxies, such as 10.0.0.0/8; X-Forwarded-For is ignored from any other peer.
     #[arg(long, env = "RAILBIRD_TRUSTED_PROXIES", value_name = "CIDR", value_delimiter = ',', value_parser = Proxies::parse)]
     trusted_proxies: Vec<IpNet>,
-    /// Origins of web pages that may open the live channel, such as https://racing.example; * allows all.
-    #[arg(
-        long,
-        env = "RAILBIRD_WS_ORIGINS",
-        value_name = "ORIGINS",
-        value_delimiter = ',',
-        default_value = "*"
-    )]
-    ws_origins: Vec<String>,
+    /// Origins of other web pages that may send a key, to the API and to the live channel, such as
+    /// https://racing.example; * allows all. By default none: keys do not belong in pages. The service's own pages may.
+    #[arg(long, env = "RAILBIRD_ORIGINS", value_name = "ORIGINS", value_delimiter = ',', value_parser = Origins::parse_one)]
+    origins: Vec<String>,
     /// Maximum number of sign-ups and of key rotations by link, per hour and network address.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_NETWORK", default_value = "30")]
     sign_ups_per_network: NonZeroU32,
@@ -116,7 +110,7 @@ impl ServiceArgs {
             connections_max: self.connections_max as usize,
             connections_per_network: self.connections_per_network as usize,
             proxies: Proxies::new(self.trusted_proxies),
-            ws_origins: Origins::new(self.ws_origins),
+            origins: Origins::new(self.origins),
             sign_ups_per_network: self.sign_ups_per_network,
             sign_ups_per_email: self.sign_ups_per_email,
             rotation_overlap: self.rotation_overlap,

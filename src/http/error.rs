@@ -41,6 +41,9 @@ pub(super) enum ApiError {
     RateLimited { plan: Arc<Plan>, exceeded: Exceeded },
     #[error("The plan {:?} does not include live odds", .plan.name.as_str())]
     LiveOddsNotIncluded { plan: Arc<Plan> },
+    /// The plan includes no odds, or not yet those of this race.
+    #[error("The plan {:?} does not include live odds{}", .plan.name.as_str(), odds_after(plan))]
+    OddsNotIncluded { plan: Arc<Plan> },
     #[error("{}", capitalized(.0))]
     InvalidDate(ParseError),
     #[error("{}", capitalized(.0))]
@@ -88,6 +91,26 @@ impl ApiError {
         Self::Internal(error.to_string())
     }
 
+    /// The codes of all errors, as in the field `error`.
+    pub(super) const CODES: [&str; 16] = [
+        "unauthorized",
+        "rate_limit_exceeded",
+        "live_odds_not_included",
+        "invalid_date",
+        "invalid_race_number",
+        "invalid_horse_no",
+        "invalid_parameter",
+        "origin_not_allowed",
+        "not_found",
+        "method_not_allowed",
+        "not_acceptable",
+        "payload_too_large",
+        "uri_too_long",
+        "upgrade_required",
+        "not_ready",
+        "internal",
+    ];
+
     /// The status, and the code in the field `error`.
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
@@ -95,7 +118,9 @@ impl ApiError {
             Self::TooManyUnauthorized { .. }
             | Self::TooManyConnections
             | Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded"),
-            Self::LiveOddsNotIncluded { .. } => (StatusCode::FORBIDDEN, "live_odds_not_included"),
+            Self::LiveOddsNotIncluded { .. } | Self::OddsNotIncluded { .. } => {
+                (StatusCode::FORBIDDEN, "live_odds_not_included")
+            }
             Self::InvalidDate(_) => (StatusCode::BAD_REQUEST, "invalid_date"),
             Self::InvalidRaceNumber(_) => (StatusCode::BAD_REQUEST, "invalid_race_number"),
             Self::InvalidHorseNo(_) => (StatusCode::BAD_REQUEST, "invalid_horse_no"),
@@ -157,6 +182,14 @@ impl ApiError {
             headers.insert(RETRY_AFTER, seconds.into());
         }
     }
+}
+
+/// When a plan without live odds includes those of a race.
+fn odds_after(plan: &Plan) -> String {
+    let after = plan.odds_after.map(|after| {
+        format!("; those of a race can be read once they have not changed for {after:#}")
+    });
+    after.unwrap_or_default()
 }
 
 /// A text with a capital letter.

@@ -14,6 +14,7 @@ use futures::FutureExt;
 use tower::{Service, service_fn};
 use tracing::Span;
 
+use super::cors::Cors;
 use super::error::ApiError;
 use super::params::QueryParams;
 use super::rate_limit::set_rate_limit_headers;
@@ -23,7 +24,7 @@ use crate::accounts::{KeyEntry, Refusal};
 use crate::limits::{Network, RateLimitStatus};
 
 /// Paths that need a key, whether they exist or not.
-const API: &str = "/api/v1";
+pub(super) const API: &str = "/api/v1";
 const LIVE: &str = "/ws/";
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -50,8 +51,13 @@ pub(super) fn gate(
         let app = Arc::clone(&app);
         // Before the views are read: the response reflects this sequence or a later one.
         let state = ViewsState::of(&app);
-        let admitted = admit(&app, peer, &mut request);
-        let routed = admitted.map(|rate_limit| (router.call(request), rate_limit));
+        let cors = Cors::of(&app, &request);
+        let routed = match cors.preflight(&request) {
+            Some(answer) => Err(answer),
+            None => admit(&app, peer, &mut request)
+                .map(|rate_limit| (router.call(request), rate_limit))
+                .map_err(ApiError::into_response),
+        };
         async move {
             let mut response = match routed {
                 Ok((handling, rate_limit)) => {
@@ -64,8 +70,9 @@ pub(super) fn gate(
                     }
                     response
                 }
-                Err(error) => error.into_response(),
+                Err(response) => response,
             };
+            cors.set_headers(response.headers_mut());
             state.set_headers(response.headers_mut());
             app.metrics.answered(response.status().as_u16());
             Ok(response)
@@ -76,8 +83,8 @@ pub(super) fn gate(
 /// Checks the key of a request, and counts the request to the key's plan. Returns the rate limit to report, if the plan
 /// has one.
 ///
-/// Adds to the request's extensions: the [`KeyEntry`] for the live channel; the [`Network`] of the client for it, and
-/// for requests without a key that change something.
+/// Adds to the request's extensions: the [`KeyEntry`]; the [`Network`] of the client for the live channel, and for
+/// requests without a key that change something.
 fn admit(
     app: &App,
     peer: IpAddr,
@@ -87,7 +94,9 @@ fn admit(
     let path = request.uri().path();
     if path.starts_with(API) {
         let entry = app.authorize(api_key(request.headers()), peer, request.headers())?;
-        app.count(&entry)
+        let rate_limit = app.count(&entry);
+        request.extensions_mut().insert(entry);
+        rate_limit
     } else if path.starts_with(LIVE) {
         let query = QueryParams::parse(request.uri());
         let key = query.get("api_key").or_else(|| api_key(request.headers()));

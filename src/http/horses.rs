@@ -1,4 +1,4 @@
-//! `/api/v1/horses/{horse_no}` and its form.
+//! `/api/v1/horses`: the search by name, a profile, and its form.
 
 use std::sync::Arc;
 
@@ -22,8 +22,46 @@ const INVALID_AFTER: &str = "after is the position from `next` of the page befor
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
+        .route("/api/v1/horses", get(search))
         .route("/api/v1/horses/{horse_no}", get(profile))
         .route("/api/v1/horses/{horse_no}/form", get(form))
+}
+
+async fn search(request: ApiRequest) -> Result<Response, ApiError> {
+    read_page(request, search_page).await
+}
+
+/// The profiles of the horses whose names begin with `name`, and after the position of an earlier page, by name.
+fn search_page(request: &ApiRequest) -> Result<Answer, ApiError> {
+    let mut page = PageRows::of(&request.query)?;
+    let prefix = keys::horses_named(request.query.get("name").unwrap_or_default());
+    let first = match request.query.get("after") {
+        Some(after) => prefix
+            .clone()
+            .max(format!("{}{after}\0", keys::HORSE_NAMES)),
+        None => prefix.clone(),
+    };
+    let end = format!("{prefix}{}", char::MAX);
+    let (mut key_before, mut next) = (String::new(), String::new());
+    // A range from after its end would be an error of sled.
+    let rows = (first < end).then(|| request.store.range(&first, &end));
+    for row in rows.into_iter().flatten() {
+        let (key, _) = row?;
+        if page.is_full() {
+            let after = key_before.strip_prefix(keys::HORSE_NAMES);
+            let after = after.unwrap_or_default();
+            next = next_path("/api/v1/horses", &request.query, after);
+            break;
+        }
+        if let Some(horse_no) = keys::parse_horse_name(&key) {
+            page.push(&find(request, &horse_no)?);
+        }
+        key_before = key;
+    }
+    let json = JsonObject::new().list("horses", page.list());
+    let json = json.field("next", &next).finish();
+    let links = next_link(&next).into_iter().collect();
+    Ok(Answer { json, links })
 }
 
 async fn profile(request: ApiRequest) -> Result<Response, ApiError> {

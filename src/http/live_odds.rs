@@ -6,7 +6,6 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
-use axum::http::header::ORIGIN;
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
@@ -39,6 +38,19 @@ impl From<ConnectionRefused> for ApiError {
 /// How long a resume waits for this replica to catch up with the one that the client was connected to before.
 const RESUME_WAIT: Duration = Duration::from_secs(1);
 
+/// The parameters of a filter.
+const FILTERS: [&str; 4] = ["date", "venue", "race", "horse"];
+/// The other parameters.
+const PARAMETERS: [&str; 7] = [
+    "api_key",
+    "events",
+    "conflate_ms",
+    "heartbeat_ms",
+    "since",
+    "recorded_at",
+    "epoch",
+];
+
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/ws/live/odds", get(live_odds))
@@ -55,8 +67,10 @@ async fn live_odds(
 ) -> Result<Response, ApiError> {
     check_allowed(&app, &key, request.headers())?;
     let filter = if path.is_empty() {
+        query.check_names(&[&FILTERS[..], &PARAMETERS].concat())?;
         filter(&query)?
     } else {
+        query.check_names(&[&["venue"][..], &PARAMETERS].concat())?;
         Filter::of_race(&race_of_today(&app, path.race_number()?, &query)?)
     };
     let subscription = subscription(&query, filter)?;
@@ -65,8 +79,7 @@ async fn live_odds(
 
 /// Checks the origin, the plan of the key, and that the service is ready.
 fn check_allowed(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError> {
-    let origin = headers.get(ORIGIN);
-    if origin.is_some_and(|origin| !app.ws_origins.allow(origin.as_bytes())) {
+    if !app.origins.allow_connection(headers) {
         return Err(ApiError::OriginNotAllowed);
     }
     let plan = key.meter.plan();

@@ -2,9 +2,8 @@
 
 use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
 use projections::json::JsonObject;
-use projections::meetings::MeetingView;
+use projections::meetings::{ChosenMeeting, MeetingFacts};
 use projections::{Store, keys};
-use serde::Serialize;
 
 use super::error::ApiError;
 use super::params::QueryParams;
@@ -17,18 +16,8 @@ const QUOTED_CHARS_MAX: usize = 40;
 /// The meeting that a response is about, and the other meetings of its day.
 pub(super) struct MeetingChoice {
     pub(super) code: VenueCode,
-    pub(super) meeting: MeetingView,
-    others: Vec<MeetingView>,
-}
-
-/// The fields of the meeting in a response about its races or one of them.
-#[derive(Serialize)]
-struct ChosenMeeting<'a> {
-    date: &'a str,
-    venue: &'a str,
-    venue_code: &'a str,
-    meeting_status: &'a str,
-    other_venues: Vec<&'a str>,
+    pub(super) meeting: MeetingFacts,
+    others: Vec<MeetingFacts>,
 }
 
 impl MeetingChoice {
@@ -42,14 +31,17 @@ impl MeetingChoice {
     ) -> Result<Self, ApiError> {
         let mut meetings = Vec::new();
         for row in store.scan(&keys::meetings_of(date)) {
-            let meeting = serde_json::from_slice::<MeetingView>(&row?.1);
+            let meeting = serde_json::from_slice::<MeetingFacts>(&row?.1);
             meetings.push(meeting.map_err(ApiError::internal)?);
         }
         if meetings.is_empty() {
-            let message = format!("No meeting is known for {date}");
-            return Err(ApiError::NotFound(message));
+            let zone = app.clock.zone();
+            return Err(ApiError::NotFound(match date == app.clock.today() {
+                true => format!("No meeting is scheduled for {date} ({zone})"),
+                false => format!("No meeting is known for {date}"),
+            }));
         }
-        meetings.sort_by_key(|meeting| app.venue_rank(&meeting.venue_code));
+        meetings.sort_by_key(|meeting| app.venue_rank(meeting.venue_code.as_str()));
         let index = match venue {
             None => 0,
             Some(venue) => meetings
@@ -59,7 +51,7 @@ impl MeetingChoice {
         };
         let meeting = meetings.remove(index);
         Ok(Self {
-            code: VenueCode::parse(&meeting.venue_code).map_err(ApiError::internal)?,
+            code: meeting.venue_code.clone(),
             meeting,
             others: meetings,
         })
@@ -69,27 +61,29 @@ impl MeetingChoice {
     pub(super) fn object(&self) -> JsonObject {
         let others = self.others.iter();
         JsonObject::of(&ChosenMeeting {
-            date: &self.meeting.date,
+            date: self.meeting.date,
             venue: &self.meeting.venue,
             venue_code: &self.meeting.venue_code,
-            meeting_status: &self.meeting.status,
-            other_venues: others.map(|other| other.venue_code.as_str()).collect(),
+            meeting_status: self.meeting.status,
+            other_venues: others.map(|other| &other.venue_code).collect(),
         })
     }
 
     /// A `Link` to the same path for each other meeting of the day.
     pub(super) fn links(&self, path: &str) -> Vec<String> {
-        let link =
-            |other: &MeetingView| format!("<{path}?venue={}>; rel=\"alternate\"", other.venue_code);
+        let link = |other: &MeetingFacts| {
+            format!("<{path}?venue={}>; rel=\"alternate\"", other.venue_code)
+        };
         self.others.iter().map(link).collect()
     }
 }
 
-fn is_at(meeting: &MeetingView, venue: &str) -> bool {
-    meeting.venue_code.eq_ignore_ascii_case(venue) || meeting.venue.eq_ignore_ascii_case(venue)
+fn is_at(meeting: &MeetingFacts, venue: &str) -> bool {
+    meeting.venue_code.as_str().eq_ignore_ascii_case(venue)
+        || meeting.venue.eq_ignore_ascii_case(venue)
 }
 
-fn no_meeting_at(venue: &str, date: RacingDate, meetings: &[MeetingView]) -> ApiError {
+fn no_meeting_at(venue: &str, date: RacingDate, meetings: &[MeetingFacts]) -> ApiError {
     let codes = meetings.iter().map(|meeting| meeting.venue_code.as_str());
     let codes = codes.collect::<Vec<_>>().join(", ");
     let venue: String = venue.chars().take(QUOTED_CHARS_MAX).collect();
@@ -101,15 +95,13 @@ fn no_meeting_at(venue: &str, date: RacingDate, meetings: &[MeetingView]) -> Api
 /// The races of a meeting. `views_of` returns the key prefix of their views.
 pub(super) fn races_of_meeting(
     request: &ApiRequest,
-    date: RacingDate,
-    path: &str,
     views_of: fn(RacingDate, &VenueCode) -> String,
 ) -> Result<Answer, ApiError> {
-    let venue = request.query.get("venue");
+    let (date, venue) = (request.date()?, request.query.get("venue"));
     let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
     let rows = request.store.scan(&views_of(date, &choice.code));
     let json = choice.object().try_list("races", views(rows))?.finish();
-    let links = choice.links(path);
+    let links = choice.links(&request.uri_path);
     Ok(Answer { json, links })
 }
 

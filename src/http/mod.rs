@@ -2,6 +2,7 @@
 //! they are.
 
 mod admin;
+mod cors;
 mod error;
 mod gate;
 mod horses;
@@ -40,6 +41,7 @@ use tower::{Service, ServiceExt};
 use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionBody};
 
+pub use cors::Origins;
 pub use error::UNAUTHORIZED_BODY;
 pub use openapi::document as openapi;
 pub use trace::AccessLog;

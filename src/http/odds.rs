@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
-use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
+use events::{RaceKey, RaceNumber};
 use projections::json::JsonObject;
 use projections::keys;
 
@@ -22,10 +22,12 @@ pub(super) fn router() -> Router<Arc<App>> {
 }
 
 async fn board(request: ApiRequest) -> Result<Response, ApiError> {
+    request.require_odds(None)?;
     request.answer(|request| Ok(find(request)?.1))
 }
 
 async fn history(request: ApiRequest) -> Result<Response, ApiError> {
+    request.require_odds(None)?;
     read_page(request, history_page).await
 }
 
@@ -45,12 +47,33 @@ fn history_page(request: &ApiRequest) -> Result<Answer, ApiError> {
     Ok(Answer { json, links })
 }
 
+/// The fields of a board that its choice depends on.
+#[derive(serde::Deserialize)]
+struct BoardFields {
+    venue: String,
+    recorded_at: String,
+}
+
+impl BoardFields {
+    fn of(board: &[u8]) -> Result<Self, ApiError> {
+        serde_json::from_slice(board).map_err(ApiError::internal)
+    }
+}
+
+/// The board of the race at the meeting that the query chooses, if the plan of the key includes it.
+fn find(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
+    let (race, board) = choose_board(request)?;
+    let changed_at = BoardFields::of(&board)?.recorded_at;
+    request.require_odds(changed_at.parse().ok())?;
+    Ok((race, board))
+}
+
 /// The board of the race at the venue of the query, else at the primary meeting of the day.
 ///
 /// A race may be quoted before any card or result makes its day a meeting. Until then it is the board at the first
 /// venue that has one, in the configured order, then by code.
-fn find(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
-    let (date, race_number) = (request.path.date()?, request.path.race_number()?);
+fn choose_board(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
+    let (date, race_number) = (request.date()?, request.path.race_number()?);
     let mut boards: Vec<(RaceKey, Vec<u8>)> = Vec::new();
     for row in request.store.scan(&keys::boards_of(date)) {
         let (key, view) = row?;
@@ -59,47 +82,43 @@ fn find(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
     }
     boards.sort_by_key(|(race, _)| request.app.venue_rank(race.venue.as_str()));
     let venue = request.query.get("venue");
-    let primary = match venue {
-        Some(_) => None,
-        None => primary(request, date)?,
+    let choice = MeetingChoice::find(&request.app, &request.store, date, venue);
+    let index = match (&choice, venue) {
+        (Ok(choice), _) => boards
+            .iter()
+            .position(|(race, _)| race.venue == choice.code),
+        (Err(_), Some(venue)) => boards
+            .iter()
+            .position(|(race, board)| is_at(board, race, venue)),
+        (Err(_), None) => (!boards.is_empty()).then_some(0),
     };
-    let is_wanted = |(race, board): &(RaceKey, Vec<u8>)| match (venue, &primary) {
-        (Some(venue), _) => is_at(board, race, venue),
-        (None, Some(code)) => race.venue == *code,
-        (None, None) => true,
-    };
-    match boards.iter().position(is_wanted) {
-        Some(index) => Ok(boards.swap_remove(index)),
-        None => Err(no_board(date, race_number, &boards)),
+    match (index, choice) {
+        (Some(index), Ok(_) | Err(ApiError::NotFound(_))) => Ok(boards.swap_remove(index)),
+        (_, Err(error)) => Err(error),
+        (None, Ok(choice)) => Err(no_race(&choice, race_number, &boards)),
     }
 }
 
-/// The venue of the primary meeting of a day, if the day has a meeting.
-fn primary(request: &ApiRequest, date: RacingDate) -> Result<Option<VenueCode>, ApiError> {
-    match MeetingChoice::find(&request.app, &request.store, date, None) {
-        Ok(choice) => Ok(Some(choice.code)),
-        Err(ApiError::NotFound(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// The race has no board there. The message names the venues where it has one.
-fn no_board(date: RacingDate, number: RaceNumber, elsewhere: &[(RaceKey, Vec<u8>)]) -> ApiError {
-    let mut message = format!("No odds are known for race {number} on {date}");
+/// The race has neither a card nor odds at a meeting. The message names the venues where it has.
+fn no_race(
+    choice: &MeetingChoice,
+    number: RaceNumber,
+    elsewhere: &[(RaceKey, Vec<u8>)],
+) -> ApiError {
+    let meeting = &choice.meeting;
+    let mut message = format!(
+        "No card and no odds of race {number} are known at {} on {}",
+        meeting.venue, meeting.date
+    );
     if !elsewhere.is_empty() {
         let venues = elsewhere.iter().map(|(race, _)| race.venue.as_str());
-        message += " there; there are at ";
+        message += "; there is such a race at ";
         message += &venues.collect::<Vec<_>>().join(", ");
     }
     ApiError::NotFound(message)
 }
 
 fn is_at(board: &[u8], race: &RaceKey, venue: &str) -> bool {
-    #[derive(serde::Deserialize)]
-    struct BoardVenue {
-        venue: String,
-    }
     race.venue.as_str().eq_ignore_ascii_case(venue)
-        || serde_json::from_slice::<BoardVenue>(board)
-            .is_ok_and(|board| board.venue.eq_ignore_ascii_case(venue))
+        || BoardFields::of(board).is_ok_and(|board| board.venue.eq_ignore_ascii_case(venue))
 }

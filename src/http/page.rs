@@ -20,7 +20,7 @@ const PAGE_CAPACITY: usize = PAGE_BYTES_MAX + 32 * 1024;
 /// in the allocator of that thread.
 const READS_MAX: usize = 2;
 /// The parameters of a page that the next one has as well.
-const KEPT_PARAMS: [&str; 4] = ["venue", "limit", "from", "to"];
+const KEPT_PARAMS: [&str; 5] = ["venue", "name", "limit", "from", "to"];
 
 static READS: Semaphore = Semaphore::const_new(READS_MAX);
 

@@ -10,6 +10,7 @@ use events::{HorseNo, RaceNumber, RacingDate};
 use jiff::SignedDuration;
 
 use super::error::ApiError;
+use crate::live::unknown_name;
 
 pub(super) struct PathParams(RawPathParams);
 
@@ -32,6 +33,10 @@ impl PathParams {
     fn get(&self, name: &str) -> &str {
         let param = self.0.iter().find(|(key, _)| *key == name);
         param.map_or("", |(_, value)| value)
+    }
+
+    pub(super) fn is_today(&self) -> bool {
+        self.get("date") == "today"
     }
 
     pub(super) fn date(&self) -> Result<RacingDate, ApiError> {
@@ -69,6 +74,18 @@ impl QueryParams {
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let param = self.0.iter().find(|(key, _)| key == name);
         param.map(|(_, value)| value.as_str())
+    }
+
+    /// Checks that all names are among these.
+    ///
+    /// # Errors
+    /// Returns [`ApiError::InvalidParameter`] with the known names.
+    pub(super) fn check_names(&self, known: &[&str]) -> Result<(), ApiError> {
+        let mut names = self.0.iter().map(|(name, _)| name);
+        let unknown = names.find(|name| !known.contains(&name.as_str()));
+        unknown.map_or(Ok(()), |name| {
+            Err(ApiError::InvalidParameter(unknown_name(name, known)))
+        })
     }
 
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::FromRequestParts;
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK, VARY};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use events::RacingDate;
+use jiff::Timestamp;
 use projections::{Store, StoreError, View};
 use tokio::time::timeout;
 
@@ -16,15 +18,17 @@ use super::error::ApiError;
 use super::params::{PathParams, QueryParams};
 use super::state::App;
 use super::views_state::RAILBIRD_SEQ;
+use crate::accounts::KeyEntry;
+use crate::limits::plans::Plan;
 use crate::live::status::Phase;
 
 const RAILBIRD_MIN_SEQ: HeaderName = HeaderName::from_static("railbird-min-seq");
 /// How long a request waits for the sequence that it asks for.
 const MIN_SEQ_WAIT: Duration = Duration::from_secs(2);
 
-/// Headers of a response: six of this file, the state of the feed, three rate limits, the request id, and two for
+/// Headers of a response: seven of this file, the state of the feed, three rate limits, the request id, and two for
 /// compression. The map grows once.
-const RESPONSE_HEADERS: usize = 13;
+const RESPONSE_HEADERS: usize = 14;
 
 /// A request for views that the gate has admitted.
 pub(super) struct ApiRequest {
@@ -33,8 +37,11 @@ pub(super) struct ApiRequest {
     pub(super) store: Arc<Store>,
     /// Whether the store reflected the log then.
     was_caught_up: bool,
+    pub(super) uri_path: String,
     pub(super) path: PathParams,
     pub(super) query: QueryParams,
+    /// The plan of the key.
+    plan: Option<Arc<Plan>>,
     if_none_match: Option<HeaderValue>,
 }
 
@@ -65,14 +72,43 @@ impl FromRequestParts<Arc<App>> for ApiRequest {
             app: Arc::clone(app),
             was_caught_up: app.is_caught_up(),
             store: app.store()?,
+            uri_path: parts.uri.path().to_owned(),
             path: PathParams::from_request_parts(parts, app).await?,
             query: QueryParams::parse(&parts.uri),
+            plan: plan_of(parts),
             if_none_match: parts.headers.get(IF_NONE_MATCH).cloned(),
         })
     }
 }
 
+fn plan_of(parts: &Parts) -> Option<Arc<Plan>> {
+    let entry = parts.extensions.get::<Arc<KeyEntry>>();
+    entry.map(|entry| Arc::clone(entry.meter.plan()))
+}
+
 impl ApiRequest {
+    /// The date of the path. `today` is the date in the configured time zone.
+    pub(super) fn date(&self) -> Result<RacingDate, ApiError> {
+        match self.path.is_today() {
+            true => Ok(self.app.clock.today()),
+            false => self.path.date(),
+        }
+    }
+
+    /// Checks that the plan of the key includes odds that have not changed since a time; since ever if there is none.
+    ///
+    /// # Errors
+    /// Returns [`ApiError::OddsNotIncluded`].
+    pub(super) fn require_odds(&self, changed_at: Option<Timestamp>) -> Result<(), ApiError> {
+        let age = changed_at.map(|time| Timestamp::now().duration_since(time));
+        match &self.plan {
+            Some(plan) if !plan.includes_odds(age) => Err(ApiError::OddsNotIncluded {
+                plan: Arc::clone(plan),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Responds with what `read` reads from the store: all of it as of one sequence, however many views it is made of.
     /// `read` may be called more than once.
     pub(super) fn answer<T: Into<Answer>>(
@@ -100,6 +136,8 @@ impl ApiRequest {
         headers.reserve(RESPONSE_HEADERS);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        // The body may be compressed. A 304 and a short body say so as well: the next one may be.
+        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
         headers.insert(RAILBIRD_SEQ, seq.into());
         if let Ok(etag) = HeaderValue::try_from(etag) {
             headers.insert(ETAG, etag);

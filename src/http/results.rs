@@ -25,9 +25,7 @@ pub(super) fn router() -> Router<Arc<App>> {
 }
 
 async fn meeting(request: ApiRequest) -> Result<Response, ApiError> {
-    let date = request.path.date()?;
-    let path = format!("/api/v1/results/{date}");
-    request.answer(|request| races_of_meeting(request, date, &path, keys::results))
+    request.answer(|request| races_of_meeting(request, keys::results))
 }
 
 async fn race(request: ApiRequest) -> Result<Response, ApiError> {
@@ -36,7 +34,7 @@ async fn race(request: ApiRequest) -> Result<Response, ApiError> {
         let result = request.store.get(&keys::result(&race))?;
         let result = result.ok_or_else(|| no_result(&choice, race.race_number))?;
         let json = choice.object().fields_of(&result).finish();
-        let links = choice.links(&path_of(&race));
+        let links = choice.links(&request.uri_path);
         Ok(Answer { json, links })
     })
 }
@@ -56,21 +54,23 @@ fn revisions_page(request: &ApiRequest) -> Result<Answer, ApiError> {
     }
     let (first, end) = (keys::revisions_from(&race, after), keys::revisions(&race));
     let more = page.fill(request.store.range(&first, &(end + "~")), 0)?;
-    let path = path_of(&race) + "/revisions";
+    // The date of `today` would be another one on the next page.
+    let (date, race_number) = (race.date, race.race_number);
+    let path = format!("/api/v1/results/{date}/{race_number}/revisions");
     let next = page.next(more, after, &path, &request.query);
     let json = choice.object().field("race_number", &race.race_number);
     let json = json
         .list("revisions", page.list())
         .field("next", &next)
         .finish();
-    let mut links = choice.links(&path);
+    let mut links = choice.links(&request.uri_path);
     links.extend(next_link(&next));
     Ok(Answer { json, links })
 }
 
 /// The race of the path, in the meeting that the query chooses.
 fn choose_race(request: &ApiRequest) -> Result<(MeetingChoice, RaceKey), ApiError> {
-    let (date, race_number) = (request.path.date()?, request.path.race_number()?);
+    let (date, race_number) = (request.date()?, request.path.race_number()?);
     let venue = request.query.get("venue");
     let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
     let race = RaceKey {
@@ -79,10 +79,6 @@ fn choose_race(request: &ApiRequest) -> Result<(MeetingChoice, RaceKey), ApiErro
         race_number,
     };
     Ok((choice, race))
-}
-
-fn path_of(race: &RaceKey) -> String {
-    format!("/api/v1/results/{}/{}", race.date, race.race_number)
 }
 
 fn no_result(choice: &MeetingChoice, race_number: RaceNumber) -> ApiError {

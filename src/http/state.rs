@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 use projections::Store;
 use tokio::sync::watch;
 
+use super::cors::Origins;
 use super::error::ApiError;
 use super::status::board::StatusBoard;
 use crate::accounts::{AccountCommands, KeyCache, Ledger};
@@ -52,8 +53,8 @@ pub struct App {
     pub fan_out: FanOut,
     /// What the status page shows.
     pub(crate) status: StatusBoard,
-    /// The web pages that may connect to the live channel.
-    pub ws_origins: Origins,
+    /// The pages of other origins that may send a key.
+    pub origins: Origins,
     /// Whether the service can mail keys. If not, sign-up is closed.
     pub can_mail: bool,
     pub pages: Pages,
@@ -94,23 +95,6 @@ pub struct Pages {
     pub per_network: HashedLimiter,
     /// Limits sign-ups by e-mail address.
     pub per_email: HashedLimiter,
-}
-
-/// The web pages that may connect, by the origin that browsers send (RFC 6454).
-#[derive(Debug, Clone, Default)]
-pub struct Origins(Vec<String>);
-
-impl Origins {
-    /// Allows these origins, such as `https://racing.example`. An empty list or one with `*` allows all.
-    pub fn new(allowed: Vec<String>) -> Self {
-        let any = allowed.iter().any(|origin| origin == "*");
-        Self(if any { Vec::new() } else { allowed })
-    }
-
-    pub(super) fn allow(&self, origin: &[u8]) -> bool {
-        let is = |allowed: &String| allowed.as_bytes().eq_ignore_ascii_case(origin);
-        self.0.is_empty() || self.0.iter().any(is)
-    }
 }
 
 impl App {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use events::Text;
+use jiff::SignedDuration;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -38,10 +39,21 @@ pub struct Plan {
     pub requests_per_day: Option<NonZeroU32>,
     /// The maximum WebSockets at a time; `None` if live odds are not included.
     pub connections: Option<NonZeroU32>,
+    /// Without live odds: how long the odds of a race have not changed before they can be read; `None` if never.
+    pub odds_after: Option<SignedDuration>,
     /// Whether it can be chosen on the pricing page.
     pub sign_up: bool,
     /// Whether an operator has to approve a subscription.
     pub approval: bool,
+}
+
+impl Plan {
+    /// Whether odds can be read that have not changed for a time; since ever if it is `None`.
+    #[must_use]
+    pub fn includes_odds(&self, unchanged: Option<SignedDuration>) -> bool {
+        let is_old = |after| unchanged.is_none_or(|unchanged| unchanged >= after);
+        self.connections.is_some() || self.odds_after.is_some_and(is_old)
+    }
 }
 
 /// A file of plans could not be read.
@@ -159,6 +171,7 @@ struct PlanTable {
     requests_per_day: Option<NonZeroU32>,
     live_odds: Spanned<bool>,
     connections: Option<Spanned<NonZeroU32>>,
+    odds_after: Option<Spanned<String>>,
     sign_up: bool,
     approval: Option<Spanned<bool>>,
 }
@@ -177,12 +190,24 @@ impl PlanTable {
                 let message = "a plan with live odds requires connections";
                 return invalid(self.live_odds.span(), message);
             }
+            (true, Some(_)) if self.odds_after.is_some() => {
+                let message = "a plan with live odds has all odds: odds_after has no effect";
+                return invalid(self.live_odds.span(), message);
+            }
             (false, Some(connections)) => {
                 let message = "a plan without live odds has no connections";
                 return invalid(connections.span(), message);
             }
             _ => {}
         }
+        let odds_after = self.odds_after.as_ref();
+        let odds_after = odds_after.map(|set| {
+            let parsed = set.get_ref().parse::<SignedDuration>().ok();
+            let parsed = parsed.filter(|after| after.is_positive());
+            parsed.ok_or_else(|| {
+                InvalidPlans::at(text, set.span(), "odds_after is a time such as \"15m\"")
+            })
+        });
         let approval = self.approval.as_ref().filter(|set| *set.get_ref());
         if let Some(approval) = approval.filter(|_| !self.sign_up) {
             let message = "approval has no effect on a plan with sign_up = false";
@@ -195,6 +220,7 @@ impl PlanTable {
             requests_per_minute: self.requests_per_minute,
             requests_per_day: self.requests_per_day,
             connections: self.connections.as_ref().map(|set| *set.get_ref()),
+            odds_after: odds_after.transpose()?,
             sign_up: self.sign_up,
             approval: approval.is_some(),
         })
@@ -277,7 +303,7 @@ mod tests {
             (
                 with("sign_up", "signup"),
                 "line 6, signup: unknown field `signup`, expected one of `name`, `price`, `description`, `requests_per_minute`, \
-                 `requests_per_day`, `live_odds`, `connections`, `sign_up`, `approval`",
+                 `requests_per_day`, `live_odds`, `connections`, `odds_after`, `sign_up`, `approval`",
             ),
             (
                 with("price = \"Free\"\n", ""),
@@ -294,6 +320,17 @@ mod tests {
             (
                 with("sign_up = false", "sign_up = false\nconnections = 1"),
                 "line 7, connections: a plan without live odds has no connections",
+            ),
+            (
+                with("sign_up = false", "sign_up = false\nodds_after = \"soon\""),
+                "line 7, odds_after: odds_after is a time such as \"15m\"",
+            ),
+            (
+                with(
+                    "live_odds = false",
+                    "live_odds = true\nconnections = 1\nodds_after = \"15m\"",
+                ),
+                "line 5, live_odds: a plan with live odds has all odds: odds_after has no effect",
             ),
             (
                 with("sign_up = false", "sign_up = false\napproval = true"),

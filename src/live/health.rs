@@ -18,13 +18,13 @@ const DOWN_AFTER: Duration = Duration::from_secs(30);
 /// Whether the feed receives what happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[schemars(inline)]
+#[schemars(rename = "FeedState")]
 pub enum Liveness {
-    /// The views reflect the whole log.
+    /// Within the last 10 seconds, the views were known to reflect the whole log.
     Live,
-    /// The views may be old.
+    /// Not for 10 seconds, or the log cannot be reached.
     Stale,
-    /// The views have been old for a while.
+    /// Not for 30 seconds.
     Down,
 }
 
@@ -56,8 +56,7 @@ impl Liveness {
 /// Whether the feed receives what happens, in heartbeats.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct FeedHealth {
-    /// `live`: the views are known to have reflected the whole log within the last 10 seconds. `stale`: not for 10
-    /// seconds, or the log cannot be reached. `down`: not for 30 seconds.
+    /// Whether the views reflect the whole log.
     pub(crate) state: Liveness,
     /// When the log recorded the last event that the views reflect, RFC 3339; empty before the first.
     pub(crate) last_event_at: String,

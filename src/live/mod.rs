@@ -33,6 +33,6 @@ pub use fan_out::FanOut;
 
 pub(crate) use filter::{Filter, FilterQuery, Kinds, values_of};
 pub(crate) use new_client::NewClient;
-pub(crate) use request::{Op, Request};
+pub(crate) use request::{Op, Request, unknown_name};
 pub(crate) use server_message::ServerMessage;
 pub(crate) use subscription::{LiveSubscription, ResumePoint};

@@ -11,7 +11,7 @@ use super::subscription::{CONFLATE_MS, HEARTBEAT_MS};
 /// Characters of an unknown op that the error message repeats.
 const REPEATED_CHARS_MAX: usize = 40;
 
-/// A message from a client. Unknown fields are ignored.
+/// A message from a client. A field of an unknown name is an error.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct Request {
     /// The operation.
@@ -84,6 +84,48 @@ impl Op {
     }
 }
 
+/// The fields of a client message.
+const FIELDS: [&str; 12] = [
+    "op",
+    "id",
+    "dates",
+    "venues",
+    "races",
+    "horses",
+    "events",
+    "conflate_ms",
+    "heartbeat_ms",
+    "since",
+    "recorded_at",
+    "epoch",
+];
+
+/// The fields of a race in `races`.
+const RACE_FIELDS: [&str; 3] = ["date", "venue", "race_number"];
+
+/// Characters of an unknown name that an error message repeats: too few to repeat a key that is in its place.
+const NAME_CHARS_MAX: usize = 16;
+
+/// The error about a parameter or a field that does not exist. Without it, a client that mistypes the name of a filter
+/// would be sent everything.
+pub(crate) fn unknown_name(name: &str, known: &[&str]) -> String {
+    let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+    format!("there is no {name:?}; there are {}", known.join(", "))
+}
+
+/// Checks that all fields of an object are among these. Any other value passes.
+fn check_names(object: &Value, known: &[&str]) -> Result<(), RequestError> {
+    let mut names = object
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name);
+    let unknown = names.find(|name| !known.contains(&name.as_str()));
+    unknown.map_or(Ok(()), |name| {
+        Err(invalid_parameter(unknown_name(name, known)))
+    })
+}
+
 /// Why a client message is rejected.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RequestError {
@@ -140,6 +182,53 @@ impl Request {
         let op = op.ok_or(RequestError::InvalidMessage)?;
         let unknown = |_| RequestError::UnknownOp(op.chars().take(REPEATED_CHARS_MAX).collect());
         Op::deserialize(&message["op"]).map_err(unknown)?;
+        check_names(&message, &FIELDS)?;
+        for race in message["races"].as_array().into_iter().flatten() {
+            check_names(race, &RACE_FIELDS)?;
+        }
         serde_json::from_value(message).map_err(invalid_parameter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::schema_for;
+    use serde_json::json;
+
+    use super::{FIELDS, RACE_FIELDS, Request};
+
+    #[test]
+    fn the_names_of_fields_are_those_of_the_schema() {
+        let schema = schema_for!(Request).to_value();
+        let properties = schema["properties"].as_object().expect("an object");
+        let mut names: Vec<&str> = properties.keys().map(String::as_str).collect();
+        let mut known = FIELDS.to_vec();
+        names.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(names, known);
+        let race = schema.pointer("/properties/races/items/properties");
+        let race = race.and_then(|race| race.as_object()).expect("an object");
+        assert_eq!(race.len(), RACE_FIELDS.len());
+        assert!(RACE_FIELDS.iter().all(|name| race.contains_key(*name)));
+    }
+
+    #[test]
+    fn a_mistyped_name_is_an_error_that_repeats_no_key() {
+        let error = |message: serde_json::Value| {
+            let (_, request) = Request::parse(&message.to_string());
+            request.expect_err("an unknown name").to_string()
+        };
+        assert_eq!(
+            error(json!({ "op": "subscribe", "venue": ["ST"] })),
+            format!("there is no \"venue\"; there are {}", FIELDS.join(", "))
+        );
+        let race = json!({ "race_number": 3, "vanue": "ST" });
+        assert_eq!(
+            error(json!({ "op": "subscribe", "races": [race] })),
+            "there is no \"vanue\"; there are date, venue, race_number"
+        );
+        let key = "rb_live_abcdefgh_0123456789abcdef";
+        let secret = error(json!({ "op": "ping", key: 1 }));
+        assert!(!secret.contains("0123"), "{secret}");
     }
 }

@@ -2,6 +2,7 @@
 
 use events::Moment;
 use projections::Tally;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::log::Freshness;
@@ -42,7 +43,7 @@ pub struct FoldFailure {
 }
 
 /// What the projector is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// It opens the views and checks every byte of them.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use railbird::http::state::Origins;
+use futures::future::join_all;
+use railbird::http::Origins;
 use railbird::log::ACCOUNTS;
 use serde_json::{Value, json};
 
@@ -80,13 +81,17 @@ async fn the_key_header_is_accepted_and_a_request_without_upgrade_is_426() {
 async fn other_origins_are_rejected() {
     let nats = Nats::start();
     let change = |config: &mut railbird::app::Config| {
-        config.ws_origins = Origins::new(vec!["https://racing.example".to_owned()]);
+        config.origins = Origins::new(vec!["https://racing.example".to_owned()]);
     };
     let railbird = Railbird::start_with(&nats, change).await;
     let path = format!("/ws/live/odds?api_key={}", railbird.key);
+    let own = format!("http://{}", railbird.http);
+    let behind_tls = format!("https://{}", railbird.http);
     for (origin, status) in [
         ("https://racing.example", 101),
         ("HTTPS://Racing.Example", 101),
+        (&own, 101),
+        (&behind_tls, 101),
         ("http://racing.example", 403),
         ("https://racing.example.evil", 403),
         ("null", 403),
@@ -105,13 +110,42 @@ async fn other_origins_are_rejected() {
     let origin = [("origin", "https://other.example")];
     let keyless = Socket::refused_with(railbird.http, "/ws/live/odds", &origin).await;
     assert_eq!(keyless.status, 401);
-    let any = Railbird::start(&nats).await;
-    let path = format!("/ws/live/odds?api_key={}", any.key);
-    assert_eq!(
-        Socket::refused_with(any.http, &path, &origin).await.status,
-        101,
-        "any by default"
-    );
+    let statuses = [Origins::None, Origins::Any].map(async |origins| {
+        let railbird = Railbird::start_with(&nats, |config| config.origins = origins).await;
+        let path = format!("/ws/live/odds?api_key={}", railbird.key);
+        let reply = Socket::refused_with(railbird.http, &path, &origin).await;
+        reply.status
+    });
+    assert_eq!(join_all(statuses).await, [403, 101]);
+}
+
+/// A mistyped filter must not select everything.
+#[tokio::test]
+async fn a_mistyped_parameter_is_an_error_with_the_known_ones() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    for (path, query, message) in [
+        (
+            "",
+            "venues=ST",
+            "there is no \"venues\"; there are date, venue, race, horse, api_key,",
+        ),
+        ("", "Race=3", "there is no \"Race\"; there are date,"),
+        (
+            "/1",
+            "race=3",
+            "there is no \"race\"; there are venue, api_key,",
+        ),
+    ] {
+        let path = format!("/ws/live/odds{path}?api_key={}&{query}", railbird.key);
+        let reply = Socket::refused(railbird.http, &path).await;
+        assert_eq!(
+            (reply.status, &reply.json()["error"]),
+            (400, &json!("invalid_parameter"))
+        );
+        let text = reply.text().replace("\\\"", "\"");
+        assert!(text.contains(message), "{text}");
+    }
 }
 
 #[tokio::test]

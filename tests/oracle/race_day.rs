@@ -126,6 +126,7 @@ impl RaceDay {
                 row["race_number"] = json!(number);
                 row["race_name"] = card["race_name"].clone();
                 row["distance"] = card["distance"].clone();
+                row["class"] = card["class"].clone();
                 row["going"] = result["going"].clone();
                 rows.push(row);
             }
@@ -163,6 +164,17 @@ impl Race {
         rows.find(|row| row["horse_no"] == *horse_no).unwrap()
     }
 
+    /// The draw of a horse, and the weight that it carries with its rider.
+    fn draw_and_weight(&self, horse_no: &Value) -> (Value, Value) {
+        let on_card = self.runner_on_card(horse_no);
+        let rider = self.riders.get(horse_no.as_str().unwrap());
+        let weight = rider
+            .map(|rider| &rider["weight"])
+            .filter(|weight| weight.is_u64());
+        let weight = weight.unwrap_or(&on_card["weight"]);
+        (on_card["draw"].clone(), weight.clone())
+    }
+
     /// The race in `/api/v1/racecards/{date}`.
     pub(crate) fn card(&self) -> Value {
         let (mut runners, mut withdrawn) = (Vec::new(), Vec::new());
@@ -194,6 +206,7 @@ impl Race {
         for same in ["race_number", "race_name", "distance", "class", "off_time"] {
             race[same] = self.card[same].clone();
         }
+        race["time_zone"] = json!(self.card["time_zone"].as_str().unwrap_or_default());
         race
     }
 
@@ -220,6 +233,8 @@ impl Race {
             ] {
                 row[same] = runner[same].clone();
             }
+            let (draw, weight) = self.draw_and_weight(&runner["horse_no"]);
+            (row["draw"], row["weight"]) = (draw, weight);
             row["win_odds"] = if runner["win_odds"].is_null() {
                 json!(0)
             } else {

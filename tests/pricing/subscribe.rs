@@ -402,3 +402,18 @@ async fn without_a_mail_server_the_plans_are_shown_and_sign_up_is_closed() {
     assert!(page.contains("Sign-up is closed"), "{page}");
     assert_eq!(ledger(&nats).await.subscriptions().count(), 0);
 }
+
+#[tokio::test]
+async fn the_page_and_the_documentation_name_the_same_wait_for_another_mail() {
+    let nats = Nats::start();
+    let mails = tempfile::tempdir().unwrap();
+    let railbird = start(&nats, &mails).await;
+    let page = html(&subscribe(&railbird, EMAIL, "free").await, 200).replace('\n', " ");
+    let wait = format!(
+        "{} minutes after the last",
+        railbird::accounts::RESEND_AFTER.as_mins()
+    );
+    assert!(page.contains(&wait), "{wait} in\n{page}");
+    let documentation = include_str!("../../docs/keys.md").replace('\n', " ");
+    assert!(documentation.contains(&wait), "{wait}");
+}

@@ -81,11 +81,12 @@ async fn odds_of_another_meeting_are_never_served() {
         "S1",
         "it is the only meeting of the day"
     );
-    year.publish([local.card("A B")]).await;
+    year.publish([year.race("11-21", "ST", 2).card("A B")])
+        .await;
     for path in [path.clone(), format!("{path}/history")] {
         let reply = year.get(&path).await;
         let message = format!(
-            "No odds are known for race 1 on {} there; there are at S1",
+            "No card and no odds of race 1 are known at Sha Tin on {}; there is such a race at S1",
             local.date()
         );
         assert_eq!(
@@ -97,6 +98,12 @@ async fn odds_of_another_meeting_are_never_served() {
         simulcast.prices().await,
         "C 3.0",
         "they are served with `venue`"
+    );
+    year.publish([local.card("A B")]).await;
+    let empty = year.json(&path).await;
+    assert_eq!(
+        (&empty["venue_code"], &empty["runners"]),
+        (&json!("ST"), &json!([]))
     );
     year.publish([local.odds("A 1.5")]).await;
     assert_eq!(year.json(&path).await["venue_code"], "ST");

@@ -12,8 +12,8 @@ use jiff::SignedDuration;
 use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
 use railbird::app::{Config, Service};
 use railbird::clock::Clock;
-use railbird::http::AccessLog;
-use railbird::http::state::{App, Origins};
+use railbird::http::state::App;
+use railbird::http::{AccessLog, Origins};
 use railbird::limits::Proxies;
 use railbird::limits::plans::Plans;
 use railbird::log::{ACCOUNTS, Outgoing, StreamName};
@@ -240,7 +240,7 @@ fn config(nats: &str, data: &Path) -> Config {
         connections_max: 256,
         connections_per_network: 256,
         proxies: Proxies::default(),
-        ws_origins: Origins::default(),
+        origins: Origins::default(),
         sign_ups_per_network: NonZeroU32::new(1_000).unwrap(),
         sign_ups_per_email: NonZeroU32::new(1_000).unwrap(),
         rotation_overlap: SignedDuration::from_hours(24),

@@ -11,13 +11,11 @@ use crate::{DecodeError, HorseNo, ParseError, RacingDate, Text, object};
 
 /// A full statement of a horse's identity. It replaces the earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("oneOf" = [
-    {
-        "required": ["age", "age_as_of"],
-        "properties": { "age": { "type": "integer" }, "age_as_of": { "type": "string" } },
-    },
-    { "properties": { "age": { "type": "null" }, "age_as_of": { "type": "null" } } },
-]))]
+#[schemars(extend(
+    "if" = { "properties": { "age": { "type": "null" } } },
+    "then" = { "properties": { "age_as_of": { "type": "null" } } },
+    "else" = { "required": ["age_as_of"], "properties": { "age_as_of": { "type": "string" } } },
+))]
 pub struct HorseRegistered {
     /// The horse.
     pub horse_no: HorseNo,
@@ -97,7 +95,8 @@ pub struct Career {
 )]
 #[schemars(extend(
     "pattern" = "^(1[7-9]|2[0-9])[0-9]{2}(-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01]))?$",
-    "anyOf" = [{ "maxLength": 4 }, { "format": "date" }],
+    "if" = { "minLength": 5 },
+    "then" = { "format": "date" },
     "examples" = ["2014", "2014-09-03"],
 ))]
 pub enum Foaled {

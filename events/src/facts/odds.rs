@@ -38,10 +38,10 @@ impl OddsQuoted {
 
 /// A runner's prices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("anyOf" = [
-    { "required": ["win"], "properties": { "win": { "type": "number" } } },
-    { "required": ["state"], "properties": { "state": { "type": "string" } } },
-]))]
+#[schemars(extend(
+    "if" = { "properties": { "win": { "type": "null" } } },
+    "then" = { "required": ["state"], "properties": { "state": { "type": "string" } } },
+))]
 pub struct QuotedRunner {
     /// The horse.
     pub horse_no: HorseNo,

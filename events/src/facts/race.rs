@@ -31,6 +31,9 @@ pub struct RaceDeclared {
     /// The scheduled off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_time: Option<Moment>,
+    /// The racecourse's time zone, a name of the IANA database such as `Europe/London`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<Text>,
     /// All runners, 1 to 64.
     #[serde(deserialize_with = "object::list")]
     #[schemars(length(min = 1, max = 64))]

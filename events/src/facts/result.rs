@@ -79,10 +79,11 @@ pub enum ResultStatus {
 
 /// A runner in a result: either `position` or `outcome`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("oneOf" = [
-    { "required": ["position"], "properties": { "position": { "type": "integer" }, "outcome": { "type": "null" } } },
-    { "required": ["outcome"], "properties": { "outcome": { "type": "string" }, "position": { "type": "null" } } },
-]))]
+#[schemars(extend(
+    "if" = { "properties": { "position": { "type": "null" } } },
+    "then" = { "required": ["outcome"], "properties": { "outcome": { "type": "string" } } },
+    "else" = { "properties": { "outcome": { "type": "null" } } },
+))]
 pub struct ResultRunner {
     /// The horse.
     pub horse_no: HorseNo,

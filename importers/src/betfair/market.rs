@@ -99,6 +99,7 @@ impl Market {
             class: Text::default(),
             going: None,
             off_time: Some(definition.market_time),
+            time_zone: Some(Text::parse(&definition.timezone)?),
             runners,
         };
         if self.card.as_ref() == Some(&card) {

@@ -46,6 +46,7 @@ fn declared(race: &Fields<'_>) -> Result<RaceDeclared, InputError> {
             "" => None,
             clock => Some(off_time(key.date, clock).map_err(|e| race.error("startTime", e))?),
         },
+        time_zone: None,
     };
     let runners = race.objects("runners")?;
     let runners = runners.iter().map(runner).collect::<Result<_, _>>()?;

@@ -111,6 +111,7 @@ impl ZhResults {
             distance: cells.whole("distance_m")?.unwrap_or(0),
             class: cells.parsed("race_class", |text| translator.class(text))?,
             off_time: None,
+            time_zone: None,
         })
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct RaceHeading {
     pub(crate) class: Text,
     pub(crate) going: Text,
     pub(crate) off_time: Option<Moment>,
+    /// The racecourse's time zone, where the source names it.
+    pub(crate) time_zone: Option<Text>,
 }
 
 impl RaceHeading {
@@ -60,6 +62,7 @@ impl RaceHeading {
             class: self.class,
             going: known(self.going),
             off_time: self.off_time,
+            time_zone: self.time_zone,
             runners,
         }
     }

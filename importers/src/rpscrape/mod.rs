@@ -15,7 +15,7 @@ use self::horses::{RpscrapeHorse, RpscrapeHorses};
 use self::meetings::{RaceSlot, RpscrapeMeetings, RpscrapeRace};
 use self::values::{
     FORMAT, OFF, RACE_NAME, REQUIRED, class, date, distance, finish_time, midnight, number,
-    off_time, placing, win_odds, zone,
+    off_time, placing, time_zone_name, win_odds, zone,
 };
 use crate::input::cells::Cells;
 use crate::input::csv_table::CsvTable;
@@ -133,6 +133,7 @@ impl RpscrapeRaces {
             race_name: cells.text(RACE_NAME)?,
             distance: distance(cells)?,
             class: class(cells)?,
+            time_zone: zone.as_ref().and_then(time_zone_name),
             off_time: zone.and_then(|zone| self.meetings.off_time(race, &zone)),
         })
     }

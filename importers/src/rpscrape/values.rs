@@ -61,6 +61,10 @@ pub(super) fn zone(region: &str) -> Option<TimeZone> {
     TimeZone::get(name).ok()
 }
 
+pub(super) fn time_zone_name(zone: &TimeZone) -> Option<Text> {
+    Text::parse(zone.iana_name()?).ok()
+}
+
 /// A number, or a code of the tool's source. Codes that this service has under another name are renamed.
 pub(super) fn placing(text: &str) -> Result<Placing, ParseError> {
     const CODES: [(&str, &str); 3] = [("F", "FE"), ("DSQ", "DISQ"), ("VOI", "VOID")];

@@ -1,6 +1,8 @@
 //! The messages of the live channel about a race, as JSON.
 
-use events::{Event, HorseNo, RaceKey, RaceNumber, RaceStatus, Recorded, Text};
+use events::{
+    Event, HorseNo, RaceKey, RaceNumber, RaceStatus, RacingDate, Recorded, Text, VenueCode,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -8,7 +10,7 @@ use super::kind::LiveKind;
 use crate::json::{self, JsonObject};
 use crate::odds_board::{Board, OddsBoard};
 use crate::race::Race;
-use crate::race_result::RaceResult;
+use crate::race_result::MeetingRaceResult;
 
 /// The event that a message publishes, and the race after it.
 pub(crate) struct MessageContext<'a> {
@@ -22,9 +24,9 @@ pub(crate) struct MessageContext<'a> {
 impl MessageContext<'_> {
     fn meeting(&self) -> MeetingFields<'_> {
         MeetingFields {
-            date: self.key.date.to_string(),
+            date: self.key.date,
             venue: self.race.venue_name(self.key),
-            venue_code: self.key.venue.as_str(),
+            venue_code: &self.key.venue,
         }
     }
 
@@ -42,12 +44,11 @@ impl MessageContext<'_> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct MeetingFields<'a> {
     /// The meeting's date.
-    #[schemars(extend("format" = "date"))]
-    date: String,
+    date: RacingDate,
     /// The racecourse's name.
     venue: &'a str,
     /// The racecourse's code.
-    venue_code: &'a str,
+    venue_code: &'a VenueCode,
 }
 
 /// The fields of every message that say when its event happened, and where it is in the log.
@@ -135,7 +136,7 @@ struct RunnerUpdate<'a> {
     #[schemars(extend("enum" = ["withdrawn", "reinstated", "rider_changed"]))]
     change: &'a str,
     /// The horse.
-    horse_no: &'a str,
+    horse_no: &'a HorseNo,
     /// Its name; empty if unknown.
     horse_name: &'a str,
     /// Its saddle-cloth number; 0 if unknown.
@@ -186,7 +187,7 @@ pub(crate) fn runner_update(
         meeting: context.meeting(),
         race_number: context.key.race_number,
         change: change.change,
-        horse_no: change.horse_no.as_str(),
+        horse_no: change.horse_no,
         horse_name,
         number,
         jockey,
@@ -204,12 +205,15 @@ struct ResultUpdate<'a> {
     #[serde(flatten)]
     meeting: MeetingFields<'a>,
     #[serde(flatten)]
-    result: RaceResult<'a>,
+    result: MeetingRaceResult<'a>,
     #[serde(flatten)]
     log: LogFields,
 }
 
-pub(crate) fn result_update(context: &MessageContext<'_>, result: RaceResult<'_>) -> Vec<u8> {
+pub(crate) fn result_update(
+    context: &MessageContext<'_>,
+    result: MeetingRaceResult<'_>,
+) -> Vec<u8> {
     json::render(&ResultUpdate {
         event: LiveKind::Result.as_str(),
         meeting: context.meeting(),

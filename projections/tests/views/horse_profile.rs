@@ -1,3 +1,4 @@
+use projections::keys;
 use serde_json::{Value, json};
 
 use crate::common::{Fact, Fixture, Race, card, registered, result, void};
@@ -27,6 +28,62 @@ fn a_profile_joins_the_registration_and_the_results() {
             "stakes_currency": "HKD", "registered": true,
         })
     );
+}
+
+/// The horses in the index of names whose names begin with a text.
+fn named(fixture: &Fixture, prefix: &str) -> Vec<String> {
+    let rows = fixture.projection.store().scan(&keys::horses_named(prefix));
+    let horses = rows.map(|row| keys::parse_horse_name(&row.expect("a healthy store").0));
+    horses
+        .map(|horse| horse.expect("an entry").to_string())
+        .collect()
+}
+
+#[test]
+fn a_horse_is_found_by_the_beginning_of_its_current_name() {
+    let mut fixture = Fixture::given([
+        result(OLD, 1, &[("A", "1")]).with("/runners/0/horse_name", json!("Star II")),
+        registered("B").with("/horse_name", json!("STAR")),
+        registered("C").with("/horse_name", json!("ÉTOILE")),
+    ]);
+    assert_eq!(
+        named(&fixture, "sTaR"),
+        ["B", "A"],
+        "a name is before those that begin with it"
+    );
+    assert_eq!(named(&fixture, "star "), ["A"]);
+    assert_eq!(named(&fixture, "éto"), ["C"]);
+    assert_eq!(named(&fixture, "ar"), [""; 0]);
+    fixture.when(registered("A").with("/horse_name", json!("COMET")));
+    assert_eq!(
+        [named(&fixture, "star"), named(&fixture, "c")],
+        [vec!["B"], vec!["A"]]
+    );
+    let mut fixture = fixture.reopen();
+    fixture.when(
+        registered("B")
+            .with("/horse_name", json!("Star"))
+            .at("07:00:00"),
+    );
+    assert_eq!(named(&fixture, "star"), ["B"], "in another case");
+    fixture.when(
+        registered("B")
+            .with("/horse_name", json!(""))
+            .at("08:00:00"),
+    );
+    assert_eq!(
+        named(&fixture, ""),
+        ["A", "C"],
+        "a horse without a name is not in it"
+    );
+}
+
+#[test]
+fn a_horse_that_left_all_races_is_not_found() {
+    let mut fixture = Fixture::given([result(NEW, 1, &[("A", "1")])]);
+    assert_eq!(named(&fixture, "name"), ["A"]);
+    fixture.when(result(NEW, 2, &[("B", "1")]));
+    assert_eq!(named(&fixture, "name"), ["B"]);
 }
 
 #[test]

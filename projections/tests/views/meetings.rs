@@ -18,7 +18,7 @@ fn a_meeting_counts_its_races() {
         fixture.meeting("2026-11-21", "ST"),
         json!({
             "date": "2026-11-21", "venue": "Sha Tin", "venue_code": "ST", "status": "scheduled", "race_count": 2, "card_count": 2,
-            "result_count": 1,
+            "result_count": 1, "amended_count": 0, "amended_at": "",
         })
     );
     let elsewhere = fixture.meeting("2026-11-21", "S1");
@@ -60,6 +60,37 @@ fn a_meeting_is_over_with_its_last_race_and_abandoned_with_all_of_them() {
     assert_eq!(status_of(&fixture), "abandoned");
     fixture.when(status(FIRST, "open"));
     assert_eq!(status_of(&fixture), "scheduled");
+}
+
+#[test]
+fn a_meeting_shows_its_amendments_by_the_time_of_the_log() {
+    let provisional = result(FIRST, 1, &[("A", "1")]).with("/status", json!("provisional"));
+    let mut fixture = Fixture::given([provisional, result(SECOND, 1, &[("B", "1")])]);
+    let amended = |fixture: &Fixture| {
+        let meeting = fixture.meeting("2026-11-21", "ST");
+        [
+            meeting["amended_count"].clone(),
+            meeting["amended_at"].clone(),
+        ]
+    };
+    fixture.when(result(FIRST, 2, &[("A", "1")]));
+    assert_eq!(
+        amended(&fixture),
+        [json!(0), json!("")],
+        "official after provisional is none"
+    );
+    fixture.when_recorded("10:00:00", result(FIRST, 3, &[("A", "2")]));
+    assert_eq!(amended(&fixture), [json!(1), json!("2026-11-21T10:00:00Z")]);
+    fixture.when_recorded("11:00:00", void(SECOND, 2));
+    assert_eq!(amended(&fixture), [json!(2), json!("2026-11-21T11:00:00Z")]);
+    fixture.when_recorded("12:00:00", result(SECOND, 3, &[("B", "1")]));
+    assert_eq!(amended(&fixture), [json!(2), json!("2026-11-21T12:00:00Z")]);
+    fixture.when_recorded("13:00:00", result(FIRST, 2, &[("A", "3")]));
+    assert_eq!(
+        amended(&fixture),
+        [json!(2), json!("2026-11-21T12:00:00Z")],
+        "a stale one is none"
+    );
 }
 
 #[test]

@@ -34,6 +34,44 @@ fn a_board_is_the_image_of_a_race() {
 }
 
 #[test]
+fn a_declared_race_without_quotes_has_an_empty_board_and_is_not_open() {
+    let mut fixture = Fixture::given([card(RACE, &["A"])]);
+    let empty = json!({
+        "date": "2026-11-21", "venue": "Sha Tin", "venue_code": "ST", "race_number": 3, "status": "scheduled",
+        "recorded_at": "", "seq": 0, "prev_seq": 0, "runners": [],
+    });
+    assert_eq!(fixture.board(RACE), empty);
+    assert!(!fixture.is_open(RACE));
+    let messages = fixture.live_messages(status(RACE, "closed"));
+    assert_eq!(
+        pick(&json!(messages), &["event"]),
+        json!([["status_update"]]),
+        "and no board"
+    );
+    assert_eq!(fixture.board(RACE)["status"], "closed");
+    let result_only: Race = ("2026-11-21", "ST", 4);
+    fixture.when(result(result_only, 1, &[("A", "1")]));
+    assert_eq!(
+        fixture.board(result_only),
+        Value::Null,
+        "it was not declared"
+    );
+    let mut fixture = fixture.reopen();
+    fixture.when(odds(RACE, &[("A", json!(2.5))]));
+    assert_eq!(
+        fixture.board(RACE)["prev_seq"],
+        0,
+        "the empty board was no change"
+    );
+    assert!(
+        !fixture.board(RACE)["recorded_at"]
+            .as_str()
+            .expect("a text")
+            .is_empty()
+    );
+}
+
+#[test]
 fn opening_previous_and_current_prices() {
     let quote = |win: Value| odds(RACE, &[("A", win)]);
     let mut fixture = Fixture::given([quote(json!(3.5)), quote(json!(4))]);

@@ -20,7 +20,7 @@ fn a_card_is_served_as_it_was_declared() {
         fixture.card(RACE),
         json!({
             "race_number": 3, "race_name": "THE PLATE", "distance": 1200, "class": "Class 4", "going": "GOOD", "status": "scheduled",
-            "status_reason": "", "off_time": "2026-11-21T06:05:00Z",
+            "status_reason": "", "off_time": "2026-11-21T06:05:00Z", "time_zone": "Asia/Hong_Kong",
             "runners": [
                 { "horse_no": "A", "horse_name": "NAME A", "number": 1, "jockey": "Jockey A", "trainer": "Trainer A", "draw": 10, "weight": 120 },
                 { "horse_no": "B", "horse_name": "NAME B", "number": 2, "jockey": "Jockey B", "trainer": "Trainer B", "draw": 11, "weight": 121 },
@@ -41,6 +41,23 @@ fn an_unknown_value_is_empty_and_never_left_out() {
     assert_eq!(card["class"], "");
     assert_eq!(card["distance"], 0);
     assert_eq!(card["off_time"], "");
+}
+
+#[test]
+fn a_card_has_the_time_zone_of_its_racecourse() {
+    let zone = |race: Race, stated: Value| {
+        let fixture = Fixture::given([card(race, &["A"]).with("/time_zone", stated)]);
+        fixture.card(race)["time_zone"].clone()
+    };
+    let elsewhere: Race = ("2026-11-21", "S1", 1);
+    assert_eq!(zone(("2026-11-21", "CH", 1), Value::Null), "Asia/Shanghai");
+    assert_eq!(zone(elsewhere, json!("Europe/London")), "Europe/London");
+    assert_eq!(zone(elsewhere, Value::Null), "", "it is unknown");
+    assert_eq!(
+        zone(RACE, json!("")),
+        "Asia/Hong_Kong",
+        "an empty text is unknown"
+    );
 }
 
 #[test]

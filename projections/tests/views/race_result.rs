@@ -30,13 +30,13 @@ fn a_result_is_served_as_it_was_declared() {
             "race_number": 3, "race_name": "THE CUP", "distance": 1600, "class": "", "going": "SOFT", "status": "provisional",
             "revision": 1, "reason": "",
             "runners": [
-                { "position": 1, "horse_no": "A", "horse_name": "NAME A", "number": 9, "jockey": "Jockey A", "trainer": "Trainer A",
+                { "position": 1, "horse_no": "A", "horse_name": "NAME A", "number": 9, "draw": 0, "weight": 0, "jockey": "Jockey A", "trainer": "Trainer A",
                   "finish_time": "1:34.07", "win_odds": 4.0, "stakes": 1000 },
-                { "position": 2, "horse_no": "B", "horse_name": "NAME B", "number": 0, "jockey": "Jockey B", "trainer": "Trainer B",
+                { "position": 2, "horse_no": "B", "horse_name": "NAME B", "number": 0, "draw": 0, "weight": 0, "jockey": "Jockey B", "trainer": "Trainer B",
                   "finish_time": "", "win_odds": 0, "stakes": 500 },
             ],
             "unplaced": [
-                { "outcome": "PU", "horse_no": "C", "horse_name": "NAME C", "number": 0, "jockey": "Jockey C", "trainer": "Trainer C",
+                { "outcome": "PU", "horse_no": "C", "horse_name": "NAME C", "number": 0, "draw": 0, "weight": 0, "jockey": "Jockey C", "trainer": "Trainer C",
                   "finish_time": "", "win_odds": 0, "stakes": 0 },
             ],
         })
@@ -71,6 +71,30 @@ fn values_missing_from_a_result_come_from_the_card_before_or_after_it() {
             ["NAME A", "Other", "Trainer A", 1],
             ["NAME B", "Jockey B", "Trainer B", 2]
         ])
+    );
+}
+
+#[test]
+fn draw_and_weight_are_those_of_the_card_after_changes_of_riders() {
+    let fixture = Fixture::given([
+        result(RACE, 1, &[("A", "1"), ("C", "2")]),
+        card(RACE, &["A", "B"]),
+        rider(RACE, "A", "Other").with("/weight", json!(117)),
+        withdrawn(RACE, "B"),
+    ]);
+    let rows = ["runners", "unplaced"];
+    let rows = rows.map(|list| pick(&fixture.result(RACE)[list], &["horse_no", "draw", "weight"]));
+    assert_eq!(
+        rows,
+        [
+            json!([["A", 10, 117], ["C", 0, 0]]),
+            json!([["B", 11, 121]])
+        ]
+    );
+    let form = &fixture.form("A")[0].1;
+    assert_eq!(
+        [&form["class"], &form["draw"], &form["weight"]],
+        [&json!("Class 4"), &json!(10), &json!(117)]
     );
 }
 

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::form::Form;
 use super::{PageCaching, PageError, page, run_command};
-use crate::accounts::Email;
+use crate::accounts::{Email, RESEND_AFTER};
 use crate::http::error::capitalized;
 use crate::http::state::App;
 use crate::limits::Network;
@@ -62,6 +62,7 @@ struct SentPage<'a> {
     plan: String,
     approval: bool,
     email: &'a str,
+    resend_after_minutes: i64,
 }
 
 impl PricingPage<'_> {
@@ -82,6 +83,9 @@ impl<'a> PlanCard<'a> {
         if features.is_empty() {
             features.push("Any number of requests".to_owned());
         }
+        let odds_after = plan.odds_after;
+        features
+            .extend(odds_after.map(|after| format!("Odds that have not changed for {after:#}")));
         let id = plan.name.as_str();
         Self {
             id,
@@ -208,6 +212,7 @@ pub(super) async fn subscribe(
         plan: title(plan.name.as_str()),
         approval: plan.approval,
         email: email.reveal(),
+        resend_after_minutes: RESEND_AFTER.as_mins(),
     };
     page(StatusCode::OK, PageCaching::NoStore, &sent)
 }
