@@ -94,10 +94,13 @@ async fn a_real_market_is_published_tick_by_tick_and_ends_with_the_board_of_an_o
     check_ticks(history, &expected);
     let quotes: Vec<&Value> = history.iter().map(|tick| &tick["seq"]).collect();
     check_received(&received, &quotes, &expected);
+    // The board between the card and the first quote.
+    let empty = json!([]);
     let boards: BTreeMap<u64, &Value> = received
         .iter()
         .filter(|m| m["event"] == "odds_update")
         .map(|m| (m["seq"].as_u64().unwrap(), &m["runners"]))
+        .chain([(0, &empty)])
         .collect();
     for reply in replies.iter().filter(|reply| reply.status == 200) {
         let board = reply.json();

@@ -183,6 +183,8 @@ fn is_amended(story: &Story) -> bool {
     amended
 }
 
+const MOVES: [&str; 2] = ["racing.runner.withdrawn.v1", "racing.runner.reinstated.v1"];
+
 /// The runners of the result, then those of the card that it leaves out.
 fn parts(
     story: &Story,
@@ -191,10 +193,7 @@ fn parts(
     card: &Value,
 ) -> Vec<Part> {
     let riders = last_of_each(since_card, &["racing.rider.changed.v1"]);
-    let moves = last_of_each(
-        story,
-        &["racing.runner.withdrawn.v1", "racing.runner.reinstated.v1"],
-    );
+    let moves = last_of_each(story, &MOVES);
     let weight_of = |horse: &str| riders.get(horse)?.1["weight"].as_u64();
     let on_card: Vec<Part> = card["runners"]
         .as_array()
@@ -205,9 +204,8 @@ fn parts(
             let rider = riders
                 .get(&horse)
                 .map_or(&runner["jockey"], |(_, data)| &data["jockey"]);
-            let scratched = moves
-                .get(&horse)
-                .is_some_and(|(kind, _)| kind.contains("withdrawn"));
+            let moved = moves.get(&horse).map(|(kind, _)| kind.as_str());
+            let scratched = moved == Some(MOVES[0]);
             Part {
                 name: text(&runner["horse_name"]),
                 jockey: text(rider),
@@ -222,7 +220,7 @@ fn parts(
         })
         .collect();
     let card_of = |horse: &str| on_card.iter().find(|part| part.horse == horse);
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts = Vec::new();
     for runner in declared
         .and_then(|data| data["runners"].as_array())
         .into_iter()
@@ -241,7 +239,9 @@ fn parts(
             trainer: from("trainer", |part| &part.trainer),
             draw: card_of(&horse).map_or(0, |part| part.draw),
             weight: card_of(&horse)
-                .map_or_else(|| weight_of(&horse).unwrap_or(0), |part| part.weight),
+                .map(|part| part.weight)
+                .or(weight_of(&horse))
+                .unwrap_or(0),
             position: runner["position"].as_u64(),
             outcome: runner["outcome"].as_str().map(str::to_owned),
             stakes: runner["stakes"].as_u64().unwrap_or(0),

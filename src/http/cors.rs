@@ -1,5 +1,5 @@
-//! [`Cors`]: which web pages may read a response, by the CORS protocol of the Fetch standard; [`Origins`]: the pages that
-//! may send a key.
+//! [`Cors`]: which web pages may read a response, by the CORS protocol of the Fetch standard; [`Origins`]: the pages
+//! that may send a key.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -10,9 +10,6 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-
-use super::gate::API;
-use super::state::App;
 
 /// The headers that a page may send, beside those that it always may.
 const REQUEST_HEADERS: &str = "x-api-key, railbird-min-seq, if-none-match, x-request-id";
@@ -66,8 +63,8 @@ impl Origins {
         }
     }
 
-    /// Whether a request comes from a page that may connect, or from no page. The pages of the service itself may: their
-    /// origin has the host that the request is for.
+    /// Whether a request comes from a page that may connect, or from no page. The pages of the service itself may:
+    /// their origin has the host that the request is for.
     pub(super) fn allow_connection(&self, headers: &HeaderMap) -> bool {
         let host = headers.get(HOST).map(HeaderValue::as_bytes);
         let is_own = |origin: &HeaderValue| {
@@ -92,15 +89,13 @@ pub(super) struct Cors {
 }
 
 impl Cors {
-    /// All pages may read what needs no key and is for programs. What needs one may be read by the pages that may send
-    /// one. All else is for people.
-    pub(super) fn of(app: &App, request: &Request) -> Self {
-        let path = request.uri().path();
-        let origins = match path {
-            _ if is_open(path) => &Origins::Any,
-            _ if path.starts_with(API) => &app.origins,
-            _ => &Origins::None,
-        };
+    /// What needs a key may be read by the pages that may send one, `with_key`. What needs none may be read by all
+    /// pages if it is for programs; else it is for people.
+    pub(super) fn of(request: &Request, with_key: Option<&Origins>) -> Self {
+        let origins = with_key.unwrap_or(match is_for_programs(request.uri().path()) {
+            true => &Origins::Any,
+            false => &Origins::None,
+        });
         let allowed = match origins {
             Origins::Any => Some(HeaderValue::from_static("*")),
             origins => {
@@ -142,9 +137,8 @@ impl Cors {
 }
 
 /// Whether a path without a key is for programs: health, and the documents, which are JSON.
-fn is_open(path: &str) -> bool {
-    let is_health = ["/healthz", "/readyz"].contains(&path);
-    is_health || (path.ends_with(".json") && !path.starts_with(API))
+fn is_for_programs(path: &str) -> bool {
+    ["/healthz", "/readyz"].contains(&path) || path.ends_with(".json")
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use crate::accounts::{KeyEntry, Refusal};
 use crate::limits::{Network, RateLimitStatus};
 
 /// Paths that need a key, whether they exist or not.
-pub(super) const API: &str = "/api/v1";
+const API: &str = "/api/v1";
 const LIVE: &str = "/ws/";
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -51,7 +51,12 @@ pub(super) fn gate(
         let app = Arc::clone(&app);
         // Before the views are read: the response reflects this sequence or a later one.
         let state = ViewsState::of(&app);
-        let cors = Cors::of(&app, &request);
+        let with_key = request
+            .uri()
+            .path()
+            .starts_with(API)
+            .then_some(&app.origins);
+        let cors = Cors::of(&request, with_key);
         let routed = match cors.preflight(&request) {
             Some(answer) => Err(answer),
             None => admit(&app, peer, &mut request)

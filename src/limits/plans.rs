@@ -246,6 +246,8 @@ impl InvalidPlans {
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
+
     use super::Plans;
 
     const DEFAULT: &str = "[[plan]]\nname = \"default\"\nprice = \"Free\"\ndescription = \"All\"\nlive_odds = false\nsign_up = false\n";
@@ -322,17 +324,6 @@ mod tests {
                 "line 7, connections: a plan without live odds has no connections",
             ),
             (
-                with("sign_up = false", "sign_up = false\nodds_after = \"soon\""),
-                "line 7, odds_after: odds_after is a time such as \"15m\"",
-            ),
-            (
-                with(
-                    "live_odds = false",
-                    "live_odds = true\nconnections = 1\nodds_after = \"15m\"",
-                ),
-                "line 5, live_odds: a plan with live odds has all odds: odds_after has no effect",
-            ),
-            (
                 with("sign_up = false", "sign_up = false\napproval = true"),
                 "line 7, approval: approval has no effect on a plan with sign_up = false",
             ),
@@ -353,5 +344,27 @@ mod tests {
         }
         let not_toml = error("[[plan]\nname = 1");
         assert!(not_toml.starts_with("line 1: "), "{not_toml}");
+    }
+
+    #[test]
+    fn a_plan_without_live_odds_may_have_them_later() {
+        let soon = with("sign_up = false", "sign_up = false\nodds_after = \"soon\"");
+        let expected = "line 7, odds_after: odds_after is a time such as \"15m\"";
+        assert_eq!(error(&soon), expected);
+        let both = "live_odds = true\nconnections = 1\nodds_after = \"15m\"";
+        let expected =
+            "line 5, live_odds: a plan with live odds has all odds: odds_after has no effect";
+        assert_eq!(error(&with("live_odds = false", both)), expected);
+
+        let plan = |lines: &str| {
+            let plans = Plans::parse(&with("live_odds = false", lines)).expect(lines);
+            let seconds = [Some(0), Some(899), Some(900), None];
+            let ages = seconds.map(|seconds| seconds.map(SignedDuration::from_secs));
+            ages.map(|age| plans.default_plan().includes_odds(age))
+        };
+        assert_eq!(plan("live_odds = true\nconnections = 1"), [true; 4]);
+        assert_eq!(plan("live_odds = false"), [false; 4]);
+        let late = plan("live_odds = false\nodds_after = \"15m\"");
+        assert_eq!(late, [false, false, true, true]);
     }
 }

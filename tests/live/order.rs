@@ -204,7 +204,7 @@ async fn welcome_contains_the_values_in_force() {
     );
 
     let query = "date=2026-10-03,2026-10-04&venue=st&race=1,2&horse=H1&events=result_update,odds_update\
-                 &conflate_ms=250&heartbeat_ms=1000&no_such_thing=1";
+                 &conflate_ms=250&heartbeat_ms=1000";
     let (_socket, opening) = railbird.live(query).await;
     let welcome = &opening[0];
     let filter = json!({
