@@ -125,7 +125,6 @@ impl Service {
         let (projector, projector_handle) =
             Projector::new(followed, Arc::clone(&views), feed.clone(), announcer);
         tasks.spawn("projector", projector.run(), runtime);
-
         let keys = Arc::new(KeyCache::new(config.plans.clone(), config.keys_stale_max));
         let (ledger_sender, ledger) = watch::channel(Ledger::default());
         let followed = (accounts_log.clone(), continuity.clone());
