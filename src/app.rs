@@ -125,7 +125,6 @@ impl Service {
         let (projector, projector_handle) =
             Projector::new(followed, Arc::clone(&views), feed.clone(), announcer);
         tasks.spawn("projector", projector.run(), runtime);
-
         let followed = (accounts_log.clone(), continuity.clone());
         let (keys, ledger) = follow_accounts(&mut tasks, runtime, followed, &config);
         let live = LiveContext {

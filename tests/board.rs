@@ -69,9 +69,8 @@ async fn prices_move_and_every_announcement_appears() {
         .get(&format!("/api/v1/odds/{DAY}/1?venue=ST"))
         .await
         .json();
-    let title = page
-        .attribute(&format!("{race} {FIRST_WIN}"), "title")
-        .await;
+    let win = format!("{race} {FIRST_WIN}");
+    let title = page.attribute(&win, "title").await;
     assert!(
         title.starts_with(&format!("seq {},", board["seq"])),
         "{title}"
@@ -200,9 +199,8 @@ async fn the_chart_ends_with_the_prices_of_the_api_and_is_read_with_the_keyboard
         .await;
     // The favourite is read; up is the runner above it.
     page.until(".when", "3 HORSE 3: 2.5").await;
-    for _ in 0..2 {
-        page.press("ArrowUp").await;
-    }
+    page.press("ArrowUp").await;
+    page.press("ArrowUp").await;
     page.until(
         ".when",
         &format!("1 HORSE 1: 5.5 since seq {}", board["seq"]),
@@ -216,8 +214,6 @@ async fn the_chart_ends_with_the_prices_of_the_api_and_is_read_with_the_keyboard
     );
     page.press("Home").await;
     page.until(".when", "1 HORSE 1: 3.5 since seq").await;
-    page.press("Escape").await;
-    page.until(".when", "the latest").await;
 
     page.evaluate("document.querySelector('.sources').open = true")
         .await;
