@@ -137,9 +137,18 @@ impl Serving {
 
     /// The peak of its resident memory.
     pub(crate) fn peak_bytes(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    /// Its resident memory.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = peak.unwrap().trim().trim_end_matches(" kB");
+        let memory = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = memory.unwrap().trim().trim_end_matches(" kB");
         kib.parse::<u64>().unwrap() * 1024
     }
 
