@@ -1,6 +1,7 @@
 //! [`Status`]: the progress of the projector, which the projector publishes.
 
 use events::Moment;
+use projections::Checkpoint;
 use serde::Serialize;
 
 use crate::log::Freshness;
@@ -57,5 +58,12 @@ impl Status {
             rebuild: None,
             rebuilds: 0,
         }
+    }
+
+    /// Notes the event that the views reflect; `None` without views.
+    pub(crate) fn reflect(&mut self, checkpoint: Option<&Checkpoint>) {
+        self.seq = checkpoint.map_or(0, |checkpoint| checkpoint.seq);
+        self.missing = checkpoint.map_or(0, |checkpoint| checkpoint.history.missing);
+        self.recorded_at = checkpoint.and_then(|checkpoint| checkpoint.recorded_at);
     }
 }

@@ -178,9 +178,7 @@ impl Projector {
             }
             status.phase = phase;
             status.reason = reason;
-            status.seq = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.seq);
-            status.missing = checkpoint.as_ref().map_or(0, |c| c.history.missing);
-            status.recorded_at = checkpoint.and_then(|checkpoint| checkpoint.recorded_at);
+            status.reflect(checkpoint.as_ref());
         });
     }
 
@@ -244,9 +242,7 @@ impl Projector {
         let checkpoint = fold.checkpoint();
         self.continuity.note(&checkpoint.clone().into());
         self.status.send_modify(|status| {
-            status.seq = checkpoint.seq;
-            status.missing = checkpoint.history.missing;
-            status.recorded_at = checkpoint.recorded_at;
+            status.reflect(Some(checkpoint));
             status.pending = 0;
             status.freshness = freshness;
         });
@@ -363,10 +359,8 @@ impl Projector {
         self.announcer
             .announce(&checkpoint.log, step.announcements, live);
         self.status.send_modify(|status| {
-            status.seq = checkpoint.seq;
+            status.reflect(Some(checkpoint));
             status.pending = pending;
-            status.missing = checkpoint.history.missing;
-            status.recorded_at = checkpoint.recorded_at;
             status.freshness.advance(head, checkpoint.seq);
         });
         if pending == 0 && !live {
