@@ -94,7 +94,6 @@ pub struct Service {
     pub app: Arc<App>,
     http: HttpServer,
     admin: HttpServer,
-    pub log: Log,
     pub tasks: Supervisor,
     /// The threads of the tasks that follow the log.
     _log_runtime: DetachedRuntime,
@@ -170,7 +169,6 @@ impl Service {
             admin,
             shutdown,
             app,
-            log,
             tasks,
             _log_runtime: log_runtime,
         })

@@ -121,7 +121,7 @@ async fn a_signal_while_dev_starts_leaves_no_nats_server_behind() {
         let pid = std::fs::read_to_string(&pid_file).ok()?;
         Pid::from_raw(pid.trim().parse().ok()?)
     };
-    // Waited for without a pause, because the start goes on.
+    // Polled without a pause: the signal has to come while it starts.
     let began = Instant::now();
     let nats = loop {
         if let Some(pid) = read() {

@@ -18,7 +18,7 @@ pub struct LogHistory {
 impl LogHistory {
     /// Adds the message that follows the one with the sequence `last`.
     pub(crate) fn add(&mut self, last: u64, seq: u64, recorded_at: Moment) {
-        // A time has at most 96 bits of nanoseconds since the epoch; the low half tells any two of a stream apart.
+        // The low 64 bits of a time in nanoseconds repeat only after 584 years.
         let nanoseconds = recorded_at.timestamp().as_nanosecond() as u64;
         self.hash = mix(mix(self.hash ^ seq).wrapping_add(nanoseconds));
         self.missing += (seq - last).saturating_sub(1);
@@ -32,7 +32,7 @@ impl fmt::Display for LogHistory {
 }
 
 /// The finalizer of SplitMix64: each bit of the input changes half of the output. It guards against accidents, not
-/// against forgery, for one nanosecond per message.
+/// against forgery.
 fn mix(bits: u64) -> u64 {
     let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

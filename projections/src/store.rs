@@ -418,7 +418,7 @@ fn with_checksum(key: &str, value: &[u8]) -> Vec<u8> {
     stored
 }
 
-/// The CRC-32 of a key and its value. It costs a fiftieth of a BLAKE3 hash, which the digest has for the whole store.
+/// The CRC-32 of a key and its value. It guards each read against damage; the digest of the whole store has BLAKE3.
 fn checksum(key: &[u8], value: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(key);

@@ -23,6 +23,7 @@ use crate::app::Service;
 use crate::http::state::App;
 use crate::live::status::Phase;
 use crate::log::Log;
+use crate::mail::Mailing;
 use crate::shutdown::{Shutdown, Signals, StoppedAtOnce};
 
 /// Interval at which the state of the key cache is polled.
@@ -72,11 +73,12 @@ impl Dev {
 
     async fn serve(self, nats: &str, signals: &mut Signals) -> anyhow::Result<()> {
         let shutdown = Shutdown::new();
+        let mailing = self.service.mail.dev(&self.data.join("mail"))?;
+        let transport = mailing.transport.clone();
         let (log, service) = tokio::select! {
-            started = self.start(nats, &shutdown) => started?,
+            started = self.start(nats, mailing, &shutdown) => started?,
             () = signals.next() => return Ok(()),
         };
-        let transport = self.service.mail.dev(&self.data.join("mail"))?.transport;
         let (http, admin) = (service.http_addr()?, service.admin_addr()?);
         let app = Arc::clone(&service.app);
         let mut running = RunningService::new(service, shutdown.clone());
@@ -121,9 +123,13 @@ impl Dev {
     }
 
     /// Connects to nats-server, and starts a service on it.
-    async fn start(&self, nats: &str, shutdown: &Shutdown) -> anyhow::Result<(Log, Service)> {
+    async fn start(
+        &self,
+        nats: &str,
+        mailing: Mailing,
+        shutdown: &Shutdown,
+    ) -> anyhow::Result<(Log, Service)> {
         let log = Log::connect(nats, "railbird-dev").await?;
-        let mailing = self.service.mail.dev(&self.data.join("mail"))?;
         let (nats, data) = (nats.to_owned(), self.data.clone());
         let config = self.service.clone().config(nats, data, Some(mailing))?;
         Ok((log, Service::start(config, shutdown.clone()).await?))

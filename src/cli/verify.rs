@@ -195,12 +195,7 @@ async fn fold(log: &Log, found: &ViewsDigest, folder: &Path) -> anyhow::Result<A
     }
     let store = Arc::new(Store::open(folder)?);
     let mut projection = Projection::new(Arc::clone(&store), state.identity.clone());
-    let start = ReadPosition {
-        log: state.identity,
-        seq: 0,
-        recorded_at: None,
-    };
-    let mut reader = log.reader(RACING, start);
+    let mut reader = log.reader(RACING, ReadPosition::start_of(&state));
     let mut progress = Progress::new("folding", found.seq);
     while projection.checkpoint().seq < found.seq {
         let batch = reader.next().await?;

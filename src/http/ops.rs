@@ -18,16 +18,11 @@ use crate::live::status::Phase;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
-        .route("/healthz", get(health))
+        .route("/healthz", get(async || Json(json!({ "status": "ok" }))))
         .route("/readyz", get(readyz))
         .route("/openapi.json", get(async || Json(openapi::document())))
         .route("/asyncapi.json", get(async || Json(asyncapi::document())))
         .route("/schemas/{file}", get(schema))
-}
-
-/// The process runs.
-pub(super) async fn health() -> Json<Value> {
-    Json(json!({ "status": "ok" }))
 }
 
 /// Returns 200 if reads are right, else 503 with the reason and the progress. They may be old: with `?fresh=10s` they

@@ -16,7 +16,7 @@ const LIMIT_MAX: usize = 1000;
 const PAGE_BYTES_MAX: usize = 128 * 1024;
 /// Room for the rows of a page and its last one. A buffer that grows would leave its smaller ones to the allocator.
 const PAGE_CAPACITY: usize = PAGE_BYTES_MAX + 32 * 1024;
-/// Pages that are read at a time. Each takes a thread for about a millisecond, and leaves some megabytes of the store
+/// Pages that are read at a time. Each takes a thread, and leaves some megabytes of the store
 /// in the allocator of that thread.
 const READS_MAX: usize = 2;
 /// The parameters of a page that the next one has as well.
@@ -67,7 +67,7 @@ impl PageRows {
         self.count += 1;
     }
 
-    /// The path of the page after this one of a list whose rows are numbered; empty if there is none.
+    /// The path of the next page of a list whose rows are numbered; empty on the last page.
     pub(super) fn next(&self, more: bool, after: u64, path: &str, query: &QueryParams) -> String {
         if !more {
             return String::new();

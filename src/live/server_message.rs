@@ -78,7 +78,8 @@ pub(crate) enum ServerMessage<'a> {
         id: Option<&'a Value>,
         /// Everything up to this log sequence has been sent.
         seq: u64,
-        /// When the log recorded the event at `seq`, RFC 3339, to the microsecond; empty if there is none.
+        /// When the log recorded the event at `seq`, RFC 3339, to the microsecond; empty if that is not
+        /// known, as before the first event.
         recorded_at: String,
         /// Number of snapshots.
         races: usize,
@@ -89,7 +90,8 @@ pub(crate) enum ServerMessage<'a> {
     Heartbeat {
         /// Everything for this client up to this log sequence has been sent.
         seq: u64,
-        /// When the log recorded the event at `seq`, RFC 3339, to the microsecond; empty if there is none.
+        /// When the log recorded the event at `seq`, RFC 3339, to the microsecond; empty if that is not
+        /// known, as before the first event.
         recorded_at: String,
         /// RFC 3339, to the microsecond.
         #[schemars(extend("format" = "date-time"))]

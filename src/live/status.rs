@@ -1,7 +1,7 @@
 //! [`Status`]: the progress of the projector, which the projector publishes.
 
 use events::Moment;
-use projections::Tally;
+use projections::{Checkpoint, Tally};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -74,5 +74,12 @@ impl Status {
             rebuilds: 0,
             tally: Tally::default(),
         }
+    }
+
+    /// Notes the event that the views reflect; `None` without views.
+    pub(crate) fn reflect(&mut self, checkpoint: Option<&Checkpoint>) {
+        self.seq = checkpoint.map_or(0, |checkpoint| checkpoint.seq);
+        self.missing = checkpoint.map_or(0, |checkpoint| checkpoint.history.missing);
+        self.recorded_at = checkpoint.and_then(|checkpoint| checkpoint.recorded_at);
     }
 }

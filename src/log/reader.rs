@@ -383,7 +383,7 @@ impl Reader {
         }
     }
 
-    /// Messages that were read one by one up to a sequence. Waits if there are none.
+    /// The batch of messages that were read one by one, up to a sequence. Waits a moment if it is empty.
     async fn single_batch(&mut self, head: Head, messages: Vec<LogMessage>, seq: u64) -> Batch {
         if messages.is_empty() {
             sleep(SINGLY_POLL).await;

@@ -69,7 +69,7 @@ impl Log {
         }))
     }
 
-    /// The first sequence from `from` on that has a message; `None` if there is none. The leader of the stream answers.
+    /// The sequence of the first message from `from` on; `None` after the last one. The leader of the stream answers.
     ///
     /// # Errors
     /// As [`Log::message_at`].

@@ -87,20 +87,15 @@ impl RunningFold {
         name: String,
         state: &LogState,
     ) -> Result<Self, FoldError> {
-        let (seq, recorded_at) = match store.checkpoint() {
+        let position = match store.checkpoint() {
             Some(checkpoint) if checkpoint.log != state.identity => {
                 let (found, expected) = (&state.identity.created, &checkpoint.log.created);
                 let reason =
                     format!("the views are of a stream created at {expected}, not at {found}");
                 return Err(LogReplaced(reason).into());
             }
-            Some(checkpoint) => (checkpoint.seq, checkpoint.recorded_at),
-            None => (0, None),
-        };
-        let position = ReadPosition {
-            log: state.identity.clone(),
-            seq,
-            recorded_at,
+            Some(checkpoint) => ReadPosition::from(checkpoint),
+            None => ReadPosition::start_of(state),
         };
         let mut reader = log.reader(RACING, position);
         let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
@@ -181,7 +176,7 @@ impl RunningFold {
         Ok(batch)
     }
 
-    /// Whether the last batch was cut: the log goes on behind the wanted sequence.
+    /// Whether the last batch was cut, because it has messages after the wanted sequence.
     pub(super) fn has_rest(&self) -> bool {
         self.rest.is_some()
     }

@@ -183,9 +183,7 @@ impl Projector {
             status.phase = phase;
             status.failures += u64::from(failure.as_ref().is_some_and(|f| !f.is_disk_full));
             status.failure = failure;
-            status.seq = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.seq);
-            status.missing = checkpoint.as_ref().map_or(0, |c| c.history.missing);
-            status.recorded_at = checkpoint.and_then(|checkpoint| checkpoint.recorded_at);
+            status.reflect(checkpoint.as_ref());
         });
     }
 
@@ -249,9 +247,7 @@ impl Projector {
         let checkpoint = fold.checkpoint();
         self.continuity.note(&checkpoint.clone().into());
         self.status.send_modify(|status| {
-            status.seq = checkpoint.seq;
-            status.missing = checkpoint.history.missing;
-            status.recorded_at = checkpoint.recorded_at;
+            status.reflect(Some(checkpoint));
             status.pending = 0;
             status.freshness = freshness;
         });
@@ -368,10 +364,8 @@ impl Projector {
         self.announcer
             .announce(&checkpoint.log, step.announcements, live);
         self.status.send_modify(|status| {
-            status.seq = checkpoint.seq;
+            status.reflect(Some(checkpoint));
             status.pending = pending;
-            status.missing = checkpoint.history.missing;
-            status.recorded_at = checkpoint.recorded_at;
             status.freshness.advance(head, checkpoint.seq);
             status.tally.add(&step.tally);
         });

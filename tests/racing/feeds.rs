@@ -47,7 +47,7 @@ async fn the_order_of_the_log_decides_between_two_feeders_with_equal_times() {
         ["1 official", "1 official", "1 official"]
     );
 
-    // A price is stale by its time, whoever quotes it. The history has all in the order of the log.
+    // A price is stale by its time, from any source. The history lists all, in the order of the log.
     year.publish([from_feeder(race.odds("A 9.0"), "z", &at(0))])
         .await;
     assert_eq!(race.prices().await, "A 2.5, B 3.0");

@@ -180,7 +180,7 @@ impl FileReader {
                     out.note(format!("market {id} is not read: {kind}"));
                     None
                 }
-                Some(MarketMeaning::Nowhere) => {
+                Some(MarketMeaning::NoVenue) => {
                     out.reject(format!("market {id}: none of its definitions has a venue"));
                     None
                 }

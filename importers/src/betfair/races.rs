@@ -27,7 +27,7 @@ pub(super) enum MarketMeaning {
     /// A kind of market that is not read.
     Other(ParseError),
     /// None of its definitions has a venue.
-    Nowhere,
+    NoVenue,
     Rejected(InputError),
 }
 
@@ -59,7 +59,7 @@ impl MarketSurvey {
             || self
                 .markets
                 .get(&*change.id)
-                .is_some_and(|known| !matches!(known, Err(MarketMeaning::Nowhere)))
+                .is_some_and(|known| !matches!(known, Err(MarketMeaning::NoVenue)))
         {
             return;
         }
@@ -68,7 +68,7 @@ impl MarketSurvey {
             Err(_) => return,
             Ok(DefinedMarket::Other(kind)) => Err(MarketMeaning::Other(kind)),
             Ok(DefinedMarket::Win(definition)) => match &definition.venue {
-                None => Err(MarketMeaning::Nowhere),
+                None => Err(MarketMeaning::NoVenue),
                 Some(venue) => ListedMarket::of(&definition, venue)
                     .map_err(|error| MarketMeaning::Rejected(error.into())),
             },
