@@ -14,6 +14,10 @@ pub(crate) const TIME_OR_EMPTY: &str =
 /// The regular expression of a finish time, or of an empty text.
 pub(crate) const FINISH_TIME_OR_EMPTY: &str = r"^([0-5]?[0-9]:[0-5][0-9]\.[0-9]{2})?$";
 
+/// Room for the fields after a list, such as the path of the next page. Without it, the buffer of a large list would be
+/// copied to one of twice its size.
+const AFTER_LIST_BYTES: usize = 256;
+
 /// Renders a value. Views and messages are plain structs with string keys, so this cannot fail.
 ///
 /// # Panics
@@ -141,8 +145,7 @@ impl JsonObject {
                 self.0.push(b',');
             }
             let row = row?;
-            // Room for what closes the object, so that a large row is not copied again for that.
-            self.0.reserve(row.as_ref().len() + 32);
+            self.0.reserve(row.as_ref().len() + AFTER_LIST_BYTES);
             self.0.extend_from_slice(row.as_ref());
         }
         self.0.push(b']');
@@ -200,6 +203,20 @@ mod tests {
     fn parsed(json: &[u8]) -> Value {
         serde_json::from_slice(json)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(json)))
+    }
+
+    #[test]
+    fn the_fields_after_a_large_list_have_room_in_its_buffer() {
+        let row = vec![b'1'; 100_000];
+        let next = format!(
+            "/api/v1/odds/2026-11-21/11/history?venue={}&after=1000",
+            "x".repeat(64)
+        );
+        let json = JsonObject::of(&json!({ "seq": 1 }))
+            .list("history", [row])
+            .field("next", &next)
+            .finish();
+        assert!(json.capacity() < 101_000, "{}", json.capacity());
     }
 
     proptest! {
