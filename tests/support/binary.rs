@@ -254,10 +254,12 @@ impl Dev {
     }
 }
 
+/// A test that fails leaves no nats-server behind: `dev` ends its own when it is interrupted, and not when it is killed.
 impl Drop for Dev {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            let _ = child.kill();
+            let id = rustix::process::Pid::from_child(child);
+            let _ = rustix::process::kill_process(id, rustix::process::Signal::INT);
             let _ = child.wait();
         }
     }
