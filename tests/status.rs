@@ -1,12 +1,6 @@
 //! The status page and its JSON: what they say, what they must not reveal, and what they cost.
 
-use std::path::Path;
-use std::process::Stdio;
-
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::Command;
-use tokio::time::timeout;
 
 use crate::support::*;
 
@@ -275,28 +269,10 @@ async fn the_page_is_true_in_a_browser_with_and_without_scripts() {
     nats.publish([card(DAY, "ST", 1, 4)]).await;
     let railbird = Railbird::start(&nats).await;
     railbird.until_seq(1).await;
-    let node = tool("RAILBIRD_NODE", "node", ["--eval", "WebSocket"]);
-    let browser = tool(
-        "RAILBIRD_BROWSER",
-        "chromium",
-        ["--no-sandbox", "--version"],
-    );
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
-    let kept = std::env::var_os("RAILBIRD_SCREENSHOTS");
+    let kept = std::env::var("RAILBIRD_SCREENSHOTS").ok();
     let temp = tempfile::tempdir().unwrap();
-    let mut child = Command::new(node)
-        .arg(folder.join("status.mjs"))
-        .arg(format!("http://{}", railbird.http))
-        .arg(kept.as_deref().unwrap_or(temp.path().as_os_str()))
-        .env("RAILBIRD_BROWSER", browser)
-        .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut input = child.stdin.take().unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+    let folder = kept.as_deref().unwrap_or(temp.path().to_str().unwrap());
+    let mut browser = BrowserScript::start("status.mjs", railbird.http, &[folder]);
     for step in [
         "withoutScript",
         "ticks",
@@ -311,15 +287,9 @@ async fn the_page_is_true_in_a_browser_with_and_without_scripts() {
             _ => {}
         }
         if ["stale", "live"].contains(&step) {
-            input.write_all(b"go on\n").await.unwrap();
+            browser.send("continue").await;
         }
-        let line = timeout(PATIENCE * 2, output.next_line())
-            .await
-            .expect(step)
-            .unwrap();
-        let line: Value = serde_json::from_str(&line.expect("a step; the error is above")).unwrap();
-        assert_eq!(line, json!({ step: true }));
+        assert_eq!(browser.done().await, json!({ step: true }));
     }
-    let ended = timeout(PATIENCE, child.wait()).await.expect("its end");
-    assert!(ended.unwrap().success());
+    browser.finished().await;
 }

@@ -5,29 +5,22 @@
 //
 // RAILBIRD_BROWSER is the path of the browser.
 
-import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { chromium } from "playwright-core";
+import { launch, report, violations, watch } from "./browser.mjs";
 
 const [service] = process.argv.slice(2);
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 const TIMEOUT_MS = 30_000;
 
-const browser = await chromium.launch({
-  executablePath: process.env.RAILBIRD_BROWSER,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-zygote"],
-});
+const browser = await launch();
 let page;
-/** Messages on the console, errors of scripts, and requests to other hosts. */
-let problems = [];
+/** What the page must not have done. */
+let problems;
 
 const commands = {
   /** Opens an address in a new tab, with a key or without one. */
   async open({ fragment = "", key = null, width = 1280, height = 900, scheme = "light", motion = "no-preference" }) {
     await page?.context().close();
-    problems = [];
     const context = await browser.newContext({
       viewport: { width, height },
       colorScheme: scheme,
@@ -38,12 +31,7 @@ const commands = {
     context.setDefaultTimeout(TIMEOUT_MS);
     if (key) await context.addInitScript((key) => sessionStorage.setItem("railbird-key", key), key);
     page = await context.newPage();
-    page.on("console", (message) => problems.push(message.text()));
-    page.on("pageerror", (error) => problems.push(error.stack));
-    page.on("request", (request) => {
-      const url = request.url();
-      if (!url.startsWith(service) && !url.startsWith("data:")) problems.push(`requested ${url}`);
-    });
+    problems = watch(page, service);
     await page.goto(`${service}/${fragment}`);
   },
   /** Waits until the text of an element has a part. */
@@ -56,7 +44,9 @@ const commands = {
     });
   },
   async texts(selector) {
-    const found = await page.locator(selector).evaluateAll((nodes) => nodes.map((node) => node.innerText ?? node.textContent));
+    const found = await page
+      .locator(selector)
+      .evaluateAll((nodes) => nodes.map((node) => node.innerText ?? node.textContent));
     return found.map((text) => text.replace(/\s+/g, " ").trim());
   },
   attribute: (selector, name) => page.locator(selector).first().getAttribute(name),
@@ -68,14 +58,7 @@ const commands = {
   scroll: (y) => page.evaluate((y) => scrollTo(0, y), y),
   picture: (path) => page.screenshot({ path }).then(() => path),
   problems: () => problems,
-  /** What axe-core objects to, each with the first element. */
-  async axe() {
-    await page.evaluate(axe);
-    const options = { runOnly: AXE_TAGS, rules: { "target-size": { enabled: true } } };
-    const { violations, passes } = await page.evaluate((options) => window.axe.run(document, options), options);
-    if (passes.length < 10) throw new Error(`axe-core checked only ${passes.length} rules`);
-    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes[0].html.slice(0, 160)} ${nodes[0].failureSummary}`);
-  },
+  axe: () => violations(page),
   /** How much two pictures differ when they are made small: the mean difference of a colour, 0 to 255. */
   async difference(one, other) {
     const url = (path) => `data:image/png;base64,${readFileSync(path, "base64")}`;
@@ -108,9 +91,9 @@ const commands = {
 for await (const line of createInterface({ input: process.stdin })) {
   const [name, ...args] = JSON.parse(line);
   try {
-    console.log(JSON.stringify({ ok: (await commands[name](...args)) ?? null }));
+    report({ ok: (await commands[name](...args)) ?? null });
   } catch (error) {
-    console.log(JSON.stringify({ error: `${name} ${args.join(" ")}: ${error.message}` }));
+    report({ error: `${name} ${args.join(" ")}: ${error.message}` });
   }
 }
 await browser.close();

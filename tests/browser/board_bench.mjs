@@ -5,7 +5,7 @@
 // RAILBIRD_BROWSER is the path of the browser, RAILBIRD_API_KEY a key. The memory is measured for MEMORY_SECONDS after
 // the SECONDS in which tasks are timed; with 0 it is not compared.
 
-import { chromium } from "playwright-core";
+import { launch } from "./browser.mjs";
 
 const [address, runners, seconds, memorySeconds] = process.argv.slice(2);
 /** The memory is compared by its peaks of two minutes: the histories of prices are thinned out about once a minute. */
@@ -13,10 +13,7 @@ const SAMPLE_SECONDS = 15;
 const WINDOW = 8;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-const browser = await chromium.launch({
-  executablePath: process.env.RAILBIRD_BROWSER,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-zygote"],
-});
+const browser = await launch();
 const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
 await context.addInitScript((key) => {
   sessionStorage.setItem("railbird-key", key);
@@ -37,7 +34,12 @@ async function memory() {
   await session.send("HeapProfiler.collectGarbage");
   const { metrics } = await session.send("Performance.getMetrics");
   const value = (name) => metrics.find((metric) => metric.name === name).value;
-  return { heap: value("JSHeapUsedSize"), nodes: value("Nodes"), layouts: value("LayoutCount"), busy: value("TaskDuration") };
+  return {
+    heap: value("JSHeapUsedSize"),
+    nodes: value("Nodes"),
+    layouts: value("LayoutCount"),
+    busy: value("TaskDuration"),
+  };
 }
 
 await memory();

@@ -6,33 +6,16 @@
 // page shows them, and each completed step are printed as lines of JSON.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
+import { launch, report, violations, watch } from "./browser.mjs";
 
 const [service, key] = process.argv.slice(2);
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 const WIDTHS = [360, 768, 1280, 1920];
 const folder = process.env.RAILBIRD_SCREENSHOTS;
-const report = (done) => console.log(JSON.stringify(done));
 
-const browser = await chromium.launch({
-  executablePath: process.env.RAILBIRD_BROWSER,
-  args: [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--no-zygote",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-  ],
-});
+const browser = await launch();
 
-/** What no page may do: write errors to the console, and ask another host. */
+/** What no page did. */
 const problems = [];
 
 /** A page of a new tab, which is watched. */
@@ -41,30 +24,19 @@ async function open(options) {
   const viewport = { width: 1280, height: 900 };
   const context = await browser.newContext({ viewport, reducedMotion: "reduce", ...options });
   const page = await context.newPage();
-  page.on("console", (message) => {
-    if (["error", "warning"].includes(message.type())) problems.push(`${page.url()}: ${message.text()}`);
-  });
-  page.on("pageerror", (error) => problems.push(`${page.url()}: ${error}`));
+  const found = watch(page, service, (message) => ["error", "warning"].includes(message.type()));
   page.on("request", (request) => {
-    const url = request.url();
-    if (!url.startsWith(`${service}/`) && !url.startsWith("data:")) problems.push(`${page.url()} requested ${url}`);
-    if (url.includes(key)) problems.push(`${page.url()}: the key is in an address`);
+    if (request.url().includes(key)) found.push(`${page.url()}: the key is in an address`);
   });
+  problems.push(found);
   return page;
 }
 
 /** Checks what the page shows now, light and dark. */
 async function checkAccessibility(page) {
-  // Playwright evaluates it in the page without a script element, which the policy would block.
-  await page.evaluate(axe);
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme });
-    const { violations } = await page.evaluate(
-      (tags) => window.axe.run({ runOnly: tags, rules: { "target-size": { enabled: true } } }),
-      AXE_TAGS,
-    );
-    const found = violations.map(({ id, nodes }) => `${id}: ${nodes[0].html} ${nodes[0].failureSummary}`);
-    assert.deepEqual(found, [], `${page.url()}, ${colorScheme}`);
+    assert.deepEqual(await violations(page), [], `${page.url()}, ${colorScheme}`);
   }
 }
 
@@ -184,7 +156,7 @@ try {
   await searchAll(page);
   await sendRequest(page);
   if (folder) await takeScreenshots(paths);
-  assert.deepEqual(problems, []);
+  assert.deepEqual(problems.flat(), []);
   report({ finished: true });
 } finally {
   await browser.close();

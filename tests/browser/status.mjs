@@ -6,51 +6,24 @@
 // read from standard input when the log is frozen, and when it is back.
 
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { chromium } from "playwright-core";
+import { launch, nextLine, report, violations, watch } from "./browser.mjs";
 
 const [service, folder] = process.argv.slice(2);
-const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-const nextLine = async () => (await lines.next()).value;
-const report = (done) => console.log(JSON.stringify(done));
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core"), "utf8");
 const WIDTHS = [360, 768, 1280, 1920];
-const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 mkdirSync(folder, { recursive: true });
 
-const browser = await chromium.launch({
-  executablePath: process.env.RAILBIRD_BROWSER,
-  args: [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--no-zygote",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-  ],
-});
+const browser = await launch();
 
-/** What must not happen: errors, and requests to other hosts. */
+/** What no page did. */
 const problems = [];
 
 /** A page of a new context. Responses that fail while it is offline are no problem. */
 async function open(options = {}) {
   const context = await browser.newContext(options);
   const page = await context.newPage();
-  page.on("console", (message) => {
-    const isOffline = message.text().includes("ERR_INTERNET_DISCONNECTED");
-    if (!isOffline) problems.push(message.text());
-  });
-  page.on("pageerror", (error) => problems.push(error.message));
-  page.on("request", (request) => {
-    const url = request.url();
-    if (!url.startsWith(service) && !url.startsWith("data:")) problems.push(`requested ${url}`);
-  });
+  problems.push(watch(page, service, (message) => !message.text().includes("ERR_INTERNET_DISCONNECTED")));
   await page.goto(`${service}/status`);
   return page;
 }
@@ -68,17 +41,7 @@ async function inspect(page, state) {
       );
       assert.equal(overflow, 0, `${state} at ${width} is too wide`);
     }
-    await page.evaluate(axe);
-    const { violations } = await page.evaluate(
-      (values) =>
-        window.axe.run(document, {
-          runOnly: { type: "tag", values },
-          rules: { "target-size": { enabled: true } },
-        }),
-      TAGS,
-    );
-    const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.html)}`);
-    assert.deepEqual(found, [], `${state}, ${colorScheme}`);
+    assert.deepEqual(await violations(page), [], `${state}, ${colorScheme}`);
   }
 }
 
@@ -140,7 +103,7 @@ try {
   await inspect(page, "after");
   report({ live: true });
 
-  assert.deepEqual(problems, []);
+  assert.deepEqual(problems.flat(), []);
   assert.deepEqual(await page.context().cookies(), []);
 } finally {
   await browser.close();

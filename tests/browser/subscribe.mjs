@@ -6,36 +6,15 @@
 // continue, are read from standard input.
 
 import assert from "node:assert/strict";
-import { createInterface } from "node:readline";
-import { chromium } from "playwright-core";
+import { launch, nextLine, report, watch } from "./browser.mjs";
 
 const [service, email] = process.argv.slice(2);
-const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-const nextLine = async () => (await lines.next()).value;
-const report = (done) => console.log(JSON.stringify(done));
 
-const browser = await chromium.launch({
-  executablePath: process.env.RAILBIRD_BROWSER,
-  args: [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--no-zygote",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-  ],
-});
+const browser = await launch();
 try {
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
-  const problems = [];
-  page.on("console", (message) => problems.push(message.text()));
-  page.on("request", (request) => {
-    const url = request.url();
-    if (!url.startsWith(service) && !url.startsWith("data:")) problems.push(`requested ${url}`);
-  });
+  const problems = watch(page, service);
 
   await page.goto(`${service}/pricing`);
   await page.getByRole("radio", { name: "Standard" }).check();

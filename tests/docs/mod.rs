@@ -216,8 +216,3 @@ async fn every_error_code_has_its_cause_and_its_cure() {
         "a code on the page is none of the service"
     );
 }
-
-/// What JSON on a line has.
-fn json(line: &str) -> Value {
-    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
-}

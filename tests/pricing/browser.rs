@@ -1,74 +1,17 @@
 //! The pages in a browser, with a real mail server.
 
-use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use railbird::http::UNAUTHORIZED_BODY;
 use railbird::mail::{Mailing, Sender, Smtp, Transport};
-use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::time::timeout;
+use serde_json::json;
 
 use super::*;
 
 const EMAIL: &str = "rail.bird@racing.example";
 /// Long enough for a slow machine to use the old key, and short enough to wait for its end.
 const OVERLAP: SignedDuration = SignedDuration::from_secs(20);
-
-/// `tests/browser/subscribe.mjs`.
-struct Browser {
-    child: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
-}
-
-impl Browser {
-    fn start(railbird: &Railbird) -> Self {
-        let node = tool("RAILBIRD_NODE", "node", ["--eval", "WebSocket"]);
-        let browser = tool(
-            "RAILBIRD_BROWSER",
-            "chromium",
-            ["--no-sandbox", "--version"],
-        );
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
-        let mut child = Command::new(node)
-            .arg(folder.join("subscribe.mjs"))
-            .args([&format!("http://{}", railbird.http), EMAIL])
-            .env("RAILBIRD_BROWSER", browser)
-            .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self {
-            input: child.stdin.take().unwrap(),
-            output,
-            child,
-        }
-    }
-
-    /// The next step that was completed.
-    async fn done(&mut self) -> Value {
-        let line = timeout(PATIENCE, self.output.next_line()).await;
-        let line = line.expect("in time").unwrap();
-        serde_json::from_str(&line.expect("a step; the error is on standard error")).unwrap()
-    }
-
-    async fn send(&mut self, line: &str) {
-        let line = format!("{line}\n");
-        self.input.write_all(line.as_bytes()).await.unwrap();
-    }
-
-    async fn finished(&mut self) {
-        let finished = timeout(PATIENCE, self.child.wait()).await;
-        assert!(finished.expect("in time").unwrap().success());
-    }
-}
 
 /// The response to a request with a key.
 async fn get_with_key(railbird: &Railbird, key: &str) -> Reply {
@@ -122,7 +65,7 @@ async fn a_person_subscribes_and_uses_replaces_and_revokes_the_key() {
         });
     })
     .await;
-    let mut browser = Browser::start(&railbird);
+    let mut browser = BrowserScript::start("subscribe.mjs", railbird.http, &[EMAIL]);
     assert_eq!(browser.done().await, json!({ "subscribed": "Standard" }));
 
     let waiting = ledger(&nats).await;

@@ -1,6 +1,7 @@
 //! The fixtures of the tests: a nats-server for each test, services, clients, and events.
 
 mod binary;
+mod browser;
 mod cable;
 mod example;
 mod facts;
@@ -13,6 +14,7 @@ mod service;
 mod smtp;
 
 pub(crate) use binary::*;
+pub(crate) use browser::*;
 pub(crate) use cable::*;
 pub(crate) use example::*;
 pub(crate) use facts::*;

@@ -2,55 +2,24 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::time::timeout;
 
-use super::{PATIENCE, tool};
+use super::BrowserScript;
 
-pub(crate) struct Page {
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
-    /// Ended when it is dropped.
-    _child: Child,
-}
+pub(crate) struct Page(BrowserScript);
 
 impl Page {
     /// Starts a browser for the pages of a service.
     pub(crate) fn of(service: SocketAddr) -> Self {
-        let node = tool("RAILBIRD_NODE", "node", ["--eval", "WebSocket"]);
-        let check = ["--no-sandbox", "--version"];
-        let browser = tool("RAILBIRD_BROWSER", "chromium", check);
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
-        let mut child = Command::new(node)
-            .arg(folder.join("board.mjs"))
-            .arg(format!("http://{service}"))
-            .env("RAILBIRD_BROWSER", browser)
-            .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        Self {
-            input: child.stdin.take().unwrap(),
-            output: BufReader::new(child.stdout.take().unwrap()).lines(),
-            _child: child,
-        }
+        Self(BrowserScript::start("board.mjs", service, &[]))
     }
 
     /// Carries out a command of `board.mjs`, and returns its answer.
     async fn run(&mut self, command: Value) -> Value {
-        let line = format!("{command}\n");
-        self.input.write_all(line.as_bytes()).await.unwrap();
-        let line = timeout(2 * PATIENCE, self.output.next_line()).await;
-        let line = line.expect("an answer in time").unwrap();
-        let answer = line.expect("an answer; the error is on standard error");
-        let mut answer: Value = serde_json::from_str(&answer).unwrap();
+        self.0.send(&command.to_string()).await;
+        let mut answer = self.0.done().await;
         assert!(answer.get("error").is_none(), "{}", answer["error"]);
         answer["ok"].take()
     }

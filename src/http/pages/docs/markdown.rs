@@ -50,6 +50,8 @@ pub(super) fn render(markdown: &str, link: impl Fn(&str) -> Option<String>) -> R
     renderer.end_samples();
     let mut html = String::new();
     pulldown_cmark::html::push_html(&mut html, renderer.events.into_iter());
+    // A column without a name has no header that a screen reader could read.
+    let html = html.replace("<th></th>", "<td></td>");
     let sections = renderer.sections;
     let title = sections.first().map(|section| section.title.clone());
     Rendered {

@@ -110,7 +110,7 @@ const SERVED: [&str; 10] = [
 ];
 
 const REQUEST_FORM: &str = "# Try a request\n\nThe form sends requests to this service with your key, and shows the \
-    answers. The key is kept in this tab alone. The [reference](reference.md) has the same paths, and samples.\n";
+    answers. The key is kept in this tab alone. The [reference](reference.md) has the same paths, and samples.\n\n## Paths\n";
 const UNKNOWN: &str =
     "# This page does not exist\n\nUse the navigation, or [start here](start.md).\n";
 
