@@ -399,6 +399,72 @@ async fn a_client_that_was_busy_finds_no_gap() {
 }
 
 #[tokio::test]
+async fn a_client_that_connects_to_a_stale_feed_is_never_live_before_it() {
+    let mut nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    nats.kill();
+    eventually("the feed is stale", || async {
+        railbird.get_open("/readyz").await.json()["feed"]["state"] != "live"
+    })
+    .await;
+    let url = format!("ws://{}/ws/live/odds", railbird.http);
+    let mut clients = DRIVERS.map(|driver| Example::drive(driver, &url, &railbird.key));
+    for client in &mut clients {
+        client.until_message("heartbeat", |_| true).await;
+        let phases = client.states("phase");
+        assert_eq!(phases[0], "connecting");
+        let after = ["stale", "down"];
+        let is_late = |phase: &Value| after.contains(&phase.as_str().unwrap());
+        assert!(
+            phases.len() > 1 && phases[1..].iter().all(is_late),
+            "{phases:?}"
+        );
+    }
+    nats.start_again();
+    for client in &mut clients {
+        client.until_phase("live").await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_of_one_race_of_today_resumes_and_changes_its_filter() {
+    for driver in DRIVERS {
+        let nats = Nats::start();
+        let railbird = Railbird::start(&nats).await;
+        let today = railbird.app.clock.today().to_string();
+        let quote_today = |race, n| {
+            let quote = odds_on(&today, "ST", race, &second(n), &[1.5 + n as f64, 1.4]);
+            nats.publish([quote])
+        };
+        nats.publish([card(&today, "ST", 1, 2), card(&today, "ST", 2, 2)])
+            .await;
+        let seq = quote_today(1, 0).await;
+        railbird.until_published(seq).await;
+        let gateway = Gateway::start(railbird.http).await;
+        let mut client = Example::drive(driver, &format!("{}/1", gateway.url()), &railbird.key);
+        client.until_phase("live").await;
+        gateway.cut_to(railbird.http);
+        client.until_phase("waiting").await;
+        let (first, unseen) = (quote_today(1, 1).await, quote_today(2, 1).await);
+        client.until_received(unseen).await;
+        client.command(&json!({ "subscribe": { "races": [2] } }));
+        let complete = |m: &Value| m["id"] == "1";
+        client.until_message("snapshot_complete", complete).await;
+        gateway.cut_to(railbird.http);
+        client.until_phase("waiting").await;
+        let second = quote_today(2, 2).await;
+        client.until_received(second).await;
+        let received = [1, 2].map(|race| client.updates("odds_update", race));
+        assert_eq!(received, [[first], [second]], "{driver}");
+        assert_eq!(
+            client.states("recovered").pop(),
+            Some(json!(true)),
+            "{driver}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn the_client_on_the_page_by_hand_resumes_without_a_loss() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/live-odds-by-hand.md");
     let page = std::fs::read_to_string(page).unwrap();

@@ -137,6 +137,7 @@ export interface Welcome extends InForce {
   event: "welcome";
   seq: number;
   epoch: string;
+  feed: FeedHealth;
 }
 
 export interface Ack extends InForce {
@@ -160,7 +161,14 @@ export interface Heartbeat {
   seq: number;
   recorded_at: string;
   server_time: string;
-  feed: { state: "live" | "stale" | "down"; last_event_at: string; lag_ms: number };
+  feed: FeedHealth;
+}
+
+/** Whether the service receives what happens. */
+export interface FeedHealth {
+  state: "live" | "stale" | "down";
+  last_event_at: string;
+  lag_ms: number;
 }
 
 export interface Resync {
