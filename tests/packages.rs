@@ -88,6 +88,16 @@ fn pack(folder: &Path) {
     succeeded(run(script, &[folder.to_str().unwrap()], root()));
 }
 
+/// Checks that a folder of an installed package has the licences of this repository.
+fn check_licences(folder: &Path) {
+    for name in ["LICENSE", "LICENSE-APACHE", "LICENSE-MIT"] {
+        let text = std::fs::read(folder.join(name)).unwrap_or_else(|error| {
+            panic!("{name} is not in {}: {error}", folder.display());
+        });
+        assert_eq!(text, std::fs::read(root().join(name)).unwrap(), "{name}");
+    }
+}
+
 fn python() -> String {
     tool(
         "RAILBIRD_PYTHON",
@@ -124,6 +134,7 @@ async fn the_npm_package_works_where_it_is_installed() {
         file.to_str().unwrap(),
     ];
     succeeded(run(root().join("script/npm"), &install, folder));
+    check_licences(&folder.join("node_modules/railbird"));
 
     let node = tool("RAILBIRD_NODE", "node", ["--eval", "WebSocket"]);
     let compiler = root().join("examples/node_modules/typescript/bin/tsc");
@@ -189,6 +200,9 @@ async fn the_python_package_works_where_it_is_installed() {
             folder.join("installed/railbird/py.typed").is_file(),
             "{ending}"
         );
+        let version = env!("CARGO_PKG_VERSION");
+        let info = folder.join(format!("installed/railbird-{version}.dist-info"));
+        check_licences(&info.join("licenses"));
     }
     let wrong = [
         "LiveOdds('wss://example.org', races=['3'])",
