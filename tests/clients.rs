@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use crate::support::scripted::{self, ScriptedServer, complete, recorded_at, welcome_back};
 use crate::support::*;
 
 const DRIVERS: [&str; 2] = ["driver.mjs", "driver.py"];
@@ -462,6 +464,231 @@ async fn a_client_of_one_race_of_today_resumes_and_changes_its_filter() {
             "{driver}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_client_that_is_closed_leaves_nothing_behind() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    for race in 1..=20 {
+        quote(&nats, race, 0).await;
+    }
+    let url = format!("ws://{}/ws/live/odds", railbird.http);
+    for program in ["closing.mjs", "closing.py"] {
+        let mut program = Example::drive(program, &url, &railbird.key);
+        assert_eq!(program.ended().await, Some(0), "{:#?}", program.lines);
+        assert!(
+            program.lines.is_empty(),
+            "nothing is reported: {:#?}",
+            program.lines
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_listener_may_close_a_client_that_has_a_request_to_send() {
+    let (nats, other) = (Nats::start(), Nats::start());
+    let railbird = Railbird::start(&nats).await;
+    let elsewhere = Railbird::start(&other).await;
+    quote(&nats, 1, 0).await;
+    quote(&other, 1, 0).await;
+    let gateway = Gateway::start(railbird.http).await;
+    let mut client = Example::drive("driver.mjs", &gateway.url(), &railbird.key);
+    client.until_phase("live").await;
+    gateway.cut_to(elsewhere.http);
+    client.until_phase("closed").await;
+    client.command(&json!({ "closeOn": "other_epoch" }));
+    client.command(&json!({ "resync": null }));
+    client.command(&json!({ "connect": elsewhere.key }));
+    let closed = client.until_phase("closed").await;
+    assert_eq!(closed["reason"], "closed by this client");
+    client.command(&json!({ "connect": elsewhere.key }));
+    client.until_phase("live").await;
+    client
+        .until_message("snapshot_complete", |m| m["id"] == "1")
+        .await;
+}
+
+#[tokio::test]
+async fn an_iteration_that_is_cancelled_or_has_a_faulty_callback_loses_no_message() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    quote(&nats, 1, 0).await;
+    let url = format!("ws://{}/ws/live/odds", railbird.http);
+    let mut client = Example::drive("interrupted.py", &url, &railbird.key);
+    client.until_phase("live").await;
+    let mut published = Vec::new();
+    for n in 1..50 {
+        published.push(quote(&nats, 1, n).await);
+    }
+    client.until_received(published[published.len() - 1]).await;
+    assert_eq!(client.updates("odds_update", 1), published);
+    assert!(client.states("gaps").iter().all(|gaps| *gaps == 0));
+    for event in ["welcome", "snapshot_complete"] {
+        assert_eq!(client.messages(event).len(), 1, "{event}");
+    }
+    let reported = |line: &String| line.starts_with("ValueError: this is reported");
+    assert!(client.lines.iter().any(reported));
+}
+
+#[tokio::test]
+async fn a_dead_connection_is_replaced_although_the_iteration_is_cancelled_again_and_again() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let gateway = Gateway::start(railbird.http).await;
+    let mut client = Example::drive("interrupted.py", &gateway.url(), &railbird.key);
+    client.until_phase("live").await;
+    gateway.freeze();
+    let waiting = client.until_phase("waiting").await;
+    assert_eq!(waiting["reason"], "no heartbeat");
+    client.until_phase("live").await;
+}
+
+/// The pause before the next attempt, in a state of either client.
+fn retry_in_ms(state: &Value) -> u64 {
+    let pause = [&state["retryInMs"], &state["retry_in_ms"]];
+    pause.into_iter().find_map(Value::as_u64).unwrap()
+}
+
+#[tokio::test]
+async fn pauses_double_until_everything_is_received_again() {
+    let nowhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nowhere = nowhere.local_addr().unwrap();
+    for driver in DRIVERS {
+        let nats = Nats::start();
+        let railbird = Railbird::start(&nats).await;
+        let gateway = Gateway::start(railbird.http).await;
+        let mut client = Example::drive(driver, &gateway.url(), &railbird.key);
+        client.until_phase("live").await;
+        // The random part of each pause is a hundredth of its bound.
+        client.command(&json!({ "random": 0.01 }));
+        client.command(&json!({ "resync": null }));
+        client
+            .until_message("snapshot_complete", |m| m["id"] == "1")
+            .await;
+        for _ in 0..2 {
+            gateway.cut_to(nowhere);
+            for expected in [10, 20, 40, 80, 160, 300, 300] {
+                let waiting = client.until_phase("waiting").await;
+                assert_eq!(retry_in_ms(&waiting), expected, "{driver}");
+            }
+            gateway.cut_to(railbird.http);
+            client.until_phase("live").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_rejected_handshake_names_its_reason_and_its_pause() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/ws/live/odds", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let body = r#"{"error":"not_ready","message":"the views are not up to date"}"#;
+        let head = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 20\r\nConnection: close\r\n";
+        let reply = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                request.push(client.read_u8().await.unwrap());
+            }
+            client.write_all(reply.as_bytes()).await.unwrap();
+        }
+    });
+    for driver in DRIVERS {
+        let mut client = Example::drive(driver, &url, "rb_any");
+        let waiting = client.until_phase("waiting").await;
+        assert_eq!(
+            (&waiting["code"], &waiting["reason"]),
+            (&json!(503), &json!("the views are not up to date")),
+            "{driver}"
+        );
+        let pause = retry_in_ms(&waiting);
+        assert!((20_000..=21_000).contains(&pause), "{driver}: {pause}");
+    }
+}
+
+#[tokio::test]
+async fn only_messages_that_count_move_the_position_to_resume_from() {
+    for driver in DRIVERS {
+        let server = ScriptedServer::start().await;
+        let mut client = Example::drive(driver, &server.url, "k");
+        check_positions(&server, &mut client).await;
+        client.until_phase("closed").await;
+        let updates = client.updates("odds_update", 1);
+        assert_eq!(updates, [6, 7, 10, 12], "{driver}");
+        // Race 1 was not followed until 8, but from then on.
+        let gaps = client.states("gaps");
+        assert_eq!(gaps.last(), Some(&json!(1)), "{driver}: {gaps:?}");
+    }
+}
+
+async fn check_positions(server: &ScriptedServer, client: &mut Example) {
+    let resume_at = |seq| format!("since={seq}&recorded_at={}&epoch=a", recorded_at(seq));
+    let heartbeat = |seq| {
+        let recorded_at = recorded_at(seq);
+        json!({ "event": "heartbeat", "seq": seq, "recorded_at": recorded_at, "feed": { "state": "live" } })
+    };
+    let mut held_back = scripted::quote(1, 6, 5, 2.6);
+    held_back["more"] = true.into();
+    let first = server.accept().await;
+    let snapshot = scripted::snapshot(1, 5, 2.5);
+    first
+        .send_all([scripted::welcome("a"), snapshot, complete(5), held_back])
+        .await;
+
+    let mut second = server.accept().await;
+    assert_eq!(second.resume, resume_at(5), "more messages belong to 6");
+    let welcome = welcome_back("a", true);
+    second.send(&welcome).await;
+    second.send(&complete(6)).await;
+    client
+        .until_message("snapshot_complete", |m| m["seq"] == 6)
+        .await;
+    client.command(&json!({ "subscribe": { "races": [1] } }));
+    let request = second.request().await;
+    second
+        .send_all([scripted::quote(1, 7, 6, 2.7), heartbeat(8)])
+        .await;
+
+    let mut third = server.accept().await;
+    assert_eq!(third.resume, resume_at(6), "its request is not complete");
+    third.send(&welcome).await;
+    assert_eq!(third.request().await, request);
+    let mut ack = scripted::welcome("a");
+    (ack["event"], ack["op"]) = ("ack".into(), "subscribe".into());
+    (ack["id"], ack["seq"]) = (request["id"].clone(), 8.into());
+    let mut completed = complete(9);
+    completed["id"] = request["id"].clone();
+    for message in [&ack, &completed] {
+        third.send(message).await;
+    }
+    client
+        .until_message("snapshot_complete", |m| m["seq"] == 9)
+        .await;
+    client.command(&json!({ "subscribe": { "races": [0] } }));
+    let rejected = third.request().await;
+    third
+        .send_all([
+            json!({ "event": "error", "error": "invalid_parameter", "id": rejected["id"], "message": "not 0" }),
+            scripted::quote(1, 10, 8, 3.0),
+            scripted::quote(1, 12, 11, 3.2),
+            heartbeat(13),
+        ])
+        .await;
+
+    let mut fourth = server.accept().await;
+    assert_eq!(fourth.resume, resume_at(13));
+    fourth.send(&welcome).await;
+    client.until_message("welcome", |_| true).await;
+    client.command(&json!({ "resync": null }));
+    let next = fourth.request().await;
+    assert_eq!(
+        next["op"], "resync",
+        "the rejected request is not sent again"
+    );
+    let closing =
+        json!({ "event": "closing", "code": 4403, "reason": "no live odds", "retry_after_ms": 0 });
+    fourth.send_all([closing]).await;
 }
 
 #[tokio::test]

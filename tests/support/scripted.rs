@@ -1,6 +1,6 @@
 //! [`ScriptedServer`]: a server of the live channel that sends what a test scripts, and its messages.
 
-use futures::SinkExt;
+use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -112,6 +112,13 @@ impl ScriptedConnection {
     pub(crate) async fn send(&mut self, message: &Value) {
         let text = Message::text(message.to_string());
         self.socket.send(text).await.unwrap();
+    }
+
+    /// The next request of the client.
+    pub(crate) async fn request(&mut self) -> Value {
+        let next = timeout(PATIENCE, self.socket.next()).await;
+        let text = next.expect("a request").unwrap().unwrap();
+        serde_json::from_str(text.to_text().unwrap()).unwrap()
     }
 
     /// Sends all messages, and drops the connection without a close frame.

@@ -69,10 +69,9 @@ class LiveOddsClosed(Exception):
 
 
 class LiveOdds:
-    """Iterating connects, and returns every message of the service in order, without those received before.
-
-    After a ``welcome`` without ``"recovered": true`` and after a ``resync``, discard every board. The iteration ends
-    after ``close``, and raises `LiveOddsClosed` if the same request would fail again.
+    """Iterating connects, and returns each message of the service once, in order. After a ``welcome`` without
+    ``"recovered": true`` and after a ``resync``, discard every board. The iteration ends after ``close``, and raises
+    `LiveOddsClosed` if the same request would fail again.
     """
 
     def __init__(self, url: str, *, api_key: str | None = None, **filter: Unpack[Filter]) -> None:
@@ -88,9 +87,9 @@ class LiveOdds:
         request = _to_request(filter)
         self._query = query | _to_query(request)  # The subscription in force.
         self._silence_max = SILENT_HEARTBEATS_MAX * request.get("heartbeat_ms", HEARTBEAT_MS_DEFAULT) / 1000
-        self._failures, self._retry_at = 0, 0.0  # The latter as `time.monotonic()`.
-        self._epoch = ""
-        self._feed = "live"  # As the service last sent it.
+        self._retry_at, self._silent_at = 0.0, 0.0  # When to connect again, and when this connection is dead.
+        self._failures, self._request_count = 0, 0
+        self._epoch, self._feed = "", "live"  # As the service last sent them.
         self._closing: Message = {}  # The `closing` message of this connection.
         self._position: Message = {}  # The latest message that counts, as the parameters of a resume.
         self._last: dict[tuple[str, ...], int] = {}  # The last `seq` of each kind of message about each race.
@@ -98,7 +97,6 @@ class LiveOdds:
         self._requests: dict[str, Message] = {}  # Not completed, by their id. They are sent again after a reconnect.
         self._acks: dict[str, Message] = {}  # The answers to them.
         self._unsent: list[Message] = []  # Those that this connection has not sent.
-        self._request_count = 0
 
     async def __aenter__(self) -> Self:
         return self
@@ -114,14 +112,17 @@ class LiveOdds:
             try:
                 socket = self._socket or await self._connect()
                 await self._send()
-                message: Message = json.loads(await asyncio.wait_for(socket.recv(), self._silence_max))
+                # It is one silence, also if the iteration is cancelled meanwhile.
+                self._silent_at = self._silent_at or time.monotonic() + self._silence_max
+                text = await asyncio.wait_for(socket.recv(), self._silent_at - time.monotonic())
+                message: Message = json.loads(text)
                 event = message["event"]
             except (OSError, WebSocketException, asyncio.TimeoutError, ValueError, LookupError, TypeError) as error:
                 if not self._ended.is_set():
-                    self._lose(error)
+                    self._schedule_reconnect(error)
                 continue
             # Nothing is awaited from here on: if the iteration is cancelled, no message is lost.
-            self.state = replace(self.state, last_message_at=time.time())
+            self.state, self._silent_at = replace(self.state, last_message_at=time.time()), 0.0
             if not self._ended.is_set() and ("prev_seq" not in message or self._is_new(message)):
                 self._handle(message, event)
                 return message
@@ -170,7 +171,7 @@ class LiveOdds:
         return not self._ended.is_set()
 
     async def _connect(self) -> ClientConnection:
-        self._closing, self._unsent = {}, list(self._requests.values())
+        self._closing, self._unsent, self._silent_at = {}, list(self._requests.values()), 0.0
         socket = self._socket = await _Connect(
             f"{self._url}?{urlencode(self._query | self._position)}",
             additional_headers={"X-API-Key": self.api_key} if self.api_key else None,
@@ -237,8 +238,7 @@ class LiveOdds:
             # The path may name one race. The values in force name it too, and may have changed since.
             self._url = re.sub("(/live/odds)/.*", r"\1", self._url)
 
-    def _lose(self, error: Exception) -> None:
-        """Notes a lost connection, and when to connect again."""
+    def _schedule_reconnect(self, error: Exception) -> None:
         if self._socket:
             self._socket.transport.abort()
         self._socket = None
@@ -295,6 +295,6 @@ def _to_query(values: Message) -> dict[str, str]:
     lists = {name: values[list_name] for name, list_name in names.items() if list_name in values}
     if "race" in lists:
         parts = ("date", "venue", "race_number")
-        lists["race"] = ["/".join(str(race[part]) for part in parts if part in race) for race in lists["race"]]
+        lists["race"] = ["/".join(str(race[part]) for part in parts if part in race) for race in values["races"]]
     numbers = {name: str(values[name]) for name in ("conflate_ms", "heartbeat_ms") if name in values}
     return numbers | {name: ",".join(items) or "none" for name, items in lists.items()}
