@@ -170,6 +170,7 @@ async fn the_npm_package_works_where_it_is_installed() {
     let printed =
         run_beside_the_service(node, ["--input-type=module", "--eval"], program, folder).await;
     assert_eq!(printed.trim(), "welcome");
+    check_readme("js", "readme.mjs", folder).await;
 }
 
 #[tokio::test]
@@ -227,6 +228,29 @@ asyncio.run(main())"#,
     );
     let printed = run_beside_the_service(python, ["-W", "error", "-c"], program, folder).await;
     assert_eq!(printed.trim(), "welcome");
+    check_readme("python", "readme.py", folder).await;
+}
+
+/// Runs the program in the README of a client where it is installed, until it has printed a price.
+async fn check_readme(client: &str, file: &str, folder: &Path) {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let readme = root().join("clients").join(client).join("README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let program = readme.split("```").nth(1).unwrap();
+    let (_, program) = program.split_once('\n').unwrap();
+    let program = program
+        .replace("127.0.0.1:8080", &railbird.http.to_string())
+        .replace("rb_...", &railbird.key);
+    let file = folder.join(file);
+    std::fs::write(&file, program).unwrap();
+    let installed = folder.join("installed");
+    let variables = [("PYTHONPATH", installed.to_str().unwrap())];
+    let mut program = Example::run(file.to_str().unwrap(), &[], &variables);
+    program.until("live", |line| line.trim() == "live").await;
+    nats.publish([odds("ST", 3, &second(0), &[2.5, 1.4])]).await;
+    let is_price = |line: &str| line.starts_with("3 ") && line.ends_with(" 2.5");
+    program.until("a price", is_price).await;
 }
 
 /// Runs a program while the service in this process answers it.
