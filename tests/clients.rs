@@ -552,8 +552,10 @@ fn retry_in_ms(state: &Value) -> u64 {
 
 #[tokio::test]
 async fn pauses_double_until_everything_is_received_again() {
-    let nowhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nowhere = nowhere.local_addr().unwrap();
+    // A port at which nothing listens any more.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nowhere = listener.local_addr().unwrap();
+    drop(listener);
     for driver in DRIVERS {
         let nats = Nats::start();
         let railbird = Railbird::start(&nats).await;

@@ -215,7 +215,10 @@ export class LiveOdds extends EventTarget {
   set apiKey(key: string);
   /** Connects, and stays connected until `close` or a final error. Ends a pause between attempts. */
   connect(): void;
-  /** Closes the connection. `connect` then resumes after the last message. */
+  /**
+   * Closes the connection. `connect` then resumes after the last message. Node keeps a program running until the
+   * service has answered: if the connection is dead, `process.exit` ends it.
+   */
   close(): void;
   /** Replaces the lists in force. Returns the `id` of the answers: `ack` and `snapshot_complete`, or `error`. */
   subscribe(filter?: Filter): string;
