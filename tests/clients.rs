@@ -642,6 +642,10 @@ async fn check_positions(server: &ScriptedServer, client: &mut Example) {
     assert_eq!(second.resume, resume_at(5), "more messages belong to 6");
     let welcome = welcome_back("a", true);
     second.send(&welcome).await;
+    second.send(&heartbeat(5)).await;
+    client.until_message("heartbeat", |_| true).await;
+    let phase = client.states("phase").pop();
+    assert_eq!(phase, Some("connecting".into()), "missed messages follow");
     second.send(&complete(6)).await;
     client
         .until_message("snapshot_complete", |m| m["seq"] == 6)

@@ -183,7 +183,7 @@ export class LiveOdds extends EventTarget {
     // A listener may close this client: nothing follows a change.
     if (event === "resync") this.#change({ phase: "connecting", reason });
     if (event === "welcome") this.#change({ phase: "connecting", reason, recovered });
-    if (this.#position && (isComplete || event === "heartbeat"))
+    if (isComplete || (event === "heartbeat" && this.#state.phase !== "connecting"))
       this.#change({ phase: this.#feed, reason: "", code: null });
   }
 

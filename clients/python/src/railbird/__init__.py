@@ -218,7 +218,7 @@ class LiveOdds:
         if event == "welcome":
             self._set_in_force(message)
             self._change(recovered=message.get("recovered"), reason=message.get("reason", ""))
-        if self._position and (is_complete or event == "heartbeat"):
+        if is_complete or (event == "heartbeat" and self.state.phase != "connecting"):
             self._change(phase=self._feed, reason="", code=None)
 
     def _answer(self, message: Message, event: str) -> None:
