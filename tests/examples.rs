@@ -10,7 +10,8 @@ use tokio::task::JoinHandle;
 use tokio::time::interval;
 
 use crate::support::scripted::{
-    ScriptedServer, complete, quote, recorded_at, snapshot, status, welcome, welcome_back,
+    ScriptedServer, complete, heartbeat, quote, recorded_at, snapshot, status, welcome,
+    welcome_back,
 };
 use crate::support::*;
 
@@ -267,7 +268,7 @@ async fn break_off_twice(server: &ScriptedServer) {
             json!({ "event": "news_of_next_year", "seq": 7 }),
             quote(1, 9, 8, 2.9),
             status(1, 10, 3, "closed"),
-            json!({ "event": "heartbeat", "seq": 12, "recorded_at": recorded_at(12), "feed": { "state": "live" } }),
+            heartbeat(12),
         ])
         .await;
 

@@ -37,6 +37,11 @@ pub(crate) fn complete(seq: u64) -> Value {
     json!({ "event": "snapshot_complete", "seq": seq, "recorded_at": recorded_at(seq) })
 }
 
+pub(crate) fn heartbeat(seq: u64) -> Value {
+    let recorded_at = recorded_at(seq);
+    json!({ "event": "heartbeat", "seq": seq, "recorded_at": recorded_at, "feed": { "state": "live" } })
+}
+
 pub(crate) fn message(event: &str, race: u16, seq: u64, more: Value) -> Value {
     let mut message = of_race(DAY, "Sha Tin", race, more);
     message["venue_code"] = "ST".into();
