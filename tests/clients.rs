@@ -698,8 +698,9 @@ async fn check_positions_after_a_request(server: &ScriptedServer, client: &mut E
         next["op"], "resync",
         "the rejected request is not sent again"
     );
+    // A code that this version does not know.
     let closing =
-        json!({ "event": "closing", "code": 4403, "reason": "no live odds", "retry_after_ms": 0 });
+        json!({ "event": "closing", "code": 4499, "reason": "never again", "retry_after_ms": 0 });
     fourth.send_all([closing]).await;
 }
 
