@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -582,14 +583,14 @@ async fn pauses_double_until_everything_is_received_again() {
     }
 }
 
-#[tokio::test]
-async fn a_rejected_handshake_names_its_reason_and_its_pause() {
+/// Answers every request to the address that is returned with this.
+async fn reply_to_all(head: &str, body: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/ws/live/odds", listener.local_addr().unwrap());
+    let length = body.len();
+    let reply =
+        format!("HTTP/1.1 {head}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
     tokio::spawn(async move {
-        let body = r#"{"error":"not_ready","message":"the views are not up to date"}"#;
-        let head = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 20\r\nConnection: close\r\n";
-        let reply = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
         while let Ok((mut client, _)) = listener.accept().await {
             let mut request = Vec::new();
             while !request.ends_with(b"\r\n\r\n") {
@@ -598,6 +599,40 @@ async fn a_rejected_handshake_names_its_reason_and_its_pause() {
             client.write_all(reply.as_bytes()).await.unwrap();
         }
     });
+    url
+}
+
+#[tokio::test]
+async fn a_client_brings_its_key_to_no_other_address() {
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = other.local_addr().unwrap();
+    let head = format!("302 Found\r\nLocation: ws://{address}/ws/live/odds");
+    let url = reply_to_all(&head, "").await;
+    for driver in DRIVERS {
+        let mut client = Example::drive(driver, &url, "rb_any");
+        tokio::select! {
+            _ = other.accept() => panic!("{driver} followed to {address}"),
+            _ = client.until_phase("waiting") => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_that_is_not_passed_on_is_no_connection() {
+    let head = "426 Upgrade Required";
+    let url = reply_to_all(head, r#"{"message":"This path is a WebSocket"}"#).await;
+    let mut client = Example::drive("driver.mjs", &url, "rb_any");
+    let waiting = client.until_phase("waiting").await;
+    assert_eq!(
+        (&waiting["code"], &waiting["reason"]),
+        (&Value::Null, &json!("no connection"))
+    );
+}
+
+#[tokio::test]
+async fn a_rejected_handshake_names_its_reason_and_its_pause() {
+    let body = r#"{"error":"not_ready","message":"the views are not up to date"}"#;
+    let url = reply_to_all("503 Service Unavailable\r\nRetry-After: 20", body).await;
     for driver in DRIVERS {
         let mut client = Example::drive(driver, &url, "rb_any");
         let waiting = client.until_phase("waiting").await;
@@ -616,14 +651,35 @@ async fn only_messages_that_count_move_the_position_to_resume_from() {
     for driver in DRIVERS {
         let server = ScriptedServer::start().await;
         let mut client = Example::drive(driver, &server.url, "k");
-        check_positions(&server, &mut client).await;
+        check_positions(&server, &mut client, driver).await;
         check_positions_after_a_request(&server, &mut client).await;
         client.until_phase("closed").await;
         let updates = client.updates("odds_update", 1);
-        assert_eq!(updates, [6, 7, 10, 12], "{driver}");
+        assert_eq!(updates, [6, 7, 10, 12, 21], "{driver}");
+        let received = client.messages("odds_update").len();
+        assert_eq!(received, updates.len() + 2, "{driver}: two snapshots");
         // Race 1 was not followed until 8, but from then on.
         let gaps = client.states("gaps");
-        assert_eq!(gaps.last(), Some(&json!(1)), "{driver}: {gaps:?}");
+        assert_eq!(gaps.last(), Some(&json!(2)), "{driver}: {gaps:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_heartbeats_of_the_service_set_how_long_a_client_waits() {
+    for driver in DRIVERS {
+        let server = ScriptedServer::start().await;
+        let mut client = Example::drive(driver, &server.url, "k");
+        let mut connection = server.accept().await;
+        connection.send(&scripted::welcome("a")).await;
+        connection.send(&complete(5)).await;
+        client.until_phase("live").await;
+        // The client requested heartbeats every second, and was given one every 5 seconds.
+        tokio::select! {
+            _ = server.accept() => panic!("{driver} has not waited"),
+            () = tokio::time::sleep(Duration::from_secs(3)) => {}
+        }
+        connection.send(&heartbeat(6)).await;
+        client.until_message("heartbeat", |_| true).await;
     }
 }
 
@@ -631,10 +687,16 @@ fn resume_at(seq: u64) -> String {
     format!("since={seq}&recorded_at={}&epoch=a", recorded_at(seq))
 }
 
-async fn check_positions(server: &ScriptedServer, client: &mut Example) {
+async fn check_positions(server: &ScriptedServer, client: &mut Example, driver: &str) {
     let mut held_back = scripted::quote(1, 6, 5, 2.6);
     held_back["more"] = true.into();
     let first = server.accept().await;
+    let key = Some("k".to_owned());
+    let keys = match driver {
+        "driver.py" => [key, None],
+        _ => [None, key],
+    };
+    assert_eq!(first.keys, keys, "only browsers cannot set a header");
     let snapshot = scripted::snapshot(1, 5, 2.5);
     first
         .send_all([scripted::welcome("a"), snapshot, complete(5), held_back])
@@ -698,6 +760,16 @@ async fn check_positions_after_a_request(server: &ScriptedServer, client: &mut E
         next["op"], "resync",
         "the rejected request is not sent again"
     );
+    // A snapshot is taken also if nothing has changed, and a resync excuses no gap.
+    let mut ack = scripted::welcome("a");
+    (ack["event"], ack["op"]) = ("ack".into(), "resync".into());
+    (ack["id"], ack["seq"]) = (next["id"].clone(), 20.into());
+    let mut completed = complete(20);
+    completed["id"] = next["id"].clone();
+    let snapshot = scripted::snapshot(1, 12, 3.2);
+    for message in [ack, snapshot, completed, scripted::quote(1, 21, 19, 3.3)] {
+        fourth.send(&message).await;
+    }
     // A code that this version does not know.
     let closing =
         json!({ "event": "closing", "code": 4499, "reason": "never again", "retry_after_ms": 0 });

@@ -30,8 +30,12 @@ await until(waiting, "waiting");
 waiting.close();
 
 const live = new LiveOdds(url, { apiKey });
+const events = [];
+live.addEventListener("message", ({ detail }) => events.push(detail.event));
+live.connect();
 live.connect();
 await until(live, "live");
+assert.equal(events.filter((event) => event === "welcome").length, 1);
 live.addEventListener("message", ({ detail }) => assert.fail(`closed, but received ${detail.event}`));
 live.close();
 assert.equal(live.state.phase, "closed");

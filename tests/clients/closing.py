@@ -5,6 +5,7 @@ import os
 from contextlib import suppress
 
 from railbird import LiveOdds, LiveOddsClosed, Message
+from websockets.asyncio.server import ServerConnection, serve
 
 URL, KEY = os.environ["RAILBIRD_URL"], os.environ["RAILBIRD_API_KEY"]
 CLOSED = ("closed", "closed by this client")
@@ -57,6 +58,29 @@ async def close_while_connecting() -> None:
     server.close()
 
 
+async def close_an_open_connection() -> None:
+    opened, ended = asyncio.Event(), asyncio.Event()
+
+    async def never_send(socket: ServerConnection) -> None:
+        opened.set()
+        await socket.wait_closed()
+        ended.set()
+
+    async with serve(never_send, "127.0.0.1", 0) as server:
+        [listener] = server.sockets
+        odds = LiveOdds(f"ws://127.0.0.1:{listener.getsockname()[1]}", api_key=KEY, heartbeat_ms=1000)
+        reading = asyncio.create_task(read(odds))
+        await opened.wait()
+        # It is silent: another one replaces it.
+        await ended.wait()
+        opened.clear()
+        await opened.wait()
+        ended.clear()
+        await odds.close()
+        await ended.wait()
+        assert await reading == []
+
+
 async def fail(url: str) -> int | None:
     try:
         # The parameter is the key, not the one in the address.
@@ -71,6 +95,7 @@ async def main() -> None:
     await close_in_the_loop()
     await close_beside_the_loop()
     await close_while_connecting()
+    await close_an_open_connection()
     # An empty list is not left out.
     assert await fail(f"{URL}?race=&api_key=rb_wrong") == 400
     assert await fail("ftp://127.0.0.1/ws/live/odds") is None

@@ -77,8 +77,11 @@ pub(crate) struct ScriptedServer {
     pub(crate) url: String,
 }
 
-/// A connection of a client, and the parameters of its request that resume.
+/// A connection of a client.
 pub(crate) struct ScriptedConnection {
+    /// The key in the header of its request, and the one in the query.
+    pub(crate) keys: [Option<String>; 2],
+    /// The parameters of its request that resume.
     pub(crate) socket: WebSocketStream<TcpStream>,
     pub(crate) resume: String,
 }
@@ -95,11 +98,15 @@ impl ScriptedServer {
             .await
             .expect("a client")
             .unwrap();
-        let mut resume = String::new();
+        let (mut resume, mut keys) = (String::new(), [None, None]);
         #[expect(clippy::result_large_err, reason = "the type of the callback")]
         let read_query = |request: &Request, response: Response| {
             let query = request.uri().query().unwrap_or_default();
             let pairs = url::form_urlencoded::parse(query.as_bytes());
+            let header = request.headers().get("x-api-key");
+            keys[0] = header.map(|key| key.to_str().unwrap().to_owned());
+            let mut keys_of_query = pairs.clone().filter(|(name, _)| name == "api_key");
+            keys[1] = keys_of_query.next().map(|(_, key)| key.into_owned());
             let pairs = pairs
                 .filter(|(name, _)| ["since", "recorded_at", "epoch"].contains(&name.as_ref()));
             let pairs: Vec<String> = pairs
@@ -109,7 +116,11 @@ impl ScriptedServer {
             Ok(response)
         };
         let socket = accept_hdr_async(stream, read_query).await.unwrap();
-        ScriptedConnection { socket, resume }
+        ScriptedConnection {
+            keys,
+            resume,
+            socket,
+        }
     }
 }
 
