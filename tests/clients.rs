@@ -3,11 +3,16 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use crate::support::scripted::{
+    self, ScriptedServer, complete, heartbeat, recorded_at, welcome_back,
+};
 use crate::support::*;
 
 const DRIVERS: [&str; 2] = ["driver.mjs", "driver.py"];
@@ -396,6 +401,379 @@ async fn a_client_that_was_busy_finds_no_gap() {
             "{driver}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_client_that_connects_to_a_stale_feed_is_never_live_before_it() {
+    let mut nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    nats.kill();
+    eventually("the feed is stale", || async {
+        railbird.get_open("/readyz").await.json()["feed"]["state"] != "live"
+    })
+    .await;
+    let url = format!("ws://{}/ws/live/odds", railbird.http);
+    let mut clients = DRIVERS.map(|driver| Example::drive(driver, &url, &railbird.key));
+    for client in &mut clients {
+        client.until_message("heartbeat", |_| true).await;
+        let phases = client.states("phase");
+        assert_eq!(phases[0], "connecting");
+        let after = ["stale", "down"];
+        let is_late = |phase: &Value| after.contains(&phase.as_str().unwrap());
+        assert!(
+            phases.len() > 1 && phases[1..].iter().all(is_late),
+            "{phases:?}"
+        );
+    }
+    nats.start_again();
+    for client in &mut clients {
+        client.until_phase("live").await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_of_one_race_of_today_resumes_and_changes_its_filter() {
+    for driver in DRIVERS {
+        let nats = Nats::start();
+        let railbird = Railbird::start(&nats).await;
+        let today = railbird.app.clock.today().to_string();
+        let quote_today = |race, n| {
+            let quote = odds_on(&today, "ST", race, &second(n), &[1.5 + n as f64, 1.4]);
+            nats.publish([quote])
+        };
+        nats.publish([card(&today, "ST", 1, 2), card(&today, "ST", 2, 2)])
+            .await;
+        let seq = quote_today(1, 0).await;
+        railbird.until_published(seq).await;
+        let gateway = Gateway::start(railbird.http).await;
+        let mut client = Example::drive(driver, &format!("{}/1", gateway.url()), &railbird.key);
+        client.until_phase("live").await;
+        gateway.cut_to(railbird.http);
+        client.until_phase("waiting").await;
+        let (first, unseen) = (quote_today(1, 1).await, quote_today(2, 1).await);
+        client.until_received(unseen).await;
+        client.command(&json!({ "subscribe": { "races": [2] } }));
+        let complete = |m: &Value| m["id"] == "1";
+        client.until_message("snapshot_complete", complete).await;
+        gateway.cut_to(railbird.http);
+        client.until_phase("waiting").await;
+        let second = quote_today(2, 2).await;
+        client.until_received(second).await;
+        let received = [1, 2].map(|race| client.updates("odds_update", race));
+        assert_eq!(received, [[first], [second]], "{driver}");
+        assert_eq!(
+            client.states("recovered").pop(),
+            Some(json!(true)),
+            "{driver}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_closed_leaves_nothing_behind() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    for race in 1..=20 {
+        quote(&nats, race, 0).await;
+    }
+    let url = format!("ws://{}/ws/live/odds", railbird.http);
+    for program in ["closing.mjs", "closing.py"] {
+        let mut program = Example::drive(program, &url, &railbird.key);
+        assert_eq!(program.ended().await, Some(0), "{:#?}", program.lines);
+        assert!(
+            program.lines.is_empty(),
+            "nothing is reported: {:#?}",
+            program.lines
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_listener_may_close_a_client_that_has_a_request_to_send() {
+    let (nats, other) = (Nats::start(), Nats::start());
+    let railbird = Railbird::start(&nats).await;
+    let elsewhere = Railbird::start(&other).await;
+    quote(&nats, 1, 0).await;
+    quote(&other, 1, 0).await;
+    let gateway = Gateway::start(railbird.http).await;
+    let mut client = Example::drive("driver.mjs", &gateway.url(), &railbird.key);
+    client.until_phase("live").await;
+    gateway.cut_to(elsewhere.http);
+    client.until_phase("closed").await;
+    client.command(&json!({ "closeOn": "other_epoch" }));
+    client.command(&json!({ "resync": null }));
+    client.command(&json!({ "connect": elsewhere.key }));
+    let closed = client.until_phase("closed").await;
+    assert_eq!(closed["reason"], "closed by this client");
+    client.command(&json!({ "connect": elsewhere.key }));
+    client.until_phase("live").await;
+    client
+        .until_message("snapshot_complete", |m| m["id"] == "1")
+        .await;
+}
+
+#[tokio::test]
+async fn an_iteration_that_is_cancelled_or_has_a_faulty_callback_loses_no_message() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    quote(&nats, 1, 0).await;
+    let url = format!("ws://{}/ws/live/odds", railbird.http);
+    let mut client = Example::drive("interrupted.py", &url, &railbird.key);
+    client.until_phase("live").await;
+    let mut published = Vec::new();
+    for n in 1..50 {
+        published.push(quote(&nats, 1, n).await);
+    }
+    client.until_received(published[published.len() - 1]).await;
+    assert_eq!(client.updates("odds_update", 1), published);
+    assert!(client.states("gaps").iter().all(|gaps| *gaps == 0));
+    for event in ["welcome", "snapshot_complete"] {
+        assert_eq!(client.messages(event).len(), 1, "{event}");
+    }
+    let reported = |line: &String| line.starts_with("ValueError: this is reported");
+    assert!(client.lines.iter().any(reported));
+}
+
+#[tokio::test]
+async fn a_dead_connection_is_replaced_although_the_iteration_is_cancelled_again_and_again() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let gateway = Gateway::start(railbird.http).await;
+    let mut client = Example::drive("interrupted.py", &gateway.url(), &railbird.key);
+    client.until_phase("live").await;
+    gateway.freeze();
+    let waiting = client.until_phase("waiting").await;
+    assert_eq!(waiting["reason"], "no heartbeat");
+    client.until_phase("live").await;
+}
+
+/// The pause before the next attempt, in a state of either client.
+fn retry_in_ms(state: &Value) -> u64 {
+    let pause = [&state["retryInMs"], &state["retry_in_ms"]];
+    pause.into_iter().find_map(Value::as_u64).unwrap()
+}
+
+#[tokio::test]
+async fn pauses_double_until_everything_is_received_again() {
+    // A port at which nothing listens any more.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nowhere = listener.local_addr().unwrap();
+    drop(listener);
+    for driver in DRIVERS {
+        let nats = Nats::start();
+        let railbird = Railbird::start(&nats).await;
+        let gateway = Gateway::start(railbird.http).await;
+        let mut client = Example::drive(driver, &gateway.url(), &railbird.key);
+        client.until_phase("live").await;
+        // The random part of each pause is a hundredth of its bound.
+        client.command(&json!({ "random": 0.01 }));
+        client.command(&json!({ "resync": null }));
+        client
+            .until_message("snapshot_complete", |m| m["id"] == "1")
+            .await;
+        for _ in 0..2 {
+            gateway.cut_to(nowhere);
+            for expected in [10, 20, 40, 80, 160, 300, 300] {
+                let waiting = client.until_phase("waiting").await;
+                assert_eq!(retry_in_ms(&waiting), expected, "{driver}");
+            }
+            gateway.cut_to(railbird.http);
+            client.until_phase("live").await;
+        }
+    }
+}
+
+/// Answers every request to the address that is returned with this.
+async fn reply_to_all(head: &str, body: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/ws/live/odds", listener.local_addr().unwrap());
+    let length = body.len();
+    let reply =
+        format!("HTTP/1.1 {head}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                request.push(client.read_u8().await.unwrap());
+            }
+            client.write_all(reply.as_bytes()).await.unwrap();
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_client_brings_its_key_to_no_other_address() {
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = other.local_addr().unwrap();
+    let head = format!("302 Found\r\nLocation: ws://{address}/ws/live/odds");
+    let url = reply_to_all(&head, "").await;
+    for driver in DRIVERS {
+        let mut client = Example::drive(driver, &url, "rb_any");
+        tokio::select! {
+            _ = other.accept() => panic!("{driver} followed to {address}"),
+            _ = client.until_phase("waiting") => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_that_is_not_passed_on_is_no_connection() {
+    let head = "426 Upgrade Required";
+    let url = reply_to_all(head, r#"{"message":"This path is a WebSocket"}"#).await;
+    let mut client = Example::drive("driver.mjs", &url, "rb_any");
+    let waiting = client.until_phase("waiting").await;
+    assert_eq!(
+        (&waiting["code"], &waiting["reason"]),
+        (&Value::Null, &json!("no connection"))
+    );
+}
+
+#[tokio::test]
+async fn a_rejected_handshake_names_its_reason_and_its_pause() {
+    let body = r#"{"error":"not_ready","message":"the views are not up to date"}"#;
+    let url = reply_to_all("503 Service Unavailable\r\nRetry-After: 20", body).await;
+    for driver in DRIVERS {
+        let mut client = Example::drive(driver, &url, "rb_any");
+        let waiting = client.until_phase("waiting").await;
+        assert_eq!(
+            (&waiting["code"], &waiting["reason"]),
+            (&json!(503), &json!("the views are not up to date")),
+            "{driver}"
+        );
+        let pause = retry_in_ms(&waiting);
+        assert!((20_000..=21_000).contains(&pause), "{driver}: {pause}");
+    }
+}
+
+#[tokio::test]
+async fn only_messages_that_count_move_the_position_to_resume_from() {
+    for driver in DRIVERS {
+        let server = ScriptedServer::start().await;
+        let mut client = Example::drive(driver, &server.url, "k");
+        check_positions(&server, &mut client, driver).await;
+        check_positions_after_a_request(&server, &mut client).await;
+        client.until_phase("closed").await;
+        let updates = client.updates("odds_update", 1);
+        assert_eq!(updates, [6, 7, 10, 12, 21], "{driver}");
+        let received = client.messages("odds_update").len();
+        assert_eq!(received, updates.len() + 2, "{driver}: two snapshots");
+        // Race 1 was not followed until 8, but from then on.
+        let gaps = client.states("gaps");
+        assert_eq!(gaps.last(), Some(&json!(2)), "{driver}: {gaps:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_heartbeats_of_the_service_set_how_long_a_client_waits() {
+    for driver in DRIVERS {
+        let server = ScriptedServer::start().await;
+        let mut client = Example::drive(driver, &server.url, "k");
+        let mut connection = server.accept().await;
+        connection.send(&scripted::welcome("a")).await;
+        connection.send(&complete(5)).await;
+        client.until_phase("live").await;
+        // The client requested heartbeats every second, and was given one every 5 seconds.
+        tokio::select! {
+            _ = server.accept() => panic!("{driver} has not waited"),
+            () = tokio::time::sleep(Duration::from_secs(3)) => {}
+        }
+        connection.send(&heartbeat(6)).await;
+        client.until_message("heartbeat", |_| true).await;
+    }
+}
+
+fn resume_at(seq: u64) -> String {
+    format!("since={seq}&recorded_at={}&epoch=a", recorded_at(seq))
+}
+
+async fn check_positions(server: &ScriptedServer, client: &mut Example, driver: &str) {
+    let mut held_back = scripted::quote(1, 6, 5, 2.6);
+    held_back["more"] = true.into();
+    let first = server.accept().await;
+    let key = Some("k".to_owned());
+    let keys = match driver {
+        "driver.py" => [key, None],
+        _ => [None, key],
+    };
+    assert_eq!(first.keys, keys, "only browsers cannot set a header");
+    let snapshot = scripted::snapshot(1, 5, 2.5);
+    first
+        .send_all([scripted::welcome("a"), snapshot, complete(5), held_back])
+        .await;
+
+    let mut second = server.accept().await;
+    assert_eq!(second.resume, resume_at(5), "more messages belong to 6");
+    second.send(&welcome_back("a", true)).await;
+    second.send(&heartbeat(5)).await;
+    client.until_message("heartbeat", |_| true).await;
+    let phase = client.states("phase").pop();
+    assert_eq!(phase, Some("connecting".into()), "missed messages follow");
+    second.send(&complete(6)).await;
+    client
+        .until_message("snapshot_complete", |m| m["seq"] == 6)
+        .await;
+    client.command(&json!({ "subscribe": { "races": [1] } }));
+    second.request().await;
+    second
+        .send_all([scripted::quote(1, 7, 6, 2.7), heartbeat(8)])
+        .await;
+}
+
+/// The connections after the one that was lost before the answer to a request.
+async fn check_positions_after_a_request(server: &ScriptedServer, client: &mut Example) {
+    let welcome = welcome_back("a", true);
+    let mut third = server.accept().await;
+    assert_eq!(third.resume, resume_at(6), "its request is not complete");
+    third.send(&welcome).await;
+    let request = third.request().await;
+    assert_eq!(request["op"], "subscribe", "it is sent again");
+    let mut ack = scripted::welcome("a");
+    (ack["event"], ack["op"]) = ("ack".into(), "subscribe".into());
+    (ack["id"], ack["seq"]) = (request["id"].clone(), 8.into());
+    let mut completed = complete(9);
+    completed["id"] = request["id"].clone();
+    for message in [&ack, &completed] {
+        third.send(message).await;
+    }
+    client
+        .until_message("snapshot_complete", |m| m["seq"] == 9)
+        .await;
+    client.command(&json!({ "subscribe": { "races": [0] } }));
+    let rejected = third.request().await;
+    third
+        .send_all([
+            json!({ "event": "error", "error": "invalid_parameter", "id": rejected["id"], "message": "not 0" }),
+            scripted::quote(1, 10, 8, 3.0),
+            scripted::quote(1, 12, 11, 3.2),
+            heartbeat(13),
+        ])
+        .await;
+
+    let mut fourth = server.accept().await;
+    assert_eq!(fourth.resume, resume_at(13));
+    fourth.send(&welcome).await;
+    client.until_message("welcome", |_| true).await;
+    client.command(&json!({ "resync": null }));
+    let next = fourth.request().await;
+    assert_eq!(
+        next["op"], "resync",
+        "the rejected request is not sent again"
+    );
+    // A snapshot is taken also if nothing has changed, and a resync excuses no gap.
+    let mut ack = scripted::welcome("a");
+    (ack["event"], ack["op"]) = ("ack".into(), "resync".into());
+    (ack["id"], ack["seq"]) = (next["id"].clone(), 20.into());
+    let mut completed = complete(20);
+    completed["id"] = next["id"].clone();
+    let snapshot = scripted::snapshot(1, 12, 3.2);
+    for message in [ack, snapshot, completed, scripted::quote(1, 21, 19, 3.3)] {
+        fourth.send(&message).await;
+    }
+    // A code that this version does not know.
+    let closing =
+        json!({ "event": "closing", "code": 4499, "reason": "never again", "retry_after_ms": 0 });
+    fourth.send_all([closing]).await;
 }
 
 #[tokio::test]

@@ -4,16 +4,15 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use futures::SinkExt;
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::{interval, timeout};
-use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
-use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
+use tokio::time::interval;
 
+use crate::support::scripted::{
+    ScriptedServer, complete, heartbeat, quote, recorded_at, snapshot, status, welcome,
+    welcome_back,
+};
 use crate::support::*;
 
 const RACES: [u16; 3] = [1, 2, 3];
@@ -269,7 +268,7 @@ async fn break_off_twice(server: &ScriptedServer) {
             json!({ "event": "news_of_next_year", "seq": 7 }),
             quote(1, 9, 8, 2.9),
             status(1, 10, 3, "closed"),
-            json!({ "event": "heartbeat", "seq": 12, "recorded_at": recorded_at(12), "feed": { "state": "live" } }),
+            heartbeat(12),
         ])
         .await;
 
@@ -331,116 +330,4 @@ async fn stop_and_revoke(server: &ScriptedServer) {
         json!({ "event": "closing", "code": 4401, "reason": "the key is no longer valid", "retry_after_ms": 0 }),
     ])
     .await;
-}
-
-fn welcome(epoch: &str) -> Value {
-    json!({
-        "event": "welcome", "seq": 1000, "epoch": epoch, "follows": "all", "filter": {},
-        "events": ["odds_update", "status_update", "runner_update", "result_update"],
-        "conflate_ms": 0, "heartbeat_ms": 5000,
-    })
-}
-
-/// The `welcome` of a client that resumes.
-fn welcome_back(epoch: &str, recovered: bool) -> Value {
-    let mut welcome = welcome(epoch);
-    welcome["recovered"] = recovered.into();
-    welcome
-}
-
-/// When the log recorded the event at `seq`; empty before the first.
-fn recorded_at(seq: u64) -> String {
-    match seq {
-        0 => String::new(),
-        _ => format!("2026-10-03T04:00:{seq:02}.123456Z"),
-    }
-}
-
-fn complete(seq: u64) -> Value {
-    json!({ "event": "snapshot_complete", "seq": seq, "recorded_at": recorded_at(seq) })
-}
-
-fn message(event: &str, race: u16, seq: u64, more: Value) -> Value {
-    let mut message = of_race(DAY, "Sha Tin", race, more);
-    message["venue_code"] = "ST".into();
-    message["event"] = event.into();
-    message["seq"] = seq.into();
-    message["recorded_at"] = recorded_at(seq).into();
-    message
-}
-
-fn quote(race: u16, seq: u64, prev_seq: u64, win: f64) -> Value {
-    let runners = json!([
-        { "number": 1, "horse_name": "HORSE 1", "win": win },
-        { "number": 2, "horse_name": "HORSE 2", "win": null, "state": "scratched" },
-    ]);
-    let more = json!({ "status": "open", "prev_seq": prev_seq, "runners": runners });
-    message("odds_update", race, seq, more)
-}
-
-fn snapshot(race: u16, seq: u64, win: f64) -> Value {
-    let mut quote = quote(race, seq, 1, win);
-    quote["snapshot"] = true.into();
-    quote
-}
-
-fn status(race: u16, seq: u64, prev_seq: u64, status: &str) -> Value {
-    let more = json!({ "status": status, "prev_seq": prev_seq });
-    message("status_update", race, seq, more)
-}
-
-/// A server of the live channel that sends what a test scripts.
-struct ScriptedServer {
-    listener: TcpListener,
-    url: String,
-}
-
-/// A connection of a client, and the parameters of its request that resume.
-struct ScriptedConnection {
-    socket: WebSocketStream<TcpStream>,
-    resume: String,
-}
-
-impl ScriptedServer {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("ws://{}/ws/live/odds", listener.local_addr().unwrap());
-        Self { listener, url }
-    }
-
-    async fn accept(&self) -> ScriptedConnection {
-        let (stream, _) = timeout(PATIENCE, self.listener.accept())
-            .await
-            .expect("a client")
-            .unwrap();
-        let mut resume = String::new();
-        #[expect(clippy::result_large_err, reason = "the type of the callback")]
-        let read_query = |request: &Request, response: Response| {
-            let query = request.uri().query().unwrap_or_default();
-            let pairs = url::form_urlencoded::parse(query.as_bytes());
-            let pairs = pairs
-                .filter(|(name, _)| ["since", "recorded_at", "epoch"].contains(&name.as_ref()));
-            let pairs: Vec<String> = pairs
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect();
-            resume = pairs.join("&");
-            Ok(response)
-        };
-        let socket = accept_hdr_async(stream, read_query).await.unwrap();
-        ScriptedConnection { socket, resume }
-    }
-}
-
-impl ScriptedConnection {
-    async fn send(&mut self, message: &Value) {
-        let text = Message::text(message.to_string());
-        self.socket.send(text).await.unwrap();
-    }
-
-    /// Sends all messages, and drops the connection without a close frame.
-    async fn send_all<const N: usize>(mut self, messages: [Value; N]) {
-        for message in messages {
-            self.send(&message).await;
-        }
-    }
 }

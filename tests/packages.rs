@@ -88,6 +88,16 @@ fn pack(folder: &Path) {
     succeeded(run(script, &[folder.to_str().unwrap()], root()));
 }
 
+/// Checks that a folder of an installed package has the licences of this repository.
+fn check_licences(folder: &Path) {
+    for name in ["LICENSE", "LICENSE-APACHE", "LICENSE-MIT"] {
+        let text = std::fs::read(folder.join(name)).unwrap_or_else(|error| {
+            panic!("{name} is not in {}: {error}", folder.display());
+        });
+        assert_eq!(text, std::fs::read(root().join(name)).unwrap(), "{name}");
+    }
+}
+
 fn python() -> String {
     tool(
         "RAILBIRD_PYTHON",
@@ -124,6 +134,7 @@ async fn the_npm_package_works_where_it_is_installed() {
         file.to_str().unwrap(),
     ];
     succeeded(run(root().join("script/npm"), &install, folder));
+    check_licences(&folder.join("node_modules/railbird"));
 
     let node = tool("RAILBIRD_NODE", "node", ["--eval", "WebSocket"]);
     let compiler = root().join("examples/node_modules/typescript/bin/tsc");
@@ -159,6 +170,7 @@ async fn the_npm_package_works_where_it_is_installed() {
     let printed =
         run_beside_the_service(node, ["--input-type=module", "--eval"], program, folder).await;
     assert_eq!(printed.trim(), "welcome");
+    check_readme("js", "readme.mjs", folder).await;
 }
 
 #[tokio::test]
@@ -189,6 +201,9 @@ async fn the_python_package_works_where_it_is_installed() {
             folder.join("installed/railbird/py.typed").is_file(),
             "{ending}"
         );
+        let version = env!("CARGO_PKG_VERSION");
+        let info = folder.join(format!("installed/railbird-{version}.dist-info"));
+        check_licences(&info.join("licenses"));
     }
     let wrong = [
         "LiveOdds('wss://example.org', races=['3'])",
@@ -213,6 +228,29 @@ asyncio.run(main())"#,
     );
     let printed = run_beside_the_service(python, ["-W", "error", "-c"], program, folder).await;
     assert_eq!(printed.trim(), "welcome");
+    check_readme("python", "readme.py", folder).await;
+}
+
+/// Runs the program in the README of a client where it is installed, until it has printed a price.
+async fn check_readme(client: &str, file: &str, folder: &Path) {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let readme = root().join("clients").join(client).join("README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let program = readme.split("```").nth(1).unwrap();
+    let (_, program) = program.split_once('\n').unwrap();
+    let program = program
+        .replace("127.0.0.1:8080", &railbird.http.to_string())
+        .replace("rb_...", &railbird.key);
+    let file = folder.join(file);
+    std::fs::write(&file, program).unwrap();
+    let installed = folder.join("installed");
+    let variables = [("PYTHONPATH", installed.to_str().unwrap())];
+    let mut program = Example::run(file.to_str().unwrap(), &[], &variables);
+    program.until("live", |line| line.trim() == "live").await;
+    nats.publish([odds("ST", 3, &second(0), &[2.5, 1.4])]).await;
+    let is_price = |line: &str| line.starts_with("3 ") && line.ends_with(" 2.5");
+    program.until("a price", is_price).await;
 }
 
 /// Runs a program while the service in this process answers it.

@@ -137,6 +137,7 @@ export interface Welcome extends InForce {
   event: "welcome";
   seq: number;
   epoch: string;
+  feed: FeedHealth;
 }
 
 export interface Ack extends InForce {
@@ -160,7 +161,14 @@ export interface Heartbeat {
   seq: number;
   recorded_at: string;
   server_time: string;
-  feed: { state: "live" | "stale" | "down"; last_event_at: string; lag_ms: number };
+  feed: FeedHealth;
+}
+
+/** Whether the service receives what happens. */
+export interface FeedHealth {
+  state: "live" | "stale" | "down";
+  last_event_at: string;
+  lag_ms: number;
 }
 
 export interface Resync {
@@ -207,7 +215,10 @@ export class LiveOdds extends EventTarget {
   set apiKey(key: string);
   /** Connects, and stays connected until `close` or a final error. Ends a pause between attempts. */
   connect(): void;
-  /** Closes the connection. `connect` then resumes after the last message. */
+  /**
+   * Closes the connection. `connect` then resumes after the last message. Node keeps a program running until the
+   * service has answered: if the connection is dead, `process.exit` ends it.
+   */
   close(): void;
   /** Replaces the lists in force. Returns the `id` of the answers: `ack` and `snapshot_complete`, or `error`. */
   subscribe(filter?: Filter): string;

@@ -1,8 +1,7 @@
 // The live odds channel of railbird: keeps one connection, resumes it, and proves that no message is missing.
 // docs/live-odds.md describes the protocol, railbird.d.ts the types and the meaning of each value.
 
-// Heartbeats are this far apart until the service has sent its own value.
-const HEARTBEAT_MS_DEFAULT = 5000;
+const HEARTBEAT_MS_DEFAULT = 5000; // Until the service has sent its own value.
 // A connection on which nothing arrives for this many heartbeats is dead, also if the system calls it open.
 const SILENT_HEARTBEATS_MAX = 2;
 // The bounds of the random pause before another attempt: it doubles with each failure.
@@ -38,7 +37,7 @@ export class LiveOdds extends EventTarget {
   #heartbeatMs;
   #receivedAt = 0;
   #failures = 0;
-  // The state of the feed in the last heartbeat.
+  // The state of the feed, as the service last sent it.
   #feed = "live";
   // The `closing` message of this connection.
   #closing = null;
@@ -88,7 +87,6 @@ export class LiveOdds extends EventTarget {
     socket.onclose = ({ code, reason }) => end(code, reason);
     this.#socket = socket;
     this.#closing = null;
-    this.#feed = "live";
     this.#receivedAt = performance.now();
     this.#watch();
     this.#change({ phase: "connecting", retryInMs: null });
@@ -171,7 +169,7 @@ export class LiveOdds extends EventTarget {
     const request = this.#requests.get(id);
     if (event === "closing") this.#closing = message;
     if (event === "error") this.#requests.delete(id);
-    if (event === "heartbeat") this.#feed = message.feed?.state ?? "live";
+    if (message.feed) this.#feed = message.feed.state;
     if (event === "ack" && request) this.#acknowledge(request, message);
     if (isComplete && request) this.#complete(request);
     if (isComplete || this.#counts(message)) {
@@ -179,9 +177,13 @@ export class LiveOdds extends EventTarget {
       this.#state.seq = message.seq;
       this.#failures = 0;
     }
+    if (event === "resync" || (event === "welcome" && !message.recovered)) this.#discard(message.epoch);
     if (event === "welcome") this.#welcome(message);
-    if (event === "resync") this.#discard(message);
-    if (this.#position && (isComplete || event === "heartbeat"))
+    const { reason = "", recovered = null } = message;
+    // A listener may close this client: nothing follows a change.
+    if (event === "resync") this.#change({ phase: "connecting", reason });
+    if (event === "welcome") this.#change({ phase: "connecting", reason, recovered });
+    if (isComplete || (event === "heartbeat" && this.#state.phase !== "connecting"))
       this.#change({ phase: this.#feed, reason: "", code: null });
   }
 
@@ -193,20 +195,17 @@ export class LiveOdds extends EventTarget {
 
   #welcome(message) {
     this.#setInForce(message);
-    if (!message.recovered) this.#discard(message);
     this.#welcomed = true;
     for (const { request } of this.#requests.values()) this.#socket.send(JSON.stringify(request));
-    this.#change({ recovered: message.recovered ?? null, reason: message.reason ?? "" });
   }
 
   // Earlier messages no longer hold; snapshots follow.
-  #discard({ epoch, reason = "" }) {
+  #discard(epoch) {
     this.#epoch = epoch;
     this.#position = null;
     this.#state.seq = null;
     this.#last.clear();
     this.#filterSeq = 0;
-    this.#change({ phase: "connecting", reason });
   }
 
   #acknowledge(request, ack) {
@@ -224,6 +223,8 @@ export class LiveOdds extends EventTarget {
   #setInForce(values) {
     this.#heartbeatMs = values.heartbeat_ms ?? this.#heartbeatMs;
     this.#watch();
+    // The path may name one race. The values in force name it too, and may have changed since.
+    this.#url.pathname = this.#url.pathname.replace(/(\/live\/odds)\/.*/, "$1");
     for (const [name, value] of toQuery(values, values.filter ?? {})) {
       this.#query.delete(name);
       if (value !== undefined) this.#query.set(name, value);
@@ -243,7 +244,7 @@ export class LiveOdds extends EventTarget {
       if (response.status !== 426) {
         code = response.status;
         reason = `HTTP ${code}`;
-        wait = 1000 * response.headers.get("Retry-After");
+        wait = 1000 * response.headers.get("Retry-After") || 0; // It may be a date.
         reason = (await response.json()).message ?? reason;
       }
     } catch {

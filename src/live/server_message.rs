@@ -67,6 +67,8 @@ pub(crate) enum ServerMessage<'a> {
         seq: u64,
         /// Identifies the log. Sequences of another epoch belong to another log.
         epoch: &'a str,
+        /// Whether the service receives what happens.
+        feed: FeedHealth,
         #[serde(flatten)]
         in_force: InForce<'a>,
     },

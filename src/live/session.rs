@@ -79,6 +79,7 @@ impl Session {
     pub(super) fn open(
         client: NewClient,
         context: SessionContext,
+        health: FeedHealth,
         now: Instant,
     ) -> io::Result<Self> {
         let mut session = Self {
@@ -93,7 +94,7 @@ impl Session {
             permit: client.permit,
             context,
         };
-        session.queue_welcome(client.resume.as_ref());
+        session.queue_welcome(client.resume.as_ref(), health);
         Ok(session)
     }
 
@@ -117,13 +118,14 @@ impl Session {
         self.connection.queue(frames);
     }
 
-    fn queue_welcome(&mut self, resume: Option<&ResumePoint>) {
+    fn queue_welcome(&mut self, resume: Option<&ResumePoint>, health: FeedHealth) {
         let resumed = resume.map(|point| self.resume(point, None));
         let position = self.context.feed.position();
         let subscription = self.subscription.clone();
         self.queue_message(&ServerMessage::Welcome {
             seq: position.seq,
             epoch: &position.epoch,
+            feed: health,
             in_force: InForce::new(&subscription, resumed),
         });
         if resumed != Some(Ok(())) {

@@ -138,7 +138,9 @@ impl Shard {
             self.delivered.set(FeedCursor::from(&position));
         }
         let trace = client.permit.trace;
-        let session = Session::open(client, self.session_context.clone(), now).inspect_err(|error| {
+        let health = self.health.borrow().current();
+        let session = Session::open(client, self.session_context.clone(), health, now);
+        let session = session.inspect_err(|error| {
             tracing::debug!(parent: &trace.span(), %error, "the connection could not be opened");
         });
         let Ok(mut session) = session else { return };

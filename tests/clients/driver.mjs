@@ -17,6 +17,9 @@ const commands = {
     odds.apiKey = key;
     odds.connect();
   },
+  // In a listener.
+  closeOn: (reason) => odds.addEventListener("state", ({ detail }) => detail.reason === reason && odds.close()),
+  random: (value) => (Math.random = () => value),
   block: (milliseconds) => Atomics.wait(sleeping, 0, 0, milliseconds),
 };
 createInterface({ input: process.stdin }).on("line", (line) => {

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import random
 import sys
 import time
 from dataclasses import asdict
@@ -33,6 +34,8 @@ async def take_commands(odds: LiveOdds, connect: asyncio.Event) -> None:
         elif name == "connect":
             odds.api_key = value
             connect.set()
+        elif name == "random":
+            random.uniform = lambda low, high, part=value: low + part * (high - low)
         elif name == "block":
             time.sleep(value / 1000)
 

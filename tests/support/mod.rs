@@ -10,6 +10,7 @@ mod nats;
 mod page;
 mod raw;
 mod relay;
+pub(crate) mod scripted;
 mod service;
 mod smtp;
 

@@ -58,6 +58,8 @@ pub(super) struct WatchWelcome {
     pub(super) server_time: Moment,
     /// Whether the service resumed at the requested position; `None` if none was requested.
     pub(super) recovered: Option<bool>,
+    #[serde(default)]
+    pub(super) feed: WatchFeed,
     pub(super) heartbeat_ms: Option<u64>,
 }
 
@@ -133,7 +135,7 @@ pub(super) struct WatchFinisher {
     pub(super) horse_name: Text,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct WatchFeed {
     /// `live`, `stale` or `down`.
     pub(super) state: Text,

@@ -13,7 +13,7 @@ pub(super) struct WatchStatus {
     pub(super) connection: ConnectionState,
     /// The highest `seq` received on this connection.
     pub(super) seq: u64,
-    /// `live`, `stale` or `down`; empty before the first heartbeat.
+    /// `live`, `stale` or `down`; empty if the service has not sent it.
     pub(super) feed: Text,
     pub(super) heartbeat_at: Option<Timestamp>,
     /// The number of gaps in the messages of a race. The service promises that there are none.
@@ -40,7 +40,7 @@ impl WatchStatus {
             WatchMessage::Welcome(welcome) => {
                 self.clock_offset = welcome.server_time.timestamp().duration_since(now);
                 self.seq = welcome.seq;
-                self.feed = Text::default();
+                self.feed = welcome.feed.state.clone();
                 self.heartbeat_at = None;
             }
             WatchMessage::Heartbeat {

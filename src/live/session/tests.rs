@@ -54,7 +54,7 @@ async fn open_session(now: Instant) -> (Session, WebSocket<TcpStream>) {
         resume: None,
         permit,
     };
-    let mut session = Session::open(new_client, context, now).expect("a connection");
+    let mut session = Session::open(new_client, context, HEALTHY, now).expect("a connection");
     wait_until_unblocked(&mut session, now).await;
     (
         session,

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import random
+import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI, WebSocketException
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -24,25 +25,21 @@ SILENT_HEARTBEATS_MAX = 2  # A connection that is silent for longer is dead, als
 BACKOFF_MS_MIN, BACKOFF_MS_MAX = 1_000, 30_000  # Bounds of the random pause, which doubles with each failure.
 CLOSE_SECONDS_MAX = 1  # For the service to answer a close frame.
 LAST_SEQS_MAX = 100_000  # Kinds of messages times races: more than a year of racing.
-# Close codes and HTTP statuses after which the same request would fail again.
-FINAL_CODES = (1002, 1003, 1007, 1009, 4401, 4403, 400, 401, 403, 404)
+FINAL_CODES = (1002, 1003, 1007, 1009, 4401, 4403, 400, 401, 403, 404)  # The same request would fail again.
+Message = dict[str, Any]
 
 # At DEBUG, websockets logs the headers of the handshake, and the key is one of them.
 _transport_log = logging.getLogger("railbird.transport")
 _transport_log.setLevel(logging.INFO)
 
-Message = dict[str, Any]
 
-
-# A race; on any date without `date`, at any venue without `venue`.
-class RacePattern(TypedDict, total=False):
+class RacePattern(TypedDict, total=False):  # On any date without `date`, at any venue without `venue`.
     date: str
     venue: str
     race_number: int
 
 
-# Races to follow: those that match at least one value of each list given.
-class Filter(TypedDict, total=False):
+class Filter(TypedDict, total=False):  # A race is followed if it matches at least one value of each list given.
     dates: Sequence[str]
     venues: Sequence[str]
     races: Sequence[RacePattern | int]
@@ -72,33 +69,34 @@ class LiveOddsClosed(Exception):
 
 
 class LiveOdds:
-    """Iterating connects, and returns every message of the service in order, without those received before.
-
-    After a ``welcome`` without ``"recovered": true`` and after a ``resync``, discard every board. The iteration ends
-    after ``close``, and raises `LiveOddsClosed` if the same request would fail again.
+    """Iterating connects, and returns each message of the service once, in order. After a ``welcome`` without
+    ``"recovered": true`` and after a ``resync``, discard every board. The iteration ends after ``close``, and raises
+    `LiveOddsClosed` if the same request would fail again.
     """
 
     def __init__(self, url: str, *, api_key: str | None = None, **filter: Unpack[Filter]) -> None:
         parts = urlsplit(url)
         self._url = parts._replace(scheme=parts.scheme.replace("http", "ws"), query="").geturl()
-        query = dict(parse_qsl(parts.query))
-        self.api_key = query.pop("api_key", api_key)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        key_of_url = query.pop("api_key", None)
+        self.api_key = key_of_url if api_key is None else api_key
         self.on_state: Callable[[State], object] | None = None  # Not for `seq` and `last_message_at` alone.
         self.state = State()
         self._socket: ClientConnection | None = None
         self._ended = asyncio.Event()
         request = _to_request(filter)
-        self._query = query | _to_query(request, request)  # The subscription in force.
+        self._query = query | _to_query(request)  # The subscription in force.
         self._silence_max = SILENT_HEARTBEATS_MAX * request.get("heartbeat_ms", HEARTBEAT_MS_DEFAULT) / 1000
-        self._failures, self._retry_at, self._welcomed, self._request_count, self._epoch = 0, 0.0, False, 0, ""
-        self._feed = "live"  # In the last heartbeat.
+        self._retry_at, self._silent_at = 0.0, 0.0  # When to connect again, and when this connection is dead.
+        self._failures, self._request_count = 0, 0
+        self._epoch, self._feed = "", "live"  # As the service last sent them.
         self._closing: Message = {}  # The `closing` message of this connection.
-        self._position: dict[str, str] = {}  # The latest message that counts, as the parameters of a resume.
+        self._position: Message = {}  # The latest message that counts, as the parameters of a resume.
         self._last: dict[tuple[str, ...], int] = {}  # The last `seq` of each kind of message about each race.
         self._filter_seq = 0  # Since when the filter is the same.
-        # Requests that are not completed, by their id, and their acks. They are sent again after a reconnect.
-        self._requests: dict[str, Message] = {}
-        self._acks: dict[str, Message] = {}
+        self._requests: dict[str, Message] = {}  # Not completed, by their id. They are sent again after a reconnect.
+        self._acks: dict[str, Message] = {}  # The answers to them.
+        self._unsent: list[Message] = []  # Those that this connection has not sent.
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,17 +108,23 @@ class LiveOdds:
         return self
 
     async def __anext__(self) -> Message:
-        while self._socket or not await self._pause():
+        while self._socket or await self._pause():
             try:
                 socket = self._socket or await self._connect()
-                message: Message = json.loads(await asyncio.wait_for(socket.recv(), self._silence_max))
+                await self._send()
+                # It is one silence, also if the iteration is cancelled meanwhile.
+                self._silent_at = self._silent_at or time.monotonic() + self._silence_max
+                text = await asyncio.wait_for(socket.recv(), self._silent_at - time.monotonic())
+                message: Message = json.loads(text)
                 event = message["event"]
             except (OSError, WebSocketException, asyncio.TimeoutError, ValueError, LookupError, TypeError) as error:
-                self._lose(error)
+                if not self._ended.is_set():
+                    self._schedule_reconnect(error)
                 continue
-            self.state = replace(self.state, last_message_at=time.time())
-            if "prev_seq" not in message or self._is_new(message):
-                await self._handle(message, event)
+            # Nothing is awaited from here on: if the iteration is cancelled, no message is lost.
+            self.state, self._silent_at = replace(self.state, last_message_at=time.time()), 0.0
+            if not self._ended.is_set() and ("prev_seq" not in message or self._is_new(message)):
+                self._handle(message, event)
                 return message
         raise StopAsyncIteration
 
@@ -129,8 +133,9 @@ class LiveOdds:
         self._ended.set()
         if self.state.phase != "closed":
             self._change(phase="closed", reason="closed by this client", code=None, retry_in_ms=None)
-        if self._socket:
-            await self._socket.close()
+        socket, self._socket = self._socket, None
+        if socket:
+            await socket.close()
 
     async def subscribe(self, **filter: Unpack[Filter]) -> str:
         """Replaces the lists in force; without a list, everything is followed. Returns the ``id`` of the answers."""
@@ -146,28 +151,28 @@ class LiveOdds:
 
     async def _request(self, op: str, filter: Filter) -> str:
         self._request_count += 1
-        request = {"op": op, "id": str(self._request_count), **_to_request(filter)}
-        self._requests[request["id"]] = request
-        await self._send([request] if self._welcomed else [])
-        return str(request["id"])
+        id = str(self._request_count)
+        self._requests[id] = {"op": op, "id": id, **_to_request(filter)}
+        self._unsent.append(self._requests[id])
+        await self._send()
+        return id
 
-    async def _send(self, requests: list[Message]) -> None:
-        with suppress(ConnectionClosed):  # They are sent again after the reconnect.
-            for request in requests:
-                if self._socket:
-                    await self._socket.send(json.dumps(request))
+    async def _send(self) -> None:
+        with suppress(ConnectionClosed):  # The requests are sent again after the reconnect.
+            while self._socket and self._unsent:
+                await self._socket.send(json.dumps(self._unsent.pop(0)))
 
     async def _pause(self) -> bool:
-        """Waits until the next attempt is due. Returns whether the client was closed."""
+        """Waits until the next attempt is due. Returns False if the client was closed."""
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._ended.wait(), self._retry_at - time.monotonic())
         if not self._ended.is_set():
             self._change(phase="connecting", retry_in_ms=None)
-        return self._ended.is_set()
+        return not self._ended.is_set()
 
     async def _connect(self) -> ClientConnection:
-        self._closing, self._feed = {}, "live"
-        self._socket = await _Connect(
+        self._closing, self._unsent, self._silent_at = {}, list(self._requests.values()), 0.0
+        socket = self._socket = await _Connect(
             f"{self._url}?{urlencode(self._query | self._position)}",
             additional_headers={"X-API-Key": self.api_key} if self.api_key else None,
             open_timeout=self._silence_max,
@@ -176,8 +181,8 @@ class LiveOdds:
             logger=_transport_log,
         )
         if self._ended.is_set():
-            await self._socket.close()
-        return self._socket
+            await self.close()
+        return socket
 
     def _is_new(self, message: Message) -> bool:
         """Whether a message about a race was not received before. Notes a gap."""
@@ -194,19 +199,17 @@ class LiveOdds:
             del self._last[next(iter(self._last))]
         return True
 
-    async def _handle(self, message: Message, event: str) -> None:
+    def _handle(self, message: Message, event: str) -> None:
         is_complete = event == "snapshot_complete"
         self._closing = message if event == "closing" else self._closing
-        self._feed = message["feed"]["state"] if event == "heartbeat" else self._feed
-        if event in ("ack", "error", "snapshot_complete"):
-            self._answer(message, event)
+        self._feed = message["feed"]["state"] if "feed" in message else self._feed
+        self._answer(message, event)
         # After a `subscribe` or `resync`, only its `snapshot_complete` counts.
         is_pending = any(request["op"] != "unsubscribe" for request in self._requests.values())
         counts = self._position and "recorded_at" in message and "more" not in message and not is_pending
         if is_complete or counts:
-            seq, recorded_at = message["seq"], message["recorded_at"]
-            self._position = {"since": str(seq), "recorded_at": recorded_at, "epoch": self._epoch}
-            self.state, self._failures = replace(self.state, seq=seq), 0
+            self._position = {"since": message["seq"], "recorded_at": message["recorded_at"], "epoch": self._epoch}
+            self.state, self._failures = replace(self.state, seq=message["seq"]), 0
         if event == "resync" or (event == "welcome" and not message.get("recovered")):
             # Earlier messages no longer hold; snapshots follow.
             self._epoch, self._position, self._filter_seq = message["epoch"], {}, 0
@@ -215,9 +218,7 @@ class LiveOdds:
         if event == "welcome":
             self._set_in_force(message)
             self._change(recovered=message.get("recovered"), reason=message.get("reason", ""))
-            self._welcomed = True
-            await self._send(list(self._requests.values()))
-        if self._position and (is_complete or event == "heartbeat"):
+        if is_complete or (event == "heartbeat" and self.state.phase != "connecting"):
             self._change(phase=self._feed, reason="", code=None)
 
     def _answer(self, message: Message, event: str) -> None:
@@ -225,7 +226,7 @@ class LiveOdds:
         if event == "ack":
             self._acks[id] = message
             self._filter_seq = self._filter_seq if op == "resync" else message["seq"]
-        if event != "ack" or op == "unsubscribe":
+        if event in ("error", "snapshot_complete") or op == "unsubscribe":
             self._requests.pop(id, None)
             self._set_in_force(self._acks.pop(id, {}))
 
@@ -233,19 +234,18 @@ class LiveOdds:
         """Takes the values with which to connect again."""
         if values:
             self._silence_max = SILENT_HEARTBEATS_MAX * values["heartbeat_ms"] / 1000
-            self._query = _to_query(values, values["filter"])
+            self._query = _to_query(values | values["filter"])
+            # The path may name one race. The values in force name it too, and may have changed since.
+            self._url = re.sub("(/live/odds)/.*", r"\1", self._url)
 
-    def _lose(self, error: Exception) -> None:
-        """Notes a lost connection, and when to connect again."""
+    def _schedule_reconnect(self, error: Exception) -> None:
         if self._socket:
             self._socket.transport.abort()
-        self._socket, self._welcomed = None, False
-        if self._ended.is_set():
-            return
+        self._socket = None
         reason, code, wait_ms = _explain(error)
         values = {"reason": self._closing.get("reason", reason), "code": self._closing.get("code", code)}
         after = self._closing.get("retry_after_ms")
-        if after == 0 or values["code"] in FINAL_CODES:
+        if after == 0 or values["code"] in FINAL_CODES or isinstance(error, InvalidURI):
             self._change(phase="closed", retry_in_ms=None, **values)
             raise LiveOddsClosed(values["reason"], values["code"]) from None
         pause_max = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2**self._failures)
@@ -257,7 +257,10 @@ class LiveOdds:
     def _change(self, **values: Any) -> None:
         before, self.state = self.state, replace(self.state, **values)
         if self.on_state and replace(before, seq=self.state.seq) != self.state:
-            self.on_state(self.state)
+            try:
+                self.on_state(self.state)
+            except Exception:  # It must not cost a message.
+                logging.getLogger("railbird").exception("on_state failed")
 
 
 class _Connect(connect):
@@ -273,27 +276,25 @@ def _explain(error: Exception) -> tuple[str, int | None, int]:
         with suppress(ValueError, LookupError, TypeError):
             reason = str(json.loads(error.response.body)["message"])
         return reason, status, 1000 * int(after) if after.isdecimal() else 0
-    if isinstance(error, ConnectionClosed) and error.rcvd:
-        return error.rcvd.reason or "the connection was lost", error.rcvd.code, 0
-    return "no heartbeat" if isinstance(error, asyncio.TimeoutError) else f"no connection: {error}", None, 0
+    if isinstance(error, ConnectionClosed):
+        code, reason = (error.rcvd.code, error.rcvd.reason) if error.rcvd else (None, "")
+        return reason or "the connection was lost", code, 0
+    if isinstance(error, ValueError | LookupError | TypeError):
+        return "a message of another protocol", None, 0
+    is_silent = isinstance(error, asyncio.TimeoutError) and not error.args
+    return "no heartbeat" if is_silent else f"no connection: {error}", None, 0
 
 
 def _to_request(filter: Filter) -> Message:
-    """The fields of a client message."""
-    request: Message = dict(filter)
-    if "races" in request:
-        races = request["races"]
-        request["races"] = [{"race_number": race} if isinstance(race, int) else race for race in races]
-    return request
+    races = [{"race_number": race} if isinstance(race, int) else race for race in filter.get("races", [])]
+    return {**filter, "races": races} if "races" in filter else {**filter}
 
 
-def _to_query(values: Message, filter: Message) -> dict[str, str]:
-    """The parameters of a query."""
-    names = {"date": "dates", "venue": "venues", "race": "races", "horse": "horses"}
-    lists = {name: filter[list_name] for name, list_name in names.items() if list_name in filter}
-    lists |= {"events": values["events"]} if "events" in values else {}
+def _to_query(values: Message) -> dict[str, str]:
+    names = {"date": "dates", "venue": "venues", "race": "races", "horse": "horses", "events": "events"}
+    lists = {name: values[list_name] for name, list_name in names.items() if list_name in values}
     if "race" in lists:
         parts = ("date", "venue", "race_number")
-        lists["race"] = ["/".join(str(race[part]) for part in parts if part in race) for race in lists["race"]]
+        lists["race"] = ["/".join(str(race[part]) for part in parts if part in race) for race in values["races"]]
     numbers = {name: str(values[name]) for name in ("conflate_ms", "heartbeat_ms") if name in values}
     return numbers | {name: ",".join(items) or "none" for name, items in lists.items()}
