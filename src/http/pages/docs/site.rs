@@ -41,7 +41,7 @@ macro_rules! guide {
 }
 
 /// The navigation, in its order.
-const PAGES: [NavPage; 14] = [
+const PAGES: [NavPage; 16] = [
     NavPage {
         group: "Start",
         title: "Get started",
@@ -50,6 +50,8 @@ const PAGES: [NavPage; 14] = [
     },
     guide!("Start", "The HTTP API", "api"),
     guide!("Start", "Live odds", "live-odds"),
+    guide!("Start", "Live odds by hand", "live-odds-by-hand"),
+    guide!("Start", "The board", "board"),
     guide!("Start", "Keys and plans", "keys"),
     NavPage {
         group: "Reference",
