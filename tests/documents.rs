@@ -467,13 +467,13 @@ async fn a_generated_typescript_client_reads_every_resource() {
         3.5,
         [null, "suspended", 4, 4],
         [null, "no_market", 5, 5],
-        [null, "scratched", 6, 6],
+        [null, "scratched", 6, null],
     ]);
     assert_eq!(
         read,
         json!({
             "status": "result", "prices": [3.5, null, 3.5, null, null, null, 4, null], "positions": [1],
-            "outcomes": ["PU", "SCR"], "race": "result", "meeting": "finished", "statement": "declared",
+            "outcomes": ["PU", "SCR"], "race": "result", "meeting": "scheduled", "statement": "declared",
             "quotes": 1, "horse": "HORSE 1", "venue": "ST", "phase": "live",
             "open": [board, board, board], "moves": true,
         })

@@ -63,13 +63,14 @@ for board in boards.values():
     moving, suspended, no_market, scratched = board.runners
     assert moving.opening == 3.5 and moving.win != moving.previous, moving
     assert moving.win and moving.place and not moving.state, moving
-    for runner, state, opening in [
-        (suspended, PriceState.SUSPENDED, 4.0),
-        (no_market, PriceState.NO_MARKET, 5.0),
-        (scratched, PriceState.SCRATCHED, 6.0),
+    for runner, state, opening, previous in [
+        (suspended, PriceState.SUSPENDED, 4.0, 4.0),
+        (no_market, PriceState.NO_MARKET, 5.0, 5.0),
+        # A withdrawal is no quote.
+        (scratched, PriceState.SCRATCHED, 6.0, None),
     ]:
         assert runner.win is None and runner.place is None and runner.state is state, runner
-        assert runner.opening == runner.previous == opening, runner
+        assert (runner.opening, runner.previous) == (opening, previous), runner
 assert len({board.runners[0].win for board in boards.values()}) > 1, boards
 print(f"/api/v1/odds/{day}/2")
 
