@@ -59,6 +59,8 @@ async function checkAccessibility(page) {
   await page.evaluate(axe);
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme });
+    // A page learns of it before its next frame.
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
     const { violations } = await page.evaluate(
       (tags) => window.axe.run({ runOnly: tags, rules: { "target-size": { enabled: true } } }),
       AXE_TAGS,
