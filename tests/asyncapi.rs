@@ -24,8 +24,8 @@ fn document() -> Value {
     railbird::asyncapi::document()
 }
 
-/// Validators of the document's messages. Except for events they are strict: no field may be missing, and none may be
-/// there that is not described, although a client must expect it.
+/// Validators of the document's messages. Those of what the service sends are strict: no field may be missing, and none
+/// may be there that is not described, although a client must expect it.
 struct Messages(BTreeMap<String, Validator>);
 
 impl Messages {
@@ -33,7 +33,8 @@ impl Messages {
         let messages = document["components"]["messages"].as_object().unwrap();
         let held = messages.iter().map(|(name, message)| {
             let mut schemas = document["components"]["schemas"].clone();
-            if !name.starts_with(EVENTS) {
+            let is_sent = !name.starts_with(EVENTS) && !name.ends_with("_request");
+            if is_sent {
                 let needed = reachable(document, &message["payload"]);
                 let is_needed =
                     |name: &str| needed.contains(&format!("#/components/schemas/{name}"));
@@ -778,27 +779,29 @@ fn values(field: &str) -> (Vec<Value>, Vec<Value>) {
     (list(right), list(wrong))
 }
 
-/// Requests of each op with one field, and some others.
+/// Requests of each op with one field, which the op may have or not, and some others.
 fn cases(document: &Value) -> Vec<Value> {
-    let mut cases = Vec::new();
-    for op in ["subscribe", "unsubscribe", "resync", "ping"] {
+    let fields = |op: &str| {
         let message = &document["components"]["messages"][format!("{op}_request")];
         let schema = message["payload"]["$ref"].as_str().unwrap();
-        let fields = document
-            .pointer(&format!("{}/properties", &schema[1..]))
-            .unwrap();
-        for field in fields
-            .as_object()
-            .unwrap()
-            .keys()
-            .filter(|field| *field != "op")
-        {
+        let fields = document.pointer(&format!("{}/properties", &schema[1..]));
+        fields.unwrap().as_object().unwrap()
+    };
+    let mut cases = Vec::new();
+    for op in ["subscribe", "unsubscribe", "resync", "ping"] {
+        for field in fields("subscribe").keys().filter(|field| *field != "op") {
             let (right, wrong) = values(field);
+            let wrong = wrong.into_iter().filter(|_| fields(op).contains_key(field));
             cases.extend(right.into_iter().chain(wrong).map(|value| {
                 let message = [("op".to_owned(), op.into()), (field.clone(), value)];
                 Value::Object(Map::from_iter(message))
             }));
         }
+        cases.extend([
+            json!({ "op": op, "venue": ["ST"] }),
+            json!({ "op": op, "": null }),
+            json!({ "op": op, "Id": 1 }),
+        ]);
     }
     cases.extend([
         json!({}),
@@ -806,6 +809,8 @@ fn cases(document: &Value) -> Vec<Value> {
         json!("ping"),
         json!({ "op": 1 }),
         json!({ "op": "PING" }),
+        json!({ "op": "subscribe", "races": [{ "race_number": 1, "race": 1 }] }),
+        json!({ "op": "unsubscribe", "races": [{ "race_number": 1 }, { "race_number": 1, "id": 1 }] }),
         json!({ "op": "subscribe", "venues": ["x".repeat(257)] }),
         json!({ "op": "subscribe", "races": [{ "race_number": 1, "venue": "x".repeat(257) }] }),
         json!({ "op": "subscribe", "dates": vec!["2026-11-21"; 1_000] }),
@@ -892,4 +897,23 @@ async fn query_parameters_match_their_schemas() {
         .map(String::as_str)
         .collect();
     assert_eq!(names.len(), 11, "those above, and api_key: {names:?}");
+    // Any other name is an error, also of the channel that selects a race by its path.
+    for (channel, path, names) in [
+        ("liveOdds", "/ws/live/odds", ["dates", "op"]),
+        ("liveOddsOfRace", "/ws/live/odds/1", ["date", "race"]),
+    ] {
+        let query = validator(&document["channels"][channel]["bindings"]["ws"]["query"]);
+        assert!(query.is_valid(&json!({ "venue": "ST" })), "{channel}");
+        for name in names {
+            assert!(!query.is_valid(&json!({ name: "1" })), "{channel} {name}");
+            let path = format!("{path}?api_key={}&{name}=1", railbird.key);
+            let reply = Socket::refused(railbird.http, &path).await;
+            let message = reply.json()["message"].as_str().unwrap().to_owned();
+            assert_eq!(reply.status, 400, "{path}");
+            assert!(
+                message.contains(&format!("there is no {name:?}")),
+                "{message}"
+            );
+        }
+    }
 }

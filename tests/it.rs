@@ -34,6 +34,7 @@ mod limits;
 mod live;
 mod log;
 mod mail;
+mod openapi;
 mod oracle;
 mod packages;
 mod pages;

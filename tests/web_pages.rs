@@ -35,6 +35,7 @@ async fn every_page_may_read_the_documents_and_none_of_another_origin_the_api() 
     for path in [
         "/healthz",
         "/readyz",
+        "/status.json",
         "/openapi.json",
         "/asyncapi.json",
         "/schemas/racing.odds.quoted.v1.json",
@@ -47,7 +48,13 @@ async fn every_page_may_read_the_documents_and_none_of_another_origin_the_api() 
     }
     let none = "/schemas/none.json";
     assert_eq!(readers(&railbird, none, PAGE).await, (404, "*".to_owned()));
-    for path in [PATH, "/pricing", "/keys/manage?token=x", "/api/v1/x.json"] {
+    for path in [
+        PATH,
+        "/status",
+        "/pricing",
+        "/keys/manage?token=x",
+        "/api/v1/x.json",
+    ] {
         assert_eq!(readers(&railbird, path, PAGE).await.1, "", "{path}");
     }
     let refused = preflight(&railbird, PATH, PAGE).await;

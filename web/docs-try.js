@@ -20,6 +20,15 @@ function improve(container) {
   for (const block of container.querySelectorAll("pre.microlight:not([tabindex])")) block.tabIndex = 0;
 }
 
+/** Swagger UI has a dark mode, which a page has to choose. */
+function followScheme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+  dark.addEventListener("change", follow);
+  follow();
+}
+
+followScheme();
 const container = document.querySelector("#try");
 new MutationObserver(() => improve(container)).observe(container, { childList: true, subtree: true });
 const spec = await (await fetch(new URL("openapi.json", ROOT))).json();

@@ -2,6 +2,7 @@
 
 use events::RacingDate;
 use schemars::generate::{Contract, SchemaSettings};
+use schemars::transform::{RecursiveTransform, Transform as _};
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
@@ -135,22 +136,31 @@ fn requests(document: &mut Document, request: &Value, ops: &Value) -> Vec<String
     names
 }
 
-/// The schema of a request with an op: the fields that the op reads.
+/// The schema of a request with an op.
 fn request_schema(request: &Value, described: &Value) -> Schema {
     let op = Op::deserialize(&described["const"]).expect("a variant is an op");
     let fields = request["properties"].as_object().into_iter().flatten();
     let mut properties: Map<String, Value> = fields
-        .filter(|(name, _)| *name == "id" || op.reads(name))
+        .filter(|(name, _)| op.fields().contains(&name.as_str()))
         .map(|(name, field)| (name.clone(), field.clone()))
         .collect();
     let op = json!({ "type": "string", "const": op });
     properties.insert("op".to_owned(), op);
-    schemars::json_schema!({
+    let mut schema = schemars::json_schema!({
         "type": "object",
         "description": described["description"],
         "required": request["required"],
         "properties": properties,
-    })
+    });
+    RecursiveTransform(forbid_unknown_fields).transform(&mut schema);
+    schema
+}
+
+/// The service rejects a field of an unknown name in a request. Clients ignore one in what it sends.
+fn forbid_unknown_fields(schema: &mut Schema) {
+    if schema.get("properties").is_some() {
+        schema.insert("additionalProperties".to_owned(), false.into());
+    }
 }
 
 fn correlation_id() -> Value {
@@ -170,7 +180,7 @@ fn definitions(document: &mut Document, mut generator: SchemaGenerator) {
 fn binding(query: Value) -> Value {
     json!({ "ws": {
         "method": "GET",
-        "query": { "type": "object", "properties": query },
+        "query": { "type": "object", "properties": query, "additionalProperties": false },
         "headers": { "type": "object", "properties": { "X-API-Key": {
             "type": "string",
             "description": "The key, unless it is in the query.",

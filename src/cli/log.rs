@@ -58,7 +58,7 @@ fn line(stream: &str, divergence: &Value) -> Option<String> {
     let found = match &divergence["found"] {
         Value::Null => "A new stream".to_owned(),
         found => {
-            let (created, last_seq) = (found[0]["created"].as_str()?, found[1].as_u64()?);
+            let (created, last_seq) = (found["log"]["created"].as_str()?, found["seq"].as_u64()?);
             format!("The stream created at {created}, which ends at event {last_seq},")
         }
     };

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use super::error::ApiError;
-use super::ops::readiness;
 use super::params::QueryParams;
+use super::readiness::Readiness;
 use super::rejections::rejections;
 use super::state::App;
 use crate::log::{ACCOUNTS, RACING};
@@ -62,8 +62,8 @@ fn log_health(app: &App) -> [(&'static str, bool, usize); 2] {
     })
 }
 
-async fn status(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(readiness(&app, None).1)
+async fn status(State(app): State<Arc<App>>) -> Json<Readiness> {
+    Json(Readiness::of(&app, None))
 }
 
 async fn rebuild(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {

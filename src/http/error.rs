@@ -10,7 +10,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use events::ParseError;
 use projections::StoreError;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::rate_limit::set_rate_limit_headers;
 use crate::limits::Exceeded;
@@ -82,6 +83,49 @@ impl From<StoreError> for ApiError {
     }
 }
 
+/// An error.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ErrorResponse {
+    error: ErrorCode,
+    /// The error in words, for people.
+    message: String,
+}
+
+/// A limit is used up.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct RateLimitExceeded {
+    /// The kind of error.
+    #[schemars(with = "String", extend("const" = ErrorCode::RateLimitExceeded))]
+    error: ErrorCode,
+    /// The error in words, for people.
+    message: String,
+    /// Seconds until the next request is answered, as in `Retry-After`.
+    #[schemars(range(min = 1))]
+    retry_after: u32,
+}
+
+/// The kind of error.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ErrorCode {
+    Unauthorized,
+    RateLimitExceeded,
+    LiveOddsNotIncluded,
+    InvalidDate,
+    InvalidRaceNumber,
+    InvalidHorseNo,
+    InvalidParameter,
+    OriginNotAllowed,
+    NotFound,
+    MethodNotAllowed,
+    NotAcceptable,
+    PayloadTooLarge,
+    UriTooLong,
+    UpgradeRequired,
+    NotReady,
+    Internal,
+}
+
 /// The reason of a 500, in the extensions of the response until it is logged with the request id.
 #[derive(Debug, Clone)]
 pub(super) struct InternalReason(pub(super) String);
@@ -91,61 +135,48 @@ impl ApiError {
         Self::Internal(error.to_string())
     }
 
-    /// The codes of all errors, as in the field `error`.
-    pub(super) const CODES: [&str; 16] = [
-        "unauthorized",
-        "rate_limit_exceeded",
-        "live_odds_not_included",
-        "invalid_date",
-        "invalid_race_number",
-        "invalid_horse_no",
-        "invalid_parameter",
-        "origin_not_allowed",
-        "not_found",
-        "method_not_allowed",
-        "not_acceptable",
-        "payload_too_large",
-        "uri_too_long",
-        "upgrade_required",
-        "not_ready",
-        "internal",
-    ];
-
     /// The status, and the code in the field `error`.
-    fn status_and_code(&self) -> (StatusCode, &'static str) {
+    fn status_and_code(&self) -> (StatusCode, ErrorCode) {
         match self {
-            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized),
             Self::TooManyUnauthorized { .. }
             | Self::TooManyConnections
-            | Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded"),
-            Self::LiveOddsNotIncluded { .. } | Self::OddsNotIncluded { .. } => {
-                (StatusCode::FORBIDDEN, "live_odds_not_included")
+            | Self::RateLimited { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimitExceeded)
             }
-            Self::InvalidDate(_) => (StatusCode::BAD_REQUEST, "invalid_date"),
-            Self::InvalidRaceNumber(_) => (StatusCode::BAD_REQUEST, "invalid_race_number"),
-            Self::InvalidHorseNo(_) => (StatusCode::BAD_REQUEST, "invalid_horse_no"),
-            Self::InvalidParameter(_) => (StatusCode::BAD_REQUEST, "invalid_parameter"),
-            Self::OriginNotAllowed => (StatusCode::FORBIDDEN, "origin_not_allowed"),
-            Self::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
-            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
-            Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not_acceptable"),
-            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large"),
-            Self::UriTooLong => (StatusCode::URI_TOO_LONG, "uri_too_long"),
-            Self::UpgradeRequired(_) => (StatusCode::UPGRADE_REQUIRED, "upgrade_required"),
-            Self::NotReady(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_ready"),
-            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+            Self::LiveOddsNotIncluded { .. } | Self::OddsNotIncluded { .. } => {
+                (StatusCode::FORBIDDEN, ErrorCode::LiveOddsNotIncluded)
+            }
+            Self::InvalidDate(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidDate),
+            Self::InvalidRaceNumber(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidRaceNumber),
+            Self::InvalidHorseNo(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidHorseNo),
+            Self::InvalidParameter(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidParameter),
+            Self::OriginNotAllowed => (StatusCode::FORBIDDEN, ErrorCode::OriginNotAllowed),
+            Self::NotFound(_) => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::MethodNotAllowed),
+            Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, ErrorCode::NotAcceptable),
+            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::PayloadTooLarge),
+            Self::UriTooLong => (StatusCode::URI_TOO_LONG, ErrorCode::UriTooLong),
+            Self::UpgradeRequired(_) => (StatusCode::UPGRADE_REQUIRED, ErrorCode::UpgradeRequired),
+            Self::NotReady(_) => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::NotReady),
+            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal),
         }
     }
 
-    fn body(&self, code: &str) -> Body {
+    fn body(&self, error: ErrorCode) -> Body {
         if let Self::Unauthorized = self {
             return UNAUTHORIZED_BODY.into();
         }
-        let mut body = json!({ "error": code, "message": self.to_string() });
-        if let Some(seconds) = self.limited_for() {
-            body["retry_after"] = seconds.into();
-        }
-        body.to_string().into()
+        let message = self.to_string();
+        let body = match self.limited_for() {
+            Some(retry_after) => serde_json::to_vec(&RateLimitExceeded {
+                error,
+                message,
+                retry_after,
+            }),
+            None => serde_json::to_vec(&ErrorResponse { error, message }),
+        };
+        body.expect("texts and numbers are JSON").into()
     }
 
     /// The seconds until the limit of a 429 allows another request.

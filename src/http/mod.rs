@@ -18,6 +18,7 @@ mod pages;
 mod params;
 mod racecards;
 mod rate_limit;
+mod readiness;
 mod rejections;
 mod request;
 mod results;

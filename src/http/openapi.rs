@@ -1,6 +1,7 @@
 //! `/openapi.json`: the OpenAPI document, with the schemas of the responses from their types.
 
 mod components;
+mod examples;
 
 use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -31,10 +32,9 @@ const TAGS: [(&str, &str); 6] = [
 pub fn document() -> Value {
     let mut generator = generator(SchemaSettings::draft2020_12(), Contract::Serialize);
     projections::add_response_schemas(&mut generator);
-    let service_status = super::status::schema(&mut generator);
+    components::add_schemas(&mut generator);
     let mut schemas = generator.take_definitions(true);
-    schemas.extend(components::schemas());
-    schemas.insert("ServiceStatus".to_owned(), service_status.to_value());
+    schemas.insert("Document".to_owned(), json!({ "type": "object", "description": "A document as JSON.", "additionalProperties": true }));
     let tags = TAGS.map(|(name, description)| json!({ "name": name, "description": description }));
     json!({
         "openapi": "3.1.0",
@@ -89,19 +89,22 @@ fn paths() -> Value {
             .with(&["date", "race_number", "venue"]).in_pages("after_row").of_a_plan().answers("OddsHistory"),
         "/api/v1/meetings": Operation::new("listMeetings", "Meetings", "Meetings, oldest first")
             .with(&["from", "to"]).in_pages("after").answers("MeetingList"),
-        "/healthz": Operation::new("getHealth", "Service", "Returns 200 while the process runs").without_key("Health", &[]),
+        "/healthz": Operation::new("getHealth", "Service", "Returns 200 while the process runs").without_key("Health", &[], &[]),
         "/readyz": Operation::new("getReadiness", "Service", "Returns 200 if reads are right, and with `fresh` not older than that")
-            .with(&["fresh"]).without_key("Readiness", &[
+            .with(&["fresh"]).without_key("Readiness", &[], &[
                 ("400", components::response("BadRequest")),
-                ("503", components::json_response("Reads are not right, or older than `fresh`", "Readiness")),
+                ("503", components::json_response("Reads are not right, or older than `fresh`", "Readiness", &["Content-Encoding"])),
             ]),
-        "/openapi.json": Operation::new("getOpenApi", "Service", "This document").without_key("Document", &[]),
+        "/openapi.json": Operation::new("getOpenApi", "Service", "This document").without_key("Document", &[], &[]),
         "/asyncapi.json": Operation::new("getAsyncApi", "Service", "The AsyncAPI document of the live channel and the log")
-            .without_key("Document", &[]),
+            .without_key("Document", &[], &[]),
         "/schemas/{file}": Operation::new("getEventSchema", "Service", "The JSON Schema of an event")
-            .with(&["file"]).without_key("Document", &[("404", components::response("NotFound"))]),
+            .with(&["file"]).without_key("Document", &[], &[
+                ("400", components::response("BadRequest")),
+                ("404", components::response("NotFound")),
+            ]),
         "/status.json": Operation::new("getStatus", "Service", "How the service is: overall, by part, in figures and over the last hour")
-            .without_key("ServiceStatus", &[]),
+            .without_key("ServiceStatus", &["Cache-Control", "X-Content-Type-Options"], &[]),
     })
 }
 
@@ -153,22 +156,27 @@ impl Operation {
         const ERRORS: [(&str, &str); 10] = [
             ("400", "BadRequest"),
             ("401", "Unauthorized"),
-            ("404", "NotFound"),
             ("405", "MethodNotAllowed"),
             ("406", "NotAcceptable"),
             ("413", "PayloadTooLarge"),
             ("414", "UriTooLong"),
             ("429", "RateLimitExceeded"),
+            ("431", "HeadTooLarge"),
             ("500", "Internal"),
             ("503", "NotReady"),
         ];
-        let mut ok = components::json_response("OK", schema);
-        ok["headers"] = components::cached_headers(self.links);
+        let mut headers = components::cached_headers(self.links);
+        headers.push("Content-Encoding");
+        let ok = components::json_response("OK", schema, &headers);
         let not_modified = components::response("NotModified");
         let mut responses =
             Map::from_iter([("200".to_owned(), ok), ("304".to_owned(), not_modified)]);
         responses
             .extend(ERRORS.map(|(status, name)| (status.to_owned(), components::response(name))));
+        // The lists of horses and of meetings are always there.
+        if (self.parameters.iter()).any(|name| ["horse_no", "venue"].contains(name)) {
+            responses.insert("404".to_owned(), components::response("NotFound"));
+        }
         if self.by_plan {
             let not_included = components::response("NotIncluded");
             responses.insert("403".to_owned(), not_included);
@@ -178,13 +186,17 @@ impl Operation {
             .finish()
     }
 
-    /// The operation, which needs no key, with the schema of its response and the other responses.
-    fn without_key(mut self, schema: &str, others: &[(&str, Value)]) -> Value {
+    /// The operation, which needs no key, with the schema and more headers of its response, and other responses.
+    fn without_key(mut self, schema: &str, headers: &[&str], others: &[(&str, Value)]) -> Value {
         self.json["security"] = json!([]);
+        let headers = [&["Content-Encoding"], headers].concat();
         let mut responses = json!({
-            "200": components::json_response("OK", schema),
+            "200": components::json_response("OK", schema, &headers),
             "405": components::response("MethodNotAllowed"),
+            "413": components::response("PayloadTooLarge"),
             "414": components::response("UriTooLong"),
+            "431": components::response("HeadTooLarge"),
+            "500": components::response("Internal"),
         });
         for (status, response) in others {
             responses[status] = response.clone();

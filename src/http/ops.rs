@@ -1,28 +1,40 @@
 //! The paths without a key: health, readiness, and the descriptions of the interfaces.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Json, Router, routing::get};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::error::ApiError;
 use super::openapi;
-use super::params::QueryParams;
+use super::params::{PathParams, QueryParams};
+use super::readiness::Readiness;
 use super::state::App;
 use crate::asyncapi;
-use crate::live::health::Liveness;
-use crate::live::status::Phase;
 
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
-        .route("/healthz", get(async || Json(json!({ "status": "ok" }))))
+        .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/openapi.json", get(async || Json(openapi::document())))
         .route("/asyncapi.json", get(async || Json(asyncapi::document())))
         .route("/schemas/{file}", get(schema))
+}
+
+/// The process runs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Health {
+    /// Always `ok`.
+    #[schemars(extend("const" = "ok"))]
+    status: &'static str,
+}
+
+async fn healthz() -> Json<Health> {
+    Json(Health { status: "ok" })
 }
 
 /// Returns 200 if reads are right, else 503 with the reason and the progress. They may be old: with `?fresh=10s` they
@@ -30,98 +42,18 @@ pub(super) fn router() -> Router<Arc<App>> {
 async fn readyz(
     State(app): State<Arc<App>>,
     query: QueryParams,
-) -> Result<(StatusCode, Json<Value>), ApiError> {
-    let (ready, body) = readiness(&app, query.duration("fresh")?);
-    let status = match ready {
+) -> Result<(StatusCode, Json<Readiness>), ApiError> {
+    let readiness = Readiness::of(&app, query.duration("fresh")?);
+    let status = match readiness.ready {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    Ok((status, Json(body)))
+    Ok((status, Json(readiness)))
 }
 
-/// Whether the service is ready, with views at most so old, and its status as JSON.
-pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
-    let status = app.projector.status.borrow().clone();
-    let connection = *app.connection.borrow();
-    let connected = connection.up;
-    let divergences = app.continuity.divergences();
-    let reason = match status.phase {
-        _ if app.draining.is_cancelled() => "the service is stopping",
-        Phase::OpeningViews => "the views are being opened and checked",
-        _ if !divergences.is_empty() => {
-            let reasons: Vec<&str> = divergences.values().map(|d| &*d.reason).collect();
-            &format!("{}; see `railbird log accept --help`", reasons.join("; "))
-        }
-        Phase::Diverged => "the log has another history than the views",
-        Phase::WaitingForLog if !connected => "the log cannot be reached",
-        Phase::WaitingForLog => "the log has not answered yet",
-        Phase::CatchingUp => "the views are catching up with the log",
-        Phase::Live if !app.keys.is_complete() => "the keys have not been read from the log yet",
-        Phase::Live if app.keys.is_stale() => {
-            "it is not known for too long whether keys were revoked"
-        }
-        Phase::Live if age_max.is_some_and(|max| status.freshness.age() > max) => {
-            "the views are older than `fresh`"
-        }
-        Phase::Live => "",
-    };
-    let failure = status.failure.as_ref();
-    let reason = failure.map_or(reason, |failure| &failure.reason);
-    // Without views to serve, the new ones are all there is.
-    let (seq, pending) = match (status.rebuild, status.phase) {
-        (Some(building), Phase::CatchingUp) if status.seq == 0 => building,
-        _ => (status.seq, status.pending),
-    };
-    let progress = match seq + pending {
-        0 => 1.0,
-        last_seq => seq as f64 / last_seq as f64,
-    };
-    let body = json!({
-        "ready": reason.is_empty(),
-        "reason": reason,
-        "phase": status.phase,
-        "log": {
-            "connected": connected,
-            "seq": seq,
-            "pending": pending,
-            "progress": (progress * 1000.0).round() / 1000.0,
-            "missing": status.missing,
-            "diverged": divergences,
-            "drift": drift(app),
-        },
-        "feed": {
-            "state": Liveness::of(&status, connection),
-            "age_ms": u64::try_from(status.freshness.age().as_millis()).unwrap_or(u64::MAX),
-        },
-        "keys": {
-            "complete": app.keys.is_complete(),
-            "age_ms": u64::try_from(app.keys.age().as_millis()).unwrap_or(u64::MAX),
-        },
-        "store": app.views.note(),
-        "rebuild": status.rebuild.map(|(seq, pending)| json!({ "seq": seq, "pending": pending })),
-        "rebuilds": status.rebuilds,
-    });
-    (reason.is_empty(), body)
-}
-
-/// The settings that are not as railbird creates them, and the risks that follow from them; null before they are known.
-fn drift(app: &App) -> Value {
-    let durability = app.durability.borrow();
-    let all = durability.as_ref().map(|found| {
-        let streams = found.drift.iter();
-        let settings = streams.flat_map(|(stream, drift)| {
-            drift
-                .iter()
-                .map(move |drift| format!("{stream}: {}", drift.setting))
-        });
-        json!({ "settings": settings.collect::<Vec<_>>(), "risks": found.risks() })
-    });
-    all.unwrap_or_default()
-}
-
-async fn schema(Path(file): Path<String>) -> Result<Json<Value>, ApiError> {
+async fn schema(path: PathParams) -> Result<Json<Value>, ApiError> {
     let mut schemas = events::schemas().into_iter();
-    let schema = schemas.find(|schema| schema.name == file);
+    let schema = schemas.find(|schema| schema.name == path.file());
     schema.map(|schema| Json(schema.schema)).ok_or_else(|| {
         let types = events::EVENT_TYPES.join(", ");
         ApiError::NotFound(format!("There is no such schema; there are {types}"))

@@ -11,7 +11,7 @@ use super::params::QueryParams;
 use super::request::{Answer, ApiRequest};
 
 /// The largest `limit`, by the contract.
-const LIMIT_MAX: usize = 1000;
+pub(super) const LIMIT_MAX: usize = 1000;
 /// Bytes of rows after which a page ends, also before its limit: a client that reads slowly keeps its page in memory.
 const PAGE_BYTES_MAX: usize = 128 * 1024;
 /// Room for the rows of a page and its last one. A buffer that grows would leave its smaller ones to the allocator.

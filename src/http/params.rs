@@ -35,6 +35,10 @@ impl PathParams {
         param.map_or("", |(_, value)| value)
     }
 
+    pub(super) fn file(&self) -> &str {
+        self.get("file")
+    }
+
     pub(super) fn is_today(&self) -> bool {
         self.get("date") == "today"
     }

@@ -11,7 +11,7 @@ use super::subscription::{CONFLATE_MS, HEARTBEAT_MS};
 /// Characters of an unknown op that the error message repeats.
 const REPEATED_CHARS_MAX: usize = 40;
 
-/// A message from a client. A field of an unknown name is an error.
+/// A message from a client. A field that its operation does not have is an error.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct Request {
     /// The operation.
@@ -74,31 +74,29 @@ impl Op {
     pub(crate) const ALL: [Self; 4] =
         [Self::Subscribe, Self::Unsubscribe, Self::Resync, Self::Ping];
 
-    /// Whether this operation reads a field beside `op` and `id`.
-    pub(crate) fn reads(self, field: &str) -> bool {
+    /// The fields of a message with this operation. One that it would ignore is an error, as a mistyped one is: who
+    /// sends `races` with a `resync` expects less than every race.
+    pub(crate) fn fields(self) -> &'static [&'static str] {
         match self {
-            Self::Subscribe => true,
-            Self::Unsubscribe => ["dates", "venues", "races", "horses", "events"].contains(&field),
-            Self::Resync | Self::Ping => false,
+            Self::Subscribe => &[
+                "op",
+                "id",
+                "dates",
+                "venues",
+                "races",
+                "horses",
+                "events",
+                "conflate_ms",
+                "heartbeat_ms",
+                "since",
+                "recorded_at",
+                "epoch",
+            ],
+            Self::Unsubscribe => &["op", "id", "dates", "venues", "races", "horses", "events"],
+            Self::Resync | Self::Ping => &["op", "id"],
         }
     }
 }
-
-/// The fields of a client message.
-const FIELDS: [&str; 12] = [
-    "op",
-    "id",
-    "dates",
-    "venues",
-    "races",
-    "horses",
-    "events",
-    "conflate_ms",
-    "heartbeat_ms",
-    "since",
-    "recorded_at",
-    "epoch",
-];
 
 /// The fields of a race in `races`.
 const RACE_FIELDS: [&str; 3] = ["date", "venue", "race_number"];
@@ -181,8 +179,8 @@ impl Request {
         let op = message.get("op").and_then(Value::as_str);
         let op = op.ok_or(RequestError::InvalidMessage)?;
         let unknown = |_| RequestError::UnknownOp(op.chars().take(REPEATED_CHARS_MAX).collect());
-        Op::deserialize(&message["op"]).map_err(unknown)?;
-        check_names(&message, &FIELDS)?;
+        let op = Op::deserialize(&message["op"]).map_err(unknown)?;
+        check_names(&message, op.fields())?;
         for race in message["races"].as_array().into_iter().flatten() {
             check_names(race, &RACE_FIELDS)?;
         }
@@ -195,14 +193,14 @@ mod tests {
     use schemars::schema_for;
     use serde_json::json;
 
-    use super::{FIELDS, RACE_FIELDS, Request};
+    use super::{Op, RACE_FIELDS, Request};
 
     #[test]
     fn the_names_of_fields_are_those_of_the_schema() {
         let schema = schema_for!(Request).to_value();
         let properties = schema["properties"].as_object().expect("an object");
         let mut names: Vec<&str> = properties.keys().map(String::as_str).collect();
-        let mut known = FIELDS.to_vec();
+        let mut known = Op::Subscribe.fields().to_vec();
         names.sort_unstable();
         known.sort_unstable();
         assert_eq!(names, known);
@@ -220,7 +218,14 @@ mod tests {
         };
         assert_eq!(
             error(json!({ "op": "subscribe", "venue": ["ST"] })),
-            format!("there is no \"venue\"; there are {}", FIELDS.join(", "))
+            format!(
+                "there is no \"venue\"; there are {}",
+                Op::Subscribe.fields().join(", ")
+            )
+        );
+        assert_eq!(
+            error(json!({ "op": "resync", "venues": ["ST"] })),
+            "there is no \"venues\"; there are op, id"
         );
         let race = json!({ "race_number": 3, "vanue": "ST" });
         assert_eq!(

@@ -45,6 +45,7 @@ pub struct FoldFailure {
 /// What the projector is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ProjectorPhase")]
 pub enum Phase {
     /// It opens the views and checks every byte of them.
     OpeningViews,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use projections::LogIdentity;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -57,18 +58,27 @@ enum FoundFile {
 }
 
 /// A stream that does not continue what was read of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Divergence {
     /// What was found.
     pub reason: String,
-    /// The last message that was read; `None` if that is not known.
+    /// The last message that was read; null if that is not known.
     pub read: Option<ReadPosition>,
-    /// The stream that was found, if there is one, and the sequence of its last message.
-    pub found: Option<(LogIdentity, u64)>,
-    /// How many of the messages that were read are lost; `None` if that cannot be known.
+    /// The stream that was found; null if there is none.
+    pub found: Option<FoundStream>,
+    /// How many of the messages that were read are lost; null if that cannot be known.
     pub lost: Option<u64>,
     /// An operator has accepted this.
     accepted: bool,
+}
+
+/// A stream that was found in the place of the one that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FoundStream {
+    /// Its identity.
+    pub log: LogIdentity,
+    /// The sequence of its last message.
+    pub seq: u64,
 }
 
 /// How a divergence ended.
@@ -313,7 +323,10 @@ impl Continuity {
     /// Publishes what is found in place of a stream. Another finding needs another decision of the operator.
     async fn report(&self, log: &Log, stream: StreamName, reason: &str) -> Result<(), LogError> {
         let found = match log.state(stream).await {
-            Ok(state) => Some((state.identity, state.last_seq)),
+            Ok(state) => Some(FoundStream {
+                log: state.identity,
+                seq: state.last_seq,
+            }),
             Err(LogError::NoStream(_)) => None,
             Err(error) => return Err(error),
         };
@@ -340,7 +353,7 @@ impl Continuity {
     async fn adopt(&self, log: &Log, stream: StreamName) -> Result<Option<LogState>, LogError> {
         let accepted = self.divergences().remove(stream.name).and_then(|d| d.found);
         let state = log.ensure(stream).await?;
-        let is_other = accepted.is_some_and(|(identity, _)| identity != state.identity);
+        let is_other = accepted.is_some_and(|found| found.log != state.identity);
         Ok((!is_other).then_some(state))
     }
 }
@@ -348,18 +361,18 @@ impl Continuity {
 impl Divergence {
     /// Whether another one found the same log.
     fn is_of_log(&self, other: &Self) -> bool {
-        let identity = |of: &Self| of.found.as_ref().map(|(identity, _)| identity.clone());
+        let identity = |of: &Self| of.found.as_ref().map(|found| found.log.clone());
         identity(self) == identity(other)
     }
 }
 
 /// How many messages were lost: all of a stream that is gone, or those after the end of one that became shorter. One
 /// that became shorter and grew again does not show how many.
-fn lost(read: Option<&ReadPosition>, found: Option<&(LogIdentity, u64)>) -> Option<u64> {
+fn lost(read: Option<&ReadPosition>, found: Option<&FoundStream>) -> Option<u64> {
     let read = read?;
     match found {
-        Some((identity, last_seq)) if *identity == read.log => {
-            read.seq.checked_sub(*last_seq).filter(|lost| *lost > 0)
+        Some(found) if found.log == read.log => {
+            read.seq.checked_sub(found.seq).filter(|lost| *lost > 0)
         }
         _ => Some(read.seq),
     }
@@ -434,11 +447,15 @@ mod tests {
     #[test]
     fn the_number_of_lost_events_is_known_unless_the_stream_grew_again() {
         let read = position("a", 20);
-        let same = |last_seq| Some((read.log.clone(), last_seq));
-        let lost = |found: Option<(LogIdentity, u64)>| lost(Some(&read), found.as_ref());
+        let stream = |log: &LogIdentity, seq| FoundStream {
+            log: log.clone(),
+            seq,
+        };
+        let same = |seq| Some(stream(&read.log, seq));
+        let lost = |found: Option<FoundStream>| lost(Some(&read), found.as_ref());
         assert_eq!(lost(None), Some(20));
         assert_eq!(lost(same(12)), Some(8));
         assert_eq!(lost(same(25)), None);
-        assert_eq!(lost(Some((position("b", 0).log, 99))), Some(20));
+        assert_eq!(lost(Some(stream(&position("b", 0).log, 99))), Some(20));
     }
 }

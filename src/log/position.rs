@@ -2,6 +2,7 @@
 
 use events::Moment;
 use projections::{Checkpoint, LogIdentity};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::connection::Log;
@@ -28,13 +29,14 @@ impl LogReplaced {
 }
 
 /// A position in a log: the last message that was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReadPosition {
     /// The identity of the log.
     pub log: LogIdentity,
     /// The sequence of the last message that was read; 0 before the first.
     pub seq: u64,
-    /// When the log stored that message. A log that lost its last messages and grew again has another time there.
+    /// When the log stored that message; null before the first. A log that lost its last messages and grew again has
+    /// another time there.
     pub recorded_at: Option<Moment>,
 }
 

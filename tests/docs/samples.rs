@@ -3,10 +3,14 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use futures::{StreamExt, stream};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::timeout;
 
 use super::*;
+
+/// Most of the time of a sample is the start of its interpreter.
+const SAMPLES_AT_ONCE: usize = 4;
 
 /// A sample as a page shows it. The same one may be on several pages.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +74,7 @@ pub(super) async fn run_all(samples: BTreeSet<Sample>, dev: &Dev) {
         assert!(count > 10, "{count} samples are .{extension}");
     }
     build(&bin);
-    for (sample, name, file) in programs {
+    let running = stream::iter(programs).map(async |(sample, name, file)| {
         let mut command = match sample.extension() {
             "sh" => Command::new("sh"),
             "py" => Command::new(tool(
@@ -86,7 +90,11 @@ pub(super) async fn run_all(samples: BTreeSet<Sample>, dev: &Dev) {
         }
         command.envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")]);
         run(&sample, command).await;
-    }
+    });
+    running
+        .buffer_unordered(SAMPLES_AT_ONCE)
+        .collect::<()>()
+        .await;
 }
 
 /// Runs a sample. One of the live channel has to print a price; any other has to succeed, and to print something.

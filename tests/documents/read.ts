@@ -49,6 +49,23 @@ const prices: (number | null)[] = board.runners.flatMap(({ win, place, opening, 
 const positions: number[] = form.form.map(({ position }) => position);
 const outcomes: string[] = result.unplaced.map(({ outcome }) => outcome);
 
+// The prices of the second race move while its board is read.
+const openRace = { params: { path: { date, race_number: 2 } } };
+const PATIENCE_MS = 60_000;
+const boards = new Map<number, Schemas["OddsBoard"]>();
+for (const end = Date.now() + PATIENCE_MS; boards.size < 3; ) {
+  if (Date.now() > end) fail([...boards.values()]);
+  const moving = await read(client.GET("/api/v1/odds/{date}/{race_number}", openRace));
+  boards.set(moving.seq, moving);
+}
+const states = [...boards.values()].map(({ status, runners }) => {
+  const state: "open" = status === "open" ? status : fail(status);
+  const [first, ...others] = runners;
+  if (!first || first.win === null || first.win === first.previous) fail(first);
+  return [state, first?.opening, ...others.map((runner) => [runner.win, runner.state, runner.opening, runner.previous])];
+});
+const moves = new Set([...boards.values()].map(({ runners }) => runners[0]?.win));
+
 function fail(value: unknown): never {
   throw new Error(`unexpected: ${JSON.stringify(value)}`);
 }
@@ -67,5 +84,7 @@ console.log(
     horse: profile.horse_name,
     venue: list.meetings[0]?.venue_code,
     phase: readiness.phase,
+    open: states,
+    moves: moves.size > 1,
   }),
 );

@@ -2,16 +2,15 @@
 //! no views.
 
 use events::{EVENT_TYPES, HorseNo, RaceNumber, RacingDate};
-use schemars::generate::{Contract, SchemaSettings};
-use serde_json::{Map, Value, json};
+use schemars::SchemaGenerator;
+use serde_json::{Value, json};
 
-use crate::http::error::{ApiError, UNAUTHORIZED_BODY};
-use crate::json_schema::{generator, schema_of};
-use crate::live::health::Liveness;
-use crate::live::status::Phase;
-
-/// An example of each response, by the name of its schema.
-const EXAMPLES: &str = include_str!("examples.json");
+use super::examples::examples;
+use crate::http::error::{ErrorResponse, RateLimitExceeded, UNAUTHORIZED_BODY};
+use crate::http::ops::Health;
+use crate::http::page::LIMIT_MAX;
+use crate::http::readiness::Readiness;
+use crate::http::status::report::ServiceStatus;
 
 /// The headers of each response to a valid key whose plan has limits.
 const RATE_LIMIT_HEADERS: [&str; 3] = [
@@ -19,8 +18,15 @@ const RATE_LIMIT_HEADERS: [&str; 3] = [
     "X-RateLimit-Remaining",
     "X-RateLimit-Reset",
 ];
-/// The headers of each response.
-const COMMON_HEADERS: [&str; 3] = ["Railbird-Seq", "Railbird-Feed", "X-Request-Id"];
+/// The headers of each response. Those from `Vary` on depend on the origin of the request.
+const COMMON_HEADERS: [&str; 6] = [
+    "Railbird-Seq",
+    "Railbird-Feed",
+    "X-Request-Id",
+    "Vary",
+    "Access-Control-Allow-Origin",
+    "Access-Control-Expose-Headers",
+];
 
 pub(super) fn reference(kind: &str, name: &str) -> Value {
     json!({ "$ref": format!("#/components/{kind}/{name}") })
@@ -30,122 +36,44 @@ pub(super) fn response(name: &str) -> Value {
     reference("responses", name)
 }
 
-/// A response with JSON of a schema, and its example.
-pub(super) fn json_response(description: &str, schema: &str) -> Value {
-    let examples: Value = serde_json::from_str(EXAMPLES).expect("the examples are JSON");
+/// A response with JSON of a schema, its example, and headers beside those of each response.
+pub(super) fn json_response(description: &str, schema: &str, headers: &[&str]) -> Value {
     let mut content = json!({ "schema": reference("schemas", schema) });
-    if let Some(example) = examples.get(schema) {
-        content["example"] = example.clone();
+    if let Some(example) = examples().remove(schema) {
+        content["example"] = example;
     }
     json!({
         "description": description,
-        "headers": header_references(&COMMON_HEADERS),
+        "headers": header_references(headers),
         "content": { "application/json": content },
     })
 }
 
-/// The headers of a response that clients keep.
-pub(super) fn cached_headers(links: bool) -> Value {
+/// The headers of a response that clients keep, beside those of each response.
+pub(super) fn cached_headers(links: bool) -> Vec<&'static str> {
     let mut names = vec!["ETag", "Cache-Control"];
-    names.extend(COMMON_HEADERS);
     names.extend(RATE_LIMIT_HEADERS);
     names.extend(links.then_some("Link"));
-    header_references(&names)
+    names
 }
 
 fn header_references(names: &[&str]) -> Value {
-    let references = names.iter().map(|name| (*name, reference("headers", name)));
-    references.collect()
-}
-
-/// The schemas of values in parameters, headers and the body of `/readyz`.
-fn values() -> [(&'static str, Value); 5] {
-    let mut generator = generator(SchemaSettings::draft2020_12(), Contract::Serialize);
-    [
-        ("HorseNo", schema_of::<HorseNo>(&mut generator)),
-        ("RaceNumber", schema_of::<RaceNumber>(&mut generator)),
-        ("RacingDate", schema_of::<RacingDate>(&mut generator)),
-        ("FeedState", schema_of::<Liveness>(&mut generator)),
-        ("ProjectorPhase", schema_of::<Phase>(&mut generator)),
-    ]
-    .map(|(name, schema)| (name, schema.to_value()))
-}
-
-/// The schemas that are not in the schema of a view.
-pub(super) fn schemas() -> Map<String, Value> {
-    let error = json!({
-        "type": "object",
-        "description": "An error.",
-        "required": ["error", "message"],
-        "properties": {
-            "error": reference("schemas", "ErrorCode"),
-            "message": { "type": "string", "description": "The error in words, for people." },
-        },
-    });
-    let rate_limit_exceeded = json!({
-        "type": "object",
-        "description": "A limit is used up.",
-        "required": ["error", "message", "retry_after"],
-        "properties": {
-            "error": { "type": "string", "const": "rate_limit_exceeded", "description": "The kind of error." },
-            "message": { "type": "string", "description": "The error in words, for people." },
-            "retry_after": { "type": "integer", "minimum": 1, "description": "Seconds until the next request is answered, as in `Retry-After`." },
-        },
-    });
-    let document = json!({ "type": "object", "description": "A document as JSON.", "additionalProperties": true });
-    let health = json!({
-        "type": "object",
-        "description": "The process runs.",
-        "required": ["status"],
-        "properties": { "status": { "type": "string", "const": "ok", "description": "Always `ok`." } },
-    });
-    let schemas = [
-        (
-            "ErrorCode",
-            json!({ "type": "string", "enum": ApiError::CODES, "description": "The kind of error." }),
-        ),
-        ("ErrorResponse", error),
-        ("RateLimitExceeded", rate_limit_exceeded),
-        ("Document", document),
-        ("Health", health),
-        ("Readiness", readiness()),
-    ];
-    let schemas = schemas.into_iter().chain(values());
-    schemas
-        .map(|(name, schema)| (name.to_owned(), schema))
+    let names = COMMON_HEADERS.iter().chain(names);
+    names
+        .map(|name| (*name, reference("headers", name)))
         .collect()
 }
 
-/// The body of `/readyz`, as far as programs use it. It has more fields, for operators.
-fn readiness() -> Value {
-    let object = |description: &str, properties: Value| {
-        let required: Vec<&String> = properties
-            .as_object()
-            .into_iter()
-            .flat_map(Map::keys)
-            .collect();
-        json!({ "type": "object", "description": description, "required": required, "properties": properties })
-    };
-    let count =
-        |description: &str| json!({ "type": "integer", "minimum": 0, "description": description });
-    object(
-        "Whether reads are right.",
-        json!({
-            "ready": { "type": "boolean", "description": "Whether reads are right." },
-            "reason": { "type": "string", "description": "Why they are not; empty if they are." },
-            "phase": reference("schemas", "ProjectorPhase"),
-            "log": object("The progress of the views in the log.", json!({
-                "connected": { "type": "boolean", "description": "Whether the log can be reached." },
-                "seq": count("The log sequence that the views reflect."),
-                "pending": count("Events after that."),
-                "progress": { "type": "number", "minimum": 0, "maximum": 1, "description": "The part of the log that the views reflect." },
-            })),
-            "feed": object("The state of the feed.", json!({
-                "state": reference("schemas", "FeedState"),
-                "age_ms": count("Milliseconds since the views were known to reflect the whole log."),
-            })),
-        }),
-    )
+/// Adds the schemas of the service, and of values in parameters and headers.
+pub(super) fn add_schemas(generator: &mut SchemaGenerator) {
+    generator.subschema_for::<HorseNo>();
+    generator.subschema_for::<RaceNumber>();
+    generator.subschema_for::<RacingDate>();
+    generator.subschema_for::<ErrorResponse>();
+    generator.subschema_for::<RateLimitExceeded>();
+    generator.subschema_for::<Health>();
+    generator.subschema_for::<Readiness>();
+    generator.subschema_for::<ServiceStatus>();
 }
 
 #[rustfmt::skip]
@@ -170,7 +98,7 @@ pub(super) fn parameters() -> Value {
         "name": query("name", "The beginning of the name; case is ignored. All horses without it.", text()),
         "venue": query("venue", "The venue of the meeting, by code or name in any case.", text()),
         "limit": query("limit", "The maximum number of rows. A page ends earlier at 128 KiB of rows.",
-            json!({ "type": "integer", "minimum": 1, "maximum": 1000, "default": 1000 })),
+            json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_MAX })),
         "before": query("before", "Only races before this date.", schema("RacingDate")),
         "after": query("after", "The last row of the page before, as in its `next`.", text()),
         "after_row": query("after", "Skips so many rows from the beginning, as in `next` of the page before.",
@@ -199,6 +127,11 @@ pub(super) fn headers() -> Value {
         "ETag": always(text(), "A weak entity tag of the body. It is the same on all replicas."),
         "Cache-Control": always(text(), "`private, no-cache`: revalidate with `If-None-Match`. `no-store` on errors."),
         "Link": header(text(), "`rel=\"next\"`: the next page. `rel=\"alternate\"`: another meeting of the day."),
+        "Vary": header(text(), "The headers of the request that the response depends on: `accept-encoding`, `origin`."),
+        "Content-Encoding": header(json!({ "type": "string", "const": "gzip" }), "`gzip`, if the client accepts it and the body has 1 KiB or more."),
+        "X-Content-Type-Options": always(json!({ "type": "string", "const": "nosniff" }), "The body is of the type in `Content-Type`."),
+        "Access-Control-Allow-Origin": header(text(), "The web pages that may read the response: `*` without a key, else those that the operator allows."),
+        "Access-Control-Expose-Headers": header(text(), "The headers that these pages may read."),
         "Allow": always(text(), "`GET, HEAD`."),
         "Retry-After": always(count(1), "Seconds until the next request is answered."),
         "X-RateLimit-Limit": header(count(1), "The limit of the plan, in a minute or in a day: the one of which fewer requests are left."),
@@ -211,7 +144,7 @@ pub(super) fn headers() -> Value {
 pub(super) fn responses() -> Value {
     let not_modified = json!({
         "description": "The body with the `ETag` in `If-None-Match` is still the same",
-        "headers": cached_headers(true),
+        "headers": header_references(&cached_headers(true)),
     });
     // Before the plan of a key is known, there is no rate limit to report.
     let before_plan = &[][..];
@@ -228,15 +161,15 @@ pub(super) fn responses() -> Value {
         "PayloadTooLarge": failure("The request has a large body", "payload_too_large", "A GET request needs no body", before_plan),
         "UriTooLong": failure("The path and query are too long", "uri_too_long", "The path and query are too long", before_plan),
         "RateLimitExceeded": rate_limited(),
+        "HeadTooLarge": { "description": "The head of the request has more than 16 KiB. The response has no body" },
         "Internal": failure("The service failed", "internal", "The request failed because of an error in the service", counted),
         "NotReady": failure("The views or the keys have not been read from the log yet", "not_ready", "The keys have not been read from the log yet", &counted_and("Retry-After")),
     })
 }
 
 fn failure(description: &str, code: &str, message: &str, headers: &[&str]) -> Value {
-    let mut response = json_response(description, "ErrorResponse");
-    response["headers"] =
-        header_references(&[&COMMON_HEADERS[..], &["Cache-Control"], headers].concat());
+    let headers = [&["Cache-Control"], headers].concat();
+    let mut response = json_response(description, "ErrorResponse", &headers);
     response["content"]["application/json"]["example"] =
         json!({ "error": code, "message": message });
     response
@@ -250,23 +183,23 @@ fn unauthorized() -> Value {
 }
 
 fn rate_limited() -> Value {
+    let headers = [&["Cache-Control", "Retry-After"], &RATE_LIMIT_HEADERS[..]].concat();
     let mut response = json_response(
         "A limit of the plan is used up, or the network has sent too many requests without a valid key",
         "RateLimitExceeded",
+        &headers,
     );
-    let headers = [
-        &COMMON_HEADERS[..],
-        &["Cache-Control", "Retry-After"],
-        &RATE_LIMIT_HEADERS,
-    ]
-    .concat();
-    response["headers"] = header_references(&headers);
+    response["content"]["application/json"]["example"] = json!({
+        "error": "rate_limit_exceeded",
+        "message": "The plan \"free\" allows 60 requests a minute",
+        "retry_after": 1,
+    });
     response
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{RacingDate, parameters, schemas};
+    use super::parameters;
 
     /// A fuzzer once sent `0195-05-26`, which the published schema allowed and the parser rejects.
     #[test]
@@ -276,6 +209,8 @@ mod tests {
             let schema = &parameters[name]["schema"];
             assert_eq!(schema["$ref"], "#/components/schemas/RacingDate", "{name}");
         }
-        assert_eq!(schemas()["RacingDate"]["pattern"], RacingDate::PATTERN);
+        let document = crate::http::openapi();
+        let schema = &document["components"]["schemas"]["RacingDate"];
+        assert_eq!(schema["pattern"], events::RacingDate::PATTERN);
     }
 }

@@ -19,13 +19,11 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use jiff::Timestamp;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use tokio::time::sleep;
 
 use self::board::RenderedStatus;
 use self::history::Totals;
 use self::observation::{FailedBy, KeysState, Observation, ObservedLog, ObservedViews};
-use self::report::ServiceStatus;
 use super::error::ApiError;
 use super::state::App;
 use crate::live::feed::epoch;
@@ -44,11 +42,6 @@ pub(crate) async fn sample(app: Arc<App>) {
         app.status.add(Timestamp::now(), observe(&app));
         sleep(SAMPLE_EVERY).await;
     }
-}
-
-/// The schema of the document. Shared definitions are added to the generator.
-pub(super) fn schema(generator: &mut SchemaGenerator) -> Schema {
-    ServiceStatus::json_schema(generator)
 }
 
 /// The latest status.

@@ -60,6 +60,7 @@ pub(in crate::http) struct FeedFigures {
 pub(in crate::http) struct RejectionCount {
     /// The code of the reason, as in a rejection.
     pub(in crate::http) code: &'static str,
+    /// How many messages have it.
     pub(in crate::http) count: u64,
 }
 

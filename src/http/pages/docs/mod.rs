@@ -27,10 +27,13 @@ use crate::http::error::ApiError;
 use crate::http::request::matches_etag;
 use crate::http::state::App;
 
+/// The type of a page.
+const HTML: &str = "text/html; charset=utf-8";
+
 /// All pages. They are the same for as long as the service runs.
 static SITE: LazyLock<Result<Site, askama::Error>> = LazyLock::new(Site::render);
 
-/// A rendered page, or the index of the search.
+/// A rendered page, a picture, or the index of the search.
 #[derive(Debug)]
 struct StaticDocument {
     content_type: &'static str,
@@ -39,12 +42,13 @@ struct StaticDocument {
 }
 
 impl StaticDocument {
-    fn new(content_type: &'static str, text: String) -> Self {
-        let hash = blake3::hash(text.as_bytes()).to_hex();
+    fn new(content_type: &'static str, bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        let hash = blake3::hash(&bytes).to_hex();
         let etag = HeaderValue::try_from(format!("W/\"{}\"", &hash[..16])).expect("ASCII");
         Self {
             content_type,
-            bytes: text.into(),
+            bytes,
             etag,
         }
     }
@@ -84,13 +88,13 @@ fn show(app: &App, path: &str, headers: &HeaderMap) -> Response {
     };
     let Some(document) = site.documents.get(path) else {
         return match site.unknown(path) {
-            Ok(html) => response(StatusCode::NOT_FOUND, "text/html; charset=utf-8", html),
+            Ok(html) => response(StatusCode::NOT_FOUND, HTML, html),
             Err(error) => ApiError::internal(error).into_response(),
         };
     };
     let document = match app.dev_key.get() {
-        Some(_) => &document.with_dev_key(),
-        None => document,
+        Some(_) if document.content_type == HTML => &document.with_dev_key(),
+        _ => document,
     };
     let is_cached = headers
         .get(IF_NONE_MATCH)

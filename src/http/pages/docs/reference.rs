@@ -106,6 +106,7 @@ fn sample_path(path: &str, parameters: &[&Value]) -> String {
             &parameter["example"],
             &parameter["schema"]["example"],
             &parameter["schema"]["examples"][0],
+            &parameter["schema"]["enum"][0],
         ];
         let described = described.into_iter().find(|example| !example.is_null());
         let known = EXAMPLES.iter().find(|(known, _)| *known == name);

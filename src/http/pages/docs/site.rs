@@ -6,7 +6,7 @@ use askama::Template;
 use serde::Serialize;
 
 use super::markdown::{self, DocSection, Rendered};
-use super::{StaticDocument, messages, reference};
+use super::{HTML, StaticDocument, messages, reference};
 use crate::asyncapi;
 use crate::http::openapi;
 
@@ -41,7 +41,7 @@ macro_rules! guide {
 }
 
 /// The navigation, in its order.
-const PAGES: [NavPage; 14] = [
+const PAGES: [NavPage; 16] = [
     NavPage {
         group: "Start",
         title: "Get started",
@@ -50,6 +50,8 @@ const PAGES: [NavPage; 14] = [
     },
     guide!("Start", "The HTTP API", "api"),
     guide!("Start", "Live odds", "live-odds"),
+    guide!("Start", "Live odds by hand", "live-odds-by-hand"),
+    guide!("Start", "The board", "board"),
     guide!("Start", "Keys and plans", "keys"),
     NavPage {
         group: "Reference",
@@ -94,6 +96,9 @@ const FILES: [(&str, &str); 7] = files![
     "nats.conf",
     "plans.toml"
 ];
+
+/// The picture in a guide.
+const BOARD_PICTURE: &[u8] = include_bytes!("../../../../docs/board.png");
 
 /// The paths of the service that become links where a guide names them.
 const SERVED: [&str; 10] = [
@@ -167,6 +172,8 @@ impl Site {
             let (html, _) = render(&path, &source, false)?;
             documents.insert(path, html_document(html));
         }
+        let picture = StaticDocument::new("image/png", BOARD_PICTURE);
+        documents.insert("docs/board.png".to_owned(), picture);
         let index = serde_json::to_string(&index).map_err(askama::Error::custom)?;
         let index = StaticDocument::new("application/json", index);
         documents.insert("docs/search.json".to_owned(), index);
@@ -180,7 +187,7 @@ impl Site {
 }
 
 fn html_document(html: String) -> StaticDocument {
-    StaticDocument::new("text/html; charset=utf-8", html)
+    StaticDocument::new(HTML, html)
 }
 
 fn file_path(path: &str) -> String {

@@ -1,0 +1,35 @@
+//! An example of each response.
+
+use serde_json::{Map, Value, json};
+
+const EXAMPLES: &str = include_str!("examples.json");
+
+/// The examples, by the names of their schemas. Those that are made of others repeat them.
+pub(super) fn examples() -> Map<String, Value> {
+    let mut examples: Map<String, Value> =
+        serde_json::from_str(EXAMPLES).expect("the examples are an object");
+    let list = json!({ "horses": [examples["HorseProfile"]], "next": "" });
+    examples.insert("HorseList".to_owned(), list);
+    let mut meeting = examples["MeetingResults"].clone();
+    let race = meeting["races"][0].take();
+    without(&mut meeting, "races");
+    examples.insert("RaceResult".to_owned(), merged(meeting, race));
+    let history = merged(
+        examples["OddsBoard"].clone(),
+        examples["OddsHistory"].take(),
+    );
+    examples.insert("OddsHistory".to_owned(), history);
+    examples
+}
+
+fn without(object: &mut Value, field: &str) {
+    object.as_object_mut().map(|fields| fields.remove(field));
+}
+
+/// The fields of two objects.
+fn merged(mut object: Value, other: Value) -> Value {
+    if let (Value::Object(fields), Value::Object(others)) = (&mut object, other) {
+        fields.extend(others);
+    }
+    object
+}

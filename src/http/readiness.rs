@@ -1,0 +1,177 @@
+//! [`Readiness`]: the document at `/readyz`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::state::App;
+use crate::live::health::Liveness;
+use crate::live::status::{Phase, Status};
+use crate::log::Divergence;
+
+/// Whether reads are right, and the progress of the service in the log.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Readiness {
+    /// Whether reads are right, and as fresh as the request asks for.
+    pub(super) ready: bool,
+    /// Why they are not; empty if they are.
+    reason: String,
+    phase: Phase,
+    log: LogProgress,
+    feed: ViewsFreshness,
+    keys: KeysProgress,
+    /// Why views were not used that the service found when it started; empty if it used them.
+    store: String,
+    /// The views that are being built beside those that are served; null if none are.
+    rebuild: Option<RebuildProgress>,
+    /// How often built views have replaced the served ones.
+    rebuilds: u64,
+}
+
+/// The progress of the views in the log.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LogProgress {
+    /// Whether the log can be reached.
+    connected: bool,
+    /// The log sequence that the views reflect.
+    seq: u64,
+    /// Events after that.
+    pending: u64,
+    /// The part of the log that the views reflect, 0 to 1.
+    progress: f64,
+    /// Events that the log has lost.
+    missing: u64,
+    /// The streams that have another history than the service has read, by name.
+    diverged: BTreeMap<&'static str, Divergence>,
+    /// The settings of the streams that are not as they are created; null before they are known.
+    drift: Option<SettingsDrift>,
+}
+
+/// Settings of streams that are not as they are created.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SettingsDrift {
+    /// The stream, the setting, its value, and the value that it should have.
+    settings: Vec<String>,
+    /// What can lose events because of the settings of streams and servers.
+    risks: Vec<String>,
+}
+
+/// How fresh the views are.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ViewsFreshness {
+    state: Liveness,
+    /// Milliseconds since the views were known to reflect the whole log.
+    age_ms: u64,
+}
+
+/// What is known of the API keys.
+#[derive(Debug, Serialize, JsonSchema)]
+struct KeysProgress {
+    /// Whether all keys have been read from the log.
+    complete: bool,
+    /// Milliseconds since all keys were known.
+    age_ms: u64,
+}
+
+/// Views that are being built.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RebuildProgress {
+    /// The log sequence that they reflect.
+    seq: u64,
+    /// Events after that.
+    pending: u64,
+}
+
+impl Readiness {
+    /// The readiness with views at most so old.
+    pub(super) fn of(app: &App, age_max: Option<Duration>) -> Self {
+        let status = app.projector.status.borrow().clone();
+        let connection = *app.connection.borrow();
+        let reason = reason(app, &status, connection.up, age_max);
+        // Without views to serve, the new ones are all there is.
+        let (seq, pending) = match (status.rebuild, status.phase) {
+            (Some(building), Phase::CatchingUp) if status.seq == 0 => building,
+            _ => (status.seq, status.pending),
+        };
+        let progress = match seq + pending {
+            0 => 1.0,
+            last_seq => seq as f64 / last_seq as f64,
+        };
+        Self {
+            ready: reason.is_empty(),
+            reason,
+            phase: status.phase,
+            log: LogProgress {
+                connected: connection.up,
+                seq,
+                pending,
+                progress: (progress * 1000.0).round() / 1000.0,
+                missing: status.missing,
+                diverged: app.continuity.divergences(),
+                drift: drift(app),
+            },
+            feed: ViewsFreshness {
+                state: Liveness::of(&status, connection),
+                age_ms: millis(status.freshness.age()),
+            },
+            keys: KeysProgress {
+                complete: app.keys.is_complete(),
+                age_ms: millis(app.keys.age()),
+            },
+            store: app.views.note(),
+            rebuild: status
+                .rebuild
+                .map(|(seq, pending)| RebuildProgress { seq, pending }),
+            rebuilds: status.rebuilds,
+        }
+    }
+}
+
+/// Why reads are not right; empty if they are.
+fn reason(app: &App, status: &Status, connected: bool, age_max: Option<Duration>) -> String {
+    let divergences = app.continuity.divergences();
+    let reason = match status.phase {
+        _ if app.draining.is_cancelled() => "the service is stopping",
+        Phase::OpeningViews => "the views are being opened and checked",
+        _ if !divergences.is_empty() => {
+            let reasons: Vec<&str> = divergences.values().map(|d| &*d.reason).collect();
+            &format!("{}; see `railbird log accept --help`", reasons.join("; "))
+        }
+        Phase::Diverged => "the log has another history than the views",
+        Phase::WaitingForLog if !connected => "the log cannot be reached",
+        Phase::WaitingForLog => "the log has not answered yet",
+        Phase::CatchingUp => "the views are catching up with the log",
+        Phase::Live if !app.keys.is_complete() => "the keys have not been read from the log yet",
+        Phase::Live if app.keys.is_stale() => {
+            "it is not known for too long whether keys were revoked"
+        }
+        Phase::Live if age_max.is_some_and(|max| status.freshness.age() > max) => {
+            "the views are older than `fresh`"
+        }
+        Phase::Live => "",
+    };
+    let failure = status.failure.as_ref();
+    failure.map_or(reason, |failure| &failure.reason).to_owned()
+}
+
+/// The settings that are not as railbird creates them, and the risks that follow from them.
+fn drift(app: &App) -> Option<SettingsDrift> {
+    let durability = app.durability.borrow();
+    durability.as_ref().map(|found| {
+        let settings = found.drift.iter().flat_map(|(stream, drift)| {
+            drift
+                .iter()
+                .map(move |drift| format!("{stream}: {}", drift.setting))
+        });
+        SettingsDrift {
+            settings: settings.collect(),
+            risks: found.risks(),
+        }
+    })
+}
+
+fn millis(age: Duration) -> u64 {
+    u64::try_from(age.as_millis()).unwrap_or(u64::MAX)
+}

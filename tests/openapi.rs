@@ -1,0 +1,243 @@
+//! `/openapi.json` is true of the service: a walk of all paths gets every status that the document has, and none, and no
+//! header, that it has not.
+
+use std::collections::{BTreeSet, HashMap};
+
+use jsonschema::Validator;
+use railbird::http::Origins;
+use railbird::limits::plans::Plans;
+use serde_json::{Value, json};
+
+use crate::contract::{example_path, publish_racing};
+use crate::support::*;
+
+const PAGE: &str = "https://racing.example";
+
+/// The headers of HTTP itself, which OpenAPI leaves to HTTP.
+const HEADERS_OF_HTTP: [&str; 5] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "date",
+    "transfer-encoding",
+];
+
+/// The status that no request makes: the service has no known fault.
+const FAULT: u16 = 500;
+
+/// What the document has of the responses that were received.
+struct Walk {
+    document: Value,
+    /// Paths with the statuses that were received.
+    statuses: BTreeSet<(String, u16)>,
+    headers: BTreeSet<String>,
+    /// By the text of the schema. Compiling one takes long.
+    validators: HashMap<String, Validator>,
+}
+
+impl Walk {
+    fn follow<'a>(&'a self, part: &'a Value) -> &'a Value {
+        match part["$ref"].as_str() {
+            Some(reference) => self.document.pointer(&reference[1..]).unwrap(),
+            None => part,
+        }
+    }
+
+    fn is_valid(&mut self, schema: &Value, value: &Value) -> Result<(), String> {
+        let components = &self.document["components"];
+        let validators = self.validators.entry(schema.to_string());
+        let validator = validators.or_insert_with(|| {
+            let schema = json!({ "allOf": [schema], "components": components });
+            let options = jsonschema::options().should_validate_formats(true);
+            options.build(&schema).unwrap()
+        });
+        let errors = validator.iter_errors(value);
+        let errors: Vec<_> = errors
+            .map(|error| format!("{error} at {}", error.instance_path()))
+            .collect();
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(format!("{errors:?} in {value}")),
+        }
+    }
+
+    /// Checks a reply by the description of its status: every header, and the body.
+    fn check(&mut self, path: &str, status: u16, reply: &Reply) {
+        let what = format!("{path}: {}", reply.status);
+        assert_eq!(reply.status, status, "{what}: {}", reply.text());
+        let responses = &self.document["paths"][path]["get"]["responses"];
+        let described = self.follow(&responses[status.to_string()]).clone();
+        assert!(described.is_object(), "{what} is not described");
+        let headers = described["headers"].as_object();
+        for (name, header) in headers.into_iter().flatten() {
+            let is_sent = reply.headers.contains_key(name);
+            let is_required = self.follow(header)["required"] == true;
+            assert!(is_sent || !is_required, "{what} has no {name}");
+        }
+        for (name, value) in &reply.headers {
+            let name = name.as_str();
+            if HEADERS_OF_HTTP.contains(&name) {
+                continue;
+            }
+            let mut headers = headers.into_iter().flatten();
+            let header = headers.find(|(described, _)| described.eq_ignore_ascii_case(name));
+            let (_, header) = header.unwrap_or_else(|| panic!("{what} does not describe {name}"));
+            let schema = &self.follow(header)["schema"].clone();
+            let text = value.to_str().unwrap();
+            let value = match self.follow(schema)["type"].as_str() {
+                Some("integer") => json!(text.parse::<u64>().unwrap()),
+                _ => json!(text),
+            };
+            let valid = self.is_valid(schema, &value);
+            assert!(valid.is_ok(), "{what}: {name}: {valid:?}");
+        }
+        let content = &described["content"]["application/json"];
+        if !reply.body.is_empty() && reply.header("content-encoding").is_empty() {
+            assert_eq!(reply.header("content-type"), "application/json", "{what}");
+            let valid = self.is_valid(&content["schema"], &reply.json());
+            assert!(valid.is_ok(), "{what}: {valid:?}");
+        }
+        let headers = reply.headers.keys().map(|name| name.as_str().to_owned());
+        self.headers.extend(headers);
+        self.statuses.insert((path.to_owned(), status));
+    }
+}
+
+/// A service with racing and origins, on whose plans a key gets every status.
+async fn service() -> (Nats, Railbird) {
+    let nats = Nats::start();
+    let seq = publish_racing(&nats).await;
+    let railbird = Railbird::start_with(&nats, |config| {
+        let plans = [
+            plan(
+                "default",
+                "requests_per_minute = 6000\nlive_odds = true\nconnections = 1",
+            ),
+            plan("without-odds", ""),
+            plan("small", "requests_per_day = 1"),
+        ];
+        config.plans = Plans::parse(&plans.concat()).unwrap();
+        config.origins = Origins::new(vec![PAGE.to_owned()]);
+    })
+    .await;
+    railbird.until_seq(seq).await;
+    (nats, railbird)
+}
+
+/// Requests for one path that do not depend on its parameters.
+async fn walk_path(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str) {
+    for headers in [
+        &[][..],
+        &[("accept-encoding", "gzip")],
+        &[("origin", PAGE)],
+        &[("origin", "https://other.example")],
+        &[("x-request-id", "mine")],
+    ] {
+        let reply = railbird.get_with(url, headers).await;
+        walk.check(path, 200, &reply);
+    }
+    let key = ("x-api-key", railbird.key.as_str());
+    for method in ["POST", "DELETE"] {
+        let reply = request(railbird.http, method, url, &[key]).await;
+        walk.check(path, 405, &reply);
+    }
+    let head = request(railbird.http, "HEAD", url, &[key]).await;
+    walk.check(path, 200, &head);
+    let large = [("content-length", "100000")];
+    walk.check(path, 413, &railbird.get_with(url, &large).await);
+    let long = format!("{url}?{}", "x".repeat(4_000));
+    walk.check(path, 414, &railbird.get(&long).await);
+    let cookie = "x".repeat(20_000);
+    let head = railbird.get_with(url, &[("cookie", &cookie)]).await;
+    walk.check(path, 431, &head);
+}
+
+/// Requests for a path of the API.
+async fn walk_api(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str, small: &str) {
+    for (status, header) in [
+        (304, ("if-none-match", "*")),
+        (400, ("railbird-min-seq", "soon")),
+        (406, ("accept", "text/html")),
+    ] {
+        for origin in [PAGE, "https://other.example"] {
+            let reply = railbird.get_with(url, &[header, ("origin", origin)]).await;
+            walk.check(path, status, &reply);
+        }
+    }
+    walk.check(path, 401, &railbird.get_open(url).await);
+    let limited = request(railbird.http, "GET", url, &[("x-api-key", small)]).await;
+    walk.check(path, 429, &limited);
+}
+
+#[tokio::test]
+async fn every_status_and_header_of_the_service_is_described_and_no_other() {
+    let (nats, railbird) = service().await;
+    let mut walk = Walk {
+        document: railbird.get_open("/openapi.json").await.json(),
+        statuses: BTreeSet::new(),
+        headers: BTreeSet::new(),
+        validators: HashMap::new(),
+    };
+    let without_odds = railbird.issue_key_on(&nats, "without-odds").await;
+    let small = railbird.issue_key_on(&nats, "small").await;
+    let used_up = [("x-api-key", small.as_str())];
+    request(railbird.http, "GET", "/api/v1/meetings", &used_up).await;
+    let paths = walk.document["paths"].as_object().unwrap().keys();
+    let paths: Vec<String> = paths.cloned().collect();
+    let early = paths.iter().filter(|path| path.starts_with("/api/"));
+    let early = early.map(async |path| {
+        let future = [("railbird-min-seq", "18446744073709551615")];
+        (path, railbird.get_with(&example_path(path), &future).await)
+    });
+    for (path, reply) in futures::future::join_all(early).await {
+        walk.check(path, 503, &reply);
+    }
+    for path in &paths {
+        let url = example_path(path).replace("{file}", "racing.odds.quoted.v1.json");
+        walk_path(&mut walk, &railbird, path, &url).await;
+        if path.starts_with("/api/") {
+            walk_api(&mut walk, &railbird, path, &url, &small).await;
+        }
+        if path.contains("/odds/") {
+            let key = [("x-api-key", without_odds.as_str())];
+            walk.check(path, 403, &request(railbird.http, "GET", &url, &key).await);
+        }
+        for (parameter, invalid, unknown) in [
+            ("{date}", "2026-13-01", "1999-01-01"),
+            ("{race_number}", "0", "99"),
+            ("{horse_no}", "!!", "NOBODY"),
+            ("{file}", "%FF", "none.json"),
+        ] {
+            if path.contains(parameter) {
+                let url = |value: &str| example_path(&path.replace(parameter, value));
+                walk.check(path, 400, &railbird.get(&url(invalid)).await);
+                walk.check(path, 404, &railbird.get(&url(unknown)).await);
+            }
+        }
+        if path.contains("/today") {
+            let elsewhere = format!("{url}?venue=NOWHERE");
+            walk.check(path, 404, &railbird.get(&elsewhere).await);
+        }
+    }
+    for path in ["/api/v1/horses", "/api/v1/meetings"] {
+        let page = railbird.get(&format!("{path}?limit=1")).await;
+        walk.check(path, 200, &page);
+    }
+    for (status, url) in [(400, "/readyz?fresh=soon"), (503, "/readyz?fresh=0s")] {
+        walk.check("/readyz", status, &railbird.get_open(url).await);
+    }
+
+    for path in &paths {
+        let operation = &walk.document["paths"][path]["get"];
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let status: u16 = status.parse().unwrap();
+            let is_seen = walk.statuses.contains(&(path.clone(), status));
+            assert!(is_seen || status == FAULT, "{path} never has {status}");
+            let headers = walk.follow(response)["headers"].as_object();
+            for name in headers.into_iter().flatten().map(|(name, _)| name) {
+                let name = name.to_lowercase();
+                assert!(walk.headers.contains(&name), "nothing has {name}");
+            }
+        }
+    }
+}
