@@ -214,6 +214,9 @@ async fn the_chart_ends_with_the_prices_of_the_api_and_is_read_with_the_keyboard
     );
     page.press("Home").await;
     page.until(".when", "1 HORSE 1: 3.5 since seq").await;
+    page.press("Escape").await;
+    page.until(".when", "the latest · 1 HORSE 1: 5.5 since seq")
+        .await;
 
     page.evaluate("document.querySelector('.sources').open = true")
         .await;
@@ -228,6 +231,142 @@ async fn the_chart_ends_with_the_prices_of_the_api_and_is_read_with_the_keyboard
     page.until("h1", "HORSE 1").await;
     page.until(".form", "ST 2").await;
     page.until(".profile", "Starts 1").await;
+    page.assert_no_problems().await;
+}
+
+#[tokio::test]
+async fn a_paused_page_shows_what_was_known_and_then_the_latest() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut page = open(&nats, &railbird, &format!("#/{DAY}/ST/1")).await;
+    page.until(FIRST_WIN, "3.5").await;
+    page.click(".channel button").await;
+    page.until(PHASE, "Paused").await;
+    page.until(".banner", "Nothing is lost").await;
+    nats.publish([odds("ST", 1, &second(3), &[3.1, 4.4, 6.2, 9.9])])
+        .await;
+    let last = nats
+        .publish([odds("ST", 1, &second(4), &[2.9, 4.4, 6.2, 9.9])])
+        .await;
+    // The page knows the prices, and shows others.
+    page.until(".channel", &format!("seq {last}")).await;
+    assert_eq!(page.text(FIRST_WIN).await, "3.5");
+    page.assert_accessible().await;
+    page.click(".channel button").await;
+    page.until(PHASE, "Live").await;
+    page.until(FIRST_WIN, "2.9").await;
+    page.assert_no_problems().await;
+}
+
+#[tokio::test]
+async fn runners_are_sorted_by_price_on_request_and_then_stay() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut page = open(&nats, &railbird, &format!("#/{DAY}/ST/1")).await;
+    page.until(FIRST_WIN, "3.5").await;
+    let numbers = "tbody td.no";
+    assert_eq!(page.texts(numbers).await, ["1", "2", "3", "4"]);
+    nats.publish([odds("ST", 1, &second(3), &[8.0, 4.0, 6.2, 3.9])])
+        .await;
+    page.until(FIRST_WIN, "8.0").await;
+    assert_eq!(page.texts(numbers).await, ["1", "2", "3", "4"]);
+    let by_price = "th.win button";
+    page.click(by_price).await;
+    assert_eq!(page.texts(numbers).await, ["4", "2", "3", "1"]);
+    assert_eq!(page.attribute("th.win", "aria-sort").await, "ascending");
+    nats.publish([odds("ST", 1, &second(4), &[1.5, 4.0, 6.2, 9.9])])
+        .await;
+    page.until(FIRST_WIN, "1.5").await;
+    assert_eq!(page.texts(numbers).await, ["4", "2", "3", "1"]);
+    page.assert_accessible().await;
+    page.click(by_price).await;
+    assert_eq!(page.texts(numbers).await, ["1", "2", "3", "4"]);
+    page.click("th.no button").await;
+    assert_eq!(page.attribute("th.no", "aria-sort").await, "ascending");
+    assert_eq!(page.attribute("th.win", "aria-sort").await, "");
+    page.assert_no_problems().await;
+}
+
+/// A request for what is not known would be an error on the console of the browser.
+#[tokio::test]
+async fn the_page_asks_for_nothing_that_it_can_know_does_not_exist() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut page = Page::of(railbird.http);
+    let key = &railbird.key;
+    page.open(json!({ "key": key })).await;
+    page.until(PHASE, "Live").await;
+    page.until(".day", "No meeting is known for this day").await;
+    // It is declared while the page is open.
+    let today = railbird.app.clock.today().to_string();
+    nats.publish([card(&today, "ST", 1, 2)]).await;
+    page.until(".race .name", "THE ST HANDICAP 1").await;
+    page.assert_no_problems().await;
+
+    let last = nats
+        .publish([card(DAY, "ST", 1, 4), result(DAY, "ST", 2, 3, 1)])
+        .await;
+    railbird.until_seq(last).await;
+    for (fragment, selector, part) in [
+        (format!("#/{DAY}"), "#race-ST-2 .outlook", "1st HORSE 1"),
+        (format!("#/{DAY}/ST/1"), ".market", "No price is known"),
+        (format!("#/{DAY}/ST/2"), ".revisions", "Revision 1"),
+        ("#/1999-12-31".to_owned(), ".day", "No meeting is known"),
+    ] {
+        page.open(json!({ "fragment": fragment, "key": key })).await;
+        page.until(PHASE, "Live").await;
+        page.until(selector, part).await;
+        page.assert_no_problems().await;
+    }
+}
+
+#[tokio::test]
+async fn without_a_meeting_today_the_nearest_race_day_is_shown() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let last = nats.publish(two_meetings()).await;
+    railbird.until_seq(last).await;
+    let mut page = Page::of(railbird.http);
+    let open = json!({ "key": railbird.key });
+    page.open(open.clone()).await;
+    page.until("h1", "Saturday, 3 October 2026").await;
+    page.until(".day", "This is the nearest race day").await;
+    let last = nats.publish([card("2031-01-01", "ST", 1, 2)]).await;
+    railbird.until_seq(last).await;
+    page.open(open).await;
+    page.until("h1", "Wednesday, 1 January 2031").await;
+    page.until(PHASE, "Live").await;
+    page.assert_no_problems().await;
+}
+
+#[tokio::test]
+async fn off_times_are_those_of_the_racecourse() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut far = card(DAY, "US", 1, 2);
+    far["data"]["time_zone"] = json!("America/New_York");
+    far["data"]["off_time"] = json!("2026-10-03T18:15:00Z");
+    let last = nats.publish([card(DAY, "ST", 1, 4), far]).await;
+    railbird.until_seq(last).await;
+    let mut page = Page::of(railbird.http);
+    let address = |fragment: &str, zone: &str| json!({ "fragment": fragment, "key": railbird.key, "zone": zone });
+    let day = format!("#/{DAY}");
+    page.open(address(&day, "Europe/London")).await;
+    page.until("#race-ST-1 .time", "13:00").await;
+    page.until("#race-US-1 .time", "14:15").await;
+    page.until("#meeting-ST", "Hong Kong time, GMT+8").await;
+    page.until("#meeting-US", "New York time, GMT-4").await;
+    page.open(address(&format!("{day}/ST/1"), "Europe/London"))
+        .await;
+    page.until(
+        ".facts",
+        "off at 13:00 (Hong Kong time, GMT+8; 06:00 where you are)",
+    )
+    .await;
+    // The clock of this visitor is the same.
+    page.open(address(&day, "Asia/Singapore")).await;
+    page.until("#meeting-US", "New York time").await;
+    assert_eq!(page.text("#meeting-ST").await, "Sha Tin (ST)");
     page.assert_no_problems().await;
 }
 
@@ -409,6 +548,31 @@ async fn the_board_has_no_key_of_its_own_and_links_without_scripts() {
     let headers = [("origin", origin.as_str()), ("host", host.as_str())];
     let reply = request(railbird.http, "POST", "/dev/key", &headers).await;
     assert_eq!(reply.status, 404);
+}
+
+/// Without that, modules would be requested one after the other, each once its importer is there.
+#[tokio::test]
+async fn the_page_names_every_module_that_it_loads() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let html = railbird.get_open("/").await.text();
+    let mut page = Page::of(railbird.http);
+    page.open(json!({ "key": railbird.key })).await;
+    page.until(PHASE, "Live").await;
+    let script = "performance.getEntriesByType('resource').map(({ name }) => name)";
+    let loaded: Vec<String> = serde_json::from_value(page.evaluate(script).await).unwrap();
+    let assets = format!("http://{}/assets/", railbird.http);
+    let modules = loaded.iter().filter_map(|url| url.strip_prefix(&assets));
+    let modules: Vec<_> = modules.filter(|name| name.ends_with(".js")).collect();
+    assert!(modules.len() > 10, "{modules:?}");
+    for name in modules {
+        let is_named = [
+            format!("<link rel=\"modulepreload\" href=\"assets/{name}\">"),
+            format!("<script type=\"module\" src=\"assets/{name}\">"),
+        ];
+        assert!(is_named.iter().any(|tag| html.contains(tag)), "{name}");
+    }
+    page.assert_no_problems().await;
 }
 
 /// The compressed size of the page and everything that it loads.

@@ -25,7 +25,7 @@ let problems = [];
 
 const commands = {
   /** Opens an address in a new tab, with a key or without one. */
-  async open({ fragment = "", key = null, width = 1280, height = 900, scheme = "light", motion = "no-preference" }) {
+  async open({ fragment = "", key = null, width = 1280, height = 900, scheme = "light", motion = "no-preference", zone = "Asia/Hong_Kong" }) {
     await page?.context().close();
     problems = [];
     const context = await browser.newContext({
@@ -33,7 +33,7 @@ const commands = {
       colorScheme: scheme,
       reducedMotion: motion,
       locale: "en-GB",
-      timezoneId: "Asia/Hong_Kong",
+      timezoneId: zone,
     });
     context.setDefaultTimeout(TIMEOUT_MS);
     if (key) await context.addInitScript((key) => sessionStorage.setItem("railbird-key", key), key);

@@ -4,7 +4,7 @@
 // runner to runner.
 
 import { element, setText, svg } from "./dom.js";
-import { clock, price } from "./formats.js";
+import { clock, price, zoneNote } from "./formats.js";
 import { logScale, oddsTicks, priceRange, stepAt, stepPath, timeScale, timeTicks } from "./steps.js";
 
 const MARGIN = { top: 12, right: 76, bottom: 28, left: 46 };
@@ -104,7 +104,9 @@ export class PriceChart {
     this.#plot.setAttribute("height", height);
     this.#plot.replaceChildren(...this.#axes(lowest, highest), ...this.#lines(runners), ...this.#cursor(runners));
     this.#describe(runners);
+    const elsewhere = zoneNote(this.#race.zone, end);
     const notes = [
+      elsewhere && `Times are ${elsewhere}.`,
       history.isCut && "The history is longer than this page reads: the end is missing.",
       runners.some(({ horse_no }) => history.series.get(horse_no).isThinned) && "Older changes are thinned out.",
     ];

@@ -50,17 +50,14 @@ class RaceLine {
   }
 
   #toggle() {
-    if (!this.element.open) return;
-    if (!this.#hasResult) this.board.loadPrices(this.race);
-    this.board.painter.mark(this);
+    if (this.element.open) this.board.painter.mark(this);
   }
 
   /** The line alone, which has the countdown. */
   tick(now) {
     const { race } = this;
     const { status, outlook } = this.#parts;
-    setText(status, race.resultWord || formats.statusWord(race.status));
-    setAttribute(status, "data-status", race.isAmended ? "amended" : race.status);
+    showStatus(status, race);
     setText(outlook, outlookOf(race, now));
     if (this.element.open && this.#table?.isBehind) this.board.painter.mark(this);
   }
@@ -70,7 +67,7 @@ class RaceLine {
     const { time, name, detail } = this.#parts;
     setText(time, race.offTime ? formats.clock(race.offTime, { zone: race.zone }) : "");
     setText(name, race.name);
-    setText(detail, [formats.distance(race.distance), race.class, race.going].filter(Boolean).join(" · "));
+    setText(detail, formats.conditions(race));
     this.tick(this.board.now());
     if (this.element.open) this.#paintBody(isEmphasized);
   }
@@ -85,6 +82,7 @@ class RaceLine {
       }
       return;
     }
+    this.board.loadPrices(race);
     if (this.#table === null || this.#resultVersion !== -1) {
       this.#resultVersion = -1;
       this.#table = new RunnersTable(race, this.board);
@@ -101,12 +99,19 @@ class RaceLine {
   }
 }
 
-/** The market percentage in words. */
+/** Writes the status of a race, with that of its result. */
+export function showStatus(node, race) {
+  const word = race.resultWord || formats.statusWord(race.status);
+  setText(node, word);
+  setAttribute(node, "data-status", word.toLowerCase());
+}
+
+/** The market percentage in words, and the time of the prices. */
 export function marketText(race) {
   const { percentage, priced, running } = race.market;
   if (priced === 0) return race.statusReason || "No price is known.";
   const of = priced < running ? `, ${priced} of ${running} priced` : "";
-  return `Market ${formats.percent(percentage)}${of}`;
+  return `Market ${formats.percent(percentage)}${of} · prices of ${formats.moment(race.board.recorded_at, race.zone, race.date)}`;
 }
 
 /** What is next in a race, or what came out. */
@@ -128,9 +133,10 @@ export class DayView {
   #lines = new Map();
   #hasOpened = false;
   #meetings = element("div", { class: "meetings" });
-  #empty = element("p", { class: "lead" });
+  #empty = element("p", { class: "lead" }, "No meeting is known for this day.");
 
-  constructor(board, date) {
+  /** `isInstead` says that it is shown because today has no meeting. */
+  constructor(board, date, isInstead) {
     this.#board = board;
     this.#date = date;
     this.title = formats.day(date);
@@ -157,6 +163,7 @@ export class DayView {
         arrow(after, "after", "The race day after"),
         all,
       ),
+      isInstead && element("p", { class: "lead" }, "No meeting is known for today. This is the nearest race day."),
       this.#empty,
       this.#meetings,
     );
@@ -181,11 +188,10 @@ export class DayView {
         return this.#lines.get(race.key).element;
       });
       const name = races[0].venue === venue ? venue : `${races[0].venue} (${venue})`;
-      const heading = element("h2", { id: `meeting-${venue}` }, name);
+      const heading = element("h2", { id: `meeting-${venue}` }, name, zoneOf(races));
       return element("section", { class: "meeting", "aria-labelledby": `meeting-${venue}` }, heading, ...lines);
     });
     this.#meetings.replaceChildren(...sections);
-    setText(this.#empty, sections.length > 0 ? "" : this.#board.emptyText);
     this.#empty.hidden = sections.length > 0;
   }
 
@@ -216,6 +222,13 @@ export class DayView {
   close() {
     for (const line of this.#lines.values()) this.#board.painter.drop(line);
   }
+}
+
+/** Whose times the off times of a meeting are, if they are not the visitor's. */
+function zoneOf(races) {
+  const race = races.find(({ offTime }) => offTime);
+  const note = race && formats.zoneNote(race.zone, Date.parse(race.offTime));
+  return note && element("span", { class: "zone" }, note);
 }
 
 function arrow(date, side, name) {

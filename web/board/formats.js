@@ -34,6 +34,31 @@ export function clock(time, { seconds = false, zone } = {}) {
   return Number.isNaN(date.getTime()) ? DASH : clocks.get(name).format(date);
 }
 
+/** A time of day with seconds; with the date if that is not the date of the racing. */
+export function moment(time, zone, date) {
+  const on = dateIn(zone, Date.parse(time));
+  return `${on === date ? "" : `${day(on)}, `}${clock(time, { seconds: true, zone })}`;
+}
+
+/** The difference to UTC in a zone at a time: `GMT+8`; in that of the visitor without one. */
+function offset(time, zone) {
+  const options = { timeZone: zone || undefined, timeZoneName: "shortOffset" };
+  const parts = new Intl.DateTimeFormat("en-GB", options).formatToParts(time);
+  return parts.find(({ type }) => type === "timeZoneName").value;
+}
+
+/** Whose times these are, `Hong Kong time, GMT+8`; nothing if the visitor's clock is the same at that time. */
+export function zoneNote(zone, time) {
+  const there = zone && offset(time, zone);
+  if (!there || there === offset(time)) return "";
+  return `${zone.split("/").at(-1).replaceAll("_", " ")} time, ${there}`;
+}
+
+/** The date in a zone, `2026-11-22`. */
+export function dateIn(zone, time) {
+  return new Intl.DateTimeFormat("sv-SE", { timeZone: zone || undefined }).format(time);
+}
+
 const days = new Intl.DateTimeFormat("en-GB", {
   weekday: "long",
   day: "numeric",
@@ -62,9 +87,10 @@ export function age(ms) {
   return seconds < 7200 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`;
 }
 
-/** The time to the scheduled off in words; nothing if it is on another day. */
+/** The time to the scheduled off in words. Half a day after it, the race will not be run any more. */
 export function countdown(ms) {
-  if (Math.abs(ms) > HALF_DAY_MS) return "";
+  if (ms < -HALF_DAY_MS) return "no result is known";
+  if (ms > HALF_DAY_MS) return "";
   return ms >= 0 ? `off in ${duration(ms)}` : `${duration(-ms)} past the off time`;
 }
 
@@ -123,6 +149,12 @@ export function order(runners) {
     [ordinal(words[index]), number > 0 && `(${number})`, horse_name].filter(Boolean).join(" "),
   );
   return texts.join(", ");
+}
+
+/** What a race is: distance, class and going. */
+export function conditions(race, going = race.going) {
+  const grade = /^\d+$/.test(race.class) ? `class ${race.class}` : race.class;
+  return [distance(race.distance), grade, going].filter(Boolean).join(" · ");
 }
 
 /** The distance of a race. */

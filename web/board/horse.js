@@ -29,7 +29,7 @@ export class HorseView {
     this.title = profile.horse_name || profile.horse_no;
     this.#more.addEventListener("click", () => this.#next());
     const columns = [
-      ["Date", "date"],
+      ["Date", "date extra"],
       ["Race", "horse"],
       ["Place", "place-word"],
       ["Distance", "number extra"],
@@ -96,13 +96,13 @@ function formRow(row) {
   return element(
     "tr",
     {},
-    element("td", { class: "date" }, row.date),
+    element("td", { class: "date extra" }, row.date),
     element(
       "th",
       { scope: "row", class: "horse" },
       element("a", { href: address.ofRace(row.date, row.venue_code, row.race_number) }, race),
       element("span", { class: "people" }, row.race_name),
-      element("span", { class: "small" }, [distance, row.going, row.jockey].filter(Boolean).join(" · ")),
+      element("span", { class: "small" }, [row.date, distance, row.going, row.jockey].filter(Boolean).join(" · ")),
     ),
     element("td", { class: "place-word" }, place),
     element("td", { class: "number extra" }, distance),
@@ -129,6 +129,6 @@ function figures(profile) {
     ["Starts", formats.whole(starts)],
     ["Wins", formats.whole(wins)],
     ["Second and third places", formats.whole(places)],
-    ["Stakes", formats.money(total_stakes, stakes_currency)],
+    ["Stakes", total_stakes > 0 ? formats.money(total_stakes, stakes_currency) : "–"],
   ];
 }

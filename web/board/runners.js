@@ -14,8 +14,9 @@ const EMPHASIS_INTERVAL_MS = 400;
 const EMPHASIS = { duration: 700, easing: "ease-out" };
 const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
+/** The columns; a number has a button that sorts by it. */
 const COLUMNS = [
-  ["No.", "number"],
+  ["No.", "number no"],
   ["Horse", "horse"],
   ["Draw", "draw number"],
   ["Weight", "weight number"],
@@ -48,7 +49,7 @@ class Row {
     this.element = element(
       "tr",
       { class: runner.isWithdrawn ? "withdrawn" : false, "data-horse": runner.horse_no },
-      cell("number", `${runner.number || ""}`),
+      cell("number no", `${runner.number || ""}`),
       element(
         "th",
         { scope: "row", class: "horse" },
@@ -135,35 +136,68 @@ export class RunnersTable {
   #drawnAt = -Infinity;
   #drawnSeq = -1;
   #body = element("tbody");
+  #caption = element("caption", { class: "unseen" });
+  #heads = COLUMNS.map(([name, kind]) => element("th", { scope: "col", class: kind }, name));
+  #table = element("table", { class: "runners" }, this.#caption, element("thead", {}, element("tr", {}, ...this.#heads)), this.#body);
   #clock;
+  /** The horses in the order of their prices when the visitor asked for it; `null` for that of the numbers. */
+  #order = null;
 
   /** `clock.now()` is the time of the service. */
   constructor(race, clock) {
     this.race = race;
     this.#clock = clock;
-    const head = COLUMNS.map(([name, kind]) => element("th", { scope: "col", class: kind }, name));
+    this.#addSort("no", "Sort by number", () => null);
+    this.#addSort("win", "Sort by the prices of now", () => race.byPrice);
+    this.#sort(null);
     this.element = element(
       "div",
       { class: "wide", role: "region", "aria-label": `Runners of ${race.label}`, tabindex: "0" },
-      element(
-        "table",
-        { class: "runners" },
-        element("caption", { class: "unseen" }, `Runners of ${race.label}, by number`),
-        element("thead", {}, element("tr", {}, ...head)),
-        this.#body,
-      ),
+      this.#table,
     );
+  }
+
+  /** Makes the head of a column a button. */
+  #addSort(column, title, order) {
+    const head = this.#heads.find(({ classList }) => classList.contains(column));
+    const button = element("button", { type: "button", class: "sort", title }, head.textContent);
+    button.addEventListener("click", () => this.#sort(order()));
+    head.replaceChildren(button);
+  }
+
+  /** Orders the rows once: they do not move with the prices. */
+  #sort(order) {
+    this.#order = order;
+    for (const head of this.#heads) {
+      const isOrder = head.classList.contains(order === null ? "no" : "win");
+      setAttribute(head, "aria-sort", isOrder ? "ascending" : null);
+    }
+    const by = order === null ? "number" : `the prices of ${formats.clock(this.#clock.now(), { seconds: true })}`;
+    setText(this.#caption, `Runners of ${this.race.label}, by ${by}`);
+    this.#arrange();
+  }
+
+  #arrange() {
+    const order = this.#order ?? [];
+    // A runner that came later is at the end.
+    const place = ({ horse }) => (order.includes(horse) ? order.indexOf(horse) : order.length);
+    const rows = this.#rows.toSorted((a, b) => place(a) - place(b));
+    this.#body.replaceChildren(...rows.map((row) => row.element));
   }
 
   paint(isEmphasized) {
     const { race } = this;
     if (this.#version !== race.version) {
       this.#version = race.version;
-      this.#rows = race.rows.map((runner) => new Row(race, runner));
-      this.#body.replaceChildren(...this.#rows.map((row) => row.element));
+      const runners = race.rows;
+      this.#rows = runners.map((runner) => new Row(race, runner));
+      this.#arrange();
+      hideColumns(this.#table, runners);
       this.#drawnAt = -Infinity;
       isEmphasized = false;
     }
+    this.#table.classList.toggle("without-prices", race.prices.size === 0);
+    this.#table.classList.toggle("without-place", !race.hasPlacePrices);
     const favourites = race.favourites;
     for (const row of this.#rows) row.paint(race, favourites.has(row.horse), isEmphasized);
     this.#draw();
@@ -194,12 +228,21 @@ export class RunnersTable {
   }
 }
 
+/** Hides the columns that no runner has. */
+function hideColumns(table, runners) {
+  table.classList.toggle("without-no", !runners.some(({ number }) => number > 0));
+  table.classList.toggle("without-draw", !runners.some(({ draw }) => draw > 0));
+  table.classList.toggle("without-weight", !runners.some(({ weight }) => weight > 0));
+}
+
 /** The table of a result: the order, then the runners without a placing. */
 export function resultTable(race, result) {
   const columns = [
     ["Place", "place-word"],
-    ["No.", "number"],
+    ["No.", "number no"],
     ["Horse", "horse"],
+    ["Draw", "draw number"],
+    ["Weight", "weight number"],
     ["Time", "number"],
     ["Win", "number"],
   ];
@@ -208,31 +251,31 @@ export function resultTable(race, result) {
       "tr",
       { "data-horse": runner.horse_no },
       element("td", { class: "place-word" }, place),
-      element("td", { class: "number" }, `${runner.number || ""}`),
+      element("td", { class: "number no" }, `${runner.number || ""}`),
       element(
         "th",
         { scope: "row", class: "horse" },
         element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name || runner.horse_no),
         element("span", { class: "people" }, [runner.jockey, runner.trainer].filter(Boolean).join(" · ")),
       ),
+      element("td", { class: "draw number" }, runner.draw > 0 && `${runner.draw}`),
+      element("td", { class: "weight number" }, runner.weight > 0 && `${runner.weight} lb`),
       element("td", { class: "number" }, runner.finish_time),
       element("td", { class: "number" }, runner.win_odds ? formats.price(runner.win_odds) : ""),
     );
   const words = formats.places(result.runners);
-  return element(
-    "div",
-    { class: "wide", role: "region", "aria-label": `Result of ${race.label}`, tabindex: "0" },
+  const table = element(
+    "table",
+    { class: "runners result" },
+    element("caption", { class: "unseen" }, `Result of ${race.label}`),
+    element("thead", {}, element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)))),
     element(
-      "table",
-      { class: "runners result" },
-      element("caption", { class: "unseen" }, `Result of ${race.label}`),
-      element("thead", {}, element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)))),
-      element(
-        "tbody",
-        {},
-        ...result.runners.map((runner, index) => row(words[index], runner)),
-        ...result.unplaced.map((runner) => row(formats.outcome(runner.outcome), runner)),
-      ),
+      "tbody",
+      {},
+      ...result.runners.map((runner, index) => row(words[index], runner)),
+      ...result.unplaced.map((runner) => row(formats.outcome(runner.outcome), runner)),
     ),
   );
+  hideColumns(table, [...result.runners, ...result.unplaced]);
+  return element("div", { class: "wide", role: "region", "aria-label": `Result of ${race.label}`, tabindex: "0" }, table);
 }
