@@ -44,6 +44,8 @@ export class Board {
   #announcements = [];
   #loadedDates = new Set();
   #hasBeenLive = false;
+  /** Whether the documents must be read again once the snapshots are there. */
+  #isReset = false;
   #onRejectedKey;
   #timers = [];
   /** Raised with each address, so that what was read for an earlier one is dropped. */
@@ -229,6 +231,7 @@ export class Board {
     try {
       if (this.refused) return await this.#loadDay(date, { isAgain: true });
       if (this.live.state.phase !== "live") return;
+      if (this.#isReset) return await this.#readAfterReset();
       if (this.#meetingsOf(date).length === 0) {
         await this.#readMeetings();
         return await this.#loadDay(date, { isAgain: true });
@@ -296,16 +299,18 @@ export class Board {
   #startAgain() {
     this.store.reset();
     this.#loadedDates.clear();
+    this.#isReset = true;
     this.painter.quieten();
     this.#announce("The live channel started again.");
   }
 
   /** Reads the documents again, if they do not hold any more. */
   async #readAfterReset() {
-    if (this.#loadedDates.has(this.date) || this.date === "") return;
+    if (!this.#isReset || this.date === "") return;
     try {
       await this.#readMeetings();
       await this.#loadDay(this.date);
+      this.#isReset = false;
       for (const race of this.store.races.values()) this.#view?.changed(race);
       if (this.#view instanceof RaceView) await this.#show(false);
     } catch (error) {

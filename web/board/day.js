@@ -18,6 +18,7 @@ class RaceLine {
   #table = null;
   #resultVersion = -1;
   #market = element("p", { class: "market" });
+  #isInView = true;
 
   constructor(board, race) {
     this.board = board;
@@ -39,6 +40,10 @@ class RaceLine {
       this.#body,
     );
     this.element.addEventListener("toggle", () => this.#toggle());
+    this.element.addEventListener("contentvisibilityautostatechange", ({ skipped }) => {
+      this.#isInView = !skipped;
+      this.#toggle();
+    });
   }
 
   get #hasResult() {
@@ -53,22 +58,20 @@ class RaceLine {
     if (this.element.open) this.board.painter.mark(this);
   }
 
-  /** The line alone, which has the countdown. */
+  /** Writes the countdown, and has the price lines drawn that lack the latest prices. */
   tick(now) {
-    const { race } = this;
-    const { status, outlook } = this.#parts;
-    showStatus(status, race);
-    setText(outlook, outlookOf(race, now));
-    if (this.element.open && this.#table?.isBehind) this.board.painter.mark(this);
+    setText(this.#parts.outlook, outlookOf(this.race, now));
+    if (this.element.open && this.#isInView && this.#table?.isBehind) this.board.painter.mark(this);
   }
 
   paint(isEmphasized) {
     const { race } = this;
-    const { time, name, detail } = this.#parts;
+    const { time, name, detail, status, outlook } = this.#parts;
     setText(time, race.offTime ? formats.clock(race.offTime, { zone: race.zone }) : "");
     setText(name, race.name);
     setText(detail, formats.conditions(race));
-    this.tick(this.board.now());
+    showStatus(status, race);
+    setText(outlook, outlookOf(race, this.board.now()));
     if (this.element.open) this.#paintBody(isEmphasized);
   }
 
@@ -89,7 +92,7 @@ class RaceLine {
       this.#body.replaceChildren(this.#market, this.#table.element, this.#links());
     }
     setText(this.#market, marketText(race));
-    this.#table.paint(isEmphasized);
+    this.#table.paint(isEmphasized, this.#isInView);
   }
 
   #links() {

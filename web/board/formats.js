@@ -10,9 +10,19 @@ export function price(odds) {
   return odds.toFixed(digits);
 }
 
+/** Formatters are expensive to make: each is made once. */
+const numbers = new Intl.NumberFormat("en");
+const clocks = new Map();
+const dates = new Map();
+
+function once(formatters, name, make) {
+  if (!formatters.has(name)) formatters.set(name, make());
+  return formatters.get(name);
+}
+
 /** A log sequence or another whole number: `48,210`. */
 export function whole(number) {
-  return number.toLocaleString("en");
+  return numbers.format(number);
 }
 
 /** A percentage with one decimal. */
@@ -20,18 +30,13 @@ export function percent(share) {
   return `${share.toFixed(1)} %`;
 }
 
-const clocks = new Map();
-
 /** A time of day, in the zone of the meeting if it is known, else in that of the visitor. */
 export function clock(time, { seconds = false, zone } = {}) {
-  const name = `${seconds} ${zone}`;
-  if (!clocks.has(name)) {
-    const options = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone || undefined };
-    if (seconds) options.second = "2-digit";
-    clocks.set(name, new Intl.DateTimeFormat("en-GB", options));
-  }
+  const options = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone || undefined };
+  if (seconds) options.second = "2-digit";
+  const format = once(clocks, `${seconds} ${zone}`, () => new Intl.DateTimeFormat("en-GB", options));
   const date = new Date(time);
-  return Number.isNaN(date.getTime()) ? DASH : clocks.get(name).format(date);
+  return Number.isNaN(date.getTime()) ? DASH : format.format(date);
 }
 
 /** A time of day with seconds; with the date if that is not the date of the racing. */
@@ -56,7 +61,8 @@ export function zoneNote(zone, time) {
 
 /** The date in a zone, `2026-11-22`. */
 export function dateIn(zone, time) {
-  return new Intl.DateTimeFormat("sv-SE", { timeZone: zone || undefined }).format(time);
+  const format = once(dates, zone, () => new Intl.DateTimeFormat("sv-SE", { timeZone: zone || undefined }));
+  return format.format(time);
 }
 
 const days = new Intl.DateTimeFormat("en-GB", {

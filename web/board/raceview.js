@@ -61,14 +61,20 @@ export class RaceView {
     // The result has everything about the runners but their prices, and why others are withdrawn.
     const isInResult = race.result?.runners.length > 0 && race.prices.size === 0;
     this.#runners.hidden = race.rows.length === 0 || (isInResult && race.rows.every(({ isWithdrawn }) => !isWithdrawn));
-    this.#table.paint(isEmphasized);
+    this.#table.paint(isEmphasized, true);
     this.#chart.paint();
     this.#paintResult();
     this.#paintSources();
-    this.tick();
+    this.#paintFacts();
   }
 
+  /** Writes the countdown, and has the price lines drawn that lack the latest prices. */
   tick() {
+    this.#paintFacts();
+    if (this.#table.isBehind) this.#board.painter.mark(this);
+  }
+
+  #paintFacts() {
     const race = this.#race;
     const elsewhere = race.offTime && formats.zoneNote(race.zone, Date.parse(race.offTime));
     const here = elsewhere && ` (${elsewhere}; ${formats.clock(race.offTime)} where you are)`;
@@ -83,7 +89,6 @@ export class RaceView {
       race.statusReason,
     ];
     setText(this.#facts, facts.filter(Boolean).join(" · "));
-    if (this.#table.isBehind) this.#board.painter.mark(this);
   }
 
   #paintResult() {

@@ -11,7 +11,8 @@ const LINE = { width: 84, height: 22 };
 const LINE_INTERVAL_MS = 1000;
 /** A cell is emphasized at most every so often: less than three times a second. */
 const EMPHASIS_INTERVAL_MS = 400;
-const EMPHASIS = { duration: 700, easing: "ease-out" };
+/** In steps: the browser paints the page again for each change of a colour. */
+const EMPHASIS = { duration: 700, easing: "steps(7)" };
 const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** The columns; a number has a button that sorts by it. */
@@ -75,13 +76,10 @@ class Row {
   /** Writes the prices of the runner. */
   paint(race, isFavourite, isEmphasized) {
     const prices = race.prices.get(this.horse);
-    const source = race.board ? `seq ${race.board.seq}, recorded at ${race.board.recorded_at}` : null;
     const isChanged = setText(this.win, winText(prices));
     this.win.classList.toggle("word", prices?.win === null);
     setText(this.place, prices?.place ? formats.price(prices.place) : "");
     setText(this.opening, prices?.opening ? formats.price(prices.opening) : "");
-    setAttribute(this.win, "title", source);
-    setAttribute(this.place, "title", source);
     const move = moveOf(prices);
     setText(this.move, MOVES[move]);
     setAttribute(this.element, "data-move", move);
@@ -147,6 +145,7 @@ export class RunnersTable {
   constructor(race, clock) {
     this.race = race;
     this.#clock = clock;
+    this.#body.addEventListener("pointerover", ({ target }) => this.#explain(target));
     this.#addSort("no", "Sort by number", () => null);
     this.#addSort("win", "Sort by the prices of now", () => race.byPrice);
     this.#sort(null);
@@ -155,6 +154,13 @@ export class RunnersTable {
       { class: "wide", role: "region", "aria-label": `Runners of ${race.label}`, tabindex: "0" },
       this.#table,
     );
+  }
+
+  /** Writes where a price is from, once it is pointed at: hardly any is. */
+  #explain(target) {
+    const { board } = this.race;
+    const cell = target.closest("td:is(.win, .place)");
+    if (board && cell) setAttribute(cell, "title", `seq ${board.seq}, recorded at ${board.recorded_at}`);
   }
 
   /** Makes the head of a column a button. */
@@ -185,7 +191,8 @@ export class RunnersTable {
     this.#body.replaceChildren(...rows.map((row) => row.element));
   }
 
-  paint(isEmphasized) {
+  /** Out of view, texts are written alone: they may be searched, or read aloud. */
+  paint(isEmphasized, isInView) {
     const { race } = this;
     if (this.#version !== race.version) {
       this.#version = race.version;
@@ -199,8 +206,8 @@ export class RunnersTable {
     this.#table.classList.toggle("without-prices", race.prices.size === 0);
     this.#table.classList.toggle("without-place", !race.hasPlacePrices);
     const favourites = race.favourites;
-    for (const row of this.#rows) row.paint(race, favourites.has(row.horse), isEmphasized);
-    this.#draw();
+    for (const row of this.#rows) row.paint(race, favourites.has(row.horse), isEmphasized && isInView);
+    if (isInView) this.#draw();
   }
 
   /** Whether the price lines lack the latest prices. */
@@ -212,8 +219,6 @@ export class RunnersTable {
     const { history } = this.race;
     const now = performance.now();
     if (!history?.isComplete || now - this.#drawnAt < LINE_INTERVAL_MS) return;
-    // A table out of view is drawn once it is in view.
-    if (!this.element.checkVisibility({ contentVisibilityAuto: true })) return;
     this.#drawnAt = now;
     this.#drawnSeq = history.lastSeq;
     const end = history.end(this.race.isOpen, this.#clock.now());
