@@ -25,7 +25,15 @@ let problems = [];
 
 const commands = {
   /** Opens an address in a new tab, with a key or without one. */
-  async open({ fragment = "", key = null, width = 1280, height = 900, scheme = "light", motion = "no-preference", zone = "Asia/Hong_Kong" }) {
+  async open({
+    fragment = "",
+    key = null,
+    width = 1280,
+    height = 900,
+    scheme = "light",
+    motion = "no-preference",
+    zone = "Asia/Hong_Kong",
+  }) {
     await page?.context().close();
     problems = [];
     const context = await browser.newContext({
@@ -56,7 +64,9 @@ const commands = {
     });
   },
   async texts(selector) {
-    const found = await page.locator(selector).evaluateAll((nodes) => nodes.map((node) => node.innerText ?? node.textContent));
+    const found = await page
+      .locator(selector)
+      .evaluateAll((nodes) => nodes.map((node) => node.innerText ?? node.textContent));
     return found.map((text) => text.replace(/\s+/g, " ").trim());
   },
   attribute: (selector, name) => page.locator(selector).first().getAttribute(name),
@@ -74,7 +84,9 @@ const commands = {
     const options = { runOnly: AXE_TAGS, rules: { "target-size": { enabled: true } } };
     const { violations, passes } = await page.evaluate((options) => window.axe.run(document, options), options);
     if (passes.length < 10) throw new Error(`axe-core checked only ${passes.length} rules`);
-    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes[0].html.slice(0, 160)} ${nodes[0].failureSummary}`);
+    return violations.map(
+      ({ id, help, nodes }) => `${id}: ${help}: ${nodes[0].html.slice(0, 160)} ${nodes[0].failureSummary}`,
+    );
   },
   /** How much two pictures differ when they are made small: the mean difference of a colour, 0 to 255. */
   async difference(one, other) {

@@ -37,7 +37,12 @@ async function memory() {
   await session.send("HeapProfiler.collectGarbage");
   const { metrics } = await session.send("Performance.getMetrics");
   const value = (name) => metrics.find((metric) => metric.name === name).value;
-  return { heap: value("JSHeapUsedSize"), nodes: value("Nodes"), layouts: value("LayoutCount"), busy: value("TaskDuration") };
+  return {
+    heap: value("JSHeapUsedSize"),
+    nodes: value("Nodes"),
+    layouts: value("LayoutCount"),
+    busy: value("TaskDuration"),
+  };
 }
 
 await memory();

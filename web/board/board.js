@@ -91,10 +91,7 @@ export class Board {
     );
     addEventListener("hashchange", this.#navigate);
     this.live.connect();
-    this.#timers = [
-      setInterval(() => this.#tick(), TICK_MS),
-      setInterval(() => this.#readAgain(), CARDS_INTERVAL_MS),
-    ];
+    this.#timers = [setInterval(() => this.#tick(), TICK_MS), setInterval(() => this.#readAgain(), CARDS_INTERVAL_MS)];
     await this.#show(false);
   }
 

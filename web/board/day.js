@@ -27,16 +27,7 @@ class RaceLine {
     this.element = element(
       "details",
       { class: "race", id: `race-${race.venueCode}-${race.number}` },
-      element(
-        "summary",
-        {},
-        element("b", { class: "label" }, race.label),
-        time,
-        name,
-        detail,
-        status,
-        outlook,
-      ),
+      element("summary", {}, element("b", { class: "label" }, race.label), time, name, detail, status, outlook),
       this.#body,
     );
     this.element.addEventListener("toggle", () => this.#toggle());
@@ -143,7 +134,13 @@ export class DayView {
     this.#board = board;
     this.#date = date;
     this.title = formats.day(date);
-    const pick = element("input", { type: "date", value: date, "aria-label": "Another day", min: "1700-01-01", max: "2999-12-31" });
+    const pick = element("input", {
+      type: "date",
+      value: date,
+      "aria-label": "Another day",
+      min: "1700-01-01",
+      max: "2999-12-31",
+    });
     pick.addEventListener("change", () => {
       if (pick.value !== "") location.hash = address.ofDay(pick.value);
     });

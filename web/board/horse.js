@@ -43,7 +43,11 @@ export class HorseView {
       { class: "horse-view" },
       element("h1", { tabindex: "-1" }, this.title),
       element("p", { class: "lead" }, describe(profile)),
-      element("dl", { class: "profile" }, ...figures(profile).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])),
+      element(
+        "dl",
+        { class: "profile" },
+        ...figures(profile).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
+      ),
       element("h2", {}, "Form"),
       element(
         "div",
@@ -52,7 +56,11 @@ export class HorseView {
           "table",
           { class: "runners form" },
           element("caption", { class: "unseen" }, `Form of ${this.title}, newest first`),
-          element("thead", {}, element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)))),
+          element(
+            "thead",
+            {},
+            element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name))),
+          ),
           this.#body,
         ),
       ),

@@ -40,7 +40,8 @@ export class NextRaces {
     }
     for (const { race, time } of this.#links) {
       const left = Date.parse(race.offTime) - now;
-      const word = race.status === "open" || race.status === "scheduled" ? "" : formats.statusWord(race.status).toLowerCase();
+      const word =
+        race.status === "open" || race.status === "scheduled" ? "" : formats.statusWord(race.status).toLowerCase();
       setText(time, word || (left >= 0 ? formats.duration(left) : "due"));
     }
   }

@@ -159,7 +159,9 @@ export class Race {
       if (!rows.has(horse)) rows.set(horse, { ...runner, isWithdrawn: false, reason: "" });
     }
     const named = [...rows.values()].map((runner) => ({ ...runner, horse_name: runner.horse_name || runner.horse_no }));
-    return named.sort((a, b) => (a.number || Infinity) - (b.number || Infinity) || a.horse_no.localeCompare(b.horse_no));
+    return named.sort(
+      (a, b) => (a.number || Infinity) - (b.number || Infinity) || a.horse_no.localeCompare(b.horse_no),
+    );
   }
 
   /** Whether a runner takes part, as far as is known. */

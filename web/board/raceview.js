@@ -155,7 +155,10 @@ export class RaceView {
     const rows = [];
     if (board) {
       const { seq, prev_seq, recorded_at } = board;
-      rows.push(["Prices", `seq ${formats.whole(seq)}, after seq ${formats.whole(prev_seq)}, recorded at ${recorded_at}`]);
+      rows.push([
+        "Prices",
+        `seq ${formats.whole(seq)}, after seq ${formats.whole(prev_seq)}, recorded at ${recorded_at}`,
+      ]);
       rows.push(["Prices in the API", at(`odds/${date}/${number}`)]);
     }
     if (history?.isComplete) rows.push(["Every quote", at(`odds/${date}/${number}/history`)]);
@@ -167,7 +170,9 @@ export class RaceView {
     const text = rows.flat().join("\n");
     if (this.#sources.dataset.text === text) return;
     this.#sources.dataset.text = text;
-    this.#sources.replaceChildren(...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+    this.#sources.replaceChildren(
+      ...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
+    );
   }
 
   changed(race) {

@@ -40,7 +40,11 @@ class Row {
     this.place = cell("place number");
     this.opening = cell("opening number");
     this.path = svg("path", { d: "" });
-    this.favourite = element("abbr", { class: "favourite", title: "favourite: the lowest win price", hidden: true }, "fav");
+    this.favourite = element(
+      "abbr",
+      { class: "favourite", title: "favourite: the lowest win price", hidden: true },
+      "fav",
+    );
     const name = element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name);
     const weight = runner.weight > 0 ? `${runner.weight} lb` : "";
     const draw = runner.draw > 0 ? `${runner.draw}` : "";
@@ -68,7 +72,11 @@ class Row {
       this.opening,
       cell(
         "line",
-        svg("svg", { viewBox: `0 0 ${LINE.width} ${LINE.height}`, "aria-hidden": "true", focusable: "false" }, this.path),
+        svg(
+          "svg",
+          { viewBox: `0 0 ${LINE.width} ${LINE.height}`, "aria-hidden": "true", focusable: "false" },
+          this.path,
+        ),
       ),
     );
   }
@@ -136,7 +144,13 @@ export class RunnersTable {
   #body = element("tbody");
   #caption = element("caption", { class: "unseen" });
   #heads = COLUMNS.map(([name, kind]) => element("th", { scope: "col", class: kind }, name));
-  #table = element("table", { class: "runners" }, this.#caption, element("thead", {}, element("tr", {}, ...this.#heads)), this.#body);
+  #table = element(
+    "table",
+    { class: "runners" },
+    this.#caption,
+    element("thead", {}, element("tr", {}, ...this.#heads)),
+    this.#body,
+  );
   #clock;
   /** The horses in the order of their prices when the visitor asked for it; `null` for that of the numbers. */
   #order = null;
@@ -273,7 +287,11 @@ export function resultTable(race, result) {
     "table",
     { class: "runners result" },
     element("caption", { class: "unseen" }, `Result of ${race.label}`),
-    element("thead", {}, element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)))),
+    element(
+      "thead",
+      {},
+      element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name))),
+    ),
     element(
       "tbody",
       {},
@@ -282,5 +300,9 @@ export function resultTable(race, result) {
     ),
   );
   hideColumns(table, [...result.runners, ...result.unplaced]);
-  return element("div", { class: "wide", role: "region", "aria-label": `Result of ${race.label}`, tabindex: "0" }, table);
+  return element(
+    "div",
+    { class: "wide", role: "region", "aria-label": `Result of ${race.label}`, tabindex: "0" },
+    table,
+  );
 }
