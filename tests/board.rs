@@ -70,6 +70,7 @@ async fn prices_move_and_every_announcement_appears() {
         .await
         .json();
     let win = format!("{race} {FIRST_WIN}");
+    page.hover(&win).await;
     let title = page.attribute(&win, "title").await;
     assert!(
         title.starts_with(&format!("seq {},", board["seq"])),
@@ -223,6 +224,12 @@ async fn the_chart_ends_with_the_prices_of_the_api_and_is_read_with_the_keyboard
     page.until(".sources", &format!("seq {}", board["seq"]))
         .await;
     page.until(".sources", "Gaps in the live channel 0").await;
+    let horse = json!({ "horse_no": "H4" });
+    nats.publish([of_today("runner.withdrawn", "ST", 2, &second(40), horse)])
+        .await;
+    page.until(".readout", "4 HORSE 4 –").await;
+    let shown = page.texts(".plot text.label").await;
+    assert_eq!(shown.len(), 3, "{shown:?}");
     nats.publish([result(DAY, "ST", 2, 2, 1), result(DAY, "ST", 2, 3, 2)])
         .await;
     page.until(".revisions", "Revision 1, official").await;
@@ -284,6 +291,84 @@ async fn runners_are_sorted_by_price_on_request_and_then_stay() {
     page.click("th.no button").await;
     assert_eq!(page.attribute("th.no", "aria-sort").await, "ascending");
     assert_eq!(page.attribute("th.win", "aria-sort").await, "");
+    page.assert_no_problems().await;
+}
+
+/// Wraps the function by which the page asks for a frame.
+const COUNT_FRAMES: &str = "(() => { window.frames_asked = 0; const ask = requestAnimationFrame; \
+     window.requestAnimationFrame = (paint) => { window.frames_asked++; return ask(paint); }; })()";
+
+/// The painter once painted in every frame while a price line was behind.
+#[tokio::test]
+async fn a_change_is_painted_once_and_not_in_every_frame() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut page = open(&nats, &railbird, &format!("#/{DAY}")).await;
+    let line = "document.querySelector('#race-ST-1 td.line path').getAttribute('d')";
+    page.until(&format!("#race-ST-1 {FIRST_WIN}"), "3.5").await;
+    page.evaluate(COUNT_FRAMES).await;
+    const QUOTES: u64 = 5;
+    for n in 1..=QUOTES {
+        let before = page.evaluate(line).await;
+        let win = 3.5 + n as f64 / 10.0;
+        nats.publish([odds("ST", 1, &second(2 + n), &[win, 4.0, 6.2, 9.9])])
+            .await;
+        // Its price line follows within a second.
+        let is_drawn = format!(
+            "new Promise((drawn) => setInterval(() => {line} !== {before} && drawn(), 20))"
+        );
+        page.evaluate(&is_drawn).await;
+    }
+    // A quote is a frame, its price line is another one, and news take some.
+    let frames = page.evaluate("window.frames_asked").await;
+    assert!(frames.as_u64() <= Some(4 * QUOTES), "{frames}");
+}
+
+/// Whether what has the focus is in view, with nothing above it.
+const FOCUS_IS_VISIBLE: &str = "(() => { const at = document.activeElement; const { left, top } = at.getBoundingClientRect(); \
+     return at.matches('a, button, summary') ? at.contains(document.elementFromPoint(left + 4, top + 8)) : true; })()";
+
+#[tokio::test]
+async fn the_board_is_used_with_the_keyboard_alone() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let address = format!("#/{DAY}");
+    let last = nats.publish(two_meetings()).await;
+    railbird.until_seq(last).await;
+    let mut page = Page::of(railbird.http);
+    // So low that pages scroll under the strip on top.
+    let open = json!({ "fragment": address, "key": railbird.key, "width": 360, "height": 500 });
+    page.open(open).await;
+    page.until("#race-ST-1", "HORSE 1").await;
+    let focus = async |page: &mut Page, key: &str, selector: &str| {
+        for _ in 0..60 {
+            page.press(key).await;
+            let is_visible = page.evaluate(FOCUS_IS_VISIBLE).await;
+            assert_eq!(is_visible, true, "on the way to {selector}");
+            let is_there = format!("document.activeElement.matches({selector:?})");
+            if page.evaluate(&is_there).await == true {
+                return;
+            }
+        }
+        panic!("{key} does not lead to {selector}");
+    };
+    focus(&mut page, "Tab", "#race-ST-2 summary").await;
+    page.press("Enter").await;
+    page.until("#race-ST-2 [data-horse=H4]", "HORSE 4").await;
+    focus(&mut page, "Tab", "#race-ST-2 .links a").await;
+    focus(&mut page, "Shift+Tab", "#race-ST-1 summary").await;
+    focus(&mut page, "Tab", "#race-ST-2 .links a").await;
+    page.press("Enter").await;
+    page.until("h1", "ST 2 THE ST HANDICAP 2").await;
+    // The focus is at the heading of the new view.
+    focus(&mut page, "Tab", "th.win button").await;
+    page.press("Enter").await;
+    focus(&mut page, "Tab", ".chart").await;
+    page.press("ArrowLeft").await;
+    page.until(".when", "1 HORSE 1: 3.5").await;
+    focus(&mut page, "Shift+Tab", "[data-horse=H2] a").await;
+    page.press("Enter").await;
+    page.until("h1", "HORSE 2").await;
     page.assert_no_problems().await;
 }
 
@@ -628,6 +713,11 @@ async fn publish_simulated(nats: &Nats, today: RacingDate) -> u64 {
     nats.publish(events.collect::<Vec<Value>>()).await
 }
 
+/// What is pointed at and less than 24 pixels wide or high.
+const SMALL_TARGETS: &str = "[...document.querySelectorAll('main :is(a, button, input, summary)')] \
+     .filter((target) => target.checkVisibility()).map((target) => [target.innerText, target.getBoundingClientRect()]) \
+     .filter(([, { width, height }]) => width < 24 || height < 24).map(([text]) => text)";
+
 #[tokio::test]
 async fn every_view_is_accessible_at_every_width_and_in_both_schemes() {
     let nats = Nats::start();
@@ -664,6 +754,7 @@ async fn every_view_is_accessible_at_every_width_and_in_both_schemes() {
                     .join(format!("board-{name}-{width}-{scheme}.png"));
                 page.picture(&file).await;
                 page.assert_accessible().await;
+                assert_eq!(page.evaluate(SMALL_TARGETS).await, json!([]), "{name}");
                 page.assert_no_problems().await;
             }
         }

@@ -3,22 +3,27 @@
 //
 //     node board.mjs http://127.0.0.1:8080
 //
-// RAILBIRD_BROWSER is the path of the browser.
+// RAILBIRD_BROWSER is the path of the browser: a Chromium, or a Firefox.
 
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
+import { basename } from "node:path";
 import { createInterface } from "node:readline";
-import { chromium } from "playwright-core";
+import { chromium, firefox } from "playwright-core";
 
 const [service] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 const TIMEOUT_MS = 30_000;
 
-const browser = await chromium.launch({
-  executablePath: process.env.RAILBIRD_BROWSER,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-zygote"],
-});
+const executablePath = process.env.RAILBIRD_BROWSER;
+const browser = basename(executablePath).startsWith("firefox")
+  ? // The channel of a Firefox as it is released, without patches: it is driven by WebDriver BiDi.
+    await firefox.launch({ executablePath, channel: "moz-firefox" })
+  : await chromium.launch({
+      executablePath,
+      args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-zygote"],
+    });
 let page;
 /** Messages on the console, errors of scripts, and requests to other hosts. */
 let problems = [];
@@ -44,7 +49,8 @@ const commands = {
       timezoneId: zone,
     });
     context.setDefaultTimeout(TIMEOUT_MS);
-    if (key) await context.addInitScript((key) => sessionStorage.setItem("railbird-key", key), key);
+    const store = ([key, service]) => location.origin === service && sessionStorage.setItem("railbird-key", key);
+    if (key) await context.addInitScript(store, [key, service]);
     page = await context.newPage();
     page.on("console", (message) => problems.push(message.text()));
     page.on("pageerror", (error) => problems.push(error.stack));
