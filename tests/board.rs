@@ -727,7 +727,7 @@ async fn every_view_is_accessible_at_every_width_and_in_both_schemes() {
     railbird.until_seq(last).await;
     let yesterday = RacingDate::from(today.civil().yesterday().unwrap());
     let views = [
-        ("day", format!("#/{today}"), "td.win"),
+        ("day", format!("#/{today}"), "td.line path[d^=M]"),
         ("results", format!("#/{yesterday}"), ".outlook"),
         ("race", format!("#/{today}/RB/1"), ".readout"),
         (

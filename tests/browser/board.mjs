@@ -63,7 +63,9 @@ const commands = {
   /** Waits until the text of an element has a part. */
   async until(selector, part) {
     const has = ([selector, part]) =>
-      [...document.querySelectorAll(selector)].some((node) => node.innerText.replace(/\s+/g, " ").includes(part));
+      [...document.querySelectorAll(selector)].some((node) =>
+        (node.innerText ?? node.textContent).replace(/\s+/g, " ").includes(part),
+      );
     await page.waitForFunction(has, [selector, part]).catch(async () => {
       const found = await page.locator(selector).allInnerTexts();
       throw new Error(`no "${part}" in ${selector}, but ${JSON.stringify(found)}; ${problems.join("; ")}`);

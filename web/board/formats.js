@@ -157,6 +157,12 @@ export function order(runners) {
   return texts.join(", ");
 }
 
+/** The jockey and the trainer of a runner; lines break between them. */
+export function people({ jockey, trainer }) {
+  const names = [jockey, trainer].filter(Boolean).map((name) => name.replaceAll(" ", "\u00a0"));
+  return names.join(" · ");
+}
+
 /** What a race is: distance, class and going. */
 export function conditions(race, going = race.going) {
   const grade = /^\d+$/.test(race.class) ? `class ${race.class}` : race.class;

@@ -48,7 +48,7 @@ class Row {
     const name = element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name);
     const weight = runner.weight > 0 ? `${runner.weight} lb` : "";
     const draw = runner.draw > 0 ? `${runner.draw}` : "";
-    const people = [runner.jockey, runner.trainer].filter(Boolean).join(" · ");
+    const people = formats.people(runner);
     const small = [draw && `draw ${draw}`, weight].filter(Boolean).join(" · ");
     this.note = element("span", { class: "note" }, note(runner));
     this.element = element(
@@ -275,7 +275,7 @@ export function resultTable(race, result) {
         "th",
         { scope: "row", class: "horse" },
         element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name || runner.horse_no),
-        element("span", { class: "people" }, [runner.jockey, runner.trainer].filter(Boolean).join(" · ")),
+        element("span", { class: "people" }, formats.people(runner)),
       ),
       element("td", { class: "draw number" }, runner.draw > 0 && `${runner.draw}`),
       element("td", { class: "weight number" }, runner.weight > 0 && `${runner.weight} lb`),
