@@ -48,10 +48,10 @@ async fn prices_move_and_every_announcement_appears() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let mut page = open(&nats, &railbird, &format!("#/{DAY}")).await;
-    let meetings = page.texts(".meeting h2").await;
-    assert_eq!(meetings, ["Happy Valley (HV)", "Sha Tin (ST)"]);
     let race = "#race-ST-1";
     page.until(&format!("{race} {FIRST_WIN}"), "3.5").await;
+    let meetings = page.texts(".meeting h2").await;
+    assert_eq!(meetings, ["Happy Valley (HV)", "Sha Tin (ST)"]);
     page.until(&format!("{race} [data-horse=H1]"), "fav").await;
 
     nats.publish([odds("ST", 1, &second(3), &[3.1, 4.4, 6.2, 9.9])])
@@ -156,6 +156,7 @@ async fn results_appear(nats: &Nats, page: &mut Page) {
         "=1st (1) HORSE 1, =1st (2) HORSE 2, 3rd (3) HORSE 3",
     )
     .await;
+    page.until(&format!("{race} .result tbody"), "=1").await;
     let places = page.texts(&format!("{race} .result td.place-word")).await;
     assert_eq!(places, ["=1", "=1", "3", "Pulled up"]);
 }
