@@ -7,7 +7,7 @@ import { element, setText, svg } from "./dom.js";
 import { clock, price, zoneNote } from "./formats.js";
 import { logScale, oddsTicks, priceRange, stepAt, stepPath, timeScale, timeTicks } from "./steps.js";
 
-const MARGIN = { top: 12, right: 76, bottom: 28, left: 46 };
+const MARGIN = { top: 12, right: 86, bottom: 28, left: 46 };
 const HEIGHT = { wide: 380, narrow: 300 };
 const NARROW = 560;
 /** The chart follows the prices at this distance. */
