@@ -79,7 +79,14 @@ async fn prices_move_and_every_announcement_appears() {
     let market: f64 = [3.1, 4.4, 6.2, 9.9].iter().map(|win| 100.0 / win).sum();
     page.until(&format!("{race} .market"), &format!("{market:.1} %"))
         .await;
+    changes_of_the_card_appear(&nats, &mut page).await;
+    results_appear(&nats, &mut page).await;
+    page.assert_no_problems().await;
+}
 
+/// A runner is withdrawn, another one gets another rider, and the going changes.
+async fn changes_of_the_card_appear(nats: &Nats, page: &mut Page) {
+    let race = "#race-ST-1";
     let reason = json!({ "horse_no": "H3", "reason": "Lame in the right fore" });
     let rider = json!({ "horse_no": "H4", "jockey": "A Nother" });
     nats.publish([
@@ -112,8 +119,6 @@ async fn prices_move_and_every_announcement_appears() {
     .await;
     page.until(&format!("{race} .detail"), "YIELDING").await;
     page.until(".news", "going is now YIELDING, was GOOD").await;
-    results_appear(&nats, &mut page).await;
-    page.assert_no_problems().await;
 }
 
 /// A race is run and its result amended; another one is abandoned.
@@ -220,10 +225,15 @@ async fn the_chart_ends_with_the_prices_of_the_api_and_is_read_with_the_keyboard
     page.until(".when", "the latest · 1 HORSE 1: 5.5 since seq")
         .await;
 
+    the_rest_of_the_race_view_follows(&nats, &mut page, &board["seq"]).await;
+    page.assert_no_problems().await;
+}
+
+/// The sources of the figures, a withdrawal, the result with its revisions, and the way to a horse.
+async fn the_rest_of_the_race_view_follows(nats: &Nats, page: &mut Page, board_seq: &Value) {
     page.evaluate("document.querySelector('.sources').open = true")
         .await;
-    page.until(".sources", &format!("seq {}", board["seq"]))
-        .await;
+    page.until(".sources", &format!("seq {board_seq}")).await;
     page.until(".sources", "Gaps in the live channel 0").await;
     let horse = json!({ "horse_no": "H4" });
     nats.publish([of_today("runner.withdrawn", "ST", 2, &second(40), horse)])
@@ -239,7 +249,6 @@ async fn the_chart_ends_with_the_prices_of_the_api_and_is_read_with_the_keyboard
     page.until("h1", "HORSE 1").await;
     page.until(".form", "ST 2").await;
     page.until(".profile", "Starts 1").await;
-    page.assert_no_problems().await;
 }
 
 #[tokio::test]
