@@ -48,10 +48,10 @@ async fn prices_move_and_every_announcement_appears() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let mut page = open(&nats, &railbird, &format!("#/{DAY}")).await;
-    let meetings = page.texts(".meeting h2").await;
-    assert_eq!(meetings, ["Happy Valley (HV)", "Sha Tin (ST)"]);
     let race = "#race-ST-1";
     page.until(&format!("{race} {FIRST_WIN}"), "3.5").await;
+    let meetings = page.texts(".meeting h2").await;
+    assert_eq!(meetings, ["Happy Valley (HV)", "Sha Tin (ST)"]);
     page.until(&format!("{race} [data-horse=H1]"), "fav").await;
 
     nats.publish([odds("ST", 1, &second(3), &[3.1, 4.4, 6.2, 9.9])])
@@ -70,6 +70,7 @@ async fn prices_move_and_every_announcement_appears() {
         .await
         .json();
     let win = format!("{race} {FIRST_WIN}");
+    page.hover(&win).await;
     let title = page.attribute(&win, "title").await;
     assert!(
         title.starts_with(&format!("seq {},", board["seq"])),
@@ -78,7 +79,14 @@ async fn prices_move_and_every_announcement_appears() {
     let market: f64 = [3.1, 4.4, 6.2, 9.9].iter().map(|win| 100.0 / win).sum();
     page.until(&format!("{race} .market"), &format!("{market:.1} %"))
         .await;
+    changes_of_the_card_appear(&nats, &mut page).await;
+    results_appear(&nats, &mut page).await;
+    page.assert_no_problems().await;
+}
 
+/// A runner is withdrawn, another one gets another rider, and the going changes.
+async fn changes_of_the_card_appear(nats: &Nats, page: &mut Page) {
+    let race = "#race-ST-1";
     let reason = json!({ "horse_no": "H3", "reason": "Lame in the right fore" });
     let rider = json!({ "horse_no": "H4", "jockey": "A Nother" });
     nats.publish([
@@ -111,8 +119,6 @@ async fn prices_move_and_every_announcement_appears() {
     .await;
     page.until(&format!("{race} .detail"), "YIELDING").await;
     page.until(".news", "going is now YIELDING, was GOOD").await;
-    results_appear(&nats, &mut page).await;
-    page.assert_no_problems().await;
 }
 
 /// A race is run and its result amended; another one is abandoned.
@@ -155,6 +161,7 @@ async fn results_appear(nats: &Nats, page: &mut Page) {
         "=1st (1) HORSE 1, =1st (2) HORSE 2, 3rd (3) HORSE 3",
     )
     .await;
+    page.until(&format!("{race} .result tbody"), "=1").await;
     let places = page.texts(&format!("{race} .result td.place-word")).await;
     assert_eq!(places, ["=1", "=1", "3", "Pulled up"]);
 }
@@ -214,12 +221,26 @@ async fn the_chart_ends_with_the_prices_of_the_api_and_is_read_with_the_keyboard
     );
     page.press("Home").await;
     page.until(".when", "1 HORSE 1: 3.5 since seq").await;
+    page.press("Escape").await;
+    page.until(".when", "the latest · 1 HORSE 1: 5.5 since seq")
+        .await;
 
+    the_rest_of_the_race_view_follows(&nats, &mut page, &board["seq"]).await;
+    page.assert_no_problems().await;
+}
+
+/// The sources of the figures, a withdrawal, the result with its revisions, and the way to a horse.
+async fn the_rest_of_the_race_view_follows(nats: &Nats, page: &mut Page, board_seq: &Value) {
     page.evaluate("document.querySelector('.sources').open = true")
         .await;
-    page.until(".sources", &format!("seq {}", board["seq"]))
-        .await;
+    page.until(".sources", &format!("seq {board_seq}")).await;
     page.until(".sources", "Gaps in the live channel 0").await;
+    let horse = json!({ "horse_no": "H4" });
+    nats.publish([of_today("runner.withdrawn", "ST", 2, &second(40), horse)])
+        .await;
+    page.until(".readout", "4 HORSE 4 –").await;
+    let shown = page.texts(".plot text.label").await;
+    assert_eq!(shown.len(), 3, "{shown:?}");
     nats.publish([result(DAY, "ST", 2, 2, 1), result(DAY, "ST", 2, 3, 2)])
         .await;
     page.until(".revisions", "Revision 1, official").await;
@@ -228,6 +249,219 @@ async fn the_chart_ends_with_the_prices_of_the_api_and_is_read_with_the_keyboard
     page.until("h1", "HORSE 1").await;
     page.until(".form", "ST 2").await;
     page.until(".profile", "Starts 1").await;
+}
+
+#[tokio::test]
+async fn a_paused_page_shows_what_was_known_and_then_the_latest() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut page = open(&nats, &railbird, &format!("#/{DAY}/ST/1")).await;
+    page.until(FIRST_WIN, "3.5").await;
+    page.click(".channel button").await;
+    page.until(PHASE, "Paused").await;
+    page.until(".banner", "Nothing is lost").await;
+    nats.publish([odds("ST", 1, &second(3), &[3.1, 4.4, 6.2, 9.9])])
+        .await;
+    let last = nats
+        .publish([odds("ST", 1, &second(4), &[2.9, 4.4, 6.2, 9.9])])
+        .await;
+    // The page knows the prices, and shows others.
+    page.until(".channel", &format!("seq {last}")).await;
+    assert_eq!(page.text(FIRST_WIN).await, "3.5");
+    page.assert_accessible().await;
+    page.click(".channel button").await;
+    page.until(PHASE, "Live").await;
+    page.until(FIRST_WIN, "2.9").await;
+    page.assert_no_problems().await;
+}
+
+#[tokio::test]
+async fn runners_are_sorted_by_price_on_request_and_then_stay() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut page = open(&nats, &railbird, &format!("#/{DAY}/ST/1")).await;
+    page.until(FIRST_WIN, "3.5").await;
+    let numbers = "tbody td.no";
+    assert_eq!(page.texts(numbers).await, ["1", "2", "3", "4"]);
+    nats.publish([odds("ST", 1, &second(3), &[8.0, 4.0, 6.2, 3.9])])
+        .await;
+    page.until(FIRST_WIN, "8.0").await;
+    assert_eq!(page.texts(numbers).await, ["1", "2", "3", "4"]);
+    let by_price = "th.win button";
+    page.click(by_price).await;
+    assert_eq!(page.texts(numbers).await, ["4", "2", "3", "1"]);
+    assert_eq!(page.attribute("th.win", "aria-sort").await, "ascending");
+    nats.publish([odds("ST", 1, &second(4), &[1.5, 4.0, 6.2, 9.9])])
+        .await;
+    page.until(FIRST_WIN, "1.5").await;
+    assert_eq!(page.texts(numbers).await, ["4", "2", "3", "1"]);
+    page.assert_accessible().await;
+    page.click(by_price).await;
+    assert_eq!(page.texts(numbers).await, ["1", "2", "3", "4"]);
+    page.click("th.no button").await;
+    assert_eq!(page.attribute("th.no", "aria-sort").await, "ascending");
+    assert_eq!(page.attribute("th.win", "aria-sort").await, "");
+    page.assert_no_problems().await;
+}
+
+/// Wraps the function by which the page asks for a frame.
+const COUNT_FRAMES: &str = "(() => { window.frames_asked = 0; const ask = requestAnimationFrame; \
+     window.requestAnimationFrame = (paint) => { window.frames_asked++; return ask(paint); }; })()";
+
+/// The painter once painted in every frame while a price line was behind.
+#[tokio::test]
+async fn a_change_is_painted_once_and_not_in_every_frame() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut page = open(&nats, &railbird, &format!("#/{DAY}")).await;
+    let line = "document.querySelector('#race-ST-1 td.line path').getAttribute('d')";
+    page.until(&format!("#race-ST-1 {FIRST_WIN}"), "3.5").await;
+    page.evaluate(COUNT_FRAMES).await;
+    const QUOTES: u64 = 5;
+    for n in 1..=QUOTES {
+        let before = page.evaluate(line).await;
+        let win = 3.5 + n as f64 / 10.0;
+        nats.publish([odds("ST", 1, &second(2 + n), &[win, 4.0, 6.2, 9.9])])
+            .await;
+        // Its price line follows within a second.
+        let is_drawn = format!(
+            "new Promise((drawn) => setInterval(() => {line} !== {before} && drawn(), 20))"
+        );
+        page.evaluate(&is_drawn).await;
+    }
+    // A quote is a frame, its price line is another one, and news take some.
+    let frames = page.evaluate("window.frames_asked").await;
+    assert!(frames.as_u64() <= Some(4 * QUOTES), "{frames}");
+}
+
+/// Whether what has the focus is in view, with nothing above it.
+const FOCUS_IS_VISIBLE: &str = "(() => { const at = document.activeElement; const { left, top } = at.getBoundingClientRect(); \
+     return at.matches('a, button, summary') ? at.contains(document.elementFromPoint(left + 4, top + 8)) : true; })()";
+
+#[tokio::test]
+async fn the_board_is_used_with_the_keyboard_alone() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let address = format!("#/{DAY}");
+    let last = nats.publish(two_meetings()).await;
+    railbird.until_seq(last).await;
+    let mut page = Page::of(railbird.http);
+    // So low that pages scroll under the strip on top.
+    let open = json!({ "fragment": address, "key": railbird.key, "width": 360, "height": 500 });
+    page.open(open).await;
+    page.until("#race-ST-1", "HORSE 1").await;
+    let focus = async |page: &mut Page, key: &str, selector: &str| {
+        for _ in 0..60 {
+            page.press(key).await;
+            let is_visible = page.evaluate(FOCUS_IS_VISIBLE).await;
+            assert_eq!(is_visible, true, "on the way to {selector}");
+            let is_there = format!("document.activeElement.matches({selector:?})");
+            if page.evaluate(&is_there).await == true {
+                return;
+            }
+        }
+        panic!("{key} does not lead to {selector}");
+    };
+    focus(&mut page, "Tab", "#race-ST-2 summary").await;
+    page.press("Enter").await;
+    page.until("#race-ST-2 [data-horse=H4]", "HORSE 4").await;
+    focus(&mut page, "Tab", "#race-ST-2 .links a").await;
+    focus(&mut page, "Shift+Tab", "#race-ST-1 summary").await;
+    focus(&mut page, "Tab", "#race-ST-2 .links a").await;
+    page.press("Enter").await;
+    page.until("h1", "ST 2 THE ST HANDICAP 2").await;
+    // The focus is at the heading of the new view.
+    focus(&mut page, "Tab", "th.win button").await;
+    page.press("Enter").await;
+    focus(&mut page, "Tab", ".chart").await;
+    page.press("ArrowLeft").await;
+    page.until(".when", "1 HORSE 1: 3.5").await;
+    focus(&mut page, "Shift+Tab", "[data-horse=H2] a").await;
+    page.press("Enter").await;
+    page.until("h1", "HORSE 2").await;
+    page.assert_no_problems().await;
+}
+
+/// A request for what is not known would be an error on the console of the browser.
+#[tokio::test]
+async fn the_page_asks_for_nothing_that_it_can_know_does_not_exist() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut page = Page::of(railbird.http);
+    let key = &railbird.key;
+    page.open(json!({ "key": key })).await;
+    page.until(PHASE, "Live").await;
+    page.until(".day", "No meeting is known for this day").await;
+    // It is declared while the page is open.
+    let today = railbird.app.clock.today().to_string();
+    nats.publish([card(&today, "ST", 1, 2)]).await;
+    page.until(".race .name", "THE ST HANDICAP 1").await;
+    page.assert_no_problems().await;
+
+    let last = nats
+        .publish([card(DAY, "ST", 1, 4), result(DAY, "ST", 2, 3, 1)])
+        .await;
+    railbird.until_seq(last).await;
+    for (fragment, selector, part) in [
+        (format!("#/{DAY}"), "#race-ST-2 .outlook", "1st HORSE 1"),
+        (format!("#/{DAY}/ST/1"), ".market", "No price is known"),
+        (format!("#/{DAY}/ST/2"), ".revisions", "Revision 1"),
+        ("#/1999-12-31".to_owned(), ".day", "No meeting is known"),
+    ] {
+        page.open(json!({ "fragment": fragment, "key": key })).await;
+        page.until(PHASE, "Live").await;
+        page.until(selector, part).await;
+        page.assert_no_problems().await;
+    }
+}
+
+#[tokio::test]
+async fn without_a_meeting_today_the_nearest_race_day_is_shown() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let last = nats.publish(two_meetings()).await;
+    railbird.until_seq(last).await;
+    let mut page = Page::of(railbird.http);
+    let open = json!({ "key": railbird.key });
+    page.open(open.clone()).await;
+    page.until("h1", "Saturday, 3 October 2026").await;
+    page.until(".day", "This is the nearest race day").await;
+    let last = nats.publish([card("2031-01-01", "ST", 1, 2)]).await;
+    railbird.until_seq(last).await;
+    page.open(open).await;
+    page.until("h1", "Wednesday, 1 January 2031").await;
+    page.until(PHASE, "Live").await;
+    page.assert_no_problems().await;
+}
+
+#[tokio::test]
+async fn off_times_are_those_of_the_racecourse() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut far = card(DAY, "US", 1, 2);
+    far["data"]["time_zone"] = json!("America/New_York");
+    far["data"]["off_time"] = json!("2026-10-03T18:15:00Z");
+    let last = nats.publish([card(DAY, "ST", 1, 4), far]).await;
+    railbird.until_seq(last).await;
+    let mut page = Page::of(railbird.http);
+    let address = |fragment: &str, zone: &str| json!({ "fragment": fragment, "key": railbird.key, "zone": zone });
+    let day = format!("#/{DAY}");
+    page.open(address(&day, "Europe/London")).await;
+    page.until("#race-ST-1 .time", "13:00").await;
+    page.until("#race-US-1 .time", "14:15").await;
+    page.until("#meeting-ST", "Hong Kong time, GMT+8").await;
+    page.until("#meeting-US", "New York time, GMT-4").await;
+    page.open(address(&format!("{day}/ST/1"), "Europe/London"))
+        .await;
+    page.until(
+        ".facts",
+        "off at 13:00 (Hong Kong time, GMT+8; 06:00 where you are)",
+    )
+    .await;
+    // The clock of this visitor is the same.
+    page.open(address(&day, "Asia/Singapore")).await;
+    page.until("#meeting-US", "New York time").await;
+    assert_eq!(page.text("#meeting-ST").await, "Sha Tin (ST)");
     page.assert_no_problems().await;
 }
 
@@ -411,6 +645,31 @@ async fn the_board_has_no_key_of_its_own_and_links_without_scripts() {
     assert_eq!(reply.status, 404);
 }
 
+/// Without that, modules would be requested one after the other, each once its importer is there.
+#[tokio::test]
+async fn the_page_names_every_module_that_it_loads() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let html = railbird.get_open("/").await.text();
+    let mut page = Page::of(railbird.http);
+    page.open(json!({ "key": railbird.key })).await;
+    page.until(PHASE, "Live").await;
+    let script = "performance.getEntriesByType('resource').map(({ name }) => name)";
+    let loaded: Vec<String> = serde_json::from_value(page.evaluate(script).await).unwrap();
+    let assets = format!("http://{}/assets/", railbird.http);
+    let modules = loaded.iter().filter_map(|url| url.strip_prefix(&assets));
+    let modules: Vec<_> = modules.filter(|name| name.ends_with(".js")).collect();
+    assert!(modules.len() > 10, "{modules:?}");
+    for name in modules {
+        let is_named = [
+            format!("<link rel=\"modulepreload\" href=\"assets/{name}\">"),
+            format!("<script type=\"module\" src=\"assets/{name}\">"),
+        ];
+        assert!(is_named.iter().any(|tag| html.contains(tag)), "{name}");
+    }
+    page.assert_no_problems().await;
+}
+
 /// The compressed size of the page and everything that it loads.
 #[tokio::test]
 async fn the_board_is_small() {
@@ -464,6 +723,11 @@ async fn publish_simulated(nats: &Nats, today: RacingDate) -> u64 {
     nats.publish(events.collect::<Vec<Value>>()).await
 }
 
+/// What is pointed at and less than 24 pixels wide or high.
+const SMALL_TARGETS: &str = "[...document.querySelectorAll('main :is(a, button, input, summary)')] \
+     .filter((target) => target.checkVisibility()).map((target) => [target.innerText, target.getBoundingClientRect()]) \
+     .filter(([, { width, height }]) => width < 24 || height < 24).map(([text]) => text)";
+
 #[tokio::test]
 async fn every_view_is_accessible_at_every_width_and_in_both_schemes() {
     let nats = Nats::start();
@@ -473,7 +737,7 @@ async fn every_view_is_accessible_at_every_width_and_in_both_schemes() {
     railbird.until_seq(last).await;
     let yesterday = RacingDate::from(today.civil().yesterday().unwrap());
     let views = [
-        ("day", format!("#/{today}"), "td.win"),
+        ("day", format!("#/{today}"), "td.line path[d^=M]"),
         ("results", format!("#/{yesterday}"), ".outlook"),
         ("race", format!("#/{today}/RB/1"), ".readout"),
         (
@@ -500,6 +764,7 @@ async fn every_view_is_accessible_at_every_width_and_in_both_schemes() {
                     .join(format!("board-{name}-{width}-{scheme}.png"));
                 page.picture(&file).await;
                 page.assert_accessible().await;
+                assert_eq!(page.evaluate(SMALL_TARGETS).await, json!([]), "{name}");
                 page.assert_no_problems().await;
             }
         }

@@ -416,7 +416,7 @@ async fn today_works_on_results_and_odds_as_on_race_cards() {
 }
 
 #[tokio::test]
-async fn a_declared_race_without_quotes_has_an_empty_board_and_an_unknown_one_none() {
+async fn a_race_without_quotes_has_an_empty_board_and_an_unknown_one_none() {
     let (_nats, railbird) = service().await;
     let board = railbird.get(&format!("/api/v1/odds/{DAY}/1")).await;
     assert_eq!(
@@ -440,7 +440,7 @@ async fn a_declared_race_without_quotes_has_an_empty_board_and_an_unknown_one_no
     for (path, message) in [
         (
             format!("{DAY}/9"),
-            format!("No card and no odds of race 9 are known at Sha Tin on {DAY}"),
+            format!("No race 9 is known at Sha Tin on {DAY}"),
         ),
         (
             "1999-01-01/1".to_owned(),

@@ -19,7 +19,9 @@ async function start(key) {
   } catch (error) {
     board.close();
     if (error.status === 401) forgetKey();
-    ask(error.status === 401 ? "The service does not accept this key: check that it is complete." : `${error.message}.`);
+    ask(
+      error.status === 401 ? "The service does not accept this key: check that it is complete." : `${error.message}.`,
+    );
   }
 }
 

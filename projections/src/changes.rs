@@ -265,10 +265,8 @@ impl Changes {
     fn write_board(&mut self, key: &RaceKey, entry: &RaceEntry, open_from: Option<RacingDate>) {
         let LiveRace { race, board, .. } = &entry.live;
         let (is_quoted, writes) = (board.seq > 0, &mut self.writes);
-        if is_quoted || race.card.is_some() {
-            let view = odds_board::render(key, race, board);
-            writes.insert(keys::board(key), Some(view));
-        }
+        let view = odds_board::render(key, race, board);
+        writes.insert(keys::board(key), Some(view));
         if !is_quoted {
             return;
         }

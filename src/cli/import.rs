@@ -13,8 +13,9 @@ use events::{Envelope, RaceNumber, RacingDate};
 use tokio::time::{Instant, sleep_until};
 
 use self::logged_ids::LoggedIds;
-use self::replay::{ReplayClock, ReplaySpeed};
+use self::replay::ReplayClock;
 use super::report::{Progress, Summary};
+use super::speed::Speed;
 use super::{Cli, Nats};
 use crate::log::{Appender, Log, Outgoing, RACING};
 use importers::{BetfairStream, Item, Items};
@@ -110,15 +111,15 @@ enum Format {
     },
     /// Odds of the Betfair exchange: stream files, plain or packed by bzip2 or gzip.
     #[command(
-        after_help = "Example:\n  railbird import betfair-stream 2017/Jun/14/\n  railbird import betfair-stream 1.132153978.bz2 --race-number 5 --speed 10"
+        after_help = "Example:\n  railbird import betfair-stream 2017/Jun/14/\n  railbird import betfair-stream 1.132153978.bz2 --race-number 5 --speed 60"
     )]
     BetfairStream {
         /// Files and folders.
         #[arg(required = true)]
         paths: Vec<PathBuf>,
-        /// Publish the events of one file at its own times, or ten times as fast.
+        /// Publish the events of one file so much faster than in life, 0.1 to 1000000; with max as fast as possible.
         #[arg(long, default_value = "max")]
-        speed: ReplaySpeed,
+        speed: Speed,
         /// The number of the race, for one race whose market name has none.
         #[arg(long, value_parser = RaceNumber::parse)]
         race_number: Option<RaceNumber>,
@@ -148,19 +149,19 @@ impl Format {
     /// Ends the process if the arguments exclude each other.
     fn check(&self) {
         if let Self::BetfairStream { paths, .. } = self
-            && self.speed() != ReplaySpeed::Max
+            && self.speed() != Speed::Max
             && BetfairStream::find(paths).count() > 1
         {
-            let reason = "--speed 1 and 10 play one file: run an import for each file to play them side by side";
+            let reason = "a --speed other than max plays one file: run an import for each file to play them side by side";
             let error = Cli::command().error(ErrorKind::ArgumentConflict, reason);
             error.exit();
         }
     }
 
-    fn speed(&self) -> ReplaySpeed {
+    fn speed(&self) -> Speed {
         match self {
             Self::BetfairStream { speed, .. } => *speed,
-            _ => ReplaySpeed::Max,
+            _ => Speed::Max,
         }
     }
 }
@@ -180,7 +181,7 @@ impl Import {
                 clock: ReplayClock::new(speed),
             });
         }
-        let chunk_size = if speed == ReplaySpeed::Max { CHUNK } else { 1 };
+        let chunk_size = if speed == Speed::Max { CHUNK } else { 1 };
         let (mut summary, mut progress) = (Summary::new(), Progress::new("importing", 0));
         let mut items = self.format.items();
         loop {

@@ -17,6 +17,7 @@ mod running;
 mod schemas;
 mod serve;
 mod simulate;
+mod speed;
 mod verify;
 mod watch;
 

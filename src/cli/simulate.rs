@@ -1,12 +1,11 @@
 //! `railbird simulate`: publishes a synthetic race day.
 
-use std::str::FromStr;
-
 use clap::Args;
 use events::RacingDate;
 
 use super::player::{EarlierRun, Player, PublishTiming, pace_from_now};
 use super::report::Progress;
+use super::speed::Speed;
 use super::{Nats, WrongConfiguration};
 use crate::clock::Clock;
 use crate::log::RACING;
@@ -26,7 +25,7 @@ pub(super) struct Simulate {
     /// How much faster than in life the day is played, 0.1 to 1000000. It begins now, and events have the times at
     /// which they are published. With max all events are published at once, with their times in life.
     #[arg(long, default_value = "10")]
-    speed: SimulationSpeed,
+    speed: Speed,
     /// The same seed makes the same races.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -40,24 +39,6 @@ pub(super) struct Simulate {
     nats: Nats,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum SimulationSpeed {
-    Times(f64),
-    Max,
-}
-
-impl FromStr for SimulationSpeed {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.parse() {
-            _ if text == "max" => Ok(Self::Max),
-            Ok(times) if (0.1..=1_000_000.0).contains(&times) => Ok(Self::Times(times)),
-            _ => Err("a speed is 0.1 to 1000000, or max"),
-        }
-    }
-}
-
 impl Simulate {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let clock = Clock::new(&self.timezone).map_err(WrongConfiguration)?;
@@ -68,8 +49,8 @@ impl Simulate {
         let ending = Shutdown::new();
         let player = Player::new(&log, &ending);
         let (fresh, when) = match self.speed {
-            SimulationSpeed::Times(speed) => (pace_from_now(speed), PublishTiming::OnSchedule),
-            SimulationSpeed::Max => {
+            Speed::Times(speed) => (pace_from_now(speed), PublishTiming::OnSchedule),
+            Speed::Max => {
                 let in_life = day.as_in_life(clock.midnight(date));
                 (in_life, PublishTiming::Immediate)
             }

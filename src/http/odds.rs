@@ -99,7 +99,7 @@ fn choose_board(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
     }
 }
 
-/// The race has neither a card nor odds at a meeting. The message names the venues where it has.
+/// The meeting has no such race. The message names the venues where there is one.
 fn no_race(
     choice: &MeetingChoice,
     number: RaceNumber,
@@ -107,7 +107,7 @@ fn no_race(
 ) -> ApiError {
     let meeting = &choice.meeting;
     let mut message = format!(
-        "No card and no odds of race {number} are known at {} on {}",
+        "No race {number} is known at {} on {}",
         meeting.venue, meeting.date
     );
     if !elsewhere.is_empty() {

@@ -3,7 +3,7 @@
 //
 //     node board.mjs http://127.0.0.1:8080
 //
-// RAILBIRD_BROWSER is the path of the browser.
+// RAILBIRD_BROWSER is the path of the browser: a Chromium, or a Firefox.
 
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -19,17 +19,26 @@ let problems;
 
 const commands = {
   /** Opens an address in a new tab, with a key or without one. */
-  async open({ fragment = "", key = null, width = 1280, height = 900, scheme = "light", motion = "no-preference" }) {
+  async open({
+    fragment = "",
+    key = null,
+    width = 1280,
+    height = 900,
+    scheme = "light",
+    motion = "no-preference",
+    zone = "Asia/Hong_Kong",
+  }) {
     await page?.context().close();
     const context = await browser.newContext({
       viewport: { width, height },
       colorScheme: scheme,
       reducedMotion: motion,
       locale: "en-GB",
-      timezoneId: "Asia/Hong_Kong",
+      timezoneId: zone,
     });
     context.setDefaultTimeout(TIMEOUT_MS);
-    if (key) await context.addInitScript((key) => sessionStorage.setItem("railbird-key", key), key);
+    const store = ([key, service]) => location.origin === service && sessionStorage.setItem("railbird-key", key);
+    if (key) await context.addInitScript(store, [key, service]);
     page = await context.newPage();
     problems = watch(page, service);
     await page.goto(`${service}/${fragment}`);
@@ -37,7 +46,9 @@ const commands = {
   /** Waits until the text of an element has a part. */
   async until(selector, part) {
     const has = ([selector, part]) =>
-      [...document.querySelectorAll(selector)].some((node) => node.innerText.replace(/\s+/g, " ").includes(part));
+      [...document.querySelectorAll(selector)].some((node) =>
+        (node.innerText ?? node.textContent).replace(/\s+/g, " ").includes(part),
+      );
     await page.waitForFunction(has, [selector, part]).catch(async () => {
       const found = await page.locator(selector).allInnerTexts();
       throw new Error(`no "${part}" in ${selector}, but ${JSON.stringify(found)}; ${problems.join("; ")}`);

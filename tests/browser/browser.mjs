@@ -1,11 +1,12 @@
 // The browser of the tests: how it is started, what no page may do, and what axe-core objects to.
 //
-// RAILBIRD_BROWSER is the path of the browser.
+// RAILBIRD_BROWSER is the path of the browser: a Chromium, or a Firefox.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { basename } from "node:path";
 import { createInterface } from "node:readline";
-import { chromium } from "playwright-core";
+import { chromium, firefox } from "playwright-core";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const ALL_RULES = {
@@ -16,21 +17,23 @@ const COLOUR_RULES = { runOnly: { type: "rule", values: ["color-contrast"] } };
 /** On a page that it cannot check, axe-core passes few rules. */
 const PASSES_MIN = 10;
 
+const CHROMIUM_ARGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--no-zygote",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
 /** Starts the browser. It asks no host for updates. */
 export function launch() {
-  return chromium.launch({
-    executablePath: process.env.RAILBIRD_BROWSER,
-    args: [
-      "--no-sandbox",
-      "--disable-gpu",
-      "--disable-quic",
-      "--no-first-run",
-      "--no-zygote",
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
-    ],
-  });
+  const executablePath = process.env.RAILBIRD_BROWSER;
+  // The channel of a Firefox as it is released, without patches: it is driven by WebDriver BiDi.
+  if (basename(executablePath).startsWith("firefox")) return firefox.launch({ executablePath, channel: "moz-firefox" });
+  return chromium.launch({ executablePath, args: CHROMIUM_ARGS });
 }
 
 /**

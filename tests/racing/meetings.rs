@@ -86,7 +86,7 @@ async fn odds_of_another_meeting_are_never_served() {
     for path in [path.clone(), format!("{path}/history")] {
         let reply = year.get(&path).await;
         let message = format!(
-            "No card and no odds of race 1 are known at Sha Tin on {}; there is such a race at S1",
+            "No race 1 is known at Sha Tin on {}; there is such a race at S1",
             local.date()
         );
         assert_eq!(

@@ -60,6 +60,10 @@ impl Page {
         self.run(json!(["click", selector])).await;
     }
 
+    pub(crate) async fn hover(&mut self, selector: &str) {
+        self.run(json!(["hover", selector])).await;
+    }
+
     pub(crate) async fn press(&mut self, key: &str) {
         self.run(json!(["press", key])).await;
     }

@@ -8,7 +8,10 @@ const DATE = /^\d{4}-\d{2}-\d{2}$/;
 
 /** Reads an address: `{ view: "day", date }`, `{ view: "race", date, venue, number }` or `{ view: "horse", horse }`. */
 export function parse(fragment) {
-  const [first = "", second = "", third = ""] = fragment.replace(/^#?\/?/, "").split("/").map(decode);
+  const [first = "", second = "", third = ""] = fragment
+    .replace(/^#?\/?/, "")
+    .split("/")
+    .map(decode);
   if (first === "horses" && second !== "") return { view: "horse", horse: second };
   if (!DATE.test(first)) return { view: "day", date: "" };
   const number = Number(third);

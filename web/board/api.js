@@ -26,6 +26,8 @@ export class Api extends EventTarget {
   #running = 0;
   #waiting = [];
   #isLimited = false;
+  /** How much the clock of the service is ahead of the browser's, as of the latest answer, in ms. */
+  clockOffset = 0;
 
   constructor(key) {
     super();
@@ -89,6 +91,8 @@ export class Api extends EventTarget {
     } catch {
       throw new ApiError(0, "unreachable", "The service cannot be reached");
     }
+    const served = Date.parse(response.headers.get("Date") ?? "");
+    if (!Number.isNaN(served)) this.clockOffset = served - Date.now();
     const body = await response.json().catch(() => ({}));
     if (!response.ok) {
       const retryAfter = Number(response.headers.get("Retry-After") ?? 0);

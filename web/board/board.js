@@ -6,6 +6,7 @@ import { Api } from "./api.js";
 import { ChannelBar } from "./channelbar.js";
 import { DayView } from "./day.js";
 import { element } from "./dom.js";
+import { dateIn } from "./formats.js";
 import { HorseView } from "./horse.js";
 import { PriceHistory } from "./history.js";
 import { News, NextRaces } from "./nextraces.js";
@@ -30,7 +31,6 @@ export class Board {
   painter = new Painter();
   /** The day that is shown, or that the shown race is of. */
   date = "";
-  emptyText = "";
   /** Why the key has no live channel, and the [`ApiError`] that puts requests off. */
   refused = "";
   limited = null;
@@ -39,10 +39,13 @@ export class Board {
   #main = element("div", { class: "view" });
   #view = null;
   #meetings = [];
-  #clockOffset = 0;
+  /** The same as that of the API, but to the millisecond; `null` until the channel has sent it. */
+  #clockOffset = null;
   #announcements = [];
   #loadedDates = new Set();
   #hasBeenLive = false;
+  /** Whether the documents must be read again once the snapshots are there. */
+  #isReset = false;
   #onRejectedKey;
   #timers = [];
   /** Raised with each address, so that what was read for an earlier one is dropped. */
@@ -81,17 +84,14 @@ export class Board {
 
   /** Shows the board, once the key is known to be valid. Throws an `ApiError` otherwise. */
   async start() {
-    this.#meetings = await this.#readMeetings();
+    await this.#readMeetings();
     this.#root.replaceChildren(
       element("div", { class: "top" }, this.#bar.element, this.#next.element),
       element("div", { class: "columns" }, this.#main, this.#news.element),
     );
     addEventListener("hashchange", this.#navigate);
     this.live.connect();
-    this.#timers = [
-      setInterval(() => this.#tick(), TICK_MS),
-      setInterval(() => this.#readAgain(), CARDS_INTERVAL_MS),
-    ];
+    this.#timers = [setInterval(() => this.#tick(), TICK_MS), setInterval(() => this.#readAgain(), CARDS_INTERVAL_MS)];
     await this.#show(false);
   }
 
@@ -104,7 +104,7 @@ export class Board {
 
   /** The time of the service. */
   now() {
-    return Date.now() + this.#clockOffset;
+    return Date.now() + (this.#clockOffset ?? this.api.clockOffset);
   }
 
   togglePause() {
@@ -115,7 +115,11 @@ export class Board {
   async #readMeetings() {
     const meetings = [];
     await this.api.pages("meetings", "meetings", (rows) => meetings.push(...rows));
-    return meetings;
+    this.#meetings = meetings;
+  }
+
+  #meetingsOf(date) {
+    return this.#meetings.filter((meeting) => meeting.date === date);
   }
 
   /** The race days before and after a date. */
@@ -129,7 +133,7 @@ export class Board {
 
   /** The venues of a day: in the order of the list of meetings, then those of which only prices are known. */
   orderedVenues(date, races) {
-    const known = this.#meetings.filter((meeting) => meeting.date === date).map(({ venue_code }) => venue_code);
+    const known = this.#meetingsOf(date).map(({ venue_code }) => venue_code);
     return [...new Set([...known, ...races.keys()])].filter((venue) => races.has(venue));
   }
 
@@ -152,14 +156,13 @@ export class Board {
 
   async #open(to) {
     if (to.view === "horse") return HorseView.load(this, to.horse);
-    const date = to.date || (await this.#today());
+    const date = to.date || this.#nextDay();
     this.date = date;
-    this.emptyText = `No meeting is known for this day.`;
+    // It may have been declared since.
+    if (this.#meetingsOf(date).length === 0) await this.#readMeetings();
     await this.#loadDay(date);
-    if (to.view === "day") return new DayView(this, date);
-    const race = this.store.find(date, to.venue, to.number);
-    if (!race) throw new Error(`No race ${to.number} is known at ${to.venue} on ${date}`);
-    return new RaceView(this, race);
+    if (to.view === "day") return new DayView(this, date, to.date === "" && date !== this.#today());
+    return new RaceView(this, this.store.find(date, to.venue, to.number) ?? (await this.#loadBoard(to)));
   }
 
   #replace(view, isByVisitor) {
@@ -177,22 +180,23 @@ export class Board {
     this.#tick();
   }
 
-  /** Today's date; the latest race day without a meeting today. */
-  async #today() {
-    try {
-      return (await this.api.get("racecards/today")).document.date;
-    } catch (error) {
-      if (error.status !== 404 || this.#meetings.length === 0) throw error;
-      return this.#meetings.at(-1).date;
-    }
+  /** Today's date in the zone of the service. */
+  #today() {
+    return dateIn(this.#root.dataset.timeZone, this.now());
+  }
+
+  /** The first race day from today on, else the latest one. */
+  #nextDay() {
+    const today = this.#today();
+    const days = this.#meetings.map(({ date }) => date);
+    return days.find((date) => date >= today) ?? days.at(-1) ?? today;
   }
 
   /** Reads the cards and the results of a day, once; from then on the channel keeps them up to date. */
   async #loadDay(date, { isAgain = false } = {}) {
     if (this.#loadedDates.has(date) && !isAgain) return;
-    const meetings = this.#meetings.filter((meeting) => meeting.date === date);
     await Promise.all(
-      meetings.map(async ({ venue_code }) => {
+      this.#meetingsOf(date).map(async ({ venue_code }) => {
         const query = `?venue=${encodeURIComponent(venue_code)}`;
         const minSeq = { minSeq: this.live.state.seq };
         const [cards, results] = await Promise.all([
@@ -206,14 +210,30 @@ export class Board {
     this.#loadedDates.add(date);
   }
 
+  /** Reads the prices of a race that is on no card and has no result. Throws an `ApiError` if it is not known at all. */
+  async #loadBoard({ date, venue, number }) {
+    const path = `odds/${date}/${number}?venue=${encodeURIComponent(venue)}`;
+    return this.store.applyBoard((await this.api.get(path)).document);
+  }
+
   /** Reads the cards again, for what is no message of the channel. Without the channel, everything. */
   async #readAgain() {
     if (document.hidden || this.date === "" || this.limited) return;
     const { date } = this;
+    for (const race of this.store.races.values()) {
+      if (!race.history?.isFailed) continue;
+      race.history = null;
+      this.#view?.changed(race);
+    }
     try {
       if (this.refused) return await this.#loadDay(date, { isAgain: true });
       if (this.live.state.phase !== "live") return;
-      for (const { venue_code } of this.#meetings.filter((meeting) => meeting.date === date)) {
+      if (this.#isReset) return await this.#readAfterReset();
+      if (this.#meetingsOf(date).length === 0) {
+        await this.#readMeetings();
+        return await this.#loadDay(date, { isAgain: true });
+      }
+      for (const { venue_code } of this.#meetingsOf(date)) {
         const { document, seq } = await this.api.get(`racecards/${date}?venue=${encodeURIComponent(venue_code)}`);
         this.store.applyCards(document, seq);
       }
@@ -222,7 +242,7 @@ export class Board {
     }
   }
 
-  /** Reads the board and the history of a race, once. */
+  /** Reads the board and the history of a race, once. What failed is read again with the cards. */
   async loadPrices(race) {
     if (race.history !== null) return;
     race.history = new PriceHistory();
@@ -233,14 +253,14 @@ export class Board {
       return;
     }
     const query = `?venue=${encodeURIComponent(race.venueCode)}`;
-    const path = `odds/${race.date}/${race.number}`;
     try {
-      await history.load(this.api, `${path}/history${query}`);
-      this.store.applyBoard((await this.api.get(`${path}${query}`)).document);
+      await history.load(this.api, `odds/${race.date}/${race.number}/history${query}`);
+      await this.#loadBoard({ date: race.date, venue: race.venueCode, number: race.number });
     } catch (error) {
-      // A race that was never quoted has no board.
-      history.isComplete = true;
-      if (error.status !== 404) this.#failed(error);
+      // The plan has no odds, or the log has another history by now.
+      if ([403, 404].includes(error.status)) history.isComplete = true;
+      else history.isFailed = true;
+      this.#failed(error);
     }
     this.#view?.changed(race);
   }
@@ -276,16 +296,18 @@ export class Board {
   #startAgain() {
     this.store.reset();
     this.#loadedDates.clear();
+    this.#isReset = true;
     this.painter.quieten();
     this.#announce("The live channel started again.");
   }
 
   /** Reads the documents again, if they do not hold any more. */
   async #readAfterReset() {
-    if (this.#loadedDates.has(this.date) || this.date === "") return;
+    if (!this.#isReset || this.date === "") return;
     try {
-      this.#meetings = await this.#readMeetings();
+      await this.#readMeetings();
       await this.#loadDay(this.date);
+      this.#isReset = false;
       for (const race of this.store.races.values()) this.#view?.changed(race);
       if (this.#view instanceof RaceView) await this.#show(false);
     } catch (error) {

@@ -50,8 +50,14 @@ export class ChannelBar {
     const shown = painter.isPaused ? "paused" : state;
     setText(this.#state, WORDS[shown]);
     setAttribute(this.#state, "data-phase", shown);
-    setText(this.#age, lastMessageAt ? `last message ${formats.age(Date.now() - lastMessageAt)} ago` : "no message yet");
-    setText(this.#change, store.priceChangedAt ? `last price ${formats.age(Date.now() - store.priceChangedAt)} ago` : "");
+    setText(
+      this.#age,
+      lastMessageAt ? `last message ${formats.age(Date.now() - lastMessageAt)} ago` : "no message yet",
+    );
+    setText(
+      this.#change,
+      store.priceChangedAt ? `last price ${formats.age(Date.now() - store.priceChangedAt)} ago` : "",
+    );
     setText(this.#seq, seq === null ? "" : `seq ${formats.whole(seq)}`);
     setText(this.#gaps, `gaps ${gaps}`);
     setText(this.#pause, painter.isPaused ? "Resume" : "Pause");
@@ -67,7 +73,8 @@ export class ChannelBar {
     const old = since ? ` Prices are as of ${formats.clock(since, { seconds: true })}.` : "";
     if (refused) return refused;
     if (state === "waiting") {
-      const next = retryInMs > 1000 ? `The next attempt is within ${formats.age(retryInMs + 999)}.` : "Connecting again.";
+      const next =
+        retryInMs > 1000 ? `The next attempt is within ${formats.age(retryInMs + 999)}.` : "Connecting again.";
       return `The live channel is lost: ${reason}. ${next}${old}`;
     }
     if (state === "connecting" && since) return `Connecting to the live channel again.${old}`;

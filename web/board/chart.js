@@ -4,10 +4,10 @@
 // runner to runner.
 
 import { element, setText, svg } from "./dom.js";
-import { clock, price } from "./formats.js";
+import { clock, price, zoneNote } from "./formats.js";
 import { logScale, oddsTicks, priceRange, stepAt, stepPath, timeScale, timeTicks } from "./steps.js";
 
-const MARGIN = { top: 12, right: 76, bottom: 28, left: 46 };
+const MARGIN = { top: 12, right: 86, bottom: 28, left: 46 };
 const HEIGHT = { wide: 380, narrow: 300 };
 const NARROW = 560;
 /** The chart follows the prices at this distance. */
@@ -104,7 +104,9 @@ export class PriceChart {
     this.#plot.setAttribute("height", height);
     this.#plot.replaceChildren(...this.#axes(lowest, highest), ...this.#lines(runners), ...this.#cursor(runners));
     this.#describe(runners);
+    const elsewhere = zoneNote(this.#race.zone, end);
     const notes = [
+      elsewhere && `Times are ${elsewhere}.`,
       history.isCut && "The history is longer than this page reads: the end is missing.",
       runners.some(({ horse_no }) => history.series.get(horse_no).isThinned) && "Older changes are thinned out.",
     ];
@@ -152,9 +154,12 @@ export class PriceChart {
       const series = history.series.get(runner.horse_no);
       const kind = `series-${index % COLOURS} dash-${Math.floor(index / COLOURS) % 4}`;
       const isSelected = runner === selected;
+      const times = history.times(series);
       const last = series.prices.at(-1);
-      if (!Number.isNaN(last)) labels.push({ runner, kind, isSelected, last, y: y(last) });
-      const path = stepPath(history.times(series), series.prices, x, y, end);
+      // A withdrawn runner has no price any more.
+      const isLabelled = !runner.isWithdrawn && !Number.isNaN(last);
+      if (isLabelled) labels.push({ runner, kind, isSelected, last, y: y(last) });
+      const path = stepPath(times, series.prices, x, y, runner.isWithdrawn ? times.at(-1) : end);
       return svg("path", { d: path, class: `${kind}${isSelected ? " selected" : ""}` });
     });
     labels.sort((a, b) => a.y - b.y);
@@ -197,7 +202,8 @@ export class PriceChart {
     const rows = runners.map((runner, index) => {
       const series = history.series.get(runner.horse_no);
       const step = stepAt(history.times(series), time);
-      const odds = step >= 0 ? series.prices[step] : NaN;
+      const isOut = runner.isWithdrawn && this.#time === null;
+      const odds = step >= 0 && !isOut ? series.prices[step] : NaN;
       return { runner, index, odds, seq: step >= 0 ? series.seqs[step] : 0 };
     });
     const of = rows.find(({ runner }) => runner === selected);

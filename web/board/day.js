@@ -18,6 +18,7 @@ class RaceLine {
   #table = null;
   #resultVersion = -1;
   #market = element("p", { class: "market" });
+  #isInView = true;
 
   constructor(board, race) {
     this.board = board;
@@ -26,19 +27,14 @@ class RaceLine {
     this.element = element(
       "details",
       { class: "race", id: `race-${race.venueCode}-${race.number}` },
-      element(
-        "summary",
-        {},
-        element("b", { class: "label" }, race.label),
-        time,
-        name,
-        detail,
-        status,
-        outlook,
-      ),
+      element("summary", {}, element("b", { class: "label" }, race.label), time, name, detail, status, outlook),
       this.#body,
     );
     this.element.addEventListener("toggle", () => this.#toggle());
+    this.element.addEventListener("contentvisibilityautostatechange", ({ skipped }) => {
+      this.#isInView = !skipped;
+      this.#toggle();
+    });
   }
 
   get #hasResult() {
@@ -50,28 +46,23 @@ class RaceLine {
   }
 
   #toggle() {
-    if (!this.element.open) return;
-    if (!this.#hasResult) this.board.loadPrices(this.race);
-    this.board.painter.mark(this);
+    if (this.element.open) this.board.painter.mark(this);
   }
 
-  /** The line alone, which has the countdown. */
+  /** Writes the countdown, and has the price lines drawn that lack the latest prices. */
   tick(now) {
-    const { race } = this;
-    const { status, outlook } = this.#parts;
-    setText(status, race.resultWord || formats.statusWord(race.status));
-    setAttribute(status, "data-status", race.isAmended ? "amended" : race.status);
-    setText(outlook, outlookOf(race, now));
-    if (this.element.open && this.#table?.isBehind) this.board.painter.mark(this);
+    setText(this.#parts.outlook, outlookOf(this.race, now));
+    if (this.element.open && this.#isInView && this.#table?.isBehind) this.board.painter.mark(this);
   }
 
   paint(isEmphasized) {
     const { race } = this;
-    const { time, name, detail } = this.#parts;
+    const { time, name, detail, status, outlook } = this.#parts;
     setText(time, race.offTime ? formats.clock(race.offTime, { zone: race.zone }) : "");
     setText(name, race.name);
-    setText(detail, [formats.distance(race.distance), race.class, race.going].filter(Boolean).join(" · "));
-    this.tick(this.board.now());
+    setText(detail, formats.conditions(race));
+    showStatus(status, race);
+    setText(outlook, outlookOf(race, this.board.now()));
     if (this.element.open) this.#paintBody(isEmphasized);
   }
 
@@ -85,13 +76,14 @@ class RaceLine {
       }
       return;
     }
+    this.board.loadPrices(race);
     if (this.#table === null || this.#resultVersion !== -1) {
       this.#resultVersion = -1;
       this.#table = new RunnersTable(race, this.board);
       this.#body.replaceChildren(this.#market, this.#table.element, this.#links());
     }
     setText(this.#market, marketText(race));
-    this.#table.paint(isEmphasized);
+    this.#table.paint(isEmphasized, this.#isInView);
   }
 
   #links() {
@@ -101,12 +93,19 @@ class RaceLine {
   }
 }
 
-/** The market percentage in words. */
+/** Writes the status of a race, with that of its result. */
+export function showStatus(node, race) {
+  const word = race.resultWord || formats.statusWord(race.status);
+  setText(node, word);
+  setAttribute(node, "data-status", word.toLowerCase());
+}
+
+/** The market percentage in words, and the time of the prices. */
 export function marketText(race) {
   const { percentage, priced, running } = race.market;
   if (priced === 0) return race.statusReason || "No price is known.";
   const of = priced < running ? `, ${priced} of ${running} priced` : "";
-  return `Market ${formats.percent(percentage)}${of}`;
+  return `Market ${formats.percent(percentage)}${of} · prices of ${formats.moment(race.board.recorded_at, race.zone, race.date)}`;
 }
 
 /** What is next in a race, or what came out. */
@@ -128,13 +127,20 @@ export class DayView {
   #lines = new Map();
   #hasOpened = false;
   #meetings = element("div", { class: "meetings" });
-  #empty = element("p", { class: "lead" });
+  #empty = element("p", { class: "lead" }, "No meeting is known for this day.");
 
-  constructor(board, date) {
+  /** `isInstead` says that it is shown because today has no meeting. */
+  constructor(board, date, isInstead) {
     this.#board = board;
     this.#date = date;
     this.title = formats.day(date);
-    const pick = element("input", { type: "date", value: date, "aria-label": "Another day", min: "1700-01-01", max: "2999-12-31" });
+    const pick = element("input", {
+      type: "date",
+      value: date,
+      "aria-label": "Another day",
+      min: "1700-01-01",
+      max: "2999-12-31",
+    });
     pick.addEventListener("change", () => {
       if (pick.value !== "") location.hash = address.ofDay(pick.value);
     });
@@ -157,6 +163,7 @@ export class DayView {
         arrow(after, "after", "The race day after"),
         all,
       ),
+      isInstead && element("p", { class: "lead" }, "No meeting is known for today. This is the nearest race day."),
       this.#empty,
       this.#meetings,
     );
@@ -181,11 +188,10 @@ export class DayView {
         return this.#lines.get(race.key).element;
       });
       const name = races[0].venue === venue ? venue : `${races[0].venue} (${venue})`;
-      const heading = element("h2", { id: `meeting-${venue}` }, name);
+      const heading = element("h2", { id: `meeting-${venue}` }, name, zoneOf(races));
       return element("section", { class: "meeting", "aria-labelledby": `meeting-${venue}` }, heading, ...lines);
     });
     this.#meetings.replaceChildren(...sections);
-    setText(this.#empty, sections.length > 0 ? "" : this.#board.emptyText);
     this.#empty.hidden = sections.length > 0;
   }
 
@@ -216,6 +222,13 @@ export class DayView {
   close() {
     for (const line of this.#lines.values()) this.#board.painter.drop(line);
   }
+}
+
+/** Whose times the off times of a meeting are, if they are not the visitor's. */
+function zoneOf(races) {
+  const race = races.find(({ offTime }) => offTime);
+  const note = race && formats.zoneNote(race.zone, Date.parse(race.offTime));
+  return note && element("span", { class: "zone" }, note);
 }
 
 function arrow(date, side, name) {

@@ -16,7 +16,7 @@ function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== false && value !== undefined) node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.filter((child) => child !== false && child !== undefined && child !== null));
+  node.append(...children.filter((child) => child !== false && child !== "" && child !== undefined && child !== null));
   return node;
 }
 

@@ -10,9 +10,19 @@ export function price(odds) {
   return odds.toFixed(digits);
 }
 
+/** Formatters are expensive to make: each is made once. */
+const numbers = new Intl.NumberFormat("en");
+const clocks = new Map();
+const dates = new Map();
+
+function once(formatters, name, make) {
+  if (!formatters.has(name)) formatters.set(name, make());
+  return formatters.get(name);
+}
+
 /** A log sequence or another whole number: `48,210`. */
 export function whole(number) {
-  return number.toLocaleString("en");
+  return numbers.format(number);
 }
 
 /** A percentage with one decimal. */
@@ -20,18 +30,39 @@ export function percent(share) {
   return `${share.toFixed(1)} %`;
 }
 
-const clocks = new Map();
-
 /** A time of day, in the zone of the meeting if it is known, else in that of the visitor. */
 export function clock(time, { seconds = false, zone } = {}) {
-  const name = `${seconds} ${zone}`;
-  if (!clocks.has(name)) {
-    const options = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone || undefined };
-    if (seconds) options.second = "2-digit";
-    clocks.set(name, new Intl.DateTimeFormat("en-GB", options));
-  }
+  const options = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone || undefined };
+  if (seconds) options.second = "2-digit";
+  const format = once(clocks, `${seconds} ${zone}`, () => new Intl.DateTimeFormat("en-GB", options));
   const date = new Date(time);
-  return Number.isNaN(date.getTime()) ? DASH : clocks.get(name).format(date);
+  return Number.isNaN(date.getTime()) ? DASH : format.format(date);
+}
+
+/** A time of day with seconds; with the date if that is not the date of the racing. */
+export function moment(time, zone, date) {
+  const on = dateIn(zone, Date.parse(time));
+  return `${on === date ? "" : `${day(on)}, `}${clock(time, { seconds: true, zone })}`;
+}
+
+/** The difference to UTC in a zone at a time: `GMT+8`; in that of the visitor without one. */
+function offset(time, zone) {
+  const options = { timeZone: zone || undefined, timeZoneName: "shortOffset" };
+  const parts = new Intl.DateTimeFormat("en-GB", options).formatToParts(time);
+  return parts.find(({ type }) => type === "timeZoneName").value;
+}
+
+/** Whose times these are, `Hong Kong time, GMT+8`; nothing if the visitor's clock is the same at that time. */
+export function zoneNote(zone, time) {
+  const there = zone && offset(time, zone);
+  if (!there || there === offset(time)) return "";
+  return `${zone.split("/").at(-1).replaceAll("_", " ")} time, ${there}`;
+}
+
+/** The date in a zone, `2026-11-22`. */
+export function dateIn(zone, time) {
+  const format = once(dates, zone, () => new Intl.DateTimeFormat("sv-SE", { timeZone: zone || undefined }));
+  return format.format(time);
 }
 
 const days = new Intl.DateTimeFormat("en-GB", {
@@ -62,9 +93,10 @@ export function age(ms) {
   return seconds < 7200 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`;
 }
 
-/** The time to the scheduled off in words; nothing if it is on another day. */
+/** The time to the scheduled off in words. Half a day after it, the race will not be run any more. */
 export function countdown(ms) {
-  if (Math.abs(ms) > HALF_DAY_MS) return "";
+  if (ms < -HALF_DAY_MS) return "no result is known";
+  if (ms > HALF_DAY_MS) return "";
   return ms >= 0 ? `off in ${duration(ms)}` : `${duration(-ms)} past the off time`;
 }
 
@@ -123,6 +155,18 @@ export function order(runners) {
     [ordinal(words[index]), number > 0 && `(${number})`, horse_name].filter(Boolean).join(" "),
   );
   return texts.join(", ");
+}
+
+/** The jockey and the trainer of a runner; lines break between them. */
+export function people({ jockey, trainer }) {
+  const names = [jockey, trainer].filter(Boolean).map((name) => name.replaceAll(" ", "\u00a0"));
+  return names.join(" · ");
+}
+
+/** What a race is: distance, class and going. */
+export function conditions(race, going = race.going) {
+  const grade = /^\d+$/.test(race.class) ? `class ${race.class}` : race.class;
+  return [distance(race.distance), grade, going].filter(Boolean).join(" · ");
 }
 
 /** The distance of a race. */

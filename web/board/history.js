@@ -36,6 +36,8 @@ export class PriceHistory {
   /** The series by horse. */
   series = new Map();
   isComplete = false;
+  /** Whether it could not be read. */
+  isFailed = false;
   /** Whether the history was longer than the page reads. */
   isCut = false;
   lastSeq = 0;

@@ -29,7 +29,7 @@ export class HorseView {
     this.title = profile.horse_name || profile.horse_no;
     this.#more.addEventListener("click", () => this.#next());
     const columns = [
-      ["Date", "date"],
+      ["Date", "date extra"],
       ["Race", "horse"],
       ["Place", "place-word"],
       ["Distance", "number extra"],
@@ -43,7 +43,11 @@ export class HorseView {
       { class: "horse-view" },
       element("h1", { tabindex: "-1" }, this.title),
       element("p", { class: "lead" }, describe(profile)),
-      element("dl", { class: "profile" }, ...figures(profile).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])),
+      element(
+        "dl",
+        { class: "profile" },
+        ...figures(profile).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
+      ),
       element("h2", {}, "Form"),
       element(
         "div",
@@ -52,7 +56,11 @@ export class HorseView {
           "table",
           { class: "runners form" },
           element("caption", { class: "unseen" }, `Form of ${this.title}, newest first`),
-          element("thead", {}, element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)))),
+          element(
+            "thead",
+            {},
+            element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name))),
+          ),
           this.#body,
         ),
       ),
@@ -96,13 +104,13 @@ function formRow(row) {
   return element(
     "tr",
     {},
-    element("td", { class: "date" }, row.date),
+    element("td", { class: "date extra" }, row.date),
     element(
       "th",
       { scope: "row", class: "horse" },
       element("a", { href: address.ofRace(row.date, row.venue_code, row.race_number) }, race),
       element("span", { class: "people" }, row.race_name),
-      element("span", { class: "small" }, [distance, row.going, row.jockey].filter(Boolean).join(" · ")),
+      element("span", { class: "small" }, [row.date, distance, row.going, row.jockey].filter(Boolean).join(" · ")),
     ),
     element("td", { class: "place-word" }, place),
     element("td", { class: "number extra" }, distance),
@@ -129,6 +137,6 @@ function figures(profile) {
     ["Starts", formats.whole(starts)],
     ["Wins", formats.whole(wins)],
     ["Second and third places", formats.whole(places)],
-    ["Stakes", formats.money(total_stakes, stakes_currency)],
+    ["Stakes", total_stakes > 0 ? formats.money(total_stakes, stakes_currency) : "–"],
   ];
 }

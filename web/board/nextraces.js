@@ -6,6 +6,8 @@ import * as formats from "./formats.js";
 
 const RACES = 5;
 const NEWS = 6;
+/** A race that is not off by then is not next any more: its feeder is gone. */
+const DUE_MS_MAX = 12 * 3_600_000;
 
 export class NextRaces {
   #board;
@@ -20,7 +22,7 @@ export class NextRaces {
   tick() {
     const now = this.#board.now();
     const races = [...this.#board.store.races.values()].filter(
-      (race) => race.date === this.#board.date && !race.isOver && race.offTime,
+      (race) => race.date === this.#board.date && !race.isOver && Date.parse(race.offTime) > now - DUE_MS_MAX,
     );
     races.sort((a, b) => Date.parse(a.offTime) - Date.parse(b.offTime) || a.key.localeCompare(b.key));
     const next = races.slice(0, RACES);
@@ -38,7 +40,8 @@ export class NextRaces {
     }
     for (const { race, time } of this.#links) {
       const left = Date.parse(race.offTime) - now;
-      const word = race.status === "open" || race.status === "scheduled" ? "" : formats.statusWord(race.status).toLowerCase();
+      const word =
+        race.status === "open" || race.status === "scheduled" ? "" : formats.statusWord(race.status).toLowerCase();
       setText(time, word || (left >= 0 ? formats.duration(left) : "due"));
     }
   }
@@ -66,7 +69,7 @@ export class News {
         element(
           "li",
           { title: `seq ${seq}` },
-          at && element("time", { datetime: at }, formats.clock(at, { seconds: true, zone: race.zone })),
+          at && element("time", { datetime: at }, formats.clock(at, { seconds: true })),
           " ",
           element("a", { href: address.ofRace(race.date, race.venueCode, race.number) }, race.label),
           ` ${text}`,

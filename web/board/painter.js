@@ -63,13 +63,17 @@ export class Painter {
     if (this.#isPaused) return;
     const start = performance.now();
     const isEmphasized = start > this.#quietUntil;
-    for (const view of this.#views) {
+    this.#paintedAt = start;
+    // A copy: what is marked meanwhile, also by a view itself, waits for the next interval.
+    for (const view of [...this.#views]) {
+      if (performance.now() - start > FRAME_MS_MAX) {
+        // The rest follows in the next frame.
+        this.#paintedAt = -Infinity;
+        break;
+      }
       this.#views.delete(view);
       view.paint(isEmphasized);
-      if (performance.now() - start > FRAME_MS_MAX) break;
     }
-    // What does not fit into a frame follows in the next one.
-    if (this.#views.size === 0) this.#paintedAt = start;
     this.#request();
   }
 }

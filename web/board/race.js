@@ -115,12 +115,14 @@ export class Race {
   /** A board, from the API or a message. Returns whether its prices are new. */
   applyBoard(board) {
     if (board.seq < this.#seqs.board) return false;
+    if (!this.isDeclared) this.#setStatus(board.status, "", board.seq);
+    // It was never quoted.
+    if (board.seq === 0) return false;
     this.#seqs.board = board.seq;
     this.board = { seq: board.seq, prev_seq: board.prev_seq, recorded_at: board.recorded_at };
     const isSame = board.runners.length === this.prices.size && board.runners.every((r) => this.prices.has(r.horse_no));
     if (!isSame) this.version++;
     this.prices = new Map(board.runners.map((runner) => [runner.horse_no, runner]));
-    if (!this.isDeclared) this.#setStatus(board.status, "", board.seq);
     return true;
   }
 
@@ -157,12 +159,25 @@ export class Race {
       if (!rows.has(horse)) rows.set(horse, { ...runner, isWithdrawn: false, reason: "" });
     }
     const named = [...rows.values()].map((runner) => ({ ...runner, horse_name: runner.horse_name || runner.horse_no }));
-    return named.sort((a, b) => (a.number || Infinity) - (b.number || Infinity) || a.horse_no.localeCompare(b.horse_no));
+    return named.sort(
+      (a, b) => (a.number || Infinity) - (b.number || Infinity) || a.horse_no.localeCompare(b.horse_no),
+    );
   }
 
   /** Whether a runner takes part, as far as is known. */
   #isRunning(horse) {
     return !this.runners.get(horse)?.isWithdrawn && this.prices.get(horse)?.state !== "scratched";
+  }
+
+  get hasPlacePrices() {
+    return [...this.prices.values()].some(({ place }) => place !== null);
+  }
+
+  /** The horses by win price, those without one by number. */
+  get byPrice() {
+    const win = ({ horse_no }) => this.prices.get(horse_no)?.win ?? Infinity;
+    const rows = this.rows.sort((a, b) => (win(a) === win(b) ? 0 : win(a) - win(b)));
+    return rows.map(({ horse_no }) => horse_no);
   }
 
   /** The horses at the lowest win price. */

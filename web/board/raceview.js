@@ -2,8 +2,8 @@
 
 import * as address from "./address.js";
 import { PriceChart } from "./chart.js";
-import { marketText } from "./day.js";
-import { element, setAttribute, setText } from "./dom.js";
+import { marketText, showStatus } from "./day.js";
+import { element, setText } from "./dom.js";
 import * as formats from "./formats.js";
 import { RunnersTable, resultTable } from "./runners.js";
 
@@ -50,40 +50,45 @@ export class RaceView {
         this.#sources,
       ),
     );
-    board.loadPrices(race);
     board.painter.mark(this);
   }
 
   paint(isEmphasized) {
     const race = this.#race;
-    setText(this.#status, race.resultWord || formats.statusWord(race.status));
-    setAttribute(this.#status, "data-status", race.isAmended ? "amended" : race.status);
+    this.#board.loadPrices(race);
+    showStatus(this.#status, race);
     setText(this.#market, marketText(race));
-    // Of an imported result, there may be nothing but the result.
-    this.#runners.hidden = race.rows.length === 0;
-    this.#table.paint(isEmphasized);
+    // The result has everything about the runners but their prices, and why others are withdrawn.
+    const isInResult = race.result?.runners.length > 0 && race.prices.size === 0;
+    this.#runners.hidden = race.rows.length === 0 || (isInResult && race.rows.every(({ isWithdrawn }) => !isWithdrawn));
+    this.#table.paint(isEmphasized, true);
     this.#chart.paint();
     this.#paintResult();
     this.#paintSources();
-    this.tick();
+    this.#paintFacts();
   }
 
+  /** Writes the countdown, and has the price lines drawn that lack the latest prices. */
   tick() {
+    this.#paintFacts();
+    if (this.#table.isBehind) this.#board.painter.mark(this);
+  }
+
+  #paintFacts() {
     const race = this.#race;
-    const off = race.offTime && `off at ${formats.clock(race.offTime, { zone: race.zone })}`;
+    const elsewhere = race.offTime && formats.zoneNote(race.zone, Date.parse(race.offTime));
+    const here = elsewhere && ` (${elsewhere}; ${formats.clock(race.offTime)} where you are)`;
+    const off = race.offTime && `off at ${formats.clock(race.offTime, { zone: race.zone })}${here}`;
     const isAhead = race.offTime && !race.isOver && race.status !== "off";
     const left = isAhead && formats.countdown(Date.parse(race.offTime) - this.#board.now());
     const facts = [
       race.venue,
-      formats.distance(race.distance),
-      race.class,
-      race.going && `going ${race.going}`,
+      formats.conditions(race, race.going && `going ${race.going}`),
       off,
       left,
       race.statusReason,
     ];
     setText(this.#facts, facts.filter(Boolean).join(" · "));
-    if (this.#table.isBehind) this.#board.painter.mark(this);
   }
 
   #paintResult() {
@@ -92,11 +97,10 @@ export class RaceView {
     this.#shownResult = result;
     this.#result.hidden = result === null;
     if (result === null) return;
-    const word = this.#race.resultWord || "Abandoned";
     const revision = result.revision > 0 ? `, revision ${result.revision}` : "";
     this.#result.replaceChildren(
       element("h2", {}, "Result"),
-      element("p", { class: "line" }, element("span", { class: "status", "data-status": word.toLowerCase() }, word), revision),
+      element("p", {}, `${this.#race.resultWord || "Abandoned"}${revision}`),
       ...(result.reason ? [element("p", { class: "reason" }, result.reason)] : []),
       ...(result.runners.length > 0 ? [resultTable(this.#race, result)] : []),
       element("h3", {}, "History of the result"),
@@ -133,13 +137,13 @@ export class RaceView {
     const others = runners
       .filter(({ outcome }) => outcome)
       .map((row) => `${formats.outcome(row.outcome)}: ${named(row).horse_name}`);
-    const when = formats.clock(time, { seconds: true, zone: race.zone });
+    const when = formats.moment(time, race.zone, race.date);
     const what = statement === "voided" ? "void" : status;
     return element(
       "li",
       { class: stale ? "stale-row" : false },
       element("b", {}, `Revision ${revision}, ${what}`),
-      ` at ${when}${stale ? " (not in force: a higher revision was known)" : ""}`,
+      ` · ${when}${stale ? " (not in force: a higher revision was known)" : ""}`,
       reason && element("span", { class: "reason" }, reason),
       element("span", { class: "order" }, [order, ...others].filter(Boolean).join(", ")),
     );
@@ -151,7 +155,10 @@ export class RaceView {
     const rows = [];
     if (board) {
       const { seq, prev_seq, recorded_at } = board;
-      rows.push(["Prices", `seq ${formats.whole(seq)}, after seq ${formats.whole(prev_seq)}, recorded at ${recorded_at}`]);
+      rows.push([
+        "Prices",
+        `seq ${formats.whole(seq)}, after seq ${formats.whole(prev_seq)}, recorded at ${recorded_at}`,
+      ]);
       rows.push(["Prices in the API", at(`odds/${date}/${number}`)]);
     }
     if (history?.isComplete) rows.push(["Every quote", at(`odds/${date}/${number}/history`)]);
@@ -163,7 +170,9 @@ export class RaceView {
     const text = rows.flat().join("\n");
     if (this.#sources.dataset.text === text) return;
     this.#sources.dataset.text = text;
-    this.#sources.replaceChildren(...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+    this.#sources.replaceChildren(
+      ...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
+    );
   }
 
   changed(race) {

@@ -11,11 +11,13 @@ const LINE = { width: 84, height: 22 };
 const LINE_INTERVAL_MS = 1000;
 /** A cell is emphasized at most every so often: less than three times a second. */
 const EMPHASIS_INTERVAL_MS = 400;
-const EMPHASIS = { duration: 700, easing: "ease-out" };
+/** In steps: the browser paints the page again for each change of a colour. */
+const EMPHASIS = { duration: 700, easing: "steps(7)" };
 const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
+/** The columns; a number has a button that sorts by it. */
 const COLUMNS = [
-  ["No.", "number"],
+  ["No.", "number no"],
   ["Horse", "horse"],
   ["Draw", "draw number"],
   ["Weight", "weight number"],
@@ -38,17 +40,21 @@ class Row {
     this.place = cell("place number");
     this.opening = cell("opening number");
     this.path = svg("path", { d: "" });
-    this.favourite = element("abbr", { class: "favourite", title: "favourite: the lowest win price", hidden: true }, "fav");
+    this.favourite = element(
+      "abbr",
+      { class: "favourite", title: "favourite: the lowest win price", hidden: true },
+      "fav",
+    );
     const name = element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name);
     const weight = runner.weight > 0 ? `${runner.weight} lb` : "";
     const draw = runner.draw > 0 ? `${runner.draw}` : "";
-    const people = [runner.jockey, runner.trainer].filter(Boolean).join(" · ");
+    const people = formats.people(runner);
     const small = [draw && `draw ${draw}`, weight].filter(Boolean).join(" · ");
     this.note = element("span", { class: "note" }, note(runner));
     this.element = element(
       "tr",
       { class: runner.isWithdrawn ? "withdrawn" : false, "data-horse": runner.horse_no },
-      cell("number", `${runner.number || ""}`),
+      cell("number no", `${runner.number || ""}`),
       element(
         "th",
         { scope: "row", class: "horse" },
@@ -66,7 +72,11 @@ class Row {
       this.opening,
       cell(
         "line",
-        svg("svg", { viewBox: `0 0 ${LINE.width} ${LINE.height}`, "aria-hidden": "true", focusable: "false" }, this.path),
+        svg(
+          "svg",
+          { viewBox: `0 0 ${LINE.width} ${LINE.height}`, "aria-hidden": "true", focusable: "false" },
+          this.path,
+        ),
       ),
     );
   }
@@ -74,13 +84,10 @@ class Row {
   /** Writes the prices of the runner. */
   paint(race, isFavourite, isEmphasized) {
     const prices = race.prices.get(this.horse);
-    const source = race.board ? `seq ${race.board.seq}, recorded at ${race.board.recorded_at}` : null;
     const isChanged = setText(this.win, winText(prices));
     this.win.classList.toggle("word", prices?.win === null);
     setText(this.place, prices?.place ? formats.price(prices.place) : "");
     setText(this.opening, prices?.opening ? formats.price(prices.opening) : "");
-    setAttribute(this.win, "title", source);
-    setAttribute(this.place, "title", source);
     const move = moveOf(prices);
     setText(this.move, MOVES[move]);
     setAttribute(this.element, "data-move", move);
@@ -135,38 +142,86 @@ export class RunnersTable {
   #drawnAt = -Infinity;
   #drawnSeq = -1;
   #body = element("tbody");
+  #caption = element("caption", { class: "unseen" });
+  #heads = COLUMNS.map(([name, kind]) => element("th", { scope: "col", class: kind }, name));
+  #table = element(
+    "table",
+    { class: "runners" },
+    this.#caption,
+    element("thead", {}, element("tr", {}, ...this.#heads)),
+    this.#body,
+  );
   #clock;
+  /** The horses in the order of their prices when the visitor asked for it; `null` for that of the numbers. */
+  #order = null;
 
   /** `clock.now()` is the time of the service. */
   constructor(race, clock) {
     this.race = race;
     this.#clock = clock;
-    const head = COLUMNS.map(([name, kind]) => element("th", { scope: "col", class: kind }, name));
+    this.#body.addEventListener("pointerover", ({ target }) => this.#explain(target));
+    this.#addSort("no", "Sort by number", () => null);
+    this.#addSort("win", "Sort by the prices of now", () => race.byPrice);
+    this.#sort(null);
     this.element = element(
       "div",
       { class: "wide", role: "region", "aria-label": `Runners of ${race.label}`, tabindex: "0" },
-      element(
-        "table",
-        { class: "runners" },
-        element("caption", { class: "unseen" }, `Runners of ${race.label}, by number`),
-        element("thead", {}, element("tr", {}, ...head)),
-        this.#body,
-      ),
+      this.#table,
     );
   }
 
-  paint(isEmphasized) {
+  /** Writes where a price is from, once it is pointed at: hardly any is. */
+  #explain(target) {
+    const { board } = this.race;
+    const cell = target.closest("td:is(.win, .place)");
+    if (board && cell) setAttribute(cell, "title", `seq ${board.seq}, recorded at ${board.recorded_at}`);
+  }
+
+  /** Makes the head of a column a button. */
+  #addSort(column, title, order) {
+    const head = this.#heads.find(({ classList }) => classList.contains(column));
+    const button = element("button", { type: "button", class: "sort", title }, head.textContent);
+    button.addEventListener("click", () => this.#sort(order()));
+    head.replaceChildren(button);
+  }
+
+  /** Orders the rows once: they do not move with the prices. */
+  #sort(order) {
+    this.#order = order;
+    for (const head of this.#heads) {
+      const isOrder = head.classList.contains(order === null ? "no" : "win");
+      setAttribute(head, "aria-sort", isOrder ? "ascending" : null);
+    }
+    const by = order === null ? "number" : `the prices of ${formats.clock(this.#clock.now(), { seconds: true })}`;
+    setText(this.#caption, `Runners of ${this.race.label}, by ${by}`);
+    this.#arrange();
+  }
+
+  #arrange() {
+    const order = this.#order ?? [];
+    // A runner that came later is at the end.
+    const place = ({ horse }) => (order.includes(horse) ? order.indexOf(horse) : order.length);
+    const rows = this.#rows.toSorted((a, b) => place(a) - place(b));
+    this.#body.replaceChildren(...rows.map((row) => row.element));
+  }
+
+  /** Out of view, texts are written alone: they may be searched, or read aloud. */
+  paint(isEmphasized, isInView) {
     const { race } = this;
     if (this.#version !== race.version) {
       this.#version = race.version;
-      this.#rows = race.rows.map((runner) => new Row(race, runner));
-      this.#body.replaceChildren(...this.#rows.map((row) => row.element));
+      const runners = race.rows;
+      this.#rows = runners.map((runner) => new Row(race, runner));
+      this.#arrange();
+      hideColumns(this.#table, runners);
       this.#drawnAt = -Infinity;
       isEmphasized = false;
     }
+    this.#table.classList.toggle("without-prices", race.prices.size === 0);
+    this.#table.classList.toggle("without-place", !race.hasPlacePrices);
     const favourites = race.favourites;
-    for (const row of this.#rows) row.paint(race, favourites.has(row.horse), isEmphasized);
-    this.#draw();
+    for (const row of this.#rows) row.paint(race, favourites.has(row.horse), isEmphasized && isInView);
+    if (isInView) this.#draw();
   }
 
   /** Whether the price lines lack the latest prices. */
@@ -178,8 +233,6 @@ export class RunnersTable {
     const { history } = this.race;
     const now = performance.now();
     if (!history?.isComplete || now - this.#drawnAt < LINE_INTERVAL_MS) return;
-    // A table out of view is drawn once it is in view.
-    if (!this.element.checkVisibility({ contentVisibilityAuto: true })) return;
     this.#drawnAt = now;
     this.#drawnSeq = history.lastSeq;
     const end = history.end(this.race.isOpen, this.#clock.now());
@@ -194,12 +247,21 @@ export class RunnersTable {
   }
 }
 
+/** Hides the columns that no runner has. */
+function hideColumns(table, runners) {
+  table.classList.toggle("without-no", !runners.some(({ number }) => number > 0));
+  table.classList.toggle("without-draw", !runners.some(({ draw }) => draw > 0));
+  table.classList.toggle("without-weight", !runners.some(({ weight }) => weight > 0));
+}
+
 /** The table of a result: the order, then the runners without a placing. */
 export function resultTable(race, result) {
   const columns = [
     ["Place", "place-word"],
-    ["No.", "number"],
+    ["No.", "number no"],
     ["Horse", "horse"],
+    ["Draw", "draw number"],
+    ["Weight", "weight number"],
     ["Time", "number"],
     ["Win", "number"],
   ];
@@ -208,31 +270,39 @@ export function resultTable(race, result) {
       "tr",
       { "data-horse": runner.horse_no },
       element("td", { class: "place-word" }, place),
-      element("td", { class: "number" }, `${runner.number || ""}`),
+      element("td", { class: "number no" }, `${runner.number || ""}`),
       element(
         "th",
         { scope: "row", class: "horse" },
         element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name || runner.horse_no),
-        element("span", { class: "people" }, [runner.jockey, runner.trainer].filter(Boolean).join(" · ")),
+        element("span", { class: "people" }, formats.people(runner)),
       ),
+      element("td", { class: "draw number" }, runner.draw > 0 && `${runner.draw}`),
+      element("td", { class: "weight number" }, runner.weight > 0 && `${runner.weight} lb`),
       element("td", { class: "number" }, runner.finish_time),
       element("td", { class: "number" }, runner.win_odds ? formats.price(runner.win_odds) : ""),
     );
   const words = formats.places(result.runners);
+  const table = element(
+    "table",
+    { class: "runners result" },
+    element("caption", { class: "unseen" }, `Result of ${race.label}`),
+    element(
+      "thead",
+      {},
+      element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name))),
+    ),
+    element(
+      "tbody",
+      {},
+      ...result.runners.map((runner, index) => row(words[index], runner)),
+      ...result.unplaced.map((runner) => row(formats.outcome(runner.outcome), runner)),
+    ),
+  );
+  hideColumns(table, [...result.runners, ...result.unplaced]);
   return element(
     "div",
     { class: "wide", role: "region", "aria-label": `Result of ${race.label}`, tabindex: "0" },
-    element(
-      "table",
-      { class: "runners result" },
-      element("caption", { class: "unseen" }, `Result of ${race.label}`),
-      element("thead", {}, element("tr", {}, ...columns.map(([name, kind]) => element("th", { scope: "col", class: kind }, name)))),
-      element(
-        "tbody",
-        {},
-        ...result.runners.map((runner, index) => row(words[index], runner)),
-        ...result.unplaced.map((runner) => row(formats.outcome(runner.outcome), runner)),
-      ),
-    ),
+    table,
   );
 }

@@ -1,7 +1,9 @@
 // Prices as lines: they are steps, on a logarithmic axis of decimal odds.
 
 /** Odds at which the axis may have a line. */
-const ODDS = [1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000];
+const ODDS = [
+  1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000,
+];
 /** Seconds between the lines of the time axis. */
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400, 604800];
 
@@ -29,7 +31,7 @@ export function oddsTicks(lowest, highest, scale, gap) {
 export function timeTicks(first, last, count) {
   const seconds = SECONDS.find((seconds) => (last - first) / (seconds * 1000) <= count) ?? SECONDS.at(-1);
   const ticks = [];
-  for (let time = Math.ceil(first / (seconds * 1000)) * seconds * 1000; time <= last && ticks.length <= count; ) {
+  for (let time = Math.ceil(first / (seconds * 1000)) * seconds * 1000; time <= last && ticks.length <= count;) {
     ticks.push(time);
     time += seconds * 1000;
   }

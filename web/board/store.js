@@ -62,10 +62,12 @@ export class Store extends EventTarget {
     }
   }
 
+  /** An odds board document. Returns its race. */
   applyBoard(board) {
     const race = this.race(board);
     race.applyBoard(board);
     this.#changed(race);
+    return race;
   }
 
   /** A message of the live channel. */

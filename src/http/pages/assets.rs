@@ -34,6 +34,12 @@ pub(super) fn router() -> Router<Arc<App>> {
     Router::new().route("/assets/{*name}", get(asset))
 }
 
+/// The names of the files in a folder, with its name.
+pub(super) fn names_in(folder: &'static str) -> impl Iterator<Item = &'static str> {
+    let names = ASSETS.iter().map(|asset| asset.name);
+    names.filter(move |name| name.starts_with(folder))
+}
+
 /// Returns a file with an entity tag. Clients ask again each time: the files belong together, and a new version of the
 /// service replaces all of them.
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {

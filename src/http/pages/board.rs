@@ -1,5 +1,6 @@
 //! `/`: the board. Its scripts, in `web/board/`, read the public API with the visitor's own key.
 
+use std::iter::once;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::json;
 
+use super::assets::names_in;
 use super::page_with_scripts;
 use crate::http::error::ApiError;
 use crate::http::state::App;
@@ -22,6 +24,10 @@ use crate::http::state::App;
 struct BoardPage {
     /// Whether the page can ask this service for a key, instead of the visitor.
     has_dev_key: bool,
+    /// The zone of the racing day.
+    time_zone: String,
+    /// The modules that the page loads, so that the browser requests them before it has read who imports them.
+    modules: Vec<&'static str>,
 }
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -31,8 +37,11 @@ pub(super) fn router() -> Router<Arc<App>> {
 }
 
 async fn show(State(app): State<Arc<App>>) -> Response {
-    let has_dev_key = app.dev_key.get().is_some();
-    page_with_scripts(&BoardPage { has_dev_key })
+    page_with_scripts(&BoardPage {
+        has_dev_key: app.dev_key.get().is_some(),
+        time_zone: app.clock.zone().to_owned(),
+        modules: once("railbird.js").chain(names_in("board/")).collect(),
+    })
 }
 
 /// Returns the key of `railbird dev` to a page of this address.
