@@ -397,7 +397,7 @@ mod tests {
 
     use projections::LogIdentity;
 
-    use super::{Continuity, FILE, lost, write};
+    use super::{Continuity, FILE, FoundStream, lost, write};
     use crate::log::{ACCOUNTS, RACING, ReadPosition};
 
     fn position(created: &str, seq: u64) -> ReadPosition {
