@@ -105,7 +105,7 @@ impl ScriptedServer {
             let pairs = url::form_urlencoded::parse(query.as_bytes());
             let header = request.headers().get("x-api-key");
             keys[0] = header.map(|key| key.to_str().unwrap().to_owned());
-            let mut keys_of_query = pairs.clone().filter(|(name, _)| name == "api_key");
+            let mut keys_of_query = pairs.filter(|(name, _)| name == "api_key");
             keys[1] = keys_of_query.next().map(|(_, key)| key.into_owned());
             let pairs = pairs
                 .filter(|(name, _)| ["since", "recorded_at", "epoch"].contains(&name.as_ref()));
