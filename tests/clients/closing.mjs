@@ -1,5 +1,6 @@
 // Closes clients at awkward moments, and starts some with wrong values. The program ends once nothing is left behind.
 import assert from "node:assert/strict";
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import { LiveOdds } from "../../clients/js/railbird.js";
 
@@ -24,6 +25,18 @@ connecting.connect();
 await until(connecting, "closed");
 silent.close();
 
+// It is closed while it asks why the handshake was rejected.
+const rejecting = createHttpServer((request, response) => {
+  explaining.close();
+  response.writeHead(503).end();
+});
+rejecting.on("upgrade", (request, socket) => socket.destroy()).listen(0, "127.0.0.1");
+await new Promise((resolve) => rejecting.once("listening", resolve));
+const explaining = new LiveOdds(`ws://127.0.0.1:${rejecting.address().port}/ws/live/odds`, { apiKey });
+explaining.connect();
+await until(explaining, "closed");
+rejecting.close();
+
 const waiting = new LiveOdds("ws://127.0.0.1:1/ws/live/odds", { apiKey });
 waiting.connect();
 await until(waiting, "waiting");
@@ -47,4 +60,5 @@ const { code, reason } = await until(mistyped, "closed");
 assert.equal(code, 400, reason);
 
 assert.throws(() => new LiveOdds("ftp://127.0.0.1/ws/live/odds", { apiKey }).connect(), { name: "SyntaxError" });
-for (const odds of [atOnce, connecting, waiting]) assert.equal(odds.state.reason, "closed by this client");
+for (const { state } of [atOnce, connecting, explaining, waiting])
+  assert.deepEqual([state.phase, state.reason], ["closed", "closed by this client"]);

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from contextlib import suppress
 
 from railbird import LiveOdds, LiveOddsClosed, Message
@@ -27,10 +28,12 @@ async def close_in_the_loop() -> None:
 
 
 async def close_beside_the_loop() -> None:
-    odds = LiveOdds(URL, api_key=KEY)
+    odds = LiveOdds(URL, api_key=KEY, heartbeat_ms=1000)
     reading = asyncio.create_task(read(odds))
     while odds.state.phase != "live":
         await asyncio.sleep(0.01)
+    # A heartbeat arrives before the connection is closed, and is read after that.
+    time.sleep(1.5)
     await odds.close()
     assert (await reading)[-1]["event"] != "closing"
     assert (odds.state.phase, odds.state.reason) == CLOSED

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::PATIENCE;
 
@@ -84,10 +84,14 @@ impl Example {
         }
     }
 
-    /// Reads on to the next line that matches.
+    /// Reads on to the next line that matches. Other lines give it no more time.
     pub(crate) async fn until(&mut self, what: &str, mut holds: impl FnMut(&str) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
         loop {
-            let line = timeout(PATIENCE, self.output.recv()).await.ok().flatten();
+            let line = timeout_at(deadline, self.output.recv())
+                .await
+                .ok()
+                .flatten();
             let line = line.unwrap_or_else(|| {
                 panic!("timed out waiting for {what}:\n{}", self.lines.join("\n"))
             });
