@@ -251,6 +251,52 @@ async fn the_rest_of_the_race_view_follows(nats: &Nats, page: &mut Page, board_s
     page.until(".profile", "Starts 1").await;
 }
 
+/// The page keeps 512 changes of a runner.
+#[tokio::test]
+async fn a_long_history_is_thinned_out_between_its_first_and_its_latest_price() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let address = format!("#/{DAY}/ST/2");
+    let mut page = open(&nats, &railbird, &address).await;
+    page.until(FIRST_WIN, "3.5").await;
+    let quote = |n: u32| {
+        let price = f64::from(400 + n) / 100.0;
+        odds("ST", 2, &second(10 + u64::from(n)), &[price])
+    };
+    nats.publish((1..=600).map(quote)).await;
+    the_ends_of_the_history_are_kept(&mut page, "10.0").await;
+
+    // The same as it is read from the API.
+    let last = nats.publish((601..=700).map(quote)).await;
+    railbird.until_seq(last).await;
+    page.open(json!({ "fragment": address, "key": railbird.key }))
+        .await;
+    the_ends_of_the_history_are_kept(&mut page, "11.0").await;
+    page.assert_no_problems().await;
+}
+
+async fn the_ends_of_the_history_are_kept(page: &mut Page, latest: &str) {
+    page.until(".readout", &format!("1 HORSE 1 {latest}")).await;
+    page.until(".prices", "Older changes are thinned out").await;
+    page.evaluate("document.querySelector('.chart').focus()")
+        .await;
+    // Of the favourite, the second runner, to the first one.
+    let keys = [
+        ("ArrowUp", latest),
+        ("Home", "3.5"),
+        ("ArrowRight", "4.01"),
+        ("End", latest),
+    ];
+    for (key, price) in keys {
+        page.press(key).await;
+        page.until(".when", &format!("1 HORSE 1: {price} since seq"))
+            .await;
+    }
+    let last = page.attribute(".chart", "aria-valuemax").await;
+    let last: u32 = last.parse().unwrap();
+    assert!((256..512).contains(&last), "{last}");
+}
+
 #[tokio::test]
 async fn a_paused_page_shows_what_was_known_and_then_the_latest() {
     let nats = Nats::start();

@@ -11,6 +11,8 @@ const [address, runners, seconds, memorySeconds] = process.argv.slice(2);
 /** The memory is compared by its peaks of two minutes: the histories of prices are thinned out about once a minute. */
 const SAMPLE_SECONDS = 15;
 const WINDOW = 8;
+/** Readings of the memory for a sample. */
+const READINGS = 3;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const browser = await launch();
@@ -30,16 +32,16 @@ await page.waitForFunction(() => document.querySelectorAll("td.line path:not([d=
 
 const session = await context.newCDPSession(page);
 await session.send("Performance.enable");
+/** The page goes on between a collection and the reading after it: of some readings, the lowest is what it keeps. */
 async function memory() {
-  await session.send("HeapProfiler.collectGarbage");
-  const { metrics } = await session.send("Performance.getMetrics");
-  const value = (name) => metrics.find((metric) => metric.name === name).value;
-  return {
-    heap: value("JSHeapUsedSize"),
-    nodes: value("Nodes"),
-    layouts: value("LayoutCount"),
-    busy: value("TaskDuration"),
-  };
+  const readings = [];
+  for (let reading = 0; reading < READINGS; reading++) {
+    await session.send("HeapProfiler.collectGarbage");
+    const { metrics } = await session.send("Performance.getMetrics");
+    const value = (name) => metrics.find((metric) => metric.name === name).value;
+    readings.push({ heap: value("JSHeapUsedSize"), nodes: value("Nodes") });
+  }
+  return readings.reduce((lowest, reading) => (reading.heap < lowest.heap ? reading : lowest));
 }
 
 await memory();
