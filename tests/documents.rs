@@ -321,9 +321,9 @@ fn copy(program: &str, to: &Path) {
     std::fs::copy(folder().join(program), to.join(program)).unwrap();
 }
 
-/// A service with races of [`DAY`]. The first is over and has everything a client may read: a card, a withdrawal, quotes
-/// with and without a price, a result with and without placings, and a horse. The second is open, with a runner for each
-/// reason why a price is missing.
+/// A service with races of [`DAY`]. The first is over and has everything a client may read: a card, a withdrawal,
+/// quotes with and without a price, a result with and without placings, and a horse. The second is open, with a runner
+/// for each reason why a price is missing.
 async fn service() -> (Nats, Railbird) {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;

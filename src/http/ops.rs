@@ -27,14 +27,15 @@ pub(super) fn router() -> Router<Arc<App>> {
 
 /// The process runs.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Health {
+#[schemars(rename = "Health")]
+pub(super) struct ProcessHealth {
     /// Always `ok`.
     #[schemars(extend("const" = "ok"))]
     status: &'static str,
 }
 
-async fn healthz() -> Json<Health> {
-    Json(Health { status: "ok" })
+async fn healthz() -> Json<ProcessHealth> {
+    Json(ProcessHealth { status: "ok" })
 }
 
 /// Returns 200 if reads are right, else 503 with the reason and the progress. They may be old: with `?fresh=10s` they

@@ -25,7 +25,7 @@ pub(super) struct Readiness {
     /// Why views were not used that the service found when it started; empty if it used them.
     store: String,
     /// The views that are being built beside those that are served; null if none are.
-    rebuild: Option<RebuildProgress>,
+    rebuild: Option<NewViews>,
     /// How often built views have replaced the served ones.
     rebuilds: u64,
 }
@@ -77,7 +77,7 @@ struct KeysProgress {
 
 /// Views that are being built.
 #[derive(Debug, Serialize, JsonSchema)]
-struct RebuildProgress {
+struct NewViews {
     /// The log sequence that they reflect.
     seq: u64,
     /// Events after that.
@@ -123,7 +123,7 @@ impl Readiness {
             store: app.views.note(),
             rebuild: status
                 .rebuild
-                .map(|(seq, pending)| RebuildProgress { seq, pending }),
+                .map(|(seq, pending)| NewViews { seq, pending }),
             rebuilds: status.rebuilds,
         }
     }

@@ -8,7 +8,9 @@ from pathlib import Path
 from datamodel_code_generator.__main__ import main
 from pydantic import BaseModel, RootModel
 
-OPTIONS = "--input-file-type jsonschema --output-model-type pydantic_v2.BaseModel --class-name Event --formatters builtin"
+OPTIONS = (
+    "--input-file-type jsonschema --output-model-type pydantic_v2.BaseModel --class-name Event --formatters builtin"
+)
 
 for path in sorted(Path(sys.argv[1]).glob("*.json")):
     name = path.stem.replace(".", "_")

@@ -20,6 +20,7 @@ meeting = {"date": date.fromisoformat(day)}
 race = {**meeting, "race_number": 1}
 horse = {"horse_no": "H1"}
 
+
 def get(module, model, **parameters):
     """Reads a resource. It is of the model, and has every field of the JSON."""
     operation = importlib.import_module(f"railbird_client.api.{module}")

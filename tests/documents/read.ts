@@ -53,7 +53,7 @@ const outcomes: string[] = result.unplaced.map(({ outcome }) => outcome);
 const openRace = { params: { path: { date, race_number: 2 } } };
 const PATIENCE_MS = 60_000;
 const boards = new Map<number, Schemas["OddsBoard"]>();
-for (const end = Date.now() + PATIENCE_MS; boards.size < 3; ) {
+for (const end = Date.now() + PATIENCE_MS; boards.size < 3;) {
   if (Date.now() > end) fail([...boards.values()]);
   const moving = await read(client.GET("/api/v1/odds/{date}/{race_number}", openRace));
   boards.set(moving.seq, moving);
@@ -62,7 +62,11 @@ const states = [...boards.values()].map(({ status, runners }) => {
   const state: "open" = status === "open" ? status : fail(status);
   const [first, ...others] = runners;
   if (!first || first.win === null || first.win === first.previous) fail(first);
-  return [state, first?.opening, ...others.map((runner) => [runner.win, runner.state, runner.opening, runner.previous])];
+  return [
+    state,
+    first?.opening,
+    ...others.map((runner) => [runner.win, runner.state, runner.opening, runner.previous]),
+  ];
 });
 const moves = new Set([...boards.values()].map(({ runners }) => runners[0]?.win));
 

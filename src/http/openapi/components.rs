@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::examples::examples;
 use crate::http::error::{ErrorResponse, RateLimitExceeded, UNAUTHORIZED_BODY};
-use crate::http::ops::Health;
+use crate::http::ops::ProcessHealth;
 use crate::http::page::LIMIT_MAX;
 use crate::http::readiness::Readiness;
 use crate::http::status::report::ServiceStatus;
@@ -71,7 +71,7 @@ pub(super) fn add_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<RacingDate>();
     generator.subschema_for::<ErrorResponse>();
     generator.subschema_for::<RateLimitExceeded>();
-    generator.subschema_for::<Health>();
+    generator.subschema_for::<ProcessHealth>();
     generator.subschema_for::<Readiness>();
     generator.subschema_for::<ServiceStatus>();
 }
