@@ -254,7 +254,7 @@ impl Dev {
     }
 }
 
-/// A test that fails leaves no nats-server behind: `dev` ends its own when it is interrupted, and not when it is killed.
+/// A test that fails leaves no nats-server behind: `dev` ends its own when it is interrupted, not when it is killed.
 impl Drop for Dev {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
