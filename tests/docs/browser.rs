@@ -16,6 +16,13 @@ async fn the_docs_work_in_a_browser_and_every_sample_runs() {
     for step in ["searched", "requested", "finished"] {
         assert!(lines.iter().any(|line| line[step] == true), "{step}");
     }
+    // The samples read the result of the first race.
+    let path = "/api/v1/results/today/1";
+    let key = [("x-api-key", dev.key.as_str())];
+    eventually("today's first race has a result", || async {
+        request(dev.http, "GET", path, &key).await.status == 200
+    })
+    .await;
     let samples: BTreeSet<Sample> = lines.iter().filter_map(Sample::of).collect();
     run_all(samples, &dev).await;
     dev.interrupt();

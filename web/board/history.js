@@ -7,33 +7,56 @@ const WAITING_MAX = 2_000;
 /** A history that was recorded within less is an import: its quotes are shown at the times that their feeders state. */
 const RECORDED_MS_MIN = 60_000;
 
-/** The win prices of a runner: steps, each with the log sequence that made it. No price is NaN. */
+/**
+ * The win prices of a runner: steps, each with the log sequence that made it. No price is NaN.
+ *
+ * The columns have their size from the start. Those of hundreds of runners, growing and shrinking, would take more and
+ * more memory for a while.
+ */
 class Series {
-  recorded = [];
-  stated = [];
-  prices = [];
-  seqs = [];
   isThinned = false;
+  #length = 0;
+  #recorded = new Float64Array(POINTS_MAX);
+  #stated = new Float64Array(POINTS_MAX);
+  #prices = new Float64Array(POINTS_MAX);
+  #seqs = new Float64Array(POINTS_MAX);
+
+  get recorded() {
+    return this.#recorded.subarray(0, this.#length);
+  }
+
+  get stated() {
+    return this.#stated.subarray(0, this.#length);
+  }
+
+  get prices() {
+    return this.#prices.subarray(0, this.#length);
+  }
+
+  get seqs() {
+    return this.#seqs.subarray(0, this.#length);
+  }
 
   push(recorded, stated, price, seq) {
     const value = price ?? NaN;
-    if (this.prices.length > 0 && Object.is(this.prices.at(-1), value)) return;
-    if (this.prices.length === POINTS_MAX) this.#thin();
-    this.recorded.push(recorded);
-    this.stated.push(stated);
-    this.prices.push(value);
-    this.seqs.push(seq);
+    if (this.#length > 0 && Object.is(this.#prices[this.#length - 1], value)) return;
+    if (this.#length === POINTS_MAX) this.#thin();
+    this.#recorded[this.#length] = recorded;
+    this.#stated[this.#length] = stated;
+    this.#prices[this.#length] = value;
+    this.#seqs[this.#length] = seq;
+    this.#length++;
   }
 
-  /** In place: the lists of hundreds of runners would be garbage once a minute. */
   #thin() {
-    for (const list of [this.recorded, this.stated, this.prices, this.seqs]) {
-      let kept = 1;
-      for (let index = 1; index < POINTS_MAX; index++) {
-        if (index >= POINTS_MAX / 2 || index % 2 === 1) list[kept++] = list[index];
-      }
-      list.length = kept;
+    const isKept = (index) => index === 0 || index >= POINTS_MAX / 2 || index % 2 === 1;
+    let kept = 0;
+    for (let index = 0; index < POINTS_MAX; index++) {
+      if (!isKept(index)) continue;
+      for (const column of [this.#recorded, this.#stated, this.#prices, this.#seqs]) column[kept] = column[index];
+      kept++;
     }
+    this.#length = kept;
     this.isThinned = true;
   }
 }
