@@ -291,7 +291,7 @@ async fn an_issued_key_works_and_is_printed_once_alone_on_standard_output() {
     let nats = Nats::start();
     let service = Railbird::start(&nats).await;
     let output = command()
-        .args(["keys", "issue", "--nats", &nats.url_of("railbird")])
+        .args(["keys", "issue", "--nats", &nats.url_of("keys")])
         .output()
         .unwrap();
     let key = String::from_utf8(output.stdout).unwrap().trim().to_owned();
@@ -517,7 +517,7 @@ async fn a_terminated_service_stops_in_order_and_logs_no_secret() {
     // Read on, so that the log does not fill the pipe.
     let rest = tokio::task::spawn_blocking(move || lines.collect::<Vec<_>>());
 
-    let issued = railbird(["keys", "issue", "--nats", &nats.url_of("railbird")]).await;
+    let issued = railbird(["keys", "issue", "--nats", &nats.url_of("keys")]).await;
     let key = issued.all.lines().find(|line| line.starts_with("rb_"));
     let key = key.unwrap();
     send_key_everywhere(http, key).await;

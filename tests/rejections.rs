@@ -28,7 +28,7 @@ struct Feeder {
 
 impl Feeder {
     async fn subscribe(nats: &Nats, subject: &str) -> Self {
-        let client = async_nats::connect(nats.url_of("feeder")).await.unwrap();
+        let client = nats.client_of("feeder").await;
         let announcements = client.subscribe(subject.to_owned()).await.unwrap();
         client.flush().await.unwrap();
         Self {

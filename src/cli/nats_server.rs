@@ -110,6 +110,7 @@ fn spawn(folder: &Path, port: u16, log: File) -> anyhow::Result<Child> {
         .kill_on_drop(true);
     for password in [
         "RAILBIRD_NATS_PASSWORD",
+        "RAILBIRD_NATS_KEYS_PASSWORD",
         "RAILBIRD_NATS_FEEDER_PASSWORD",
         "RAILBIRD_NATS_ADMIN_PASSWORD",
     ] {

@@ -53,6 +53,13 @@ impl Nats {
         format!("nats://{user}:p-{user}@127.0.0.1:{}", self.port)
     }
 
+    /// A client with the login of a user. The client library ignores one in an address.
+    pub(crate) async fn client_of(&self, user: &str) -> async_nats::Client {
+        let login = (user.to_owned(), format!("p-{user}"));
+        let options = async_nats::ConnectOptions::with_user_and_password(login.0, login.1);
+        options.connect(self.url()).await.unwrap()
+    }
+
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
@@ -343,6 +350,7 @@ fn spawn(folder: &TempDir, port: Option<u16>) -> Child {
         .arg("--ports_file_dir")
         .arg(folder.path())
         .env("RAILBIRD_NATS_PASSWORD", "p-railbird")
+        .env("RAILBIRD_NATS_KEYS_PASSWORD", "p-keys")
         .env("RAILBIRD_NATS_FEEDER_PASSWORD", "p-feeder")
         .env("RAILBIRD_NATS_ADMIN_PASSWORD", "p-admin")
         .stdin(Stdio::null())

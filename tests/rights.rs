@@ -1,0 +1,249 @@
+//! Attacks on the log with the passwords of nats.conf. nats-server checks no permission on reply subjects, and delivers
+//! a consumer's messages on a subject that the request for the consumer names: neither may write to a stream.
+
+use std::collections::BTreeMap;
+
+use async_nats::{Client, HeaderMap};
+use railbird::log::{ACCOUNTS, RACING};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+const STREAMS: [&str; 2] = [RACING.name, ACCOUNTS.name];
+/// An event of each stream, for a stranger to write.
+const FACT: &str = "racing.race.2026-11-21.ST.1";
+const KEY: &str = "accounts.key.forged";
+/// The last token of the subjects that a user may publish on, where it does so.
+const OWN: &str = "own";
+
+/// A stream as it must stay.
+#[derive(Debug, PartialEq)]
+struct Contents {
+    created: Value,
+    config: Value,
+    messages: BTreeMap<u64, (String, String)>,
+}
+
+/// What a user may do, and the connection with which it tries the rest.
+struct Attacker {
+    client: Client,
+    /// The subject on which it may publish.
+    own: &'static str,
+}
+
+#[tokio::test]
+async fn the_password_of_the_service_neither_deletes_the_log_nor_writes_facts() {
+    assert_harmless("railbird", "accounts.own", &[FACT]).await;
+}
+
+#[tokio::test]
+async fn the_password_for_keys_neither_deletes_the_log_nor_writes_facts() {
+    assert_harmless("keys", "accounts.own", &[FACT]).await;
+}
+
+#[tokio::test]
+async fn the_password_of_a_feeder_neither_deletes_the_log_nor_issues_keys() {
+    assert_harmless("feeder", "racing.own", &[KEY]).await;
+}
+
+/// Attacks with each target, while an administrator receives all that it may, and compares the streams.
+async fn assert_harmless(user: &str, own: &'static str, forged: &[&str]) {
+    let nats = Nats::start();
+    let log = nats.log().await;
+    log.ensure(ACCOUNTS).await.unwrap();
+    let admin = async_nats::connect(nats.url()).await.unwrap();
+    // A request to JetStream that deletes, one that lets everybody delete, and what a stranger would forge.
+    for bait in ["{}", &relaxed(RACING.name), &relaxed(ACCOUNTS.name)] {
+        for subject in ["racing.bait", "accounts.bait"] {
+            nats.publish_raw(subject, bait.as_bytes()).await;
+        }
+    }
+    let mut before = contents(&admin).await;
+    let client = nats.client_of(user).await;
+    let attacker = Attacker { client, own };
+
+    let mut targets: Vec<String> = forged.iter().map(ToString::to_string).collect();
+    for stream in STREAMS {
+        let of_stream = |api: &&str| format!("$JS.API.STREAM.{api}.{stream}");
+        targets.extend(["UPDATE", "PURGE", "DELETE"].iter().map(of_stream));
+    }
+    // The server delivers on a subject while somebody subscribes to it, if it lets the administrator.
+    let mut watching = vec![admin.subscribe(">").await.unwrap()];
+    let mut harm = Vec::new();
+    for target in &targets {
+        watching.push(admin.subscribe(target.clone()).await.unwrap());
+        admin.flush().await.unwrap();
+        // What the server does late in one round is seen after the next.
+        for _ in 0..3 {
+            attacker.attack(target).await;
+            let after = contents(&admin).await;
+            if let Some(difference) = difference(&before, &after) {
+                harm.push(format!("{target}: {difference}"));
+                before = after;
+                break;
+            }
+        }
+        if before.len() < STREAMS.len() {
+            break;
+        }
+    }
+    assert_eq!(harm, Vec::<String>::new());
+}
+
+impl Attacker {
+    /// Has the server answer or deliver on the target in every way that there is.
+    async fn attack(&self, target: &str) {
+        for stream in STREAMS {
+            let prefix = stream.to_lowercase();
+            let consumers = [
+                json!({ "ack_policy": "none", "deliver_subject": target }),
+                json!({ "ack_policy": "none", "deliver_subject": target, "headers_only": true }),
+                json!({ "ack_policy": "explicit" }),
+            ];
+            for (n, config) in consumers.into_iter().enumerate() {
+                let name = format!("attack-{n}");
+                let mut named = config.clone();
+                named["name"] = name.clone().into();
+                let create = |config| json!({ "stream_name": stream, "config": config });
+                let named_api = format!("CONSUMER.CREATE.{stream}.{name}");
+                self.request(&named_api, &create(named), target).await;
+                let api = format!("CONSUMER.CREATE.{stream}");
+                let created = self.answer(&api, &create(config)).await;
+                for name in [&json!(name), &created["name"]] {
+                    let name = name.as_str().unwrap_or_default();
+                    let next = format!("CONSUMER.MSG.NEXT.{stream}.{name}");
+                    self.request(&next, &json!({ "batch": 10, "no_wait": true }), target)
+                        .await;
+                    let ack = format!("$JS.ACK.{stream}.{name}.1.1.1.1.1");
+                    self.publish(&ack, "+NXT", target).await;
+                }
+            }
+            for query in [
+                json!({ "seq": 1 }),
+                json!({ "seq": 1, "batch": 10 }),
+                json!({ "last_by_subj": format!("{prefix}.bait") }),
+            ] {
+                self.request(&format!("DIRECT.GET.{stream}"), &query, target)
+                    .await;
+                self.request(&format!("STREAM.MSG.GET.{stream}"), &query, target)
+                    .await;
+            }
+            let by_subject = format!("$JS.API.DIRECT.GET.{stream}.{prefix}.bait");
+            self.publish(&by_subject, "", target).await;
+            for api in ["INFO", "CREATE", "UPDATE", "PURGE", "DELETE"] {
+                let body: Value = serde_json::from_str(&relaxed(stream)).unwrap();
+                let body = if api == "UPDATE" { body } else { json!({}) };
+                self.request(&format!("STREAM.{api}.{stream}"), &body, target)
+                    .await;
+            }
+        }
+        self.publish(target, "{}", "_INBOX.nobody").await;
+        self.publish("$SYS.REQ.SERVER.PING.VARZ", "", target).await;
+        // The acknowledgement, and the trace of a message.
+        self.publish(self.own, OWN, target).await;
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Trace-Dest", target);
+        let traced = self
+            .client
+            .publish_with_headers(self.own, headers, OWN.into());
+        traced.await.unwrap();
+        // The server has received all of it.
+        self.client.flush().await.unwrap();
+        // Fails where the stream is gone, which the comparison reports.
+        let _ = self.client.request(self.own, OWN.into()).await;
+    }
+
+    async fn request(&self, api: &str, body: &Value, reply: &str) {
+        self.publish(&format!("$JS.API.{api}"), &body.to_string(), reply)
+            .await;
+    }
+
+    async fn publish(&self, subject: &str, body: &str, reply: &str) {
+        let (subject, body) = (subject.to_owned(), body.to_owned());
+        let sent = self
+            .client
+            .publish_with_reply(subject, reply.to_owned(), body.into());
+        sent.await.unwrap();
+    }
+
+    /// The answer of JetStream; null if this user may not send the request, or nobody answers.
+    async fn answer(&self, api: &str, body: &Value) -> Value {
+        let request = async_nats::Request::new()
+            .payload(body.to_string().into())
+            .timeout(Some(std::time::Duration::from_millis(200)));
+        let answer = self
+            .client
+            .send_request(format!("$JS.API.{api}"), request)
+            .await;
+        answer.map_or(Value::Null, |answer| {
+            serde_json::from_slice(&answer.payload).unwrap_or_default()
+        })
+    }
+}
+
+/// The settings of a stream that lets everybody delete its messages.
+fn relaxed(stream: &str) -> String {
+    let subjects = format!("{}.>", stream.to_lowercase());
+    json!({ "name": stream, "subjects": [subjects], "storage": "file", "max_msgs": 1 }).to_string()
+}
+
+/// The streams that there are, without what a user published where it may.
+async fn contents(admin: &Client) -> BTreeMap<&'static str, Contents> {
+    let request = async |api: String, body: Value| -> Value {
+        let api = format!("$JS.API.{api}");
+        let answer = admin.request(api, body.to_string().into()).await.unwrap();
+        serde_json::from_slice(&answer.payload).unwrap()
+    };
+    let mut streams = BTreeMap::new();
+    for stream in STREAMS {
+        let info = request(format!("STREAM.INFO.{stream}"), json!({})).await;
+        let Some(last_seq) = info["state"]["last_seq"].as_u64() else {
+            continue;
+        };
+        let mut messages = BTreeMap::new();
+        for seq in 1..=last_seq {
+            let api = format!("STREAM.MSG.GET.{stream}");
+            let message = request(api, json!({ "seq": seq })).await;
+            let text = |field: &str| {
+                let message = &message["message"][field];
+                message.as_str().unwrap_or_default().to_owned()
+            };
+            let subject = text("subject");
+            if !subject.ends_with(".own") {
+                messages.insert(seq, (subject, text("data")));
+            }
+        }
+        let (created, config) = (info["created"].clone(), info["config"].clone());
+        let contents = Contents {
+            created,
+            config,
+            messages,
+        };
+        streams.insert(stream, contents);
+    }
+    streams
+}
+
+/// The first stream that differs, and how.
+fn difference(
+    before: &BTreeMap<&str, Contents>,
+    after: &BTreeMap<&str, Contents>,
+) -> Option<String> {
+    STREAMS.into_iter().find_map(|stream| {
+        let before = &before[stream];
+        match after.get(stream) {
+            None => Some(format!("{stream} is deleted")),
+            Some(after) if after.config != before.config => {
+                Some(format!("{stream} has other settings"))
+            }
+            Some(after) if after != before => {
+                let new = after
+                    .messages
+                    .iter()
+                    .find(|of| !before.messages.contains_key(of.0));
+                Some(format!("{stream} has other messages, such as {new:?}"))
+            }
+            Some(_) => None,
+        }
+    })
+}
