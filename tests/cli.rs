@@ -209,24 +209,9 @@ async fn an_id_that_is_used_again_for_another_race_loses_no_event() {
     assert!(output.all.contains(reason), "{}", output.all);
 }
 
-/// Adds the user `tote` of docs/feeding.md, a feeder of odds at one racecourse, to nats.conf.
-fn with_tote(conf: String) -> String {
-    let addition = include_str!("../docs/feeding.md")
-        .split_once("      # A feeder of odds")
-        .and_then(|(_, rest)| rest.split_once("\n\n"))
-        .expect("the documentation shows a user");
-    let addition = addition.0.replace("$TOTE_PASSWORD", "p-tote");
-    let before = "      # A feeder: publishes facts";
-    assert!(conf.contains(before));
-    conf.replace(
-        before,
-        &format!("      # A feeder of odds{addition}\n{before}"),
-    )
-}
-
 #[tokio::test]
 async fn a_denied_publish_names_the_user_and_the_subject() {
-    let nats = Nats::start_with(with_tote);
+    let nats = Nats::start_with_feeders(&[("tote", "racing.odds.*.ST.*")], |conf| conf);
     nats.log().await;
     let folder = tempfile::tempdir().unwrap();
     let many = (1..=300).map(|race| odds("HV", race, &second(0), &[3.5]).to_string());

@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use async_nats::jetstream::stream::DiscardPolicy;
 use async_nats::{Client, HeaderMap};
+use futures::StreamExt;
 use railbird::log::{ACCOUNTS, RACING};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::support::*;
 
@@ -46,9 +49,91 @@ async fn the_password_of_a_feeder_neither_deletes_the_log_nor_issues_keys() {
     assert_harmless("feeder", "racing.own", &[KEY]).await;
 }
 
+#[tokio::test]
+async fn the_password_of_an_added_feeder_writes_on_no_other_subjects() {
+    assert_harmless("tote", "racing.odds.own", &[KEY, FACT]).await;
+}
+
+/// A feeder with subjects of its own, beside another one and the one of nats.conf.
+#[tokio::test]
+async fn a_feeder_receives_no_acknowledgement_and_no_rejection_of_another_one() {
+    let feeders = [
+        ("tote", "racing.odds.>"),
+        ("clock", "racing.race.>,racing.result.>"),
+    ];
+    let nats = Nats::start_with_feeders(&feeders, |conf| conf);
+    let url = nats.url_of("railbird");
+    let _railbird = Railbird::start_with(&nats, |config| config.nats = url).await;
+    let (tote, clock) = (nats.client_of("tote").await, nats.client_of("clock").await);
+    let mut received = Vec::new();
+    for subject in ["_INBOX.>", "rejected.racing.odds.>"] {
+        received.push(tote.subscribe(subject).await.unwrap());
+    }
+    let mut rejected = clock.subscribe("rejected.racing.race.>").await.unwrap();
+    clock.flush().await.unwrap();
+    tote.flush().await.unwrap();
+    for client in [&clock, &nats.client_of("feeder").await] {
+        let ack = client.request(FACT, "garbage".into()).await.unwrap();
+        assert!(ack.payload.starts_with(b"{\"stream\""), "{ack:?}");
+    }
+    for _ in 0..2 {
+        let rejection = timeout(PATIENCE, rejected.next()).await.unwrap().unwrap();
+        assert_eq!(rejection.subject.as_str(), format!("rejected.{FACT}"));
+    }
+    // Its own come after those of the others.
+    let ack = tote.request("racing.odds.nonsense", "garbage".into()).await;
+    let seq: Value = serde_json::from_slice(&ack.unwrap().payload).unwrap();
+    assert_eq!(seq["seq"], 3);
+    for subscription in &mut received {
+        let first = timeout(PATIENCE, subscription.next())
+            .await
+            .unwrap()
+            .unwrap();
+        let first: Value = serde_json::from_slice(&first.payload).unwrap();
+        assert_eq!(first["seq"], 3);
+    }
+}
+
+/// An operator limits the stream of facts, so that no feeder fills the disk.
+#[tokio::test]
+async fn feeders_that_fill_their_stream_stop_no_key() {
+    let nats = Nats::start();
+    nats.create_log(async_nats::jetstream::stream::Config {
+        max_bytes: 10_000,
+        discard: DiscardPolicy::New,
+        deny_delete: true,
+        deny_purge: true,
+        ..Default::default()
+    })
+    .await;
+    let service = Railbird::start(&nats).await;
+    let feeder = nats.client_of("feeder").await;
+    let full = async || {
+        let ack = feeder
+            .request(FACT, "x".repeat(1_000).into())
+            .await
+            .unwrap();
+        String::from_utf8_lossy(&ack.payload).contains("maximum bytes exceeded")
+    };
+    eventually("the stream is full", full).await;
+    let issued = railbird(["keys", "issue", "--nats", &nats.url_of("keys")]).await;
+    assert_eq!(issued.code, 0, "{}", issued.all);
+    let key = issued
+        .all
+        .lines()
+        .find(|line| line.starts_with("rb_"))
+        .unwrap();
+    let headers = [("X-API-Key", key)];
+    eventually("the key is valid", || async {
+        let path = "/api/v1/meetings?from=2026-01-01&to=2026-01-02";
+        request(service.http, "GET", path, &headers).await.status == 200
+    })
+    .await;
+}
+
 /// Attacks with each target, while an administrator receives all that it may, and compares the streams.
 async fn assert_harmless(user: &str, own: &'static str, forged: &[&str]) {
-    let nats = Nats::start();
+    let nats = Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf);
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
     let admin = async_nats::connect(nats.url()).await.unwrap();
