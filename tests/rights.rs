@@ -216,8 +216,12 @@ impl Attacker {
             let by_subject = format!("$JS.API.DIRECT.GET.{stream}.{prefix}.bait");
             self.publish(&by_subject, "", target).await;
             for api in ["INFO", "CREATE", "UPDATE", "PURGE", "DELETE"] {
-                let body: Value = serde_json::from_str(&relaxed(stream)).unwrap();
-                let body = if api == "UPDATE" { body } else { json!({}) };
+                let mut body: Value = serde_json::from_str(&relaxed(stream)).unwrap();
+                match api {
+                    "UPDATE" => {}
+                    "CREATE" => body["republish"] = json!({ "src": ">", "dest": target }),
+                    _ => body = json!({}),
+                }
                 self.request(&format!("STREAM.{api}.{stream}"), &body, target)
                     .await;
             }
