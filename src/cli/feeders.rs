@@ -19,11 +19,11 @@ const KINDS: [&str; 6] = ["horse", "race", "result", "odds", "*", ">"];
 #[derive(Debug, Args)]
 pub(super) struct Feeders {
     #[command(subcommand)]
-    action: Action,
+    action: FeederAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum FeederAction {
     /// Add a user for a feeder to the NATS configuration, and print its password once.
     ///
     /// The user has an account of its own: it publishes on its subjects alone, receives the rejections there, reads the
@@ -49,7 +49,7 @@ struct Add {
 
 impl Feeders {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let Action::Add(add) = self.action;
+        let FeederAction::Add(add) = self.action;
         add.run()
     }
 }
