@@ -656,7 +656,7 @@ async fn messages_of_the_log_match_their_schemas() {
     let railbird = Railbird::start_with(&nats, |config| config.nats = url).await;
     let document = railbird.get_open("/asyncapi.json").await.json();
     let messages = Messages::of(&document);
-    let feeder = async_nats::connect(nats.url_of("feeder")).await.unwrap();
+    let feeder = nats.client_of("feeder").await;
     let mut rejections = feeder.subscribe("rejected.>").await.unwrap();
     let ask = async |subject: &str, header: (&str, &str), payload: &str| -> Value {
         let mut headers = async_nats::HeaderMap::new();

@@ -209,24 +209,9 @@ async fn an_id_that_is_used_again_for_another_race_loses_no_event() {
     assert!(output.all.contains(reason), "{}", output.all);
 }
 
-/// Adds the user `tote` of docs/feeding.md, a feeder of odds at one racecourse, to nats.conf.
-fn with_tote(conf: String) -> String {
-    let addition = include_str!("../docs/feeding.md")
-        .split_once("      # A feeder of odds")
-        .and_then(|(_, rest)| rest.split_once("\n\n"))
-        .expect("the documentation shows a user");
-    let addition = addition.0.replace("$TOTE_PASSWORD", "p-tote");
-    let before = "      # A feeder: publishes facts";
-    assert!(conf.contains(before));
-    conf.replace(
-        before,
-        &format!("      # A feeder of odds{addition}\n{before}"),
-    )
-}
-
 #[tokio::test]
 async fn a_denied_publish_names_the_user_and_the_subject() {
-    let nats = Nats::start_with(with_tote);
+    let nats = Nats::start_with_feeders(&[("tote", "racing.odds.*.ST.*")], |conf| conf);
     nats.log().await;
     let folder = tempfile::tempdir().unwrap();
     let many = (1..=300).map(|race| odds("HV", race, &second(0), &[3.5]).to_string());
@@ -291,7 +276,7 @@ async fn an_issued_key_works_and_is_printed_once_alone_on_standard_output() {
     let nats = Nats::start();
     let service = Railbird::start(&nats).await;
     let output = command()
-        .args(["keys", "issue", "--nats", &nats.url_of("railbird")])
+        .args(["keys", "issue", "--nats", &nats.url_of("keys")])
         .output()
         .unwrap();
     let key = String::from_utf8(output.stdout).unwrap().trim().to_owned();
@@ -517,7 +502,7 @@ async fn a_terminated_service_stops_in_order_and_logs_no_secret() {
     // Read on, so that the log does not fill the pipe.
     let rest = tokio::task::spawn_blocking(move || lines.collect::<Vec<_>>());
 
-    let issued = railbird(["keys", "issue", "--nats", &nats.url_of("railbird")]).await;
+    let issued = railbird(["keys", "issue", "--nats", &nats.url_of("keys")]).await;
     let key = issued.all.lines().find(|line| line.starts_with("rb_"));
     let key = key.unwrap();
     send_key_everywhere(http, key).await;

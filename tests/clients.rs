@@ -200,7 +200,7 @@ async fn a_revoked_key_ends_a_client_and_another_key_resumes() {
         let mut client = Example::drive(driver, &gateway.url(), &key);
         client.until_phase("live").await;
         let mut revoke = command();
-        revoke.args(["keys", "--nats", &nats.url_of("railbird"), "revoke", &key]);
+        revoke.args(["keys", "--nats", &nats.url_of("keys"), "revoke", &key]);
         let output = tokio::task::spawn_blocking(move || revoke.output()).await;
         assert!(output.unwrap().unwrap().status.success());
         let closed = client.until_phase("closed").await;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use async_nats::jetstream::stream::Config;
+use async_nats::jetstream::stream::{Config, Republish};
 use railbird::live::status::Phase;
 use railbird::log::{ACCOUNTS, Log, LogError, RACING, StreamName};
 use serde_json::Value;
@@ -321,13 +321,23 @@ async fn deleted_messages_at_the_end_of_the_log_leave_the_service_fresh() {
 #[tokio::test]
 async fn settings_of_a_stream_that_can_lose_events_are_reported() {
     let nats = Nats::start();
-    nats.create_log_of(1_000).await;
+    nats.create_log(Config {
+        max_messages: 1_000,
+        republish: Some(Republish {
+            source: "racing.>".to_owned(),
+            destination: "elsewhere.>".to_owned(),
+            headers_only: false,
+        }),
+        ..Config::default()
+    })
+    .await;
     let railbird = Railbird::start(&nats).await;
     eventually("the drift is reported", || async {
         let status = railbird.get_open("/readyz").await.json();
         let drift = status["log"]["drift"].to_string();
         drift.contains("max_messages is 1000, not unlimited")
             && drift.contains("deny_delete is false")
+            && drift.contains("republish is Some(")
     })
     .await;
     let metrics = railbird.get_admin("/metrics").await.text();

@@ -46,6 +46,7 @@ mod protocol;
 mod race_day;
 mod racing;
 mod rejections;
+mod rights;
 mod rpscrape;
 mod season;
 mod season_zh;

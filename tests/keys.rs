@@ -106,7 +106,7 @@ impl Replicas {
     /// Runs `railbird keys` with the finest log level.
     async fn keys(&mut self, args: &[&str]) -> CommandResult {
         let mut command = command();
-        let url = self.nats.url_of("railbird");
+        let url = self.nats.url_of("keys");
         command
             .args(["keys", "--nats", &url, "--log", "trace"])
             .args(args);
@@ -558,10 +558,7 @@ async fn a_rejected_command_explains_why_and_changes_nothing() {
     let after = replicas.keys(&["list", "--json"]).await.succeeded().stdout;
     assert_eq!(after, before);
     // Of two rotations at the same time, one fails.
-    let (one, other) = (
-        replicas.nats.url_of("railbird"),
-        replicas.nats.url_of("admin"),
-    );
+    let (one, other) = (replicas.nats.url_of("keys"), replicas.nats.url_of("admin"));
     let rotate = |url: String| {
         let args = ["keys", "rotate", &key.id, "--nats", &url].map(ToOwned::to_owned);
         async move { railbird(args).await }

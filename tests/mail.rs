@@ -133,7 +133,7 @@ impl MailFixture {
 
     /// The rows of `railbird keys subscriptions`.
     async fn subscriptions(&self) -> Vec<Value> {
-        let nats = self.nats.url_of("railbird");
+        let nats = self.nats.url_of("keys");
         let args = ["keys", "subscriptions", "--json", "--nats", &nats];
         let listed = railbird(args.into_iter().chain(["--log", "error"])).await;
         let rows = listed.all.lines().map(serde_json::from_str);
@@ -268,7 +268,7 @@ async fn the_key_of_a_plan_with_approval_is_mailed_after_the_approval() {
     fixture.subscribe("anna").await;
     fixture.until_delivered("anna").await;
     assert_eq!(fixture.mail_of("waits").await, None);
-    let nats = fixture.nats.url_of("railbird");
+    let nats = fixture.nats.url_of("keys");
     let approve = ["keys", "approve", "waits", "--nats", &nats];
     assert_eq!(railbird(approve).await.code, 0);
     fixture.until_delivered("waits").await;

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Stdio;
 
 use async_nats::{Message, Subscriber};
 use futures::StreamExt;
+use railbird::app::Config;
 use railbird::log::Outgoing;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -20,6 +22,19 @@ async fn start(nats: &Nats) -> Railbird {
     Railbird::start_with(nats, |config| config.nats = url).await
 }
 
+/// The same, on a data folder.
+async fn start_in(nats: &Nats, data: &Path) -> Railbird {
+    let url = nats.url_of("railbird");
+    let change = |config: &mut Config| (config.nats, config.data) = (url, data.to_owned());
+    Railbird::start_with(nats, change).await
+}
+
+/// The same, as a process.
+fn serve(nats: &Nats, data: &Path) -> Serving {
+    let flags = ["--http", "127.0.0.1:0", "--nats", &nats.url_of("railbird")];
+    Serving::start_with(&flags, data)
+}
+
 /// A client with the user `feeder` that subscribes to announcements.
 struct Feeder {
     client: async_nats::Client,
@@ -28,7 +43,7 @@ struct Feeder {
 
 impl Feeder {
     async fn subscribe(nats: &Nats, subject: &str) -> Self {
-        let client = async_nats::connect(nats.url_of("feeder")).await.unwrap();
+        let client = nats.client_of("feeder").await;
         let announcements = client.subscribe(subject.to_owned()).await.unwrap();
         client.flush().await.unwrap();
         Self {
@@ -191,7 +206,7 @@ async fn after_a_restart_only_new_rejections_are_announced() {
     let nats = Nats::start();
     let folder = tempfile::tempdir().unwrap();
     let mut feeder = Feeder::subscribe(&nats, "rejected.>").await;
-    let mut service = Serving::start(&nats, folder.path());
+    let mut service = serve(&nats, folder.path());
     until_live(service.admin).await;
     let mut all = Vec::new();
     for n in 0..20 {
@@ -201,7 +216,7 @@ async fn after_a_restart_only_new_rejections_are_announced() {
 
     service.kill();
     let meanwhile = feeder.publish("racing.x", "while it was away").await;
-    service = Serving::start(&nats, folder.path());
+    service = serve(&nats, folder.path());
     // A killed service may have lost the last half second of its views. It folds that again, and announces it again.
     let announced = feeder.until(meanwhile).await;
     until_live(service.admin).await;
@@ -212,7 +227,7 @@ async fn after_a_restart_only_new_rejections_are_announced() {
     );
 
     service.stop().await;
-    service = Serving::start(&nats, folder.path());
+    service = serve(&nats, folder.path());
     until_live(service.admin).await;
     let marker = feeder.publish("racing.x", "after a clean restart").await;
     assert_eq!(feeder.until(marker).await, [marker]);
@@ -357,7 +372,7 @@ fn unreadable_messages() -> [(Vec<u8>, &'static [u8], String); 8] {
 async fn a_message_that_closes_client_connections_is_rejected_and_delays_nothing() {
     let nats = Nats::start();
     let folder = tempfile::tempdir().unwrap();
-    let railbird = Railbird::start_in(&nats, folder.path()).await;
+    let railbird = start_in(&nats, folder.path()).await;
     let mut feeder = Feeder::subscribe(&nats, "rejected.>").await;
     let mut client = RawNatsClient::connect(&nats).await;
     let good = odds("ST", 1, &second(1), &[3.5]);
@@ -390,7 +405,7 @@ async fn a_message_that_closes_client_connections_is_rejected_and_delays_nothing
 
     // Neither a service that resumes after them nor one that folds them again is stopped.
     railbird.stop().await;
-    let again = Railbird::start_in(&nats, folder.path()).await;
+    let again = start_in(&nats, folder.path()).await;
     let fresh = Railbird::start(&nats).await;
     let seq = feeder
         .publish(&subject, odds("ST", 1, &second(2), &[4.5]).to_string())

@@ -3,6 +3,7 @@
 mod admin;
 mod demo;
 mod dev;
+mod feeders;
 mod import;
 mod keys;
 mod log;
@@ -75,6 +76,8 @@ enum Command {
     Simulate(simulate::Simulate),
     /// Issue, list, rotate and revoke API keys, and approve subscriptions.
     Keys(keys::Keys),
+    /// Add feeders to the NATS configuration.
+    Feeders(feeders::Feeders),
     /// Show rejected events and the reason for each.
     Rejections(rejections::Rejections),
     /// Rebuild the views of a running service from the log, then swap them in.
@@ -179,6 +182,7 @@ async fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(serve) => serve.run().await?,
         Command::Simulate(simulate) => simulate.run().await?,
         Command::Keys(keys) => keys.run().await?,
+        Command::Feeders(feeders) => feeders.run()?,
         Command::Rejections(rejections) => rejections.run().await?,
         Command::Rebuild(rebuild) => rebuild.run().await?,
         Command::Log(log) => log.run().await?,

@@ -18,6 +18,9 @@ use crate::accounts::random_secret;
 /// The NATS configuration of the repository.
 const NATS_CONF: &str = include_str!("../../nats.conf");
 
+/// The file that it includes, without feeders.
+const FEEDERS_CONF: &str = include_str!("../../feeders.conf");
+
 /// Includes it, and gives local connections every permission without a password.
 const DEV_CONF: &str = "include \"nats.conf\"\nno_auth_user: admin\n";
 
@@ -44,6 +47,7 @@ impl NatsServer {
         fs::create_dir_all(folder)
             .with_context(|| format!("the folder {} cannot be created", folder.display()))?;
         fs::write(folder.join("nats.conf"), NATS_CONF)?;
+        fs::write(folder.join("feeders.conf"), FEEDERS_CONF)?;
         fs::write(folder.join("dev.conf"), DEV_CONF)?;
         stop_leftover(folder).await?;
         for old in ports_files(folder) {
@@ -110,6 +114,7 @@ fn spawn(folder: &Path, port: u16, log: File) -> anyhow::Result<Child> {
         .kill_on_drop(true);
     for password in [
         "RAILBIRD_NATS_PASSWORD",
+        "RAILBIRD_NATS_KEYS_PASSWORD",
         "RAILBIRD_NATS_FEEDER_PASSWORD",
         "RAILBIRD_NATS_ADMIN_PASSWORD",
     ] {

@@ -79,6 +79,15 @@ fn others(found: &Config, wanted: &Config) -> Vec<Option<String>> {
             &found.duplicate_window,
             &wanted.duplicate_window,
         ),
+        // With these, messages come from elsewhere or go there.
+        differs("mirror", &found.mirror, &wanted.mirror),
+        differs("sources", &found.sources, &wanted.sources),
+        differs("republish", &found.republish, &wanted.republish),
+        differs(
+            "subject_transform",
+            &found.subject_transform,
+            &wanted.subject_transform,
+        ),
     ]
 }
 

@@ -42,7 +42,7 @@ impl Written {
 /// Runs `railbird keys` with the finest log level. Its standard output is for the operator and may contain a key.
 async fn keys(fixture: &MailFixture, args: &[&str], written: &mut Written) -> String {
     let mut command = command();
-    let nats = fixture.nats.url_of("railbird");
+    let nats = fixture.nats.url_of("keys");
     command
         .arg("keys")
         .args(args)

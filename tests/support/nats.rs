@@ -10,7 +10,7 @@ use railbird::log::{Log, LogMessage, Outgoing, RACING, ReadPosition};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{PATIENCE, eventually};
+use super::{PATIENCE, command, eventually};
 
 pub(crate) struct Nats {
     folder: TempDir,
@@ -26,7 +26,24 @@ impl Nats {
 
     /// The same, with a changed configuration.
     pub(crate) fn start_with(change: impl FnOnce(String) -> String) -> Self {
+        Self::start_with_feeders(&[], change)
+    }
+
+    /// The same, with feeders that `railbird feeders add` has added, each with its subjects.
+    pub(crate) fn start_with_feeders(
+        feeders: &[(&str, &str)],
+        change: impl FnOnce(String) -> String,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("feeders.conf");
+        let shipped = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("feeders.conf");
+        std::fs::copy(shipped, &file).unwrap();
+        for (name, subjects) in feeders {
+            let mut add = command();
+            add.args(["feeders", "add", name, "--subjects", subjects, "--file"]);
+            let output = add.arg(&file).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+        }
         let conf = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("nats.conf");
         let conf = change(std::fs::read_to_string(conf).unwrap());
         std::fs::write(folder.path().join("nats.conf"), conf).unwrap();
@@ -51,6 +68,13 @@ impl Nats {
 
     pub(crate) fn url_of(&self, user: &str) -> String {
         format!("nats://{user}:p-{user}@127.0.0.1:{}", self.port)
+    }
+
+    /// A client with the login of a user. The client library ignores one in an address.
+    pub(crate) async fn client_of(&self, user: &str) -> async_nats::Client {
+        let login = (user.to_owned(), format!("p-{user}"));
+        let options = async_nats::ConnectOptions::with_user_and_password(login.0, login.1);
+        options.connect(self.url()).await.unwrap()
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -343,8 +367,11 @@ fn spawn(folder: &TempDir, port: Option<u16>) -> Child {
         .arg("--ports_file_dir")
         .arg(folder.path())
         .env("RAILBIRD_NATS_PASSWORD", "p-railbird")
+        .env("RAILBIRD_NATS_KEYS_PASSWORD", "p-keys")
         .env("RAILBIRD_NATS_FEEDER_PASSWORD", "p-feeder")
         .env("RAILBIRD_NATS_ADMIN_PASSWORD", "p-admin")
+        .env("RAILBIRD_NATS_FEEDER_TOTE_PASSWORD", "p-tote")
+        .env("RAILBIRD_NATS_FEEDER_CLOCK_PASSWORD", "p-clock")
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log);

@@ -1,0 +1,204 @@
+//! `railbird feeders`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+
+use super::report::{line, result};
+use crate::accounts::random_secret;
+
+/// The users in nats.conf itself.
+const RESERVED: [&str; 4] = ["admin", "railbird", "keys", "feeder"];
+/// Names are tokens of an account, a user and a variable.
+const NAME_LEN_MAX: usize = 32;
+/// The kinds of subjects that events have.
+const KINDS: [&str; 6] = ["horse", "race", "result", "odds", "*", ">"];
+
+#[derive(Debug, Args)]
+pub(super) struct Feeders {
+    #[command(subcommand)]
+    action: FeederAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum FeederAction {
+    /// Add a user for a feeder to the NATS configuration, and print its password once.
+    ///
+    /// The user has an account of its own: it publishes on its subjects alone, receives the rejections there, reads the
+    /// stored events, and sees nothing of other feeders. nats-server takes new accounts when it starts.
+    #[command(
+        after_help = "Example:\n  railbird feeders add tote --subjects racing.odds.*.ST.* >>.env"
+    )]
+    Add(Add),
+}
+
+#[derive(Debug, Args)]
+struct Add {
+    /// The user: 1 to 32 of a-z 0-9 -.
+    #[arg(value_parser = parse_name)]
+    name: String,
+    /// The subjects on which it may publish, such as racing.odds.>; several are separated by commas.
+    #[arg(long, required = true, value_delimiter = ',', value_parser = parse_subjects)]
+    subjects: Vec<String>,
+    /// The file that nats.conf includes.
+    #[arg(long, value_name = "FILE", default_value = "feeders.conf")]
+    file: PathBuf,
+}
+
+impl Feeders {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let FeederAction::Add(add) = self.action;
+        add.run()
+    }
+}
+
+impl Add {
+    fn run(self) -> anyhow::Result<()> {
+        let Self {
+            name,
+            subjects,
+            file,
+        } = self;
+        let shown = file.display();
+        let read = fs::read_to_string(&file);
+        let mut conf = read.with_context(|| format!("{shown} cannot be read"))?;
+        let account = account(&name);
+        if conf.contains(&format!("{account} {{")) {
+            bail!("{shown} has a feeder {name:?} already; delete its account there to replace it");
+        }
+        conf.push_str(&block(&name, &subjects));
+        let password = format!("p{}", random_secret()?);
+        fs::write(&file, conf).with_context(|| format!("{shown} cannot be written"))?;
+        line(format_args!(
+            "the feeder {name:?} is in {shown}; start nats-server again with this variable, which is shown only this once:"
+        ));
+        result(format_args!("{}={password}", variable(&name)));
+        Ok(())
+    }
+}
+
+fn parse_name(text: &str) -> Result<String, String> {
+    let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if text.is_empty() || text.len() > NAME_LEN_MAX || !text.bytes().all(is_allowed) {
+        return Err(format!("a name is 1 to {NAME_LEN_MAX} of a-z 0-9 -"));
+    }
+    if RESERVED.contains(&text) {
+        return Err(format!("{text:?} is a user of nats.conf"));
+    }
+    Ok(text.to_owned())
+}
+
+fn parse_subjects(text: &str) -> Result<String, &'static str> {
+    let tokens: Vec<&str> = text.split('.').collect();
+    let is_text = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    let last = tokens.len() - 1;
+    let are_tokens = tokens.iter().enumerate().all(|(n, token)| match *token {
+        "*" => true,
+        ">" => n == last,
+        token => !token.is_empty() && token.bytes().all(is_text),
+    });
+    let is_kind = tokens.get(1).is_some_and(|kind| KINDS.contains(kind));
+    if !are_tokens || tokens[0] != "racing" || !is_kind {
+        return Err("subjects are such as racing.odds.> or racing.odds.*.ST.*");
+    }
+    Ok(text.to_owned())
+}
+
+fn account(name: &str) -> String {
+    format!("FEEDER_{}", name.to_uppercase().replace('-', "_"))
+}
+
+fn variable(name: &str) -> String {
+    format!("RAILBIRD_NATS_{}_PASSWORD", account(name))
+}
+
+/// The account of a feeder. What it imports is all that it can do to the log; the permissions beside that make the
+/// server report what it denies.
+fn block(name: &str, subjects: &[String]) -> String {
+    let lines = |form: &dyn Fn(&String) -> String| -> String {
+        subjects
+            .iter()
+            .map(|subject| form(subject) + "\n")
+            .collect()
+    };
+    let services = lines(&|subject| {
+        format!("    {{ service: {{ account: RAILBIRD, subject: \"{subject}\" }} }}")
+    });
+    let rejections = lines(&|subject| {
+        format!("    {{ stream: {{ account: SERVICE, subject: \"rejected.{subject}\" }} }}")
+    });
+    let publish = lines(&|subject| format!("          \"{subject}\""));
+    let subscribe = lines(&|subject| format!("          \"rejected.{subject}\""));
+    format!(
+        r#"
+{account} {{
+  mappings: {{ "$JS.API.STREAM.INFO.RACING": "stream.info.RACING" }}
+  imports: [
+{services}    {{ service: {{ account: RAILBIRD, subject: "$JS.API.STREAM.INFO.RACING" }}, to: "stream.info.RACING" }}
+    {{ service: {{ account: RAILBIRD, subject: "$JS.API.DIRECT.GET.RACING" }} }}
+    {{ service: {{ account: RAILBIRD, subject: "$JS.API.DIRECT.GET.RACING.>" }} }}
+{rejections}  ]
+  users: [
+    {{
+      user: {name}
+      password: ${variable}
+      permissions: {{
+        publish: {{ allow: [
+{publish}          "stream.info.RACING"
+          "$JS.API.DIRECT.GET.RACING"
+          "$JS.API.DIRECT.GET.RACING.>"
+        ] }}
+        subscribe: {{ allow: [
+          "_INBOX.>"
+{subscribe}        ] }}
+      }}
+    }}
+  ]
+}}
+"#,
+        account = account(name),
+        variable = variable(name),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse_name, parse_subjects};
+
+    #[test]
+    fn names_and_subjects_cannot_change_the_rest_of_the_configuration() {
+        for name in ["tote", "a-1"] {
+            assert_eq!(parse_name(name).unwrap(), name);
+        }
+        for name in [
+            "", "Tote", "a b", "a_b", "a}", "admin", "railbird", "keys", "feeder",
+        ] {
+            assert!(parse_name(name).is_err(), "{name}");
+        }
+        for subjects in [
+            "racing.>",
+            "racing.odds.>",
+            "racing.*.*.ST.*",
+            "racing.horse.H_1",
+        ] {
+            assert_eq!(parse_subjects(subjects).unwrap(), subjects);
+        }
+        for subjects in [
+            "",
+            ">",
+            "racing",
+            "racing.",
+            "accounts.>",
+            "racing.>.odds",
+            "racing.bets.>",
+            "racing.odds..1",
+            "racing.odds.\"",
+            "racing.odds.a b",
+            "$JS.API.>",
+        ] {
+            assert!(parse_subjects(subjects).is_err(), "{subjects}");
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Attacks on the log with the passwords of nats.conf. nats-server checks no permission on reply subjects, and delivers
+//! a consumer's messages on a subject that the request for the consumer names: neither may write to a stream.
+
+use std::collections::BTreeMap;
+
+use async_nats::jetstream::stream::DiscardPolicy;
+use async_nats::{Client, HeaderMap};
+use futures::StreamExt;
+use railbird::log::{ACCOUNTS, RACING};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::support::*;
+
+const STREAMS: [&str; 2] = [RACING.name, ACCOUNTS.name];
+/// An event of each stream, for a stranger to write.
+const FACT: &str = "racing.race.2026-11-21.ST.1";
+const KEY: &str = "accounts.key.forged";
+/// The last token of the subjects that a user may publish on, where it does so.
+const OWN: &str = "own";
+
+/// A stream as it must stay.
+#[derive(Debug, PartialEq)]
+struct Contents {
+    created: Value,
+    config: Value,
+    messages: BTreeMap<u64, (String, String)>,
+}
+
+/// What a user may do, and the connection with which it tries the rest.
+struct Attacker {
+    client: Client,
+    /// The subject on which it may publish.
+    own: &'static str,
+}
+
+#[tokio::test]
+async fn the_password_of_the_service_neither_deletes_the_log_nor_writes_facts() {
+    assert_harmless("railbird", "accounts.own", &[FACT]).await;
+}
+
+#[tokio::test]
+async fn the_password_for_keys_neither_deletes_the_log_nor_writes_facts() {
+    assert_harmless("keys", "accounts.own", &[FACT]).await;
+}
+
+#[tokio::test]
+async fn the_password_of_a_feeder_neither_deletes_the_log_nor_issues_keys() {
+    assert_harmless("feeder", "racing.own", &[KEY]).await;
+}
+
+#[tokio::test]
+async fn the_password_of_an_added_feeder_writes_on_no_other_subjects() {
+    assert_harmless("tote", "racing.odds.own", &[KEY, FACT]).await;
+}
+
+/// A feeder with subjects of its own, beside another one and the one of nats.conf.
+#[tokio::test]
+async fn a_feeder_receives_no_acknowledgement_and_no_rejection_of_another_one() {
+    let feeders = [
+        ("tote", "racing.odds.>"),
+        ("clock", "racing.race.>,racing.result.>"),
+    ];
+    let nats = Nats::start_with_feeders(&feeders, |conf| conf);
+    let url = nats.url_of("railbird");
+    let _railbird = Railbird::start_with(&nats, |config| config.nats = url).await;
+    let (tote, clock) = (nats.client_of("tote").await, nats.client_of("clock").await);
+    let mut received = Vec::new();
+    for subject in ["_INBOX.>", "rejected.racing.odds.>"] {
+        received.push(tote.subscribe(subject).await.unwrap());
+    }
+    let mut rejected = clock.subscribe("rejected.racing.race.>").await.unwrap();
+    clock.flush().await.unwrap();
+    tote.flush().await.unwrap();
+    for client in [&clock, &nats.client_of("feeder").await] {
+        let ack = client.request(FACT, "garbage".into()).await.unwrap();
+        assert!(ack.payload.starts_with(b"{\"stream\""), "{ack:?}");
+    }
+    for _ in 0..2 {
+        let rejection = timeout(PATIENCE, rejected.next()).await.unwrap().unwrap();
+        assert_eq!(rejection.subject.as_str(), format!("rejected.{FACT}"));
+    }
+    // Its own come after those of the others.
+    let ack = tote.request("racing.odds.nonsense", "garbage".into()).await;
+    let seq: Value = serde_json::from_slice(&ack.unwrap().payload).unwrap();
+    assert_eq!(seq["seq"], 3);
+    for subscription in &mut received {
+        let first = timeout(PATIENCE, subscription.next())
+            .await
+            .unwrap()
+            .unwrap();
+        let first: Value = serde_json::from_slice(&first.payload).unwrap();
+        assert_eq!(first["seq"], 3);
+    }
+}
+
+/// An operator limits the stream of facts, so that no feeder fills the disk.
+#[tokio::test]
+async fn feeders_that_fill_their_stream_stop_no_key() {
+    let nats = Nats::start();
+    nats.create_log(async_nats::jetstream::stream::Config {
+        max_bytes: 10_000,
+        discard: DiscardPolicy::New,
+        deny_delete: true,
+        deny_purge: true,
+        ..Default::default()
+    })
+    .await;
+    let service = Railbird::start(&nats).await;
+    let feeder = nats.client_of("feeder").await;
+    let full = async || {
+        let ack = feeder
+            .request(FACT, "x".repeat(1_000).into())
+            .await
+            .unwrap();
+        String::from_utf8_lossy(&ack.payload).contains("maximum bytes exceeded")
+    };
+    eventually("the stream is full", full).await;
+    let issued = railbird(["keys", "issue", "--nats", &nats.url_of("keys")]).await;
+    assert_eq!(issued.code, 0, "{}", issued.all);
+    let key = issued
+        .all
+        .lines()
+        .find(|line| line.starts_with("rb_"))
+        .unwrap();
+    let headers = [("X-API-Key", key)];
+    eventually("the key is valid", || async {
+        let path = "/api/v1/meetings?from=2026-01-01&to=2026-01-02";
+        request(service.http, "GET", path, &headers).await.status == 200
+    })
+    .await;
+}
+
+/// Attacks with each target, while an administrator receives all that it may, and compares the streams.
+async fn assert_harmless(user: &str, own: &'static str, forged: &[&str]) {
+    let nats = Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf);
+    let log = nats.log().await;
+    log.ensure(ACCOUNTS).await.unwrap();
+    let admin = async_nats::connect(nats.url()).await.unwrap();
+    // A request to JetStream that deletes, one that lets everybody delete, and what a stranger would forge.
+    for bait in ["{}", &relaxed(RACING.name), &relaxed(ACCOUNTS.name)] {
+        for subject in ["racing.bait", "accounts.bait"] {
+            nats.publish_raw(subject, bait.as_bytes()).await;
+        }
+    }
+    let mut before = contents(&admin).await;
+    let client = nats.client_of(user).await;
+    let attacker = Attacker { client, own };
+
+    let mut targets: Vec<String> = forged.iter().map(ToString::to_string).collect();
+    for stream in STREAMS {
+        let of_stream = |api: &&str| format!("$JS.API.STREAM.{api}.{stream}");
+        targets.extend(["UPDATE", "PURGE", "DELETE"].iter().map(of_stream));
+    }
+    // The server delivers on a subject while somebody subscribes to it, if it lets the administrator.
+    let mut watching = vec![admin.subscribe(">").await.unwrap()];
+    let mut harm = Vec::new();
+    for target in &targets {
+        watching.push(admin.subscribe(target.clone()).await.unwrap());
+        admin.flush().await.unwrap();
+        // What the server does late in one round is seen after the next.
+        for _ in 0..3 {
+            attacker.attack(target).await;
+            let after = contents(&admin).await;
+            if let Some(difference) = difference(&before, &after) {
+                harm.push(format!("{target}: {difference}"));
+                before = after;
+                break;
+            }
+        }
+        if before.len() < STREAMS.len() {
+            break;
+        }
+    }
+    assert_eq!(harm, Vec::<String>::new());
+}
+
+impl Attacker {
+    /// Has the server answer or deliver on the target in every way that there is.
+    async fn attack(&self, target: &str) {
+        for stream in STREAMS {
+            let prefix = stream.to_lowercase();
+            let consumers = [
+                json!({ "ack_policy": "none", "deliver_subject": target }),
+                json!({ "ack_policy": "none", "deliver_subject": target, "headers_only": true }),
+                json!({ "ack_policy": "explicit" }),
+            ];
+            for (n, config) in consumers.into_iter().enumerate() {
+                let name = format!("attack-{n}");
+                let mut named = config.clone();
+                named["name"] = name.clone().into();
+                let create = |config| json!({ "stream_name": stream, "config": config });
+                let named_api = format!("CONSUMER.CREATE.{stream}.{name}");
+                self.request(&named_api, &create(named), target).await;
+                let api = format!("CONSUMER.CREATE.{stream}");
+                let created = self.answer(&api, &create(config)).await;
+                for name in [&json!(name), &created["name"]] {
+                    let name = name.as_str().unwrap_or_default();
+                    let next = format!("CONSUMER.MSG.NEXT.{stream}.{name}");
+                    self.request(&next, &json!({ "batch": 10, "no_wait": true }), target)
+                        .await;
+                    let ack = format!("$JS.ACK.{stream}.{name}.1.1.1.1.1");
+                    self.publish(&ack, "+NXT", target).await;
+                }
+            }
+            for query in [
+                json!({ "seq": 1 }),
+                json!({ "seq": 1, "batch": 10 }),
+                json!({ "last_by_subj": format!("{prefix}.bait") }),
+            ] {
+                self.request(&format!("DIRECT.GET.{stream}"), &query, target)
+                    .await;
+                self.request(&format!("STREAM.MSG.GET.{stream}"), &query, target)
+                    .await;
+            }
+            let by_subject = format!("$JS.API.DIRECT.GET.{stream}.{prefix}.bait");
+            self.publish(&by_subject, "", target).await;
+            for api in ["INFO", "CREATE", "UPDATE", "PURGE", "DELETE"] {
+                let mut body: Value = serde_json::from_str(&relaxed(stream)).unwrap();
+                match api {
+                    "UPDATE" => {}
+                    "CREATE" => body["republish"] = json!({ "src": ">", "dest": target }),
+                    _ => body = json!({}),
+                }
+                self.request(&format!("STREAM.{api}.{stream}"), &body, target)
+                    .await;
+            }
+        }
+        self.publish(target, "{}", "_INBOX.nobody").await;
+        self.publish("$SYS.REQ.SERVER.PING.VARZ", "", target).await;
+        // The acknowledgement, and the trace of a message.
+        self.publish(self.own, OWN, target).await;
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Trace-Dest", target);
+        let traced = self
+            .client
+            .publish_with_headers(self.own, headers, OWN.into());
+        traced.await.unwrap();
+        // The server has received all of it.
+        self.client.flush().await.unwrap();
+        // Fails where the stream is gone, which the comparison reports.
+        let _ = self.client.request(self.own, OWN.into()).await;
+    }
+
+    async fn request(&self, api: &str, body: &Value, reply: &str) {
+        self.publish(&format!("$JS.API.{api}"), &body.to_string(), reply)
+            .await;
+    }
+
+    async fn publish(&self, subject: &str, body: &str, reply: &str) {
+        let (subject, body) = (subject.to_owned(), body.to_owned());
+        let sent = self
+            .client
+            .publish_with_reply(subject, reply.to_owned(), body.into());
+        sent.await.unwrap();
+    }
+
+    /// The answer of JetStream; null if this user may not send the request, or nobody answers.
+    async fn answer(&self, api: &str, body: &Value) -> Value {
+        let request = async_nats::Request::new()
+            .payload(body.to_string().into())
+            .timeout(Some(std::time::Duration::from_millis(200)));
+        let answer = self
+            .client
+            .send_request(format!("$JS.API.{api}"), request)
+            .await;
+        answer.map_or(Value::Null, |answer| {
+            serde_json::from_slice(&answer.payload).unwrap_or_default()
+        })
+    }
+}
+
+/// The settings of a stream that lets everybody delete its messages.
+fn relaxed(stream: &str) -> String {
+    let subjects = format!("{}.>", stream.to_lowercase());
+    json!({ "name": stream, "subjects": [subjects], "storage": "file", "max_msgs": 1 }).to_string()
+}
+
+/// The streams that there are, without what a user published where it may.
+async fn contents(admin: &Client) -> BTreeMap<&'static str, Contents> {
+    let request = async |api: String, body: Value| -> Value {
+        let api = format!("$JS.API.{api}");
+        let answer = admin.request(api, body.to_string().into()).await.unwrap();
+        serde_json::from_slice(&answer.payload).unwrap()
+    };
+    let mut streams = BTreeMap::new();
+    for stream in STREAMS {
+        let info = request(format!("STREAM.INFO.{stream}"), json!({})).await;
+        let Some(last_seq) = info["state"]["last_seq"].as_u64() else {
+            continue;
+        };
+        let mut messages = BTreeMap::new();
+        for seq in 1..=last_seq {
+            let api = format!("STREAM.MSG.GET.{stream}");
+            let message = request(api, json!({ "seq": seq })).await;
+            let text = |field: &str| {
+                let message = &message["message"][field];
+                message.as_str().unwrap_or_default().to_owned()
+            };
+            let subject = text("subject");
+            if !subject.ends_with(".own") {
+                messages.insert(seq, (subject, text("data")));
+            }
+        }
+        let (created, config) = (info["created"].clone(), info["config"].clone());
+        let contents = Contents {
+            created,
+            config,
+            messages,
+        };
+        streams.insert(stream, contents);
+    }
+    streams
+}
+
+/// The first stream that differs, and how.
+fn difference(
+    before: &BTreeMap<&str, Contents>,
+    after: &BTreeMap<&str, Contents>,
+) -> Option<String> {
+    STREAMS.into_iter().find_map(|stream| {
+        let before = &before[stream];
+        match after.get(stream) {
+            None => Some(format!("{stream} is deleted")),
+            Some(after) if after.config != before.config => {
+                Some(format!("{stream} has other settings"))
+            }
+            Some(after) if after != before => {
+                let new = after
+                    .messages
+                    .iter()
+                    .find(|of| !before.messages.contains_key(of.0));
+                Some(format!("{stream} has other messages, such as {new:?}"))
+            }
+            Some(_) => None,
+        }
+    })
+}
