@@ -261,16 +261,18 @@ impl CachedKeys {
         self.entries.insert(key_id, Arc::new(entry));
     }
 
-    /// The plan of a name, or the plan `default` if it is not configured.
+    /// The plan of a name, or the tightest plan if it is not configured.
     fn plan(&mut self, plans: &Plans, name: &Text) -> Arc<Plan> {
-        let plan = plans.get(name.as_str());
-        if plan.is_none() && self.unknown_plans.insert(name.clone()) {
+        if let Some(plan) = plans.get(name.as_str()) {
+            return Arc::clone(plan);
+        }
+        if self.unknown_plans.insert(name.clone()) {
             tracing::warn!(
                 plan = name.as_str(),
-                "keys are on a plan that is not configured; the limits of the plan \"default\" apply"
+                "keys are on a plan that is not configured; the tightest limits of all plans apply"
             );
         }
-        Arc::clone(plan.unwrap_or_else(|| plans.default_plan()))
+        Arc::new(plans.tightest(name.clone()))
     }
 
     fn remove(&mut self, key_id: KeyId) -> Option<Arc<KeyEntry>> {
@@ -453,7 +455,9 @@ mod tests {
         change("of another file", 2);
         let entry = cache.check(one.reveal()).expect("valid");
         assert_eq!(entry.plan.as_str(), "of another file");
-        assert_eq!(entry.meter.plan().name.as_str(), "default");
+        let plan = entry.meter.plan();
+        assert_eq!(plan.name.as_str(), "of another file");
+        assert_eq!(plan.requests_per_minute.map(u32::from), Some(60));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use events::Text;
 use tokio::time::sleep;
 
 use super::demo::Demo;
@@ -147,7 +146,9 @@ async fn dev_key(data: &Path, app: &App) -> anyhow::Result<String> {
         return Ok(earlier.trim().to_owned());
     }
     let key = ApiKey::generate("dev")?;
-    let plan = Text::parse("default")?;
+    // The plan with the most connections: the board needs live odds.
+    let plan = app.plans.iter().max_by_key(|plan| plan.connections);
+    let plan = plan.map(|plan| plan.name.clone()).unwrap_or_default();
     app.pages.commands.issue(&key, plan, None).await?;
     let _ = fs::remove_file(&path);
     let mut file = fs::OpenOptions::new()

@@ -17,12 +17,11 @@ use super::admin::ADMIN_DEFAULT;
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
 use super::running::RunningService;
-use super::{Nats, WrongConfiguration};
+use super::{Nats, PlansFlag, WrongConfiguration};
 use crate::app::{Config, Service};
 use crate::clock::Clock;
 use crate::http::{AccessLog, Origins};
 use crate::limits::Proxies;
-use crate::limits::plans::Plans;
 use crate::log::Durability;
 use crate::mail::Mailing;
 use crate::shutdown::{Shutdown, Signals};
@@ -50,9 +49,8 @@ pub(super) struct ServiceArgs {
     /// Venue codes in order of precedence, for days with several meetings: the first that races is the primary meeting.
     #[arg(long, env = "RAILBIRD_VENUE_ORDER", value_name = "CODES", value_delimiter = ',', default_value = "ST,HV", value_parser = VenueCode::parse)]
     venue_order: Vec<VenueCode>,
-    /// TOML file of the plans for keys and for the pricing page; the default is plans.toml, which is built in.
-    #[arg(long, env = "RAILBIRD_PLANS", value_name = "FILE")]
-    plans: Option<PathBuf>,
+    #[command(flatten)]
+    plans: PlansFlag,
     /// Maximum number of HTTP connections, and of WebSockets.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
     connections_max: u32,
@@ -96,8 +94,6 @@ impl ServiceArgs {
         data: PathBuf,
         mailing: Option<Mailing>,
     ) -> Result<Config, WrongConfiguration> {
-        let plans = self.plans.as_deref().map(Plans::read).transpose();
-        let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
         Ok(Config {
             nats,
             data,
@@ -105,7 +101,7 @@ impl ServiceArgs {
             admin: self.admin,
             clock: Clock::new(&self.timezone).map_err(WrongConfiguration)?,
             venue_order: self.venue_order,
-            plans: plans.unwrap_or_default(),
+            plans: self.plans.read()?,
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
             connections_max: self.connections_max as usize,
             connections_per_network: self.connections_per_network as usize,

@@ -193,7 +193,7 @@ mod tests {
         );
         let plans = Plans::parse(&plans).expect("valid plans");
         TimedMeter {
-            meter: Meter::new(Arc::clone(plans.default_plan())),
+            meter: Meter::new(Arc::clone(plans.get("default").expect("it is there"))),
             now: Duration::ZERO,
         }
     }
