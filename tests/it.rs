@@ -11,6 +11,7 @@ mod generators;
 mod support;
 
 mod access_log;
+mod admin;
 mod architecture;
 mod asyncapi;
 mod betfair;

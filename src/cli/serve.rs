@@ -13,14 +13,14 @@ use ipnet::IpNet;
 use jiff::SignedDuration;
 use tokio::sync::watch;
 
-use super::admin::ADMIN_DEFAULT;
+use super::admin::{ADMIN_DEFAULT, AdminToken};
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
 use super::running::RunningService;
 use super::{Nats, PlansFlag, WrongConfiguration};
 use crate::app::{Config, Service};
 use crate::clock::Clock;
-use crate::http::{AccessLog, Origins};
+use crate::http::{AccessLog, AdminAccess, Origins};
 use crate::limits::Proxies;
 use crate::log::Durability;
 use crate::mail::Mailing;
@@ -40,9 +40,20 @@ pub(super) struct ServiceArgs {
         default_value = "127.0.0.1:8080"
     )]
     http: SocketAddr,
-    /// Address for operators: metrics, status, rebuild. It needs no key: keep it private.
+    /// Address for operators: metrics, status, rebuild. It needs no key: keep it private, or set a token.
     #[arg(long, env = "RAILBIRD_ADMIN", value_name = "ADDRESS", default_value = ADMIN_DEFAULT)]
     admin: SocketAddr,
+    /// Other host names of the admin address, such as `railbird` in a network of containers. By default its IP address
+    /// and localhost: requests with another `Host` are refused.
+    #[arg(
+        long,
+        env = "RAILBIRD_ADMIN_HOSTS",
+        value_name = "NAMES",
+        value_delimiter = ','
+    )]
+    admin_hosts: Vec<String>,
+    #[command(flatten)]
+    admin_token: AdminToken,
     /// Time zone of the racing day, an IANA name.
     #[arg(long, env = "RAILBIRD_TIMEZONE", default_value = "Asia/Hong_Kong")]
     timezone: String,
@@ -99,6 +110,7 @@ impl ServiceArgs {
             data,
             http: self.http,
             admin: self.admin,
+            admin_access: AdminAccess::new(self.admin_hosts, self.admin_token.read()?.as_deref()),
             clock: Clock::new(&self.timezone).map_err(WrongConfiguration)?,
             venue_order: self.venue_order,
             plans: self.plans.read()?,

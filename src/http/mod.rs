@@ -2,6 +2,8 @@
 //! they are.
 
 mod admin;
+mod admin_access;
+mod bearer;
 mod cors;
 mod error;
 mod gate;
@@ -41,12 +43,14 @@ use tower::{Service, ServiceExt};
 use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionBody};
 
+pub use admin_access::AdminAccess;
 pub use cors::Origins;
 pub use error::UNAUTHORIZED_BODY;
 pub use openapi::document as openapi;
 pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;
+pub(crate) use admin_access::admin_service;
 pub(crate) use server::HttpServer;
 pub(crate) use status::board::StatusBoard;
 pub(crate) use status::sample as sample_status;
