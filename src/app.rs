@@ -85,6 +85,10 @@ pub struct Config {
     pub sign_ups_per_email: NonZeroU32,
     /// The time for which a key stays valid after a rotation by link.
     pub rotation_overlap: SignedDuration,
+    /// Where to report a vulnerability, for `/.well-known/security.txt`.
+    pub security_contact: Option<String>,
+    /// The environment whose keys are not accepted.
+    pub refused_env: Option<&'static str>,
     /// The level of the access log of the public address.
     pub access_log: AccessLog,
 }
@@ -157,6 +161,7 @@ impl Service {
             fan_out,
             status: StatusBoard::new(Timestamp::now()),
             origins: config.origins,
+            security_contact: config.security_contact,
             can_mail: config.mailing.is_some(),
             plans: config.plans,
             dev_key: DevKey::default(),
@@ -229,7 +234,8 @@ fn follow_accounts(
     followed: (Log, Continuity),
     config: &Config,
 ) -> (Arc<KeyCache>, watch::Receiver<Ledger>) {
-    let keys = Arc::new(KeyCache::new(config.plans.clone(), config.keys_stale_max));
+    let keys = KeyCache::new(config.plans.clone(), config.keys_stale_max);
+    let keys = Arc::new(keys.refusing(config.refused_env));
     let (ledger_sender, ledger) = watch::channel(Ledger::default());
     let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender);
     tasks.spawn("accounts", following, runtime);

@@ -11,6 +11,7 @@ mod generators;
 mod support;
 
 mod access_log;
+mod account;
 mod admin;
 mod architecture;
 mod asyncapi;

@@ -596,3 +596,69 @@ async fn a_rejected_command_explains_why_and_changes_nothing() {
     assert_eq!(codes, [0, 1], "{} {}", one.all, other.all);
     replicas.end().await;
 }
+
+/// The regular expression that docs/keys.md publishes for secret scanners.
+fn published_expression() -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/keys.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let block = page
+        .split_once("```regex\n")
+        .and_then(|(_, after)| after.split_once("\n```"));
+    block.expect("a block with the expression").0.to_owned()
+}
+
+#[test]
+fn the_published_expression_finds_every_key_and_nothing_like_it() {
+    let schema = json!({ "pattern": published_expression() });
+    let finds = |text: &str| jsonschema::is_valid(&schema, &json!(text));
+    for env in ["live", "dev", "test", "a", "abcdefgh"] {
+        for _ in 0..1_000 {
+            let key = ApiKey::generate(env).unwrap();
+            let key = key.reveal();
+            assert!(finds(key), "{key}");
+            assert!(finds(&format!("RAILBIRD_API_KEY=\"{key}\"")), "{key}");
+            assert!(finds(&format!("wss://x/ws/live/odds?api_key={key}&date=")));
+            assert!(!finds(&key[1..]) && !finds(&key[..key.len() - 1]), "{key}");
+            assert!(
+                !finds(&format!("{key}0")) && !finds(&format!("x{key}")),
+                "{key}"
+            );
+            assert!(!finds(&key.to_uppercase()), "{key}");
+        }
+    }
+    for text in ["rb_...", "rb_live_7k2m9x4q", "rb_<env>_<key id>_<secret>"] {
+        assert!(!finds(text), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_dev_opens_no_service_in_production() {
+    let nats = Nats::start();
+    let url = nats.url_of("railbird");
+    let (dev, live) = (
+        ApiKey::generate("dev").unwrap(),
+        ApiKey::generate("live").unwrap(),
+    );
+    let log = nats.log().await;
+    log.ensure(ACCOUNTS).await.unwrap();
+    for key in [&dev, &live] {
+        log.append(issued(key)).await.unwrap();
+    }
+    for production in [false, true] {
+        let data = tempfile::tempdir().unwrap();
+        let flags = ["--http", "127.0.0.1:0", "--nats", &url, "--production"];
+        let flags = if production { &flags[..] } else { &flags[..4] };
+        let serving = Serving::start_with(flags, data.path());
+        let status = async |key: &ApiKey| {
+            let headers = [("x-api-key", key.reveal())];
+            request(serving.http, "GET", PATH, &headers).await.status
+        };
+        eventually("the live key is accepted", || async {
+            status(&live).await == 200
+        })
+        .await;
+        let expected = if production { 401 } else { 200 };
+        assert_eq!(status(&dev).await, expected, "production: {production}");
+        serving.stop().await;
+    }
+}

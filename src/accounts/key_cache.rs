@@ -8,6 +8,7 @@ use std::time::Duration;
 use events::{Moment, Text};
 use jiff::Timestamp;
 
+use super::key::is_of_env;
 use super::{Holder, KeyId, Ledger, SecretHash};
 use crate::limits::Meter;
 use crate::limits::plans::{Plan, Plans};
@@ -19,6 +20,8 @@ pub struct KeyCache {
     plans: Plans,
     /// Keys are accepted for this long without a proof that no revocation is missing.
     stale_max: Duration,
+    /// The environment whose keys are not accepted.
+    refused_env: Option<&'static str>,
     keys: RwLock<CachedKeys>,
     losses: AtomicU64,
 }
@@ -84,14 +87,27 @@ impl KeyCache {
         Self {
             plans,
             stale_max,
+            refused_env: None,
             keys: RwLock::default(),
             losses: AtomicU64::default(),
+        }
+    }
+
+    /// Accepts no keys of an environment.
+    #[must_use]
+    pub fn refusing(self, refused_env: Option<&'static str>) -> Self {
+        Self {
+            refused_env,
+            ..self
         }
     }
 
     /// Looks up a key and compares its hash in constant time.
     pub fn check(&self, key: &str) -> Result<Arc<KeyEntry>, Refusal> {
         let key_id = KeyId::of_key(key).ok_or(Refusal::Malformed)?;
+        if self.refused_env.is_some_and(|env| is_of_env(key, env)) {
+            return Err(Refusal::NotValid);
+        }
         let keys = self.read();
         if keys.complete && keys.freshness.age() > self.stale_max {
             return Err(Refusal::Stale);

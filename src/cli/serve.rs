@@ -16,8 +16,9 @@ use tokio::sync::watch;
 use super::admin::{ADMIN_DEFAULT, AdminToken};
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
-use super::running::RunningService;
+use super::running::{RunningService, keep_files_private};
 use super::{Nats, PlansFlag, WrongConfiguration};
+use crate::accounts::DEV_ENV;
 use crate::app::{Config, Service};
 use crate::clock::Clock;
 use crate::http::{AccessLog, AdminAccess, Origins};
@@ -94,8 +95,22 @@ pub(super) struct ServiceArgs {
     /// Log each response at `info`, not only at `debug`: request id, method, path, status, latency, and key id.
     #[arg(long, env = "RAILBIRD_ACCESS_LOG")]
     access_log: bool,
+    /// Where to report a vulnerability of this service, such as mailto:security@racing.example or an https URL: the
+    /// contact in /.well-known/security.txt, which does not exist without it.
+    #[arg(long, env = "RAILBIRD_SECURITY_CONTACT", value_name = "URI", value_parser = parse_contact)]
+    security_contact: Option<String>,
     #[command(flatten)]
     pub(super) mail: MailFlags,
+}
+
+/// RFC 9116, 2.5.3.
+fn parse_contact(text: &str) -> Result<String, &'static str> {
+    let schemes = ["mailto:", "https://", "tel:"];
+    let rest = schemes.iter().find_map(|scheme| text.strip_prefix(scheme));
+    let is_uri =
+        rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_graphic()));
+    let contact = is_uri.then(|| text.to_owned());
+    contact.ok_or("a contact is a URI that begins with mailto:, https:// or tel:")
 }
 
 impl ServiceArgs {
@@ -122,6 +137,8 @@ impl ServiceArgs {
             sign_ups_per_network: self.sign_ups_per_network,
             sign_ups_per_email: self.sign_ups_per_email,
             rotation_overlap: self.rotation_overlap,
+            security_contact: self.security_contact,
+            refused_env: None,
             mailing,
             access_log: match self.access_log {
                 true => AccessLog::Info,
@@ -147,19 +164,21 @@ pub(super) struct Serve {
     #[arg(long, env = "RAILBIRD_DRAIN_DELAY", value_name = "DURATION", default_value_t = DRAIN_DELAY_DEFAULT, value_parser = parse_duration)]
     drain_delay: SignedDuration,
     /// Exit if acknowledged events can be lost, by the settings of nats-server or of the streams, or if these cannot be
-    /// read.
+    /// read. Accept no key of `railbird dev` (rb_dev_...).
     #[arg(long, env = "RAILBIRD_PRODUCTION")]
     production: bool,
 }
 
 impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<()> {
+        keep_files_private();
         let mailing = self.service.mail.serve()?;
         if mailing.is_none() {
             tracing::warn!("--smtp-url is not set: sign-up is closed, and mails with keys wait");
         }
         let mut signals = Signals::install()?;
-        let config = self.service.config(self.nats.url, self.data, mailing)?;
+        let mut config = self.service.config(self.nats.url, self.data, mailing)?;
+        config.refused_env = self.production.then_some(DEV_ENV);
         let shutdown = Shutdown::new();
         let service = tokio::select! {
             service = Service::start(config, shutdown.clone()) => service?,

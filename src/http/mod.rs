@@ -1,9 +1,11 @@
 //! The HTTP interface, with one file per resource. Handlers read the bytes of views from the store and send them as
 //! they are.
 
+mod account;
 mod admin;
 mod admin_access;
 mod bearer;
+mod cached_document;
 mod cors;
 mod error;
 mod gate;
@@ -73,6 +75,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(odds::router())
         .merge(meetings::router())
         .merge(live_odds::router())
+        .merge(account::router())
         .merge(ops::router())
         .merge(status::router())
         .merge(pages::router())

@@ -1,13 +1,18 @@
 //! The paths without a key: health, readiness, and the descriptions of the interfaces.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, routing::get};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::cached_document::CachedDocument;
 use super::error::ApiError;
 use super::openapi;
 use super::params::QueryParams;
@@ -16,14 +21,52 @@ use crate::asyncapi;
 use crate::live::health::Liveness;
 use crate::live::status::Phase;
 
+static OPENAPI: LazyLock<CachedDocument> =
+    LazyLock::new(|| CachedDocument::new(&openapi::document()));
+static ASYNCAPI: LazyLock<CachedDocument> =
+    LazyLock::new(|| CachedDocument::new(&asyncapi::document()));
+/// The schemas of events, by their names.
+static SCHEMAS: LazyLock<HashMap<String, CachedDocument>> = LazyLock::new(|| {
+    let schemas = events::schemas().into_iter();
+    schemas
+        .map(|schema| (schema.name, CachedDocument::new(&schema.schema)))
+        .collect()
+});
+
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/healthz", get(async || Json(json!({ "status": "ok" }))))
         .route("/readyz", get(readyz))
-        .route("/openapi.json", get(async || Json(openapi::document())))
-        .route("/asyncapi.json", get(async || Json(asyncapi::document())))
+        .route(
+            "/openapi.json",
+            get(async |headers: HeaderMap| OPENAPI.answer(&headers)),
+        )
+        .route(
+            "/asyncapi.json",
+            get(async |headers: HeaderMap| ASYNCAPI.answer(&headers)),
+        )
         .route("/schemas/{file}", get(schema))
+        .route("/.well-known/security.txt", get(security_txt))
 }
+
+/// How long the contact holds: it is that of the service's settings. RFC 9116, 2.5.5 recommends less than a year.
+const CONTACT_HOLDS: SignedDuration = SignedDuration::from_hours(180 * 24);
+
+/// Where to report a vulnerability (RFC 9116).
+async fn security_txt(State(app): State<Arc<App>>) -> Result<impl IntoResponse, ApiError> {
+    let contact = app.security_contact.as_ref();
+    let contact = contact.ok_or_else(|| ApiError::NotFound(NO_CONTACT.to_owned()))?;
+    let expires = (Timestamp::now() + CONTACT_HOLDS).strftime("%Y-%m-%dT00:00:00Z");
+    let text = format!("Contact: {contact}\nExpires: {expires}\nPreferred-Languages: en\n");
+    Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], text))
+}
+
+const NO_CONTACT: &str = "This service names no contact for security; ask its operator";
+
+/// The fields for operators alone: they hold paths and the texts of system errors.
+const PRIVATE: [&str; 2] = ["failure", "store"];
+/// The public reason where an error is.
+const FAILED: &str = "the views cannot be read or written; the admin address has the reason";
 
 /// Returns 200 if reads are right, else 503 with the reason and the progress. They may be old: with `?fresh=10s` they
 /// are not older than that.
@@ -31,7 +74,12 @@ async fn readyz(
     State(app): State<Arc<App>>,
     query: QueryParams,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
-    let (ready, body) = readiness(&app, query.duration("fresh")?);
+    let (ready, mut body) = readiness(&app, query.duration("fresh")?);
+    if let Some(fields) = body.as_object_mut() {
+        for private in PRIVATE {
+            fields.remove(private);
+        }
+    }
     let status = match ready {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
@@ -39,7 +87,7 @@ async fn readyz(
     Ok((status, Json(body)))
 }
 
-/// Whether the service is ready, with views at most so old, and its status as JSON.
+/// Whether the service is ready, with views at most so old, and its status as JSON, for operators.
 pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
     let status = app.projector.status.borrow().clone();
     let connection = *app.connection.borrow();
@@ -65,8 +113,8 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
         }
         Phase::Live => "",
     };
-    let failure = status.failure.as_ref();
-    let reason = failure.map_or(reason, |failure| &failure.reason);
+    let failure = status.failure.as_ref().map(|failure| &failure.reason);
+    let reason = failure.map_or(reason, |_| FAILED);
     // Without views to serve, the new ones are all there is.
     let (seq, pending) = match (status.rebuild, status.phase) {
         (Some(building), Phase::CatchingUp) if status.seq == 0 => building,
@@ -97,6 +145,7 @@ pub(super) fn readiness(app: &App, age_max: Option<Duration>) -> (bool, Value) {
             "complete": app.keys.is_complete(),
             "age_ms": u64::try_from(app.keys.age().as_millis()).unwrap_or(u64::MAX),
         },
+        "failure": failure,
         "store": app.views.note(),
         "rebuild": status.rebuild.map(|(seq, pending)| json!({ "seq": seq, "pending": pending })),
         "rebuilds": status.rebuilds,
@@ -119,11 +168,10 @@ fn drift(app: &App) -> Value {
     all.unwrap_or_default()
 }
 
-async fn schema(Path(file): Path<String>) -> Result<Json<Value>, ApiError> {
-    let mut schemas = events::schemas().into_iter();
-    let schema = schemas.find(|schema| schema.name == file);
-    schema.map(|schema| Json(schema.schema)).ok_or_else(|| {
+async fn schema(Path(file): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let document = SCHEMAS.get(&file).ok_or_else(|| {
         let types = events::EVENT_TYPES.join(", ");
         ApiError::NotFound(format!("There is no such schema; there are {types}"))
-    })
+    })?;
+    Ok(document.answer(&headers))
 }

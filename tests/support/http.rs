@@ -131,7 +131,13 @@ impl Socket {
             .into_client_request()
             .unwrap();
         for (name, value) in headers {
-            request.headers_mut().insert(*name, value.parse().unwrap());
+            // A header may be sent twice, but for one host.
+            let (all, value) = (request.headers_mut(), value.parse().unwrap());
+            if *name == "host" {
+                all.insert(*name, value);
+            } else {
+                all.append(*name, value);
+            }
         }
         match connect_async(request).await {
             Err(Error::Http(response)) => {

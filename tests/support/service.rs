@@ -245,6 +245,8 @@ fn config(nats: &str, data: &Path) -> Config {
         sign_ups_per_network: NonZeroU32::new(1_000).unwrap(),
         sign_ups_per_email: NonZeroU32::new(1_000).unwrap(),
         rotation_overlap: SignedDuration::from_hours(24),
+        security_contact: None,
+        refused_env: None,
         mailing: None,
         access_log: AccessLog::Debug,
     }
