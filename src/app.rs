@@ -1,7 +1,7 @@
 //! The composition root: wires the rooms into a [`Service`].
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
 use crate::http::state::{App, DevKey, Pages};
-use crate::http::{self, AccessLog, HttpServer, Origins, StatusBoard};
+use crate::http::{self, AccessLog, AdminAccess, HttpServer, Origins, StatusBoard};
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::feed::Feed;
@@ -62,6 +62,7 @@ pub struct Config {
     pub http: SocketAddr,
     /// The admin address; port 0 takes a free one.
     pub admin: SocketAddr,
+    pub admin_access: AdminAccess,
     pub clock: Clock,
     /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,
@@ -84,6 +85,10 @@ pub struct Config {
     pub sign_ups_per_email: NonZeroU32,
     /// The time for which a key stays valid after a rotation by link.
     pub rotation_overlap: SignedDuration,
+    /// Where to report a vulnerability, for `/.well-known/security.txt`.
+    pub security_contact: Option<String>,
+    /// The environment whose keys are not accepted.
+    pub refused_env: Option<&'static str>,
     /// The level of the access log of the public address.
     pub access_log: AccessLog,
 }
@@ -94,6 +99,8 @@ pub struct Service {
     pub app: Arc<App>,
     http: HttpServer,
     admin: HttpServer,
+    /// With the address that is bound.
+    admin_access: (Arc<AdminAccess>, IpAddr),
     pub tasks: Supervisor,
     /// The threads of the tasks that follow the log.
     _log_runtime: DetachedRuntime,
@@ -154,6 +161,7 @@ impl Service {
             fan_out,
             status: StatusBoard::new(Timestamp::now()),
             origins: config.origins,
+            security_contact: config.security_contact,
             can_mail: config.mailing.is_some(),
             plans: config.plans,
             dev_key: DevKey::default(),
@@ -167,6 +175,7 @@ impl Service {
         Ok(Self {
             http,
             admin,
+            admin_access: (Arc::new(config.admin_access), config.admin.ip()),
             shutdown,
             app,
             tasks,
@@ -189,12 +198,13 @@ impl Service {
     pub async fn run(mut self) -> Result<(), TaskEnded> {
         let app = self.app;
         let router = http::router(Arc::clone(&app));
-        let admin_router = http::admin_router(Arc::clone(&app));
+        let (access, bound) = self.admin_access;
+        let admin = http::admin_service(access, bound, http::admin_router(Arc::clone(&app)));
         let shutdown = self.shutdown.clone();
         // Requests and live clients leave at the same time.
         let mut serving = pin!(future::join3(
             (self.http).run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
-            self.admin.run(|_| admin_router.clone()),
+            self.admin.run(|_| admin.clone()),
             async {
                 shutdown.cancelled().await;
                 app.fan_out.drain().await;
@@ -224,7 +234,8 @@ fn follow_accounts(
     followed: (Log, Continuity),
     config: &Config,
 ) -> (Arc<KeyCache>, watch::Receiver<Ledger>) {
-    let keys = Arc::new(KeyCache::new(config.plans.clone(), config.keys_stale_max));
+    let keys = KeyCache::new(config.plans.clone(), config.keys_stale_max);
+    let keys = Arc::new(keys.refusing(config.refused_env));
     let (ledger_sender, ledger) = watch::channel(Ledger::default());
     let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender);
     tasks.spawn("accounts", following, runtime);

@@ -240,7 +240,15 @@ async fn a_denied_publish_names_the_user_and_the_subject() {
     let message = "the user \"railbird\" may not publish on racing.result.2026-01-03.ST.1";
     assert!(denied.all.contains(message), "{}", denied.all);
 
-    let denied = railbird(["keys", "issue", "--nats", &nats.url_of("feeder")]).await;
+    let denied = railbird([
+        "keys",
+        "issue",
+        "--plan",
+        "default",
+        "--nats",
+        &nats.url_of("feeder"),
+    ])
+    .await;
     assert_eq!(denied.code, 77, "{}", denied.all);
     let message = "the user \"feeder\" may not publish on ";
     assert!(denied.all.contains(message), "{}", denied.all);
@@ -276,7 +284,14 @@ async fn an_issued_key_works_and_is_printed_once_alone_on_standard_output() {
     let nats = Nats::start();
     let service = Railbird::start(&nats).await;
     let output = command()
-        .args(["keys", "issue", "--nats", &nats.url_of("keys")])
+        .args([
+            "keys",
+            "issue",
+            "--plan",
+            "default",
+            "--nats",
+            &nats.url_of("keys"),
+        ])
         .output()
         .unwrap();
     let key = String::from_utf8(output.stdout).unwrap().trim().to_owned();
@@ -301,7 +316,14 @@ async fn each_kind_of_failure_has_its_exit_code() {
     let data = folder.path().join("data").display().to_string();
     for (args, code, message) in [
         (
-            vec!["keys", "issue", "--nats", "nats://127.0.0.1:1"],
+            vec![
+                "keys",
+                "issue",
+                "--plan",
+                "default",
+                "--nats",
+                "nats://127.0.0.1:1",
+            ],
             69,
             "NATS cannot be reached",
         ),
@@ -502,7 +524,15 @@ async fn a_terminated_service_stops_in_order_and_logs_no_secret() {
     // Read on, so that the log does not fill the pipe.
     let rest = tokio::task::spawn_blocking(move || lines.collect::<Vec<_>>());
 
-    let issued = railbird(["keys", "issue", "--nats", &nats.url_of("keys")]).await;
+    let issued = railbird([
+        "keys",
+        "issue",
+        "--plan",
+        "default",
+        "--nats",
+        &nats.url_of("keys"),
+    ])
+    .await;
     let key = issued.all.lines().find(|line| line.starts_with("rb_"));
     let key = key.unwrap();
     send_key_everywhere(http, key).await;

@@ -287,6 +287,79 @@ async fn every_path_returns_the_same_401_without_a_valid_key() {
     assert_eq!((reply.status, reply.text().as_str()), (401, UNAUTHORIZED));
 }
 
+/// RFC 6750, 2.1.
+#[tokio::test]
+async fn a_key_may_be_a_bearer_token() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let other = railbird.issue_key(&nats).await;
+    let of = |scheme: &str, key: &str| format!("{scheme} {key}");
+    let bearer = of("Bearer", &railbird.key);
+    let of_other = of("Bearer", &other);
+    let key = railbird.key.as_str();
+    for (headers, status) in [
+        (vec![("authorization", bearer.as_str())], 200),
+        (vec![("authorization", &of("bearer", key))], 200),
+        (vec![("authorization", &bearer), ("x-api-key", key)], 200),
+        // Of a proxy in front.
+        (
+            vec![("authorization", "Basic dTpw"), ("x-api-key", key)],
+            200,
+        ),
+        (vec![("authorization", &of_other), ("x-api-key", key)], 401),
+        (
+            vec![("authorization", &bearer), ("x-api-key", "nonsense")],
+            401,
+        ),
+        (
+            vec![("authorization", &bearer), ("authorization", &of_other)],
+            401,
+        ),
+        (vec![("x-api-key", key), ("x-api-key", &other)], 401),
+        (vec![("authorization", "Bearer")], 401),
+        (vec![("authorization", "Basic dTpw")], 401),
+        (vec![("authorization", key)], 401),
+    ] {
+        let reply = request(railbird.http, "GET", "/api/v1/meetings", &headers).await;
+        assert_eq!(reply.status, status, "{headers:?}");
+        if status == 401 {
+            assert_eq!(reply.text(), UNAUTHORIZED);
+        }
+        let reply = Socket::refused_with(railbird.http, "/ws/live/odds", &headers).await;
+        let switched = if status == 200 { 101 } else { status };
+        assert_eq!(reply.status, switched, "{headers:?}");
+    }
+    for (of_query, status) in [(key, 101), (other.as_str(), 401)] {
+        let path = format!("/ws/live/odds?api_key={of_query}");
+        let reply = Socket::refused_with(railbird.http, &path, &[("authorization", &bearer)]).await;
+        assert_eq!(reply.status, status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_documents_are_made_once_and_revalidated() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let paths = [
+        "/openapi.json",
+        "/asyncapi.json",
+        "/schemas/racing.odds.quoted.v1.json",
+    ];
+    for path in paths {
+        let first = railbird.get_open(path).await;
+        let etag = first.header("etag");
+        assert!(etag.starts_with("W/\""), "{path}: {etag:?}");
+        assert_eq!(first.header("cache-control"), "no-cache", "{path}");
+        assert_eq!(first.header("content-type"), "application/json", "{path}");
+        let headers = [("if-none-match", etag)];
+        let again = request(railbird.http, "GET", path, &headers).await;
+        assert_eq!((again.status, again.body.len()), (304, 0), "{path}");
+        assert_eq!(again.header("etag"), etag);
+        let other = request(railbird.http, "GET", path, &[("if-none-match", "W/\"0\"")]).await;
+        assert_eq!((other.status, other.body), (200, first.body), "{path}");
+    }
+}
+
 /// Path, status, code and message.
 #[rustfmt::skip]
 const ERRORS: [(&str, u16, &str, &str); 17] = [

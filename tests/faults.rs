@@ -135,7 +135,9 @@ async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_reports_it() {
         let again = Railbird::start_in(&nats, data.path()).await;
         again.until_seq(seq).await;
         assert_eq!(again.digest(), digest);
-        let note = again.get_open("/readyz").await.json()["store"]
+        let public = again.get_open("/readyz").await.text();
+        assert!(!public.contains("corrupt"), "{public}");
+        let note = again.get_admin("/status").await.json()["store"]
             .as_str()
             .unwrap()
             .to_owned();

@@ -11,6 +11,8 @@ mod generators;
 mod support;
 
 mod access_log;
+mod account;
+mod admin;
 mod architecture;
 mod asyncapi;
 mod betfair;

@@ -219,7 +219,7 @@ fn text(text: &str) -> events::Text {
 #[tokio::test]
 async fn a_rotated_key_works_until_the_overlap_ends() {
     let mut replicas = Replicas::start().await;
-    let first = replicas.keys(&["issue", "--plan", "basic"]).await.key();
+    let first = replicas.keys(&["issue", "--plan", "standard"]).await.key();
     replicas.until_accepted(&first).await;
     let mut of_first = replicas.sockets(&first).await;
 
@@ -235,7 +235,7 @@ async fn a_rotated_key_works_until_the_overlap_ends() {
     let row = replicas.row(&second).await;
     assert_eq!(
         (&row["state"], &row["plan"]),
-        (&json!("valid"), &json!("basic"))
+        (&json!("valid"), &json!("standard"))
     );
 
     let again = replicas.keys(&["rotate", &first.id]).await;
@@ -261,8 +261,8 @@ async fn a_rotated_key_works_until_the_overlap_ends() {
 async fn a_revoked_key_is_rejected_by_every_replica_and_its_sockets_are_closed() {
     let mut replicas = Replicas::start().await;
     let (revoked, other) = (
-        replicas.keys(&["issue"]).await.key(),
-        replicas.keys(&["issue"]).await.key(),
+        replicas.keys(&["issue", "--plan", "default"]).await.key(),
+        replicas.keys(&["issue", "--plan", "default"]).await.key(),
     );
     for key in [&revoked, &other] {
         replicas.until_accepted(key).await;
@@ -290,7 +290,7 @@ async fn a_revoked_key_is_rejected_by_every_replica_and_its_sockets_are_closed()
     );
     for args in [
         ["rotate", &revoked.id].as_slice(),
-        &["plan", &revoked.id, "pro"],
+        &["plan", &revoked.id, "professional"],
     ] {
         let rejected = replicas.keys(args).await;
         assert_eq!(rejected.code, 1, "{args:?}");
@@ -317,9 +317,15 @@ async fn a_key_expires_without_an_event() {
     let mut seconds = 2;
     let (expires, sockets) = loop {
         let lasts = format!("{seconds}s");
-        let expires = replicas.keys(&["issue", "--expires", &lasts]).await.key();
+        let expires = replicas
+            .keys(&["issue", "--plan", "default", "--expires", &lasts])
+            .await
+            .key();
         // A replica that has this key has the previous one.
-        let next = replicas.keys(&["issue", "--expires", "30d"]).await.key();
+        let next = replicas
+            .keys(&["issue", "--plan", "default", "--expires", "30d"])
+            .await
+            .key();
         replicas.until_accepted(&next).await;
         let path = format!("/ws/live/odds?api_key={}", expires.key);
         let open = replicas.services.iter();
@@ -337,7 +343,7 @@ async fn a_key_expires_without_an_event() {
 
     // The replacement of a key has its expiry.
     let lasting = replicas
-        .keys(&["issue", "--expires", "2999-12-31"])
+        .keys(&["issue", "--plan", "default", "--expires", "2999-12-31"])
         .await
         .key();
     let next = replicas.keys(&["rotate", &lasting.id]).await.key();
@@ -349,17 +355,20 @@ async fn a_key_expires_without_an_event() {
 #[tokio::test]
 async fn a_restarted_service_has_the_same_keys() {
     let mut replicas = Replicas::start().await;
-    let valid = replicas.keys(&["issue"]).await.key();
-    let revoked = replicas.keys(&["issue"]).await.key();
-    let rotated = replicas.keys(&["issue"]).await.key();
-    let overlapping = replicas.keys(&["issue"]).await.key();
+    let valid = replicas.keys(&["issue", "--plan", "default"]).await.key();
+    let revoked = replicas.keys(&["issue", "--plan", "default"]).await.key();
+    let rotated = replicas.keys(&["issue", "--plan", "default"]).await.key();
+    let overlapping = replicas.keys(&["issue", "--plan", "default"]).await.key();
     replicas.keys(&["revoke", &revoked.id]).await.succeeded();
     let next = replicas
         .keys(&["rotate", &rotated.id, "--overlap", "0s"])
         .await
         .key();
     let other = replicas.keys(&["rotate", &overlapping.id]).await.key();
-    replicas.keys(&["plan", &valid.id, "pro"]).await.succeeded();
+    replicas
+        .keys(&["plan", &valid.id, "professional"])
+        .await
+        .succeeded();
     for _ in 0..2 {
         for key in [&valid, &next, &overlapping, &other] {
             replicas.until_accepted(key).await;
@@ -367,7 +376,7 @@ async fn a_restarted_service_has_the_same_keys() {
         for key in [&revoked, &rotated] {
             replicas.until_rejected(key).await;
         }
-        assert_eq!(replicas.row(&valid).await["plan"], "pro");
+        assert_eq!(replicas.row(&valid).await["plan"], "professional");
         replicas.stop().await;
         replicas.serve().await;
     }
@@ -407,7 +416,7 @@ async fn subscribe_and_approve(replicas: &mut Replicas, subscription_id: &Subscr
     let requested = SubscriptionRequested {
         subscription_id: subscription_id.clone(),
         email: Email::parse("subscriber@racing.example").unwrap(),
-        plan: text("basic"),
+        plan: text("standard"),
         approved: false,
     };
     append(&replicas.nats, requested).await;
@@ -417,7 +426,7 @@ async fn subscribe_and_approve(replicas: &mut Replicas, subscription_id: &Subscr
     let shown = ["subscription_id", "state", "plan", "email"].map(|name| &rows[0][name]);
     assert_eq!(
         shown,
-        ["sub-1", "requested", "basic", "s...@racing.example"]
+        ["sub-1", "requested", "standard", "s...@racing.example"]
     );
     replicas.keys(&["approve", "sub-1"]).await.succeeded();
     let approved = replicas.keys(&["approve", "sub-1"]).await.succeeded();
@@ -465,7 +474,7 @@ async fn only_the_last_attempt_of_a_mail_leaves_a_valid_key() {
     let row = replicas.row(&second_key).await;
     assert_eq!(
         (&row["plan"], &row["subscription_id"]),
-        (&json!("basic"), &json!("sub-1"))
+        (&json!("standard"), &json!("sub-1"))
     );
 
     let list = replicas.keys(&["subscriptions", "--emails"]).await;
@@ -521,7 +530,7 @@ async fn a_rejected_command_explains_why_and_changes_nothing() {
     let mut replicas = Replicas::start().await;
     let nothing = replicas.keys(&["list"]).await.succeeded();
     assert_eq!(nothing.stdout.lines().count(), 1, "a heading and no rows");
-    let key = replicas.keys(&["issue"]).await.key();
+    let key = replicas.keys(&["issue", "--plan", "default"]).await.key();
     let before = replicas.keys(&["list", "--json"]).await.succeeded().stdout;
     let typo = format!("{}x", key.key);
     for (args, code, message) in [
@@ -533,18 +542,33 @@ async fn a_rejected_command_explains_why_and_changes_nothing() {
         (&["revoke", "00000000"], 1, "railbird keys list"),
         (&["revoke", "nonsense!"], 1, "a key id is"),
         (&["revoke", &typo], 1, "a key id is"),
-        (&["plan", "00000000", "pro"], 1, "there is no key"),
+        (&["plan", "00000000", "professional"], 1, "there is no key"),
         (&["approve", "sub-1"], 1, "there is no subscription sub-1"),
         (&["approve", "sub.1"], 2, "an id is"),
-        (&["issue", "--expires", "soon"], 2, "an end is a date"),
         (
-            &["issue", "--expires", "2020-01-01"],
+            &["issue", "--plan", "default", "--expires", "soon"],
+            2,
+            "an end is a date",
+        ),
+        (
+            &["issue", "--plan", "default", "--expires", "2020-01-01"],
             2,
             "the end is in the past",
         ),
-        (&["issue", "--env", "LIVE"], 2, "1 to 8 of a-z"),
+        (
+            &["issue", "--plan", "default", "--env", "LIVE"],
+            2,
+            "1 to 8 of a-z",
+        ),
         (&["rotate", &key.id, "--overlap", "24"], 2, "a duration is"),
         (&["plan", &key.id], 2, "PLAN"),
+        (&["issue"], 2, "--plan"),
+        (
+            &["issue", "--plan", "standart"],
+            2,
+            "there is no plan \"standart\"; there are free, standard, professional, default",
+        ),
+        (&["plan", &key.id, "gold"], 2, "there is no plan \"gold\""),
     ] {
         let rejected = replicas.keys(args).await;
         assert_eq!(rejected.code, code, "{args:?}: {}", rejected.stderr);
@@ -568,4 +592,70 @@ async fn a_rejected_command_explains_why_and_changes_nothing() {
     codes.sort_unstable();
     assert_eq!(codes, [0, 1], "{} {}", one.all, other.all);
     replicas.end().await;
+}
+
+/// The regular expression that docs/keys.md publishes for secret scanners.
+fn published_expression() -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/keys.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let block = page
+        .split_once("```regex\n")
+        .and_then(|(_, after)| after.split_once("\n```"));
+    block.expect("a block with the expression").0.to_owned()
+}
+
+#[test]
+fn the_published_expression_finds_every_key_and_nothing_like_it() {
+    let schema = json!({ "pattern": published_expression() });
+    let finds = |text: &str| jsonschema::is_valid(&schema, &json!(text));
+    for env in ["live", "dev", "test", "a", "abcdefgh"] {
+        for _ in 0..1_000 {
+            let key = ApiKey::generate(env).unwrap();
+            let key = key.reveal();
+            assert!(finds(key), "{key}");
+            assert!(finds(&format!("RAILBIRD_API_KEY=\"{key}\"")), "{key}");
+            assert!(finds(&format!("wss://x/ws/live/odds?api_key={key}&date=")));
+            assert!(!finds(&key[1..]) && !finds(&key[..key.len() - 1]), "{key}");
+            assert!(
+                !finds(&format!("{key}0")) && !finds(&format!("x{key}")),
+                "{key}"
+            );
+            assert!(!finds(&key.to_uppercase()), "{key}");
+        }
+    }
+    for text in ["rb_...", "rb_live_7k2m9x4q", "rb_<env>_<key id>_<secret>"] {
+        assert!(!finds(text), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_dev_opens_no_service_in_production() {
+    let nats = Nats::start();
+    let url = nats.url_of("railbird");
+    let (dev, live) = (
+        ApiKey::generate("dev").unwrap(),
+        ApiKey::generate("live").unwrap(),
+    );
+    let log = nats.log().await;
+    log.ensure(ACCOUNTS).await.unwrap();
+    for key in [&dev, &live] {
+        log.append(issued(key)).await.unwrap();
+    }
+    for production in [false, true] {
+        let data = tempfile::tempdir().unwrap();
+        let flags = ["--http", "127.0.0.1:0", "--nats", &url, "--production"];
+        let flags = if production { &flags[..] } else { &flags[..4] };
+        let serving = Serving::start_with(flags, data.path());
+        let status = async |key: &ApiKey| {
+            let headers = [("x-api-key", key.reveal())];
+            request(serving.http, "GET", PATH, &headers).await.status
+        };
+        eventually("the live key is accepted", || async {
+            status(&live).await == 200
+        })
+        .await;
+        let expected = if production { 401 } else { 200 };
+        assert_eq!(status(&dev).await, expected, "production: {production}");
+        serving.stop().await;
+    }
 }

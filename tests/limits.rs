@@ -130,3 +130,27 @@ async fn requests_in_progress_are_finished_at_the_shutdown() {
         "a whole response or none"
     );
 }
+
+#[tokio::test]
+async fn a_form_that_stalls_is_timed_out_and_no_error_of_the_service() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    let serving = Serving::start(&nats, data.path());
+    for path in ["/pricing", "/keys/manage"] {
+        let mut stream = TcpStream::connect(serving.http).await.unwrap();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n\r\nemail=rail"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut status = [0; 12];
+        timeout(PATIENCE, stream.read_exact(&mut status))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(&status, b"HTTP/1.1 408", "{path}");
+    }
+    let log = serving.stop().await;
+    let error = log.iter().find(|line| line.contains("\"ERROR\""));
+    assert_eq!(error, None);
+}

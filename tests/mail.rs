@@ -192,7 +192,7 @@ fn requested(name: &str, approved: bool) -> SubscriptionRequested {
     SubscriptionRequested {
         subscription_id: subscription_id(name),
         email: Email::parse(&address(name)).unwrap(),
-        plan: text("basic"),
+        plan: text("default"),
         approved,
     }
 }
@@ -235,7 +235,7 @@ async fn a_subscriber_is_mailed_a_working_key() {
         let words = mail.parsed[part].as_str().unwrap().to_lowercase();
         for expected in [
             "plan",
-            "basic",
+            "default",
             "curl -h ",
             "x-api-key",
             "https://racing.example/api/v1/",

@@ -278,3 +278,30 @@ async fn one_network_cannot_hold_all_connections() {
     assert_eq!(status("203.0.113.9").await.0, "429");
     assert_eq!(status("203.0.113.10").await.0, "101");
 }
+
+#[tokio::test]
+async fn the_contact_for_security_is_that_of_the_settings() {
+    let nats = Nats::start();
+    let none = Railbird::start(&nats).await;
+    let path = "/.well-known/security.txt";
+    assert_eq!(none.get_open(path).await.status, 404);
+    let contact = "mailto:security@racing.example".to_owned();
+    let railbird = Railbird::start_with(&nats, |config| config.security_contact = Some(contact));
+    let reply = railbird.await.get_open(path).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(reply.header("content-type"), "text/plain; charset=utf-8");
+    let text = reply.text();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines[0], "Contact: mailto:security@racing.example");
+    let expires = lines[1].strip_prefix("Expires: ").unwrap();
+    let expires: jiff::Timestamp = expires.parse().unwrap();
+    let days = expires.duration_since(jiff::Timestamp::now()).as_hours() / 24;
+    assert!((100..365).contains(&days), "RFC 9116, 2.5.5: {expires}");
+    let refused = railbird_with_contact("security@racing.example").await;
+    assert_eq!(refused.code, 2, "{}", refused.all);
+}
+
+async fn railbird_with_contact(contact: &str) -> Output {
+    let serve = ["serve", "--data", "/nowhere", "--security-contact", contact];
+    crate::support::railbird(serve).await
+}

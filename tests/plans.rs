@@ -177,14 +177,44 @@ async fn a_change_of_plan_takes_effect_at_once() {
     let key = railbird.issue_key_on(&nats, "small").await;
     assert_eq!(rate_limit(&get_with_key(&railbird, &key).await)[0], "1");
     assert_eq!(get_with_key(&railbird, &key).await.status, 429);
-    // The last plan is not configured.
-    for (revision, name, limit) in [(1, "large", "9000"), (2, "small", "1"), (3, "gone", "500")] {
+    for (revision, name, limit) in [(1, "large", "9000"), (2, "default", "500")] {
         change_plan(&nats, &key, name, revision).await;
         eventually(&format!("{name} is in force"), || async {
             rate_limit(&get_with_key(&railbird, &key).await)[0] == limit
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn a_plan_that_is_not_configured_allows_the_least() {
+    let nats = Nats::start();
+    let plans = [
+        plan("default", "live_odds = true\nconnections = 1000"),
+        plan("bursts", "requests_per_day = 9\nodds_after = \"1h\""),
+        plan(
+            "steady",
+            "requests_per_minute = 2\nlive_odds = true\nconnections = 2",
+        ),
+    ];
+    let railbird = start(&nats, &plans).await;
+    let key = railbird.issue_key_on(&nats, "standart").await;
+    let first = get_with_key(&railbird, &key).await;
+    assert_eq!(
+        (first.status, rate_limit(&first)),
+        (200, ["2", "1", "30"]),
+        "the minute of one plan"
+    );
+    let path = format!("/ws/live/odds?api_key={key}");
+    let reply = Socket::refused(railbird.http, &path).await;
+    let message = "The plan \"standart\" does not include live odds";
+    assert_eq!(
+        (reply.status, &reply.json()["message"]),
+        (403, &json!(message)),
+        "nor does one of the plans"
+    );
+    let over = get_with_key(&railbird, &key).await;
+    assert_limited(&over, "The plan \"standart\" allows 2 requests a minute");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -71,7 +72,7 @@ async fn views_are_replaced_by_whole_ones_and_never_by_empty_ones() {
     nats.start_again();
     railbird.accept_log(RACING).await;
     eventually("the views of the accepted log are in force", || async {
-        let status = railbird.get_open("/readyz").await.json();
+        let status = railbird.get_admin("/status").await.json();
         status["store"].as_str().unwrap().contains("replaced") || status["log"]["seq"] == 0
     })
     .await;
@@ -172,7 +173,10 @@ async fn a_service_listens_before_its_store_can_be_opened_and_keeps_a_sound_one(
     assert_eq!(railbird.get_open("/healthz").await.status, 200);
     eventually("the reason is known", || async {
         let reply = railbird.get_open("/readyz").await;
-        let reason = reply.json()["reason"].as_str().unwrap().to_owned();
+        let text = reply.text();
+        assert!(!text.contains("in use"), "{text}");
+        let status = railbird.get_admin("/status").await.json();
+        let reason = status["failure"].as_str().unwrap_or_default();
         reply.status == 503 && reason.contains("in use")
     })
     .await;
@@ -399,7 +403,9 @@ async fn a_damaged_view_is_never_served_and_is_restored_while_the_others_are_ser
         restored
     })
     .await;
-    let status = railbird.get_open("/readyz").await.json();
+    let ready = railbird.get_open("/readyz").await;
+    assert!(!ready.text().contains("corrupt"), "{}", ready.text());
+    let status = railbird.get_admin("/status").await.json();
     let note = status["store"].as_str().unwrap();
     assert!(
         note.contains("set aside as .corrupt-") && note.contains("horse/H1"),
@@ -499,4 +505,51 @@ async fn after_writes_that_fail_reads_go_on_and_new_views_are_built_when_the_dis
         digest["seq"] == seq && digest["digest"] == fresh.digest()
     })
     .await;
+}
+
+/// All files and folders below a folder, and itself.
+fn all_paths(folder: &Path) -> Vec<PathBuf> {
+    let mut paths = vec![folder.to_owned()];
+    let mut next = 0;
+    while let Some(path) = paths.get(next).cloned() {
+        next += 1;
+        if path.is_dir() {
+            let entries = fs::read_dir(path).unwrap();
+            paths.extend(entries.map(|entry| entry.unwrap().path()));
+        }
+    }
+    paths
+}
+
+#[tokio::test]
+async fn nobody_else_can_read_the_data_folder() {
+    let nats = Nats::start();
+    let folder = tempfile::tempdir().unwrap();
+    // A folder that is created, and one that an operator has created for everybody to read.
+    let (created, shared) = (folder.path().join("a/b"), folder.path().join("shared"));
+    fs::create_dir(&shared).unwrap();
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(&shared, open).unwrap();
+    for data in [&created, &shared] {
+        let seq = nats.publish([registered("H1", "HORSE 1")]).await;
+        let serving = Serving::start(&nats, data);
+        eventually("the views are written", || async {
+            serving.metric("railbird_log_seq").await == seq
+        })
+        .await;
+        serving.stop().await;
+        let paths = all_paths(data);
+        assert!(paths.len() > 5, "{paths:?}");
+        for path in paths {
+            let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            let is_shared = path == shared;
+            assert!(
+                is_shared || mode & 0o077 == 0,
+                "{} has {mode:o}",
+                path.display()
+            );
+        }
+    }
+    let mode = fs::metadata(&created).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
 }

@@ -87,6 +87,9 @@ impl AccountCommands {
     /// Subscribes an address to a plan. An address that is subscribed is sent another key of the same subscription, but
     /// not soon after the last one, and not if the subscription needed approval and has no valid key. A conflict is not
     /// an error: another replica was first.
+    ///
+    /// Appends one event in any case, if only the same request again, which changes nothing. So neither the time nor an
+    /// error of the log reveals whether the address is known.
     pub async fn subscribe(
         &self,
         email: Email,
@@ -95,8 +98,10 @@ impl AccountCommands {
     ) -> Result<(), CommandError> {
         let approved = needs_no_approval(&plan);
         let request = SubscriptionRequested::new(email, plan, approved);
-        let decide =
-            |ledger: &Ledger| Ok(decide::subscribe(ledger, request, needs_no_approval, now()));
+        let decide = |ledger: &Ledger| {
+            let fact = decide::subscribe(ledger, request.clone(), needs_no_approval, now());
+            Ok(Some(fact.unwrap_or_else(|| request.into())))
+        };
         match self.execute(decide).await {
             Err(CommandError::Log(LogError::Conflict)) => Ok(()),
             outcome => outcome,

@@ -22,7 +22,7 @@ pub enum CommandError {
     UnknownKey(KeyId),
     #[error("key {key_id} was rotated before; rotate key {new_key_id}, which replaced it")]
     AlreadyRotated { key_id: KeyId, new_key_id: KeyId },
-    #[error("key {key_id} is {}; create a new key with `railbird keys issue`", state.as_str())]
+    #[error("key {key_id} is {}; create a new key with `railbird keys issue --plan PLAN`", state.as_str())]
     KeyNotValid { key_id: KeyId, state: KeyState },
     #[error("there is no subscription {0}; see `railbird keys subscriptions`")]
     UnknownSubscription(SubscriptionId),

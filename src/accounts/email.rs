@@ -72,7 +72,9 @@ fn deliverable(text: &str) -> Result<String, &'static str> {
         );
     }
     let domain = idna::domain_to_ascii_strict(domain).unwrap_or_default();
-    if !domain.contains('.') {
+    // No top-level domain is a number or ends with a dot (RFC 3696, 2), but each form of an IPv4 address does.
+    let top = domain.rsplit_once('.').map_or("", |(_, top)| top);
+    if !top.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return Err("After the @, enter a domain such as example.com.");
     }
     Ok(format!("{local}@{domain}"))
@@ -178,6 +180,11 @@ mod tests {
             ("a@racing_example.com", "domain"),
             ("a@racing.example>", "domain"),
             ("a@[127.0.0.1]", "domain"),
+            ("root@127.0.0.1", "domain"),
+            ("root@127.1", "domain"),
+            ("root@0x7f.0.0.1", "domain"),
+            ("root@localhost.", "domain"),
+            ("a@racing.123", "domain"),
             ("a@racing.\u{fffd}", "domain"),
         ] {
             let why = Email::parse_input(input).expect_err(input);

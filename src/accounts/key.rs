@@ -85,6 +85,14 @@ impl ApiKey {
     }
 }
 
+/// The environment of the keys of `railbird dev`.
+pub const DEV_ENV: &str = "dev";
+
+/// Whether a key is of an environment.
+pub(super) fn is_of_env(key: &str, env: &str) -> bool {
+    key.split('_').nth(1) == Some(env)
+}
+
 /// The public id of a key, used in events, lists and commands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

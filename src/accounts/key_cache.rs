@@ -8,6 +8,7 @@ use std::time::Duration;
 use events::{Moment, Text};
 use jiff::Timestamp;
 
+use super::key::is_of_env;
 use super::{Holder, KeyId, Ledger, SecretHash};
 use crate::limits::Meter;
 use crate::limits::plans::{Plan, Plans};
@@ -19,6 +20,8 @@ pub struct KeyCache {
     plans: Plans,
     /// Keys are accepted for this long without a proof that no revocation is missing.
     stale_max: Duration,
+    /// The environment whose keys are not accepted.
+    refused_env: Option<&'static str>,
     keys: RwLock<CachedKeys>,
     losses: AtomicU64,
 }
@@ -84,14 +87,27 @@ impl KeyCache {
         Self {
             plans,
             stale_max,
+            refused_env: None,
             keys: RwLock::default(),
             losses: AtomicU64::default(),
+        }
+    }
+
+    /// Accepts no keys of an environment.
+    #[must_use]
+    pub fn refusing(self, refused_env: Option<&'static str>) -> Self {
+        Self {
+            refused_env,
+            ..self
         }
     }
 
     /// Looks up a key and compares its hash in constant time.
     pub fn check(&self, key: &str) -> Result<Arc<KeyEntry>, Refusal> {
         let key_id = KeyId::of_key(key).ok_or(Refusal::Malformed)?;
+        if self.refused_env.is_some_and(|env| is_of_env(key, env)) {
+            return Err(Refusal::NotValid);
+        }
         let keys = self.read();
         if keys.complete && keys.freshness.age() > self.stale_max {
             return Err(Refusal::Stale);
@@ -261,16 +277,18 @@ impl CachedKeys {
         self.entries.insert(key_id, Arc::new(entry));
     }
 
-    /// The plan of a name, or the plan `default` if it is not configured.
+    /// The plan of a name, or the tightest plan if it is not configured.
     fn plan(&mut self, plans: &Plans, name: &Text) -> Arc<Plan> {
-        let plan = plans.get(name.as_str());
-        if plan.is_none() && self.unknown_plans.insert(name.clone()) {
+        if let Some(plan) = plans.get(name.as_str()) {
+            return Arc::clone(plan);
+        }
+        if self.unknown_plans.insert(name.clone()) {
             tracing::warn!(
                 plan = name.as_str(),
-                "keys are on a plan that is not configured; the limits of the plan \"default\" apply"
+                "keys are on a plan that is not configured; the tightest limits of all plans apply"
             );
         }
-        Arc::clone(plan.unwrap_or_else(|| plans.default_plan()))
+        Arc::new(plans.tightest(name.clone()))
     }
 
     fn remove(&mut self, key_id: KeyId) -> Option<Arc<KeyEntry>> {
@@ -453,7 +471,9 @@ mod tests {
         change("of another file", 2);
         let entry = cache.check(one.reveal()).expect("valid");
         assert_eq!(entry.plan.as_str(), "of another file");
-        assert_eq!(entry.meter.plan().name.as_str(), "default");
+        let plan = entry.meter.plan();
+        assert_eq!(plan.name.as_str(), "of another file");
+        assert_eq!(plan.requests_per_minute.map(u32::from), Some(60));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use event::{
     SubscriptionRequested,
 };
 pub use follow::{follow, read};
-pub use key::{ApiKey, KeyId, SecretHash, is_secret, random_secret};
+pub use key::{ApiKey, DEV_ENV, KeyId, SecretHash, is_secret, random_secret};
 pub use key_cache::{KeyCache, KeyEntry, Refusal};
 pub use ledger::Ledger;
 pub use state::{

@@ -1,6 +1,7 @@
-//! [`AdminClient`]: an HTTP client of a running service's admin address.
+//! [`AdminClient`]: an HTTP client of a running service's admin address. [`AdminToken`]: the secret that it may need.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -11,13 +12,55 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
+use super::WrongConfiguration;
+
 pub(super) const ADMIN_DEFAULT: &str = "127.0.0.1:9090";
 
-#[derive(Debug, Clone, Copy, Args)]
+/// Fewer characters could be guessed: nothing limits the attempts.
+const TOKEN_CHARS_MIN: usize = 16;
+const TOKEN_FORM: &str = "an admin token is 16 visible ASCII characters or more";
+
+/// The token of the admin address. It is parsed later, because command line errors repeat the value.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct AdminToken {
+    /// Token that requests to the admin address need, as `Authorization: Bearer`: 16 visible ASCII characters or more.
+    #[arg(
+        long,
+        env = "RAILBIRD_ADMIN_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true,
+        conflicts_with = "admin_token_file"
+    )]
+    admin_token: Option<String>,
+    /// File with that token.
+    #[arg(long, env = "RAILBIRD_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
+}
+
+impl AdminToken {
+    pub(super) fn read(&self) -> Result<Option<String>, WrongConfiguration> {
+        let token = match (&self.admin_token, &self.admin_token_file) {
+            (Some(token), _) => token.clone(),
+            (None, Some(file)) => std::fs::read_to_string(file).map_err(|error| {
+                WrongConfiguration(format!("{} cannot be read: {error}", file.display()))
+            })?,
+            (None, None) => return Ok(None),
+        };
+        let token = token.trim_ascii();
+        let is_token =
+            token.len() >= TOKEN_CHARS_MIN && token.bytes().all(|b| b.is_ascii_graphic());
+        let token = is_token.then(|| Some(token.to_owned()));
+        token.ok_or_else(|| WrongConfiguration(TOKEN_FORM.to_owned()))
+    }
+}
+
+#[derive(Debug, Clone, Args)]
 pub(super) struct AdminClient {
     /// Admin address of the running service.
     #[arg(long, env = "RAILBIRD_ADMIN", value_name = "ADDRESS", default_value = ADMIN_DEFAULT)]
     pub(super) admin: SocketAddr,
+    #[command(flatten)]
+    pub(super) token: AdminToken,
 }
 
 impl AdminClient {
@@ -33,19 +76,16 @@ impl AdminClient {
 
     /// Gets a text document.
     pub(super) async fn get_text(&self, path: &str) -> anyhow::Result<String> {
-        let (_, body) = self.request(Method::GET, path).await?;
+        let (status, body) = self.request(Method::GET, path).await?;
+        check(path, status, &body)?;
         Ok(String::from_utf8(body.into())?)
     }
 
     async fn json(&self, method: Method, path: &str) -> anyhow::Result<Value> {
         let (status, body) = self.request(method, path).await?;
-        let body: Value = serde_json::from_slice(&body)
-            .with_context(|| format!("the answer of http://{}{path} is not JSON", self.admin))?;
-        if !status.is_success() {
-            let message = body["message"].as_str().unwrap_or(status.as_str());
-            bail!("{path}: {message}");
-        }
-        Ok(body)
+        check(path, status, &body)?;
+        serde_json::from_slice(&body)
+            .with_context(|| format!("the answer of http://{}{path} is not JSON", self.admin))
     }
 
     async fn request(&self, method: Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
@@ -59,10 +99,24 @@ impl AdminClient {
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header("host", address.to_string())
-            .body(Empty::<Bytes>::new())?;
+            .header("host", address.to_string());
+        let request = match self.token.read()? {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
+        };
+        let request = request.body(Empty::<Bytes>::new())?;
         let response = sender.send_request(request).await?;
         let status = response.status();
         Ok((status, response.into_body().collect().await?.to_bytes()))
     }
+}
+
+/// Fails with the message of an answer that is an error.
+fn check(path: &str, status: StatusCode, body: &[u8]) -> anyhow::Result<()> {
+    if status.is_success() {
+        return Ok(());
+    }
+    let error: Value = serde_json::from_slice(body).unwrap_or_default();
+    let message = error["message"].as_str().unwrap_or(status.as_str());
+    bail!("{path}: {message}")
 }

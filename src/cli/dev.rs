@@ -9,16 +9,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use events::Text;
 use tokio::time::sleep;
 
 use super::demo::Demo;
 use super::nats_server::NatsServer;
 use super::player::Player;
 use super::report::result;
-use super::running::RunningService;
+use super::running::{RunningService, keep_files_private};
 use super::serve::ServiceArgs;
-use crate::accounts::ApiKey;
+use crate::accounts::{ApiKey, DEV_ENV};
 use crate::app::Service;
 use crate::http::state::App;
 use crate::live::status::Phase;
@@ -52,6 +51,7 @@ pub(super) struct Dev {
 
 impl Dev {
     pub(super) async fn run(self) -> anyhow::Result<()> {
+        keep_files_private();
         let mut signals = Signals::install()?;
         let folder = self.data.join("nats");
         let mut nats = tokio::select! {
@@ -146,8 +146,10 @@ async fn dev_key(data: &Path, app: &App) -> anyhow::Result<String> {
     if app.keys.check(earlier.trim()).is_ok() {
         return Ok(earlier.trim().to_owned());
     }
-    let key = ApiKey::generate("dev")?;
-    let plan = Text::parse("default")?;
+    let key = ApiKey::generate(DEV_ENV)?;
+    // The plan with the most connections: the board needs live odds.
+    let plan = app.plans.iter().max_by_key(|plan| plan.connections);
+    let plan = plan.map(|plan| plan.name.clone()).unwrap_or_default();
     app.pages.commands.issue(&key, plan, None).await?;
     let _ = fs::remove_file(&path);
     let mut file = fs::OpenOptions::new()

@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use self::list::{List, Subscriptions};
 pub(super) use self::when::parse_duration;
-use super::Nats;
 use super::report::{line, result};
+use super::{Nats, PlansFlag, WrongUse};
 use crate::accounts::{AccountCommands, ApiKey, CommandError, Key, KeyId, SubscriptionId};
 
 #[derive(Debug, Args)]
@@ -20,6 +20,8 @@ pub(super) struct Keys {
     action: Action,
     #[command(flatten)]
     nats: Nats,
+    #[command(flatten)]
+    plans: PlansFlag,
 }
 
 #[derive(Debug, Subcommand)]
@@ -27,8 +29,8 @@ enum Action {
     /// Create a key and print it once. Only its hash is stored.
     #[command(after_help = "Example:\n  railbird keys issue --plan standard --expires 30d")]
     Issue {
-        /// The plan of the key.
-        #[arg(long, default_value = "default", value_parser = Text::parse)]
+        /// The plan of the key, one of the file of plans.
+        #[arg(long, value_parser = Text::parse)]
         plan: Text,
         /// The expiry: a date (its last day, UTC), a time, or a duration such as 30d. Without it, the key does not
         /// expire.
@@ -72,7 +74,7 @@ enum Action {
     Plan {
         /// The id of the key, or the key.
         key_id: String,
-        /// The plan.
+        /// The plan, one of the file of plans.
         #[arg(value_parser = Text::parse)]
         plan: Text,
     },
@@ -93,6 +95,7 @@ fn parse_env(text: &str) -> Result<String, &'static str> {
 
 impl Keys {
     pub(super) async fn run(self) -> anyhow::Result<()> {
+        self.action.check_plan(&self.plans)?;
         let commands = AccountCommands::at_end(self.nats.connect().await?).await?;
         let done = self.action.run(&commands).await;
         done.map_err(|error| match error.downcast() {
@@ -105,6 +108,23 @@ impl Keys {
 }
 
 impl Action {
+    /// Checks that the plan of the action is configured. Only actions with a plan read the file: a mistake in it never
+    /// delays a revocation.
+    fn check_plan(&self, flag: &PlansFlag) -> anyhow::Result<()> {
+        let (Self::Issue { plan, .. } | Self::Plan { plan, .. }) = self else {
+            return Ok(());
+        };
+        let (plans, name) = (flag.read()?, plan.as_str());
+        if plans.get(name).is_some() {
+            return Ok(());
+        }
+        let names = plans.names();
+        let message = format!(
+            "there is no plan {name:?}; there are {names}; --plans names the file of plans"
+        );
+        Err(WrongUse(message).into())
+    }
+
     async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
         match self {
             Self::List(list) => list.print(&commands.ledger().borrow()),

@@ -23,6 +23,7 @@ mod verify;
 mod watch;
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, registry};
 
 use self::watch::WatchError;
+use crate::limits::plans::Plans;
 use crate::log::{Log, LogError};
 use crate::supervisor::TaskEnded;
 
@@ -112,6 +114,32 @@ impl Nats {
     }
 }
 
+/// The plans.
+#[derive(Debug, Clone, Args)]
+struct PlansFlag {
+    /// TOML file of the plans for keys and for the pricing page; the default is plans.toml, which is built in.
+    #[arg(
+        long = "plans",
+        global = true,
+        env = "RAILBIRD_PLANS",
+        value_name = "FILE"
+    )]
+    file: Option<PathBuf>,
+}
+
+impl PlansFlag {
+    fn read(&self) -> Result<Plans, WrongConfiguration> {
+        let plans = self.file.as_deref().map(Plans::read).transpose();
+        let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
+        Ok(plans.unwrap_or_default())
+    }
+}
+
+/// The command line names something that does not exist, and the command did nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct WrongUse(String);
+
 /// The configuration is wrong, and the command did nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -122,6 +150,8 @@ const RUNTIME_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A command failed, some input was rejected, or a check did not hold.
 const EXIT_FAILURE: u8 = 1;
+/// The code of clap.
+const EXIT_USAGE: u8 = 2;
 /// `EX_UNAVAILABLE` of sysexits.h.
 const EXIT_UNAVAILABLE: u8 = 69;
 /// `EX_SOFTWARE` of sysexits.h: a part of the service failed. Start it again.
@@ -156,6 +186,8 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     }
     if error.downcast_ref().is_some_and(WatchError::is_unavailable) {
         EXIT_UNAVAILABLE
+    } else if error.is::<WrongUse>() {
+        EXIT_USAGE
     } else if error.is::<WrongConfiguration>() {
         EXIT_CONFIGURATION
     } else if error.is::<TaskEnded>() {

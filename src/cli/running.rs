@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use rustix::fs::Mode;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -15,6 +16,11 @@ use crate::supervisor::TaskEnded;
 /// The time for a service to end after its drain delay: 10 s for requests, live clients and mails side by side, 5 s to
 /// write the views to disk, and some to spare.
 const STOP_TIMEOUT: Duration = Duration::from_secs(18);
+
+/// Lets nobody else read the files that this process and its children create: views, keys, mails, the log of `dev`.
+pub(super) fn keep_files_private() {
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+}
 
 /// A service that serves until it is stopped, or a task of it ends.
 #[derive(Debug)]

@@ -13,16 +13,16 @@ use ipnet::IpNet;
 use jiff::SignedDuration;
 use tokio::sync::watch;
 
-use super::admin::ADMIN_DEFAULT;
+use super::admin::{ADMIN_DEFAULT, AdminToken};
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
-use super::running::RunningService;
-use super::{Nats, WrongConfiguration};
+use super::running::{RunningService, keep_files_private};
+use super::{Nats, PlansFlag, WrongConfiguration};
+use crate::accounts::DEV_ENV;
 use crate::app::{Config, Service};
 use crate::clock::Clock;
-use crate::http::{AccessLog, Origins};
+use crate::http::{AccessLog, AdminAccess, Origins};
 use crate::limits::Proxies;
-use crate::limits::plans::Plans;
 use crate::log::Durability;
 use crate::mail::Mailing;
 use crate::shutdown::{Shutdown, Signals};
@@ -41,18 +41,28 @@ pub(super) struct ServiceArgs {
         default_value = "127.0.0.1:8080"
     )]
     http: SocketAddr,
-    /// Address for operators: metrics, status, rebuild. It needs no key: keep it private.
+    /// Address for operators: metrics, status, rebuild. It needs no key: keep it private, or set a token.
     #[arg(long, env = "RAILBIRD_ADMIN", value_name = "ADDRESS", default_value = ADMIN_DEFAULT)]
     admin: SocketAddr,
+    /// Other host names of the admin address, such as `railbird` in a network of containers. By default its IP address
+    /// and localhost: requests with another `Host` are refused.
+    #[arg(
+        long,
+        env = "RAILBIRD_ADMIN_HOSTS",
+        value_name = "NAMES",
+        value_delimiter = ','
+    )]
+    admin_hosts: Vec<String>,
+    #[command(flatten)]
+    admin_token: AdminToken,
     /// Time zone of the racing day, an IANA name.
     #[arg(long, env = "RAILBIRD_TIMEZONE", default_value = "Asia/Hong_Kong")]
     timezone: String,
     /// Venue codes in order of precedence, for days with several meetings: the first that races is the primary meeting.
     #[arg(long, env = "RAILBIRD_VENUE_ORDER", value_name = "CODES", value_delimiter = ',', default_value = "ST,HV", value_parser = VenueCode::parse)]
     venue_order: Vec<VenueCode>,
-    /// TOML file of the plans for keys and for the pricing page; the default is plans.toml, which is built in.
-    #[arg(long, env = "RAILBIRD_PLANS", value_name = "FILE")]
-    plans: Option<PathBuf>,
+    #[command(flatten)]
+    plans: PlansFlag,
     /// Maximum number of HTTP connections, and of WebSockets.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
     connections_max: u32,
@@ -85,8 +95,22 @@ pub(super) struct ServiceArgs {
     /// Log each response at `info`, not only at `debug`: request id, method, path, status, latency, and key id.
     #[arg(long, env = "RAILBIRD_ACCESS_LOG")]
     access_log: bool,
+    /// Where to report a vulnerability of this service, such as mailto:security@racing.example or an https URL: the
+    /// contact in /.well-known/security.txt, which does not exist without it.
+    #[arg(long, env = "RAILBIRD_SECURITY_CONTACT", value_name = "URI", value_parser = parse_contact)]
+    security_contact: Option<String>,
     #[command(flatten)]
     pub(super) mail: MailFlags,
+}
+
+/// RFC 9116, 2.5.3.
+fn parse_contact(text: &str) -> Result<String, &'static str> {
+    let schemes = ["mailto:", "https://", "tel:"];
+    let rest = schemes.iter().find_map(|scheme| text.strip_prefix(scheme));
+    let is_uri =
+        rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_graphic()));
+    let contact = is_uri.then(|| text.to_owned());
+    contact.ok_or("a contact is a URI that begins with mailto:, https:// or tel:")
 }
 
 impl ServiceArgs {
@@ -96,16 +120,15 @@ impl ServiceArgs {
         data: PathBuf,
         mailing: Option<Mailing>,
     ) -> Result<Config, WrongConfiguration> {
-        let plans = self.plans.as_deref().map(Plans::read).transpose();
-        let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
         Ok(Config {
             nats,
             data,
             http: self.http,
             admin: self.admin,
+            admin_access: AdminAccess::new(self.admin_hosts, self.admin_token.read()?.as_deref()),
             clock: Clock::new(&self.timezone).map_err(WrongConfiguration)?,
             venue_order: self.venue_order,
-            plans: plans.unwrap_or_default(),
+            plans: self.plans.read()?,
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
             connections_max: self.connections_max as usize,
             connections_per_network: self.connections_per_network as usize,
@@ -114,6 +137,8 @@ impl ServiceArgs {
             sign_ups_per_network: self.sign_ups_per_network,
             sign_ups_per_email: self.sign_ups_per_email,
             rotation_overlap: self.rotation_overlap,
+            security_contact: self.security_contact,
+            refused_env: None,
             mailing,
             access_log: match self.access_log {
                 true => AccessLog::Info,
@@ -139,19 +164,21 @@ pub(super) struct Serve {
     #[arg(long, env = "RAILBIRD_DRAIN_DELAY", value_name = "DURATION", default_value_t = DRAIN_DELAY_DEFAULT, value_parser = parse_duration)]
     drain_delay: SignedDuration,
     /// Exit if acknowledged events can be lost, by the settings of nats-server or of the streams, or if these cannot be
-    /// read.
+    /// read. Accept no key of `railbird dev` (rb_dev_...).
     #[arg(long, env = "RAILBIRD_PRODUCTION")]
     production: bool,
 }
 
 impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<()> {
+        keep_files_private();
         let mailing = self.service.mail.serve()?;
         if mailing.is_none() {
             tracing::warn!("--smtp-url is not set: sign-up is closed, and mails with keys wait");
         }
         let mut signals = Signals::install()?;
-        let config = self.service.config(self.nats.url, self.data, mailing)?;
+        let mut config = self.service.config(self.nats.url, self.data, mailing)?;
+        config.refused_env = self.production.then_some(DEV_ENV);
         let shutdown = Shutdown::new();
         let service = tokio::select! {
             service = Service::start(config, shutdown.clone()) => service?,

@@ -12,7 +12,7 @@ use projections::{Digest, LogIdentity, Projection, Recount, SCHEMA_VERSION, Stor
 use tempfile::TempDir;
 
 use super::Nats;
-use super::admin::AdminClient;
+use super::admin::{AdminClient, AdminToken};
 use super::report::{Progress, result};
 use crate::log::{Log, LogMessage, RACING, ReadPosition};
 use crate::projector::views::{NamedStore, Views};
@@ -29,6 +29,8 @@ pub(super) struct Verify {
     nats: Nats,
     #[command(flatten)]
     target: VerifyTarget,
+    #[command(flatten)]
+    token: AdminToken,
 }
 
 #[derive(Debug, Args)]
@@ -65,7 +67,7 @@ struct ViewsDigest {
 impl Verify {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let log = self.nats.connect().await?;
-        let views = self.target.open()?;
+        let views = self.target.open(self.token.clone())?;
         let found = views.digest().await?;
         let folder = TempDir::with_prefix("railbird-verify-")?;
         let fresh = fold(&log, &found, folder.path()).await?;
@@ -106,10 +108,10 @@ impl Verify {
 }
 
 impl VerifyTarget {
-    fn open(&self) -> anyhow::Result<VerifiedViews> {
+    fn open(&self, token: AdminToken) -> anyhow::Result<VerifiedViews> {
         let Some(data) = &self.data else {
             let admin = self.admin.context("--admin or --data is required")?;
-            return Ok(VerifiedViews::Running(AdminClient { admin }));
+            return Ok(VerifiedViews::Running(AdminClient { admin, token }));
         };
         let folder = TempDir::with_prefix("railbird-verify-copy-")?;
         let views = Views::open_copy(data, folder.path())?;
@@ -120,7 +122,7 @@ impl VerifyTarget {
 impl VerifiedViews {
     async fn digest(&self) -> anyhow::Result<ViewsDigest> {
         match self {
-            Self::Running(admin) => running_digest(*admin).await,
+            Self::Running(admin) => running_digest(admin).await,
             Self::Stopped(views, _) => {
                 // Counted from the bytes: the stored digest may be wrong.
                 let Recount {
@@ -154,7 +156,7 @@ impl VerifiedViews {
     }
 }
 
-async fn running_digest(admin: AdminClient) -> anyhow::Result<ViewsDigest> {
+async fn running_digest(admin: &AdminClient) -> anyhow::Result<ViewsDigest> {
     let answer = admin.get("/digest?recount=true").await?;
     let field = |name: &'static str| {
         let value = answer.get(name);

@@ -41,7 +41,7 @@ const QUEUE_LEN_MAX: usize = 64;
 /// The file in which `railbird dev` stores its key.
 const DEV_KEY: &str = ".railbird/dev.key";
 const NO_KEY: &str = "there is no API key: use --api-key-file, --api-key or RAILBIRD_API_KEY; \
-                      `railbird keys issue` creates a key";
+                      `railbird keys issue --plan PLAN` creates a key";
 
 #[derive(Debug, Args)]
 #[command(

@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 
 use super::error::ApiError;
 use super::params::QueryParams;
-use super::readiness::Readiness;
+use super::readiness::AdminStatus;
 use super::rejections::rejections;
 use super::state::App;
 use crate::log::{ACCOUNTS, RACING};
@@ -62,8 +62,8 @@ fn log_health(app: &App) -> [(&'static str, bool, usize); 2] {
     })
 }
 
-async fn status(State(app): State<Arc<App>>) -> Json<Readiness> {
-    Json(Readiness::of(&app, None))
+async fn status(State(app): State<Arc<App>>) -> Json<AdminStatus> {
+    Json(AdminStatus::of(&app))
 }
 
 async fn rebuild(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {

@@ -12,7 +12,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 /// The headers that a page may send, beside those that it always may.
-const REQUEST_HEADERS: &str = "x-api-key, railbird-min-seq, if-none-match, x-request-id";
+const REQUEST_HEADERS: &str =
+    "authorization, x-api-key, railbird-min-seq, if-none-match, x-request-id";
 /// The headers that a page may read, beside those that it always may.
 const RESPONSE_HEADERS: &str = "etag, link, railbird-feed, railbird-seq, retry-after, \
     x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id";

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use tower::{Service, service_fn};
 use tracing::Span;
 
+use super::bearer::bearer_token;
 use super::cors::Cors;
 use super::error::ApiError;
 use super::params::QueryParams;
@@ -26,6 +27,9 @@ use crate::limits::{Network, RateLimitStatus};
 /// Paths that need a key, whether they exist or not.
 const API: &str = "/api/v1";
 const LIVE: &str = "/ws/";
+
+/// Costs no quota: it says what is left.
+const ACCOUNT: &str = "/api/v1/account";
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -98,13 +102,17 @@ fn admit(
     check_size(request)?;
     let path = request.uri().path();
     if path.starts_with(API) {
-        let entry = app.authorize(api_key(request.headers()), peer, request.headers())?;
-        let rate_limit = app.count(&entry);
+        let key = api_key(request.headers(), None);
+        let entry = app.authorize(key, peer, request.headers())?;
+        let rate_limit = match path {
+            ACCOUNT => Ok(None),
+            _ => app.count(&entry),
+        };
         request.extensions_mut().insert(entry);
         rate_limit
     } else if path.starts_with(LIVE) {
         let query = QueryParams::parse(request.uri());
-        let key = query.get("api_key").or_else(|| api_key(request.headers()));
+        let key = api_key(request.headers(), query.get("api_key"));
         let entry = app.authorize(key, peer, request.headers())?;
         let rate_limit = app.count(&entry);
         let network = app.network(peer, request.headers());
@@ -143,9 +151,22 @@ fn check_size(request: &Request) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The key in the header.
-fn api_key(headers: &HeaderMap) -> Option<&str> {
-    headers.get(API_KEY)?.to_str().ok()
+/// The key of a request: in `X-API-Key`, as a bearer token, or in the query. One that is given twice must be the same;
+/// else there is no telling whose request it is, and the empty key is returned, which is not valid.
+fn api_key<'a>(headers: &'a HeaderMap, of_query: Option<&'a str>) -> Option<&'a str> {
+    let of_header = headers.get_all(API_KEY).iter();
+    let of_header = of_header.map(|value| value.to_str().unwrap_or_default());
+    let bearer = headers
+        .get_all(AUTHORIZATION)
+        .iter()
+        .filter_map(bearer_token);
+    let mut keys = of_query.into_iter().chain(of_header).chain(bearer);
+    let key = keys.next()?;
+    Some(if keys.all(|other| other == key) {
+        key
+    } else {
+        ""
+    })
 }
 
 impl App {

@@ -1,7 +1,11 @@
 //! The HTTP interface, with one file per resource. Handlers read the bytes of views from the store and send them as
 //! they are.
 
+mod account;
 mod admin;
+mod admin_access;
+mod bearer;
+mod cached_document;
 mod cors;
 mod error;
 mod gate;
@@ -42,12 +46,14 @@ use tower::{Service, ServiceExt};
 use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionBody};
 
+pub use admin_access::AdminAccess;
 pub use cors::Origins;
 pub use error::UNAUTHORIZED_BODY;
 pub use openapi::document as openapi;
 pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;
+pub(crate) use admin_access::admin_service;
 pub(crate) use server::HttpServer;
 pub(crate) use status::board::StatusBoard;
 pub(crate) use status::sample as sample_status;
@@ -70,6 +76,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(odds::router())
         .merge(meetings::router())
         .merge(live_odds::router())
+        .merge(account::router())
         .merge(ops::router())
         .merge(status::router())
         .merge(pages::router())

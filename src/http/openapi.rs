@@ -13,7 +13,7 @@ const DESCRIPTION: &str = "Horse racing data, folded from an event log. Each res
     HEAD is GET without the body. Ignore fields that you do not know. The live channel is described in `/asyncapi.json`.";
 
 /// The groups of operations.
-const TAGS: [(&str, &str); 6] = [
+const TAGS: [(&str, &str); 7] = [
     ("Horses", "Profiles and form."),
     (
         "Results",
@@ -22,6 +22,7 @@ const TAGS: [(&str, &str); 6] = [
     ("Race cards", "Declared runners."),
     ("Odds", "Odds boards and their history."),
     ("Meetings", "The list of meetings."),
+    ("Account", "The plan of the key, and what is used of it."),
     (
         "Service",
         "Health, readiness and the descriptions of the interfaces. No key is needed.",
@@ -45,11 +46,14 @@ pub fn document() -> Value {
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": "/", "description": "The service that serves this document." }],
-        "security": [{ "key": [] }],
+        "security": [{ "key": [] }, { "bearer": [] }],
         "tags": tags,
         "paths": paths(),
         "components": {
-            "securitySchemes": { "key": { "type": "apiKey", "in": "header", "name": "X-API-Key" } },
+            "securitySchemes": {
+                "key": { "type": "apiKey", "in": "header", "name": "X-API-Key" },
+                "bearer": { "type": "http", "scheme": "bearer", "description": "The key as a bearer token." },
+            },
             "schemas": schemas,
             "parameters": components::parameters(),
             "headers": components::headers(),
@@ -89,6 +93,8 @@ fn paths() -> Value {
             .with(&["date", "race_number", "venue"]).in_pages("after_row").of_a_plan().answers("OddsHistory"),
         "/api/v1/meetings": Operation::new("listMeetings", "Meetings", "Meetings, oldest first")
             .with(&["from", "to"]).in_pages("after").answers("MeetingList"),
+        "/api/v1/account": Operation::new("getAccount", "Account", "The plan of the key, what is used of it, and the keys that share it. Costs no quota")
+            .about_the_key("AccountStatus"),
         "/healthz": Operation::new("getHealth", "Service", "Returns 200 while the process runs").without_key("Health", &[], &[]),
         "/readyz": Operation::new("getReadiness", "Service", "Returns 200 if reads are right, and with `fresh` not older than that")
             .with(&["fresh"]).without_key("Readiness", &[], &[
@@ -184,6 +190,25 @@ impl Operation {
         self.json["responses"] = responses.into();
         self.with(&["if_none_match", "min_seq", "request_id"])
             .finish()
+    }
+
+    /// The operation on the key itself, which costs no quota, with the schema of its response.
+    fn about_the_key(mut self, schema: &str) -> Value {
+        const ERRORS: [(&str, &str); 7] = [
+            ("401", "Unauthorized"),
+            ("405", "MethodNotAllowed"),
+            ("413", "PayloadTooLarge"),
+            ("414", "UriTooLong"),
+            ("429", "RateLimitExceeded"),
+            ("500", "Internal"),
+            ("503", "NotReady"),
+        ];
+        let mut responses =
+            Map::from_iter([("200".to_owned(), components::json_response("OK", schema, &["Cache-Control", "Content-Encoding"]))]);
+        responses
+            .extend(ERRORS.map(|(status, name)| (status.to_owned(), components::response(name))));
+        self.json["responses"] = responses.into();
+        self.with(&["request_id"]).finish()
     }
 
     /// The operation, which needs no key, with the schema and more headers of its response, and other responses.

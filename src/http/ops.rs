@@ -1,14 +1,18 @@
 //! The paths without a key: health, readiness, and the descriptions of the interfaces.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
 use axum::{Json, Router, routing::get};
+use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
+use super::cached_document::CachedDocument;
 use super::error::ApiError;
 use super::openapi;
 use super::params::{PathParams, QueryParams};
@@ -16,13 +20,32 @@ use super::readiness::Readiness;
 use super::state::App;
 use crate::asyncapi;
 
+static OPENAPI: LazyLock<CachedDocument> =
+    LazyLock::new(|| CachedDocument::new(&openapi::document()));
+static ASYNCAPI: LazyLock<CachedDocument> =
+    LazyLock::new(|| CachedDocument::new(&asyncapi::document()));
+/// The schemas of events, by their names.
+static SCHEMAS: LazyLock<HashMap<String, CachedDocument>> = LazyLock::new(|| {
+    let schemas = events::schemas().into_iter();
+    schemas
+        .map(|schema| (schema.name, CachedDocument::new(&schema.schema)))
+        .collect()
+});
+
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/openapi.json", get(async || Json(openapi::document())))
-        .route("/asyncapi.json", get(async || Json(asyncapi::document())))
+        .route(
+            "/openapi.json",
+            get(async |headers: HeaderMap| OPENAPI.answer(&headers)),
+        )
+        .route(
+            "/asyncapi.json",
+            get(async |headers: HeaderMap| ASYNCAPI.answer(&headers)),
+        )
         .route("/schemas/{file}", get(schema))
+        .route("/.well-known/security.txt", get(security_txt))
 }
 
 /// The process runs.
@@ -38,6 +61,20 @@ async fn healthz() -> Json<ProcessHealth> {
     Json(ProcessHealth { status: "ok" })
 }
 
+/// How long the contact holds: it is that of the service's settings. RFC 9116, 2.5.5 recommends less than a year.
+const CONTACT_HOLDS: SignedDuration = SignedDuration::from_hours(180 * 24);
+
+/// Where to report a vulnerability (RFC 9116).
+async fn security_txt(State(app): State<Arc<App>>) -> Result<impl IntoResponse, ApiError> {
+    let contact = app.security_contact.as_ref();
+    let contact = contact.ok_or_else(|| ApiError::NotFound(NO_CONTACT.to_owned()))?;
+    let expires = (Timestamp::now() + CONTACT_HOLDS).strftime("%Y-%m-%dT00:00:00Z");
+    let text = format!("Contact: {contact}\nExpires: {expires}\nPreferred-Languages: en\n");
+    Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], text))
+}
+
+const NO_CONTACT: &str = "This service names no contact for security; ask its operator";
+
 /// Returns 200 if reads are right, else 503 with the reason and the progress. They may be old: with `?fresh=10s` they
 /// are not older than that.
 async fn readyz(
@@ -52,11 +89,10 @@ async fn readyz(
     Ok((status, Json(readiness)))
 }
 
-async fn schema(path: PathParams) -> Result<Json<Value>, ApiError> {
-    let mut schemas = events::schemas().into_iter();
-    let schema = schemas.find(|schema| schema.name == path.file());
-    schema.map(|schema| Json(schema.schema)).ok_or_else(|| {
+async fn schema(path: PathParams, headers: HeaderMap) -> Result<Response, ApiError> {
+    let document = SCHEMAS.get(path.file()).ok_or_else(|| {
         let types = events::EVENT_TYPES.join(", ");
         ApiError::NotFound(format!("There is no such schema; there are {types}"))
-    })
+    })?;
+    Ok(document.answer(&headers))
 }

@@ -11,6 +11,9 @@ use crate::live::health::Liveness;
 use crate::live::status::{Phase, Status};
 use crate::log::Divergence;
 
+/// The public reason where an error is: the texts of system errors name paths.
+const FAILED: &str = "the views cannot be read or written; the admin address has the reason";
+
 /// Whether reads are right, and the progress of the service in the log.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Readiness {
@@ -22,12 +25,21 @@ pub(super) struct Readiness {
     log: LogProgress,
     feed: ViewsFreshness,
     keys: KeysProgress,
-    /// Why views were not used that the service found when it started; empty if it used them.
-    store: String,
     /// The views that are being built beside those that are served; null if none are.
     rebuild: Option<NewViews>,
     /// How often built views have replaced the served ones.
     rebuilds: u64,
+}
+
+/// The readiness with the fields for operators alone: they hold paths and the texts of system errors.
+#[derive(Debug, Serialize)]
+pub(super) struct AdminStatus {
+    #[serde(flatten)]
+    readiness: Readiness,
+    /// The error because of which the views are not live; null without one.
+    failure: Option<String>,
+    /// Why views were not used that the service found when it started; empty if it used them.
+    store: String,
 }
 
 /// The progress of the views in the log.
@@ -120,11 +132,21 @@ impl Readiness {
                 complete: app.keys.is_complete(),
                 age_ms: millis(app.keys.age()),
             },
-            store: app.views.note(),
             rebuild: status
                 .rebuild
                 .map(|(seq, pending)| NewViews { seq, pending }),
             rebuilds: status.rebuilds,
+        }
+    }
+}
+
+impl AdminStatus {
+    pub(super) fn of(app: &App) -> Self {
+        let failure = app.projector.status.borrow().failure.clone();
+        Self {
+            readiness: Readiness::of(app, None),
+            failure: failure.map(|failure| failure.reason),
+            store: app.views.note(),
         }
     }
 }
@@ -152,8 +174,11 @@ fn reason(app: &App, status: &Status, connected: bool, age_max: Option<Duration>
         }
         Phase::Live => "",
     };
-    let failure = status.failure.as_ref();
-    failure.map_or(reason, |failure| &failure.reason).to_owned()
+    let reason = match status.failure {
+        Some(_) => FAILED,
+        None => reason,
+    };
+    reason.to_owned()
 }
 
 /// The settings that are not as railbird creates them, and the risks that follow from them.

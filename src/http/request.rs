@@ -185,7 +185,7 @@ pub(super) fn views(
 }
 
 /// A weak entity tag, because the same body may be sent compressed: the first 64 bits of its BLAKE3 hash.
-fn entity_tag(json: &[u8]) -> String {
+pub(super) fn entity_tag(json: &[u8]) -> String {
     let hash = blake3::hash(json).to_hex();
     format!("W/\"{}\"", &hash[..16])
 }

@@ -55,6 +55,8 @@ pub struct App {
     pub(crate) status: StatusBoard,
     /// The pages of other origins that may send a key.
     pub origins: Origins,
+    /// Where to report a vulnerability.
+    pub security_contact: Option<String>,
     /// Whether the service can mail keys. If not, sign-up is closed.
     pub can_mail: bool,
     pub pages: Pages,

@@ -45,6 +45,17 @@ impl Gcra {
         next.err().unwrap_or_default()
     }
 
+    /// The time until the bucket is full; zero if it is.
+    pub(super) fn full_after(&self, bucket: &AtomicU64, now: Duration) -> Duration {
+        let full_at = Duration::from_nanos(bucket.load(Ordering::Relaxed));
+        full_at.saturating_sub(now)
+    }
+
+    /// The requests that are missing in a bucket that is full after a time.
+    pub(super) fn missing(&self, full_after: Duration) -> u32 {
+        u32::try_from(nanos(full_after).div_ceil(self.interval)).unwrap_or(u32::MAX)
+    }
+
     /// The state of a bucket after one more request, or the time until there is one.
     fn next(&self, full_at: u64, now: Duration) -> Result<u64, Duration> {
         let now = nanos(now);

@@ -55,6 +55,19 @@ impl Period {
     }
 }
 
+/// The use of a limit, without a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// The requests in a period.
+    pub limit: u32,
+    /// The requests that are used and not refilled yet.
+    pub used: u32,
+    /// The time until the next request; zero if one is left.
+    pub next_after: Duration,
+    /// The time until all requests are available again, if none is made.
+    pub full_after: Duration,
+}
+
 /// A request exceeded a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exceeded {
@@ -104,6 +117,16 @@ impl Meter {
         self.take_at(self.start.elapsed())
     }
 
+    /// The use of the limit of a period; `None` without a limit. Counts nothing.
+    #[must_use]
+    pub fn usage(&self, period: Period) -> Option<Usage> {
+        let quota = match period {
+            Period::Minute => self.minute.as_ref(),
+            Period::Day => self.day.as_ref(),
+        };
+        quota.map(|quota| quota.usage(self.start.elapsed()))
+    }
+
     /// Counts a request at a time since the start.
     fn take_at(&self, now: Duration) -> Result<Option<RateLimitStatus>, Exceeded> {
         let take = |quota: &PeriodQuota| quota.take(now);
@@ -134,6 +157,16 @@ impl PeriodQuota {
         match self.gcra.take(&self.bucket, now) {
             Ok(remaining) => Ok(self.status(remaining)),
             Err(wait) => Err(self.exceeded_for(wait)),
+        }
+    }
+
+    fn usage(&self, now: Duration) -> Usage {
+        let full_after = self.gcra.full_after(&self.bucket, now);
+        Usage {
+            limit: self.limit.get(),
+            used: self.gcra.missing(full_after).min(self.limit.get()),
+            next_after: self.gcra.retry_after(&self.bucket, now),
+            full_after,
         }
     }
 
@@ -193,7 +226,7 @@ mod tests {
         );
         let plans = Plans::parse(&plans).expect("valid plans");
         TimedMeter {
-            meter: Meter::new(Arc::clone(plans.default_plan())),
+            meter: Meter::new(Arc::clone(plans.get("default").expect("it is there"))),
             now: Duration::ZERO,
         }
     }

@@ -11,6 +11,6 @@ mod network_connections;
 pub mod plans;
 
 pub use hashed_limiter::HashedLimiter;
-pub use meter::{Exceeded, Meter, Period, RateLimitStatus};
+pub use meter::{Exceeded, Meter, Period, RateLimitStatus, Usage};
 pub use network::{Network, Proxies};
 pub use network_connections::{NetworkConnections, NetworkPermit};

@@ -13,15 +13,12 @@ use toml::Spanned;
 
 /// The plans without a configured file.
 const BUILT_IN: &str = include_str!("../../plans.toml");
-/// The plan of keys whose own plan is not configured.
-const DEFAULT: &str = "default";
 const NAME_LEN_MAX: usize = 32;
 
 /// All plans, in the order of the file.
 #[derive(Debug, Clone)]
 pub struct Plans {
     all: Arc<[Arc<Plan>]>,
-    default: Arc<Plan>,
 }
 
 /// A plan.
@@ -125,15 +122,11 @@ impl Plans {
             }
             all.push(Arc::new(plan));
         }
-        let default = all.iter().find(|plan| plan.name.as_str() == DEFAULT);
-        let default = default.cloned().ok_or_else(|| {
-            let message = "a plan named \"default\" is required, for keys without another plan";
-            InvalidPlans::at(text, text.len()..text.len(), message)
-        })?;
-        Ok(Self {
-            all: all.into(),
-            default,
-        })
+        if all.is_empty() {
+            let message = "a plan is required";
+            return Err(InvalidPlans::at(text, text.len()..text.len(), message));
+        }
+        Ok(Self { all: all.into() })
     }
 
     /// All plans, in the order of the file.
@@ -147,10 +140,35 @@ impl Plans {
         self.iter().find(|plan| plan.name.as_str() == name)
     }
 
-    /// The plan of keys whose own plan is not configured.
+    /// The names of all plans, separated by commas.
     #[must_use]
-    pub fn default_plan(&self) -> &Arc<Plan> {
-        &self.default
+    pub fn names(&self) -> String {
+        let names: Vec<_> = self.iter().map(|plan| plan.name.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// The tightest plan, under a name that is not configured: of each limit the least that a plan allows, and odds
+    /// only if all plans include them. So a mistake in a name never gives more than any plan does.
+    #[must_use]
+    pub fn tightest(&self, name: Text) -> Plan {
+        let least = |limit: fn(&Plan) -> Option<NonZeroU32>| {
+            self.iter().filter_map(|plan| limit(plan)).min()
+        };
+        let in_all = |has: fn(&Plan) -> bool| self.iter().all(|plan| has(plan));
+        let live_odds = in_all(|plan| plan.connections.is_some());
+        let has_odds = in_all(|plan| plan.includes_odds(None));
+        let odds_after = self.iter().filter_map(|plan| plan.odds_after).max();
+        Plan {
+            name,
+            price: Text::default(),
+            description: Text::default(),
+            requests_per_minute: least(|plan| plan.requests_per_minute),
+            requests_per_day: least(|plan| plan.requests_per_day),
+            connections: least(|plan| plan.connections).filter(|_| live_odds),
+            odds_after: odds_after.filter(|_| has_odds),
+            sign_up: false,
+            approval: true,
+        }
     }
 }
 
@@ -246,6 +264,7 @@ impl InvalidPlans {
 
 #[cfg(test)]
 mod tests {
+    use events::Text;
     use jiff::SignedDuration;
 
     use super::Plans;
@@ -270,14 +289,13 @@ mod tests {
         let free = plans.get("free").expect("a built-in plan");
         assert_eq!(free.requests_per_minute.map(u32::from), Some(60));
         assert!(free.sign_up && !free.approval && free.connections.is_none());
-        assert!(!plans.default_plan().sign_up);
         assert_eq!(plans.get("dev"), None);
     }
 
     #[test]
     fn a_missing_limit_means_no_limit() {
         let plans = Plans::parse(DEFAULT).expect("valid plans");
-        let plan = plans.default_plan();
+        let plan = plans.get("default").expect("it is there");
         assert_eq!(
             (plan.requests_per_minute, plan.requests_per_day),
             (None, None)
@@ -331,14 +349,7 @@ mod tests {
                 DEFAULT.repeat(2),
                 "line 8, name: there are two plans named \"default\"",
             ),
-            (
-                with("\"default\"", "\"basic\""),
-                "line 7: a plan named \"default\" is required, for keys without another plan",
-            ),
-            (
-                String::new(),
-                "line 1: a plan named \"default\" is required, for keys without another plan",
-            ),
+            (String::new(), "line 1: a plan is required"),
         ] {
             assert_eq!(error(&text), expected);
         }
@@ -360,11 +371,49 @@ mod tests {
             let plans = Plans::parse(&with("live_odds = false", lines)).expect(lines);
             let seconds = [Some(0), Some(899), Some(900), None];
             let ages = seconds.map(|seconds| seconds.map(SignedDuration::from_secs));
-            ages.map(|age| plans.default_plan().includes_odds(age))
+            let plan = plans.get("default").expect("it is there");
+            ages.map(|age| plan.includes_odds(age))
         };
         assert_eq!(plan("live_odds = true\nconnections = 1"), [true; 4]);
         assert_eq!(plan("live_odds = false"), [false; 4]);
         let late = plan("live_odds = false\nodds_after = \"15m\"");
         assert_eq!(late, [false, false, true, true]);
+    }
+    #[test]
+    fn the_tightest_plan_allows_no_more_than_any_plan() {
+        let tightest = |tables: &[&str]| {
+            let tables = tables.iter().enumerate();
+            let tables = tables.map(|(n, lines)| {
+                with("\"default\"", &format!("\"plan-{n}\"")).replace("live_odds = false", lines)
+            });
+            let plans = Plans::parse(&tables.collect::<String>()).expect("valid plans");
+            plans.tightest(Text::default())
+        };
+        let live = "live_odds = true\nconnections = 5\nrequests_per_minute = 10";
+        let more = "live_odds = true\nconnections = 7\nrequests_per_day = 9";
+        let late = "live_odds = false\nodds_after = \"15m\"\nrequests_per_minute = 60";
+        let later = "live_odds = false\nodds_after = \"1h\"";
+        let none = "live_odds = false";
+        let hour = SignedDuration::from_hours(1);
+        for (tables, per_minute, per_day, connections, odds_after) in [
+            (vec![live, more], Some(10), Some(9), Some(5), None),
+            (vec![live, late, later], Some(10), None, None, Some(hour)),
+            (vec![late, none], Some(60), None, None, None),
+            (vec![none], None, None, None, None),
+        ] {
+            let plan = tightest(&tables);
+            let limits = [
+                plan.requests_per_minute,
+                plan.requests_per_day,
+                plan.connections,
+            ];
+            let limits = limits.map(|limit| limit.map(u32::from));
+            assert_eq!(limits, [per_minute, per_day, connections], "{tables:?}");
+            assert_eq!(plan.odds_after, odds_after, "{tables:?}");
+        }
+        let built_in = Plans::default();
+        let tightest = built_in.tightest(Text::default());
+        assert_eq!(tightest.requests_per_minute.map(u32::from), Some(60));
+        assert_eq!(tightest.connections, None);
     }
 }

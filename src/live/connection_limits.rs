@@ -119,6 +119,11 @@ impl ConnectionLimits {
         })
     }
 
+    /// The clients of a key holder.
+    pub(super) fn of_holder(&self, holder: &Holder) -> u32 {
+        lock(&self.per_holder).get(holder).copied().unwrap_or(0)
+    }
+
     /// Waits until all permits have been given back. None is granted after that.
     pub(super) async fn all_released(&self) {
         let all = u32::try_from(self.clients_max).unwrap_or(u32::MAX);

@@ -15,7 +15,7 @@ use super::connection_limits::{ConnectionLimits, ConnectionPermit, ConnectionRef
 use super::context::{ClientGuard, LiveContext};
 use super::new_client::NewClient;
 use super::shard;
-use crate::accounts::KeyEntry;
+use crate::accounts::{Holder, KeyEntry};
 use crate::limits::{Network, NetworkConnections};
 
 /// Threads that write to clients. The more there are, the fewer clients each has, and the shorter is its turn.
@@ -109,6 +109,11 @@ impl FanOut {
     ) -> Result<ConnectionPermit, ConnectionRefused> {
         let holder_max = key.meter.plan().connections.map_or(0, NonZeroU32::get);
         (self.limits).acquire(key.key_id, &key.holder, holder_max, network)
+    }
+
+    /// The number of clients of a key holder.
+    pub(crate) fn clients_of(&self, holder: &Holder) -> u32 {
+        self.limits.of_holder(holder)
     }
 
     /// Hands a client over to a shard.

@@ -161,13 +161,13 @@ impl Shard {
         let scheduled = session.next_timer();
         let client = Rc::new(RefCell::new(Client { session, scheduled }));
         let id = self.clients.borrow_mut().insert(Rc::clone(&client));
-        self.followers.borrow_mut().clear();
+        self.update_followers(id, &client.borrow().session);
         self.schedule(id, &mut client.borrow_mut());
         let shard = Rc::clone(self);
         spawn_local(async move {
             poll_fn(|context| shard.poll_client(id, &client, context)).await;
             shard.clients.borrow_mut().remove(id);
-            shard.followers.borrow_mut().clear();
+            shard.followers.borrow_mut().update(id, |_| false);
             tracing::debug!(parent: &trace.span(), "client disconnected");
             drop(guard);
         });
@@ -190,7 +190,7 @@ impl Shard {
         for _ in 0..POLLS_PER_TURN {
             let active = client.session.poll(self.delivered.get(), context, now);
             if std::mem::take(&mut client.session.subscription_changed) {
-                self.followers.borrow_mut().clear();
+                self.update_followers(id, &client.session);
             }
             self.schedule_if_earlier(id, &mut client);
             if client.session.has_ended() {
@@ -258,7 +258,13 @@ impl Shard {
         affected
     }
 
-    fn followers_of(&self, topic: &Arc<Topic>) -> Rc<[usize]> {
+    fn update_followers(&self, id: usize, session: &Session) {
+        let filter = &session.subscription.filter;
+        let mut followers = self.followers.borrow_mut();
+        followers.update(id, |topic| filter.matches(topic));
+    }
+
+    fn followers_of(&self, topic: &Arc<Topic>) -> Rc<Vec<usize>> {
         self.followers.borrow_mut().get_or_insert(topic, || {
             let clients = self.clients.borrow();
             let follows = |client: &ClientCell| {

@@ -148,8 +148,7 @@ impl DeliveryContext {
             return delivery.close().await;
         };
         let plan = self.plans.get(mail.plan.as_str());
-        let plan = plan.unwrap_or(self.plans.default_plan());
-        let live_odds = plan.connections.is_some();
+        let live_odds = plan.is_some_and(|plan| plan.connections.is_some());
         let email = KeyEmail::new(&key, mail.plan.clone(), live_odds, &self.url, &token);
         let message = email.message(&self.mailing.from, to, mail_id, attempt);
         let file_name = format!("{mail_id}-{attempt}.eml");

@@ -13,7 +13,7 @@ use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
 use railbird::app::{Config, Service};
 use railbird::clock::Clock;
 use railbird::http::state::App;
-use railbird::http::{AccessLog, Origins};
+use railbird::http::{AccessLog, AdminAccess, Origins};
 use railbird::limits::Proxies;
 use railbird::limits::plans::Plans;
 use railbird::log::{ACCOUNTS, Outgoing, StreamName};
@@ -231,6 +231,7 @@ fn config(nats: &str, data: &Path) -> Config {
         data: data.to_owned(),
         http: "127.0.0.1:0".parse().unwrap(),
         admin: "127.0.0.1:0".parse().unwrap(),
+        admin_access: AdminAccess::default(),
         clock: Clock::new("Asia/Hong_Kong").unwrap(),
         venue_order: ["ST", "HV"]
             .map(|code| VenueCode::parse(code).unwrap())
@@ -244,6 +245,8 @@ fn config(nats: &str, data: &Path) -> Config {
         sign_ups_per_network: NonZeroU32::new(1_000).unwrap(),
         sign_ups_per_email: NonZeroU32::new(1_000).unwrap(),
         rotation_overlap: SignedDuration::from_hours(24),
+        security_contact: None,
+        refused_env: None,
         mailing: None,
         access_log: AccessLog::Debug,
     }

@@ -67,7 +67,9 @@ pub(crate) enum WatchError {
         "cannot connect to {address}: {reason}. Check --url, and that the service runs (`railbird dev` or `railbird serve`)."
     )]
     Unreachable { address: String, reason: String },
-    #[error("the API key is not valid: {message}. `railbird keys issue` creates a key.")]
+    #[error(
+        "the API key is not valid: {message}. `railbird keys issue --plan PLAN` creates a key."
+    )]
     InvalidKey { message: String },
     #[error("the service on {address} rejects the connection with {status}: {message}")]
     Rejected {
@@ -76,7 +78,7 @@ pub(crate) enum WatchError {
         message: String,
         retry_after: Option<Duration>,
     },
-    #[error("the API key is no longer valid. `railbird keys issue` creates a key.")]
+    #[error("the API key is no longer valid. `railbird keys issue --plan PLAN` creates a key.")]
     KeyRevoked,
 }
 

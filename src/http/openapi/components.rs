@@ -6,6 +6,7 @@ use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 
 use super::examples::examples;
+use crate::http::account::AccountStatus;
 use crate::http::error::{ErrorResponse, RateLimitExceeded, UNAUTHORIZED_BODY};
 use crate::http::ops::ProcessHealth;
 use crate::http::page::LIMIT_MAX;
@@ -74,6 +75,7 @@ pub(super) fn add_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<ProcessHealth>();
     generator.subschema_for::<Readiness>();
     generator.subschema_for::<ServiceStatus>();
+    generator.subschema_for::<AccountStatus>();
 }
 
 #[rustfmt::skip]

@@ -1,14 +1,20 @@
 //! [`Form`]: the fields of a form.
 
+use std::time::Duration;
+
 use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::time::timeout;
 
 use super::PageError;
 
 /// Enough for an address of 254 bytes, each of them escaped, and the other fields.
 const FORM_BYTES_MAX: usize = 4 * 1024;
+
+/// The time for a client to send a form of that size. With the time of a command, less than that of a handler.
+const READ_TIMEOUT: Duration = Duration::from_secs(4);
 
 pub(super) struct Form(Vec<(String, String)>);
 
@@ -19,10 +25,15 @@ impl Form {
         if !is_form(&parts.headers) {
             return Err(PageError::NotAForm);
         }
-        let body = match Limited::new(body, FORM_BYTES_MAX).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => return Err(PageError::TooLong),
-            Err(_) => return Err(PageError::NotAForm),
+        let reading = Limited::new(body, FORM_BYTES_MAX).collect();
+        let body = match timeout(READ_TIMEOUT, reading).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(PageError::TooLong),
+            Ok(Err(_)) => return Err(PageError::NotAForm),
+            Err(_) => {
+                tracing::debug!(timeout = ?READ_TIMEOUT, "a client did not send its form in time");
+                return Err(PageError::Stalled);
+            }
         };
         let fields = form_urlencoded::parse(&body).into_owned();
         Ok(Self(fields.collect()))

@@ -121,6 +121,7 @@ fn html_response(
 enum PageError {
     NotAForm,
     TooLong,
+    Stalled,
     MethodNotAllowed,
     UnknownLink,
     InvalidForm,
@@ -153,6 +154,11 @@ impl PageError {
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "The form is too long",
                 "The form contains more text than we accept.",
+            ),
+            Self::Stalled => (
+                StatusCode::REQUEST_TIMEOUT,
+                "The form did not arrive",
+                "The connection is slow or was interrupted. Go back, and send the form again.",
             ),
             Self::MethodNotAllowed => (
                 StatusCode::METHOD_NOT_ALLOWED,

@@ -1,0 +1,142 @@
+//! `/api/v1/account`: the plan of a key, what it has used of it, and the keys of the same holder.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header::CACHE_CONTROL;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use axum::{Extension, Json, Router};
+use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::state::App;
+use crate::accounts::{KeyEntry, now};
+use crate::limits::{Period, Usage};
+
+/// The plan of a key, and what its holder has used. All keys of a holder share the limits.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct AccountStatus {
+    /// The name of the plan.
+    plan: String,
+    /// Whether the plan includes live odds.
+    live_odds: bool,
+    requests: RequestUse,
+    connections: ConnectionUse,
+    /// The keys of the holder that are valid, oldest first.
+    keys: Vec<ListedKey>,
+}
+
+/// The requests of both periods. Each replica counts for itself.
+#[derive(Serialize, JsonSchema)]
+struct RequestUse {
+    /// Left out if the plan has no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    minute: Option<LimitUse>,
+    /// Left out if the plan has no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    day: Option<LimitUse>,
+}
+
+/// The use of a limit. It refills evenly.
+#[derive(Serialize, JsonSchema)]
+struct LimitUse {
+    /// The requests in the period.
+    limit: u32,
+    /// The requests that are used and not available again yet.
+    used: u32,
+    /// The requests left.
+    left: u32,
+    /// When the next request is available (RFC 3339); now if one is left.
+    next_at: String,
+    /// When all requests are available again, if none is sent (RFC 3339).
+    full_at: String,
+}
+
+/// The WebSockets of the live channel. Each replica counts for itself.
+#[derive(Serialize, JsonSchema)]
+struct ConnectionUse {
+    /// The maximum at a time; 0 if the plan includes no live odds.
+    limit: u32,
+    /// Those that are open.
+    open: u32,
+    /// Those that may be opened.
+    left: u32,
+}
+
+/// A key.
+#[derive(Serialize, JsonSchema)]
+struct ListedKey {
+    /// The public part of the key.
+    key_id: String,
+    /// When it was created (RFC 3339).
+    created_at: String,
+    /// When it expires or its overlap ends (RFC 3339); empty if it does not.
+    expires_at: String,
+}
+
+pub(super) fn router() -> Router<Arc<App>> {
+    Router::new().route("/api/v1/account", get(account))
+}
+
+async fn account(
+    State(app): State<Arc<App>>,
+    Extension(entry): Extension<Arc<KeyEntry>>,
+) -> impl IntoResponse {
+    let plan = entry.meter.plan();
+    let limit_of = |period| entry.meter.usage(period).map(LimitUse::from);
+    let limit = plan.connections.map_or(0, NonZeroU32::get);
+    let open = app.fan_out.clients_of(&entry.holder);
+    let status = AccountStatus {
+        plan: plan.name.to_string(),
+        live_odds: plan.connections.is_some(),
+        requests: RequestUse {
+            minute: limit_of(Period::Minute),
+            day: limit_of(Period::Day),
+        },
+        connections: ConnectionUse {
+            limit,
+            open,
+            left: limit.saturating_sub(open),
+        },
+        keys: keys_of(&app, &entry),
+    };
+    ([(CACHE_CONTROL, "no-store")], Json(status))
+}
+
+fn keys_of(app: &App, entry: &KeyEntry) -> Vec<ListedKey> {
+    let ledger = app.ledger.borrow();
+    let account = ledger.account(&entry.holder);
+    let ids = account.map_or(&[][..], |account| &account.keys);
+    let keys = ids.iter().filter_map(|id| Some((id, ledger.key(*id)?)));
+    let valid = keys.filter(|(_, key)| key.is_valid(now()));
+    valid
+        .map(|(id, key)| ListedKey {
+            key_id: id.to_string(),
+            created_at: key.issued_at.to_string(),
+            expires_at: key
+                .valid_until()
+                .map_or(String::new(), |end| end.to_string()),
+        })
+        .collect()
+}
+
+impl From<Usage> for LimitUse {
+    fn from(usage: Usage) -> Self {
+        let now = Timestamp::now();
+        let after = |wait: Duration| {
+            let wait = SignedDuration::try_from(wait).unwrap_or_default();
+            now.saturating_add(wait).unwrap_or(now).to_string()
+        };
+        Self {
+            limit: usage.limit,
+            used: usage.used,
+            left: usage.limit - usage.used,
+            next_at: after(usage.next_after),
+            full_at: after(usage.full_after),
+        }
+    }
+}
