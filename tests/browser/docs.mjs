@@ -2,8 +2,8 @@
 //
 //     node docs.mjs http://127.0.0.1:8080 KEY
 //
-// RAILBIRD_BROWSER is the path of the browser. RAILBIRD_SCREENSHOTS names a folder for pictures. The samples of each page, as the
-// page shows them, and each completed step are printed as lines of JSON.
+// RAILBIRD_BROWSER is the path of the browser. RAILBIRD_SCREENSHOTS names a folder for pictures. The samples of each
+// page, as the page shows them, and each completed step are printed as lines of JSON.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
