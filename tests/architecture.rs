@@ -181,6 +181,9 @@ fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
 fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
+        if path.ends_with("node_modules") {
+            continue;
+        }
         if path.is_dir() {
             collect(&path, extension, found);
         } else if path.extension().is_some_and(|of| of == extension) {
@@ -450,6 +453,22 @@ fn all_rust() -> Vec<PathBuf> {
         .collect()
 }
 
+/// The scripts: of pages, clients and tests, and those without an extension.
+fn all_scripts() -> Vec<PathBuf> {
+    let folders = ["web", "clients", "examples", "tests", "bench"];
+    let extensions = ["js", "mjs", "py"];
+    let scripts = folders.iter().flat_map(|folder| {
+        let extensions = extensions.iter();
+        extensions.flat_map(|extension| files(folder, extension))
+    });
+    let tools = fs::read_dir(root().join("script")).unwrap();
+    let tools = tools.map(|entry| entry.unwrap().path());
+    scripts
+        .chain(tools)
+        .chain([root().join(".ci/run")])
+        .collect()
+}
+
 #[test]
 fn retired_identifiers_stay_out() {
     let own = Path::new(file!()).file_name().unwrap();
@@ -564,6 +583,13 @@ fn documents_and_comments_are_wrapped() {
         check(&file, &|line| {
             let line = line.trim_start();
             line.starts_with("//") && !line.starts_with("//! |")
+        });
+    }
+    for file in all_scripts() {
+        check(&file, &|line| {
+            ["//", "#"]
+                .iter()
+                .any(|it| line.trim_start().starts_with(it))
         });
     }
     let documents = [

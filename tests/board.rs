@@ -164,6 +164,12 @@ async fn results_appear(nats: &Nats, page: &mut Page) {
     page.until(&format!("{race} .result tbody"), "=1").await;
     let places = page.texts(&format!("{race} .result td.place-word")).await;
     assert_eq!(places, ["=1", "=1", "3", "Pulled up"]);
+
+    let mut withdrawn = result(DAY, "ST", 1, 2, 4);
+    withdrawn["data"]["runners"][2] = json!({ "horse_no": "H3", "horse_name": "HORSE 3", "outcome": "WV", "jockey": "J Ockey 3", "trainer": "T Rainer" });
+    nats.publish([withdrawn]).await;
+    let note = format!("{race} .result [data-horse=H3] .note");
+    page.until(&note, "Lame in the right fore").await;
 }
 
 #[tokio::test]

@@ -116,6 +116,11 @@ impl Example {
         let states = self.messages("state").into_iter();
         states.map(|state| state[name].clone()).collect()
     }
+
+    fn assert_no_gaps(&self, driver: &str) {
+        let gaps = self.states("gaps");
+        assert!(gaps.iter().all(|gaps| *gaps == 0), "{driver}: {gaps:?}");
+    }
 }
 
 async fn quote(nats: &Nats, race: u16, n: u64) -> u64 {
@@ -273,10 +278,7 @@ async fn a_client_that_comes_to_another_log_takes_fresh_snapshots() {
             (&json!(true), &json!(seq)),
             "{driver}"
         );
-        assert!(
-            client.states("gaps").iter().all(|gaps| *gaps == 0),
-            "{driver}"
-        );
+        client.assert_no_gaps(driver);
         assert_eq!(
             client.states("recovered").last(),
             Some(&json!(false)),
@@ -330,10 +332,7 @@ async fn filters_change_on_an_open_connection_and_survive_a_cut() {
         );
         assert_eq!(client.updates("odds_update", 2), [second], "{driver}");
         assert_eq!(client.updates("odds_update", 3), [third], "{driver}");
-        assert!(
-            client.states("gaps").iter().all(|gaps| *gaps == 0),
-            "{driver}"
-        );
+        client.assert_no_gaps(driver);
         let welcome = client.messages("welcome").pop().unwrap();
         assert_eq!(
             (&welcome["recovered"], &welcome["filter"]["races"]),
@@ -396,10 +395,7 @@ async fn a_client_that_was_busy_finds_no_gap() {
         client.until_received(last).await;
         let received = client.messages("odds_update");
         assert_eq!(received[received.len() - 1]["seq"], last, "{driver}");
-        assert!(
-            client.states("gaps").iter().all(|gaps| *gaps == 0),
-            "{driver}"
-        );
+        client.assert_no_gaps(driver);
     }
 }
 
@@ -526,7 +522,7 @@ async fn an_iteration_that_is_cancelled_or_has_a_faulty_callback_loses_no_messag
     }
     client.until_received(published[published.len() - 1]).await;
     assert_eq!(client.updates("odds_update", 1), published);
-    assert!(client.states("gaps").iter().all(|gaps| *gaps == 0));
+    client.assert_no_gaps("interrupted.py");
     for event in ["welcome", "snapshot_complete"] {
         assert_eq!(client.messages(event).len(), 1, "{event}");
     }

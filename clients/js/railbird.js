@@ -231,7 +231,7 @@ export class LiveOdds extends EventTarget {
     }
   }
 
-  // Why a handshake failed: a script is not told, but a GET of the same address has the same error.
+  // Browsers hide why a handshake failed. A GET of the same address returns the same error.
   async #explain(socket) {
     socket.onerror = socket.onclose = null;
     const url = this.#address();

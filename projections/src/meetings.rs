@@ -92,7 +92,7 @@ pub(crate) struct MeetingView {
     result_count: usize,
     /// The number of races whose result was amended or voided after it was official.
     amended_count: usize,
-    /// When the log stored the latest of these amendments, RFC 3339 in UTC; empty if there is none.
+    /// When the log stored the latest of these amendments, RFC 3339 in UTC; empty without one.
     #[schemars(extend("pattern" = json::TIME_OR_EMPTY))]
     amended_at: String,
 }

@@ -276,7 +276,7 @@ pub(crate) struct OddsTick<'a> {
 struct TickRunner<'a> {
     /// The horse.
     horse_no: &'a HorseNo,
-    /// The win price; null if there is none.
+    /// The win price; null without one.
     #[schemars(with = "Option<f64>")]
     win: Option<Odds>,
     /// The place price; left out if none was quoted.

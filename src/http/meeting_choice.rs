@@ -101,7 +101,7 @@ pub(super) fn races_of_meeting(
     let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
     let rows = request.store.scan(&views_of(date, &choice.code));
     let json = choice.object().try_list("races", views(rows))?.finish();
-    let links = choice.links(&request.uri_path);
+    let links = choice.links(request.uri.path());
     Ok(Answer { json, links })
 }
 

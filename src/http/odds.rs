@@ -47,7 +47,7 @@ fn history_page(request: &ApiRequest) -> Result<Answer, ApiError> {
     Ok(Answer { json, links })
 }
 
-/// The fields of a board that its choice depends on.
+/// The fields of a board that the answer depends on.
 #[derive(serde::Deserialize)]
 struct BoardFields {
     venue: String,
@@ -63,8 +63,10 @@ impl BoardFields {
 /// The board of the race at the meeting that the query chooses, if the plan of the key includes it.
 fn find(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
     let (race, board) = choose_board(request)?;
-    let changed_at = BoardFields::of(&board)?.recorded_at;
-    request.require_odds(changed_at.parse().ok())?;
+    if !request.has_live_odds() {
+        let changed_at = BoardFields::of(&board)?.recorded_at;
+        request.require_odds(changed_at.parse().ok())?;
+    }
     Ok((race, board))
 }
 

@@ -16,8 +16,8 @@ pub(super) const LIMIT_MAX: usize = 1000;
 const PAGE_BYTES_MAX: usize = 128 * 1024;
 /// Room for the rows of a page and its last one. A buffer that grows would leave its smaller ones to the allocator.
 const PAGE_CAPACITY: usize = PAGE_BYTES_MAX + 32 * 1024;
-/// Pages that are read at a time. Each takes a thread, and leaves some megabytes of the store
-/// in the allocator of that thread.
+/// Pages that are read at a time. Each takes a thread, and leaves some megabytes of the store in the allocator of that
+/// thread.
 const READS_MAX: usize = 2;
 /// The parameters of a page that the next one has as well.
 const KEPT_PARAMS: [&str; 5] = ["venue", "name", "limit", "from", "to"];

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK, VARY};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use events::RacingDate;
 use jiff::Timestamp;
@@ -37,7 +37,7 @@ pub(super) struct ApiRequest {
     pub(super) store: Arc<Store>,
     /// Whether the store reflected the log then.
     was_caught_up: bool,
-    pub(super) uri_path: String,
+    pub(super) uri: Uri,
     pub(super) path: PathParams,
     pub(super) query: QueryParams,
     /// The plan of the key.
@@ -72,7 +72,7 @@ impl FromRequestParts<Arc<App>> for ApiRequest {
             app: Arc::clone(app),
             was_caught_up: app.is_caught_up(),
             store: app.store()?,
-            uri_path: parts.uri.path().to_owned(),
+            uri: parts.uri.clone(),
             path: PathParams::from_request_parts(parts, app).await?,
             query: QueryParams::parse(&parts.uri),
             plan: plan_of(parts),
@@ -95,7 +95,14 @@ impl ApiRequest {
         }
     }
 
-    /// Checks that the plan of the key includes odds that have not changed since a time; since ever if there is none.
+    /// Whether the plan of the key includes odds of any age.
+    pub(super) fn has_live_odds(&self) -> bool {
+        let plan = self.plan.as_ref();
+        plan.is_none_or(|plan| plan.connections.is_some())
+    }
+
+    /// Checks that the plan of the key includes odds that last changed at a time. Without a time, odds of some age are
+    /// enough.
     ///
     /// # Errors
     /// Returns [`ApiError::OddsNotIncluded`].

@@ -34,7 +34,7 @@ async fn race(request: ApiRequest) -> Result<Response, ApiError> {
         let result = request.store.get(&keys::result(&race))?;
         let result = result.ok_or_else(|| no_result(&choice, race.race_number))?;
         let json = choice.object().fields_of(&result).finish();
-        let links = choice.links(&request.uri_path);
+        let links = choice.links(request.uri.path());
         Ok(Answer { json, links })
     })
 }
@@ -63,7 +63,7 @@ fn revisions_page(request: &ApiRequest) -> Result<Answer, ApiError> {
         .list("revisions", page.list())
         .field("next", &next)
         .finish();
-    let mut links = choice.links(&request.uri_path);
+    let mut links = choice.links(request.uri.path());
     links.extend(next_link(&next));
     Ok(Answer { json, links })
 }

@@ -45,7 +45,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether odds can be read that have not changed for a time; since ever if it is `None`.
+    /// Whether odds can be read that have not changed for a time; `None` is the longest.
     #[must_use]
     pub fn includes_odds(&self, unchanged: Option<SignedDuration>) -> bool {
         let is_old = |after| unchanged.is_none_or(|unchanged| unchanged >= after);

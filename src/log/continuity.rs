@@ -64,7 +64,7 @@ pub struct Divergence {
     pub reason: String,
     /// The last message that was read; null if that is not known.
     pub read: Option<ReadPosition>,
-    /// The stream that was found; null if there is none.
+    /// The stream that was found; null if it is missing.
     pub found: Option<FoundStream>,
     /// How many of the messages that were read are lost; null if that cannot be known.
     pub lost: Option<u64>,

@@ -1,5 +1,5 @@
-// Opens the board in a browser, and does what the lines of standard input say: each is a command as a JSON array, and is
-// answered by a line of JSON: { "ok": the answer } or { "error": why it failed }.
+// Opens the board in a browser, and does what the lines of standard input say: each is a command as a JSON array, and
+// is answered by a line of JSON: { "ok": the answer } or { "error": why it failed }.
 //
 //     node board.mjs http://127.0.0.1:8080
 //

@@ -57,7 +57,7 @@ await page.evaluate(() => {
   const frame = () => requestAnimationFrame(() => ++window.measured.frames && frame());
   frame();
 });
-// The observer works: it reports a task of the page that is too long. An evaluation is none.
+// The observer works: it reports a task of the page that is too long. An evaluation is no such task.
 await page.evaluate(() => {
   setTimeout(() => {
     const end = performance.now() + 80;

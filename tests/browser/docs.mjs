@@ -2,8 +2,8 @@
 //
 //     node docs.mjs http://127.0.0.1:8080 KEY
 //
-// RAILBIRD_BROWSER is the path of the browser. RAILBIRD_SCREENSHOTS names a folder for pictures. The samples of each page, as the
-// page shows them, and each completed step are printed as lines of JSON.
+// RAILBIRD_BROWSER is the path of the browser. RAILBIRD_SCREENSHOTS names a folder for pictures. The samples of each
+// page, as the page shows them, and each completed step are printed as lines of JSON.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -139,13 +139,15 @@ async function takeScreenshots(paths) {
     for (const width of WIDTHS) {
       const page = await open({ colorScheme, viewport: { width, height: 900 } });
       for (const path of paths) {
-        await page.goto(service + path, { waitUntil: "networkidle" });
+        // The form reads the document after it is loaded.
+        await page.goto(service + path, { waitUntil: path.endsWith("/try") ? "networkidle" : "load" });
         const name = path.slice(1).replaceAll("/", "-");
         await page.screenshot({ path: join(folder, `${name}-${width}-${colorScheme}.png`) });
         const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         assert.ok(overflow <= 0, `${path} is ${overflow} px too wide at ${width}`);
       }
       await page.context().close();
+      report({ pictures: width });
     }
   }
 }

@@ -2,8 +2,8 @@
 //
 //     node subscribe.mjs http://127.0.0.1:8080 a@racing.example
 //
-// RAILBIRD_BROWSER is the path of the browser. Each completed step is printed as a line of JSON. The link of the mail, and a line to
-// continue, are read from standard input.
+// RAILBIRD_BROWSER is the path of the browser. Each completed step is printed as a line of JSON. The link of the mail,
+// and a line to continue, are read from standard input.
 
 import assert from "node:assert/strict";
 import { launch, nextLine, report, watch } from "./browser.mjs";

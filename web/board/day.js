@@ -103,7 +103,10 @@ export function showStatus(node, race) {
 /** The market percentage in words, and the time of the prices. */
 export function marketText(race) {
   const { percentage, priced, running } = race.market;
-  if (priced === 0) return race.statusReason || "No price is known.";
+  if (priced === 0) {
+    const isKnown = race.board !== null || race.history?.isComplete;
+    return race.statusReason || (isKnown ? "No price is known." : "Prices are being read.");
+  }
   const of = priced < running ? `, ${priced} of ${running} priced` : "";
   return `Market ${formats.percent(percentage)}${of} · prices of ${formats.moment(race.board.recorded_at, race.zone, race.date)}`;
 }

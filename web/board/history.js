@@ -7,6 +7,12 @@ const WAITING_MAX = 2_000;
 /** A history that was recorded within less is an import: its quotes are shown at the times that their feeders state. */
 const RECORDED_MS_MIN = 60_000;
 
+/** A time with its microseconds as a fraction: several prices come within a millisecond. */
+function milliseconds(time) {
+  const [, microseconds = "0"] = /\.\d{3}(\d{1,3})Z$/.exec(time) ?? [];
+  return Date.parse(time) + Number(`0.${microseconds}`);
+}
+
 /**
  * The win prices of a runner: steps, each with the log sequence that made it. No price is NaN.
  *
@@ -97,7 +103,7 @@ export class PriceHistory {
   }
 
   #quote({ seq, time, recorded_at, runners }) {
-    const [recorded, stated] = [Date.parse(recorded_at), Date.parse(time)];
+    const [recorded, stated] = [milliseconds(recorded_at), milliseconds(time)];
     for (const { horse_no, win } of runners) {
       if (!this.series.has(horse_no)) this.series.set(horse_no, new Series());
       this.series.get(horse_no).push(recorded, stated, win, seq);

@@ -265,6 +265,8 @@ export function resultTable(race, result) {
     ["Time", "number"],
     ["Win", "number"],
   ];
+  // The card says why a runner was withdrawn.
+  const reason = ({ outcome, horse_no }) => outcome && race.runners.get(horse_no)?.reason;
   const row = (place, runner) =>
     element(
       "tr",
@@ -276,6 +278,7 @@ export function resultTable(race, result) {
         { scope: "row", class: "horse" },
         element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name || runner.horse_no),
         element("span", { class: "people" }, formats.people(runner)),
+        element("span", { class: "note" }, reason(runner)),
       ),
       element("td", { class: "draw number" }, runner.draw > 0 && `${runner.draw}`),
       element("td", { class: "weight number" }, runner.weight > 0 && `${runner.weight} lb`),

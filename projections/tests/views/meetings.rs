@@ -77,7 +77,7 @@ fn a_meeting_shows_its_amendments_by_the_time_of_the_log() {
     assert_eq!(
         amended(&fixture),
         [json!(0), json!("")],
-        "official after provisional is none"
+        "an official result after a provisional one is no amendment"
     );
     fixture.when_recorded("10:00:00", result(FIRST, 3, &[("A", "2")]));
     assert_eq!(amended(&fixture), [json!(1), json!("2026-11-21T10:00:00Z")]);
@@ -89,7 +89,7 @@ fn a_meeting_shows_its_amendments_by_the_time_of_the_log() {
     assert_eq!(
         amended(&fixture),
         [json!(2), json!("2026-11-21T12:00:00Z")],
-        "a stale one is none"
+        "a stale statement is no amendment"
     );
 }
 

@@ -5,7 +5,7 @@ use events::{EVENT_TYPES, HorseNo, RaceNumber, RacingDate};
 use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 
-use super::examples::examples;
+use super::examples::EXAMPLES;
 use crate::http::account::AccountStatus;
 use crate::http::error::{ErrorResponse, RateLimitExceeded, UNAUTHORIZED_BODY};
 use crate::http::ops::ProcessHealth;
@@ -40,8 +40,8 @@ pub(super) fn response(name: &str) -> Value {
 /// A response with JSON of a schema, its example, and headers beside those of each response.
 pub(super) fn json_response(description: &str, schema: &str, headers: &[&str]) -> Value {
     let mut content = json!({ "schema": reference("schemas", schema) });
-    if let Some(example) = examples().remove(schema) {
-        content["example"] = example;
+    if let Some(example) = EXAMPLES.get(schema) {
+        content["example"] = example.clone();
     }
     json!({
         "description": description,

@@ -1,13 +1,16 @@
 //! An example of each response.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
-const EXAMPLES: &str = include_str!("examples.json");
+/// The examples, by the names of their schemas.
+pub(super) static EXAMPLES: LazyLock<Map<String, Value>> = LazyLock::new(examples);
 
-/// The examples, by the names of their schemas. Those that are made of others repeat them.
-pub(super) fn examples() -> Map<String, Value> {
+/// Those of the file, and those that are made of them.
+fn examples() -> Map<String, Value> {
     let mut examples: Map<String, Value> =
-        serde_json::from_str(EXAMPLES).expect("the examples are an object");
+        serde_json::from_str(include_str!("examples.json")).expect("the examples are an object");
     let list = json!({ "horses": [examples["HorseProfile"]], "next": "" });
     examples.insert("HorseList".to_owned(), list);
     let mut meeting = examples["MeetingResults"].clone();

@@ -75,7 +75,7 @@ pub(super) fn incident(kind: IncidentKind) -> &'static str {
         IncidentKind::Down => "Down: no new data",
         IncidentKind::Diverged => "Another history in the log of events",
         IncidentKind::DiskFull => "Disk full: new data not shown",
-        IncidentKind::Rebuild => "All data made anew from the log",
+        IncidentKind::Rebuild => "All data rebuilt from the log",
         IncidentKind::FoldRestart => "New data delayed by an error",
         IncidentKind::KeysUnknown => "API keys not checked",
         IncidentKind::MailLate => "Late mails with keys",
