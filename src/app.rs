@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use events::VenueCode;
 use futures::future;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use projections::Store;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -51,6 +51,14 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// few to guess keys.
 const UNAUTHORIZED_PER_MINUTE: NonZeroU32 = NonZeroU32::new(120).expect("not zero");
 
+/// Requests for a link to sign in, in an hour. Of one network: a company may be behind one address.
+const LINKS_PER_NETWORK: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
+/// The same of one mailbox: one every 20 minutes, which is less than a link lasts. So whoever uses them up for somebody
+/// else leaves that person a link that works.
+const LINKS_PER_EMAIL: NonZeroU32 = NonZeroU32::new(3).expect("not zero");
+/// Keys that a subscriber creates and rotates in an hour. Each is an event, and sends a mail.
+const CHANGES_PER_HOUR: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
+
 /// The configuration of a service.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -79,12 +87,12 @@ pub struct Config {
     pub origins: Origins,
     /// How keys are mailed. Without it mails wait.
     pub mailing: Option<Mailing>,
-    /// Sign-ups and rotations by link in an hour from one network.
+    /// Sign-ups in an hour from one network.
     pub sign_ups_per_network: NonZeroU32,
     /// Sign-ups in a day with one e-mail address.
     pub sign_ups_per_email: NonZeroU32,
-    /// The time for which a key stays valid after a rotation by link.
-    pub rotation_overlap: SignedDuration,
+    /// All sign-ups in an hour.
+    pub sign_ups_per_hour: NonZeroU32,
     /// Where to report a vulnerability, for `/.well-known/security.txt`.
     pub security_contact: Option<String>,
     /// The environment whose keys are not accepted.
@@ -321,9 +329,13 @@ fn pages(config: &Config, commands: AccountCommands) -> Pages {
     Pages {
         commands,
         key_env: config.mailing.as_ref().map_or("live", |m| m.key_env),
-        overlap: config.rotation_overlap,
-        per_network: HashedLimiter::new(config.sign_ups_per_network, HOUR),
-        per_email: HashedLimiter::new(config.sign_ups_per_email, DAY),
+        public_url: config.mailing.as_ref().and_then(|m| m.public_url.clone()),
+        sign_ups_per_network: HashedLimiter::new(config.sign_ups_per_network, HOUR),
+        sign_ups_per_email: HashedLimiter::new(config.sign_ups_per_email, DAY),
+        sign_ups: HashedLimiter::new(config.sign_ups_per_hour, HOUR),
+        links_per_network: HashedLimiter::new(LINKS_PER_NETWORK, HOUR),
+        links_per_email: HashedLimiter::new(LINKS_PER_EMAIL, HOUR),
+        changes: HashedLimiter::new(CHANGES_PER_HOUR, HOUR),
     }
 }
 
@@ -332,5 +344,5 @@ fn outbox(app: &App, mailing: Mailing, http_address: SocketAddr) -> Outbox {
     let url = mailing.public_url.clone();
     let url = url.unwrap_or_else(|| PublicUrl::of(http_address));
     let (commands, keys) = (app.pages.commands.clone(), Arc::clone(&app.keys));
-    Outbox::new(commands, keys, app.plans.clone(), mailing, url)
+    Outbox::new(commands, keys, mailing, url)
 }

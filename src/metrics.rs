@@ -24,13 +24,13 @@ const GAUGES: [(&str, &str); 11] = [
     ("railbird_ws_connections", "Open WebSockets."),
     ("railbird_store_bytes", "Size of the store on disk."),
     ("railbird_keys", "Valid API keys."),
-    ("railbird_mails_waiting", "Mails with keys that are neither sent nor given up."),
+    ("railbird_mails_waiting", "Mails to subscribers that are neither sent nor given up."),
     ("railbird_mails_oldest_seconds", "Age of the oldest waiting mail; 0 if none waits."),
 ];
 
 /// The help texts of counters.
 #[rustfmt::skip]
-const COUNTERS: [(&str, &str); 20] = [
+const COUNTERS: [(&str, &str); 19] = [
     ("railbird_log_holes_total", "Holes in the log that were read over, by whether messages were deleted or lost."),
     ("railbird_events_folded_total", "Events folded into views."),
     ("railbird_events_skipped_total", "Events at or below the checkpoint, not folded again."),
@@ -47,10 +47,9 @@ const COUNTERS: [(&str, &str); 20] = [
     ("railbird_sign_ups_total", "Forms submitted on the pricing page, by outcome."),
     ("railbird_rate_limited_total", "Requests over a limit, by limit."),
     ("railbird_account_events_skipped_total", "Events about keys and subscriptions that this version cannot decode."),
-    ("railbird_mails_requested_total", "Requested mails with keys."),
-    ("railbird_mails_delivered_total", "Mails with keys accepted by a mail server."),
-    ("railbird_mails_failed_total", "Failed attempts to send a mail with a key, by reason."),
-    ("railbird_mails_given_up_total", "Mails with keys that will not be tried again."),
+    ("railbird_mails_delivered_total", "Mails to subscribers accepted by a mail server."),
+    ("railbird_mails_failed_total", "Failed attempts to send a mail, by reason."),
+    ("railbird_mails_given_up_total", "Mails to subscribers that will not be tried again."),
 ];
 
 /// Installs the recorder that [`render`] reads. Further calls have no effect.
@@ -133,10 +132,6 @@ pub(crate) fn sign_up(outcome: &'static str) {
 pub(crate) fn mails_waiting(count: usize, oldest: Duration) {
     set("railbird_mails_waiting", count as u64);
     gauge!("railbird_mails_oldest_seconds").set(oldest.as_secs_f64());
-}
-
-pub(crate) fn mail_requested() {
-    counter!("railbird_mails_requested_total").increment(1);
 }
 
 pub(crate) fn mail_delivered() {

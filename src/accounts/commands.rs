@@ -11,49 +11,65 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::{
-    AccountEvent, ApiKey, CommandError, Email, Fact, KeyId, KeyIssued, Ledger, SubscriptionId,
-    SubscriptionRequested, decide, now, read,
+    AccountEvent, Actor, AddressBook, AddressErased, ApiKey, CommandError, Email, Fact, Holder,
+    KeyId, KeyIssued, Ledger, MailId, SessionEnded, SubscriptionId, decide, now, read,
 };
 use crate::log::{ACCOUNTS, Log, LogError};
 
 /// The time in which the ledger folds an event of the stream, unless the stream was replaced.
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Appends the events of commands to the stream `ACCOUNTS`. A command returns [`CommandError`] if it names an unknown
-/// key or subscription, the state of the key does not allow it, or the event could not be appended.
+/// Appends the events of an actor's commands to the stream `ACCOUNTS`. A command returns [`CommandError`] if it names
+/// something unknown, the state of the key or of the subscription does not allow it, or the event could not be appended.
 #[derive(Debug, Clone)]
 pub struct AccountCommands {
     log: Log,
+    book: AddressBook,
     ledger: watch::Receiver<Ledger>,
+    actor: Actor,
 }
 
 impl AccountCommands {
     /// Commands of a service that follows the stream into `ledger`.
     pub fn new(log: Log, ledger: watch::Receiver<Ledger>) -> Self {
-        Self { log, ledger }
+        let (book, actor) = (AddressBook::new(log.clone()), Actor::Service);
+        Self {
+            log,
+            book,
+            ledger,
+            actor,
+        }
     }
 
     /// Commands of a process that does not follow the stream: they decide from the ledger as of this call.
-    pub async fn at_end(log: Log) -> anyhow::Result<Self> {
+    pub async fn at_end(log: Log, actor: Actor) -> anyhow::Result<Self> {
         // Without a sender there is no ledger to wait for.
         let (_, ledger) = watch::channel(read(&log).await?);
-        Ok(Self { log, ledger })
+        let commands = Self::new(log, ledger);
+        Ok(commands.by(actor))
+    }
+
+    /// The commands of another actor.
+    #[must_use]
+    pub fn by(&self, actor: Actor) -> Self {
+        Self {
+            actor,
+            ..self.clone()
+        }
     }
 
     pub fn ledger(&self) -> &watch::Receiver<Ledger> {
         &self.ledger
     }
 
+    pub fn book(&self) -> &AddressBook {
+        &self.book
+    }
+
     /// Issues a key without a subscription. Creates the stream if there is none.
-    pub async fn issue(
-        &self,
-        key: &ApiKey,
-        plan: Text,
-        expires_at: Option<Moment>,
-    ) -> Result<(), CommandError> {
+    pub async fn issue(&self, issued: KeyIssued) -> Result<(), CommandError> {
         self.log.ensure(ACCOUNTS).await?;
-        self.execute(|_| Ok(Some(KeyIssued::new(key, plan, expires_at).into())))
-            .await
+        self.execute(|_| Ok(Some(issued.into()))).await
     }
 
     /// Replaces a key by a new one. Both are valid until `valid_until`.
@@ -65,6 +81,26 @@ impl AccountCommands {
     ) -> Result<(), CommandError> {
         self.execute(|ledger| decide::rotate(ledger, key_id, new, valid_until, now()).map(Some))
             .await
+    }
+
+    /// Replaces a key of a subscriber, whose plan allows `keys_max` keys.
+    pub async fn rotate_of_subscriber(
+        &self,
+        holder: &Holder,
+        key_id: KeyId,
+        new: &ApiKey,
+        valid_until: Moment,
+        keys_max: usize,
+    ) -> Result<(), CommandError> {
+        self.execute(|ledger| {
+            let now = now();
+            let rotated = decide::rotate(ledger, key_id, new, valid_until, now)?;
+            if valid_until > now {
+                decide::check_overlaps(ledger, holder, keys_max, now)?;
+            }
+            Ok(Some(rotated))
+        })
+        .await
     }
 
     /// Revokes a key. A key that is revoked stays as it is.
@@ -84,28 +120,119 @@ impl AccountCommands {
             .await
     }
 
-    /// Subscribes an address to a plan. An address that is subscribed is sent another key of the same subscription, but
-    /// not soon after the last one, and not if the subscription needed approval and has no valid key. A conflict is not
-    /// an error: another replica was first.
+    /// Subscribes an address to a plan. An address that is subscribed gets another link of its subscription, which stays
+    /// on its plan. A conflict is not an error: another replica was first.
     ///
-    /// Appends one event in any case, if only the same request again, which changes nothing. So neither the time nor an
-    /// error of the log reveals whether the address is known.
+    /// Appends an event in any case, if only one that changes nothing. So neither the time nor an error of the log
+    /// reveals whether the address is known.
     pub async fn subscribe(
         &self,
-        email: Email,
+        email: &Email,
         plan: Text,
-        needs_no_approval: impl Fn(&Text) -> bool,
+        approved: bool,
     ) -> Result<(), CommandError> {
-        let approved = needs_no_approval(&plan);
-        let request = SubscriptionRequested::new(email, plan, approved);
-        let decide = |ledger: &Ledger| {
-            let fact = decide::subscribe(ledger, request.clone(), needs_no_approval, now());
-            Ok(Some(fact.unwrap_or_else(|| request.into())))
+        let id = self.book.id_of(email).await?;
+        let known = {
+            let ledger = self.ledger.borrow();
+            let known = decide::current(&ledger, &id);
+            known.map(|known| decide::request_link(&ledger, id.clone(), known, now()))
         };
-        match self.execute(decide).await {
-            Err(CommandError::Log(LogError::Conflict)) => Ok(()),
+        let outcome = if let Some(requested) = known {
+            self.execute(|_| Ok(Some(requested.into()))).await
+        } else {
+            let email = self.book.seal(&id, email).await?;
+            self.execute(|ledger| Ok(Some(decide::subscribe(ledger, id, email, plan, approved))))
+                .await
+        };
+        unless_conflict(outcome)
+    }
+
+    /// Sends a link to an address, if it is subscribed and got none recently.
+    pub async fn request_link(&self, email: &Email) -> Result<(), CommandError> {
+        let id = self.book.id_of(email).await?;
+        let outcome = self.execute(|ledger| {
+            let Some(known) = decide::current(ledger, &id) else {
+                return Ok(None);
+            };
+            let requested = decide::request_link(ledger, id, known, now());
+            let is_new = ledger.mail(&requested.mail_id).is_none();
+            Ok((is_new && known.suppressed_at.is_none()).then(|| requested.into()))
+        });
+        unless_conflict(outcome.await)
+    }
+
+    /// Starts a session with the link of a mail, which cannot be used again. Of two at the same time, one succeeds.
+    pub async fn start_session(&self, token: &str, cookie: &str) -> Result<(), CommandError> {
+        let outcome = self
+            .execute(|ledger| decide::start_session(ledger, token, cookie, now()).map(Some))
+            .await;
+        match outcome {
+            Err(CommandError::Log(LogError::Conflict)) => Err(CommandError::UnknownLink),
             outcome => outcome,
         }
+    }
+
+    /// Ends a link that was not meant for the person who received it.
+    pub async fn reject_link(&self, token: &str) -> Result<(), CommandError> {
+        let outcome = self
+            .execute(|ledger| decide::reject_link(ledger, token, now()).map(Some))
+            .await;
+        unless_conflict(outcome)
+    }
+
+    /// Ends a session.
+    pub async fn end_session(&self, mail_id: MailId) -> Result<(), CommandError> {
+        let outcome = self
+            .execute(|_| Ok(Some(SessionEnded { mail_id }.into())))
+            .await;
+        unless_conflict(outcome)
+    }
+
+    /// Creates a key of a subscription, whose plan allows `keys_max` keys.
+    pub async fn issue_to_subscriber(
+        &self,
+        subscription_id: SubscriptionId,
+        key: (&ApiKey, Text),
+        keys_max: usize,
+    ) -> Result<(), CommandError> {
+        self.execute(|ledger| {
+            decide::issue_to_subscriber(ledger, subscription_id, key, keys_max, now()).map(Some)
+        })
+        .await
+    }
+
+    /// Ends a subscription, and erases its address. If this is interrupted, the service erases the address later.
+    pub async fn forget(&self, id: SubscriptionId) -> Result<(), CommandError> {
+        let generation = {
+            let ledger = self.ledger.borrow();
+            let subscription = ledger.subscription(&id);
+            subscription
+                .ok_or(CommandError::UnknownAddress)?
+                .generation
+        };
+        self.execute(|ledger| decide::forget(ledger, id.clone()))
+            .await?;
+        self.erase_address(id, generation).await
+    }
+
+    /// Erases the address of a forgotten subscription.
+    pub async fn erase_address(
+        &self,
+        subscription_id: SubscriptionId,
+        generation: u32,
+    ) -> Result<(), CommandError> {
+        self.book.erase(&subscription_id).await?;
+        let event = AccountEvent::new(
+            self.actor.clone(),
+            AddressErased {
+                subscription_id,
+                generation,
+            },
+            now(),
+        );
+        // Without an expected sequence: a repetition changes nothing, whoever else writes about the subscription.
+        self.log.append((&event).into()).await?;
+        Ok(())
     }
 
     /// Appends the event that `decide` returns, if any.
@@ -121,7 +248,7 @@ impl AccountCommands {
             let expected_seq = ledger.last_seq(&fact.subject());
             (fact, expected_seq)
         };
-        let event = AccountEvent::new(fact, now());
+        let event = AccountEvent::new(self.actor.clone(), fact, now());
         self.append(&event, expected_seq).await?;
         Ok(())
     }
@@ -145,5 +272,13 @@ impl AccountCommands {
             tracing::warn!(%subject, seq, "the ledger is behind the accounts stream");
         }
         appended
+    }
+}
+
+/// A conflict is not an error: another replica was first.
+fn unless_conflict(outcome: Result<(), CommandError>) -> Result<(), CommandError> {
+    match outcome {
+        Err(CommandError::Log(LogError::Conflict)) => Ok(()),
+        outcome => outcome,
     }
 }

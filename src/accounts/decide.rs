@@ -5,15 +5,22 @@ use events::{Moment, Text};
 use jiff::SignedDuration;
 
 use super::{
-    ApiKey, Fact, Holder, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger, Mail, MailId,
-    MailRequested, MailState, PlanChanged, SubscriptionApproved, SubscriptionId,
-    SubscriptionRequested,
+    AddressError, ApiKey, Fact, Holder, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger, Link,
+    LinkRequested, Mail, MailId, MailState, PlanChanged, SealedEmail, SecretHash, SessionEnded,
+    SessionStarted, Subscription, SubscriptionApproved, SubscriptionForgotten, SubscriptionId,
+    SubscriptionKeyIssued, SubscriptionRequested, SubscriptionState, SubscriptionSuppressed,
 };
 use crate::log::LogError;
 
-/// The time after a delivered mail in which subscribing again sends no second mail.
-pub const RESEND_AFTER: SignedDuration = SignedDuration::from_mins(10);
-const RESENT: &str = "requested again";
+/// The time in which a link can be used.
+pub const LINK_LASTS: SignedDuration = SignedDuration::from_mins(30);
+/// The time after a mail with a link in which another request sends none, unless the link was used. It is less than
+/// [`LINK_LASTS`]: whoever sends requests for somebody else's address cannot keep a link that works from that person.
+pub const RESEND_AFTER: SignedDuration = SignedDuration::from_mins(5);
+/// The time for which someone is signed in.
+pub const SESSION_LASTS: SignedDuration = SignedDuration::from_hours(2);
+/// A subscriber may have this many times as many valid keys as the plan allows while rotated keys overlap.
+const OVERLAP_FACTOR: usize = 2;
 
 /// A command was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -24,11 +31,32 @@ pub enum CommandError {
     AlreadyRotated { key_id: KeyId, new_key_id: KeyId },
     #[error("key {key_id} is {}; create a new key with `railbird keys issue --plan PLAN`", state.as_str())]
     KeyNotValid { key_id: KeyId, state: KeyState },
+    /// The plan of a subscriber allows no more valid keys.
+    #[error("the plan allows {keys_max} valid keys; revoke one first")]
+    TooManyKeys { keys_max: usize },
     #[error("there is no subscription {0}; see `railbird keys subscriptions`")]
     UnknownSubscription(SubscriptionId),
+    #[error("the subscription is {}", .0.as_str())]
+    NotActive(SubscriptionState),
+    /// The link was used, has expired, or never existed.
+    #[error("the link does not work any more")]
+    UnknownLink,
+    #[error("there is no subscription of this address; see `railbird keys subscriptions --emails`")]
+    UnknownAddress,
+    #[error(transparent)]
+    Addresses(AddressError),
     /// The log did not accept the event. [`LogError::Conflict`]: another writer was first.
     #[error(transparent)]
     Log(#[from] LogError),
+}
+
+impl From<AddressError> for CommandError {
+    fn from(error: AddressError) -> Self {
+        match error {
+            AddressError::Log(error) => Self::Log(error),
+            other => Self::Addresses(other),
+        }
+    }
 }
 
 /// Rotates a key that is valid and was not rotated before.
@@ -40,7 +68,7 @@ pub(super) fn rotate(
     now: Moment,
 ) -> Result<Fact, CommandError> {
     let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
-    match (key.state(now), key.rotated) {
+    match (key.state(now), &key.rotated) {
         (KeyState::Valid, _) => Ok(Fact::from(KeyRotated {
             key_id,
             valid_until,
@@ -98,223 +126,187 @@ pub(super) fn approve(
     let Some(subscription) = ledger.subscription(&subscription_id) else {
         return Err(CommandError::UnknownSubscription(subscription_id));
     };
-    let is_approved = subscription.approved_at.is_some();
-    Ok((!is_approved).then(|| Fact::from(SubscriptionApproved { subscription_id })))
+    let state = subscription.state();
+    if matches!(
+        state,
+        SubscriptionState::Suppressed | SubscriptionState::Forgotten
+    ) {
+        return Err(CommandError::NotActive(state));
+    }
+    let revision = subscription.approval_revision + 1;
+    Ok(subscription.approved_at.is_none().then(|| {
+        Fact::from(SubscriptionApproved {
+            subscription_id,
+            revision,
+        })
+    }))
 }
 
-/// Requests or approves a subscription, or another mail of an approved one. `None` if nothing is to be done.
+/// The subscription of an address, unless it was never subscribed or is forgotten.
+pub(super) fn current<'a>(ledger: &'a Ledger, id: &SubscriptionId) -> Option<&'a Subscription> {
+    let subscription = ledger.subscription(id);
+    // One that is suppressed stays: it cannot be requested again.
+    subscription.filter(|known| known.forgotten_at.is_none() || known.suppressed_at.is_some())
+}
+
+/// Requests a new subscription.
 pub(super) fn subscribe(
     ledger: &Ledger,
-    request: SubscriptionRequested,
-    needs_no_approval: impl Fn(&Text) -> bool,
-    now: Moment,
-) -> Option<Fact> {
-    let subscription_id = request.subscription_id.clone();
-    let holder = Holder::Subscription(subscription_id.clone());
-    let (Some(subscription), Some(account)) = (
-        ledger.subscription(&subscription_id),
-        ledger.account(&holder),
-    ) else {
-        return Some(Fact::from(request));
-    };
-    let needs_no_approval = needs_no_approval(&account.plan);
-    if subscription.approved_at.is_none() {
-        // The plan may have needed approval at the time of the request.
-        return needs_no_approval.then(|| Fact::from(SubscriptionApproved { subscription_id }));
-    }
-    let last = subscription.mail.as_ref()?;
-    let mut keys = account.keys.iter().filter_map(|id| ledger.key(*id));
-    // An approved subscription without a valid key was ended by an operator.
-    let is_active = needs_no_approval || keys.any(|key| key.is_valid(now));
-    let is_mail_due = !ledger.mail(last).is_some_and(|mail| is_recent(mail, now));
-    (is_active && is_mail_due).then(|| {
-        Fact::from(MailRequested {
-            mail_id: MailId::after(last),
-            subscription_id,
-            purpose: Text::parse(RESENT).unwrap_or_default(),
-        })
+    subscription_id: SubscriptionId,
+    email: SealedEmail,
+    plan: Text,
+    approved: bool,
+) -> Fact {
+    let earlier = ledger.subscription(&subscription_id);
+    Fact::from(SubscriptionRequested {
+        generation: earlier.map_or(0, |earlier| earlier.generation) + 1,
+        subscription_id,
+        email,
+        plan,
+        approved,
     })
 }
 
-/// Whether a mail is on its way or was delivered recently.
-fn is_recent(mail: &Mail, now: Moment) -> bool {
+/// Requests a mail with a link for a subscription. The mail is the last one if that was requested recently, so that
+/// the event changes nothing.
+pub(super) fn request_link(
+    ledger: &Ledger,
+    subscription_id: SubscriptionId,
+    subscription: &Subscription,
+    now: Moment,
+) -> LinkRequested {
+    let last = &subscription.link_mail;
+    let is_recent = ledger
+        .mail(last)
+        .is_some_and(|mail| is_recent(mail, ledger.has_link(last), now));
+    LinkRequested {
+        subscription_id,
+        mail_id: match is_recent {
+            true => last.clone(),
+            false => MailId::because(format_args!("link after {last}")),
+        },
+    }
+}
+
+/// Whether a mail with a link is on its way, or arrived recently and its link was not used.
+fn is_recent(mail: &Mail, has_link: bool, now: Moment) -> bool {
     match mail.state {
         MailState::Requested | MailState::UnderWay | MailState::Failed(_) => true,
         MailState::Delivered => {
-            now.timestamp().duration_since(mail.since.timestamp()) < RESEND_AFTER
+            has_link && now.timestamp().duration_since(mail.since.timestamp()) < RESEND_AFTER
         }
         MailState::GivenUp(_) => false,
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use events::Text;
-    use jiff::SignedDuration;
+/// Starts a session with the link of a mail.
+pub(super) fn start_session(
+    ledger: &Ledger,
+    token: &str,
+    cookie: &str,
+    now: Moment,
+) -> Result<Fact, CommandError> {
+    let (mail_id, _) = ledger
+        .mail_of_link(token, now)
+        .ok_or(CommandError::UnknownLink)?;
+    Ok(Fact::from(SessionStarted {
+        mail_id: mail_id.clone(),
+        sha256: SecretHash::of(cookie),
+        expires_at: after(now, SESSION_LASTS),
+    }))
+}
 
-    use super::{
-        Fact, KeyRevoked, Ledger, MailId, MailRequested, SubscriptionId, SubscriptionRequested,
-        subscribe,
+/// Ends a link that was not meant for the person who received it. A new subscription ends with it, and the address gets
+/// no mail again.
+pub(super) fn reject_link(ledger: &Ledger, token: &str, now: Moment) -> Result<Fact, CommandError> {
+    let (mail_id, mail) = ledger
+        .mail_of_link(token, now)
+        .ok_or(CommandError::UnknownLink)?;
+    let subscription_id = mail.subscription_id.clone();
+    let subscription = ledger.subscription(&subscription_id);
+    let is_confirmed = subscription.is_some_and(|known| known.confirmed_at.is_some());
+    Ok(match is_confirmed {
+        true => SessionEnded {
+            mail_id: mail_id.clone(),
+        }
+        .into(),
+        false => SubscriptionSuppressed { subscription_id }.into(),
+    })
+}
+
+/// Creates a key of a subscription. `keys_max` is what its plan allows.
+pub(super) fn issue_to_subscriber(
+    ledger: &Ledger,
+    subscription_id: SubscriptionId,
+    (key, name): (&ApiKey, Text),
+    keys_max: usize,
+    now: Moment,
+) -> Result<Fact, CommandError> {
+    let Some(subscription) = ledger.subscription(&subscription_id) else {
+        return Err(CommandError::UnknownSubscription(subscription_id));
     };
-    use crate::accounts::now;
-    use crate::accounts::tests::Stream;
-    use crate::accounts::{ApiKey, Email, MailAttempted, MailDelivered, MailFailed, SecretHash};
-
-    const FREE: &str = "free";
-
-    fn text(text: &str) -> Text {
-        Text::parse(text).expect("text")
+    if !subscription.is_active() {
+        return Err(CommandError::NotActive(subscription.state()));
     }
-
-    /// The event that is appended when an address subscribes to a plan.
-    fn decide(ledger: &Ledger, plan: &str) -> Option<Fact> {
-        let email = Email::parse("a@racing.example").expect("an address");
-        let is_free = |plan: &Text| plan.as_str() == FREE;
-        let request = SubscriptionRequested::new(email, text(plan), is_free(&text(plan)));
-        subscribe(ledger, request, is_free, now())
+    let holder = Holder::Subscription(subscription_id.clone());
+    let keys = ledger.keys_of(&holder);
+    // A key that was replaced takes no place while it overlaps.
+    let valid = keys.filter(|(_, key)| key.state(now) == KeyState::Valid);
+    if valid.count() >= keys_max {
+        return Err(CommandError::TooManyKeys { keys_max });
     }
+    Ok(Fact::from(SubscriptionKeyIssued {
+        subscription_id,
+        key_id: key.key_id(),
+        sha256: key.hash(),
+        name,
+    }))
+}
 
-    /// Adds a subscription and its mail, delivered `ago`. Returns the mail and the key in it.
-    fn subscribed(stream: &mut Stream, plan: &str, ago: SignedDuration) -> (MailId, ApiKey) {
-        let Some(Fact::SubscriptionRequested(mut requested)) = decide(&stream.ledger, plan) else {
-            panic!("a new subscription");
-        };
-        assert_eq!(requested.approved, plan == FREE);
-        requested.approved = true;
-        let subscription_id = requested.subscription_id.clone();
-        let mail_id = MailId::first_to(&subscription_id);
-        let key = ApiKey::generate("test").expect("random");
-        stream.append(requested);
-        assert_eq!(
-            decide(&stream.ledger, plan),
-            None,
-            "the outbox requests the mail"
-        );
-        stream.append(mail_requested(&mail_id, subscription_id));
-        stream.append(MailAttempted {
-            mail_id: mail_id.clone(),
-            attempt: 1,
-            key_id: key.key_id(),
-            sha256: key.hash(),
-            manage_sha256: SecretHash::of("token"),
-        });
-        let delivered = MailDelivered {
-            mail_id: mail_id.clone(),
-            attempt: 1,
-        };
-        assert_eq!(decide(&stream.ledger, plan), None, "one is on its way");
-        stream.append_at(delivered, (now().timestamp() - ago).into());
-        (mail_id, key)
-    }
-
-    fn mail_requested(mail_id: &MailId, subscription_id: SubscriptionId) -> MailRequested {
-        MailRequested {
-            mail_id: mail_id.clone(),
-            subscription_id,
-            purpose: text("subscription"),
-        }
-    }
-
-    /// The mail that is requested when the address subscribes again.
-    fn next_mail(stream: &Stream, plan: &str) -> Option<MailRequested> {
-        match decide(&stream.ledger, plan) {
-            Some(Fact::MailRequested(requested)) => Some(requested),
-            None => None,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn revoke(stream: &mut Stream, key: &ApiKey) {
-        stream.append(KeyRevoked {
-            key_id: key.key_id(),
-            reason: text("not paid"),
-        });
-    }
-
-    #[test]
-    fn subscribing_again_sends_another_key_but_not_at_once() {
-        for plan in [FREE, "paid"] {
-            let mut stream = Stream::default();
-            subscribed(
-                &mut stream,
-                plan,
-                super::RESEND_AFTER - SignedDuration::from_mins(1),
-            );
-            assert_eq!(next_mail(&stream, plan), None);
-
-            let mut stream = Stream::default();
-            let (first, _) = subscribed(
-                &mut stream,
-                plan,
-                super::RESEND_AFTER + SignedDuration::from_mins(1),
-            );
-            let requested = next_mail(&stream, plan).expect("another mail");
-            assert_ne!(requested.mail_id, first);
-            assert_eq!(
-                next_mail(&stream, plan),
-                Some(requested.clone()),
-                "the same on every replica"
-            );
-            let second = requested.mail_id.clone();
-            stream.append(requested);
-            assert_eq!(next_mail(&stream, plan), None, "it is on its way");
-
-            let reason = text("no such mailbox");
-            stream.append(MailFailed {
-                mail_id: second.clone(),
-                attempt: 0,
-                reason,
-                is_final: true,
-            });
-            let third = next_mail(&stream, plan).expect("the second was given up");
-            assert!(third.mail_id != first && third.mail_id != second);
-        }
-    }
-
-    #[test]
-    fn a_revoked_subscription_that_needed_approval_is_not_renewed() {
-        for plan in [FREE, "paid"] {
-            let mut stream = Stream::default();
-            let (_, key) = subscribed(&mut stream, plan, SignedDuration::from_hours(1));
-            assert!(next_mail(&stream, plan).is_some());
-            revoke(&mut stream, &key);
-            assert_eq!(next_mail(&stream, plan).is_some(), plan == FREE);
-        }
-    }
-
-    #[test]
-    fn a_subscription_on_another_plan_follows_the_rules_of_that_plan() {
-        let mut stream = Stream::default();
-        let (_, key) = subscribed(&mut stream, FREE, SignedDuration::from_hours(1));
-        stream.append(crate::accounts::PlanChanged {
-            key_id: key.key_id(),
-            plan: text("paid"),
-            revision: 1,
-        });
-        assert!(next_mail(&stream, FREE).is_some());
-        revoke(&mut stream, &key);
-        assert_eq!(next_mail(&stream, FREE), None);
-    }
-
-    #[test]
-    fn a_subscription_waits_for_approval_unless_its_plan_needs_none() {
-        let mut stream = Stream::default();
-        let Some(Fact::SubscriptionRequested(mut requested)) = decide(&stream.ledger, FREE) else {
-            panic!("a new subscription");
-        };
-        requested.approved = false;
-        stream.append(requested);
-        let approved = decide(&stream.ledger, FREE).expect("the plan is free");
-        assert!(matches!(approved, Fact::SubscriptionApproved(_)));
-        stream.append(approved);
-        assert_eq!(
-            decide(&stream.ledger, FREE),
-            None,
-            "the outbox requests the mail"
-        );
-
-        let paid = decide(&stream.ledger, "paid").expect("a new subscription");
-        stream.append(paid);
-        assert_eq!(decide(&stream.ledger, "paid"), None);
+/// Checks that a subscriber may rotate a key: rotated keys that overlap are bounded, too.
+pub(super) fn check_overlaps(
+    ledger: &Ledger,
+    holder: &Holder,
+    keys_max: usize,
+    now: Moment,
+) -> Result<(), CommandError> {
+    let keys_max = keys_max * OVERLAP_FACTOR;
+    let valid = ledger.keys_of(holder).filter(|(_, key)| key.is_valid(now));
+    match valid.count() < keys_max {
+        true => Ok(()),
+        false => Err(CommandError::TooManyKeys { keys_max }),
     }
 }
+
+/// Ends a subscription whose address is to be erased; `None` if it has ended.
+pub(super) fn forget(
+    ledger: &Ledger,
+    subscription_id: SubscriptionId,
+) -> Result<Option<Fact>, CommandError> {
+    let subscription = ledger
+        .subscription(&subscription_id)
+        .ok_or(CommandError::UnknownAddress)?;
+    let generation = subscription.generation;
+    Ok(subscription.forgotten_at.is_none().then(|| {
+        Fact::from(SubscriptionForgotten {
+            subscription_id,
+            generation,
+        })
+    }))
+}
+
+/// A link with this token, for a mail that is sent now.
+pub fn new_link(token: &str, now: Moment) -> Link {
+    Link {
+        sha256: SecretHash::of(token),
+        expires_at: after(now, LINK_LASTS),
+    }
+}
+
+fn after(now: Moment, duration: SignedDuration) -> Moment {
+    let end = now.timestamp().saturating_add(duration);
+    end.unwrap_or(jiff::Timestamp::MAX).into()
+}
+
+#[cfg(test)]
+mod tests;

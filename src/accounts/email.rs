@@ -2,16 +2,15 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 /// RFC 5321, 4.5.3.1.3: a path is 256 bytes, with its angle brackets.
 const EMAIL_LEN_MAX: usize = 254;
 /// RFC 5321, 4.5.3.1.1.
 const LOCAL_LEN_MAX: usize = 64;
+/// Both names of a provider that ignores dots before the `@`. The first one stands for both.
+const WITHOUT_DOTS: [&str; 2] = ["gmail.com", "googlemail.com"];
 
 /// An e-mail address. `Display` and `Debug` show its first letter and its domain; addresses do not belong in logs.
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Email(String);
 
 impl Email {
@@ -40,9 +39,18 @@ impl Email {
         )
     }
 
-    /// The address in lower case, to compare two spellings: mail providers do not distinguish upper and lower case.
-    pub fn folded(&self) -> String {
-        self.0.to_ascii_lowercase()
+    /// The mailbox of the address, to compare two spellings: in lower case, without a tag after `+`, and without dots
+    /// where the provider ignores them. Mail is sent to the address itself.
+    pub fn mailbox(&self) -> String {
+        let address = self.0.to_ascii_lowercase();
+        let (local, domain) = address.split_once('@').unwrap_or_default();
+        let untagged = local.split('+').next().filter(|name| !name.is_empty());
+        let local = untagged.unwrap_or(local);
+        if WITHOUT_DOTS.contains(&domain) {
+            format!("{}@{}", local.replace('.', ""), WITHOUT_DOTS[0])
+        } else {
+            format!("{local}@{domain}")
+        }
     }
 
     pub fn reveal(&self) -> &str {
@@ -102,14 +110,6 @@ impl fmt::Debug for Email {
     }
 }
 
-impl TryFrom<String> for Email {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Self::parse(&text)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::Email;
@@ -122,6 +122,20 @@ mod tests {
             "r...@racing.example Email(r...@racing.example)"
         );
         assert_eq!(email.reveal(), "rail.bird+odds@racing.example");
+    }
+
+    #[test]
+    fn spellings_of_one_mailbox_are_the_same() {
+        for (address, mailbox) in [
+            ("Rail.Bird+odds@Racing.example", "rail.bird@racing.example"),
+            ("rail.bird+a+b@racing.example", "rail.bird@racing.example"),
+            ("Rail.Bird+odds@gmail.com", "railbird@gmail.com"),
+            ("r.a.i.l.bird@GoogleMail.com", "railbird@gmail.com"),
+            ("+odds@racing.example", "+odds@racing.example"),
+        ] {
+            let email = Email::parse(address).expect(address);
+            assert_eq!(email.mailbox(), mailbox);
+        }
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! [`AccountEvent`]: a change of a key, a subscription or a mail, as stored in the stream `ACCOUNTS`.
 //!
-//! The events are CloudEvents, as in the racing log. They are stored for ever: the form of a type never changes, and
-//! every version reads the events of all earlier versions.
+//! The events are CloudEvents, as in the racing log, and each names its actor. They are stored for ever: the form of a
+//! type never changes, and every version reads the events of all earlier versions.
 
 use events::{CloudEvent, DecodeError, Moment, Text};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use uuid::Uuid;
 
-use super::{AccountSubject, ApiKey, Email, KeyId, MailId, SecretHash, SubscriptionId};
+use super::{
+    AccountSubject, Actor, ApiKey, KeyId, MailId, SealedEmail, SecretHash, SubscriptionId,
+};
 use crate::log::Outgoing;
 
 /// The largest event that is decoded. Events written by this service are under 1 KiB.
@@ -18,13 +20,27 @@ const CHARS_SHOWN: usize = 80;
 
 const SOURCE: &str = "railbird";
 
-/// An event with its identity and the writer's clock.
+/// An event with its identity, its cause and the writer's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountEvent {
     pub id: String,
     pub source: String,
     pub time: Moment,
+    pub actor: Actor,
     pub fact: Fact,
+}
+
+/// The `data` of an event.
+#[derive(Serialize)]
+struct Data<'a, F> {
+    actor: &'a Actor,
+    #[serde(flatten)]
+    fact: &'a F,
+}
+
+#[derive(Deserialize)]
+struct ActorOfData {
+    actor: Actor,
 }
 
 /// A message of the stream is not an event that this version can decode.
@@ -79,9 +95,9 @@ macro_rules! facts {
             }
 
             /// The CloudEvents `type` and `data`.
-            fn type_and_data(&self) -> (&'static str, Box<RawValue>) {
+            fn type_and_data(&self, actor: &Actor) -> (&'static str, Box<RawValue>) {
                 let (type_name, data) = match self {
-                    $(Self::$name(fact) => ($type, to_raw_value(fact)),)*
+                    $(Self::$name(fact) => ($type, to_raw_value(&Data { actor, fact })),)*
                 };
                 (type_name, data.expect("facts have string keys and no failing field"))
             }
@@ -91,26 +107,25 @@ macro_rules! facts {
                     $($type => serde_json::from_str(data).map(Self::$name),)*
                     _ => return Err(AccountEventError::UnknownType(cut(type_name))),
                 };
-                parsed.map_err(|error| AccountEventError::Invalid(cut(&error.to_string())))
+                parsed.map_err(AccountEventError::invalid)
             }
         }
     };
 }
 
 facts! {
-    /// A key was issued, and is valid.
+    /// An operator issued a key without a subscription. It is valid.
     KeyIssued = "accounts.key.issued.v1", of Key by key_id {
         key_id: KeyId,
         sha256: SecretHash,
-        /// The plan of a key without a subscription. Keys of a subscription are on the subscription's plan.
         plan: Text,
-        /// The subscription that holds the key, if any.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        subscription_id: Option<SubscriptionId>,
+        /// What the key is for; empty if its holder gave no name.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        name: Text,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<Moment>,
     }
-    /// A key was replaced by a new one, which has the same holder, plan and expiry.
+    /// A key was replaced by a new one, which has the same holder, plan, name and expiry.
     KeyRotated = "accounts.key.rotated.v1", of Key by key_id {
         key_id: KeyId,
         /// The end of the overlap, in which both keys are valid.
@@ -135,8 +150,9 @@ facts! {
     }
     SubscriptionRequested = "accounts.subscription.requested.v1", of Subscription by subscription_id {
         subscription_id: SubscriptionId,
-        /// Where the key is sent.
-        email: Email,
+        /// How often the address was subscribed, from 1: again after it was forgotten.
+        generation: u32,
+        email: SealedEmail,
         plan: Text,
         /// Whether the plan needs no approval. It is part of the request, so that no crash can separate the two.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -145,31 +161,52 @@ facts! {
     /// An operator approved a subscription.
     SubscriptionApproved = "accounts.subscription.approved.v1", of Subscription by subscription_id {
         subscription_id: SubscriptionId,
+        /// The number of this approval, from 1. A number that is not higher than the last one is a repetition.
+        revision: u32,
     }
-    /// A mail with a key was requested.
-    MailRequested = "accounts.mail.requested.v1", of Mail by mail_id {
-        mail_id: MailId,
-        /// The subscription whose holder receives it.
+    /// A subscriber created a key.
+    SubscriptionKeyIssued = "accounts.subscription.key_issued.v1", of Subscription by subscription_id {
         subscription_id: SubscriptionId,
-        purpose: Text,
+        key_id: KeyId,
+        sha256: SecretHash,
+        /// What the key is for; empty if none was given.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        name: Text,
     }
-    /// A key was created for a mail that is about to be sent. The key is valid, and those of earlier attempts are
-    /// revoked.
+    /// A mail with a link to the account page was requested.
+    LinkRequested = "accounts.subscription.link_requested.v1", of Subscription by subscription_id {
+        subscription_id: SubscriptionId,
+        mail_id: MailId,
+    }
+    /// The person at the address did not subscribe. The address gets no mail again, for ever.
+    SubscriptionSuppressed = "accounts.subscription.suppressed.v1", of Subscription by subscription_id {
+        subscription_id: SubscriptionId,
+    }
+    /// The subscription ended with all its keys, and its address is to be erased.
+    SubscriptionForgotten = "accounts.subscription.forgotten.v1", of Subscription by subscription_id {
+        subscription_id: SubscriptionId,
+        generation: u32,
+    }
+    /// The key of the address was erased: nobody can read the address any more.
+    AddressErased = "accounts.subscription.address_erased.v1", of Subscription by subscription_id {
+        subscription_id: SubscriptionId,
+        generation: u32,
+    }
+    /// A mail is about to be sent. The links of earlier attempts do not work any more.
     MailAttempted = "accounts.mail.attempted.v1", of Mail by mail_id {
         mail_id: MailId,
         /// The number of the attempt, from 1.
         attempt: u32,
-        key_id: KeyId,
-        sha256: SecretHash,
-        /// The hash of the token in the mail's link.
-        manage_sha256: SecretHash,
+        /// The link in the mail, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<Link>,
     }
     /// The mail server accepted the mail.
     MailDelivered = "accounts.mail.delivered.v1", of Mail by mail_id {
         mail_id: MailId,
         attempt: u32,
     }
-    /// The mail server did not accept the mail: the key of the attempt is revoked.
+    /// The mail server did not accept the mail: its link does not work.
     MailFailed = "accounts.mail.failed.v1", of Mail by mail_id {
         mail_id: MailId,
         /// The number of the attempt; 0 for a mail that is given up before the first one.
@@ -179,39 +216,55 @@ facts! {
         #[serde(default, rename = "final", skip_serializing_if = "std::ops::Not::not")]
         is_final: bool,
     }
+    /// Someone used the link of a mail, which cannot be used again.
+    SessionStarted = "accounts.session.started.v1", of Session by mail_id {
+        /// The mail with the link. It is also the name of the session.
+        mail_id: MailId,
+        /// The hash of the session's cookie.
+        sha256: SecretHash,
+        expires_at: Moment,
+    }
+    /// Someone signed out, or said that a link was not meant for them: neither session nor link work any more.
+    SessionEnded = "accounts.session.ended.v1", of Session by mail_id {
+        mail_id: MailId,
+    }
+}
+
+/// The link in a mail, which starts a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// The hash of its token.
+    pub sha256: SecretHash,
+    pub expires_at: Moment,
 }
 
 impl KeyIssued {
-    /// A key without a subscription.
+    /// A key without a name.
     pub fn new(key: &ApiKey, plan: Text, expires_at: Option<Moment>) -> Self {
         Self {
             key_id: key.key_id(),
             sha256: key.hash(),
             plan,
-            subscription_id: None,
+            name: Text::default(),
             expires_at,
         }
     }
 }
 
-impl SubscriptionRequested {
-    pub fn new(email: Email, plan: Text, approved: bool) -> Self {
-        Self {
-            subscription_id: SubscriptionId::of(&email, &plan),
-            email,
-            plan,
-            approved,
-        }
+impl AccountEventError {
+    fn invalid(error: serde_json::Error) -> Self {
+        Self::Invalid(cut(&error.to_string()))
     }
 }
 
 impl AccountEvent {
     /// Creates an event with a new id.
-    pub fn new(fact: impl Into<Fact>, time: Moment) -> Self {
+    pub fn new(actor: Actor, fact: impl Into<Fact>, time: Moment) -> Self {
         Self {
             id: Uuid::now_v7().to_string(),
             source: SOURCE.to_owned(),
             time,
+            actor,
             fact: fact.into(),
         }
     }
@@ -222,7 +275,10 @@ impl AccountEvent {
             return Err(AccountEventError::TooLarge { bytes: bytes.len() });
         }
         let wire = CloudEvent::from_json(bytes)?;
-        let fact = Fact::parse(&wire.type_name, wire.data.get())?;
+        let data = wire.data.get();
+        let fact = Fact::parse(&wire.type_name, data)?;
+        let of_data = serde_json::from_str(data).map_err(AccountEventError::invalid);
+        let ActorOfData { actor } = of_data?;
         let expected = fact.subject().to_string();
         if subject != expected {
             let subject = cut(subject);
@@ -232,6 +288,7 @@ impl AccountEvent {
             id: wire.id.into_owned(),
             source: wire.source.into_owned(),
             time: wire.time,
+            actor,
             fact,
         })
     }
@@ -239,7 +296,7 @@ impl AccountEvent {
 
 impl From<&AccountEvent> for Outgoing {
     fn from(event: &AccountEvent) -> Self {
-        let (type_name, data) = event.fact.type_and_data();
+        let (type_name, data) = event.fact.type_and_data(&event.actor);
         let wire = CloudEvent::new(&event.id, &event.source, type_name, event.time, &data);
         Self {
             subject: event.fact.subject().to_string(),
@@ -257,7 +314,7 @@ fn cut(text: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{AccountEvent, AccountEventError, Fact};
+    use super::{AccountEvent, AccountEventError};
     use crate::log::Outgoing;
 
     const SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -265,10 +322,18 @@ mod tests {
     const KEY: &str = "accounts.key.7k2m9x4q";
     const SUBSCRIPTION: &str = "accounts.subscription.sub-1";
     const MAIL: &str = "accounts.mail.mail-1";
+    const SESSION: &str = "accounts.session.mail-1";
+    const SEALED: &str = "AAAAAAAAAAAAAAAA0zFk";
 
     /// Every event type in its wire form, with its subject. Logs contain these forms: they never change.
     fn golden() -> Vec<(&'static str, &'static str, Value)> {
-        golden_keys().into_iter().chain(golden_mails()).collect()
+        let all = [golden_keys(), golden_subscriptions(), golden_mails()];
+        let service = json!({ "kind": "service" });
+        let with_actor = |(subject, type_name, mut data): (_, _, Value)| {
+            data["actor"] = service.clone();
+            (subject, type_name, data)
+        };
+        all.into_iter().flatten().map(with_actor).collect()
     }
 
     fn golden_keys() -> Vec<(&'static str, &'static str, Value)> {
@@ -282,7 +347,7 @@ mod tests {
             (
                 KEY,
                 "accounts.key.issued.v1",
-                json!({ "key_id": "7k2m9x4q", "sha256": SHA256, "plan": "basic", "subscription_id": "sub-1", "expires_at": expires_at }),
+                json!({ "key_id": "7k2m9x4q", "sha256": SHA256, "plan": "basic", "name": "the website", "expires_at": expires_at }),
             ),
             (
                 KEY,
@@ -307,32 +372,68 @@ mod tests {
         ]
     }
 
-    fn golden_mails() -> Vec<(&'static str, &'static str, Value)> {
+    fn golden_subscriptions() -> Vec<(&'static str, &'static str, Value)> {
         vec![
             (
                 SUBSCRIPTION,
                 "accounts.subscription.requested.v1",
-                json!({ "subscription_id": "sub-1", "email": "a@racing.example", "plan": "basic" }),
+                json!({ "subscription_id": "sub-1", "generation": 1, "email": SEALED, "plan": "basic" }),
             ),
             (
                 SUBSCRIPTION,
                 "accounts.subscription.requested.v1",
-                json!({ "subscription_id": "sub-1", "email": "a@racing.example", "plan": "basic", "approved": true }),
+                json!({ "subscription_id": "sub-1", "generation": 2, "email": SEALED, "plan": "basic", "approved": true }),
             ),
             (
                 SUBSCRIPTION,
                 "accounts.subscription.approved.v1",
+                json!({ "subscription_id": "sub-1", "revision": 1 }),
+            ),
+            (
+                SUBSCRIPTION,
+                "accounts.subscription.key_issued.v1",
+                json!({ "subscription_id": "sub-1", "key_id": "7k2m9x4q", "sha256": SHA256 }),
+            ),
+            (
+                SUBSCRIPTION,
+                "accounts.subscription.key_issued.v1",
+                json!({ "subscription_id": "sub-1", "key_id": "7k2m9x4q", "sha256": SHA256, "name": "the website" }),
+            ),
+            (
+                SUBSCRIPTION,
+                "accounts.subscription.link_requested.v1",
+                json!({ "subscription_id": "sub-1", "mail_id": "mail-1" }),
+            ),
+            (
+                SUBSCRIPTION,
+                "accounts.subscription.suppressed.v1",
                 json!({ "subscription_id": "sub-1" }),
             ),
             (
+                SUBSCRIPTION,
+                "accounts.subscription.forgotten.v1",
+                json!({ "subscription_id": "sub-1", "generation": 1 }),
+            ),
+            (
+                SUBSCRIPTION,
+                "accounts.subscription.address_erased.v1",
+                json!({ "subscription_id": "sub-1", "generation": 1 }),
+            ),
+        ]
+    }
+
+    fn golden_mails() -> Vec<(&'static str, &'static str, Value)> {
+        let link = json!({ "sha256": SHA256, "expires_at": "2027-01-01T00:00:00Z" });
+        vec![
+            (
                 MAIL,
-                "accounts.mail.requested.v1",
-                json!({ "mail_id": "mail-1", "subscription_id": "sub-1", "purpose": "welcome" }),
+                "accounts.mail.attempted.v1",
+                json!({ "mail_id": "mail-1", "attempt": 1 }),
             ),
             (
                 MAIL,
                 "accounts.mail.attempted.v1",
-                json!({ "mail_id": "mail-1", "attempt": 1, "key_id": "7k2m9x4q", "sha256": SHA256, "manage_sha256": SHA256 }),
+                json!({ "mail_id": "mail-1", "attempt": 2, "link": link }),
             ),
             (
                 MAIL,
@@ -349,6 +450,26 @@ mod tests {
                 "accounts.mail.failed.v1",
                 json!({ "mail_id": "mail-1", "attempt": 2, "reason": "550 no such user", "final": true }),
             ),
+            (
+                SESSION,
+                "accounts.session.started.v1",
+                json!({ "mail_id": "mail-1", "sha256": SHA256, "expires_at": "2027-01-01T00:00:00Z" }),
+            ),
+            (
+                SESSION,
+                "accounts.session.ended.v1",
+                json!({ "mail_id": "mail-1" }),
+            ),
+        ]
+    }
+
+    /// Every actor in its wire form.
+    fn actors() -> Vec<Value> {
+        vec![
+            json!({ "kind": "operator", "name": "alice" }),
+            json!({ "kind": "subscriber", "network": "203.0.113.0/24" }),
+            json!({ "kind": "subscriber", "network": "203.0.113.0/24", "session": "mail-1" }),
+            json!({ "kind": "service" }),
         ]
     }
 
@@ -375,6 +496,25 @@ mod tests {
     }
 
     #[test]
+    fn every_actor_round_trips_and_an_event_without_one_is_rejected() {
+        let mut data = json!({ "key_id": "7k2m9x4q" });
+        let mut decode = |actor: Option<Value>| {
+            data["actor"] = actor.unwrap_or_default();
+            let event = wire("accounts.key.revoked.v1", &data).to_string();
+            AccountEvent::decode(KEY, event.as_bytes())
+        };
+        for actor in actors() {
+            let event = decode(Some(actor.clone())).expect("an actor");
+            let written: Value =
+                serde_json::from_slice(&Outgoing::from(&event).payload).expect("JSON");
+            assert_eq!(written["data"]["actor"], actor);
+        }
+        for wrong in [None, Some(json!({ "kind": "nobody" }))] {
+            assert!(matches!(decode(wrong), Err(AccountEventError::Invalid(_))));
+        }
+    }
+
+    #[test]
     fn unknown_fields_are_ignored() {
         for (subject, type_name, mut data) in golden() {
             data["added"] = json!({ "later": true });
@@ -386,7 +526,7 @@ mod tests {
 
     #[test]
     fn an_event_that_cannot_be_decoded_gives_the_reason() {
-        let data = json!({ "key_id": "7k2m9x4q" });
+        let data = json!({ "actor": { "kind": "service" }, "key_id": "7k2m9x4q" });
         let decode = |subject: &str, event: &str| AccountEvent::decode(subject, event.as_bytes());
         let revoked = wire("accounts.key.revoked.v1", &data);
         let unknown = decode(
@@ -435,14 +575,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn debug_output_contains_no_email_address() {
-        let (subject, type_name, data) = golden().swap_remove(6);
-        let event = AccountEvent::decode(subject, wire(type_name, &data).to_string().as_bytes());
-        let event = event.expect("an event");
-        assert!(matches!(event.fact, Fact::SubscriptionRequested(_)));
-        assert!(!format!("{event:?}").contains("a@racing"));
     }
 }

@@ -52,12 +52,7 @@ impl ApiKey {
 
     /// Derives a key from secrets. The same secrets give the same key; all of them are needed to compute it.
     pub fn derive(env: &str, secrets: &[&str]) -> Self {
-        let mut hasher = blake3::Hasher::new_derive_key(DERIVE_CONTEXT);
-        for secret in secrets {
-            hasher.update(&(secret.len() as u64).to_le_bytes());
-            hasher.update(secret.as_bytes());
-        }
-        let mut bytes = hasher.finalize_xof();
+        let mut bytes = derived(DERIVE_CONTEXT, secrets);
         let (mut key_id, mut secret) = ([0; KEY_ID_LEN], [0; SECRET_LEN]);
         bytes.fill(&mut key_id);
         bytes.fill(&mut secret);
@@ -187,6 +182,22 @@ impl From<SecretHash> for String {
 /// Generates a secret of 160 random bits. Fails if the system has no random numbers.
 pub fn random_secret() -> Result<String, getrandom::Error> {
     Ok(letters(&random::<SECRET_LEN>()?).to_owned())
+}
+
+/// Derives a secret from others. The same ones give the same secret; all of them are needed to compute it.
+pub fn derive_secret(context: &str, secrets: &[&str]) -> String {
+    let mut secret = [0; SECRET_LEN];
+    derived(context, secrets).fill(&mut secret);
+    letters(&to_letters(secret)).to_owned()
+}
+
+fn derived(context: &str, secrets: &[&str]) -> blake3::OutputReader {
+    let mut hasher = blake3::Hasher::new_derive_key(context);
+    for secret in secrets {
+        hasher.update(&(secret.len() as u64).to_le_bytes());
+        hasher.update(secret.as_bytes());
+    }
+    hasher.finalize_xof()
 }
 
 /// Whether a text has the form of a secret from [`random_secret`].

@@ -124,6 +124,11 @@ impl KeyCache {
         is_valid.then_some(entry).ok_or(Refusal::NotValid)
     }
 
+    /// A key that is valid.
+    pub fn get(&self, key_id: KeyId) -> Option<Arc<KeyEntry>> {
+        self.read().entries.get(&key_id).cloned()
+    }
+
     /// Notes the end of the stream, if the server reported it, and how far it is read.
     pub(super) fn advance(&self, head: Option<Head>, seq: u64) {
         self.write().freshness.advance(head, seq);

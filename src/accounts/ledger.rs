@@ -1,7 +1,8 @@
-//! [`Ledger`]: the state of the stream `ACCOUNTS`: keys, accounts, subscriptions and mails.
+//! [`Ledger`]: the state of the stream `ACCOUNTS`: keys, accounts, subscriptions, mails and sessions.
 //!
 //! A pure, synchronous and total fold. An event that is not possible in the current state (the rotation of a revoked
-//! key, an attempt of a mail that was not requested) changes nothing, and neither does a repeated event.
+//! key, an attempt of a mail that was not requested) changes nothing, and neither does a repeated event. Mails have no
+//! events of their own that request them: what happened to a subscription requests them, so none can be missing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -11,31 +12,34 @@ use jiff::Timestamp;
 use projections::StoredMessage;
 
 use super::event::{
-    AccountEvent, AccountEventError, Fact, KeyIssued, KeyRevoked, KeyRotated, MailAttempted,
-    MailDelivered, MailFailed, MailRequested, PlanChanged, SubscriptionRequested,
+    AccountEvent, AccountEventError, AddressErased, Fact, KeyIssued, KeyRevoked, KeyRotated, Link,
+    LinkRequested, MailAttempted, MailDelivered, MailFailed, PlanChanged, SessionStarted,
+    SubscriptionApproved, SubscriptionForgotten, SubscriptionKeyIssued, SubscriptionRequested,
 };
 use super::state::{
-    Account, Attempt, Holder, Key, KeyState, Mail, MailState, Revocation, Rotation, Subscription,
+    Account, Change, Holder, Key, KeyState, Mail, MailContent, MailState, Revocation, Rotation,
+    Session, Subscription,
 };
-use super::{AccountSubject, KeyId, MailId, SecretHash, SubscriptionId};
+use super::{AccountSubject, Actor, KeyId, MailId, SecretHash, SubscriptionId};
 
-const DELIVERY_FAILED: &str = "the mail with the key was not delivered";
-const SENT_AGAIN: &str = "the mail was sent again with another key";
+const ENDED: &str = "the subscription ended";
 
-/// Keys, accounts, subscriptions and mails at one position of the stream.
+/// Keys, accounts, subscriptions, mails and sessions at one position of the stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
     seq: u64,
     keys: BTreeMap<KeyId, Key>,
     accounts: HashMap<Holder, Account>,
     subscriptions: BTreeMap<SubscriptionId, Subscription>,
-    /// Approved subscriptions for which no mail was requested yet.
-    awaiting_mail: BTreeSet<SubscriptionId>,
+    /// Forgotten subscriptions whose address is not erased yet.
+    to_erase: BTreeSet<SubscriptionId>,
     mails: BTreeMap<MailId, Mail>,
     /// Mails that are neither delivered nor given up.
     open_mails: BTreeSet<MailId>,
-    /// The mail of each valid link: the links of a mail's last attempt are valid.
-    links: HashMap<SecretHash, MailId>,
+    /// The links that were not used, by the mail of their last attempt.
+    links: BTreeMap<MailId, Link>,
+    /// The sessions that did not end, by the hash of their cookie.
+    sessions: HashMap<SecretHash, Session>,
     /// The sequence of the last event on each subject.
     last_seqs: HashMap<Box<str>, u64>,
 }
@@ -46,6 +50,7 @@ struct Folding {
     time: Moment,
     /// The log's clock.
     recorded_at: Moment,
+    actor: Actor,
     /// The keys that the event changed.
     changed: Vec<KeyId>,
 }
@@ -60,6 +65,7 @@ impl Ledger {
         let mut folding = Folding {
             time: event.time,
             recorded_at: message.recorded_at,
+            actor: event.actor,
             changed: Vec::new(),
         };
         match event.fact {
@@ -68,23 +74,59 @@ impl Ledger {
             Fact::KeyRevoked(fact) => self.revoke(&mut folding, fact),
             Fact::PlanChanged(fact) => self.change_plan(&mut folding, fact),
             Fact::SubscriptionRequested(fact) => self.subscribe(&folding, fact),
-            Fact::SubscriptionApproved(fact) => self.approve(&folding, &fact.subscription_id),
-            Fact::MailRequested(fact) => self.request_mail(&folding, fact),
-            Fact::MailAttempted(fact) => self.attempt(&mut folding, &fact),
+            Fact::SubscriptionApproved(fact) => self.approve(&folding, fact),
+            Fact::SubscriptionKeyIssued(fact) => self.issue_to_subscriber(&mut folding, fact),
+            Fact::LinkRequested(fact) => self.request_link(&folding, fact),
+            Fact::SubscriptionSuppressed(fact) => {
+                self.suppress(&mut folding, &fact.subscription_id);
+            }
+            Fact::SubscriptionForgotten(fact) => self.forget(&mut folding, &fact),
+            Fact::AddressErased(fact) => self.erased(&fact),
+            Fact::MailAttempted(fact) => self.attempt(&folding, fact),
             Fact::MailDelivered(fact) => self.deliver(&folding, &fact),
-            Fact::MailFailed(fact) => self.fail(&mut folding, fact),
+            Fact::MailFailed(fact) => self.fail(&folding, fact),
+            Fact::SessionStarted(fact) => self.start_session(&folding, fact),
+            Fact::SessionEnded(fact) => self.end_session(&folding, &fact.mail_id),
         }
         Ok(folding.changed)
     }
+}
 
+/// Keys and plans.
+impl Ledger {
     fn issue(&mut self, folding: &mut Folding, fact: KeyIssued) {
-        let holder = match fact.subscription_id {
-            Some(id) => Holder::Subscription(id),
-            None => Holder::Key(fact.key_id),
+        let key = Key {
+            hash: fact.sha256,
+            holder: Holder::Key(fact.key_id),
+            name: fact.name,
+            issued_at: folding.time,
+            issued_by: folding.actor.clone(),
+            expires_at: fact.expires_at,
+            rotated: None,
+            revoked: None,
         };
-        let mut key = Key::new(fact.sha256, holder, folding.time);
-        key.expires_at = fact.expires_at;
         self.add(folding, fact.key_id, key, fact.plan);
+    }
+
+    fn issue_to_subscriber(&mut self, folding: &mut Folding, fact: SubscriptionKeyIssued) {
+        let (id, key_id) = (fact.subscription_id, fact.key_id);
+        let subscription = self.subscriptions.get(&id);
+        if !subscription.is_some_and(Subscription::is_active) || self.keys.contains_key(&key_id) {
+            return;
+        }
+        let key = Key {
+            hash: fact.sha256,
+            holder: Holder::Subscription(id.clone()),
+            name: fact.name,
+            issued_at: folding.time,
+            issued_by: folding.actor.clone(),
+            expires_at: None,
+            rotated: None,
+            revoked: None,
+        };
+        self.add(folding, key_id, key, Text::default());
+        let mail_id = MailId::because(format_args!("key {key_id} was issued"));
+        self.announce(folding, mail_id, &id, Change::KeyIssued(key_id));
     }
 
     /// Adds a key unless its id exists. `plan` is that of a holder without an account.
@@ -99,131 +141,320 @@ impl Ledger {
     }
 
     fn rotate(&mut self, folding: &mut Folding, fact: &KeyRotated) {
-        if self.keys.contains_key(&fact.new_key_id) {
+        let (key_id, new_key_id) = (fact.key_id, fact.new_key_id);
+        if self.keys.contains_key(&new_key_id) {
             return;
         }
         let is_valid = |key: &&mut Key| key.state(folding.recorded_at) == KeyState::Valid;
-        let Some(old) = self.keys.get_mut(&fact.key_id).filter(is_valid) else {
+        let Some(old) = self.keys.get_mut(&key_id).filter(is_valid) else {
             return;
         };
+        let new = Key {
+            hash: fact.new_sha256,
+            issued_at: folding.time,
+            issued_by: folding.actor.clone(),
+            ..old.clone()
+        };
         old.rotated = Some(Rotation {
-            to: fact.new_key_id,
+            to: new_key_id,
             overlap_until: fact.valid_until,
+            by: folding.actor.clone(),
         });
-        let mut new = Key::new(fact.new_sha256, old.holder.clone(), folding.time);
-        new.expires_at = old.expires_at;
-        self.add(folding, fact.new_key_id, new, Text::default());
-        folding.changed.push(fact.key_id);
+        let holder = new.holder.clone();
+        self.add(folding, new_key_id, new, Text::default());
+        folding.changed.push(key_id);
+        if let Holder::Subscription(id) = holder {
+            self.lock_out(folding, &id);
+            let mail_id = MailId::because(format_args!("key {key_id} was rotated"));
+            let (old, new) = (key_id, new_key_id);
+            self.announce(folding, mail_id, &id, Change::KeyRotated { old, new });
+        }
     }
 
     fn revoke(&mut self, folding: &mut Folding, fact: KeyRevoked) {
-        if let Some(key) = self.keys.get_mut(&fact.key_id)
-            && key.revoked.is_none()
-        {
-            key.revoked = Some(Revocation {
-                at: folding.time,
-                reason: fact.reason,
-            });
-            folding.changed.push(fact.key_id);
-        }
-    }
-
-    fn change_plan(&mut self, folding: &mut Folding, fact: PlanChanged) {
-        if let Some(key) = self.keys.get(&fact.key_id)
-            && let Some(account) = self.accounts.get_mut(&key.holder)
-            && account.plan_revision < fact.revision
-        {
-            account.plan = fact.plan;
-            account.plan_revision = fact.revision;
-            folding.changed.extend(&account.keys);
-        }
-    }
-
-    fn subscribe(&mut self, folding: &Folding, fact: SubscriptionRequested) {
-        let id = fact.subscription_id;
-        let account = self.accounts.entry(Holder::Subscription(id.clone()));
-        account.or_insert(Account::on(fact.plan));
-        if self.subscriptions.contains_key(&id) {
+        let key_id = fact.key_id;
+        let Some(Holder::Subscription(id)) = self.revoke_key(folding, key_id, fact.reason) else {
             return;
-        }
-        let subscription = Subscription {
-            email: fact.email,
-            requested_at: folding.time,
-            approved_at: None,
-            mail: None,
         };
-        self.subscriptions.insert(id.clone(), subscription);
-        if fact.approved {
-            self.approve(folding, &id);
-        }
-    }
-
-    fn approve(&mut self, folding: &Folding, id: &SubscriptionId) {
-        if let Some(subscription) = self.subscriptions.get_mut(id) {
-            subscription.approved_at.get_or_insert(folding.time);
-            if subscription.mail.is_none() {
-                self.awaiting_mail.insert(id.clone());
+        self.lock_out(folding, &id);
+        let mail_id = MailId::because(format_args!("key {key_id} was revoked"));
+        self.announce(folding, mail_id, &id, Change::KeyRevoked(key_id));
+        let is_by_operator = matches!(folding.actor, Actor::Operator { .. });
+        let holder = Holder::Subscription(id.clone());
+        let is_valid = |(_, key): (KeyId, &Key)| key.is_valid(folding.recorded_at);
+        if is_by_operator && !self.keys_of(&holder).any(is_valid) {
+            // Otherwise the subscriber could undo the decision with another key.
+            if let Some(subscription) = self.subscriptions.get_mut(&id) {
+                subscription.approved_at = None;
             }
         }
     }
 
-    fn request_mail(&mut self, folding: &Folding, fact: MailRequested) {
-        if self.mails.contains_key(&fact.mail_id) {
+    /// Revokes a key, and returns its holder unless it was revoked before.
+    fn revoke_key(&mut self, folding: &mut Folding, key_id: KeyId, reason: Text) -> Option<Holder> {
+        let key = self.keys.get_mut(&key_id)?;
+        if key.revoked.is_some() {
+            return None;
+        }
+        key.revoked = Some(Revocation {
+            at: folding.time,
+            reason,
+            by: folding.actor.clone(),
+        });
+        folding.changed.push(key_id);
+        Some(key.holder.clone())
+    }
+
+    fn change_plan(&mut self, folding: &mut Folding, fact: PlanChanged) {
+        let Some(holder) = self.keys.get(&fact.key_id).map(|key| key.holder.clone()) else {
+            return;
+        };
+        let account = self.accounts.get_mut(&holder);
+        let is_new = |account: &&mut Account| account.plan_revision < fact.revision;
+        let Some(account) = account.filter(is_new) else {
+            return;
+        };
+        account.plan = fact.plan.clone();
+        account.plan_revision = fact.revision;
+        folding.changed.extend(&account.keys);
+        if let Holder::Subscription(id) = holder {
+            let mail_id = MailId::because(format_args!("plan {} of {id}", fact.revision));
+            self.announce(folding, mail_id, &id, Change::PlanChanged(fact.plan));
+        }
+    }
+}
+
+/// Subscriptions and sessions.
+impl Ledger {
+    fn subscribe(&mut self, folding: &Folding, fact: SubscriptionRequested) {
+        let id = fact.subscription_id;
+        let known = self.subscriptions.get(&id);
+        // A forgotten address may be subscribed again, a suppressed one may not.
+        let is_open = |known: &Subscription| {
+            known.forgotten_at.is_some()
+                && known.suppressed_at.is_none()
+                && known.generation < fact.generation
+        };
+        if !known.is_none_or(is_open) {
             return;
         }
-        if let Some(subscription) = self.subscriptions.get_mut(&fact.subscription_id) {
-            subscription.mail = Some(fact.mail_id.clone());
-            self.awaiting_mail.remove(&fact.subscription_id);
-            self.open_mails.insert(fact.mail_id.clone());
-            let mail = Mail {
-                subscription_id: fact.subscription_id,
-                purpose: fact.purpose,
-                requested_at: folding.time,
-                begun_at: None,
-                state: MailState::Requested,
-                since: folding.time,
-                attempt: None,
-            };
-            self.mails.insert(fact.mail_id, mail);
+        let mail_id = MailId::because(format_args!("subscription {} of {id}", fact.generation));
+        let subscription = Subscription {
+            email: fact.email,
+            generation: fact.generation,
+            requested_at: folding.time,
+            confirmed_at: None,
+            approved_at: fact.approved.then_some(folding.time),
+            approval_revision: known.map_or(0, |known| known.approval_revision),
+            suppressed_at: None,
+            forgotten_at: None,
+            link_mail: mail_id.clone(),
+        };
+        self.subscriptions.insert(id.clone(), subscription);
+        let account = self.accounts.entry(Holder::Subscription(id.clone()));
+        let account = account.or_insert_with(|| Account::on(Text::default()));
+        account.plan = fact.plan;
+        self.request_mail(folding, mail_id, &id, MailContent::Confirmation);
+    }
+
+    fn approve(&mut self, folding: &Folding, fact: SubscriptionApproved) {
+        let (id, revision) = (fact.subscription_id, fact.revision);
+        let Some(subscription) = self.subscriptions.get_mut(&id) else {
+            return;
+        };
+        if subscription.approval_revision >= revision {
+            return;
+        }
+        subscription.approval_revision = revision;
+        subscription.approved_at.get_or_insert(folding.time);
+        // Before that, the link in the mail on its way leads to a subscription that is approved.
+        if subscription.confirmed_at.is_some() {
+            let mail_id = MailId::because(format_args!("approval {revision} of {id}"));
+            self.request_mail(folding, mail_id, &id, MailContent::Approved);
         }
     }
 
-    fn attempt(&mut self, folding: &mut Folding, fact: &MailAttempted) {
-        if self.keys.contains_key(&fact.key_id) {
+    fn request_link(&mut self, folding: &Folding, fact: LinkRequested) {
+        let (id, mail_id) = (fact.subscription_id, fact.mail_id);
+        let Some(subscription) = self.subscriptions.get(&id) else {
             return;
+        };
+        let content = match subscription.confirmed_at {
+            Some(_) => MailContent::SignIn,
+            None => MailContent::Confirmation,
+        };
+        if self.request_mail(folding, mail_id.clone(), &id, content)
+            && let Some(subscription) = self.subscriptions.get_mut(&id)
+        {
+            subscription.link_mail = mail_id;
         }
-        let is_next = |mail: &&mut Mail| !mail.is_closed() && fact.attempt > mail.attempts();
+    }
+
+    fn suppress(&mut self, folding: &mut Folding, id: &SubscriptionId) {
+        // Whoever has confirmed an address can leave, or sign out.
+        let is_unconfirmed = |known: &&mut Subscription| known.confirmed_at.is_none();
+        let known = self.subscriptions.get_mut(id).filter(is_unconfirmed);
+        if let Some(subscription) = known {
+            subscription.suppressed_at.get_or_insert(folding.time);
+            let generation = subscription.generation;
+            let subscription_id = id.clone();
+            let fact = SubscriptionForgotten {
+                subscription_id,
+                generation,
+            };
+            self.forget(folding, &fact);
+        }
+    }
+
+    fn forget(&mut self, folding: &mut Folding, fact: &SubscriptionForgotten) {
+        let id = &fact.subscription_id;
+        let is_meant = |known: &&mut Subscription| {
+            known.generation == fact.generation && known.forgotten_at.is_none()
+        };
+        let Some(subscription) = self.subscriptions.get_mut(id).filter(is_meant) else {
+            return;
+        };
+        subscription.forgotten_at = Some(folding.time);
+        self.to_erase.insert(id.clone());
+        let account = self.accounts.get(&Holder::Subscription(id.clone()));
+        let keys = account.map_or_else(Vec::new, |account| account.keys.clone());
+        let reason = Text::parse(ENDED).unwrap_or_default();
+        for key_id in keys {
+            self.revoke_key(folding, key_id, reason.clone());
+        }
+        self.sessions.retain(|_, other| other.subscription_id != *id);
+        self.links.retain(|mail, _| self.mails[mail].subscription_id != *id);
+        let is_of = |mail_id: &MailId| self.mails[mail_id].subscription_id == *id;
+        let unsent: Vec<_> = self.open_mails.extract_if(.., is_of).collect();
+        for mail_id in unsent {
+            if let Some(mail) = self.mails.get_mut(&mail_id) {
+                mail.enter(MailState::GivenUp(reason.clone()), folding.time);
+            }
+        }
+    }
+
+    fn erased(&mut self, fact: &AddressErased) {
+        let known = self.subscriptions.get(&fact.subscription_id);
+        if known.is_some_and(|known| known.generation == fact.generation) {
+            self.to_erase.remove(&fact.subscription_id);
+        }
+    }
+
+    /// Ends the links and sessions of a subscription, but for the session of the actor: whoever else has one may be the
+    /// reason for the change.
+    fn lock_out(&mut self, folding: &Folding, id: &SubscriptionId) {
+        let kept = folding.actor.session();
+        self.sessions.retain(|_, other| {
+            other.subscription_id != *id || kept.is_some_and(|kept| *kept == other.mail_id)
+        });
+        self.links.retain(|mail, _| self.mails[mail].subscription_id != *id);
+    }
+
+    fn start_session(&mut self, folding: &Folding, fact: SessionStarted) {
+        let now = folding.recorded_at;
+        self.sessions.retain(|_, other| other.expires_at > now);
+        let link = self.links.remove(&fact.mail_id);
+        let is_usable = link.is_some_and(|link| link.expires_at > now);
+        let Some(mail) = self.mails.get(&fact.mail_id).filter(|_| is_usable) else {
+            return;
+        };
+        let subscription_id = mail.subscription_id.clone();
+        self.note_arrival(folding, &fact.mail_id);
+        if let Some(subscription) = self.subscriptions.get_mut(&subscription_id) {
+            subscription.confirmed_at.get_or_insert(folding.time);
+        }
+        let session = Session {
+            subscription_id,
+            mail_id: fact.mail_id,
+            expires_at: fact.expires_at,
+        };
+        self.sessions.insert(fact.sha256, session);
+    }
+
+    fn end_session(&mut self, folding: &Folding, mail_id: &MailId) {
+        self.links.remove(mail_id);
+        self.sessions.retain(|_, other| other.mail_id != *mail_id);
+        self.note_arrival(folding, mail_id);
+    }
+
+    /// A mail whose link was used has arrived, whether or not the mail server's reply did.
+    fn note_arrival(&mut self, folding: &Folding, mail_id: &MailId) {
+        if self.open_mails.remove(mail_id)
+            && let Some(mail) = self.mails.get_mut(mail_id)
+        {
+            mail.enter(MailState::Delivered, folding.time);
+        }
+    }
+}
+
+/// Mails.
+impl Ledger {
+    /// Requests a notice of a change to a subscriber.
+    fn announce(
+        &mut self,
+        folding: &Folding,
+        mail_id: MailId,
+        id: &SubscriptionId,
+        change: Change,
+    ) {
+        let by = folding.actor.clone();
+        self.request_mail(folding, mail_id, id, MailContent::Notice { change, by });
+    }
+
+    /// Requests a mail, and returns whether it is new. An address that is forgotten or suppressed gets none.
+    fn request_mail(
+        &mut self,
+        folding: &Folding,
+        mail_id: MailId,
+        id: &SubscriptionId,
+        content: MailContent,
+    ) -> bool {
+        let subscription = self.subscriptions.get(id);
+        let is_known = subscription.is_some_and(|known| known.forgotten_at.is_none());
+        if !is_known || self.mails.contains_key(&mail_id) {
+            return false;
+        }
+        let mail = Mail {
+            subscription_id: id.clone(),
+            content,
+            requested_at: folding.time,
+            begun_at: None,
+            state: MailState::Requested,
+            since: folding.time,
+            attempts: 0,
+        };
+        self.open_mails.insert(mail_id.clone());
+        self.mails.insert(mail_id, mail);
+        true
+    }
+
+    fn attempt(&mut self, folding: &Folding, fact: MailAttempted) {
+        let is_next = |mail: &&mut Mail| !mail.is_closed() && fact.attempt > mail.attempts;
         let Some(mail) = self.mails.get_mut(&fact.mail_id).filter(is_next) else {
             return;
         };
         mail.enter(MailState::UnderWay, folding.time);
         mail.begun_at.get_or_insert(folding.time);
-        let previous = mail.attempt.replace(Attempt {
-            number: fact.attempt,
-            key_id: fact.key_id,
-            manage_hash: fact.manage_sha256,
-        });
-        if let Some(previous) = previous {
-            self.links.remove(&previous.manage_hash);
-        }
-        self.links.insert(fact.manage_sha256, fact.mail_id.clone());
-        let holder = Holder::Subscription(mail.subscription_id.clone());
-        self.revoke_attempt(folding, previous, SENT_AGAIN);
-        let key = Key::new(fact.sha256, holder, folding.time);
-        self.add(folding, fact.key_id, key, Text::default());
+        mail.attempts = fact.attempt;
+        let now = folding.recorded_at;
+        self.links.retain(|_, link| link.expires_at > now);
+        match fact.link.filter(|_| mail.content.has_link()) {
+            Some(link) => self.links.insert(fact.mail_id, link),
+            None => self.links.remove(&fact.mail_id),
+        };
     }
 
     fn deliver(&mut self, folding: &Folding, fact: &MailDelivered) {
         if let Some(mail) = self.mails.get_mut(&fact.mail_id)
             && mail.state == MailState::UnderWay
-            && mail.attempts() == fact.attempt
+            && mail.attempts == fact.attempt
         {
             mail.enter(MailState::Delivered, folding.time);
             self.open_mails.remove(&fact.mail_id);
         }
     }
 
-    fn fail(&mut self, folding: &mut Folding, fact: MailFailed) {
+    fn fail(&mut self, folding: &Folding, fact: MailFailed) {
         let Some(mail) = self.mails.get_mut(&fact.mail_id) else {
             return;
         };
@@ -232,28 +463,15 @@ impl Ledger {
             MailState::Failed(_) => fact.is_final,
             MailState::Delivered | MailState::GivenUp(_) => false,
         };
-        if !is_change || mail.attempts() != fact.attempt {
+        if !is_change || mail.attempts != fact.attempt {
             return;
         }
-        let attempt = mail.attempt;
+        self.links.remove(&fact.mail_id);
         if fact.is_final {
             mail.enter(MailState::GivenUp(fact.reason), folding.time);
             self.open_mails.remove(&fact.mail_id);
         } else {
             mail.enter(MailState::Failed(fact.reason), folding.time);
-        }
-        self.revoke_attempt(folding, attempt, DELIVERY_FAILED);
-    }
-
-    /// Revokes the key of an attempt and the keys that replaced it: a mail leaves one working key.
-    fn revoke_attempt(&mut self, folding: &mut Folding, attempt: Option<Attempt>, reason: &str) {
-        let reason = Text::parse(reason).unwrap_or_default();
-        let mut next = attempt.map(|attempt| attempt.key_id);
-        while let Some(key_id) = next {
-            let reason = reason.clone();
-            self.revoke(folding, KeyRevoked { key_id, reason });
-            let key = self.keys.get(&key_id);
-            next = key.and_then(|key| key.rotated).map(|rotated| rotated.to);
         }
     }
 }
@@ -293,41 +511,59 @@ impl Ledger {
         self.subscriptions.iter()
     }
 
-    /// The approved subscriptions for which no mail was requested yet, by id.
-    pub fn awaiting_mail(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
-        let ids = self.awaiting_mail.iter();
+    /// The forgotten subscriptions whose address is not erased yet.
+    pub fn to_erase(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
+        let ids = self.to_erase.iter();
         ids.filter_map(|id| self.subscriptions.get_key_value(id))
+    }
+
+    /// The keys of a holder, oldest first.
+    pub fn keys_of(&self, holder: &Holder) -> impl Iterator<Item = (KeyId, &Key)> {
+        let account = self.accounts.get(holder);
+        let ids = account.map_or(&[][..], |account| &account.keys);
+        ids.iter().filter_map(|id| Some((*id, self.keys.get(id)?)))
     }
 
     pub fn mail(&self, id: &MailId) -> Option<&Mail> {
         self.mails.get(id)
     }
 
-    /// The mail whose last attempt has this token in its link.
-    pub fn mail_of_link(&self, token: &str) -> Option<(&MailId, &Mail)> {
-        let mail_id = self.links.get(&SecretHash::of(token))?;
+    /// The mail with a link that can be used.
+    pub fn mail_of_link(&self, token: &str, now: Moment) -> Option<(&MailId, &Mail)> {
+        let sha256 = SecretHash::of(token);
+        let is_it = |link: &Link| link.sha256 == sha256 && link.expires_at > now;
+        let (mail_id, _) = self.links.iter().find(|(_, link)| is_it(link))?;
         self.mails.get_key_value(mail_id)
     }
 
-    /// The key of a mail and the keys that replaced it, oldest first.
-    pub fn keys_of_mail(&self, mail: &Mail) -> impl Iterator<Item = (KeyId, &Key)> {
-        let first = mail.attempt.map(|attempt| attempt.key_id);
-        let entry = |key_id| Some((key_id, self.key(key_id)?));
-        std::iter::successors(first.and_then(entry), move |(_, key)| {
-            entry(key.rotated?.to)
-        })
+    /// Whether a mail has a link that was not used.
+    pub(super) fn has_link(&self, mail_id: &MailId) -> bool {
+        self.links.contains_key(mail_id)
     }
 
-    /// The number of mails that are waiting, approved subscriptions without a mail included, and the age of the oldest.
+    /// The session of a cookie.
+    pub fn session(&self, cookie: &str, now: Moment) -> Option<&Session> {
+        let session = self.sessions.get(&SecretHash::of(cookie));
+        session.filter(|session| session.expires_at > now)
+    }
+
+    /// The links and sessions that work, in an order of their own.
+    #[cfg(test)]
+    pub(super) fn access(&self) -> String {
+        let sessions = self.sessions.values().map(|of| (&of.mail_id, of));
+        let sessions: BTreeMap<_, _> = sessions.collect();
+        let of_link = |mail_id: &MailId| self.mails[mail_id].subscription_id.to_string();
+        let links = self.links.iter().map(|(id, link)| (id, of_link(id), link));
+        format!("{sessions:?} {:?}", links.collect::<Vec<_>>())
+    }
+
+    /// The number of mails that are waiting, and the age of the oldest.
     pub(crate) fn waiting_mails(&self, now: Timestamp) -> (usize, Duration) {
-        let requested = self.open_mails().map(|(_, mail)| mail.requested_at);
-        let approved = self.awaiting_mail().filter_map(|(_, sub)| sub.approved_at);
-        let since = requested.chain(approved).min();
+        let since = self.open_mails().map(|(_, mail)| mail.requested_at).min();
         let age = since.map(|since| now.duration_since(since.timestamp()));
         // The age is negative if the writer's clock is ahead.
         let age = age.and_then(|age| Duration::try_from(age).ok());
-        let count = self.open_mails.len() + self.awaiting_mail.len();
-        (count, age.unwrap_or_default())
+        (self.open_mails.len(), age.unwrap_or_default())
     }
 
     /// The mails that are neither delivered nor given up, by id.

@@ -1,10 +1,13 @@
 //! API keys and their holders: events in the stream `ACCOUNTS`, the ledger folded from them, and the cache of valid
 //! keys.
 //!
-//! [`ApiKey`] is a key, [`AccountEvent`] a change of a key, subscription or mail, [`Ledger`] the current state, and
-//! [`KeyCache`] the keys that requests are checked against. [`AccountCommands`] appends events. Only the hash of a key
-//! is stored; the key itself exists in the mail or on the terminal that requested it, and nowhere else.
+//! [`ApiKey`] is a key, [`AccountEvent`] a change of a key, subscription, mail or session, [`Ledger`] the current state,
+//! and [`KeyCache`] the keys that requests are checked against. [`AccountCommands`] appends events, and [`AddressBook`]
+//! keeps what decrypts the addresses in them. Only the hash of a key is stored; the key itself exists on the page or the
+//! terminal that requested it, and nowhere else.
 
+mod actor;
+mod address_book;
 mod commands;
 mod decide;
 mod email;
@@ -18,20 +21,24 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
+pub use actor::Actor;
+pub use address_book::{AddressBook, AddressError, SealedEmail};
 pub use commands::AccountCommands;
-pub use decide::{CommandError, RESEND_AFTER};
+pub use decide::{CommandError, LINK_LASTS, RESEND_AFTER, SESSION_LASTS, new_link};
 pub use email::Email;
 pub use event::{
-    AccountEvent, AccountEventError, Fact, KeyIssued, KeyRevoked, KeyRotated, MailAttempted,
-    MailDelivered, MailFailed, MailRequested, PlanChanged, SubscriptionApproved,
-    SubscriptionRequested,
+    AccountEvent, AccountEventError, AddressErased, Fact, KeyIssued, KeyRevoked, KeyRotated, Link,
+    LinkRequested, MailAttempted, MailDelivered, MailFailed, PlanChanged, SessionEnded,
+    SessionStarted, SubscriptionApproved, SubscriptionForgotten, SubscriptionKeyIssued,
+    SubscriptionRequested, SubscriptionSuppressed,
 };
 pub use follow::{follow, read};
-pub use key::{ApiKey, DEV_ENV, KeyId, SecretHash, is_secret, random_secret};
+pub use key::{ApiKey, DEV_ENV, KeyId, SecretHash, derive_secret, is_secret, random_secret};
 pub use key_cache::{KeyCache, KeyEntry, Refusal};
 pub use ledger::Ledger;
 pub use state::{
-    Account, Attempt, Holder, Key, KeyState, Mail, MailState, Revocation, Rotation, Subscription,
+    Account, Change, Holder, Key, KeyState, Mail, MailContent, MailState, Revocation, Rotation,
+    Session, Subscription, SubscriptionState,
 };
 pub use subject::{AccountSubject, MailId, SubscriptionId};
 

@@ -2,7 +2,7 @@
 
 use events::{Moment, Text};
 
-use super::{Email, KeyId, MailId, SecretHash, SubscriptionId};
+use super::{Actor, KeyId, MailId, SealedEmail, SecretHash, SubscriptionId};
 
 /// The holder of keys. Plan and limits belong to the holder: a rotated key shares them with the key that it replaced.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +36,10 @@ impl Account {
 pub struct Key {
     pub hash: SecretHash,
     pub holder: Holder,
+    /// What it is for; empty if its holder gave no name.
+    pub name: Text,
     pub issued_at: Moment,
+    pub issued_by: Actor,
     /// When it expires, if ever.
     pub expires_at: Option<Moment>,
     pub rotated: Option<Rotation>,
@@ -44,11 +47,12 @@ pub struct Key {
 }
 
 /// The replacement of a key by another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotation {
     pub to: KeyId,
     /// The end of the overlap, in which both keys are valid.
     pub overlap_until: Moment,
+    pub by: Actor,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +60,7 @@ pub struct Revocation {
     pub at: Moment,
     /// Empty if none was given.
     pub reason: Text,
+    pub by: Actor,
 }
 
 /// The state of a key at a moment.
@@ -84,20 +89,10 @@ impl KeyState {
 }
 
 impl Key {
-    pub(super) fn new(hash: SecretHash, holder: Holder, issued_at: Moment) -> Self {
-        Self {
-            hash,
-            holder,
-            issued_at,
-            expires_at: None,
-            rotated: None,
-            revoked: None,
-        }
-    }
-
     /// The end of the key unless it is revoked earlier: its expiry or the end of the overlap.
     pub fn valid_until(&self) -> Option<Moment> {
-        let overlap = self.rotated.map(|rotation| rotation.overlap_until);
+        let overlap = self.rotated.as_ref();
+        let overlap = overlap.map(|rotation| rotation.overlap_until);
         overlap.into_iter().chain(self.expires_at).min()
     }
 
@@ -120,37 +115,130 @@ impl Key {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
-    /// Where its keys are sent.
-    pub email: Email,
+    /// Where its mails are sent.
+    pub email: SealedEmail,
+    /// How often the address was subscribed.
+    pub generation: u32,
     pub requested_at: Moment,
-    /// When it was approved: with the request, or by an operator.
+    /// When the link of a mail was used, which proves that the address is the subscriber's.
+    pub confirmed_at: Option<Moment>,
+    /// When it was approved: with the request, or by an operator. An operator who revokes its last valid key withdraws
+    /// the approval.
     pub approved_at: Option<Moment>,
-    /// The latest mail with a key.
-    pub mail: Option<MailId>,
+    /// The number of the last approval by an operator.
+    pub approval_revision: u32,
+    /// When the person at the address said that they did not subscribe.
+    pub suppressed_at: Option<Moment>,
+    pub forgotten_at: Option<Moment>,
+    /// The latest mail with a link.
+    pub link_mail: MailId,
 }
 
-/// A mail with a key.
+impl Subscription {
+    /// Whether keys may be created.
+    pub fn is_active(&self) -> bool {
+        self.state().is_active()
+    }
+
+    pub fn state(&self) -> SubscriptionState {
+        if self.suppressed_at.is_some() {
+            SubscriptionState::Suppressed
+        } else if self.forgotten_at.is_some() {
+            SubscriptionState::Forgotten
+        } else if self.confirmed_at.is_none() {
+            SubscriptionState::Unconfirmed
+        } else if self.approved_at.is_none() {
+            SubscriptionState::AwaitingApproval
+        } else {
+            SubscriptionState::Active
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubscriptionState {
+    /// The link in the first mail was not used yet.
+    Unconfirmed,
+    /// An operator has to approve it.
+    AwaitingApproval,
+    /// Keys may be created.
+    Active,
+    /// The person at the address did not subscribe: there will be no further mail.
+    Suppressed,
+    /// It ended, and its address is erased.
+    Forgotten,
+}
+
+impl SubscriptionState {
+    pub fn is_active(self) -> bool {
+        self == Self::Active
+    }
+
+    /// The name of the state in lists.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unconfirmed => "unconfirmed",
+            Self::AwaitingApproval => "awaiting_approval",
+            Self::Active => "active",
+            Self::Suppressed => "suppressed",
+            Self::Forgotten => "forgotten",
+        }
+    }
+}
+
+/// Someone who is signed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    pub subscription_id: SubscriptionId,
+    /// The mail whose link started it.
+    pub mail_id: MailId,
+    pub expires_at: Moment,
+}
+
+/// A mail to a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mail {
-    /// The subscription whose holder receives it.
     pub subscription_id: SubscriptionId,
-    pub purpose: Text,
+    pub content: MailContent,
     pub requested_at: Moment,
     /// When the first attempt began.
     pub begun_at: Option<Moment>,
     pub state: MailState,
     /// When it entered the state.
     pub since: Moment,
-    /// The last attempt.
-    pub attempt: Option<Attempt>,
+    /// How often a delivery was attempted.
+    pub attempts: u32,
+}
+
+/// What a mail says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MailContent {
+    /// A link with which the person at the address confirms a new subscription.
+    Confirmation,
+    /// A link to the account page.
+    SignIn,
+    /// An operator approved the subscription.
+    Approved,
+    /// A key or the plan was changed.
+    Notice { change: Change, by: Actor },
+}
+
+impl MailContent {
+    pub fn has_link(&self) -> bool {
+        matches!(self, Self::Confirmation | Self::SignIn)
+    }
+}
+
+/// A change that is announced to the subscriber.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    KeyIssued(KeyId),
+    KeyRotated { old: KeyId, new: KeyId },
+    KeyRevoked(KeyId),
+    PlanChanged(Text),
 }
 
 impl Mail {
-    /// How often a delivery was attempted.
-    pub fn attempts(&self) -> u32 {
-        self.attempt.map_or(0, |attempt| attempt.number)
-    }
-
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.state, MailState::Delivered | MailState::GivenUp(_))
     }
@@ -159,17 +247,6 @@ impl Mail {
         self.state = state;
         self.since = at;
     }
-}
-
-/// An attempt to deliver a mail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attempt {
-    /// The number, from 1.
-    pub number: u32,
-    /// The key that was created for it.
-    pub key_id: KeyId,
-    /// The hash of the token in the mail's link.
-    pub manage_hash: SecretHash,
 }
 
 /// The state of a mail.

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use events::Text;
 use serde::{Deserialize, Serialize};
 
 use super::{Email, KeyId, SecretHash};
@@ -15,6 +14,8 @@ pub enum AccountSubject {
     Key(KeyId),
     Subscription(SubscriptionId),
     Mail(MailId),
+    /// The session that the link of a mail starts.
+    Session(MailId),
 }
 
 impl fmt::Display for AccountSubject {
@@ -23,6 +24,7 @@ impl fmt::Display for AccountSubject {
             Self::Key(id) => write!(f, "accounts.key.{id}"),
             Self::Subscription(id) => write!(f, "accounts.subscription.{id}"),
             Self::Mail(id) => write!(f, "accounts.mail.{id}"),
+            Self::Session(id) => write!(f, "accounts.session.{id}"),
         }
     }
 }
@@ -74,25 +76,18 @@ ids! {
 }
 
 impl SubscriptionId {
-    /// The id of the subscription of an address to a plan. It is the same on every replica, so a request that is sent
-    /// twice creates one subscription.
-    pub fn of(email: &Email, plan: &Text) -> Self {
-        Self(digits(&format!("{}\n{}", email.folded(), plan.as_str())))
+    /// The id of the subscription of a mailbox. It is the same on every replica, so a request that is sent twice
+    /// creates one subscription. Without the salt it does not reveal the address.
+    pub(super) fn of(email: &Email, salt: &[u8; 32]) -> Self {
+        let hash = blake3::keyed_hash(salt, email.mailbox().as_bytes());
+        Self(hash.to_hex()[..ID_DIGITS].into())
     }
 }
 
 impl MailId {
-    /// The id of the first mail of a subscription, the same on every replica.
-    pub fn first_to(id: &SubscriptionId) -> Self {
-        Self(Arc::clone(&id.0))
+    /// The id of the mail that an event causes, the same on every replica. `cause` is unique among all causes.
+    pub(super) fn because(cause: fmt::Arguments<'_>) -> Self {
+        let hash = String::from(SecretHash::of(&cause.to_string()));
+        Self(hash[..ID_DIGITS].into())
     }
-
-    /// The id of the mail that follows another one of the same subscription, the same on every replica.
-    pub fn after(last: &Self) -> Self {
-        Self(digits(&format!("behind {last}")))
-    }
-}
-
-fn digits(text: &str) -> Arc<str> {
-    String::from(SecretHash::of(text))[..ID_DIGITS].into()
 }

@@ -36,7 +36,12 @@ impl Stream {
 
     /// Appends a fact that happened at a time.
     pub(super) fn append_at(&mut self, fact: impl Into<Fact>, time: Moment) -> Vec<KeyId> {
-        self.append_event(&AccountEvent::new(fact, time), now())
+        self.append_event(&AccountEvent::new(Actor::Service, fact, time), now())
+    }
+
+    /// Appends a fact that someone caused now.
+    pub(super) fn append_by(&mut self, actor: Actor, fact: impl Into<Fact>) -> Vec<KeyId> {
+        self.append_event(&AccountEvent::new(actor, fact, now()), now())
     }
 
     fn append_event(&mut self, event: &AccountEvent, recorded_at: Moment) -> Vec<KeyId> {
@@ -77,27 +82,39 @@ enum Step {
     Revoke { key: Index },
     ChangePlan { key: Index, revision: u32 },
     Subscribe { approved: bool },
-    Approve { subscription: Index },
-    RequestMail { subscription: Index },
+    SubscribeAgain { subscription: Index },
+    Approve { subscription: Index, revision: u32 },
+    RequestLink { subscription: Index },
+    Suppress { subscription: Index },
+    Forget { subscription: Index, generation: u32 },
+    Erase { subscription: Index, generation: u32 },
     Attempt { mail: Index, ahead: u32 },
     Deliver { attempt: Index },
     Fail { attempt: Index, is_final: bool },
+    StartSession { mail: Index },
+    EndSession { mail: Index },
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let pick = any::<Index>;
     prop_oneof![
         1 => prop::option::of(0..60_i64).prop_map(|lasts| Step::Issue { lasts }),
-        1 => pick().prop_map(|subscription| Step::IssueTo { subscription }),
+        4 => pick().prop_map(|subscription| Step::IssueTo { subscription }),
         3 => (pick(), 0..30_i64).prop_map(|(key, overlap)| Step::Rotate { key, overlap }),
         1 => pick().prop_map(|key| Step::Revoke { key }),
         1 => (pick(), 1..4_u32).prop_map(|(key, revision)| Step::ChangePlan { key, revision }),
-        1 => any::<bool>().prop_map(|approved| Step::Subscribe { approved }),
-        1 => pick().prop_map(|subscription| Step::Approve { subscription }),
-        2 => pick().prop_map(|subscription| Step::RequestMail { subscription }),
+        2 => any::<bool>().prop_map(|approved| Step::Subscribe { approved }),
+        1 => pick().prop_map(|subscription| Step::SubscribeAgain { subscription }),
+        1 => (pick(), 1..3_u32).prop_map(|(subscription, revision)| Step::Approve { subscription, revision }),
+        2 => pick().prop_map(|subscription| Step::RequestLink { subscription }),
+        1 => pick().prop_map(|subscription| Step::Suppress { subscription }),
+        1 => (pick(), 1..3_u32).prop_map(|(subscription, generation)| Step::Forget { subscription, generation }),
+        1 => (pick(), 1..3_u32).prop_map(|(subscription, generation)| Step::Erase { subscription, generation }),
         5 => (pick(), 0..3_u32).prop_map(|(mail, ahead)| Step::Attempt { mail, ahead }),
         2 => pick().prop_map(|attempt| Step::Deliver { attempt }),
         3 => (pick(), any::<bool>()).prop_map(|(attempt, is_final)| Step::Fail { attempt, is_final }),
+        5 => pick().prop_map(|mail| Step::StartSession { mail }),
+        1 => pick().prop_map(|mail| Step::EndSession { mail }),
     ]
 }
 
@@ -116,6 +133,24 @@ impl Generated {
         self.keys.push(key_id);
         key_id
     }
+
+    /// A request for a subscription, and the id of its first mail.
+    fn requested(&mut self, id: &SubscriptionId, generation: u32, approved: bool) -> Fact {
+        let mail_id = MailId::because(format_args!("subscription {generation} of {id}"));
+        self.mails.push(mail_id);
+        SubscriptionRequested {
+            subscription_id: id.clone(),
+            generation,
+            email: sealed(),
+            plan: text("basic"),
+            approved,
+        }
+        .into()
+    }
+}
+
+pub(super) fn sealed() -> SealedEmail {
+    SealedEmail::try_from("AAAAAAAA".to_owned()).expect("base64")
 }
 
 fn pick<T: Clone>(from: &[T], index: &Index) -> Option<T> {
@@ -125,10 +160,16 @@ fn pick<T: Clone>(from: &[T], index: &Index) -> Option<T> {
 /// A step as a fact; `None` if there is nothing yet to pick from.
 fn fact(step: &Step, at: i64, ids: &mut Generated) -> Option<Fact> {
     Some(match step {
-        Step::Issue { lasts } => issued(ids.key(), None, lasts.map(|lasts| second(at + lasts))),
+        Step::Issue { lasts } => issued(ids.key(), lasts.map(|lasts| second(at + lasts))),
         Step::IssueTo { subscription } => {
-            let subscription = pick(&ids.subscriptions, subscription)?;
-            issued(ids.key(), Some(subscription), None)
+            let (subscription_id, key_id) = (pick(&ids.subscriptions, subscription)?, ids.key());
+            SubscriptionKeyIssued {
+                subscription_id,
+                key_id,
+                sha256: SecretHash::of(key_id.as_str()),
+                name: text("the website"),
+            }
+            .into()
         }
         Step::Rotate { key, overlap } => {
             let (key_id, new_key_id) = (pick(&ids.keys, key)?, ids.key());
@@ -151,41 +192,98 @@ fn fact(step: &Step, at: i64, ids: &mut Generated) -> Option<Fact> {
             revision: *revision,
         }
         .into(),
+        other => return subscription_fact(other, ids).or_else(|| mail_fact(other, at, ids)),
+    })
+}
+
+fn subscription_fact(step: &Step, ids: &mut Generated) -> Option<Fact> {
+    Some(match step {
         Step::Subscribe { approved } => {
             let id = format!("sub-{}", ids.subscriptions.len());
-            let subscription_id = SubscriptionId::parse(&id).expect("an id");
-            ids.subscriptions.push(subscription_id.clone());
-            SubscriptionRequested {
-                subscription_id,
-                email: Email::parse("a@racing.example").expect("an address"),
-                plan: text("basic"),
-                approved: *approved,
-            }
-            .into()
+            let id = SubscriptionId::parse(&id).expect("an id");
+            ids.subscriptions.push(id.clone());
+            ids.requested(&id, 1, *approved)
         }
-        Step::Approve { subscription } => SubscriptionApproved {
+        Step::SubscribeAgain { subscription } => {
+            let id = pick(&ids.subscriptions, subscription)?;
+            ids.requested(&id, 2, true)
+        }
+        Step::Approve {
+            subscription,
+            revision,
+        } => SubscriptionApproved {
             subscription_id: pick(&ids.subscriptions, subscription)?,
+            revision: *revision,
         }
         .into(),
-        Step::RequestMail { subscription } => {
+        Step::RequestLink { subscription } => {
             let subscription_id = pick(&ids.subscriptions, subscription)?;
             let mail_id = MailId::parse(&format!("mail-{}", ids.mails.len())).expect("an id");
             ids.mails.push(mail_id.clone());
-            let purpose = text("welcome");
-            MailRequested {
-                mail_id,
+            LinkRequested {
                 subscription_id,
-                purpose,
+                mail_id,
             }
             .into()
         }
-        Step::Attempt { mail, ahead } => attempted(pick(&ids.mails, mail)?, *ahead, ids),
+        Step::Suppress { subscription } => SubscriptionSuppressed {
+            subscription_id: pick(&ids.subscriptions, subscription)?,
+        }
+        .into(),
+        Step::Forget {
+            subscription,
+            generation,
+        } => SubscriptionForgotten {
+            subscription_id: pick(&ids.subscriptions, subscription)?,
+            generation: *generation,
+        }
+        .into(),
+        Step::Erase {
+            subscription,
+            generation,
+        } => AddressErased {
+            subscription_id: pick(&ids.subscriptions, subscription)?,
+            generation: *generation,
+        }
+        .into(),
+        _ => return None,
+    })
+}
+
+fn mail_fact(step: &Step, at: i64, ids: &mut Generated) -> Option<Fact> {
+    Some(match step {
+        Step::Attempt { mail, ahead } => attempted(pick(&ids.mails, mail)?, *ahead, at, ids),
         Step::Deliver { attempt } => {
             let (mail_id, attempt) = pick(&ids.attempts, attempt)?;
             MailDelivered { mail_id, attempt }.into()
         }
         Step::Fail { attempt, is_final } => failed(pick(&ids.attempts, attempt)?, *is_final),
+        Step::StartSession { mail } => {
+            let mail_id = pick(&ids.mails, mail)?;
+            SessionStarted {
+                sha256: SecretHash::of(&format!("cookie of {mail_id}")),
+                mail_id,
+                expires_at: second(at + 30),
+            }
+            .into()
+        }
+        Step::EndSession { mail } => SessionEnded {
+            mail_id: pick(&ids.mails, mail)?,
+        }
+        .into(),
+        _ => return None,
     })
+}
+
+fn issued(key_id: KeyId, expires_at: Option<Moment>) -> Fact {
+    KeyIssued {
+        key_id,
+        sha256: SecretHash::of(key_id.as_str()),
+        plan: text("basic"),
+        name: Text::default(),
+        expires_at,
+    }
+    .into()
 }
 
 fn failed((mail_id, attempt): (MailId, u32), is_final: bool) -> Fact {
@@ -198,35 +296,34 @@ fn failed((mail_id, attempt): (MailId, u32), is_final: bool) -> Fact {
     .into()
 }
 
-fn issued(
-    key_id: KeyId,
-    subscription_id: Option<SubscriptionId>,
-    expires_at: Option<Moment>,
-) -> Fact {
-    KeyIssued {
-        key_id,
-        sha256: SecretHash::of(key_id.as_str()),
-        plan: text("default"),
-        subscription_id,
-        expires_at,
+/// The next attempt of a mail, or a later one.
+fn attempted(mail_id: MailId, ahead: u32, at: i64, ids: &mut Generated) -> Fact {
+    let before = ids.attempts.iter().filter(|(of, _)| *of == mail_id).count();
+    let attempt = (u32::try_from(before).expect("few") + ahead).max(1);
+    ids.attempts.push((mail_id.clone(), attempt));
+    MailAttempted {
+        link: Some(Link {
+            sha256: SecretHash::of(&format!("token {attempt} of {mail_id}")),
+            expires_at: second(at + 20),
+        }),
+        mail_id,
+        attempt,
     }
     .into()
 }
 
-/// An attempt whose number is the last one's or up to two higher.
-fn attempted(mail_id: MailId, ahead: u32, ids: &mut Generated) -> Fact {
-    let before = ids.attempts.iter().filter(|(of, _)| *of == mail_id).count();
-    let attempt = (u32::try_from(before).expect("few") + ahead).max(1);
-    ids.attempts.push((mail_id.clone(), attempt));
-    let key_id = ids.key();
-    MailAttempted {
-        mail_id,
-        attempt,
-        key_id,
-        sha256: SecretHash::of(key_id.as_str()),
-        manage_sha256: SecretHash::of("token"),
+/// Who acts in a history: each in turn.
+fn actor(at: i64) -> Actor {
+    match at % 3 {
+        0 => Actor::Service,
+        1 => Actor::Operator {
+            name: text("alice"),
+        },
+        _ => Actor::Subscriber {
+            network: text("203.0.113.0/24"),
+            session: None,
+        },
     }
-    .into()
 }
 
 /// A history of one event per second.
@@ -238,7 +335,7 @@ fn history() -> impl Strategy<Value = Vec<AccountEvent>> {
             .zip(0..)
             .map(|(step, at)| (at, fact(step, at, &mut ids)));
         facts
-            .filter_map(|(at, fact)| Some(AccountEvent::new(fact?, second(at))))
+            .filter_map(|(at, fact)| Some(AccountEvent::new(actor(at), fact?, second(at))))
             .collect()
     })
 }
@@ -252,8 +349,9 @@ fn meaning(ledger: &Ledger) -> String {
     let keys: Vec<_> = ledger.keys().collect();
     let subscriptions: Vec<_> = ledger.subscriptions().collect();
     let open: Vec<_> = ledger.open_mails().collect();
-    let awaiting_mail: Vec<_> = ledger.awaiting_mail().collect();
-    format!("{keys:?} {accounts:?} {subscriptions:?} {open:?} {awaiting_mail:?}")
+    let to_erase: Vec<_> = ledger.to_erase().collect();
+    let access = ledger.access();
+    format!("{keys:?} {accounts:?} {subscriptions:?} {open:?} {to_erase:?} {access}")
 }
 
 fn folded(history: &[AccountEvent]) -> Stream {
@@ -264,36 +362,24 @@ fn folded(history: &[AccountEvent]) -> Stream {
     stream
 }
 
-/// The keys that an attempt of a mail created, directly or by rotation, computed from the events alone.
-fn of_attempts(history: &[AccountEvent]) -> BTreeMap<KeyId, (MailId, u32)> {
-    let mut of: BTreeMap<KeyId, (MailId, u32)> = BTreeMap::new();
-    for event in history {
-        match &event.fact {
-            Fact::MailAttempted(fact) => {
-                of.insert(fact.key_id, (fact.mail_id.clone(), fact.attempt));
-            }
-            Fact::KeyRotated(fact) => {
-                if let Some(attempt) = of.get(&fact.key_id).cloned() {
-                    of.insert(fact.new_key_id, attempt);
-                }
-            }
-            _ => {}
-        }
-    }
-    of
-}
-
 proptest! {
+    /// An event that took no effect is no fact: it may take effect later.
     #[test]
-    fn a_repeated_event_changes_nothing_at_any_time(
+    fn an_event_that_took_effect_changes_nothing_when_it_is_repeated_at_any_time(
         history in history(),
         again in prop::collection::vec((any::<Index>(), 0..80_i64), 0..40),
     ) {
-        let mut stream = Stream::default();
+        let (mut stream, mut effective) = (Stream::default(), Vec::new());
         for (event, at) in history.iter().zip(0..) {
+            let before = meaning(&stream.ledger);
             stream.append_event(event, event.time);
+            if meaning(&stream.ledger) != before {
+                effective.push(event);
+            }
             for (of, _) in again.iter().filter(|(_, when)| *when == at) {
-                stream.append_event(of.get(&history[..=usize::try_from(at).expect("small")]), event.time);
+                if let Some(event_before) = pick(&effective, of) {
+                    stream.append_event(event_before, event.time);
+                }
             }
         }
         prop_assert_eq!(meaning(&stream.ledger), meaning(&folded(&history).ledger));
@@ -334,18 +420,56 @@ proptest! {
     }
 
     #[test]
-    fn at_most_one_attempt_of_a_mail_leaves_a_working_key(history in history()) {
-        let mut stream = Stream::default();
-        let of_attempts = of_attempts(&history);
+    fn a_link_works_once_until_it_expires_or_the_mail_is_sent_again(history in history()) {
+        let (mut stream, mut used) = (Stream::default(), BTreeSet::new());
         for event in &history {
             stream.append_event(event, event.time);
-            let mut working: BTreeMap<MailId, BTreeSet<u32>> = BTreeMap::new();
-            for (key_id, (mail, attempt)) in &of_attempts {
-                if stream.ledger.key(*key_id).is_some_and(|key| key.is_valid(event.time)) {
-                    working.entry(mail.clone()).or_default().insert(*attempt);
+            if let Fact::SessionStarted(fact) = &event.fact
+                && stream.ledger.session(&format!("cookie of {}", fact.mail_id), event.time).is_some()
+            {
+                used.insert(fact.mail_id.clone());
+            }
+            for other in &history {
+                let Fact::MailAttempted(fact) = &other.fact else { continue };
+                let token = format!("token {} of {}", fact.attempt, fact.mail_id);
+                if let Some((mail_id, mail)) = stream.ledger.mail_of_link(&token, event.time) {
+                    prop_assert!(!used.contains(mail_id), "it was used");
+                    prop_assert_eq!(mail.attempts, fact.attempt, "the last attempt");
+                    prop_assert!(fact.link.is_some_and(|link| link.expires_at > event.time));
+                    prop_assert!(!matches!(mail.state, MailState::Failed(_) | MailState::GivenUp(_)));
                 }
             }
-            prop_assert!(working.values().all(|attempts| attempts.len() <= 1), "{working:?}");
+        }
+    }
+
+    #[test]
+    fn a_forgotten_or_suppressed_subscription_has_no_key_no_mail_and_no_session(history in history()) {
+        let mut stream = Stream::default();
+        for event in &history {
+            stream.append_event(event, event.time);
+            let ledger = &stream.ledger;
+            for (id, subscription) in ledger.subscriptions() {
+                if subscription.forgotten_at.is_none() {
+                    continue;
+                }
+                let holder = Holder::Subscription(id.clone());
+                prop_assert!(!ledger.keys_of(&holder).any(|(_, key)| key.is_valid(event.time)));
+                prop_assert!(!ledger.open_mails().any(|(_, mail)| mail.subscription_id == *id));
+                prop_assert!(!ledger.access().contains(&id.to_string()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_subscriber_without_approval_gets_no_key(history in history()) {
+        let mut stream = Stream::default();
+        for event in &history {
+            let before = stream.ledger.clone();
+            stream.append_event(event, event.time);
+            let Fact::SubscriptionKeyIssued(fact) = &event.fact else { continue };
+            let known = before.subscription(&fact.subscription_id);
+            let is_active = known.is_some_and(Subscription::is_active);
+            prop_assert_eq!(stream.ledger.key(fact.key_id).is_some(), is_active);
         }
     }
 
@@ -361,22 +485,6 @@ proptest! {
             prop_assert_eq!(&new.holder, &old.holder);
             prop_assert_eq!(new.expires_at, old.expires_at);
         }
-    }
-
-    #[test]
-    fn an_approved_subscription_awaits_mail_until_one_is_requested(history in history()) {
-        let ledger = folded(&history).ledger;
-        let of = |fact: &Fact| match fact {
-            Fact::SubscriptionRequested(fact) if fact.approved => Some((fact.subscription_id.clone(), true)),
-            Fact::SubscriptionApproved(fact) => Some((fact.subscription_id.clone(), true)),
-            Fact::MailRequested(fact) => Some((fact.subscription_id.clone(), false)),
-            _ => None,
-        };
-        let events: Vec<_> = history.iter().filter_map(|event| of(&event.fact)).collect();
-        let requested: BTreeSet<_> = events.iter().filter(|(_, approved)| !approved).map(|(id, _)| id).collect();
-        let approved: BTreeSet<_> = events.iter().filter(|(_, approved)| *approved).map(|(id, _)| id).collect();
-        let awaiting_mail: BTreeSet<_> = ledger.awaiting_mail().map(|(id, _)| id).collect();
-        prop_assert_eq!(awaiting_mail, &approved - &requested);
     }
 
     #[test]
@@ -399,104 +507,318 @@ proptest! {
     }
 }
 
-/// A subscription with a mail.
-struct MailFixture {
+/// A subscription.
+struct Subscriber {
     stream: Stream,
-    mail_id: MailId,
+    id: SubscriptionId,
 }
 
-impl MailFixture {
+impl Subscriber {
+    /// Someone who subscribed to a plan that needs no approval.
     fn new() -> Self {
-        let mut stream = Stream::default();
-        let subscription_id = SubscriptionId::parse("sub-1").expect("an id");
-        let mail_id = MailId::parse("mail-1").expect("an id");
-        stream.append(SubscriptionRequested {
-            subscription_id: subscription_id.clone(),
-            email: Email::parse("a@racing.example").expect("an address"),
-            plan: text("basic"),
-            approved: true,
-        });
-        stream.append(MailRequested {
-            mail_id: mail_id.clone(),
-            subscription_id,
-            purpose: text("welcome"),
-        });
-        Self { stream, mail_id }
+        Self::approved(true)
     }
 
-    fn attempt(&mut self, attempt: u32) -> KeyId {
-        let key = ApiKey::generate("test").expect("random");
+    fn approved(approved: bool) -> Self {
+        let mut stream = Stream::default();
+        let id = SubscriptionId::parse("sub-1").expect("an id");
+        stream.append(SubscriptionRequested {
+            subscription_id: id.clone(),
+            generation: 1,
+            email: sealed(),
+            plan: text("basic"),
+            approved,
+        });
+        Self { stream, id }
+    }
+
+    /// The only mail that is neither delivered nor given up.
+    fn open_mail(&self) -> (MailId, Mail) {
+        let mut open = self.stream.ledger.open_mails();
+        let (id, mail) = open.next().expect("an open mail");
+        assert!(open.next().is_none(), "it is the only one");
+        (id.clone(), mail.clone())
+    }
+
+    /// Attempts the open mail, with a token.
+    fn attempt(&mut self, token: &str) -> MailId {
+        let (mail_id, mail) = self.open_mail();
         self.stream.append(MailAttempted {
-            mail_id: self.mail_id.clone(),
-            attempt,
+            mail_id: mail_id.clone(),
+            attempt: mail.attempts + 1,
+            link: Some(new_link(token, now())),
+        });
+        mail_id
+    }
+
+    fn deliver(&mut self) {
+        let (mail_id, mail) = self.open_mail();
+        let attempt = mail.attempts;
+        self.stream.append(MailDelivered { mail_id, attempt });
+    }
+
+    /// Sends the open mail, and uses its link. Returns the mail and the cookie.
+    fn sign_in(&mut self) -> (MailId, String) {
+        let mail_id = self.attempt("a token");
+        self.deliver();
+        let cookie = format!("cookie of {mail_id}");
+        self.stream.append(SessionStarted {
+            mail_id: mail_id.clone(),
+            sha256: SecretHash::of(&cookie),
+            expires_at: (now().timestamp() + SESSION_LASTS).into(),
+        });
+        (mail_id, cookie)
+    }
+
+    /// Requests another link.
+    fn request_link(&mut self, mail_id: &str) {
+        self.stream.append(LinkRequested {
+            subscription_id: self.id.clone(),
+            mail_id: MailId::parse(mail_id).expect("an id"),
+        });
+    }
+
+    fn create_key(&mut self) -> KeyId {
+        let key = ApiKey::generate("test").expect("random");
+        self.stream.append(SubscriptionKeyIssued {
+            subscription_id: self.id.clone(),
             key_id: key.key_id(),
             sha256: key.hash(),
-            manage_sha256: SecretHash::of("token"),
+            name: Text::default(),
         });
         key.key_id()
     }
 
-    fn fail(&mut self, attempt: u32, is_final: bool) {
-        let (mail_id, reason) = (self.mail_id.clone(), text("450 busy"));
-        self.stream.append(MailFailed {
+    fn rotate_by(&mut self, actor: Actor, key_id: KeyId) -> KeyId {
+        let new = ApiKey::generate("test").expect("random");
+        let rotated = KeyRotated {
+            key_id,
+            valid_until: (now().timestamp() + SignedDuration::from_hours(1)).into(),
+            new_key_id: new.key_id(),
+            new_sha256: new.hash(),
+        };
+        self.stream.append_by(actor, rotated);
+        new.key_id()
+    }
+
+    fn is_signed_in(&self, cookie: &str) -> bool {
+        self.stream.ledger.session(cookie, now()).is_some()
+    }
+
+    fn has_link(&self, token: &str) -> bool {
+        self.stream.ledger.mail_of_link(token, now()).is_some()
+    }
+
+    fn state(&self) -> SubscriptionState {
+        let known = self.stream.ledger.subscription(&self.id);
+        known.expect("a subscription").state()
+    }
+}
+
+fn operator() -> Actor {
+    let name = text("alice");
+    Actor::Operator { name }
+}
+
+fn in_session(mail_id: &MailId) -> Actor {
+    Actor::Subscriber {
+        network: text("203.0.113.0/24"),
+        session: Some(mail_id.clone()),
+    }
+}
+
+#[test]
+fn a_key_can_be_created_after_the_link_was_used_and_not_before() {
+    let mut subscriber = Subscriber::new();
+    let early = subscriber.create_key();
+    assert_eq!(subscriber.stream.ledger.key(early), None);
+    let (_, cookie) = subscriber.sign_in();
+    assert!(subscriber.is_signed_in(&cookie) && !subscriber.has_link("a token"));
+    let key_id = subscriber.create_key();
+    let key = subscriber.stream.ledger.key(key_id).expect("a key");
+    let account = subscriber.stream.ledger.account(&key.holder);
+    assert_eq!(account.expect("an account").plan, text("basic"));
+    let (_, notice) = subscriber.open_mail();
+    let change = Change::KeyIssued(key_id);
+    let by = Actor::Service;
+    assert_eq!(notice.content, MailContent::Notice { change, by });
+}
+
+#[test]
+fn each_attempt_of_a_mail_has_a_link_of_its_own() {
+    let mut subscriber = Subscriber::new();
+    let mail_id = subscriber.attempt("first");
+    assert!(subscriber.has_link("first"));
+    // The first replica crashed, and another one tries.
+    subscriber.attempt("second");
+    assert!(!subscriber.has_link("first") && subscriber.has_link("second"));
+    let fail = |attempt, is_final| failed((mail_id.clone(), attempt), is_final);
+    subscriber.stream.append(fail(2, false));
+    assert!(!subscriber.has_link("second"));
+    subscriber.attempt("third");
+    subscriber.deliver();
+    // The mail was delivered: later events change nothing.
+    subscriber.stream.append(fail(3, true));
+    assert!(subscriber.has_link("third"));
+    assert!(subscriber.stream.ledger.open_mails().next().is_none());
+}
+
+#[test]
+fn a_link_that_is_used_before_the_delivery_is_recorded_proves_the_delivery() {
+    let mut subscriber = Subscriber::new();
+    let mail_id = subscriber.attempt("a token");
+    subscriber.stream.append(SessionStarted {
+        mail_id: mail_id.clone(),
+        sha256: SecretHash::of("cookie"),
+        expires_at: (now().timestamp() + SESSION_LASTS).into(),
+    });
+    assert!(subscriber.is_signed_in("cookie"));
+    let mail = subscriber.stream.ledger.mail(&mail_id).expect("a mail");
+    assert_eq!(mail.state, MailState::Delivered);
+    assert!(subscriber.stream.ledger.open_mails().next().is_none());
+}
+
+#[test]
+fn a_rotation_locks_out_everybody_but_its_actor() {
+    for by_operator in [false, true] {
+        let mut subscriber = Subscriber::new();
+        let (session, cookie) = subscriber.sign_in();
+        let key = subscriber.create_key();
+        subscriber.deliver_notice();
+        subscriber.request_link("another");
+        let (_, other_cookie) = subscriber.sign_in();
+        subscriber.request_link("unused");
+        subscriber.attempt("unused");
+        subscriber.deliver();
+        assert!(subscriber.is_signed_in(&cookie) && subscriber.is_signed_in(&other_cookie));
+        assert!(subscriber.has_link("unused"));
+        let actor = match by_operator {
+            true => operator(),
+            false => in_session(&session),
+        };
+        let new = subscriber.rotate_by(actor.clone(), key);
+        assert!(!subscriber.has_link("unused") && !subscriber.is_signed_in(&other_cookie));
+        assert_eq!(subscriber.is_signed_in(&cookie), !by_operator);
+        let (_, notice) = subscriber.open_mail();
+        let change = Change::KeyRotated { old: key, new };
+        let by = actor;
+        assert_eq!(notice.content, MailContent::Notice { change, by });
+    }
+}
+
+impl Subscriber {
+    /// Sends the open notice.
+    fn deliver_notice(&mut self) {
+        let (mail_id, _) = self.open_mail();
+        let link = None;
+        let attempt = 1;
+        self.stream.append(MailAttempted {
             mail_id,
             attempt,
-            reason,
-            is_final,
+            link,
         });
-    }
-
-    fn state_of(&self, key_id: KeyId) -> KeyState {
-        self.stream.ledger.key(key_id).expect("a key").state(now())
-    }
-
-    fn is_open(&self) -> bool {
-        self.stream.ledger.open_mails().next().is_some()
+        self.deliver();
     }
 }
 
 #[test]
-fn an_attempt_makes_its_key_valid_and_revokes_the_previous_one() {
-    let mut mail = MailFixture::new();
-    let first = mail.attempt(1);
-    assert_eq!(mail.state_of(first), KeyState::Valid);
-    let key = mail.stream.ledger.key(first).expect("a key");
-    let account = mail.stream.ledger.account(&key.holder).expect("an account");
-    assert_eq!(account.plan, text("basic"), "the plan of the subscription");
-    // The first replica crashed, and another one tries.
-    let second = mail.attempt(2);
-    assert_eq!(mail.state_of(first), KeyState::Revoked);
-    assert_eq!(mail.state_of(second), KeyState::Valid);
-    mail.fail(2, false);
-    assert_eq!(mail.state_of(second), KeyState::Revoked);
-    assert!(mail.is_open(), "it will be tried again");
-    let third = mail.attempt(3);
-    mail.stream.append(MailDelivered {
-        mail_id: mail.mail_id.clone(),
-        attempt: 3,
+fn an_operator_who_revokes_the_last_key_withdraws_the_approval() {
+    let mut subscriber = Subscriber::new();
+    subscriber.sign_in();
+    let revoked = |key_id| KeyRevoked {
+        key_id,
+        reason: text("not paid"),
+    };
+    let [first, second] = [(); 2].map(|()| subscriber.create_key());
+    subscriber.stream.append_by(operator(), revoked(first));
+    assert_eq!(subscriber.state(), SubscriptionState::Active, "one is left");
+    subscriber.stream.append_by(operator(), revoked(second));
+    assert_eq!(subscriber.state(), SubscriptionState::AwaitingApproval);
+    let denied = subscriber.create_key();
+    assert_eq!(subscriber.stream.ledger.key(denied), None);
+    subscriber.stream.append(SubscriptionApproved {
+        subscription_id: subscriber.id.clone(),
+        revision: 1,
     });
-    assert!(!mail.is_open());
-    // The mail was delivered: later events change nothing.
-    mail.fail(3, true);
-    let fourth = mail.attempt(4);
-    assert_eq!(mail.state_of(third), KeyState::Valid);
-    assert_eq!(mail.stream.ledger.key(fourth), None);
+    let key = subscriber.create_key();
+    let session = MailId::parse("any").expect("an id");
+    let revocation = revoked(key);
+    subscriber.stream.append_by(in_session(&session), revocation);
+    assert_eq!(subscriber.state(), SubscriptionState::Active, "by the subscriber");
 }
 
 #[test]
-fn a_mail_that_is_given_up_leaves_no_key() {
-    let mut mail = MailFixture::new();
-    let key = mail.attempt(1);
-    mail.fail(1, false);
-    mail.fail(1, true);
-    assert!(!mail.is_open());
-    assert_eq!(mail.state_of(key), KeyState::Revoked);
-    let later = mail.attempt(2);
-    assert_eq!(mail.stream.ledger.key(later), None);
+fn an_address_that_is_suppressed_gets_no_mail_again() {
+    let mut subscriber = Subscriber::new();
+    subscriber.attempt("a token");
+    subscriber.stream.append(SubscriptionSuppressed {
+        subscription_id: subscriber.id.clone(),
+    });
+    assert!(!subscriber.has_link("a token"));
+    assert_eq!(subscriber.stream.ledger.to_erase().count(), 1);
+    subscriber.stream.append(AddressErased {
+        subscription_id: subscriber.id.clone(),
+        generation: 1,
+    });
+    assert_eq!(subscriber.stream.ledger.to_erase().count(), 0);
+    subscriber.request_link("another");
+    subscriber.stream.append(SubscriptionRequested {
+        subscription_id: subscriber.id.clone(),
+        generation: 2,
+        email: sealed(),
+        plan: text("basic"),
+        approved: true,
+    });
+    assert_eq!(subscriber.stream.ledger.open_mails().count(), 0);
+    assert_eq!(subscriber.state(), SubscriptionState::Suppressed);
+}
 
-    let mut mail = MailFixture::new();
-    mail.fail(0, true);
-    assert!(!mail.is_open(), "given up before the first attempt");
+#[test]
+fn a_forgotten_address_can_be_subscribed_again() {
+    let mut subscriber = Subscriber::new();
+    let (_, cookie) = subscriber.sign_in();
+    let key = subscriber.create_key();
+    let forgotten = SubscriptionForgotten {
+        subscription_id: subscriber.id.clone(),
+        generation: 1,
+    };
+    let changed = subscriber.stream.append(forgotten);
+    assert_eq!(changed, [key]);
+    assert!(!subscriber.is_signed_in(&cookie));
+    assert_eq!(subscriber.stream.ledger.open_mails().count(), 0, "the notice");
+    subscriber.stream.append(SubscriptionRequested {
+        subscription_id: subscriber.id.clone(),
+        generation: 2,
+        email: sealed(),
+        plan: text("pro"),
+        approved: true,
+    });
+    assert_eq!(subscriber.state(), SubscriptionState::Unconfirmed);
+    subscriber.sign_in();
+    let new = subscriber.create_key();
+    let key = subscriber.stream.ledger.key(new).expect("a key");
+    let account = subscriber.stream.ledger.account(&key.holder);
+    assert_eq!(account.expect("an account").plan, text("pro"));
+}
+
+#[test]
+fn an_approval_is_announced_to_an_address_that_is_confirmed() {
+    let approve = |subscriber: &mut Subscriber| {
+        let subscription_id = subscriber.id.clone();
+        let revision = 1;
+        subscriber.stream.append(SubscriptionApproved {
+            subscription_id,
+            revision,
+        });
+    };
+    let mut early = Subscriber::approved(false);
+    approve(&mut early);
+    assert_eq!(early.open_mail().1.content, MailContent::Confirmation);
+    let mut late = Subscriber::approved(false);
+    late.sign_in();
+    assert_eq!(late.state(), SubscriptionState::AwaitingApproval);
+    approve(&mut late);
+    assert_eq!(late.open_mail().1.content, MailContent::Approved);
 }
 
 #[test]

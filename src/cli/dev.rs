@@ -17,7 +17,7 @@ use super::player::Player;
 use super::report::result;
 use super::running::{RunningService, keep_files_private};
 use super::serve::ServiceArgs;
-use crate::accounts::{ApiKey, DEV_ENV};
+use crate::accounts::{ApiKey, DEV_ENV, KeyIssued};
 use crate::app::Service;
 use crate::http::state::App;
 use crate::live::status::Phase;
@@ -150,7 +150,8 @@ async fn dev_key(data: &Path, app: &App) -> anyhow::Result<String> {
     // The plan with the most connections: the board needs live odds.
     let plan = app.plans.iter().max_by_key(|plan| plan.connections);
     let plan = plan.map(|plan| plan.name.clone()).unwrap_or_default();
-    app.pages.commands.issue(&key, plan, None).await?;
+    let issued = KeyIssued::new(&key, plan, None);
+    app.pages.commands.issue(issued).await?;
     let _ = fs::remove_file(&path);
     let mut file = fs::OpenOptions::new()
         .write(true)

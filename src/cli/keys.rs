@@ -12,7 +12,9 @@ use self::list::{List, Subscriptions};
 pub(super) use self::when::parse_duration;
 use super::report::{line, result};
 use super::{Nats, PlansFlag, WrongUse};
-use crate::accounts::{AccountCommands, ApiKey, CommandError, Key, KeyId, SubscriptionId};
+use crate::accounts::{
+    AccountCommands, Actor, ApiKey, CommandError, Email, Key, KeyId, KeyIssued, SubscriptionId,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct Keys {
@@ -22,6 +24,9 @@ pub(super) struct Keys {
     nats: Nats,
     #[command(flatten)]
     plans: PlansFlag,
+    /// Your name, for the audit trail: each event says who caused it.
+    #[arg(long = "as", env = "USER", value_name = "NAME", default_value = "unknown", value_parser = Text::parse, global = true)]
+    operator: Text,
 }
 
 #[derive(Debug, Subcommand)]
@@ -32,6 +37,9 @@ enum Action {
         /// The plan of the key, one of the file of plans.
         #[arg(long, value_parser = Text::parse)]
         plan: Text,
+        /// What the key is for, shown in the list of keys.
+        #[arg(long, default_value = "", hide_default_value = true, value_parser = Text::parse)]
+        name: Text,
         /// The expiry: a date (its last day, UTC), a time, or a duration such as 30d. Without it, the key does not
         /// expire.
         #[arg(long, value_name = "WHEN", value_parser = when::parse_end)]
@@ -43,7 +51,7 @@ enum Action {
     /// List keys with their state, plan and expiry.
     #[command(after_help = "Example:\n  railbird keys list --json")]
     List(List),
-    /// List subscriptions with their plan, approval, mail and number of valid keys.
+    /// List subscriptions with their state, plan, mail and number of valid keys.
     #[command(after_help = "Example:\n  railbird keys subscriptions --emails")]
     Subscriptions(Subscriptions),
     /// Replace a key by a new one, and print it once. Both are valid during the overlap.
@@ -78,6 +86,13 @@ enum Action {
         #[arg(value_parser = Text::parse)]
         plan: Text,
     },
+    /// Erase the address of a subscriber, and end the subscription with all its keys. This cannot be undone.
+    #[command(after_help = "Example:\n  railbird keys forget rail.bird@racing.example")]
+    Forget {
+        /// The e-mail address, in any spelling.
+        #[arg(value_name = "ADDRESS", value_parser = Email::parse)]
+        email: Email,
+    },
     /// Approve a subscription that is waiting for it.
     #[command(after_help = "Example:\n  railbird keys approve 01930a5c7e2f")]
     Approve {
@@ -96,7 +111,10 @@ fn parse_env(text: &str) -> Result<String, &'static str> {
 impl Keys {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         self.action.check_plan(&self.plans)?;
-        let commands = AccountCommands::at_end(self.nats.connect().await?).await?;
+        let actor = Actor::Operator {
+            name: self.operator,
+        };
+        let commands = AccountCommands::at_end(self.nats.connect().await?, actor).await?;
         let done = self.action.run(&commands).await;
         done.map_err(|error| match error.downcast() {
             // The exit code depends on the error of the log.
@@ -128,10 +146,19 @@ impl Action {
     async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
         match self {
             Self::List(list) => list.print(&commands.ledger().borrow()),
-            Self::Subscriptions(list) => list.print(&commands.ledger().borrow()),
-            Self::Issue { plan, expires, env } => {
+            Self::Subscriptions(list) => list.print(commands).await?,
+            Self::Issue {
+                plan,
+                name,
+                expires,
+                env,
+            } => {
                 let key = ApiKey::generate(&env)?;
-                commands.issue(&key, plan, expires).await?;
+                let issued = KeyIssued {
+                    name,
+                    ..KeyIssued::new(&key, plan, expires)
+                };
+                commands.issue(issued).await?;
                 let until = expires.map(|end| format!(" until {}", list::time(end)));
                 line(format_args!(
                     "key {} is valid{}; it is shown only this once:",
@@ -171,6 +198,13 @@ impl Action {
                 let (key_id, _) = find(commands, &key_id)?;
                 commands.change_plan(key_id, plan.clone()).await?;
                 line(format_args!("key {key_id} is on plan {plan}"));
+            }
+            Self::Forget { email } => {
+                let subscription_id = commands.book().id_of(&email).await?;
+                commands.forget(subscription_id.clone()).await?;
+                line(format_args!(
+                    "the address of subscription {subscription_id} is erased"
+                ));
             }
             Self::Approve { subscription_id } => {
                 commands.approve(subscription_id.clone()).await?;

@@ -80,15 +80,15 @@ pub(super) struct ServiceArgs {
     /// https://racing.example; * allows all. By default none: keys do not belong in pages. The service's own pages may.
     #[arg(long, env = "RAILBIRD_ORIGINS", value_name = "ORIGINS", value_delimiter = ',', value_parser = Origins::parse_one)]
     origins: Vec<String>,
-    /// Maximum number of sign-ups and of key rotations by link, per hour and network address.
+    /// Maximum number of sign-ups per hour and network: an IPv4 address, or the /48 of an IPv6 address.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_NETWORK", default_value = "30")]
     sign_ups_per_network: NonZeroU32,
     /// Maximum number of sign-ups per day and email address.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_EMAIL", default_value = "5")]
     sign_ups_per_email: NonZeroU32,
-    /// Time for which a key stays valid after it is rotated through the link in a mail.
-    #[arg(long, env = "RAILBIRD_ROTATION_OVERLAP", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
-    rotation_overlap: SignedDuration,
+    /// Maximum number of sign-ups per hour in total.
+    #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_HOUR", default_value = "500")]
+    sign_ups_per_hour: NonZeroU32,
     /// Time for which keys are accepted while the service cannot learn whether any was revoked.
     #[arg(long, env = "RAILBIRD_KEYS_STALE_MAX", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     keys_stale_max: SignedDuration,
@@ -136,7 +136,7 @@ impl ServiceArgs {
             origins: Origins::new(self.origins),
             sign_ups_per_network: self.sign_ups_per_network,
             sign_ups_per_email: self.sign_ups_per_email,
-            rotation_overlap: self.rotation_overlap,
+            sign_ups_per_hour: self.sign_ups_per_hour,
             security_contact: self.security_contact,
             refused_env: None,
             mailing,

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use events::VenueCode;
-use jiff::SignedDuration;
 use projections::Store;
 use tokio::sync::watch;
 
@@ -19,6 +18,7 @@ use crate::live::FanOut;
 use crate::live::feed::Feed;
 use crate::live::status::Phase;
 use crate::log::{ConnectionStatus, Continuity, Durability};
+use crate::mail::PublicUrl;
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
 use crate::projector::views::Views;
@@ -91,12 +91,19 @@ pub struct Pages {
     pub commands: AccountCommands,
     /// The environment in the text of new keys.
     pub key_env: &'static str,
-    /// The time for which a rotated key stays valid.
-    pub overlap: SignedDuration,
-    /// Limits sign-ups and rotations by network.
-    pub per_network: HashedLimiter,
-    /// Limits sign-ups by e-mail address.
-    pub per_email: HashedLimiter,
+    /// Where browsers find the service, if that is known.
+    pub public_url: Option<PublicUrl>,
+    /// Limits sign-ups by what one customer of a provider can have.
+    pub sign_ups_per_network: HashedLimiter,
+    /// Limits sign-ups by mailbox.
+    pub sign_ups_per_email: HashedLimiter,
+    /// Limits all sign-ups.
+    pub sign_ups: HashedLimiter,
+    /// Limits requests for a link to sign in, apart from sign-ups: those of others never delay them.
+    pub links_per_network: HashedLimiter,
+    pub links_per_email: HashedLimiter,
+    /// Limits changes of keys by subscription.
+    pub changes: HashedLimiter,
 }
 
 impl App {

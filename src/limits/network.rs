@@ -6,6 +6,9 @@ use ipnet::IpNet;
 
 /// The prefix length that an IPv6 site is given, with all addresses in it.
 const SITE_BITS: u32 = 64;
+/// The prefix lengths of coarse networks, in which many people are: an IPv6 provider gives a customer at most a /48.
+const COARSE_BITS_V4: u8 = 24;
+const COARSE_BITS_V6: u8 = 48;
 
 /// A network whose clients share a rate limit: an IPv4 address, or the /64 of an IPv6 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,6 +23,28 @@ impl From<IpAddr> for Network {
                 Ipv6Addr::from_bits(site).into()
             }
         })
+    }
+}
+
+impl Network {
+    /// The network without the part that could name a person: the /24 of an IPv4 address, the /48 of an IPv6 address.
+    #[must_use]
+    pub fn coarse(self) -> IpNet {
+        let bits = match self.0 {
+            IpAddr::V4(_) => COARSE_BITS_V4,
+            IpAddr::V6(_) => COARSE_BITS_V6,
+        };
+        let net = IpNet::new(self.0, bits).expect("less than the bits of the address");
+        net.trunc()
+    }
+
+    /// What one customer of a provider can have: an IPv4 address, or the /48 of an IPv6 address.
+    #[must_use]
+    pub fn customer(self) -> Self {
+        match self.0 {
+            IpAddr::V4(_) => self,
+            IpAddr::V6(_) => Self(self.coarse().network()),
+        }
     }
 }
 
@@ -145,6 +170,21 @@ mod tests {
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+    }
+
+    #[test]
+    fn a_coarse_network_has_many_people() {
+        for (address, coarse, customer) in [
+            ("203.0.113.77", "203.0.113.0/24", "203.0.113.77"),
+            ("2001:db8:1:2::1", "2001:db8:1::/48", "2001:db8:1:ffff::9"),
+        ] {
+            let network = Network::from(ip(address));
+            assert_eq!(network.coarse().to_string(), coarse);
+            assert_eq!(network.customer(), Network::from(ip(customer)).customer());
+        }
+        let of = |text| Network::from(ip(text)).customer();
+        assert_ne!(of("2001:db8:1::1"), of("2001:db8:2::1"));
+        assert_ne!(of("203.0.113.77"), of("203.0.113.78"));
     }
 
     #[test]

@@ -14,6 +14,8 @@ use toml::Spanned;
 /// The plans without a configured file.
 const BUILT_IN: &str = include_str!("../../plans.toml");
 const NAME_LEN_MAX: usize = 32;
+/// The keys of a subscriber on a plan that does not say how many: one for each program, of a few.
+const KEYS_DEFAULT: NonZeroU32 = NonZeroU32::new(5).expect("not zero");
 
 /// All plans, in the order of the file.
 #[derive(Debug, Clone)]
@@ -38,6 +40,8 @@ pub struct Plan {
     pub connections: Option<NonZeroU32>,
     /// Without live odds: how long the odds of a race have not changed before they can be read; `None` if never.
     pub odds_after: Option<SignedDuration>,
+    /// The maximum valid keys of a subscriber.
+    pub keys: NonZeroU32,
     /// Whether it can be chosen on the pricing page.
     pub sign_up: bool,
     /// Whether an operator has to approve a subscription.
@@ -166,6 +170,7 @@ impl Plans {
             requests_per_day: least(|plan| plan.requests_per_day),
             connections: least(|plan| plan.connections).filter(|_| live_odds),
             odds_after: odds_after.filter(|_| has_odds),
+            keys: least(|plan| Some(plan.keys)).unwrap_or(KEYS_DEFAULT),
             sign_up: false,
             approval: true,
         }
@@ -190,6 +195,7 @@ struct PlanTable {
     live_odds: Spanned<bool>,
     connections: Option<Spanned<NonZeroU32>>,
     odds_after: Option<Spanned<String>>,
+    keys: Option<NonZeroU32>,
     sign_up: bool,
     approval: Option<Spanned<bool>>,
 }
@@ -239,6 +245,7 @@ impl PlanTable {
             requests_per_day: self.requests_per_day,
             connections: self.connections.as_ref().map(|set| *set.get_ref()),
             odds_after: odds_after.transpose()?,
+            keys: self.keys.unwrap_or(KEYS_DEFAULT),
             sign_up: self.sign_up,
             approval: approval.is_some(),
         })
@@ -323,7 +330,7 @@ mod tests {
             (
                 with("sign_up", "signup"),
                 "line 6, signup: unknown field `signup`, expected one of `name`, `price`, `description`, `requests_per_minute`, \
-                 `requests_per_day`, `live_odds`, `connections`, `odds_after`, `sign_up`, `approval`",
+                 `requests_per_day`, `live_odds`, `connections`, `odds_after`, `keys`, `sign_up`, `approval`",
             ),
             (
                 with("price = \"Free\"\n", ""),

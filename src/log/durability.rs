@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
 use super::settings::Drift;
-use super::stream::{ACCOUNTS, RACING};
+use super::stream::{ACCOUNTS, ADDRESSES, RACING};
 
 /// How often the settings are compared, besides once per connection.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
@@ -100,7 +100,7 @@ impl Log {
             servers = self.syncing_servers().await;
         }
         let mut drift = BTreeMap::new();
-        for stream in [RACING, ACCOUNTS] {
+        for stream in [RACING, ACCOUNTS, ADDRESSES] {
             match self.drift(stream).await {
                 Ok(found) => drop(drift.insert(stream.name, found)),
                 Err(LogError::NoStream(_)) => {}

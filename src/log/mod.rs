@@ -1,6 +1,7 @@
 //! The log: NATS JetStream. The only module that names async_nats.
 //!
-//! The stream [`RACING`] holds the facts about racing, [`ACCOUNTS`] the API keys and subscriptions. [`Appender`]
+//! The stream [`RACING`] holds the facts about racing, [`ACCOUNTS`] the API keys and subscriptions, and [`ADDRESSES`]
+//! what decrypts the addresses of subscribers. [`Appender`]
 //! publishes and awaits every acknowledgement; [`Reader`] delivers every message once and in order, through restarts of
 //! the server.
 
@@ -35,4 +36,4 @@ pub use message::LogMessage;
 pub use position::{LogReplaced, ReadPosition};
 pub use reader::{Batch, Reader};
 pub use settings::Drift;
-pub use stream::{ACCOUNTS, LogState, RACING, StreamName};
+pub use stream::{ACCOUNTS, ADDRESSES, LogState, RACING, StreamName};

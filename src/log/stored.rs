@@ -17,9 +17,16 @@ use super::error::LogError;
 use super::message::LogMessage;
 use super::stream::StreamName;
 
+const NOT_ERASED: &str = "the message was not erased";
+
 #[derive(Deserialize)]
 struct GetResponse {
     message: DirectMessage,
+}
+
+#[derive(Deserialize)]
+struct DeleteResponse {
+    success: bool,
 }
 
 #[derive(Deserialize)]
@@ -55,7 +62,50 @@ impl Log {
         stream: StreamName,
         seq: u64,
     ) -> Result<Option<LogMessage>, LogError> {
-        let Some(stored) = self.get(stream, &json!({ "seq": seq })).await? else {
+        self.message(stream, &json!({ "seq": seq })).await
+    }
+
+    /// The last message on a subject; `None` if there is none. As safe as [`Log::message_at`].
+    ///
+    /// # Errors
+    /// As [`Log::message_at`].
+    pub async fn last_message(
+        &self,
+        stream: StreamName,
+        subject: &str,
+    ) -> Result<Option<LogMessage>, LogError> {
+        let query = json!({ "last_by_subj": subject });
+        self.message(stream, &query).await
+    }
+
+    /// Erases all messages on a subject. The server overwrites them on its disk.
+    ///
+    /// # Errors
+    /// As [`Log::message_at`].
+    pub async fn erase(&self, stream: StreamName, subject: &str) -> Result<(), LogError> {
+        let api = format!("STREAM.MSG.DELETE.{}", stream.name);
+        while let Some(last) = self.last_message(stream, subject).await? {
+            // Without `no_erase`, the server overwrites the message.
+            let query = json!({ "seq": last.seq });
+            let request = self.jetstream.request(api.clone(), &query);
+            let response: Response<DeleteResponse> = self.request(&[&api], request).await?;
+            match response {
+                // Another client may have erased it meanwhile.
+                Response::Ok(DeleteResponse { success: true }) => {}
+                Response::Ok(_) => return Err(LogError::JetStream(NOT_ERASED.to_owned())),
+                Response::Err { error } if error.error_code() == ErrorCode::NO_MESSAGE_FOUND => {}
+                Response::Err { error } => return Err(self.jetstream_error(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn message(
+        &self,
+        stream: StreamName,
+        query: &Value,
+    ) -> Result<Option<LogMessage>, LogError> {
+        let Some(stored) = self.get(stream, query).await? else {
             return Ok(None);
         };
         let payload = BASE64_STANDARD

@@ -1,4 +1,4 @@
-//! The streams [`RACING`] and [`ACCOUNTS`]: their settings and their state.
+//! The streams [`RACING`], [`ACCOUNTS`] and [`ADDRESSES`]: their settings and their state.
 
 use std::time::Duration;
 
@@ -17,11 +17,19 @@ use super::settings::{Drift, drift};
 pub const RACING: StreamName = StreamName {
     name: "RACING",
     subjects: events::SUBJECTS,
+    erasable: false,
 };
 /// The stream of API keys and subscriptions, with permissions of its own.
 pub const ACCOUNTS: StreamName = StreamName {
     name: "ACCOUNTS",
     subjects: "accounts.>",
+    erasable: false,
+};
+/// The stream of the secrets without which nobody can read the addresses in [`ACCOUNTS`].
+pub const ADDRESSES: StreamName = StreamName {
+    name: "ADDRESSES",
+    subjects: "addresses.>",
+    erasable: true,
 };
 
 /// The server forgets message ids after this long. Correctness never depends on it.
@@ -37,6 +45,8 @@ pub struct StreamName {
     /// The stream's name.
     pub name: &'static str,
     subjects: &'static str,
+    /// Whether single messages can be erased.
+    erasable: bool,
 }
 
 /// The state of a stream.
@@ -70,7 +80,7 @@ impl StreamName {
             subjects: vec![self.subjects.to_owned()],
             storage: StorageType::File,
             duplicate_window: DUPLICATE_WINDOW,
-            deny_delete: true,
+            deny_delete: !self.erasable,
             deny_purge: true,
             allow_direct: true,
             ..Config::default()

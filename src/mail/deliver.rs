@@ -9,38 +9,47 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use super::delivery_error::DeliveryError;
-use super::key_email::KeyEmail;
+use super::message::message;
 use super::schedule;
 use super::settings::{Mailing, PublicUrl};
+use super::text::MailText;
 use super::transport::Delivery;
 use crate::accounts::{
-    AccountCommands, AccountEvent, AccountSubject, ApiKey, Email, Fact, Holder, Ledger, Mail,
-    MailAttempted, MailDelivered, MailFailed, MailId, MailRequested, SecretHash, SubscriptionId,
-    now, random_secret,
+    AccountCommands, AccountEvent, AccountSubject, Actor, CommandError, Email, Fact, Holder, Ledger,
+    Mail, MailAttempted, MailContent, MailDelivered, MailFailed, MailId, SealedEmail,
+    SubscriptionId, new_link, now, random_secret,
 };
-use crate::limits::plans::Plans;
 use crate::log::LogError;
 use crate::metrics;
 
 /// The wait before the log is tried again after an error.
 const LOG_RETRY_AFTER: Duration = Duration::from_secs(1);
-const WELCOME: &str = "welcome";
 const INVALID_ADDRESS: &str = "refused: mail cannot be sent to this address";
+const NO_ADDRESS: &str = "refused: the address cannot be read";
 
 /// The services and settings that every task needs.
 #[derive(Debug)]
 pub(super) struct DeliveryContext {
     pub(super) commands: AccountCommands,
-    pub(super) plans: Plans,
     pub(super) mailing: Mailing,
     pub(super) url: PublicUrl,
 }
 
 #[derive(Debug)]
 pub(super) enum MailTask {
-    /// Requests the first mail of a subscription.
-    Request(SubscriptionId),
+    /// Erases the address of a forgotten subscription.
+    Erase {
+        subscription_id: SubscriptionId,
+        generation: u32,
+    },
     Send(PendingMail),
+}
+
+/// What a task is about. There is one task at a time for each.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum TaskId {
+    Erase(SubscriptionId),
+    Send(MailId),
 }
 
 /// A mail that is due, from the ledger.
@@ -50,8 +59,11 @@ pub(super) struct PendingMail {
     last_seq: u64,
     /// The number of the attempt that is due.
     attempt: u32,
+    requested_at: Moment,
     begun_at: Option<Moment>,
-    email: Email,
+    content: MailContent,
+    subscription_id: SubscriptionId,
+    email: SealedEmail,
     plan: Text,
 }
 
@@ -59,10 +71,12 @@ pub(super) struct PendingMail {
 pub(super) type ServerOutcome = Option<Result<(), DeliveryError>>;
 
 impl MailTask {
-    pub(super) fn mail_id(&self) -> MailId {
+    pub(super) fn id(&self) -> TaskId {
         match self {
-            Self::Request(id) => MailId::first_to(id),
-            Self::Send(mail) => mail.mail_id.clone(),
+            Self::Erase {
+                subscription_id, ..
+            } => TaskId::Erase(subscription_id.clone()),
+            Self::Send(mail) => TaskId::Send(mail.mail_id.clone()),
         }
     }
 }
@@ -73,8 +87,11 @@ impl PendingMail {
         Some(Self {
             mail_id: mail_id.clone(),
             last_seq: ledger.last_seq(&AccountSubject::Mail(mail_id.clone())),
-            attempt: mail.attempts() + 1,
+            attempt: mail.attempts + 1,
+            requested_at: mail.requested_at,
             begun_at: mail.begun_at,
+            content: mail.content.clone(),
+            subscription_id: mail.subscription_id.clone(),
             email: ledger.subscription(&mail.subscription_id)?.email.clone(),
             plan: ledger.account(&holder)?.plan.clone(),
         })
@@ -84,8 +101,11 @@ impl PendingMail {
 impl DeliveryContext {
     pub(super) async fn run(&self, task: MailTask) -> ServerOutcome {
         match task {
-            MailTask::Request(subscription_id) => {
-                self.request(subscription_id).await;
+            MailTask::Erase {
+                subscription_id,
+                generation,
+            } => {
+                self.erase(subscription_id, generation).await;
                 None
             }
             MailTask::Send(mail) => {
@@ -96,21 +116,31 @@ impl DeliveryContext {
         }
     }
 
-    async fn request(&self, subscription_id: SubscriptionId) {
-        let requested = MailRequested {
-            mail_id: MailId::first_to(&subscription_id),
-            subscription_id,
-            purpose: Text::parse(WELCOME).unwrap_or_default(),
-        };
-        if self.append(requested, 0).await.is_some() {
-            metrics::mail_requested();
+    async fn erase(&self, id: SubscriptionId, generation: u32) {
+        let erasing = self.commands.erase_address(id.clone(), generation);
+        match erasing.await {
+            Ok(()) => tracing::info!(subscription_id = %id, "address erased"),
+            Err(error) => {
+                tracing::warn!(subscription_id = %id, %error, "an address is not erased yet");
+                sleep(LOG_RETRY_AFTER).await;
+            }
         }
     }
 
-    /// Connects before it creates a key: an unreachable server costs no attempt.
+    /// Connects before it records an attempt: an unreachable server costs none.
     async fn send(&self, mail: PendingMail) -> ServerOutcome {
-        let Ok(to) = mail.email.reveal().parse() else {
-            self.give_up(&mail).await;
+        let address = match self.address(&mail).await {
+            Ok(address) => address,
+            Err(error) => {
+                tracing::warn!(%error, "the address of a mail cannot be read yet");
+                sleep(LOG_RETRY_AFTER).await;
+                return None;
+            }
+        };
+        let to = address.map(|email| email.reveal().parse());
+        let Some(Ok(to)) = to else {
+            let reason = to.map_or(NO_ADDRESS, |_| INVALID_ADDRESS);
+            self.give_up(&mail, reason).await;
             return None;
         };
         let hello = self.mailing.from.domain();
@@ -126,12 +156,17 @@ impl DeliveryContext {
         }
     }
 
+    /// The address of a mail; `None` if it is erased.
+    async fn address(&self, mail: &PendingMail) -> Result<Option<Email>, CommandError> {
+        let book = self.commands.book();
+        Ok(book.open(&mail.subscription_id, &mail.email).await?)
+    }
+
     async fn attempt(&self, mail: &PendingMail, to: Address, mut delivery: Delivery) {
-        let key = ApiKey::generate(self.mailing.key_env);
-        let (key, token) = match key.and_then(|key| Ok((key, random_secret()?))) {
-            Ok(secrets) => secrets,
+        let token = match mail.content.has_link().then(random_secret).transpose() {
+            Ok(token) => token,
             Err(error) => {
-                tracing::error!(%error, "no random numbers for a key");
+                tracing::error!(%error, "no random numbers for a link");
                 return sleep(LOG_RETRY_AFTER).await;
             }
         };
@@ -139,18 +174,15 @@ impl DeliveryContext {
         let attempted = MailAttempted {
             mail_id: mail_id.clone(),
             attempt,
-            key_id: key.key_id(),
-            sha256: key.hash(),
-            manage_sha256: SecretHash::of(&token),
+            link: token.as_ref().map(|token| new_link(token, now())),
         };
         // Of several replicas, one gets past this point.
         let Some(seq) = self.append(attempted, mail.last_seq).await else {
             return delivery.close().await;
         };
-        let plan = self.plans.get(mail.plan.as_str());
-        let live_odds = plan.is_some_and(|plan| plan.connections.is_some());
-        let email = KeyEmail::new(&key, mail.plan.clone(), live_odds, &self.url, &token);
-        let message = email.message(&self.mailing.from, to, mail_id, attempt);
+        let about = (&mail.plan, mail.requested_at);
+        let text = MailText::new(&mail.content, about, &self.url, token.as_deref());
+        let message = message(&text, (&self.mailing.from, to), mail_id, attempt);
         let file_name = format!("{mail_id}-{attempt}.eml");
         if let Err(error) = delivery.send(&message, &file_name).await {
             return self.record_failure(mail, seq, &error).await;
@@ -179,19 +211,19 @@ impl DeliveryContext {
             tracing::error!(%error, "mail given up");
             metrics::mail_given_up();
         } else {
-            tracing::warn!(%error, "mail not delivered; it will be sent again with another key");
+            tracing::warn!(%error, "mail not delivered; it will be sent again with another link");
         }
     }
 
-    async fn give_up(&self, mail: &PendingMail) {
+    async fn give_up(&self, mail: &PendingMail, reason: &'static str) {
         let failed = MailFailed {
             mail_id: mail.mail_id.clone(),
             attempt: mail.attempt - 1,
-            reason: Text::parse(INVALID_ADDRESS).unwrap_or_default(),
+            reason: Text::parse(reason).unwrap_or_default(),
             is_final: true,
         };
         if self.append(failed, mail.last_seq).await.is_some() {
-            tracing::error!(error = INVALID_ADDRESS, "mail given up");
+            tracing::error!(error = reason, "mail given up");
             metrics::mail_given_up();
         }
     }
@@ -199,7 +231,7 @@ impl DeliveryContext {
     /// Appends the result of an attempt, and retries until the log has it: without it, the mail would be sent again.
     /// Returns false if another replica took the mail over.
     async fn record(&self, result: impl Into<Fact>, expected_seq: u64) -> bool {
-        let event = AccountEvent::new(result, now());
+        let event = AccountEvent::new(Actor::Service, result, now());
         loop {
             match self.commands.append(&event, expected_seq).await {
                 Ok(_) => return true,
@@ -217,7 +249,7 @@ impl DeliveryContext {
 
     /// Appends an event and returns its sequence; `None` if it is left to another replica or to a later task.
     async fn append(&self, fact: impl Into<Fact>, expected_seq: u64) -> Option<u64> {
-        let event = AccountEvent::new(fact, now());
+        let event = AccountEvent::new(Actor::Service, fact, now());
         match self.commands.append(&event, expected_seq).await {
             Ok(seq) => Some(seq),
             Err(LogError::Conflict) => {

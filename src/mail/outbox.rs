@@ -1,7 +1,8 @@
-//! [`Outbox`]: sends the mails that the ledger requests, at least once, and leaves one working key for each.
+//! [`Outbox`]: sends the mails that the ledger requests, at least once, and leaves one working link for each. It also
+//! erases the addresses of forgotten subscriptions.
 //!
-//! The stream records every step: before a replica sends a mail, it appends the attempt with the hash of a new key,
-//! expecting the last sequence of that mail. The attempt revokes the key of the previous one. If no result follows for
+//! The stream records every step: before a replica sends a mail, it appends the attempt with the hash of a new link,
+//! expecting the last sequence of that mail. The link of the previous attempt stops working. If no result follows for
 //! some time, another replica tries.
 
 use std::collections::HashMap;
@@ -13,18 +14,17 @@ use tokio::sync::watch;
 use tokio::task::{self, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::deliver::{DeliveryContext, MailTask, PendingMail, ServerOutcome};
+use super::deliver::{DeliveryContext, MailTask, PendingMail, ServerOutcome, TaskId};
 use super::schedule;
 use super::settings::{Mailing, PublicUrl};
-use crate::accounts::{AccountCommands, AccountSubject, KeyCache, Ledger, MailId};
-use crate::limits::plans::Plans;
+use crate::accounts::{AccountCommands, KeyCache, Ledger};
 use crate::shutdown::Shutdown;
 
 /// The maximum number of mails in progress: servers accept few connections from one client.
 const TASKS_MAX: usize = 4;
 /// The longest time between two looks at the ledger, in case the clock is set.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// The time limit for mails in progress at the shutdown. A mail that is cut off is sent again with another key.
+/// The time limit for mails in progress at the shutdown. A mail that is cut off is sent again with another link.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends mails for as long as the service runs.
@@ -35,8 +35,8 @@ pub struct Outbox {
     keys: Arc<KeyCache>,
     server: ServerHealth,
     tasks: JoinSet<ServerOutcome>,
-    /// The mails of the tasks.
-    in_progress: HashMap<task::Id, MailId>,
+    /// What the tasks are about.
+    in_progress: HashMap<task::Id, TaskId>,
 }
 
 /// Whether the mail server can be reached.
@@ -52,7 +52,6 @@ impl Outbox {
     pub fn new(
         commands: AccountCommands,
         keys: Arc<KeyCache>,
-        plans: Plans,
         mailing: Mailing,
         url: PublicUrl,
     ) -> Self {
@@ -60,7 +59,6 @@ impl Outbox {
             ledger: commands.ledger().clone(),
             context: Arc::new(DeliveryContext {
                 commands,
-                plans,
                 mailing,
                 url,
             }),
@@ -73,7 +71,7 @@ impl Outbox {
 
     /// Sends mails until the shutdown, and finishes those in progress.
     pub async fn run(mut self, shutdown: Shutdown) {
-        tracing::info!(transport = %self.context.mailing.transport, "sending mails with keys");
+        tracing::info!(transport = %self.context.mailing.transport, "sending mails");
         loop {
             let wait = self.start_tasks();
             tokio::select! {
@@ -98,7 +96,7 @@ impl Outbox {
         let finish = async { while self.tasks.join_next().await.is_some() {} };
         if timeout(STOP_TIMEOUT, finish).await.is_err() {
             tracing::warn!(
-                "a mail was being sent at the shutdown; it will be sent again with another key"
+                "a mail was being sent at the shutdown; it will be sent again with another link"
             );
         }
     }
@@ -110,17 +108,16 @@ impl Outbox {
         if !self.keys.is_complete() {
             return WAIT_MAX;
         }
-        let is_idle = |id: &MailId| !self.in_progress.values().any(|other| other == id);
-        let requests = ledger.awaiting_mail().map(|(id, _)| id.clone());
-        let requests = requests.map(MailTask::Request).filter(|request| {
-            let mail_id = request.mail_id();
-            // Skips a mail whose events only a later version can decode.
-            is_idle(&mail_id) && ledger.last_seq(&AccountSubject::Mail(mail_id)) == 0
+        let is_idle = |task: &MailTask| !self.in_progress.values().any(|id| *id == task.id());
+        let erasures = ledger.to_erase().map(|(id, subscription)| MailTask::Erase {
+            subscription_id: id.clone(),
+            generation: subscription.generation,
         });
+        let erasures = erasures.filter(&is_idle);
 
         let now = Timestamp::now();
         let timeout = self.context.mailing.transport.timeout();
-        let mails = ledger.open_mails().filter(|(id, _)| is_idle(id));
+        let mails = ledger.open_mails();
         let mut mails: Vec<_> = mails
             .map(|(id, mail)| (schedule::due(mail, timeout), id, mail))
             .collect();
@@ -131,16 +128,16 @@ impl Outbox {
         let wait = self.server.closed_for().or(next).unwrap_or(WAIT_MAX);
 
         let slots = self.server.slots().saturating_sub(self.in_progress.len());
-        let sends = mails.iter().take(slots);
+        let sends = mails.iter();
         let sends = sends.filter_map(|(_, id, mail)| PendingMail::of(&ledger, id, mail));
-        let sends = sends.map(MailTask::Send);
+        let sends = sends.map(MailTask::Send).filter(&is_idle).take(slots);
         let free = TASKS_MAX - self.in_progress.len();
-        let due: Vec<_> = requests.chain(sends).take(free).collect();
+        let due: Vec<_> = erasures.chain(sends).take(free).collect();
         drop(ledger);
         for task in due {
-            let (mail_id, context) = (task.mail_id(), Arc::clone(&self.context));
+            let (id, context) = (task.id(), Arc::clone(&self.context));
             let task = self.tasks.spawn(async move { context.run(task).await });
-            self.in_progress.insert(task.id(), mail_id);
+            self.in_progress.insert(task.id(), id);
         }
         wait.min(WAIT_MAX)
     }

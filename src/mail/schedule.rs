@@ -26,21 +26,24 @@ const SERVER_BACKOFF: Backoff = Backoff::new(RETRY_MIN, SERVER_RETRY_MAX);
 
 /// When the next attempt of an open mail is due.
 pub(super) fn due(mail: &Mail, timeout: Duration) -> Timestamp {
-    let wait = match (&mail.state, mail.attempt) {
-        (MailState::UnderWay, _) => timeout * TAKEOVER_FACTOR,
-        // The jitter is derived from the key id: every replica computes the same time, and mails differ.
-        (MailState::Failed(_), Some(attempt)) => {
-            let letters = attempt.key_id.as_str().bytes();
-            let random = letters.fold(0_u32, |sum, letter| {
-                sum.wrapping_mul(31).wrapping_add(letter.into())
-            });
-            ATTEMPT_BACKOFF.delay_with(attempt.number - 1, random)
+    let wait = match &mail.state {
+        MailState::UnderWay => timeout * TAKEOVER_FACTOR,
+        MailState::Failed(_) => {
+            ATTEMPT_BACKOFF.delay_with(mail.attempts.saturating_sub(1), jitter(mail))
         }
         _ => Duration::ZERO,
     };
     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
     let due = mail.since.timestamp().saturating_add(wait);
     due.unwrap_or(Timestamp::MAX)
+}
+
+/// Derived from the mail: every replica computes the same time, and mails differ.
+fn jitter(mail: &Mail) -> u32 {
+    let letters = mail.subscription_id.to_string();
+    letters.bytes().fold(mail.attempts, |sum, letter| {
+        sum.wrapping_mul(31).wrapping_add(letter.into())
+    })
 }
 
 /// Whether a mail that failed again is given up.
@@ -61,25 +64,21 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
 
     use super::{GIVE_UP_AFTER, RETRY_MAX, due, is_expired, server_retry};
-    use crate::accounts::{Attempt, KeyId, Mail, MailState, SecretHash, SubscriptionId};
+    use crate::accounts::{Mail, MailContent, MailState, SubscriptionId};
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// The wait of a mail in a state, after a number of attempts of which the last one has this key.
-    fn wait(state: MailState, number: u32, key_id: &str) -> Duration {
+    /// The wait of a mail to a subscriber in a state, after a number of attempts.
+    fn wait(state: MailState, attempts: u32, subscriber: &str) -> Duration {
         let since = Moment::from(Timestamp::now());
         let mail = Mail {
-            subscription_id: SubscriptionId::parse("sub-1").expect("an id"),
-            purpose: Text::default(),
+            subscription_id: SubscriptionId::parse(subscriber).expect("an id"),
+            content: MailContent::SignIn,
             requested_at: since,
             begun_at: Some(since),
             state,
             since,
-            attempt: Some(Attempt {
-                number,
-                key_id: KeyId::parse(key_id).expect("an id"),
-                manage_hash: SecretHash::of("token"),
-            }),
+            attempts,
         };
         let wait = due(&mail, TIMEOUT).duration_since(since.timestamp());
         Duration::try_from(wait).expect("it is not in the past")
@@ -87,8 +86,8 @@ mod tests {
 
     #[test]
     fn a_mail_is_sent_at_once_and_taken_over_from_a_silent_replica() {
-        assert_eq!(wait(MailState::Requested, 1, "00000000"), Duration::ZERO);
-        assert_eq!(wait(MailState::UnderWay, 1, "00000000"), TIMEOUT * 2);
+        assert_eq!(wait(MailState::Requested, 0, "sub-1"), Duration::ZERO);
+        assert_eq!(wait(MailState::UnderWay, 1, "sub-1"), TIMEOUT * 2);
     }
 
     #[test]
@@ -96,7 +95,7 @@ mod tests {
         let failed = || MailState::Failed(Text::default());
         let mut full = Duration::from_secs(2);
         for number in 1..100 {
-            let waits = ["00000000", "7k2m9x4q", "zzzzzzzz"].map(|id| wait(failed(), number, id));
+            let waits = ["sub-1", "sub-2", "another"].map(|id| wait(failed(), number, id));
             for wait in waits {
                 assert!(
                     full / 2 <= wait && wait <= full,

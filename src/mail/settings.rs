@@ -63,14 +63,24 @@ impl PublicUrl {
         Self(format!("http://{listening}"))
     }
 
-    /// The URL of the live channel: `wss://` for `https://`.
-    pub fn live(&self) -> String {
-        format!("{}/ws/live/odds", self.0.replacen("http", "ws", 1))
+    /// Whether browsers reach the service by TLS.
+    pub fn is_secure(&self) -> bool {
+        self.0.starts_with("https://")
     }
 
-    /// The URL of the page that rotates or revokes the key of a token.
-    pub fn manage(&self, token: &str) -> String {
-        format!("{self}/keys/manage?token={token}")
+    /// Scheme and authority, as browsers send them in `Origin`.
+    pub fn origin(&self) -> &str {
+        let authority = self.0.find("://").map_or(0, |at| at + "://".len());
+        let end = self.0[authority..].find('/');
+        end.map_or(&*self.0, |end| &self.0[..authority + end])
+    }
+
+    /// The URL of the account page. With the token of a link, whoever has it can sign in.
+    pub fn account(&self, token: Option<&str>) -> String {
+        match token {
+            Some(token) => format!("{self}/account?token={token}"),
+            None => format!("{self}/account"),
+        }
     }
 }
 
@@ -86,24 +96,16 @@ mod tests {
 
     #[test]
     fn links_begin_with_the_configured_url() {
-        for (url, live) in [
-            (
-                "https://racing.example",
-                "wss://racing.example/ws/live/odds",
-            ),
-            (
-                "https://racing.example/",
-                "wss://racing.example/ws/live/odds",
-            ),
-            (
-                "http://[::1]:8080/odds/http/",
-                "ws://[::1]:8080/odds/http/ws/live/odds",
-            ),
+        for (url, origin, is_secure) in [
+            ("https://racing.example", "https://racing.example", true),
+            ("https://racing.example/", "https://racing.example", true),
+            ("http://[::1]:8080/odds/http/", "http://[::1]:8080", false),
         ] {
             let public = PublicUrl::parse(url).expect(url);
-            assert_eq!(public.live(), live);
-            let manage = format!("{}/keys/manage?token=abc", url.trim_end_matches('/'));
-            assert_eq!(public.manage("abc"), manage);
+            let account = format!("{}/account", url.trim_end_matches('/'));
+            assert_eq!(public.account(None), account);
+            assert_eq!(public.account(Some("abc")), account + "?token=abc");
+            assert_eq!((public.origin(), public.is_secure()), (origin, is_secure));
         }
     }
 

@@ -6,10 +6,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::report::result;
-use crate::accounts::{Holder, Key, KeyId, Ledger, Mail, Subscription, SubscriptionId};
+use crate::accounts::{
+    AccountCommands, AddressError, Holder, Key, KeyId, Ledger, Subscription, SubscriptionId,
+};
 
-const KEY_COLUMNS: &str = "key_id state plan issued_at valid_until subscription_id";
-const SUBSCRIPTION_COLUMNS: &str = "subscription_id state plan requested_at mail valid_keys email";
+const KEY_COLUMNS: &str = "key_id state plan issued_at issued_by valid_until subscription_id name";
+const SUBSCRIPTION_COLUMNS: &str = "subscription_id state plan requested_at mail valid_keys";
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -20,7 +22,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Subscriptions {
-    /// Show the e-mail addresses in full.
+    /// Show the e-mail addresses.
     #[arg(long)]
     emails: bool,
     /// Print one JSON object per line.
@@ -40,37 +42,47 @@ impl List {
 
 impl Subscriptions {
     /// Prints all subscriptions, oldest first.
-    pub(super) fn print(&self, ledger: &Ledger) {
+    pub(super) async fn print(&self, commands: &AccountCommands) -> Result<(), AddressError> {
+        let ledger = commands.ledger().borrow().clone();
         let mut all: Vec<_> = ledger.subscriptions().collect();
         all.sort_by_key(|(_, subscription)| subscription.requested_at);
-        let rows = all.into_iter().map(|(id, of)| self.row(ledger, id, of));
-        print(rows, self.json, SUBSCRIPTION_COLUMNS);
-    }
-
-    fn row(&self, ledger: &Ledger, id: &SubscriptionId, subscription: &Subscription) -> Value {
-        let account = ledger.account(&Holder::Subscription(id.clone()));
-        let keys = account.map_or(&[][..], |account| &account.keys);
-        let now = Timestamp::now().into();
-        let is_valid = |id: &&KeyId| ledger.key(**id).is_some_and(|key| key.is_valid(now));
-        let mail = subscription.mail.as_ref().and_then(|id| ledger.mail(id));
-        let email = match self.emails {
-            true => subscription.email.reveal().to_owned(),
-            false => subscription.email.to_string(),
+        let mut rows = Vec::new();
+        for (id, subscription) in all {
+            let mut row = subscription_row(&ledger, id, subscription);
+            if self.emails {
+                let email = commands.book().open(id, &subscription.email).await?;
+                row["email"] = email.map_or(Value::Null, |email| email.reveal().into());
+            }
+            rows.push(row);
+        }
+        let with_email = format!("{SUBSCRIPTION_COLUMNS} email");
+        let columns = match self.emails {
+            true => &with_email,
+            false => SUBSCRIPTION_COLUMNS,
         };
-        json!({
-            "subscription_id": id,
-            "state": if subscription.approved_at.is_some() { "approved" } else { "requested" },
-            "plan": account.map(|account| &account.plan),
-            "requested_at": time(subscription.requested_at),
-            "approved_at": subscription.approved_at.map(time),
-            "mail": mail.map(|mail| mail.state.as_str()),
-            "mail_since": mail.map(|mail| time(mail.since)),
-            "mail_attempts": mail.map(Mail::attempts),
-            "mail_reason": mail.and_then(|mail| mail.state.reason()),
-            "valid_keys": keys.iter().filter(is_valid).count(),
-            "email": email,
-        })
+        print(rows.into_iter(), self.json, columns);
+        Ok(())
     }
+}
+
+fn subscription_row(ledger: &Ledger, id: &SubscriptionId, subscription: &Subscription) -> Value {
+    let holder = Holder::Subscription(id.clone());
+    let now = Timestamp::now().into();
+    let valid = ledger.keys_of(&holder).filter(|(_, key)| key.is_valid(now));
+    let mail = ledger.mail(&subscription.link_mail);
+    json!({
+        "subscription_id": id,
+        "state": subscription.state().as_str(),
+        "plan": ledger.account(&holder).map(|account| &account.plan),
+        "requested_at": time(subscription.requested_at),
+        "confirmed_at": subscription.confirmed_at.map(time),
+        "approved_at": subscription.approved_at.map(time),
+        "mail": mail.map(|mail| mail.state.as_str()),
+        "mail_since": mail.map(|mail| time(mail.since)),
+        "mail_attempts": mail.map(|mail| mail.attempts),
+        "mail_reason": mail.and_then(|mail| mail.state.reason()),
+        "valid_keys": valid.count(),
+    })
 }
 
 fn key_row(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
@@ -84,11 +96,15 @@ fn key_row(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
         "state": key.state(Timestamp::now().into()).as_str(),
         "plan": ledger.account(&key.holder).map(|account| &account.plan),
         "issued_at": time(key.issued_at),
+        "issued_by": key.issued_by.to_string(),
         "valid_until": key.valid_until().map(time),
-        "rotated_to": key.rotated.map(|rotation| rotation.to),
+        "rotated_to": key.rotated.as_ref().map(|rotation| rotation.to),
+        "rotated_by": key.rotated.as_ref().map(|rotation| rotation.by.to_string()),
+        "revoked_by": revoked.map(|revoked| revoked.by.to_string()),
         "revoked_at": revoked.map(|revoked| time(revoked.at)),
         "reason": revoked.map(|revoked| &revoked.reason).filter(|reason| !reason.is_empty()),
         "subscription_id": subscription_id,
+        "name": Some(&key.name).filter(|name| !name.is_empty()),
     })
 }
 

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use axum::extract::Request;
-use axum::http::HeaderMap;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderName};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::timeout;
 
 use super::PageError;
+use crate::mail::PublicUrl;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Enough for an address of 254 bytes, each of them escaped, and the other fields.
 const FORM_BYTES_MAX: usize = 4 * 1024;
@@ -19,9 +22,15 @@ const READ_TIMEOUT: Duration = Duration::from_secs(4);
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// Reads the body of a request.
-    pub(super) async fn read(request: Request) -> Result<Self, PageError> {
+    /// Reads the body of a request that a page of this service sent.
+    pub(super) async fn read(
+        request: Request,
+        public_url: Option<&PublicUrl>,
+    ) -> Result<Self, PageError> {
         let (parts, body) = request.into_parts();
+        if !is_same_origin(&parts.headers, public_url) {
+            return Err(PageError::OtherSite);
+        }
         if !is_form(&parts.headers) {
             return Err(PageError::NotAForm);
         }
@@ -44,6 +53,23 @@ impl Form {
         let field = self.0.iter().find(|(field, _)| field == name);
         field.map_or("", |(_, value)| value)
     }
+}
+
+/// Whether a form was sent by a page of this service, or not by a browser. A page of another site must not act for its
+/// visitor: it could subscribe strangers with the visitor's network.
+fn is_same_origin(headers: &HeaderMap, public_url: Option<&PublicUrl>) -> bool {
+    let header = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    // `none`: the visitor repeats a form from the history.
+    if let Some(site) = header(SEC_FETCH_SITE) {
+        return matches!(site, "same-origin" | "none");
+    }
+    // Browsers leave the first header out of plain HTTP to another machine.
+    let Some(origin) = header(ORIGIN) else {
+        return true;
+    };
+    let host = header(HOST).unwrap_or_default();
+    let of_host = |scheme| origin.strip_prefix(scheme).is_some_and(|rest| rest == host);
+    of_host("https://") || of_host("http://") || public_url.is_some_and(|url| origin == url.origin())
 }
 
 fn is_form(headers: &HeaderMap) -> bool {

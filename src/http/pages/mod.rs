@@ -1,11 +1,11 @@
 //! The pages. Those for subscribers are plain HTML without scripts; the others read the public API with the visitor's
 //! own key, or load themselves again. Their links are relative, so that a proxy can serve them under any path.
 
+mod account;
 mod assets;
 mod board;
 mod docs;
 mod form;
-mod manage;
 mod pricing;
 mod status;
 
@@ -24,12 +24,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use events::Text;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
 use super::error::ApiError;
-use crate::accounts::CommandError;
+use crate::accounts::{Actor, CommandError, MailId};
 use crate::http::state::App;
+use crate::limits::Network;
 
 const STYLE: &str = include_str!("../../../web/style.css");
 /// The policy of pages without scripts: allows their inline style and nothing else.
@@ -49,13 +51,13 @@ const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 
 pub(super) fn router() -> Router<Arc<App>> {
     let pricing = get(pricing::show).post(pricing::subscribe);
-    let manage = get(manage::show).post(manage::change);
+    let account = get(account::show).post(account::change);
     Router::new()
         .merge(board::router())
         .merge(docs::router())
         .merge(status::router())
         .route("/pricing", pricing.fallback(method_not_allowed))
-        .route("/keys/manage", manage.fallback(method_not_allowed))
+        .route("/account", account.fallback(method_not_allowed))
         .merge(assets::router())
 }
 
@@ -106,7 +108,8 @@ fn html_response(
     for (name, value) in [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CACHE_CONTROL, cache),
-        (REFERRER_POLICY, "no-referrer"),
+        // With `no-referrer`, browsers hide the origin of forms, by which those of other sites are refused.
+        (REFERRER_POLICY, "same-origin"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (OPENER_POLICY, "same-origin"),
     ] {
@@ -119,6 +122,7 @@ fn html_response(
 /// A page that is shown instead of the requested one.
 #[derive(Debug, Clone, Copy)]
 enum PageError {
+    OtherSite,
     NotAForm,
     TooLong,
     Stalled,
@@ -139,12 +143,16 @@ const RETRY_AFTER_SECONDS: u32 = 5;
 struct ErrorPage {
     title: &'static str,
     text: &'static str,
-    back: &'static str,
 }
 
 impl PageError {
     fn parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
+            Self::OtherSite => (
+                StatusCode::FORBIDDEN,
+                "This form is not ours",
+                "Another web site sent it. Nothing was changed. Open the page here, and use its form.",
+            ),
             Self::NotAForm => (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "This is not a form",
@@ -168,17 +176,17 @@ impl PageError {
             Self::UnknownLink => (
                 StatusCode::NOT_FOUND,
                 "This link does not work",
-                "It may be incomplete: copy the whole link from the mail. If you have a newer mail, use the link in that one.",
+                "It works once, for 30 minutes. If you have a newer mail, use the link in that one, or ask for another.",
             ),
             Self::InvalidForm => (
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "The form is incomplete",
-                "Open the link in the mail again, and use the buttons on that page. Nothing was changed.",
+                "Open your account again, and use the buttons on that page. Nothing was changed.",
             ),
             Self::TooManyRequests { .. } => (
                 StatusCode::TOO_MANY_REQUESTS,
                 "Too many requests",
-                "There were too many requests from your network. Wait a while, and try again.",
+                "There were too many changes in a short time. Wait a while, and try again.",
             ),
             Self::NotReady => (
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -188,10 +196,9 @@ impl PageError {
         }
     }
 
-    /// The page of the error. `back` is the relative path of the pricing page.
-    fn page(self, back: &'static str) -> Response {
+    fn page(self) -> Response {
         let (status, title, text) = self.parts();
-        let error = ErrorPage { title, text, back };
+        let error = ErrorPage { title, text };
         let mut response = page(status, PageCaching::NoStore, &error);
         self.set_headers(&mut response);
         response
@@ -210,20 +217,26 @@ impl PageError {
 }
 
 async fn method_not_allowed() -> Response {
-    PageError::MethodNotAllowed.page("/pricing")
+    PageError::MethodNotAllowed.page()
 }
 
 /// Runs a command with a time limit. The command continues when the client disconnects: someone who presses a button
-/// twice does not wait for the first response.
+/// twice does not wait for the first response. A command that was not carried out is an error of its own.
 async fn run_command<T: Send + 'static>(
     command: impl Future<Output = Result<T, CommandError>> + Send + 'static,
-) -> Result<T, PageError> {
+) -> Result<Result<T, CommandError>, PageError> {
     match timeout(COMMAND_TIMEOUT, tokio::spawn(command)).await {
-        Ok(Ok(Ok(done))) => Ok(done),
-        Ok(Ok(Err(error))) => {
+        Ok(Ok(Err(error @ (CommandError::Log(_) | CommandError::Addresses(_))))) => {
             tracing::warn!(%error, "a subscriber's command failed");
             Err(PageError::NotReady)
         }
+        Ok(Ok(outcome)) => Ok(outcome),
         _ => Err(PageError::NotReady),
     }
+}
+
+/// Someone on a page.
+fn subscriber(network: Network, session: Option<MailId>) -> Actor {
+    let network = Text::parse(&network.coarse().to_string()).unwrap_or_default();
+    Actor::Subscriber { network, session }
 }

@@ -12,20 +12,19 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::response::Response;
-use events::Text;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 use super::form::Form;
-use super::{PageCaching, PageError, page, run_command};
-use crate::accounts::{Email, RESEND_AFTER};
+use super::{PageCaching, PageError, page, run_command, subscriber};
+use crate::accounts::{Email, LINK_LASTS, RESEND_AFTER};
 use crate::http::error::capitalized;
 use crate::http::state::App;
 use crate::limits::Network;
 use crate::limits::plans::{Plan, Plans};
 use crate::metrics;
 
-/// The minimum response time, so that it does not reveal what was done. Writing to the log takes less.
-const RESPONSE_TIME_MIN: Duration = Duration::from_millis(300);
+/// The response takes a multiple of this time, so that it does not reveal what was done. Writing to the log takes less.
+const RESPONSE_TIME_STEP: Duration = Duration::from_millis(300);
 /// The length at which the typed address is cut when the form is shown again.
 const EMAIL_CHARS_SHOWN: usize = 320;
 
@@ -62,6 +61,7 @@ struct SentPage<'a> {
     plan: String,
     approval: bool,
     email: &'a str,
+    link_minutes: i64,
     resend_after_minutes: i64,
 }
 
@@ -175,9 +175,9 @@ pub(super) async fn subscribe(
     Extension(network): Extension<Network>,
     request: Request,
 ) -> Response {
-    let form = match Form::read(request).await {
+    let form = match Form::read(request, app.pages.public_url.as_ref()).await {
         Ok(form) => form,
-        Err(error) => return error.page("pricing"),
+        Err(error) => return error.page(),
     };
     let show_again = |outcome, status, errors| {
         metrics::sign_up(outcome);
@@ -199,8 +199,7 @@ pub(super) async fn subscribe(
     }
     // People do not see this field, programs fill it in. The response is the same.
     let is_person = form.get("website").is_empty();
-    let save = save(&app, &email, plan, is_person);
-    let (saved, ()) = tokio::join!(save, sleep(RESPONSE_TIME_MIN));
+    let saved = in_steps(save(&app, network, &email, plan, is_person)).await;
     if let Err(error) = saved {
         let (status, _, text) = error.parts();
         let mut response = show_again("failed", status, vec![FormError { field: None, text }]);
@@ -212,27 +211,45 @@ pub(super) async fn subscribe(
         plan: title(plan.name.as_str()),
         approval: plan.approval,
         email: email.reveal(),
+        link_minutes: LINK_LASTS.as_mins(),
         resend_after_minutes: RESEND_AFTER.as_mins(),
     };
     page(StatusCode::OK, PageCaching::NoStore, &sent)
 }
 
-/// Counts a request against the limits of its network and its address. Returns the seconds until the next one if a
-/// limit is reached.
+/// Waits for a future, for a multiple of [`RESPONSE_TIME_STEP`].
+async fn in_steps<T>(future: impl Future<Output = T>) -> T {
+    let start = Instant::now();
+    let done = future.await;
+    let steps = start.elapsed().as_millis() / RESPONSE_TIME_STEP.as_millis() + 1;
+    let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+    sleep_until(start + RESPONSE_TIME_STEP * steps).await;
+    done
+}
+
+/// Counts a request against the limits of its network, its address and all sign-ups. Returns the seconds until the next
+/// one if a limit is reached.
 fn count(app: &App, network: Network, email: &Email) -> Result<(), (u32, FormError)> {
     let error = |field, text| move |seconds| (seconds, FormError { field, text });
-    app.pages.per_network.take(&network).map_err(error(
+    let pages = &app.pages;
+    let customer = network.customer();
+    pages.sign_ups_per_network.take(&customer).map_err(error(
         None,
-        "Too many keys were requested from your network. Wait a while, and try again.",
+        "Too many people subscribed from your network. Wait a while, and try again.",
     ))?;
-    app.pages.per_email.take(&email.folded()).map_err(error(
+    pages.sign_ups_per_email.take(&email.mailbox()).map_err(error(
         Some("email"),
-        "Too many keys were requested for this address. Check your mailbox, or try again tomorrow.",
+        "This address was subscribed too often. Check your mailbox, or try again tomorrow.",
+    ))?;
+    pages.sign_ups.take(&()).map_err(error(
+        None,
+        "Too many people are subscribing at the moment. Wait a while, and try again.",
     ))
 }
 
 async fn save(
     app: &Arc<App>,
+    network: Network,
     email: &Email,
     plan: &Plan,
     is_person: bool,
@@ -243,15 +260,9 @@ async fn save(
     if !is_person {
         return Ok(());
     }
-    let (email, plan) = (email.clone(), plan.name.clone());
-    let app = Arc::clone(app);
-    run_command(async move {
-        let needs_no_approval = |plan: &Text| {
-            let plan = app.plans.get(plan.as_str());
-            plan.is_some_and(|plan| !plan.approval)
-        };
-        let commands = &app.pages.commands;
-        commands.subscribe(email, plan, needs_no_approval).await
-    })
-    .await
+    let (email, plan, approved) = (email.clone(), plan.name.clone(), !plan.approval);
+    let commands = app.pages.commands.by(subscriber(network, None));
+    let command = async move { commands.subscribe(&email, plan, approved).await };
+    // It fails only if the log does.
+    run_command(command).await.map(|_| ())
 }

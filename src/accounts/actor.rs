@@ -1,0 +1,46 @@
+//! [`Actor`]: who caused an event.
+
+use std::fmt;
+
+use events::Text;
+use serde::{Deserialize, Serialize};
+
+use super::MailId;
+
+/// Who caused an event: a part of every account event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Actor {
+    /// Someone who ran `railbird keys`.
+    Operator { name: Text },
+    /// Someone on a page of the service.
+    Subscriber {
+        /// The coarse network of the request, such as `203.0.113.0/24`.
+        network: Text,
+        /// The session, named by the mail whose link started it; `None` before one is started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<MailId>,
+    },
+    /// The service itself.
+    Service,
+}
+
+impl Actor {
+    /// The session in which someone acts.
+    pub fn session(&self) -> Option<&MailId> {
+        match self {
+            Self::Subscriber { session, .. } => session.as_ref(),
+            Self::Operator { .. } | Self::Service => None,
+        }
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Operator { name } => write!(f, "operator {name}"),
+            Self::Subscriber { network, .. } => write!(f, "subscriber {network}"),
+            Self::Service => f.write_str("service"),
+        }
+    }
+}
