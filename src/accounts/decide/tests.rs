@@ -93,8 +93,8 @@ fn a_link_cannot_be_used_twice() {
     subscribed.sign_in();
     let again = start_session(&subscribed.stream.ledger, "token", "other", now());
     assert!(matches!(again, Err(CommandError::UnknownLink)));
-    let late: Moment = (now().timestamp() + LINK_LASTS).into();
     let unused = Subscribed::new(ago(1));
+    let late: Moment = (now().timestamp() + LINK_LASTS).into();
     let late = start_session(&unused.stream.ledger, "token", "cookie", late);
     assert!(matches!(late, Err(CommandError::UnknownLink)));
 }
