@@ -235,7 +235,10 @@ async fn send_link(
 ) -> Result<Response, PageError> {
     let again = |status, error| Ok(sign_in_page(app, status, typed, Some(error), None));
     if !app.can_mail {
-        return again(StatusCode::FORBIDDEN, "This service cannot send mail at the moment.");
+        return again(
+            StatusCode::FORBIDDEN,
+            "This service cannot send mail at the moment.",
+        );
     }
     let email = match Email::parse_input(typed) {
         Ok(email) => email,
@@ -347,7 +350,9 @@ fn account_page(
     let mut keys: Vec<_> = ledger.keys_of(&signed_in.holder).collect();
     keys.reverse();
     keys.sort_by_key(|(_, key)| !key.is_valid(now));
-    let valid = keys.iter().filter(|(_, key)| key.state(now) == KeyState::Valid);
+    let valid = keys
+        .iter()
+        .filter(|(_, key)| key.state(now) == KeyState::Valid);
     let keys_max = keys_max(app, &account.plan);
     let url = app.pages.public_url.as_ref();
     let account = AccountPage {
@@ -375,7 +380,9 @@ fn account_page(
 /// The maximum valid keys on a plan.
 fn keys_max(app: &App, plan: &Text) -> u32 {
     let known = app.plans.get(plan.as_str());
-    known.map_or_else(|| app.plans.tightest(plan.clone()).keys, |known| known.keys).get()
+    known
+        .map_or_else(|| app.plans.tightest(plan.clone()).keys, |known| known.keys)
+        .get()
 }
 
 /// What a subscriber has used, in sentences. All keys share the limits.
@@ -386,9 +393,14 @@ fn limits(app: &App, mut keys: impl Iterator<Item = KeyId>) -> Vec<String> {
     let of_period = |period: Period| {
         let usage = entry.meter.usage(period)?;
         let (used, limit) = (usage.used, usage.limit);
-        Some(format!("{used} of {limit} requests this {}", period.as_str()))
+        Some(format!(
+            "{used} of {limit} requests this {}",
+            period.as_str()
+        ))
     };
-    let requests = [Period::Day, Period::Minute].into_iter().filter_map(of_period);
+    let requests = [Period::Day, Period::Minute]
+        .into_iter()
+        .filter_map(of_period);
     let connections = entry.meter.plan().connections.map(|limit| {
         let open = app.fan_out.clients_of(&entry.holder);
         format!("{open} of {limit} live connections")
@@ -412,7 +424,11 @@ impl Change<'_> {
 
     /// Counts a change against the limit of the subscription: those of others never delay it.
     fn count(&self) -> Result<(), PageError> {
-        let limited = self.app.pages.changes.take(&self.signed_in.session.subscription_id);
+        let limited = self
+            .app
+            .pages
+            .changes
+            .take(&self.signed_in.session.subscription_id);
         limited.map_err(|retry_after| PageError::TooManyRequests { retry_after })
     }
 
@@ -430,7 +446,9 @@ impl Change<'_> {
     fn key(&self) -> Result<KeyId, PageError> {
         let key_id = KeyId::parse(self.form.get("key")).ok_or(PageError::InvalidForm)?;
         let ledger = self.app.ledger.borrow();
-        let key = ledger.key(key_id).filter(|key| key.holder == self.signed_in.holder);
+        let key = ledger
+            .key(key_id)
+            .filter(|key| key.holder == self.signed_in.holder);
         key.map(|_| key_id).ok_or(PageError::InvalidForm)
     }
 
@@ -463,17 +481,27 @@ impl Change<'_> {
         let name = self.form.get("name").trim();
         let is_short = name.chars().count() <= NAME_CHARS_MAX;
         let Some(name) = Text::parse(name).ok().filter(|_| is_short) else {
-            return self.shown(None, "Nothing was changed: the name is too long, or has line breaks.");
+            return self.shown(
+                None,
+                "Nothing was changed: the name is too long, or has line breaks.",
+            );
         };
         let key = self.new_key("create")?;
         self.count()?;
-        let (id, keys_max) = (self.signed_in.session.subscription_id.clone(), self.keys_max());
+        let (id, keys_max) = (
+            self.signed_in.session.subscription_id.clone(),
+            self.keys_max(),
+        );
         let commands = self.commands.clone();
         let command = async move {
-            let created = commands.issue_to_subscriber(id, (&key, name), keys_max).await;
+            let created = commands
+                .issue_to_subscriber(id, (&key, name), keys_max)
+                .await;
             Ok((key, unless_conflict(created)?))
         };
-        let (key, error) = run_command(command).await?.map_err(|_| PageError::NotReady)?;
+        let (key, error) = run_command(command)
+            .await?
+            .map_err(|_| PageError::NotReady)?;
         self.created(key, error)
     }
 
@@ -494,7 +522,9 @@ impl Change<'_> {
                 .await;
             Ok((new, unless_conflict(rotated)?))
         };
-        let (new, error) = run_command(command).await?.map_err(|_| PageError::NotReady)?;
+        let (new, error) = run_command(command)
+            .await?
+            .map_err(|_| PageError::NotReady)?;
         self.created(new, error)
     }
 
@@ -526,7 +556,9 @@ impl Change<'_> {
 
 /// Why a command was not carried out, unless the log failed. After a conflict the ledger has the outcome of the other
 /// writer, which may be an earlier press of the same button.
-fn unless_conflict(outcome: Result<(), CommandError>) -> Result<Option<CommandError>, CommandError> {
+fn unless_conflict(
+    outcome: Result<(), CommandError>,
+) -> Result<Option<CommandError>, CommandError> {
     match outcome {
         Err(CommandError::Log(error)) if !matches!(error, LogError::Conflict) => Err(error.into()),
         Err(error) => Ok(Some(error)),

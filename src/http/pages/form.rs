@@ -58,7 +58,11 @@ impl Form {
 /// Whether a form was sent by a page of this service, or not by a browser. A page of another site must not act for its
 /// visitor: it could subscribe strangers with the visitor's network.
 fn is_same_origin(headers: &HeaderMap, public_url: Option<&PublicUrl>) -> bool {
-    let header = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let header = |name| {
+        headers
+            .get(name)
+            .map(|value| value.to_str().unwrap_or_default())
+    };
     // `none`: the visitor repeats a form from the history.
     if let Some(site) = header(SEC_FETCH_SITE) {
         return matches!(site, "same-origin" | "none");
@@ -69,7 +73,9 @@ fn is_same_origin(headers: &HeaderMap, public_url: Option<&PublicUrl>) -> bool {
     };
     let host = header(HOST).unwrap_or_default();
     let of_host = |scheme| origin.strip_prefix(scheme).is_some_and(|rest| rest == host);
-    of_host("https://") || of_host("http://") || public_url.is_some_and(|url| origin == url.origin())
+    of_host("https://")
+        || of_host("http://")
+        || public_url.is_some_and(|url| origin == url.origin())
 }
 
 fn is_form(headers: &HeaderMap) -> bool {

@@ -237,10 +237,13 @@ fn count(app: &App, network: Network, email: &Email) -> Result<(), (u32, FormErr
         None,
         "Too many people subscribed from your network. Wait a while, and try again.",
     ))?;
-    pages.sign_ups_per_email.take(&email.mailbox()).map_err(error(
-        Some("email"),
-        "This address was subscribed too often. Check your mailbox, or try again tomorrow.",
-    ))?;
+    pages
+        .sign_ups_per_email
+        .take(&email.mailbox())
+        .map_err(error(
+            Some("email"),
+            "This address was subscribed too often. Check your mailbox, or try again tomorrow.",
+        ))?;
     pages.sign_ups.take(&()).map_err(error(
         None,
         "Too many people are subscribing at the moment. Wait a while, and try again.",
