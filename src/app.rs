@@ -85,7 +85,7 @@ pub struct Config {
     pub proxies: Proxies,
     /// The pages of other origins that may send a key.
     pub origins: Origins,
-    /// How keys are mailed. Without it mails wait.
+    /// How mails are sent. Without it they wait.
     pub mailing: Option<Mailing>,
     /// Sign-ups in an hour from one network.
     pub sign_ups_per_network: NonZeroU32,

@@ -174,7 +174,7 @@ impl Serve {
         keep_files_private();
         let mailing = self.service.mail.serve()?;
         if mailing.is_none() {
-            tracing::warn!("--smtp-url is not set: sign-up is closed, and mails with keys wait");
+            tracing::warn!("--smtp-url is not set: sign-up is closed, and mails wait");
         }
         let mut signals = Signals::install()?;
         let mut config = self.service.config(self.nats.url, self.data, mailing)?;
