@@ -72,6 +72,8 @@ pub struct LogState {
     pub identity: LogIdentity,
     /// The sequence of its last message; 0 if it is empty.
     pub last_seq: u64,
+    /// The messages that it has.
+    pub messages: u64,
 }
 
 impl From<&Info> for LogState {
@@ -84,6 +86,7 @@ impl From<&Info> for LogState {
                 created: created.to_string(),
             },
             last_seq: info.state.last_sequence,
+            messages: info.state.messages,
         }
     }
 }

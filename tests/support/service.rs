@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use events::{Text, VenueCode};
 use jiff::SignedDuration;
-use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
+use railbird::accounts::{AccountEvent, ApiKey, KeyIssued, WRITE_USE_EVERY};
 use railbird::app::{Config, Service};
 use railbird::clock::Clock;
 use railbird::http::state::App;
@@ -238,6 +238,7 @@ fn config(nats: &str, data: &Path) -> Config {
             .to_vec(),
         plans: Plans::default(),
         keys_stale_max: Duration::from_secs(3600),
+        write_use_every: WRITE_USE_EVERY,
         connections_max: 256,
         connections_per_network: 256,
         proxies: Proxies::default(),
