@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
+use crate::accounts::{self, AccountCommands, KeyCache, Ledger, UseLog};
 use crate::clock::Clock;
 use crate::http::state::{App, DevKey, Pages};
 use crate::http::{self, AccessLog, AdminAccess, HttpServer, Origins, StatusBoard};
@@ -77,6 +77,8 @@ pub struct Config {
     pub plans: Plans,
     /// Keys are accepted for this long without a proof that none was revoked.
     pub keys_stale_max: Duration,
+    /// How often the use of keys is written.
+    pub write_use_every: Duration,
     /// Connections of the public address at a time, and WebSockets at a time.
     pub connections_max: usize,
     /// The same of one network. Trusted proxies may have more.
@@ -110,6 +112,7 @@ pub struct Service {
     /// With the address that is bound.
     admin_access: (Arc<AdminAccess>, IpAddr),
     pub tasks: Supervisor,
+    use_log: UseLog,
     /// The threads of the tasks that follow the log.
     _log_runtime: DetachedRuntime,
     shutdown: Shutdown,
@@ -140,7 +143,7 @@ impl Service {
             Projector::new(followed, Arc::clone(&views), feed.clone(), announcer);
         tasks.spawn("projector", projector.run(), runtime);
         let followed = (accounts_log.clone(), continuity.clone());
-        let (keys, ledger) = follow_accounts(&mut tasks, runtime, followed, &config);
+        let (keys, ledger, use_log) = follow_accounts(&mut tasks, runtime, followed, &config);
         let live = LiveContext {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
@@ -176,7 +179,6 @@ impl Service {
         });
         tasks.spawn("status", http::sample_status(Arc::clone(&app)), runtime);
         if let Some(mailing) = config.mailing {
-            // It delivers the mails in flight after the shutdown.
             let outbox = outbox(&app, mailing, http.listener.local_addr()?);
             tasks.spawn_finishing("outbox", outbox.run(shutdown.clone()));
         }
@@ -187,6 +189,7 @@ impl Service {
             shutdown,
             app,
             tasks,
+            use_log,
             _log_runtime: log_runtime,
         })
     }
@@ -228,26 +231,32 @@ impl Service {
             }
         };
         self.tasks.stop().await;
-        if let Some(store) = app.views.current() {
-            flush(store).await;
-        }
+        let flush = async {
+            if let Some(store) = app.views.current() {
+                flush(store).await;
+            }
+        };
+        future::join(self.use_log.finish(), flush).await;
         ended
     }
 }
 
-/// Starts to read the keys.
+/// Starts to read the keys, and to keep their use.
 fn follow_accounts(
     tasks: &mut Supervisor,
     runtime: &Handle,
     followed: (Log, Continuity),
     config: &Config,
-) -> (Arc<KeyCache>, watch::Receiver<Ledger>) {
+) -> (Arc<KeyCache>, watch::Receiver<Ledger>, UseLog) {
     let keys = KeyCache::new(config.plans.clone(), config.keys_stale_max);
     let keys = Arc::new(keys.refusing(config.refused_env));
+    let uses = Arc::clone(keys.uses());
+    let use_log = UseLog::new(followed.0.clone(), uses, config.write_use_every);
+    tasks.spawn("key-use", use_log.clone().run(), runtime);
     let (ledger_sender, ledger) = watch::channel(Ledger::default());
     let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender);
     tasks.spawn("accounts", following, runtime);
-    (keys, ledger)
+    (keys, ledger, use_log)
 }
 
 /// Starts to remember how far the log is read, and to watch its settings.
@@ -339,7 +348,8 @@ fn pages(config: &Config, commands: AccountCommands) -> Pages {
     }
 }
 
-/// The outbox. Links in mails lead to the configured URL, else to the public address.
+/// The outbox, which delivers the mails in flight after the shutdown. Links in mails lead to the configured URL, else
+/// to the public address.
 fn outbox(app: &App, mailing: Mailing, http_address: SocketAddr) -> Outbox {
     let url = mailing.public_url.clone();
     let url = url.unwrap_or_else(|| PublicUrl::of(http_address));

@@ -30,7 +30,7 @@ const GAUGES: [(&str, &str); 11] = [
 
 /// The help texts of counters.
 #[rustfmt::skip]
-const COUNTERS: [(&str, &str); 19] = [
+const COUNTERS: [(&str, &str); 20] = [
     ("railbird_log_holes_total", "Holes in the log that were read over, by whether messages were deleted or lost."),
     ("railbird_events_folded_total", "Events folded into views."),
     ("railbird_events_skipped_total", "Events at or below the checkpoint, not folded again."),
@@ -47,6 +47,7 @@ const COUNTERS: [(&str, &str); 19] = [
     ("railbird_sign_ups_total", "Forms submitted on the pricing page, by outcome."),
     ("railbird_rate_limited_total", "Requests over a limit, by limit."),
     ("railbird_account_events_skipped_total", "Events about keys and subscriptions that this version cannot decode."),
+    ("railbird_key_use_failures_total", "Times that the use of keys could not be written or read."),
     ("railbird_mails_delivered_total", "Mails to subscribers accepted by a mail server."),
     ("railbird_mails_failed_total", "Failed attempts to send a mail, by reason."),
     ("railbird_mails_given_up_total", "Mails to subscribers that will not be tried again."),
@@ -121,6 +122,10 @@ pub(crate) fn sizes(store_bytes: u64, keys: usize) {
 
 pub(crate) fn account_event_skipped() {
     counter!("railbird_account_events_skipped_total").increment(1);
+}
+
+pub(crate) fn key_use_failed() {
+    counter!("railbird_key_use_failures_total").increment(1);
 }
 
 /// Counts the outcome of a form on the pricing page.

@@ -31,6 +31,7 @@ mod freshness;
 mod histories;
 mod hostile;
 mod identity;
+mod key_use;
 mod keys;
 mod limits;
 mod live;

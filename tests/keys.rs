@@ -430,7 +430,7 @@ impl Subscriber {
 
     /// The commands with the ledger as of now.
     async fn now(&self, nats: &Nats) -> AccountCommands {
-        let network = text("203.0.113.0/24");
+        let network = "203.0.113.0/24".to_owned().try_into().unwrap();
         let session = None;
         let actor = Actor::Subscriber { network, session };
         AccountCommands::at_end(nats.log().await, actor)

@@ -6,16 +6,17 @@ use std::collections::BTreeMap;
 use async_nats::jetstream::stream::DiscardPolicy;
 use async_nats::{Client, HeaderMap};
 use futures::StreamExt;
-use railbird::log::{ACCOUNTS, RACING};
+use railbird::log::{ACCOUNTS, KEY_USE, RACING};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::support::*;
 
-const STREAMS: [&str; 2] = [RACING.name, ACCOUNTS.name];
-/// An event of each stream, for a stranger to write.
+const STREAMS: [&str; 3] = [RACING.name, ACCOUNTS.name, KEY_USE.name];
+/// A message of each stream, for a stranger to write.
 const FACT: &str = "racing.race.2026-11-21.ST.1";
 const KEY: &str = "accounts.key.forged";
+const USE: &str = "key_use.00000000.forged";
 /// The last token of the subjects that a user may publish on, where it does so.
 const OWN: &str = "own";
 
@@ -40,18 +41,53 @@ async fn the_password_of_the_service_neither_deletes_the_log_nor_writes_facts() 
 }
 
 #[tokio::test]
+async fn the_password_of_the_service_harms_no_log_where_it_writes_the_use_of_keys() {
+    assert_harmless("railbird", "key_use.own", &[FACT]).await;
+}
+
+#[tokio::test]
 async fn the_password_for_keys_neither_deletes_the_log_nor_writes_facts() {
-    assert_harmless("keys", "accounts.own", &[FACT]).await;
+    assert_harmless("keys", "accounts.own", &[FACT, USE]).await;
 }
 
 #[tokio::test]
 async fn the_password_of_a_feeder_neither_deletes_the_log_nor_issues_keys() {
-    assert_harmless("feeder", "racing.own", &[KEY]).await;
+    assert_harmless("feeder", "racing.own", &[KEY, USE]).await;
 }
 
 #[tokio::test]
 async fn the_password_of_an_added_feeder_writes_on_no_other_subjects() {
-    assert_harmless("tote", "racing.odds.own", &[KEY, FACT]).await;
+    assert_harmless("tote", "racing.odds.own", &[KEY, FACT, USE]).await;
+}
+
+/// The use of keys is for operators and the service.
+#[tokio::test]
+async fn a_feeder_reads_nothing_of_the_use_of_keys() {
+    let nats = Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf);
+    nats.log().await.ensure(KEY_USE).await.unwrap();
+    nats.publish_raw(USE, b"secret").await;
+    let answers = async |user| {
+        let client = nats.client_of(user).await;
+        let attacker = Attacker { client, own: OWN };
+        let (info, seq) = (json!({}), json!({ "seq": 1 }));
+        let consumer = json!({ "stream_name": KEY_USE.name, "config": { "ack_policy": "none" } });
+        let mut answers = Vec::new();
+        for (api, body) in [
+            ("STREAM.INFO", &info),
+            ("STREAM.MSG.GET", &seq),
+            ("DIRECT.GET", &seq),
+            ("CONSUMER.CREATE", &consumer),
+            ("CONSUMER.LIST", &info),
+        ] {
+            let api = format!("{api}.{}", KEY_USE.name);
+            answers.push(!attacker.answer(&api, body).await.is_null());
+        }
+        answers
+    };
+    for feeder in ["feeder", "tote"] {
+        assert_eq!(answers(feeder).await, [false; 5], "{feeder}");
+    }
+    assert_eq!(answers("keys").await, [true, true, false, true, false]);
 }
 
 /// A feeder with subjects of its own, beside another one and the one of nats.conf.
@@ -116,7 +152,8 @@ async fn feeders_that_fill_their_stream_stop_no_key() {
         String::from_utf8_lossy(&ack.payload).contains("maximum bytes exceeded")
     };
     eventually("the stream is full", full).await;
-    let issued = railbird(["keys", "issue", "--nats", &nats.url_of("keys")]).await;
+    let url = nats.url_of("keys");
+    let issued = railbird(["keys", "issue", "--plan", "default", "--nats", &url]).await;
     assert_eq!(issued.code, 0, "{}", issued.all);
     let key = issued
         .all
@@ -135,11 +172,13 @@ async fn feeders_that_fill_their_stream_stop_no_key() {
 async fn assert_harmless(user: &str, own: &'static str, forged: &[&str]) {
     let nats = Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf);
     let log = nats.log().await;
-    log.ensure(ACCOUNTS).await.unwrap();
+    for stream in [ACCOUNTS, KEY_USE] {
+        log.ensure(stream).await.unwrap();
+    }
     let admin = async_nats::connect(nats.url()).await.unwrap();
     // A request to JetStream that deletes, one that lets everybody delete, and what a stranger would forge.
-    for bait in ["{}", &relaxed(RACING.name), &relaxed(ACCOUNTS.name)] {
-        for subject in ["racing.bait", "accounts.bait"] {
+    for bait in STREAMS.map(relaxed).iter().chain([&"{}".to_owned()]) {
+        for subject in ["racing.bait", "accounts.bait", "key_use.bait"] {
             nats.publish_raw(subject, bait.as_bytes()).await;
         }
     }
@@ -298,7 +337,8 @@ async fn contents(admin: &Client) -> BTreeMap<&'static str, Contents> {
                 message.as_str().unwrap_or_default().to_owned()
             };
             let subject = text("subject");
-            if !subject.ends_with(".own") {
+            // A stream that keeps the last message of each subject has others no more.
+            if !subject.is_empty() && !subject.ends_with(".own") {
                 messages.insert(seq, (subject, text("data")));
             }
         }

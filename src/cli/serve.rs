@@ -18,7 +18,7 @@ use super::keys::parse_duration;
 use super::mailing::MailFlags;
 use super::running::{RunningService, keep_files_private};
 use super::{Nats, PlansFlag, WrongConfiguration};
-use crate::accounts::DEV_ENV;
+use crate::accounts::{DEV_ENV, WRITE_USE_EVERY};
 use crate::app::{Config, Service};
 use crate::clock::Clock;
 use crate::http::{AccessLog, AdminAccess, Origins};
@@ -130,6 +130,7 @@ impl ServiceArgs {
             venue_order: self.venue_order,
             plans: self.plans.read()?,
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
+            write_use_every: WRITE_USE_EVERY,
             connections_max: self.connections_max as usize,
             connections_per_network: self.connections_per_network as usize,
             proxies: Proxies::new(self.trusted_proxies),

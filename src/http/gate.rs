@@ -1,4 +1,5 @@
-//! [`gate`]: the service around the router, which checks the key of each request and counts it to the key's plan.
+//! [`gate`]: the service around the router, which checks the key of each request and counts it to the key's plan and
+//! use.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -89,8 +90,8 @@ pub(super) fn gate(
     })
 }
 
-/// Checks the key of a request, and counts the request to the key's plan. Returns the rate limit to report, if the plan
-/// has one.
+/// Checks the key of a request, and counts the request to the key's plan and use. Returns the rate limit to report, if
+/// the plan has one.
 ///
 /// Adds to the request's extensions: the [`KeyEntry`]; the [`Network`] of the client for the live channel, and for
 /// requests without a key that change something.
@@ -105,23 +106,26 @@ fn admit(
         let key = api_key(request.headers(), None);
         let entry = app.authorize(key, peer, request.headers())?;
         let rate_limit = match path {
-            ACCOUNT => Ok(None),
-            _ => app.count(&entry),
+            ACCOUNT => None,
+            _ => app.count(&entry)?,
         };
+        let client = app.client(peer, request.headers());
+        entry.use_counter.count(client.into());
         request.extensions_mut().insert(entry);
-        rate_limit
+        Ok(rate_limit)
     } else if path.starts_with(LIVE) {
         let query = QueryParams::parse(request.uri());
         let key = api_key(request.headers(), query.get("api_key"));
         let entry = app.authorize(key, peer, request.headers())?;
-        let rate_limit = app.count(&entry);
-        let network = app.network(peer, request.headers());
+        let rate_limit = app.count(&entry)?;
+        let client = app.client(peer, request.headers());
+        entry.use_counter.count(client.into());
         request.extensions_mut().insert(entry);
-        request.extensions_mut().insert(network);
-        rate_limit
+        request.extensions_mut().insert(Network::from(client));
+        Ok(rate_limit)
     } else {
         if !request.method().is_safe() {
-            let network = app.network(peer, request.headers());
+            let network = Network::from(app.client(peer, request.headers()));
             request.extensions_mut().insert(network);
         }
         Ok(None)
@@ -199,7 +203,7 @@ impl App {
             None => &metrics.key_missing,
         };
         counter.increment(1);
-        let network = self.network(peer, headers);
+        let network = Network::from(self.client(peer, headers));
         Err(match self.unauthenticated_limiter.take(&network) {
             Ok(()) => ApiError::Unauthorized,
             Err(retry_after) => {
@@ -218,11 +222,11 @@ impl App {
         })
     }
 
-    /// The network that a request comes from.
-    fn network(&self, peer: IpAddr, headers: &HeaderMap) -> Network {
+    /// The address that a request comes from.
+    fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let forwarded = headers.get_all(X_FORWARDED_FOR).iter();
         // A value that is not text holds no address, and so ends the trusted part.
         let forwarded = forwarded.map(|value| value.to_str().unwrap_or_default());
-        self.proxies.client(peer, forwarded).into()
+        self.proxies.client(peer, forwarded)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use events::{Text, VenueCode};
-use railbird::accounts::{AccountEvent, Actor, ApiKey, Fact, KeyIssued};
+use railbird::accounts::{AccountEvent, Actor, ApiKey, Fact, KeyIssued, WRITE_USE_EVERY};
 use railbird::app::{Config, Service};
 use railbird::clock::Clock;
 use railbird::http::state::App;
@@ -237,6 +237,7 @@ fn config(nats: &str, data: &Path) -> Config {
             .to_vec(),
         plans: Plans::default(),
         keys_stale_max: Duration::from_secs(3600),
+        write_use_every: WRITE_USE_EVERY,
         connections_max: 256,
         connections_per_network: 256,
         proxies: Proxies::default(),

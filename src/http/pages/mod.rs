@@ -24,7 +24,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use events::Text;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
@@ -237,6 +236,8 @@ async fn run_command<T: Send + 'static>(
 
 /// Someone on a page.
 fn subscriber(network: Network, session: Option<MailId>) -> Actor {
-    let network = Text::parse(&network.coarse().to_string()).unwrap_or_default();
-    Actor::Subscriber { network, session }
+    Actor::Subscriber {
+        network: network.coarse(),
+        session,
+    }
 }
