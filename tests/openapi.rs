@@ -13,6 +13,9 @@ use crate::support::*;
 
 const PAGE: &str = "https://racing.example";
 
+/// The path of the key itself, which costs no quota.
+const ACCOUNT: &str = "/api/v1/account";
+
 /// The headers of HTTP itself, which OpenAPI leaves to HTTP.
 const HEADERS_OF_HTTP: [&str; 5] = [
     "connection",
@@ -186,6 +189,20 @@ async fn walk_api(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str, s
     walk.check(path, 429, &limited);
 }
 
+/// The statuses of the account that a service with keys does not answer with.
+async fn walk_account_without_keys(walk: &mut Walk, key: &str) {
+    let data = tempfile::tempdir().unwrap();
+    let unready = Railbird::start_unready("nats://127.0.0.1:1", data.path()).await;
+    let headers = [("x-api-key", key)];
+    let unknown = request(unready.http, "GET", ACCOUNT, &headers).await;
+    walk.check(ACCOUNT, 503, &unknown);
+    let mut limited = unready.get_open(ACCOUNT).await;
+    while limited.status == 401 {
+        limited = unready.get_open(ACCOUNT).await;
+    }
+    walk.check(ACCOUNT, 429, &limited);
+}
+
 #[tokio::test]
 async fn every_status_and_header_of_the_service_is_described_and_no_other() {
     let (nats, railbird) = service().await;
@@ -201,7 +218,11 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
     request(railbird.http, "GET", "/api/v1/meetings", &used_up).await;
     let paths = walk.document["paths"].as_object().unwrap().keys();
     let paths: Vec<String> = paths.cloned().collect();
-    let early = paths.iter().filter(|path| path.starts_with("/api/"));
+    let of_views: BTreeSet<&String> = paths
+        .iter()
+        .filter(|path| path.starts_with("/api/") && *path != ACCOUNT)
+        .collect();
+    let early = of_views.iter();
     let early = early.map(async |path| {
         let future = [("railbird-min-seq", "18446744073709551615")];
         (path, railbird.get_with(&example_path(path), &future).await)
@@ -212,7 +233,7 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
     for path in &paths {
         let url = example_path(path).replace("{file}", "racing.odds.quoted.v1.json");
         walk_path(&mut walk, &railbird, path, &url).await;
-        if path.starts_with("/api/") {
+        if of_views.contains(path) {
             walk_api(&mut walk, &railbird, path, &url, &small).await;
         }
         if path.contains("/odds/") {
@@ -236,6 +257,8 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
             walk.check(path, 404, &railbird.get(&elsewhere).await);
         }
     }
+    walk.check(ACCOUNT, 401, &railbird.get_open(ACCOUNT).await);
+    walk_account_without_keys(&mut walk, &railbird.key).await;
     for path in ["/api/v1/horses", "/api/v1/meetings"] {
         let page = railbird.get(&format!("{path}?limit=1")).await;
         walk.check(path, 200, &page);

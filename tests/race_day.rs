@@ -17,7 +17,10 @@ const MIDNIGHT: &str = "2026-11-20T16:00:00Z";
 
 fn simulate(nats: &Nats, more: &[&str]) -> Vec<String> {
     let args = ["simulate", "--date", DATE, "--speed", "max", "--nats"];
-    let args = args.into_iter().map(str::to_owned).chain([nats.url()]);
+    let args = args
+        .into_iter()
+        .map(str::to_owned)
+        .chain([nats.url_of("feeder")]);
     args.chain(more.iter().map(|arg| (*arg).to_owned()))
         .collect()
 }

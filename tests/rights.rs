@@ -2,6 +2,7 @@
 //! a consumer's messages on a subject that the request for the consumer names: neither may write to a stream.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use async_nats::jetstream::stream::DiscardPolicy;
 use async_nats::{Client, HeaderMap};
@@ -62,8 +63,7 @@ async fn a_feeder_receives_no_acknowledgement_and_no_rejection_of_another_one() 
         ("clock", "racing.race.>,racing.result.>"),
     ];
     let nats = Nats::start_with_feeders(&feeders, |conf| conf);
-    let url = nats.url_of("railbird");
-    let _railbird = Railbird::start_with(&nats, |config| config.nats = url).await;
+    let _railbird = Railbird::start(&nats).await;
     let (tote, clock) = (nats.client_of("tote").await, nats.client_of("clock").await);
     let mut received = Vec::new();
     for subject in ["_INBOX.>", "rejected.racing.odds.>"] {
@@ -94,6 +94,52 @@ async fn a_feeder_receives_no_acknowledgement_and_no_rejection_of_another_one() 
     }
 }
 
+/// Some names are such that nats-server would read them as something else without quotes.
+#[tokio::test]
+async fn a_feeder_is_added_to_a_running_server_and_disturbs_nobody() {
+    let mut nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let (mut socket, _) = railbird.live("").await;
+    let feeder = nats.client_of("feeder").await;
+    let mut stored = Vec::new();
+    for (name, subjects, own) in [
+        ("tote", "racing.odds.*.ST.*", "racing.odds.2026-11-21.ST.1"),
+        ("5k", "racing.result.>", "racing.result.2026-11-21.ST.1"),
+        (
+            "true",
+            "racing.horse.*,racing.race.*.HV.*",
+            "racing.horse.H1",
+        ),
+    ] {
+        nats.add_feeder(name, subjects).await;
+        let client = nats.client_of(name).await;
+        let mut rejected = client.subscribe(format!("rejected.{own}")).await.unwrap();
+        for denied in ["racing.odds.2026-11-21.HV.1", FACT, KEY] {
+            client.publish(denied, "garbage".into()).await.unwrap();
+        }
+        for client in [&client, &feeder] {
+            let ack = client.request(own, "garbage".into()).await.unwrap();
+            assert!(ack.payload.starts_with(b"{\"stream\""), "{ack:?}");
+            stored.push(own.to_owned());
+        }
+        let rejection = timeout(PATIENCE, rejected.next()).await.unwrap().unwrap();
+        assert_eq!(rejection.subject.as_str(), format!("rejected.{own}"));
+    }
+    let messages = nats.messages().await;
+    let subjects: Vec<_> = messages.iter().map(|message| message.subject()).collect();
+    assert_eq!(subjects, stored);
+    // The others have the connections that they had, and the service reads on.
+    assert_eq!(feeder.statistics().connects.load(Ordering::Relaxed), 1);
+    let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
+    let update = socket.until("odds_update").await;
+    assert_eq!(update.last().unwrap()["seq"], seq);
+    // The file has no password.
+    let conf = std::fs::read_to_string(nats.folder().join("feeders.conf")).unwrap();
+    for name in ["tote", "5k", "true"] {
+        assert!(!conf.contains(&nats.password_of(name)), "{conf}");
+    }
+}
+
 /// An operator limits the stream of facts, so that no feeder fills the disk.
 #[tokio::test]
 async fn feeders_that_fill_their_stream_stop_no_key() {
@@ -116,7 +162,8 @@ async fn feeders_that_fill_their_stream_stop_no_key() {
         String::from_utf8_lossy(&ack.payload).contains("maximum bytes exceeded")
     };
     eventually("the stream is full", full).await;
-    let issued = railbird(["keys", "issue", "--nats", &nats.url_of("keys")]).await;
+    let url = nats.url_of("keys");
+    let issued = railbird(["keys", "issue", "--plan", "default", "--nats", &url]).await;
     assert_eq!(issued.code, 0, "{}", issued.all);
     let key = issued
         .all
@@ -136,7 +183,7 @@ async fn assert_harmless(user: &str, own: &'static str, forged: &[&str]) {
     let nats = Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf);
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
-    let admin = async_nats::connect(nats.url()).await.unwrap();
+    let admin = nats.client_of("admin").await;
     // A request to JetStream that deletes, one that lets everybody delete, and what a stranger would forge.
     for bait in ["{}", &relaxed(RACING.name), &relaxed(ACCOUNTS.name)] {
         for subject in ["racing.bait", "accounts.bait"] {

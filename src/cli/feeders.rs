@@ -9,9 +9,12 @@ use clap::{Args, Subcommand};
 use super::report::{line, result};
 use crate::accounts::random_secret;
 
+/// The least that bcrypt has. A costly hash protects passwords that can be guessed, not 160 random bits, and
+/// nats-server computes it at each login.
+const HASH_COST: u32 = 4;
 /// The users in nats.conf itself.
 const RESERVED: [&str; 4] = ["admin", "railbird", "keys", "feeder"];
-/// Names are tokens of an account, a user and a variable.
+/// Names are tokens of an account and a user.
 const NAME_LEN_MAX: usize = 32;
 /// The kinds of subjects that events have.
 const KINDS: [&str; 6] = ["horse", "race", "result", "odds", "*", ">"];
@@ -27,9 +30,11 @@ enum FeederAction {
     /// Add a user for a feeder to the NATS configuration, and print its password once.
     ///
     /// The user has an account of its own: it publishes on its subjects alone, receives the rejections there, reads the
-    /// stored events, and sees nothing of other feeders. nats-server takes new accounts when it starts.
+    /// stored events, and sees nothing of other feeders. nats-server takes it at the second of two reloads, which
+    /// disturb no connection. The file has a hash of the password.
     #[command(
-        after_help = "Example:\n  railbird feeders add tote --subjects racing.odds.*.ST.* >>.env"
+        after_help = "Example:\n  railbird feeders add tote --subjects racing.odds.*.ST.*\n  \
+                      nats-server --signal reload=PID; sleep 1; nats-server --signal reload=PID"
     )]
     Add(Add),
 }
@@ -64,17 +69,22 @@ impl Add {
         let shown = file.display();
         let read = fs::read_to_string(&file);
         let mut conf = read.with_context(|| format!("{shown} cannot be read"))?;
-        let account = account(&name);
-        if conf.contains(&format!("{account} {{")) {
+        let opening = format!("{} {{", account(&name));
+        if conf.lines().any(|line| line == opening) {
             bail!("{shown} has a feeder {name:?} already; delete its account there to replace it");
         }
-        conf.push_str(&block(&name, &subjects));
-        let password = format!("p{}", random_secret()?);
+        let password = random_secret()?;
+        conf.push_str(&block(
+            &name,
+            &subjects,
+            &bcrypt::hash(&password, HASH_COST)?,
+        ));
         fs::write(&file, conf).with_context(|| format!("{shown} cannot be written"))?;
         line(format_args!(
-            "the feeder {name:?} is in {shown}; start nats-server again with this variable, which is shown only this once:"
+            "the feeder {name:?} is in {shown}; reload nats-server twice, a second apart; the password is shown only \
+             this once:"
         ));
-        result(format_args!("{}={password}", variable(&name)));
+        result(password);
         Ok(())
     }
 }
@@ -110,13 +120,9 @@ fn account(name: &str) -> String {
     format!("FEEDER_{}", name.to_uppercase().replace('-', "_"))
 }
 
-fn variable(name: &str) -> String {
-    format!("RAILBIRD_NATS_{}_PASSWORD", account(name))
-}
-
 /// The account of a feeder. What it imports is all that it can do to the log; the permissions beside that make the
 /// server report what it denies.
-fn block(name: &str, subjects: &[String]) -> String {
+fn block(name: &str, subjects: &[String], hash: &str) -> String {
     let lines = |form: &dyn Fn(&String) -> String| -> String {
         subjects
             .iter()
@@ -142,8 +148,8 @@ fn block(name: &str, subjects: &[String]) -> String {
 {rejections}  ]
   users: [
     {{
-      user: {name}
-      password: ${variable}
+      user: "{name}"
+      password: "{hash}"
       permissions: {{
         publish: {{ allow: [
 {publish}          "stream.info.RACING"
@@ -159,7 +165,6 @@ fn block(name: &str, subjects: &[String]) -> String {
 }}
 "#,
         account = account(name),
-        variable = variable(name),
     )
 }
 
