@@ -172,6 +172,10 @@ async fn walk_path(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str) 
     walk.check(path, 431, &head);
 }
 
+fn is_document(path: &str) -> bool {
+    path.starts_with("/schemas/") || ["/openapi.json", "/asyncapi.json"].contains(&path)
+}
+
 /// Requests for a path of the API.
 async fn walk_api(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str, small: &str) {
     for (status, header) in [
@@ -235,6 +239,10 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
         walk_path(&mut walk, &railbird, path, &url).await;
         if of_views.contains(path) {
             walk_api(&mut walk, &railbird, path, &url, &small).await;
+        }
+        if is_document(path) {
+            let kept = railbird.get_with(&url, &[("if-none-match", "*")]).await;
+            walk.check(path, 304, &kept);
         }
         if path.contains("/odds/") {
             let key = [("x-api-key", without_odds.as_str())];

@@ -44,6 +44,7 @@ async fn payloads(nats: &Nats) -> Vec<Vec<u8>> {
 #[tokio::test]
 async fn the_same_seed_makes_the_same_log_and_another_one_is_rejected() {
     let nats = Nats::start();
+    nats.log().await;
     let output = railbird(simulate(&nats, &["--races", "2", "--seed", "9"])).await;
     assert_eq!(output.code, 0, "{}", output.all);
     assert_eq!(payloads(&nats).await, as_in_life(2, 9));

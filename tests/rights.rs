@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use async_nats::connection::State;
 use async_nats::jetstream::stream::DiscardPolicy;
 use async_nats::{Client, HeaderMap};
 use futures::StreamExt;
-use railbird::log::{ACCOUNTS, RACING};
+use railbird::log::{ACCOUNTS, Log, RACING};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -17,8 +18,8 @@ const STREAMS: [&str; 2] = [RACING.name, ACCOUNTS.name];
 /// An event of each stream, for a stranger to write.
 const FACT: &str = "racing.race.2026-11-21.ST.1";
 const KEY: &str = "accounts.key.forged";
-/// The last token of the subjects that a user may publish on, where it does so.
-const OWN: &str = "own";
+/// The end of the subjects on which attackers publish what they may.
+const OWN: &str = ".own";
 
 /// A stream as it must stay.
 #[derive(Debug, PartialEq)]
@@ -128,16 +129,79 @@ async fn a_feeder_is_added_to_a_running_server_and_disturbs_nobody() {
     let messages = nats.messages().await;
     let subjects: Vec<_> = messages.iter().map(|message| message.subject()).collect();
     assert_eq!(subjects, stored);
-    // The others have the connections that they had, and the service reads on.
+    // Others have the connections that they had, and the service reads on.
     assert_eq!(feeder.statistics().connects.load(Ordering::Relaxed), 1);
     let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
     let update = socket.until("odds_update").await;
     assert_eq!(update.last().unwrap()["seq"], seq);
-    // The file has no password.
+    // The file has no password, and a feeder that is not in it is closed out.
     let conf = std::fs::read_to_string(nats.folder().join("feeders.conf")).unwrap();
     for name in ["tote", "5k", "true"] {
         assert!(!conf.contains(&nats.password_of(name)), "{conf}");
     }
+    let removed = nats.client_of("tote").await;
+    nats.remove_feeders().await;
+    eventually("the feeder is disconnected", async || {
+        removed.connection_state() != State::Connected
+    })
+    .await;
+    let url = nats.url_of("tote");
+    let error = Log::connect(&url, "test").await.unwrap_err().to_string();
+    assert!(error.contains("rejected the login"), "{error}");
+    assert_eq!(feeder.statistics().connects.load(Ordering::Relaxed), 1);
+}
+
+/// The events of feeders that are neither of odds nor of the user `tote`.
+fn facts_of_others() -> Vec<Value> {
+    let facts = [
+        registered("H1", "HORSE 1"),
+        card(DAY, "ST", 1, 2),
+        withdrawn("ST", 1, &second(1), "H2"),
+        status("ST", 1, &second(2), "off"),
+        result(DAY, "ST", 1, 2, 1),
+    ];
+    facts.to_vec()
+}
+
+/// What the service shows of these.
+async fn shown(railbird: &Railbird) -> Vec<Value> {
+    let results = format!("/api/v1/results/{DAY}/1");
+    let cards = format!("/api/v1/racecards/{DAY}");
+    let mut shown = Vec::new();
+    for path in [&results, &cards, "/api/v1/horses/H1"] {
+        let reply = railbird.get(path).await;
+        assert_eq!(reply.status, 200, "{path}");
+        shown.push(reply.json());
+    }
+    shown
+}
+
+/// It states their ids before they do, with a clock that is ahead.
+#[tokio::test]
+async fn a_feeder_that_names_another_source_changes_nothing_on_other_subjects() {
+    let facts = facts_of_others();
+    let (alone, forged) = (
+        Nats::start(),
+        Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf),
+    );
+    let mut views = Vec::new();
+    for nats in [&alone, &forged] {
+        let railbird = Railbird::start(nats).await;
+        if std::ptr::eq(nats, &forged) {
+            let tote = nats.client_of("tote").await;
+            for fact in &facts {
+                let mut event = odds("ST", 1, "2099-01-01T00:00:00Z", &[2.0, 3.0]);
+                (event["id"], event["source"]) = (fact["id"].clone(), fact["source"].clone());
+                let event = outgoing(&event);
+                let ack = tote.request(event.subject, event.payload.into()).await;
+                assert!(ack.unwrap().payload.starts_with(b"{\"stream\""));
+            }
+        }
+        let seq = nats.publish(facts.clone()).await;
+        railbird.until_seq(seq).await;
+        views.push(shown(&railbird).await);
+    }
+    assert_eq!(views[0], views[1]);
 }
 
 /// An operator limits the stream of facts, so that no feeder fills the disk.
@@ -276,17 +340,17 @@ impl Attacker {
         self.publish(target, "{}", "_INBOX.nobody").await;
         self.publish("$SYS.REQ.SERVER.PING.VARZ", "", target).await;
         // The acknowledgement, and the trace of a message.
-        self.publish(self.own, OWN, target).await;
+        self.publish(self.own, "{}", target).await;
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Trace-Dest", target);
         let traced = self
             .client
-            .publish_with_headers(self.own, headers, OWN.into());
+            .publish_with_headers(self.own, headers, "{}".into());
         traced.await.unwrap();
         // The server has received all of it.
         self.client.flush().await.unwrap();
         // Fails where the stream is gone, which the comparison reports.
-        let _ = self.client.request(self.own, OWN.into()).await;
+        let _ = self.client.request(self.own, "{}".into()).await;
     }
 
     async fn request(&self, api: &str, body: &Value, reply: &str) {
@@ -345,7 +409,7 @@ async fn contents(admin: &Client) -> BTreeMap<&'static str, Contents> {
                 message.as_str().unwrap_or_default().to_owned()
             };
             let subject = text("subject");
-            if !subject.ends_with(".own") {
+            if !subject.ends_with(OWN) {
                 messages.insert(seq, (subject, text("data")));
             }
         }

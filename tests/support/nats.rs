@@ -39,15 +39,13 @@ impl Nats {
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("feeders.conf");
-        let shipped = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("feeders.conf");
-        std::fs::copy(shipped, &file).unwrap();
+        std::fs::copy(shipped("feeders.conf"), &file).unwrap();
         let passwords = feeders.iter().map(|(name, subjects)| {
             let password = add_feeder(&file, name, subjects);
             ((*name).to_owned(), password)
         });
         let passwords = passwords.collect();
-        let conf = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("nats.conf");
-        let conf = change(std::fs::read_to_string(conf).unwrap());
+        let conf = change(std::fs::read_to_string(shipped("nats.conf")).unwrap());
         std::fs::write(folder.path().join("nats.conf"), conf).unwrap();
         let child = spawn(&folder, None);
         let mut nats = Self {
@@ -80,6 +78,12 @@ impl Nats {
         let password = add_feeder(&self.folder().join("feeders.conf"), name, subjects);
         self.passwords.insert(name.to_owned(), password);
         self.reload().await;
+        self.reload().await;
+    }
+
+    /// Removes all added feeders from the running server.
+    pub(crate) async fn remove_feeders(&self) {
+        std::fs::copy(shipped("feeders.conf"), self.folder().join("feeders.conf")).unwrap();
         self.reload().await;
     }
 
@@ -358,6 +362,11 @@ impl Drop for Nats {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A file of the repository.
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
 /// Adds a feeder to a file as an operator does, and returns its password.
