@@ -104,9 +104,8 @@ async fn stored(nats: &Nats) -> Vec<(String, Value)> {
 }
 
 async fn append(nats: &Nats, fact: impl Into<Fact>) {
-    let event = AccountEvent::new(fact, jiff::Timestamp::now().into());
     let log = nats.log().await;
-    log.append(Outgoing::from(&event)).await.unwrap();
+    log.append(account_event(fact)).await.unwrap();
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use super::params::QueryParams;
 use super::rate_limit::set_rate_limit_headers;
 use super::state::App;
 use super::views_state::ViewsState;
-use crate::accounts::{KeyEntry, Refusal};
+use crate::accounts::{KeyEntry, KeyId, Refusal};
 use crate::limits::{Network, RateLimitStatus};
 
 /// Paths that need a key, whether they exist or not.
@@ -31,6 +31,9 @@ const LIVE: &str = "/ws/";
 
 /// Costs no quota: it says what is left.
 const ACCOUNT: &str = "/api/v1/account";
+
+/// Is never a key.
+const NO_KEY: &str = "";
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -155,22 +158,22 @@ fn check_size(request: &Request) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The key of a request: in `X-API-Key`, as a bearer token, or in the query. One that is given twice must be the same;
-/// else there is no telling whose request it is, and the empty key is returned, which is not valid.
+/// The key of a request: in `X-API-Key`, as a bearer token, or in the query. An empty header has none, and a bearer
+/// token without the form of a key is one for a proxy. A key that is given twice must be the same, because the quota of
+/// one holder is used: else [`NO_KEY`] is returned.
 fn api_key<'a>(headers: &'a HeaderMap, of_query: Option<&'a str>) -> Option<&'a str> {
     let of_header = headers.get_all(API_KEY).iter();
-    let of_header = of_header.map(|value| value.to_str().unwrap_or_default());
-    let bearer = headers
-        .get_all(AUTHORIZATION)
-        .iter()
-        .filter_map(bearer_token);
+    let of_header = of_header.filter(|value| !value.is_empty());
+    let of_header = of_header.map(|value| value.to_str().unwrap_or(NO_KEY));
+    let bearer = headers.get_all(AUTHORIZATION).iter();
+    let bearer = bearer.filter_map(bearer_token);
+    let bearer = bearer.filter(|token| KeyId::of_key(token).is_some());
     let mut keys = of_query.into_iter().chain(of_header).chain(bearer);
     let key = keys.next()?;
-    Some(if keys.all(|other| other == key) {
-        key
-    } else {
-        ""
-    })
+    match keys.all(|other| other == key) {
+        true => Some(key),
+        false => Some(NO_KEY),
+    }
 }
 
 impl App {

@@ -73,7 +73,14 @@ async fn a_person_subscribes_and_uses_replaces_and_revokes_the_key() {
         .subscriptions()
         .next()
         .expect("the subscription is recorded");
-    let approve = ["keys", "approve", &id.to_string(), "--nats", &nats.url()].map(str::to_owned);
+    let approve = [
+        "keys",
+        "approve",
+        &id.to_string(),
+        "--nats",
+        &nats.url_of("keys"),
+    ]
+    .map(str::to_owned);
     assert_eq!(crate::support::railbird(approve).await.code, 0);
     let mail = server.until_mails(1).await.remove(0);
     assert_eq!(mail.to(), EMAIL);

@@ -397,7 +397,7 @@ async fn a_subscription_to_a_plan_with_approval_waits_for_it() {
     html(&subscribe(&railbird, EMAIL, "standard").await, 200);
     assert_eq!(found.awaiting_mail().count(), 0);
 
-    let url = nats.url();
+    let url = nats.url_of("keys");
     let approved =
         crate::support::railbird(["keys", "approve", &id.to_string(), "--nats", &url]).await;
     assert_eq!(approved.code, 0, "{}", approved.all);
