@@ -27,7 +27,7 @@ use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::feed::Feed;
 use crate::live::{FanOut, LiveContext};
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
-use crate::log::{Continuity, Durability, Log};
+use crate::log::{Continuity, Durability, Log, NatsConfig};
 use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, HttpMetrics, LiveMetrics};
 use crate::projector::Projector;
@@ -35,6 +35,7 @@ use crate::projector::announcer::Announcer;
 use crate::projector::views::Views;
 use crate::shutdown::Shutdown;
 use crate::supervisor::{Supervisor, TaskEnded};
+use crate::tls::TlsServer;
 
 /// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
@@ -54,12 +55,13 @@ const UNAUTHORIZED_PER_MINUTE: NonZeroU32 = NonZeroU32::new(120).expect("not zer
 /// The configuration of a service.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The address of NATS. May hold credentials: it is never logged.
-    pub nats: String,
+    pub nats: NatsConfig,
     /// The folder of the views. It may be lost: the views are rebuilt from the log.
     pub data: PathBuf,
     /// The public address; port 0 takes a free one.
     pub http: SocketAddr,
+    /// The TLS of the public address. Without it, that is plain HTTP.
+    pub tls: Option<TlsServer>,
     /// The admin address; port 0 takes a free one.
     pub admin: SocketAddr,
     pub admin_access: AdminAccess,
@@ -167,6 +169,9 @@ impl Service {
             dev_key: DevKey::default(),
         });
         tasks.spawn("status", http::sample_status(Arc::clone(&app)), runtime);
+        if let Some(tls) = config.tls {
+            tasks.spawn("certificate", tls.keep_current(), runtime);
+        }
         if let Some(mailing) = config.mailing {
             // It delivers the mails in flight after the shutdown.
             let outbox = outbox(&app, mailing, http.listener.local_addr()?);
@@ -273,8 +278,9 @@ fn start_fan_out(
 /// Binds the public and the admin address.
 async fn servers(config: &Config, shutdown: &Shutdown) -> anyhow::Result<(HttpServer, HttpServer)> {
     let metrics: Arc<HttpMetrics> = Arc::default();
-    let server = |listener, connections_max, answer_timeout, access_log| HttpServer {
+    let server = |listener, tls, connections_max, answer_timeout, access_log| HttpServer {
         listener,
+        tls,
         connections_max,
         per_network: NetworkConnections::new(config.connections_per_network),
         proxies: config.proxies.clone(),
@@ -285,9 +291,10 @@ async fn servers(config: &Config, shutdown: &Shutdown) -> anyhow::Result<(HttpSe
     };
     let (public, admin) = (bind(config.http).await?, bind(config.admin).await?);
     let (connections_max, access_log) = (config.connections_max, config.access_log);
+    let tls = config.tls.clone();
     Ok((
-        server(public, connections_max, ANSWER_TIMEOUT, access_log),
-        server(admin, ADMIN_CONNECTIONS_MAX, HOUR, AccessLog::Debug),
+        server(public, tls, connections_max, ANSWER_TIMEOUT, access_log),
+        server(admin, None, ADMIN_CONNECTIONS_MAX, HOUR, AccessLog::Debug),
     ))
 }
 
@@ -310,7 +317,7 @@ async fn flush(store: Arc<Store>) {
 /// Starts to connect to NATS, on the threads that read the log.
 async fn connect(
     runtime: &DetachedRuntime,
-    nats: String,
+    nats: NatsConfig,
     name: &'static str,
 ) -> anyhow::Result<Log> {
     let connecting = async move { Log::connect_in_background(&nats, name).await };

@@ -106,7 +106,8 @@ async fn every_example_in_the_documentation_is_accepted_and_served() {
 #[tokio::test]
 async fn the_subscriber_in_the_documentation_prints_each_rejection_once() {
     let nats = Nats::start();
-    let start = || Railbird::start_with(&nats, |config| config.nats = nats.url_of("railbird"));
+    let start =
+        || Railbird::start_with(&nats, |config| config.nats = nats.url_of("railbird").into());
     let (one, other) = (start().await, start().await);
     let listener = blocks()
         .into_iter()

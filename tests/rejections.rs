@@ -19,13 +19,13 @@ use crate::support::*;
 /// A service with the permissions that nats.conf gives it.
 async fn start(nats: &Nats) -> Railbird {
     let url = nats.url_of("railbird");
-    Railbird::start_with(nats, |config| config.nats = url).await
+    Railbird::start_with(nats, |config| config.nats = url.into()).await
 }
 
 /// The same, on a data folder.
 async fn start_in(nats: &Nats, data: &Path) -> Railbird {
     let url = nats.url_of("railbird");
-    let change = |config: &mut Config| (config.nats, config.data) = (url, data.to_owned());
+    let change = |config: &mut Config| (config.nats, config.data) = (url.into(), data.to_owned());
     Railbird::start_with(nats, change).await
 }
 

@@ -63,7 +63,7 @@ async fn a_feeder_receives_no_acknowledgement_and_no_rejection_of_another_one() 
     ];
     let nats = Nats::start_with_feeders(&feeders, |conf| conf);
     let url = nats.url_of("railbird");
-    let _railbird = Railbird::start_with(&nats, |config| config.nats = url).await;
+    let _railbird = Railbird::start_with(&nats, |config| config.nats = url.into()).await;
     let (tote, clock) = (nats.client_of("tote").await, nats.client_of("clock").await);
     let mut received = Vec::new();
     for subject in ["_INBOX.>", "rejected.racing.odds.>"] {

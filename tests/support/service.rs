@@ -227,9 +227,10 @@ impl Railbird {
 
 fn config(nats: &str, data: &Path) -> Config {
     Config {
-        nats: nats.to_owned(),
+        nats: nats.into(),
         data: data.to_owned(),
         http: "127.0.0.1:0".parse().unwrap(),
+        tls: None,
         admin: "127.0.0.1:0".parse().unwrap(),
         admin_access: AdminAccess::default(),
         clock: Clock::new("Asia/Hong_Kong").unwrap(),
