@@ -169,9 +169,6 @@ impl Service {
             dev_key: DevKey::default(),
         });
         tasks.spawn("status", http::sample_status(Arc::clone(&app)), runtime);
-        if let Some(tls) = config.tls {
-            tasks.spawn("certificate", tls.keep_current(), runtime);
-        }
         if let Some(mailing) = config.mailing {
             // It delivers the mails in flight after the shutdown.
             let outbox = outbox(&app, mailing, http.listener.local_addr()?);
@@ -206,6 +203,10 @@ impl Service {
         let (access, bound) = self.admin_access;
         let admin = http::admin_service(access, bound, http::admin_router(Arc::clone(&app)));
         let shutdown = self.shutdown.clone();
+        if let Some(tls) = self.http.tls.clone() {
+            let runtime = Handle::current();
+            (self.tasks).spawn("certificate", tls.keep_current(), &runtime);
+        }
         // Requests and live clients leave at the same time.
         let mut serving = pin!(future::join3(
             (self.http).run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),

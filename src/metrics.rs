@@ -133,8 +133,8 @@ pub(crate) fn tls_certificate(expires: i64, renewal_failed: bool) {
     gauge!("railbird_tls_certificate_renewal_failed").set(f64::from(u8::from(renewal_failed)));
 }
 
-pub(crate) fn tls_handshake_failed() {
-    counter!("railbird_tls_handshakes_failed_total").increment(1);
+pub(crate) fn tls_handshakes_failed(count: u64) {
+    counter!("railbird_tls_handshakes_failed_total").increment(count);
 }
 
 /// Counts the outcome of a form on the pricing page.

@@ -93,7 +93,7 @@ impl AdminClient {
     }
 
     async fn request(&self, method: Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
-        let address = self.admin;
+        let (address, token) = (self.admin, self.token.read()?);
         let stream = TcpStream::connect(address).await.with_context(|| {
             format!("no service answers on {address}; --admin names its admin address")
         })?;
@@ -104,7 +104,7 @@ impl AdminClient {
             .method(method)
             .uri(path)
             .header("host", address.to_string());
-        let request = match self.token.read()? {
+        let request = match token {
             Some(token) => request.header("authorization", format!("Bearer {token}")),
             None => request,
         };

@@ -165,8 +165,8 @@ pub(super) struct Serve {
     data: PathBuf,
     #[command(flatten)]
     service: ServiceArgs,
-    /// PEM file of the certificate of the public address, followed by those that lead to a root. Without it, the address
-    /// is plain HTTP. Renewed files are used within seconds.
+    /// PEM file of the certificate of the public address, followed by those that lead to a root. Without it, the
+    /// address is plain HTTP. Renewed files are used within seconds.
     #[arg(long, env = "RAILBIRD_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// PEM file of its private key.

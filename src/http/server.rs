@@ -110,7 +110,7 @@ impl HttpServer {
             let open = GaugeGuard::new(&self.metrics.connections);
             let answers = AnswerCounter::default();
             let stream = PacedStream::new(stream, answers.clone(), self.answer_timeout);
-            let connection = Connection {
+            let connection = HttpConnection {
                 answers,
                 service: service_for(peer.ip()),
                 access_log: self.access_log,
@@ -138,7 +138,7 @@ impl HttpServer {
 }
 
 /// What serves the requests of one connection.
-struct Connection<S> {
+struct HttpConnection<S> {
     answers: AnswerCounter,
     service: S,
     access_log: AccessLog,
@@ -146,7 +146,7 @@ struct Connection<S> {
     shutdown: Shutdown,
 }
 
-impl<S, B> Connection<S>
+impl<S, B> HttpConnection<S>
 where
     S: Service<Request, Response = Response<B>, Error = Infallible, Future: Send>
         + Clone

@@ -14,7 +14,7 @@ use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, WebSocketContext}
 use tungstenite::{Error, Message};
 
 use self::outgoing::OutgoingBuffer;
-use self::socket::Socket;
+use self::socket::ClientSocket;
 use super::close_reason::CloseReason;
 use crate::tls::TlsSession;
 
@@ -45,7 +45,7 @@ pub(super) enum Incoming {
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    socket: Socket,
+    socket: ClientSocket,
     context: WebSocketContext,
     /// Bytes that arrived with the handshake are not decoded yet. The system does not report them as readable.
     has_read_ahead: bool,
@@ -59,7 +59,7 @@ pub(super) struct Connection {
 /// The stream for the library: it reads from the socket, but what it writes is collected, so that it never interrupts a
 /// frame.
 struct Pipe<'a> {
-    socket: &'a mut Socket,
+    socket: &'a mut ClientSocket,
     replies: Vec<Bytes>,
     /// Bytes that may be read before other clients have their turn.
     budget: &'a mut usize,
@@ -107,7 +107,7 @@ impl Connection {
             .max_message_size(Some(MESSAGE_BYTES_MAX))
             .max_frame_size(Some(MESSAGE_BYTES_MAX));
         Ok(Self {
-            socket: Socket::new(stream, tls),
+            socket: ClientSocket::new(stream, tls),
             has_read_ahead: !read_ahead.is_empty(),
             context: WebSocketContext::from_partially_read(read_ahead, Role::Server, Some(config)),
             outgoing: OutgoingBuffer::default(),

@@ -47,11 +47,16 @@ impl Nats {
         let conf = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("nats.conf");
         let conf = change(std::fs::read_to_string(conf).unwrap());
         std::fs::write(folder.path().join("nats.conf"), conf).unwrap();
-        std::fs::write(
-            folder.path().join("test.conf"),
-            "include \"nats.conf\"\nno_auth_user: admin\n",
-        )
-        .unwrap();
+        Self::start_in(folder, "include \"nats.conf\"\nno_auth_user: admin\n")
+    }
+
+    /// Starts a server with another configuration.
+    pub(crate) fn start_from(conf: &str) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), conf)
+    }
+
+    fn start_in(folder: TempDir, conf: &str) -> Self {
+        std::fs::write(folder.path().join("test.conf"), conf).unwrap();
         let child = spawn(&folder, None);
         let mut nats = Self {
             folder,

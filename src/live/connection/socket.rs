@@ -1,4 +1,4 @@
-//! [`Socket`]: the bytes of a client's connection, with TLS or without. No call waits.
+//! [`ClientSocket`]: the bytes of a client's connection, with TLS or without. No call waits.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::task::{Context, Poll};
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use crate::tls::TlsSession;
 
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct ClientSocket {
     stream: NonBlocking,
     tls: Option<TlsSession>,
 }
@@ -43,7 +43,7 @@ impl Write for NonBlocking {
     }
 }
 
-impl Socket {
+impl ClientSocket {
     pub(super) fn new(stream: TcpStream, tls: Option<TlsSession>) -> Self {
         let stream = NonBlocking {
             stream,
