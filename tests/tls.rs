@@ -2,6 +2,7 @@
 
 mod hello;
 mod nats;
+mod proxy;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
