@@ -27,7 +27,7 @@ use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::feed::Feed;
 use crate::live::{FanOut, LiveContext};
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
-use crate::log::{Continuity, Durability, Log};
+use crate::log::{Continuity, Durability, Log, NatsConfig};
 use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, HttpMetrics, LiveMetrics};
 use crate::projector::Projector;
@@ -35,6 +35,7 @@ use crate::projector::announcer::Announcer;
 use crate::projector::views::Views;
 use crate::shutdown::Shutdown;
 use crate::supervisor::{Supervisor, TaskEnded};
+use crate::tls::TlsServer;
 
 /// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
@@ -62,12 +63,13 @@ const CHANGES_PER_HOUR: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
 /// The configuration of a service.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The address of NATS. May hold credentials: it is never logged.
-    pub nats: String,
+    pub nats: NatsConfig,
     /// The folder of the views. It may be lost: the views are rebuilt from the log.
     pub data: PathBuf,
     /// The public address; port 0 takes a free one.
     pub http: SocketAddr,
+    /// The TLS of the public address. Without it, that is plain HTTP.
+    pub tls: Option<TlsServer>,
     /// The admin address; port 0 takes a free one.
     pub admin: SocketAddr,
     pub admin_access: AdminAccess,
@@ -212,6 +214,10 @@ impl Service {
         let (access, bound) = self.admin_access;
         let admin = http::admin_service(access, bound, http::admin_router(Arc::clone(&app)));
         let shutdown = self.shutdown.clone();
+        if let Some(tls) = self.http.tls.clone() {
+            let runtime = Handle::current();
+            (self.tasks).spawn("certificate", tls.keep_current(), &runtime);
+        }
         // Requests and live clients leave at the same time.
         let mut serving = pin!(future::join3(
             (self.http).run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
@@ -290,8 +296,9 @@ fn start_fan_out(
 /// Binds the public and the admin address.
 async fn servers(config: &Config, shutdown: &Shutdown) -> anyhow::Result<(HttpServer, HttpServer)> {
     let metrics: Arc<HttpMetrics> = Arc::default();
-    let server = |listener, connections_max, answer_timeout, access_log| HttpServer {
+    let server = |listener, tls, connections_max, answer_timeout, access_log| HttpServer {
         listener,
+        tls,
         connections_max,
         per_network: NetworkConnections::new(config.connections_per_network),
         proxies: config.proxies.clone(),
@@ -302,9 +309,10 @@ async fn servers(config: &Config, shutdown: &Shutdown) -> anyhow::Result<(HttpSe
     };
     let (public, admin) = (bind(config.http).await?, bind(config.admin).await?);
     let (connections_max, access_log) = (config.connections_max, config.access_log);
+    let tls = config.tls.clone();
     Ok((
-        server(public, connections_max, ANSWER_TIMEOUT, access_log),
-        server(admin, ADMIN_CONNECTIONS_MAX, HOUR, AccessLog::Debug),
+        server(public, tls, connections_max, ANSWER_TIMEOUT, access_log),
+        server(admin, None, ADMIN_CONNECTIONS_MAX, HOUR, AccessLog::Debug),
     ))
 }
 
@@ -327,7 +335,7 @@ async fn flush(store: Arc<Store>) {
 /// Starts to connect to NATS, on the threads that read the log.
 async fn connect(
     runtime: &DetachedRuntime,
-    nats: String,
+    nats: NatsConfig,
     name: &'static str,
 ) -> anyhow::Result<Log> {
     let connecting = async move { Log::connect_in_background(&nats, name).await };

@@ -35,3 +35,4 @@ pub mod metrics;
 pub mod projector;
 pub mod shutdown;
 pub mod supervisor;
+pub mod tls;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
 use futures::future::join_all;
-use railbird::accounts::{AccountEvent, ApiKey, Fact, KeyId, KeyRevoked, KeyRotated};
+use railbird::accounts::{ApiKey, Fact, KeyId, KeyRevoked, KeyRotated};
 use railbird::limits::Proxies;
-use railbird::log::{KEY_USE, Outgoing};
+use railbird::log::KEY_USE;
 use serde_json::{Value, json};
 
 use crate::support::*;

@@ -25,6 +25,7 @@ mod settings;
 mod stored;
 mod stream;
 
+pub use address::NatsConfig;
 pub use append::{Appended, Appender, Outgoing};
 pub use backoff::Backoff;
 pub use connection::{ConnectionStatus, Log};

@@ -47,6 +47,18 @@ impl Nats {
         let passwords = passwords.collect();
         let conf = change(std::fs::read_to_string(shipped("nats.conf")).unwrap());
         std::fs::write(folder.path().join("nats.conf"), conf).unwrap();
+        Self::start_in(folder, passwords)
+    }
+
+    /// Starts a server with another configuration.
+    pub(crate) fn start_from(conf: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("nats.conf"), conf).unwrap();
+        Self::start_in(folder, HashMap::new())
+    }
+
+    /// Starts a server with the configuration in a folder.
+    fn start_in(folder: TempDir, passwords: HashMap<String, String>) -> Self {
         let child = spawn(&folder, None);
         let mut nats = Self {
             folder,
