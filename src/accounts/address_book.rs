@@ -1,7 +1,8 @@
 //! [`AddressBook`]: the secrets of e-mail addresses, in a stream whose messages can be erased.
 //!
-//! The stream `ACCOUNTS` is never deleted from, so it has addresses only encrypted, each with a key of its own. The keys
-//! are in the stream `ADDRESSES`. Once the key of an address is erased there, nobody can read the address any more.
+//! The stream `ACCOUNTS` is never deleted from, so it has addresses only encrypted, each with a key of its own. The
+//! keys are in the stream `ADDRESSES`. Once the key of an address is erased there, nobody can read the address any
+//! more.
 
 use std::fmt;
 use std::sync::Arc;

@@ -20,7 +20,8 @@ use crate::log::{ACCOUNTS, Log, LogError};
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Appends the events of an actor's commands to the stream `ACCOUNTS`. A command returns [`CommandError`] if it names
-/// something unknown, the state of the key or of the subscription does not allow it, or the event could not be appended.
+/// something unknown, the state of the key or of the subscription does not allow it, or the event could not be
+/// appended.
 #[derive(Debug, Clone)]
 pub struct AccountCommands {
     log: Log,
@@ -120,8 +121,8 @@ impl AccountCommands {
             .await
     }
 
-    /// Subscribes an address to a plan. An address that is subscribed gets another link of its subscription, which stays
-    /// on its plan. A conflict is not an error: another replica was first.
+    /// Subscribes an address to a plan. An address that is subscribed gets another link of its subscription, which
+    /// stays on its plan. A conflict is not an error: another replica was first.
     ///
     /// Appends an event in any case, if only one that changes nothing. So neither the time nor an error of the log
     /// reveals whether the address is known.

@@ -17,8 +17,8 @@ use super::event::{
     SubscriptionApproved, SubscriptionForgotten, SubscriptionKeyIssued, SubscriptionRequested,
 };
 use super::state::{
-    Account, Change, Holder, Key, KeyState, Mail, MailContent, MailState, Revocation, Rotation,
-    Session, Subscription,
+    Account, AccountSession, Change, Holder, Key, KeyState, Mail, MailContent, MailState,
+    Revocation, Rotation, Subscription,
 };
 use super::{AccountSubject, Actor, KeyId, MailId, SecretHash, SubscriptionId};
 
@@ -39,7 +39,7 @@ pub struct Ledger {
     /// The links that were not used, by the mail of their last attempt.
     links: BTreeMap<MailId, Link>,
     /// The sessions that did not end, by the hash of their cookie.
-    sessions: HashMap<SecretHash, Session>,
+    sessions: HashMap<SecretHash, AccountSession>,
     /// The sequence of the last event on each subject.
     last_seqs: HashMap<Box<str>, u64>,
 }
@@ -367,7 +367,7 @@ impl Ledger {
         if let Some(subscription) = self.subscriptions.get_mut(&subscription_id) {
             subscription.confirmed_at.get_or_insert(folding.time);
         }
-        let session = Session {
+        let session = AccountSession {
             subscription_id,
             mail_id: fact.mail_id,
             expires_at: fact.expires_at,
@@ -546,7 +546,7 @@ impl Ledger {
     }
 
     /// The session of a cookie.
-    pub fn session(&self, cookie: &str, now: Moment) -> Option<&Session> {
+    pub fn session(&self, cookie: &str, now: Moment) -> Option<&AccountSession> {
         let session = self.sessions.get(&SecretHash::of(cookie));
         session.filter(|session| session.expires_at > now)
     }

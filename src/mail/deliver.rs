@@ -11,7 +11,7 @@ use tracing::Instrument;
 use super::delivery_error::DeliveryError;
 use super::message::message;
 use super::schedule;
-use super::settings::{Mailing, PublicUrl};
+use super::settings::Mailing;
 use super::text::MailText;
 use super::transport::Delivery;
 use crate::accounts::{
@@ -21,6 +21,7 @@ use crate::accounts::{
 };
 use crate::log::LogError;
 use crate::metrics;
+use crate::public_url::PublicUrl;
 
 /// The wait before the log is tried again after an error.
 const LOG_RETRY_AFTER: Duration = Duration::from_secs(1);

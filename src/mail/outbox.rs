@@ -16,8 +16,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::deliver::{DeliveryContext, MailTask, PendingMail, ServerOutcome, TaskId};
 use super::schedule;
-use super::settings::{Mailing, PublicUrl};
+use super::settings::Mailing;
 use crate::accounts::{AccountCommands, KeyCache, Ledger};
+use crate::public_url::PublicUrl;
 use crate::shutdown::Shutdown;
 
 /// The maximum number of mails in progress: servers accept few connections from one client.

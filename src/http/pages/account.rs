@@ -1,7 +1,8 @@
 //! `/account`: the page where a subscriber sees, creates, replaces and revokes keys, and leaves.
 //!
 //! There is no password: the link in a mail starts a session. GET changes nothing, because mail scanners follow links.
-//! The answer to a request for a link is the same whether or not the address is known, as nothing waits for the outcome.
+//! The answer to a request for a link is the same whether or not the address is known, as nothing waits for the
+//! outcome.
 
 mod session;
 
@@ -194,7 +195,7 @@ async fn apply(
     };
     let session = Some(signed_in.session.mail_id.clone());
     let commands = app.pages.commands.by(subscriber(network, session));
-    let request = Change {
+    let request = AccountChange {
         app,
         commands,
         signed_in,
@@ -409,14 +410,14 @@ fn limits(app: &App, mut keys: impl Iterator<Item = KeyId>) -> Vec<String> {
 }
 
 /// A change by someone who is signed in.
-struct Change<'a> {
+struct AccountChange<'a> {
     app: &'a Arc<App>,
     commands: AccountCommands,
     signed_in: SignedIn,
     form: &'a Form,
 }
 
-impl Change<'_> {
+impl AccountChange<'_> {
     fn shown(&self, new_key: Option<ApiKey>, notice: &str) -> Result<Response, PageError> {
         let notice = (new_key.is_none() && !notice.is_empty()).then(|| notice.to_owned());
         account_page(self.app, &self.signed_in, new_key, notice)
