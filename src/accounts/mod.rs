@@ -2,9 +2,9 @@
 //! keys.
 //!
 //! [`ApiKey`] is a key, [`AccountEvent`] a change of a key, subscription or mail, [`Ledger`] the current state, and
-//! [`KeyCache`] the keys that requests are checked against. [`AccountCommands`] appends events. [`KeyUses`] is the use of
-//! keys, which [`UseLog`] keeps in a stream of its own. Only the hash of a key is stored; the key itself exists in the
-//! mail or on the terminal that requested it, and nowhere else.
+//! [`KeyCache`] the keys that requests are checked against. [`AccountCommands`] appends events. [`KeyUses`] is the use
+//! of keys, which [`UseLog`] keeps in a stream of its own. Only the hash of a key is stored; the key itself exists in
+//! the mail or on the terminal that requested it, and nowhere else.
 
 mod commands;
 mod decide;
