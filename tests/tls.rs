@@ -5,7 +5,9 @@ mod nats;
 mod proxy;
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -128,6 +130,25 @@ async fn http_and_the_live_channel_are_served_with_both_versions_of_tls() {
             .status,
         200
     );
+}
+
+#[tokio::test]
+async fn watch_connects_with_tls() {
+    let service = Encrypted::start(&[]).await;
+    let mut watch = command();
+    let url = format!("wss://{}", service.http());
+    watch.args(["watch", "--json", "--url", &url, "--api-key", &service.key]);
+    watch.env(
+        "SSL_CERT_FILE",
+        service.authority.file(service.folder.path()),
+    );
+    let mut watching = watch.stdout(Stdio::piped()).spawn().unwrap();
+    let first = BufReader::new(watching.stdout.take().unwrap())
+        .lines()
+        .next();
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    assert!(first.unwrap().unwrap().contains("\"welcome\""));
 }
 
 #[tokio::test]
