@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use jiff::{Timestamp, ToSpan};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
@@ -403,6 +403,39 @@ async fn a_slow_handshake_counts_as_a_connection_and_is_cut_off() {
     })
     .await;
     assert_eq!(service.metric(HANDSHAKES_FAILED).await, CONNECTIONS as u64);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_too_slowly_loses_its_connection() {
+    let service = Encrypted::start(&[]).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4 * 1024).unwrap();
+    let stream = socket.connect(service.http()).await.unwrap();
+    let mut stream = service.client().connect_on(stream).await.unwrap();
+    // 1.4 MB.
+    let request =
+        b"GET /assets/swagger-ui/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let begun = Instant::now();
+    let connections = "railbird_http_connections";
+    // That of the metrics remains.
+    eventually("the connection is closed", || async {
+        service.metric(connections).await == 1
+    })
+    .await;
+    let took = begun.elapsed();
+    assert!(took > Duration::from_secs(9), "{took:?}");
+    let mut answer = Vec::new();
+    let read = stream.read_to_end(&mut answer).await;
+    assert!(read.is_err(), "the answer is cut: {} bytes", answer.len());
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
+
+    // One that reads gets all of it.
+    let (mut reader, _) = service.client().http(service.http()).await.unwrap();
+    let whole = reader
+        .get("/assets/swagger-ui/swagger-ui-bundle.js", "")
+        .await;
+    assert!(whole.unwrap().body.len() > answer.len());
 }
 
 #[tokio::test]
