@@ -206,9 +206,7 @@ impl AccountCommands {
         let generation = {
             let ledger = self.ledger.borrow();
             let subscription = ledger.subscription(&id);
-            subscription
-                .ok_or(CommandError::UnknownAddress)?
-                .generation
+            subscription.ok_or(CommandError::UnknownAddress)?.generation
         };
         self.execute(|ledger| decide::forget(ledger, id.clone()))
             .await?;

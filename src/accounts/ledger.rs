@@ -322,8 +322,10 @@ impl Ledger {
         for key_id in keys {
             self.revoke_key(folding, key_id, reason.clone());
         }
-        self.sessions.retain(|_, other| other.subscription_id != *id);
-        self.links.retain(|mail, _| self.mails[mail].subscription_id != *id);
+        self.sessions
+            .retain(|_, other| other.subscription_id != *id);
+        self.links
+            .retain(|mail, _| self.mails[mail].subscription_id != *id);
         let is_of = |mail_id: &MailId| self.mails[mail_id].subscription_id == *id;
         let unsent: Vec<_> = self.open_mails.extract_if(.., is_of).collect();
         for mail_id in unsent {
@@ -347,7 +349,8 @@ impl Ledger {
         self.sessions.retain(|_, other| {
             other.subscription_id != *id || kept.is_some_and(|kept| *kept == other.mail_id)
         });
-        self.links.retain(|mail, _| self.mails[mail].subscription_id != *id);
+        self.links
+            .retain(|mail, _| self.mails[mail].subscription_id != *id);
     }
 
     fn start_session(&mut self, folding: &Folding, fact: SessionStarted) {

@@ -76,23 +76,64 @@ fn second(n: i64) -> Moment {
 /// One event of a history. Its key, subscription or mail is picked from those of earlier steps.
 #[derive(Debug, Clone)]
 enum Step {
-    Issue { lasts: Option<i64> },
-    IssueTo { subscription: Index },
-    Rotate { key: Index, overlap: i64 },
-    Revoke { key: Index },
-    ChangePlan { key: Index, revision: u32 },
-    Subscribe { approved: bool },
-    SubscribeAgain { subscription: Index },
-    Approve { subscription: Index, revision: u32 },
-    RequestLink { subscription: Index },
-    Suppress { subscription: Index },
-    Forget { subscription: Index, generation: u32 },
-    Erase { subscription: Index, generation: u32 },
-    Attempt { mail: Index, ahead: u32 },
-    Deliver { attempt: Index },
-    Fail { attempt: Index, is_final: bool },
-    StartSession { mail: Index },
-    EndSession { mail: Index },
+    Issue {
+        lasts: Option<i64>,
+    },
+    IssueTo {
+        subscription: Index,
+    },
+    Rotate {
+        key: Index,
+        overlap: i64,
+    },
+    Revoke {
+        key: Index,
+    },
+    ChangePlan {
+        key: Index,
+        revision: u32,
+    },
+    Subscribe {
+        approved: bool,
+    },
+    SubscribeAgain {
+        subscription: Index,
+    },
+    Approve {
+        subscription: Index,
+        revision: u32,
+    },
+    RequestLink {
+        subscription: Index,
+    },
+    Suppress {
+        subscription: Index,
+    },
+    Forget {
+        subscription: Index,
+        generation: u32,
+    },
+    Erase {
+        subscription: Index,
+        generation: u32,
+    },
+    Attempt {
+        mail: Index,
+        ahead: u32,
+    },
+    Deliver {
+        attempt: Index,
+    },
+    Fail {
+        attempt: Index,
+        is_final: bool,
+    },
+    StartSession {
+        mail: Index,
+    },
+    EndSession {
+        mail: Index,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -743,8 +784,14 @@ fn an_operator_who_revokes_the_last_key_withdraws_the_approval() {
     let key = subscriber.create_key();
     let session = MailId::parse("any").expect("an id");
     let revocation = revoked(key);
-    subscriber.stream.append_by(in_session(&session), revocation);
-    assert_eq!(subscriber.state(), SubscriptionState::Active, "by the subscriber");
+    subscriber
+        .stream
+        .append_by(in_session(&session), revocation);
+    assert_eq!(
+        subscriber.state(),
+        SubscriptionState::Active,
+        "by the subscriber"
+    );
 }
 
 #[test]
@@ -785,7 +832,11 @@ fn a_forgotten_address_can_be_subscribed_again() {
     let changed = subscriber.stream.append(forgotten);
     assert_eq!(changed, [key]);
     assert!(!subscriber.is_signed_in(&cookie));
-    assert_eq!(subscriber.stream.ledger.open_mails().count(), 0, "the notice");
+    assert_eq!(
+        subscriber.stream.ledger.open_mails().count(),
+        0,
+        "the notice"
+    );
     subscriber.stream.append(SubscriptionRequested {
         subscription_id: subscriber.id.clone(),
         generation: 2,

@@ -203,8 +203,10 @@ impl Operation {
             ("500", "Internal"),
             ("503", "NotReady"),
         ];
-        let mut responses =
-            Map::from_iter([("200".to_owned(), components::json_response("OK", schema, &["Cache-Control", "Content-Encoding"]))]);
+        let mut responses = Map::from_iter([(
+            "200".to_owned(),
+            components::json_response("OK", schema, &["Cache-Control", "Content-Encoding"]),
+        )]);
         responses
             .extend(ERRORS.map(|(status, name)| (status.to_owned(), components::response(name))));
         self.json["responses"] = responses.into();

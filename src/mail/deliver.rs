@@ -15,8 +15,8 @@ use super::settings::{Mailing, PublicUrl};
 use super::text::MailText;
 use super::transport::Delivery;
 use crate::accounts::{
-    AccountCommands, AccountEvent, AccountSubject, Actor, CommandError, Email, Fact, Holder, Ledger,
-    Mail, MailAttempted, MailContent, MailDelivered, MailFailed, MailId, SealedEmail,
+    AccountCommands, AccountEvent, AccountSubject, Actor, CommandError, Email, Fact, Holder,
+    Ledger, Mail, MailAttempted, MailContent, MailDelivered, MailFailed, MailId, SealedEmail,
     SubscriptionId, new_link, now, random_secret,
 };
 use crate::log::LogError;

@@ -124,7 +124,9 @@ fn announcement(change: &Change) -> (&'static str, String) {
 /// Who made a change, for the subscriber.
 fn origin(by: &Actor) -> String {
     match by {
-        Actor::Subscriber { network, .. } => format!("on your account page, from the network {network}"),
+        Actor::Subscriber { network, .. } => {
+            format!("on your account page, from the network {network}")
+        }
         Actor::Operator { .. } => "by the operator of the service".to_owned(),
         Actor::Service => "by the service".to_owned(),
     }

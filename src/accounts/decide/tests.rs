@@ -134,7 +134,10 @@ fn a_plan_bounds_the_keys_of_a_subscriber_and_those_that_overlap() {
     let mut last = subscribed.create(2).expect("the first");
     subscribed.create(2).expect("the second");
     let full = subscribed.create(2);
-    assert!(matches!(full, Err(CommandError::TooManyKeys { keys_max: 2 })));
+    assert!(matches!(
+        full,
+        Err(CommandError::TooManyKeys { keys_max: 2 })
+    ));
 
     let holder = Holder::Subscription(subscribed.id.clone());
     let later = (now().timestamp() + SignedDuration::from_hours(1)).into();

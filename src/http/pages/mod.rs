@@ -8,6 +8,7 @@ mod docs;
 mod form;
 mod pricing;
 mod status;
+mod words;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -129,7 +130,7 @@ enum PageError {
     MethodNotAllowed,
     UnknownLink,
     InvalidForm,
-    TooManyRequests { retry_after: u32 },
+    TooManyChanges { retry_after: u32 },
     NotReady,
 }
 
@@ -183,10 +184,10 @@ impl PageError {
                 "The form is incomplete",
                 "Open your account again, and use the buttons on that page. Nothing was changed.",
             ),
-            Self::TooManyRequests { .. } => (
+            Self::TooManyChanges { .. } => (
                 StatusCode::TOO_MANY_REQUESTS,
-                "Too many requests",
-                "There were too many changes in a short time. Wait a while, and try again.",
+                "Too many changes",
+                "You created or replaced too many keys in an hour. Wait a while. You can still revoke keys.",
             ),
             Self::NotReady => (
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -207,7 +208,7 @@ impl PageError {
     /// Sets `Retry-After` and `Allow` where they apply.
     fn set_headers(self, response: &mut Response) {
         let (name, value) = match self {
-            Self::TooManyRequests { retry_after } => (RETRY_AFTER, retry_after.into()),
+            Self::TooManyChanges { retry_after } => (RETRY_AFTER, retry_after.into()),
             Self::NotReady => (RETRY_AFTER, RETRY_AFTER_SECONDS.into()),
             Self::MethodNotAllowed => (ALLOW, HeaderValue::from_static("GET, HEAD, POST")),
             _ => return,

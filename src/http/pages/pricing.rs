@@ -15,9 +15,9 @@ use axum::response::Response;
 use tokio::time::{Instant, sleep_until};
 
 use super::form::Form;
+use super::words::{number, title};
 use super::{PageCaching, PageError, page, run_command, subscriber};
 use crate::accounts::{Email, LINK_LASTS, RESEND_AFTER};
-use crate::http::error::capitalized;
 use crate::http::state::App;
 use crate::limits::Network;
 use crate::limits::plans::{Plan, Plans};
@@ -100,19 +100,10 @@ impl<'a> PlanCard<'a> {
     }
 }
 
-/// A plan name as a title.
-fn title(name: &str) -> String {
-    capitalized(name.replace('-', " "))
-}
-
 /// `1 request`, `10,000 requests`.
 fn counted(n: u32, noun: &str, suffix: &str) -> String {
-    let mut grouped = n.to_string();
-    for at in (1..grouped.len()).rev().skip(2).step_by(3) {
-        grouped.insert(at, ',');
-    }
     let plural = if n == 1 { "" } else { "s" };
-    format!("{grouped} {noun}{plural}{suffix}")
+    format!("{} {noun}{plural}{suffix}", number(n.into()))
 }
 
 /// Why sign-up is closed, if it is.
@@ -175,7 +166,7 @@ pub(super) async fn subscribe(
     Extension(network): Extension<Network>,
     request: Request,
 ) -> Response {
-    let form = match Form::read(request, app.pages.public_url.as_ref()).await {
+    let form = match Form::read(request, &app.pages.url).await {
         Ok(form) => form,
         Err(error) => return error.page(),
     };
@@ -237,10 +228,13 @@ fn count(app: &App, network: Network, email: &Email) -> Result<(), (u32, FormErr
         None,
         "Too many people subscribed from your network. Wait a while, and try again.",
     ))?;
-    pages.sign_ups_per_email.take(&email.mailbox()).map_err(error(
-        Some("email"),
-        "This address was subscribed too often. Check your mailbox, or try again tomorrow.",
-    ))?;
+    pages
+        .sign_ups_per_email
+        .take(&email.mailbox())
+        .map_err(error(
+            Some("email"),
+            "This address was subscribed too often. Check your mailbox, or try again tomorrow.",
+        ))?;
     pages.sign_ups.take(&()).map_err(error(
         None,
         "Too many people are subscribing at the moment. Wait a while, and try again.",
