@@ -1,8 +1,7 @@
 //! `/api/v1/account`: what a key may do, and what it has used.
 
-use railbird::accounts::{AccountEvent, ApiKey, Fact, KeyId, KeyRevoked, KeyRotated};
+use railbird::accounts::{ApiKey, Fact, KeyId, KeyRevoked, KeyRotated};
 use railbird::limits::plans::Plans;
-use railbird::log::Outgoing;
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -10,9 +9,8 @@ use crate::support::*;
 const PATH: &str = "/api/v1/account";
 
 async fn append(nats: &Nats, fact: impl Into<Fact>) {
-    let event = AccountEvent::new(fact, jiff::Timestamp::now().into());
     let log = nats.log().await;
-    log.append(Outgoing::from(&event)).await.unwrap();
+    log.append(account_event(fact)).await.unwrap();
 }
 
 async fn start(nats: &Nats, lines: &str) -> Railbird {

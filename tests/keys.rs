@@ -4,11 +4,11 @@ use std::path::Path;
 
 use futures::future::{join_all, try_join_all};
 use railbird::accounts::{
-    AccountEvent, ApiKey, Email, Fact, KeyRevoked, MailAttempted, MailId, MailRequested,
-    SecretHash, SubscriptionId, SubscriptionRequested,
+    self, AccountCommands, Actor, ApiKey, Email, Fact, KeyRevoked, MailAttempted, SubscriptionId,
+    new_link,
 };
 use railbird::http::UNAUTHORIZED_BODY;
-use railbird::log::{ACCOUNTS, Outgoing};
+use railbird::log::{ACCOUNTS, ADDRESSES, Outgoing};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -207,9 +207,8 @@ async fn assert_open(sockets: &mut [Socket]) {
 
 /// Appends an event for which there is no command.
 async fn append(nats: &Nats, fact: impl Into<Fact>) {
-    let event = AccountEvent::new(fact, jiff::Timestamp::now().into());
     let log = nats.log().await;
-    log.append(Outgoing::from(&event)).await.unwrap();
+    log.append(account_event(fact)).await.unwrap();
 }
 
 fn text(text: &str) -> events::Text {
@@ -411,88 +410,206 @@ async fn a_service_that_has_not_read_all_events_accepts_no_revoked_key() {
     assert_eq!(railbird.app.keys.count(), 12_000);
 }
 
-/// Requests a subscription and approves it, each as an operator sees it.
-async fn subscribe_and_approve(replicas: &mut Replicas, subscription_id: &SubscriptionId) {
-    let requested = SubscriptionRequested {
-        subscription_id: subscription_id.clone(),
-        email: Email::parse("subscriber@racing.example").unwrap(),
-        plan: text("standard"),
-        approved: false,
-    };
-    append(&replicas.nats, requested).await;
-    let listed = replicas.keys(&["subscriptions", "--json"]).await;
-    let rows = listed.succeeded().rows();
-    assert_eq!(rows.len(), 1);
-    let shown = ["subscription_id", "state", "plan", "email"].map(|name| &rows[0][name]);
-    assert_eq!(
-        shown,
-        ["sub-1", "requested", "standard", "s...@racing.example"]
-    );
-    replicas.keys(&["approve", "sub-1"]).await.succeeded();
-    let approved = replicas.keys(&["approve", "sub-1"]).await.succeeded();
-    assert!(
-        approved.stderr.contains("is approved"),
-        "a repetition succeeds"
-    );
+const EMAIL: &str = "rail.bird@racing.example";
+
+/// A subscriber to a plan with approval, as the pages act for one.
+struct Subscriber {
+    id: SubscriptionId,
 }
 
-/// An attempt of a mail, and its key.
-fn attempt(mail_id: &MailId, attempt: u32) -> (MailAttempted, Key) {
-    let key = ApiKey::generate("live").unwrap();
-    let attempted = MailAttempted {
-        mail_id: mail_id.clone(),
-        attempt,
-        key_id: key.key_id(),
-        sha256: key.hash(),
-        manage_sha256: SecretHash::of("token"),
-    };
-    let (id, key) = (key.key_id().to_string(), key.reveal().to_owned());
-    (attempted, Key { id, key })
+impl Subscriber {
+    async fn subscribe(nats: &Nats) -> Self {
+        let log = nats.log().await;
+        let email = Email::parse(EMAIL).unwrap();
+        let commands = AccountCommands::at_end(log, Actor::Service).await.unwrap();
+        let id = commands.book().id_of(&email).await.unwrap();
+        let subscribed = commands.subscribe(&email, text("standard"), false);
+        subscribed.await.unwrap();
+        Self { id }
+    }
+
+    /// The commands with the ledger as of now.
+    async fn now(&self, nats: &Nats) -> AccountCommands {
+        let network = text("203.0.113.0/24");
+        let session = None;
+        let actor = Actor::Subscriber { network, session };
+        AccountCommands::at_end(nats.log().await, actor)
+            .await
+            .unwrap()
+    }
+
+    /// Uses the link of a mail, which was sent by nobody.
+    async fn confirm(&self, nats: &Nats) {
+        let ledger = accounts::read(&nats.log().await).await.unwrap();
+        let subscription = ledger.subscription(&self.id).unwrap();
+        let attempted = MailAttempted {
+            mail_id: subscription.link_mail.clone(),
+            attempt: 1,
+            link: Some(new_link("token", jiff::Timestamp::now().into())),
+        };
+        append(nats, attempted).await;
+        let used = self.now(nats).await;
+        used.start_session("token", "cookie").await.unwrap();
+    }
 }
 
 #[tokio::test]
-async fn only_the_last_attempt_of_a_mail_leaves_a_valid_key() {
+async fn an_operator_sees_approves_and_ends_a_subscription() {
     let mut replicas = Replicas::start().await;
-    let subscription_id = SubscriptionId::parse("sub-1").unwrap();
-    let mail_id = MailId::parse("mail-1").unwrap();
-    subscribe_and_approve(&mut replicas, &subscription_id).await;
-    let requested = MailRequested {
-        mail_id: mail_id.clone(),
-        subscription_id,
-        purpose: text("welcome"),
+    let subscriber = Subscriber::subscribe(&replicas.nats).await;
+    let id = subscriber.id.to_string();
+    let state = async |replicas: &mut Replicas| {
+        let rows = replicas.keys(&["subscriptions", "--json"]).await.rows();
+        assert_eq!((rows.len(), &rows[0]["subscription_id"]), (1, &json!(id)));
+        assert_eq!(rows[0]["plan"], "standard");
+        assert_eq!(rows[0].get("email"), None);
+        rows[0]["state"].as_str().unwrap().to_owned()
     };
-    append(&replicas.nats, requested).await;
-    let (first, first_key) = attempt(&mail_id, 1);
-    append(&replicas.nats, first).await;
-    replicas.until_accepted(&first_key).await;
-    let sockets = replicas.sockets(&first_key).await;
-    let (second, second_key) = attempt(&mail_id, 2);
-    append(&replicas.nats, second).await;
-    replicas.until_accepted(&second_key).await;
-    assert_closed(sockets).await;
-    replicas.until_rejected(&first_key).await;
-    let row = replicas.row(&second_key).await;
-    assert_eq!(
-        (&row["plan"], &row["subscription_id"]),
-        (&json!("standard"), &json!("sub-1"))
-    );
+    assert_eq!(state(&mut replicas).await, "unconfirmed");
+    subscriber.confirm(&replicas.nats).await;
+    assert_eq!(state(&mut replicas).await, "awaiting_approval");
+    for _ in 0..2 {
+        let args = ["--as", "alice", "approve", &id];
+        let approved = replicas.keys(&args).await.succeeded();
+        assert!(approved.stderr.contains("is approved"), "also again");
+    }
+    assert_eq!(state(&mut replicas).await, "active");
+
+    let key = ApiKey::generate("live").unwrap();
+    let named = (&key, text("the website"));
+    let commands = subscriber.now(&replicas.nats).await;
+    let issued = commands.issue_to_subscriber(subscriber.id.clone(), named, 5);
+    issued.await.unwrap();
+    let key = Key {
+        id: key.key_id().to_string(),
+        key: key.reveal().to_owned(),
+    };
+    replicas.secrets.push(key.key.clone());
+    replicas.until_accepted(&key).await;
+    let row = replicas.row(&key).await;
+    let shown = ["name", "plan", "issued_by", "subscription_id"].map(|name| &row[name]);
+    let by = "subscriber 203.0.113.0/24";
+    assert_eq!(shown, ["the website", "standard", by, &id]);
+
+    // An operator who revokes the last key ends what the subscriber could undo with another one.
+    let revoke = ["--as", "alice", "revoke", &key.id, "--reason", "not paid"];
+    replicas.keys(&revoke).await.succeeded();
+    let row = replicas.row(&key).await;
+    assert_eq!(row["revoked_by"], "operator alice");
+    assert_eq!(state(&mut replicas).await, "awaiting_approval");
+    let commands = subscriber.now(&replicas.nats).await;
+    let another = ApiKey::generate("live").unwrap();
+    let named = (&another, text("another"));
+    let denied = commands.issue_to_subscriber(subscriber.id.clone(), named, 5);
+    assert!(denied.await.is_err());
 
     let list = replicas.keys(&["subscriptions", "--emails"]).await;
     let list = list.succeeded().stdout;
-    let lines = list.lines();
-    let lines: Vec<Vec<&str>> = lines
+    let rows: Vec<Vec<&str>> = list
+        .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
-    assert_eq!(lines[0][..3], ["SUBSCRIPTION_ID", "STATE", "PLAN"]);
-    assert_eq!(
-        (lines[1][1], lines[1][4..].to_vec()),
-        (
-            "approved",
-            vec!["under_way", "1", "subscriber@racing.example"]
-        )
-    );
-    replicas.secrets.extend([first_key.key, second_key.key]);
+    assert_eq!(rows[0][..3], ["SUBSCRIPTION_ID", "STATE", "PLAN"]);
+    assert_eq!(rows[1].last(), Some(&EMAIL));
     replicas.end().await;
+}
+
+#[tokio::test]
+async fn every_event_of_the_stream_names_its_actor() {
+    let mut replicas = Replicas::start().await;
+    let issue = [
+        "--as",
+        "alice",
+        "issue",
+        "--plan",
+        "default",
+        "--name",
+        "the website",
+    ];
+    let key = replicas.keys(&issue).await.key();
+    let rotated = replicas
+        .keys(&["--as", "bob", "rotate", &key.id])
+        .await
+        .key();
+    let row = replicas.row(&key).await;
+    let shown = ["name", "issued_by", "rotated_by"].map(|name| &row[name]);
+    assert_eq!(shown, ["the website", "operator alice", "operator bob"]);
+    let row = replicas.row(&rotated).await;
+    let shown = ["name", "issued_by"].map(|name| &row[name]);
+    assert_eq!(shown, ["the website", "operator bob"]);
+    let log = replicas.nats.log().await;
+    let end = log.state(ACCOUNTS).await.unwrap().last_seq;
+    let mut actors = Vec::new();
+    for seq in 1..=end {
+        let message = log.message_at(ACCOUNTS, seq).await.unwrap().unwrap();
+        let event: Value = serde_json::from_slice(&message.payload).unwrap();
+        actors.push(event["data"]["actor"].clone());
+    }
+    let operator = |name: &str| json!({ "kind": "operator", "name": name });
+    assert_eq!(actors, [operator("alice"), operator("bob")]);
+    replicas.end().await;
+}
+
+/// The files in a folder whose bytes contain a text.
+fn files_with(folder: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with(&path, text));
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        let mut windows = bytes.windows(text.len());
+        if windows.any(|window| window == text.as_bytes()) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+/// The secret of an address, as the stream `ADDRESSES` holds it.
+async fn secret_of(nats: &Nats, id: &SubscriptionId) -> Option<String> {
+    let subject = format!("addresses.key.{id}");
+    let log = nats.log().await;
+    let message = log.last_message(ADDRESSES, &subject).await.unwrap();
+    message.map(|message| String::from_utf8(message.payload.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn nobody_can_read_an_address_that_is_forgotten() {
+    let mut replicas = Replicas::start().await;
+    let subscriber = Subscriber::subscribe(&replicas.nats).await;
+    let secret = secret_of(&replicas.nats, &subscriber.id).await.unwrap();
+    let folder = replicas.nats.folder().to_owned();
+    assert_eq!(files_with(&folder, EMAIL), Vec::<String>::new());
+    let has_secret = files_with(&folder, &secret);
+    assert!(
+        has_secret.iter().all(|name| name.contains("ADDRESSES")) && !has_secret.is_empty(),
+        "{has_secret:?}"
+    );
+
+    let forget = ["forget", "Rail.Bird+odds@RACING.example"];
+    replicas.keys(&forget).await.succeeded();
+    assert_eq!(secret_of(&replicas.nats, &subscriber.id).await, None);
+    let listed = replicas
+        .keys(&["subscriptions", "--emails", "--json"])
+        .await;
+    let row = &listed.succeeded().rows()[0];
+    assert_eq!(
+        (&row["state"], &row["email"]),
+        (&json!("forgotten"), &Value::Null)
+    );
+    let unknown = replicas.keys(&["forget", "nobody@racing.example"]).await;
+    assert_eq!(unknown.code, 1);
+    assert!(unknown.stderr.contains("no subscription of this address"));
+    for data in &replicas.folders {
+        assert_eq!(files_with(data.path(), EMAIL), Vec::<String>::new());
+    }
+    replicas.stop().await;
+    replicas.nats.kill();
+    assert_eq!(files_with(&folder, &secret), Vec::<String>::new());
+    assert!(!replicas.logs.iter().any(|line| line.contains(EMAIL)));
 }
 
 #[tokio::test]

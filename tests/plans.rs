@@ -1,11 +1,11 @@
 //! The limits of plans, and of clients without a valid key.
 
 use futures::future::join_all;
-use railbird::accounts::{AccountEvent, ApiKey, Fact, KeyId, KeyRotated, PlanChanged};
+use railbird::accounts::{ApiKey, Fact, KeyId, KeyRotated, PlanChanged};
 use railbird::http::UNAUTHORIZED_BODY;
 use railbird::limits::Proxies;
 use railbird::limits::plans::Plans;
-use railbird::log::{ACCOUNTS, Outgoing};
+use railbird::log::ACCOUNTS;
 use serde_json::json;
 
 use crate::support::*;
@@ -27,10 +27,9 @@ async fn get_with_key(railbird: &Railbird, key: &str) -> Reply {
 }
 
 async fn append(nats: &Nats, fact: impl Into<Fact>) {
-    let event = AccountEvent::new(fact, jiff::Timestamp::now().into());
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
-    log.append(Outgoing::from(&event)).await.unwrap();
+    log.append(account_event(fact)).await.unwrap();
 }
 
 async fn change_plan(nats: &Nats, key: &str, plan: &str, revision: u32) {

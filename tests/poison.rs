@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use events::Text;
-use railbird::accounts::{AccountCommands, KeyId};
+use railbird::accounts::{AccountCommands, Actor, KeyId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -94,7 +94,9 @@ async fn a_flood_of_messages_that_close_connections_leaves_the_service_ready_and
     })
     .await;
     let epoch = reconnects(&railbird).await;
-    let commands = AccountCommands::at_end(nats.log().await).await.unwrap();
+    let commands = AccountCommands::at_end(nats.log().await, Actor::Service)
+        .await
+        .unwrap();
     let (began, mut slowest, mut unready, mut stale) = (Instant::now(), Duration::ZERO, 0, 0);
     let mut slowest_update = Duration::ZERO;
     for n in 1..=20 {
@@ -107,7 +109,9 @@ async fn a_flood_of_messages_that_close_connections_leaves_the_service_ready_and
         slowest = slowest.max(issued.elapsed());
         let key_id = railbird.app.keys.check(&key).unwrap().key_id;
         let revoked = Instant::now();
-        let commands = AccountCommands::at_end(nats.log().await).await.unwrap();
+        let commands = AccountCommands::at_end(nats.log().await, Actor::Service)
+            .await
+            .unwrap();
         revoke(&commands, key_id).await;
         eventually("the key is revoked", || async {
             railbird.app.keys.check(&key).is_err()

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use events::Text;
 use projections::StoredMessage;
-use railbird::accounts::{AccountEvent, ApiKey, KeyCache, KeyIssued, Ledger};
+use railbird::accounts::{AccountEvent, Actor, ApiKey, KeyCache, KeyIssued, Ledger};
 use railbird::limits::plans::Plans;
 use railbird::limits::{HashedLimiter, Network};
 use railbird::log::Outgoing;
@@ -51,7 +51,11 @@ fn each<T>(count: u32, call: impl Fn(u32) -> T) -> f64 {
 /// A cache with one key, on a plan with limits.
 fn key_cache(key: &ApiKey) -> anyhow::Result<KeyCache> {
     let now = jiff::Timestamp::now().into();
-    let issued = AccountEvent::new(KeyIssued::new(key, Text::parse("metered")?, None), now);
+    let issued = AccountEvent::new(
+        Actor::Service,
+        KeyIssued::new(key, Text::parse("metered")?, None),
+        now,
+    );
     let outgoing = Outgoing::from(&issued);
     let mut ledger = Ledger::default();
     ledger.fold(StoredMessage {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use events::Text;
-use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
+use railbird::accounts::{AccountEvent, Actor, ApiKey, KeyIssued};
 use railbird::log::{ACCOUNTS, Log, Outgoing, RACING};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -129,7 +129,7 @@ impl TestBed {
         log.ensure(ACCOUNTS).await?;
         let key = ApiKey::generate("bench")?;
         let issued = KeyIssued::new(&key, Text::parse("default")?, None);
-        let issued = AccountEvent::new(issued, jiff::Timestamp::now().into());
+        let issued = AccountEvent::new(Actor::Service, issued, jiff::Timestamp::now().into());
         log.append(Outgoing::from(&issued)).await?;
         let plans = folder.join("plans.toml");
         std::fs::write(&plans, include_str!("../plans.toml"))?;

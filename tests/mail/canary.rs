@@ -1,8 +1,9 @@
-//! A key is driven through all of its life with the finest logs, and must appear nowhere but in the mail.
+//! A key, its links, its sessions and the address of its holder are driven through all of their life with the finest
+//! logs, and must appear nowhere but on the page and in the mail.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use railbird::accounts::KeyId;
+use railbird::accounts::{KeyId, SecretHash};
 
 use super::*;
 
@@ -63,15 +64,32 @@ async fn deliver_at_the_third_attempt(fixture: &mut MailFixture) -> Vec<Received
     fixture.subscribe("anna").await;
     let first = fixture.server.until_mails(1).await.remove(0);
     let quoting = format!(
-        "451 {} {} https://racing.example/keys/manage?token={}",
+        "451 {} https://racing.example/account?token={}",
         address("anna"),
-        first.key(),
         first.token()
     );
     fixture.server.at("data", &quoting, 1).await;
     let delivered = fixture.until_delivered("anna").await;
-    assert_eq!(delivered.attempts(), 3, "a timeout, a rejection, a success");
+    assert_eq!(delivered.attempts, 3, "a timeout, a rejection, a success");
     fixture.server.mails()
+}
+
+/// Creates a key on the account page. Returns the key.
+async fn create_key(service: &Serving, cookie: &str) -> String {
+    let nonce = railbird::accounts::random_secret().unwrap();
+    let fields = [("do", "create"), ("name", ""), ("nonce", &*nonce)];
+    let body = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(fields)
+        .finish();
+    let headers = [
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("cookie", cookie),
+    ];
+    let page = send(service.http, "POST", "/account", &headers, body).await;
+    let page = page.text();
+    let (_, after) = page.split_once("id=\"key\"").expect(&page);
+    let (_, after) = after.split_once('>').unwrap();
+    after.split_once('<').unwrap().0.to_owned()
 }
 
 /// Sends the key over HTTP and the live channel, wherever a client could put it. Returns an open socket.
@@ -84,7 +102,7 @@ async fn use_key(fixture: &MailFixture, service: &Serving, key: &str, token: &st
         format!("/api/v1/horses/{key}"),
         format!("/api/v1/results/{key}?api_key={key}"),
         format!("/{key}"),
-        format!("/keys/manage?token={token}"),
+        format!("/account?token={token}"),
         format!("/ws/live/odds?api_key={key}x"),
     ] {
         let headers =
@@ -142,12 +160,12 @@ fn assert_complete(written: &Written, key: &str) {
 }
 
 #[tokio::test]
-async fn a_key_appears_nowhere_but_in_the_mail_and_on_the_terminal_that_requested_it() {
+async fn secrets_appear_nowhere_but_on_the_page_the_terminal_and_in_the_mail_that_shows_them() {
     let server = MailServer::start_as(Security::StartTls, true).await;
     let mut fixture = MailFixture::to(server).await;
     fixture.timeout = SHORT;
     fixture.nats = Nats::start_with(|conf| format!("{conf}\ndebug: true\ntrace: true\n"));
-    fixture.nats.log().await.ensure(ACCOUNTS).await.unwrap();
+    ensure_streams(&fixture.nats).await;
     let mut trusting = command();
     trusting.env("SSL_CERT_FILE", fixture.server.authority());
     let escaped = "p%40ss%2Fw%3Ard%3F%23";
@@ -161,7 +179,14 @@ async fn a_key_appears_nowhere_but_in_the_mail_and_on_the_terminal_that_requeste
     let mut written = Written::default();
 
     let mails = deliver_at_the_third_attempt(&mut fixture).await;
-    let key = mails[2].key();
+    until_link_works(&service, &mails[2]).await;
+    let cookie = sign_in(&service, &mails[2].token()).await;
+    let key = create_key(&service, &cookie).await;
+    eventually("the key works", || async {
+        status_of(&service, &key).await == 200
+    })
+    .await;
+    let notices = fixture.server.until_mails(4).await;
     let socket = use_key(&fixture, &service, &key, &mails[2].token()).await;
     let second = rotate_and_revoke(&fixture, &service, &key, socket, &mut written).await;
     for list in ["list", "subscriptions"] {
@@ -172,6 +197,13 @@ async fn a_key_appears_nowhere_but_in_the_mail_and_on_the_terminal_that_requeste
         let response = request(service.admin, "GET", path, &[]).await;
         written.add(path, response.body);
     }
+    let address_key = fixture.nats.log().await;
+    let address_key = address_key
+        .last_message(ADDRESSES, "addresses.key.anna")
+        .await
+        .unwrap()
+        .unwrap();
+    let address_key = String::from_utf8(address_key.payload.to_vec()).unwrap();
     written.add(SERVICE_OUTPUT, service.stop().await.join("\n"));
     fixture.nats.kill();
     written.add_folder(fixture.nats.folder());
@@ -179,23 +211,29 @@ async fn a_key_appears_nowhere_but_in_the_mail_and_on_the_terminal_that_requeste
     assert_complete(&written, &key);
 
     let secret = |key: &str| key.rsplit('_').next().unwrap()[..32].to_owned();
-    let mut secrets: Vec<String> = mails.iter().map(|mail| secret(&mail.key())).collect();
+    let mut secrets: Vec<String> = mails.iter().map(ReceivedMail::token).collect();
     secrets.extend([
+        secret(&key),
         secret(&second),
+        cookie.rsplit('=').next().unwrap().to_owned(),
         escaped.to_owned(),
         LOGIN[1].to_owned(),
         STANDARD.encode(format!("\0{}\0{}", LOGIN[0], LOGIN[1])),
         "p-railbird".to_owned(),
     ]);
-    secrets.extend(mails.iter().map(ReceivedMail::token));
+    let has_key = |mail: &ReceivedMail| mail.parsed.to_string().contains("rb_");
+    assert!(!notices.iter().any(has_key), "no mail has a key");
     for secret in secrets {
         let found = written.containing(&secret);
         assert!(found.is_empty(), "{secret} is in {found:?}");
     }
     let with_address = written.containing(&address("anna"));
-    let in_nats = |name: &&str| name.contains("ACCOUNTS") || name.ends_with("/log");
+    assert!(with_address.is_empty(), "{with_address:?}");
+    let with_address_key = written.containing(&address_key);
+    // NATS traces the messages that it receives.
+    let in_nats = |name: &&str| name.contains("ADDRESSES") || name.ends_with("/log");
     assert!(
-        with_address.iter().all(in_nats),
-        "an address was logged: {with_address:?}"
+        with_address_key.iter().all(in_nats) && !with_address_key.is_empty(),
+        "{with_address_key:?}"
     );
 }

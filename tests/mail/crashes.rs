@@ -1,9 +1,10 @@
-//! A service is killed at every step of a mail: no mail is lost, and one key works.
+//! A service is killed at every step of a mail: no mail is lost, and one link works.
 
 use super::*;
 
-/// Kills a service at a stage, and starts it again. Returns the keys of all mails that the server received, in order.
-async fn killed_at(stage: &str) -> (MailFixture, Serving, Vec<String>) {
+/// Kills a service at a stage, and starts it again. Returns all mails that the server
+/// received, in order.
+async fn killed_at(stage: &str) -> (MailFixture, Serving, Vec<ReceivedMail>) {
     let mut fixture = MailFixture::with_short_timeout().await;
     fixture.server.at(stage, "hold", 1).await;
     let mut service = fixture.serve().await;
@@ -13,49 +14,43 @@ async fn killed_at(stage: &str) -> (MailFixture, Serving, Vec<String>) {
     fixture.server.release(stage).await;
     let service = fixture.serve().await;
     fixture.until_delivered("anna").await;
-    let keys = fixture
-        .server
-        .mails()
-        .iter()
-        .map(ReceivedMail::key)
-        .collect();
-    (fixture, service, keys)
+    let mails = fixture.server.mails();
+    (fixture, service, mails)
 }
 
-async fn one_key_works(fixture: &MailFixture, service: &Serving, keys: &[String]) {
-    let (last, earlier) = keys.split_last().expect("a mail");
-    assert_eq!(status_of(service, last).await, 200);
-    for key in earlier {
-        assert_eq!(status_of(service, key).await, 401);
+async fn one_link_works(service: &Serving, mails: &[ReceivedMail]) {
+    let (last, earlier) = mails.split_last().expect("a mail");
+    until_link_works(service, last).await;
+    for mail in earlier {
+        assert_eq!(link_status(service, mail).await, 404);
     }
-    assert_eq!(fixture.keys().await.0, 1);
 }
 
 #[tokio::test]
 async fn killed_before_an_attempt_is_recorded() {
-    let (fixture, service, keys) = killed_at("connect").await;
-    one_key_works(&fixture, &service, &keys).await;
-    assert_eq!((keys.len(), fixture.keys().await), (1, (1, 1)));
+    let (fixture, service, mails) = killed_at("connect").await;
+    one_link_works(&service, &mails).await;
+    assert_eq!((mails.len(), fixture.attempts().await), (1, 1));
 }
 
 #[tokio::test]
 async fn killed_after_an_attempt_is_recorded() {
     for stage in ["mail", "rcpt"] {
-        let (fixture, service, keys) = killed_at(stage).await;
-        one_key_works(&fixture, &service, &keys).await;
-        assert_eq!((keys.len(), fixture.keys().await), (1, (1, 2)), "{stage}");
+        let (fixture, service, mails) = killed_at(stage).await;
+        one_link_works(&service, &mails).await;
+        assert_eq!((mails.len(), fixture.attempts().await), (1, 2), "{stage}");
     }
 }
 
 #[tokio::test]
 async fn killed_before_the_delivery_is_recorded() {
-    let (fixture, service, keys) = killed_at("data").await;
-    one_key_works(&fixture, &service, &keys).await;
-    assert_eq!((keys.len(), fixture.keys().await), (2, (1, 2)));
+    let (fixture, service, mails) = killed_at("data").await;
+    one_link_works(&service, &mails).await;
+    assert_eq!((mails.len(), fixture.attempts().await), (2, 2));
 }
 
 #[tokio::test]
-async fn killed_before_the_mail_is_requested() {
+async fn killed_before_the_subscription_is_requested() {
     let fixture = MailFixture::start().await;
     let service = fixture.serve().await;
     drop(service);
@@ -63,14 +58,9 @@ async fn killed_before_the_mail_is_requested() {
     fixture.subscribe("anna").await;
     let service = fixture.serve().await;
     fixture.until_delivered("anna").await;
-    let keys: Vec<_> = fixture
-        .server
-        .mails()
-        .iter()
-        .map(ReceivedMail::key)
-        .collect();
-    one_key_works(&fixture, &service, &keys).await;
-    assert_eq!(keys.len(), 1);
+    let mails = fixture.server.mails();
+    one_link_works(&service, &mails).await;
+    assert_eq!(mails.len(), 1);
 }
 
 #[tokio::test]
@@ -84,14 +74,9 @@ async fn another_replica_takes_over_a_mail() {
     let second = fixture.serve_in(other.path()).await;
     first.kill();
     fixture.until_delivered("anna").await;
-    let keys: Vec<_> = fixture
-        .server
-        .mails()
-        .iter()
-        .map(ReceivedMail::key)
-        .collect();
-    one_key_works(&fixture, &second, &keys).await;
-    assert_eq!((keys.len(), fixture.keys().await), (2, (1, 2)));
+    let mails = fixture.server.mails();
+    one_link_works(&second, &mails).await;
+    assert_eq!((mails.len(), fixture.attempts().await), (2, 2));
 }
 
 #[tokio::test]
@@ -105,14 +90,8 @@ async fn a_mail_in_progress_is_finished_at_the_shutdown() {
     fixture.server.release("data").await;
     stopping.await.unwrap();
     let mail = fixture.mail_of("anna").await.unwrap();
-    assert_eq!(
-        (mail.state, mail.attempt.unwrap().number),
-        (MailState::Delivered, 1)
-    );
-    assert_eq!(
-        (fixture.server.mails().len(), fixture.keys().await),
-        (1, (1, 1))
-    );
+    assert_eq!((mail.state, mail.attempts), (MailState::Delivered, 1));
+    assert_eq!(fixture.server.mails().len(), 1);
 }
 
 #[tokio::test]
@@ -126,16 +105,7 @@ async fn nats_is_killed_while_a_mail_is_sent() {
     fixture.server.release("data").await;
     fixture.nats.start_again();
     let mail = fixture.until_delivered("anna").await;
-    let keys: Vec<_> = fixture
-        .server
-        .mails()
-        .iter()
-        .map(ReceivedMail::key)
-        .collect();
-    assert_eq!(keys.len(), usize::try_from(mail.attempts()).unwrap());
-    eventually("the key works", || async {
-        status_of(&service, &keys[keys.len() - 1]).await == 200
-    })
-    .await;
-    one_key_works(&fixture, &service, &keys).await;
+    let mails = fixture.server.mails();
+    assert_eq!(mails.len(), usize::try_from(mail.attempts).unwrap());
+    one_link_works(&service, &mails).await;
 }

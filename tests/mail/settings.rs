@@ -39,7 +39,7 @@ async fn a_mail_is_sent_over_tls_with_a_login() {
             [true, true],
             "{security:?}"
         );
-        assert_eq!(status_of(&service, &mail.key()).await, 200);
+        assert_eq!(link_status(&service, mail).await, 200);
     }
 }
 
@@ -48,7 +48,7 @@ async fn log_of_failure(fixture: &MailFixture, service: Serving, reason: &str) -
     fixture.subscribe("anna").await;
     let name = format!("railbird_mails_failed_total{{reason=\"{reason}\"}}");
     until_metric(&service, &name, 1.0).await;
-    assert_eq!(fixture.keys().await, (0, 0), "no key is created");
+    assert_eq!(fixture.attempts().await, 0);
     assert_eq!(fixture.server.times_at("mail"), 0);
     service.stop().await.join("\n")
 }
@@ -203,13 +203,10 @@ async fn mails_wait_while_no_mail_server_is_configured() {
     until_metric(&service, "railbird_mails_waiting", 1.0).await;
     let log = service.stop().await.join("\n");
     assert!(log.contains("sign-up is closed"), "{log}");
-    assert_eq!(fixture.keys().await, (0, 0));
+    assert_eq!(fixture.attempts().await, 0);
     let service = fixture.serve().await;
     fixture.until_delivered("anna").await;
-    assert_eq!(
-        status_of(&service, &fixture.server.mails()[0].key()).await,
-        200
-    );
+    assert_eq!(link_status(&service, &fixture.server.mails()[0]).await, 200);
 }
 
 #[tokio::test]
@@ -225,26 +222,29 @@ async fn dev_writes_mails_into_a_folder_and_prints_its_path() {
     let log = railbird::log::Log::connect(dev.nats(), "test")
         .await
         .unwrap();
-    let event = AccountEvent::new(requested("anna", true), Timestamp::now().into());
+    for stream in [ACCOUNTS, ADDRESSES] {
+        log.ensure(stream).await.unwrap();
+    }
+    let requested = requested(&log, "anna", &address("anna"), true).await;
+    let event = AccountEvent::new(Actor::Service, requested, Timestamp::now().into());
     log.append(Outgoing::from(&event)).await.unwrap();
-    let path = folder.join("anna-1.eml");
+    let ledger = accounts::read(&log).await.unwrap();
+    let subscription = ledger.subscription(&subscription_id("anna")).unwrap();
+    let path = folder.join(format!("{}-1.eml", subscription.link_mail));
     eventually("the mail is there", || async { path.exists() }).await;
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
     let mail = std::fs::read_to_string(&path).unwrap();
-    let key = mail
-        .split_whitespace()
-        .find(|word| word.starts_with("rb_dev_"))
-        .unwrap();
-    let headers = [("x-api-key", key)];
-    eventually("the key works", || async {
-        request(dev.http, "GET", "/api/v1/meetings", &headers)
-            .await
-            .status
-            == 200
+    let link = format!("http://{}/account?token=", dev.http);
+    let (_, token) = mail.split_once(&link).expect("a link");
+    let token: String = token
+        .chars()
+        .take_while(char::is_ascii_alphanumeric)
+        .collect();
+    let path = format!("/account?token={token}");
+    eventually("the link works", || async {
+        request(dev.http, "GET", &path, &[]).await.status == 200
     })
     .await;
-    let link = format!("http://{}/keys/manage?token=", dev.http);
-    assert!(mail.contains(&link), "{mail}");
     dev.interrupt();
 }

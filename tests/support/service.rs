@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use events::{Text, VenueCode};
-use jiff::SignedDuration;
-use railbird::accounts::{AccountEvent, ApiKey, KeyIssued};
+use railbird::accounts::{AccountEvent, Actor, ApiKey, Fact, KeyIssued};
 use railbird::app::{Config, Service};
 use railbird::clock::Clock;
 use railbird::http::state::App;
@@ -244,7 +243,7 @@ fn config(nats: &str, data: &Path) -> Config {
         origins: Origins::default(),
         sign_ups_per_network: NonZeroU32::new(1_000).unwrap(),
         sign_ups_per_email: NonZeroU32::new(1_000).unwrap(),
-        rotation_overlap: SignedDuration::from_hours(24),
+        sign_ups_per_hour: NonZeroU32::new(1_000).unwrap(),
         security_contact: None,
         refused_env: None,
         mailing: None,
@@ -260,7 +259,13 @@ pub(crate) fn issued(key: &ApiKey) -> Outgoing {
 fn issued_on(key: &ApiKey, plan: &str) -> Outgoing {
     let plan = Text::parse(plan).unwrap();
     let issued = KeyIssued::new(key, plan, None);
-    Outgoing::from(&AccountEvent::new(issued, jiff::Timestamp::now().into()))
+    account_event(issued)
+}
+
+/// An account event that the service caused now.
+pub(crate) fn account_event(fact: impl Into<Fact>) -> Outgoing {
+    let now = jiff::Timestamp::now().into();
+    Outgoing::from(&AccountEvent::new(Actor::Service, fact, now))
 }
 
 /// A new key in the log, which every service reads.

@@ -192,30 +192,13 @@ fn mails(events: &[Value]) -> impl Iterator<Item = &Value> {
 }
 
 impl ReceivedMail {
-    /// The key, which is the same in the text and in the HTML.
-    pub(crate) fn key(&self) -> String {
-        let keys = |text: &Value| {
-            let words = text
-                .as_str()
-                .unwrap()
-                .split(|c: char| !c.is_alphanumeric() && c != '_');
-            let keys = words.filter(|word| word.starts_with("rb_") && word.len() > 20);
-            keys.map(ToOwned::to_owned).collect::<Vec<_>>()
-        };
-        let mut found = keys(&self.parsed["text"]);
-        found.extend(keys(&self.parsed["html"]));
-        let key = found[0].clone();
-        assert!(found.iter().all(|other| *other == key), "{found:?}");
-        key
-    }
-
-    /// The token of the link that rotates or revokes the key.
+    /// The token of the link to the account page.
     pub(crate) fn token(&self) -> String {
         let token = |text: &Value| {
             let (_, after) = text
                 .as_str()
                 .unwrap()
-                .split_once("/keys/manage?token=")
+                .split_once("/account?token=")
                 .unwrap();
             after
                 .chars()
