@@ -1,6 +1,7 @@
 //! The pages for subscribers: signing up and in, and the account.
 
 mod account;
+mod browser;
 mod subscribe;
 
 use std::collections::BTreeSet;
