@@ -1,13 +1,17 @@
 # syntax=docker/dockerfile:1
 
-FROM rust:1.95.0-slim-bookworm AS build
+# With digests, these pin the images; see docs/operating.md.
+ARG RUST_IMAGE=rust:1.95.0-slim-bookworm
+ARG DEBIAN_IMAGE=debian:12.12-slim
+
+FROM ${RUST_IMAGE} AS build
 WORKDIR /build
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/build/target \
     cargo build --release --locked --bin railbird && cp target/release/railbird /usr/local/bin/railbird
 
-FROM debian:12.12-slim
+FROM ${DEBIAN_IMAGE}
 # The root certificates for TLS connections to NATS and to mail servers.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates \

@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::accounts::{self, AccountCommands, KeyCache, Ledger};
+use crate::accounts::{self, AccountCommands, KeyCache, Ledger, UseLog};
 use crate::clock::Clock;
 use crate::http::state::{App, DevKey, Pages};
 use crate::http::{self, AccessLog, AdminAccess, HttpServer, Origins, StatusBoard};
@@ -27,7 +27,7 @@ use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::feed::Feed;
 use crate::live::{FanOut, LiveContext};
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
-use crate::log::{Continuity, Durability, Log};
+use crate::log::{Continuity, Durability, Log, NatsConfig};
 use crate::mail::{Mailing, Outbox, PublicUrl};
 use crate::metrics::{self, HttpMetrics, LiveMetrics};
 use crate::projector::Projector;
@@ -35,6 +35,7 @@ use crate::projector::announcer::Announcer;
 use crate::projector::views::Views;
 use crate::shutdown::Shutdown;
 use crate::supervisor::{Supervisor, TaskEnded};
+use crate::tls::TlsServer;
 
 /// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
@@ -62,12 +63,13 @@ const CHANGES_PER_HOUR: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
 /// The configuration of a service.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The address of NATS. May hold credentials: it is never logged.
-    pub nats: String,
+    pub nats: NatsConfig,
     /// The folder of the views. It may be lost: the views are rebuilt from the log.
     pub data: PathBuf,
     /// The public address; port 0 takes a free one.
     pub http: SocketAddr,
+    /// The TLS of the public address. Without it, that is plain HTTP.
+    pub tls: Option<TlsServer>,
     /// The admin address; port 0 takes a free one.
     pub admin: SocketAddr,
     pub admin_access: AdminAccess,
@@ -77,6 +79,8 @@ pub struct Config {
     pub plans: Plans,
     /// Keys are accepted for this long without a proof that none was revoked.
     pub keys_stale_max: Duration,
+    /// How often the use of keys is written.
+    pub write_use_every: Duration,
     /// Connections of the public address at a time, and WebSockets at a time.
     pub connections_max: usize,
     /// The same of one network. Trusted proxies may have more.
@@ -85,7 +89,7 @@ pub struct Config {
     pub proxies: Proxies,
     /// The pages of other origins that may send a key.
     pub origins: Origins,
-    /// How keys are mailed. Without it mails wait.
+    /// How mails are sent. Without it they wait.
     pub mailing: Option<Mailing>,
     /// Sign-ups in an hour from one network.
     pub sign_ups_per_network: NonZeroU32,
@@ -110,6 +114,7 @@ pub struct Service {
     /// With the address that is bound.
     admin_access: (Arc<AdminAccess>, IpAddr),
     pub tasks: Supervisor,
+    use_log: UseLog,
     /// The threads of the tasks that follow the log.
     _log_runtime: DetachedRuntime,
     shutdown: Shutdown,
@@ -140,7 +145,7 @@ impl Service {
             Projector::new(followed, Arc::clone(&views), feed.clone(), announcer);
         tasks.spawn("projector", projector.run(), runtime);
         let followed = (accounts_log.clone(), continuity.clone());
-        let (keys, ledger) = follow_accounts(&mut tasks, runtime, followed, &config);
+        let (keys, ledger, use_log) = follow_accounts(&mut tasks, runtime, followed, &config);
         let live = LiveContext {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
@@ -182,7 +187,6 @@ impl Service {
         });
         tasks.spawn("status", http::sample_status(Arc::clone(&app)), runtime);
         if let Some(mailing) = config.mailing {
-            // It delivers the mails in flight after the shutdown.
             let outbox = outbox(&app, mailing);
             tasks.spawn_finishing("outbox", outbox.run(shutdown.clone()));
         }
@@ -193,6 +197,7 @@ impl Service {
             shutdown,
             app,
             tasks,
+            use_log,
             _log_runtime: log_runtime,
         })
     }
@@ -215,6 +220,10 @@ impl Service {
         let (access, bound) = self.admin_access;
         let admin = http::admin_service(access, bound, http::admin_router(Arc::clone(&app)));
         let shutdown = self.shutdown.clone();
+        if let Some(tls) = self.http.tls.clone() {
+            let runtime = Handle::current();
+            (self.tasks).spawn("certificate", tls.keep_current(), &runtime);
+        }
         // Requests and live clients leave at the same time.
         let mut serving = pin!(future::join3(
             (self.http).run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
@@ -234,26 +243,32 @@ impl Service {
             }
         };
         self.tasks.stop().await;
-        if let Some(store) = app.views.current() {
-            flush(store).await;
-        }
+        let flush = async {
+            if let Some(store) = app.views.current() {
+                flush(store).await;
+            }
+        };
+        future::join(self.use_log.finish(), flush).await;
         ended
     }
 }
 
-/// Starts to read the keys.
+/// Starts to read the keys, and to keep their use.
 fn follow_accounts(
     tasks: &mut Supervisor,
     runtime: &Handle,
     followed: (Log, Continuity),
     config: &Config,
-) -> (Arc<KeyCache>, watch::Receiver<Ledger>) {
+) -> (Arc<KeyCache>, watch::Receiver<Ledger>, UseLog) {
     let keys = KeyCache::new(config.plans.clone(), config.keys_stale_max);
     let keys = Arc::new(keys.refusing(config.refused_env));
+    let uses = Arc::clone(keys.uses());
+    let use_log = UseLog::new(followed.0.clone(), uses, config.write_use_every);
+    tasks.spawn("key-use", use_log.clone().run(), runtime);
     let (ledger_sender, ledger) = watch::channel(Ledger::default());
     let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender);
     tasks.spawn("accounts", following, runtime);
-    (keys, ledger)
+    (keys, ledger, use_log)
 }
 
 /// Starts to remember how far the log is read, and to watch its settings.
@@ -287,8 +302,9 @@ fn start_fan_out(
 /// Binds the public and the admin address.
 async fn servers(config: &Config, shutdown: &Shutdown) -> anyhow::Result<(HttpServer, HttpServer)> {
     let metrics: Arc<HttpMetrics> = Arc::default();
-    let server = |listener, connections_max, answer_timeout, access_log| HttpServer {
+    let server = |listener, tls, connections_max, answer_timeout, access_log| HttpServer {
         listener,
+        tls,
         connections_max,
         per_network: NetworkConnections::new(config.connections_per_network),
         proxies: config.proxies.clone(),
@@ -299,9 +315,10 @@ async fn servers(config: &Config, shutdown: &Shutdown) -> anyhow::Result<(HttpSe
     };
     let (public, admin) = (bind(config.http).await?, bind(config.admin).await?);
     let (connections_max, access_log) = (config.connections_max, config.access_log);
+    let tls = config.tls.clone();
     Ok((
-        server(public, connections_max, ANSWER_TIMEOUT, access_log),
-        server(admin, ADMIN_CONNECTIONS_MAX, HOUR, AccessLog::Debug),
+        server(public, tls, connections_max, ANSWER_TIMEOUT, access_log),
+        server(admin, None, ADMIN_CONNECTIONS_MAX, HOUR, AccessLog::Debug),
     ))
 }
 
@@ -324,7 +341,7 @@ async fn flush(store: Arc<Store>) {
 /// Starts to connect to NATS, on the threads that read the log.
 async fn connect(
     runtime: &DetachedRuntime,
-    nats: String,
+    nats: NatsConfig,
     name: &'static str,
 ) -> anyhow::Result<Log> {
     let connecting = async move { Log::connect_in_background(&nats, name).await };
@@ -345,6 +362,7 @@ fn pages(config: &Config, url: PublicUrl, commands: AccountCommands) -> Pages {
     }
 }
 
+/// The outbox, which delivers the mails in flight after the shutdown.
 fn outbox(app: &App, mailing: Mailing) -> Outbox {
     let (commands, keys) = (app.pages.commands.clone(), Arc::clone(&app.keys));
     Outbox::new(commands, keys, mailing, app.pages.url.clone())

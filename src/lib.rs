@@ -15,7 +15,7 @@
 //! | [`limits`] | plans, rate limits and network addresses | none |
 //! | [`live`] | the live channel: encoded updates, fan-out, sessions | `accounts`, `log`, `metrics`, `shutdown` |
 //! | [`log`] | the event log on NATS JetStream: connection, reader, appender | none |
-//! | [`mail`] | mails with keys: outbox, templates, transports | `accounts`, `limits`, `log`, `metrics`, `shutdown` |
+//! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `limits`, `log`, `metrics`, `shutdown` |
 //! | [`metrics`] | the Prometheus metrics of the service | `limits` |
 //! | [`projector`] | follows the log, folds events, commits views | `live`, `log`, `metrics` |
 //! | [`shutdown`] | the signal that ends every loop of the service | none |
@@ -35,3 +35,4 @@ pub mod metrics;
 pub mod projector;
 pub mod shutdown;
 pub mod supervisor;
+pub mod tls;

@@ -14,13 +14,15 @@ static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
 /// The help texts of gauges.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str); 11] = [
+const GAUGES: [(&str, &str); 13] = [
     ("railbird_log_seq", "Sequence of the last event that the views reflect."),
     ("railbird_log_pending", "Events in the log that are not folded yet."),
     ("railbird_log_missing", "Sequences up to the last event for which the log has no event."),
     ("railbird_log_diverged", "1 if the stream has another history than the service has read."),
     ("railbird_log_settings_drift", "Settings of the stream that are not those that railbird creates it with."),
     ("railbird_http_connections", "Open connections, without WebSockets."),
+    ("railbird_tls_certificate_expires_timestamp_seconds", "When the TLS certificate expires, as a Unix time."),
+    ("railbird_tls_certificate_renewal_failed", "1 if the files of the TLS certificate cannot be used, and an older one is in use."),
     ("railbird_ws_connections", "Open WebSockets."),
     ("railbird_store_bytes", "Size of the store on disk."),
     ("railbird_keys", "Valid API keys."),
@@ -30,7 +32,7 @@ const GAUGES: [(&str, &str); 11] = [
 
 /// The help texts of counters.
 #[rustfmt::skip]
-const COUNTERS: [(&str, &str); 19] = [
+const COUNTERS: [(&str, &str); 21] = [
     ("railbird_log_holes_total", "Holes in the log that were read over, by whether messages were deleted or lost."),
     ("railbird_events_folded_total", "Events folded into views."),
     ("railbird_events_skipped_total", "Events at or below the checkpoint, not folded again."),
@@ -39,6 +41,7 @@ const COUNTERS: [(&str, &str); 19] = [
     ("railbird_rejections_not_announced_total", "Rejections not announced to feeders because the queue was full."),
     ("railbird_http_requests_total", "Responses, by status class."),
     ("railbird_http_connections_refused_total", "Connections closed at once because too many were open."),
+    ("railbird_tls_handshakes_failed_total", "TLS handshakes that failed or took too long."),
     ("railbird_ws_messages_total", "Messages sent to WebSockets."),
     ("railbird_ws_conflated_total", "Times that a slow client was moved on to the latest images."),
     ("railbird_ws_resumed_total", "Clients that resumed, by whether every message they missed was replayed."),
@@ -47,6 +50,7 @@ const COUNTERS: [(&str, &str); 19] = [
     ("railbird_sign_ups_total", "Forms submitted on the pricing page, by outcome."),
     ("railbird_rate_limited_total", "Requests over a limit, by limit."),
     ("railbird_account_events_skipped_total", "Events about keys and subscriptions that this version cannot decode."),
+    ("railbird_key_use_failures_total", "Times that the use of keys could not be written or read."),
     ("railbird_mails_delivered_total", "Mails to subscribers accepted by a mail server."),
     ("railbird_mails_failed_total", "Failed attempts to send a mail, by reason."),
     ("railbird_mails_given_up_total", "Mails to subscribers that will not be tried again."),
@@ -121,6 +125,20 @@ pub(crate) fn sizes(store_bytes: u64, keys: usize) {
 
 pub(crate) fn account_event_skipped() {
     counter!("railbird_account_events_skipped_total").increment(1);
+}
+
+pub(crate) fn key_use_failed() {
+    counter!("railbird_key_use_failures_total").increment(1);
+}
+
+/// Sets when the TLS certificate expires, and whether its files cannot be used.
+pub(crate) fn tls_certificate(expires: i64, renewal_failed: bool) {
+    gauge!("railbird_tls_certificate_expires_timestamp_seconds").set(expires as f64);
+    gauge!("railbird_tls_certificate_renewal_failed").set(f64::from(u8::from(renewal_failed)));
+}
+
+pub(crate) fn tls_handshakes_failed(count: u64) {
+    counter!("railbird_tls_handshakes_failed_total").increment(count);
 }
 
 /// Counts the outcome of a form on the pricing page.

@@ -26,7 +26,7 @@ const CRATE_ARROWS: [(&str, &[&str]); 5] = [
 ];
 
 /// The rooms of `src/` that each room may name. A room is named after those that it may import.
-const ROOM_ARROWS: [(&str, &[&str]); 15] = [
+const ROOM_ARROWS: [(&str, &[&str]); 16] = [
     ("clock", &[]),
     ("shutdown", &[]),
     ("supervisor", &[]),
@@ -34,6 +34,7 @@ const ROOM_ARROWS: [(&str, &[&str]); 15] = [
     ("limits", &[]),
     ("metrics", &["limits"]),
     ("log", &["metrics"]),
+    ("tls", &["metrics"]),
     ("accounts", &["limits", "log", "metrics"]),
     (
         "mail",
@@ -41,7 +42,7 @@ const ROOM_ARROWS: [(&str, &[&str]); 15] = [
     ),
     (
         "live",
-        &["accounts", "limits", "log", "metrics", "shutdown"],
+        &["accounts", "limits", "log", "metrics", "shutdown", "tls"],
     ),
     ("projector", &["live", "log", "metrics"]),
     ("asyncapi", &["json_schema", "live", "log", "projector"]),
@@ -58,6 +59,7 @@ const ROOM_ARROWS: [(&str, &[&str]); 15] = [
             "metrics",
             "projector",
             "shutdown",
+            "tls",
         ],
     ),
     (
@@ -74,6 +76,7 @@ const ROOM_ARROWS: [(&str, &[&str]); 15] = [
             "projector",
             "shutdown",
             "supervisor",
+            "tls",
         ],
     ),
     (
@@ -92,12 +95,13 @@ const ROOM_ARROWS: [(&str, &[&str]); 15] = [
             "projector",
             "shutdown",
             "supervisor",
+            "tls",
         ],
     ),
 ];
 
 /// Each technology, and the folders or files that may name it.
-const TECHNOLOGIES: [(&str, &[&str]); 7] = [
+const TECHNOLOGIES: [(&str, &[&str]); 8] = [
     (
         "sled",
         &["projections/src/store.rs", "projections/src/store/"],
@@ -105,6 +109,7 @@ const TECHNOLOGIES: [(&str, &[&str]); 7] = [
     ("async_nats", &["src/log/"]),
     ("axum", &["src/http/"]),
     ("lettre", &["src/mail/"]),
+    ("tokio_rustls", &["src/tls/"]),
     ("tokio_tungstenite", &["src/cli/watch/"]),
     ("ratatui", &["src/cli/watch.rs", "src/cli/watch/"]),
     ("clap", &["src/cli/"]),

@@ -652,8 +652,7 @@ fn channel<'a>(document: &'a Value, subject: &str) -> (&'a str, &'a Value) {
 #[tokio::test]
 async fn messages_of_the_log_match_their_schemas() {
     let nats = Nats::start();
-    let url = nats.url_of("railbird");
-    let railbird = Railbird::start_with(&nats, |config| config.nats = url).await;
+    let railbird = Railbird::start(&nats).await;
     let document = railbird.get_open("/asyncapi.json").await.json();
     let messages = Messages::of(&document);
     let feeder = nats.client_of("feeder").await;

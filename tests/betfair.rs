@@ -66,7 +66,7 @@ async fn a_real_market_is_published_tick_by_tick_and_ends_with_the_board_of_an_o
     let railbird = Railbird::start(&nats).await;
     let (mut socket, _) = railbird.live("conflate_ms=0").await;
 
-    let (url, path) = (nats.url(), file.display().to_string());
+    let (url, path) = (nats.url_of("feeder"), file.display().to_string());
     let importing = tokio::spawn(async move { import(&url, &[&path]).await });
     let mut replies = Vec::new();
     let watching = async {
@@ -246,7 +246,7 @@ async fn a_damaged_file_is_rejected_with_the_offset_and_the_events_before_are_ke
     let folder = tempfile::tempdir().unwrap();
     let reference = Nats::start();
     let reference_log = reference.log().await;
-    import(&reference.url(), &[&sound.display().to_string()]).await;
+    import(&reference.url_of("feeder"), &[&sound.display().to_string()]).await;
     let all = ids(&reference_log, SUBJECTS).await;
     assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [6, 476]);
 
@@ -261,7 +261,7 @@ async fn a_damaged_file_is_rejected_with_the_offset_and_the_events_before_are_ke
         let log = nats.log().await;
         let file = folder.path().join(name);
         std::fs::write(&file, bytes).unwrap();
-        let output = import(&nats.url(), &[&file.display().to_string()]).await;
+        let output = import(&nats.url_of("feeder"), &[&file.display().to_string()]).await;
         assert_eq!(output.code, 1, "{name}: {}", output.all);
         assert!(
             output.all.contains(" 1 refused, "),
@@ -290,7 +290,7 @@ async fn a_damaged_file_is_rejected_with_the_offset_and_the_events_before_are_ke
             Some(events) => assert_eq!(kept, events, "{name}"),
             None => assert!((100..482).contains(&kept), "{name}: {kept}"),
         }
-        let output = import(&nats.url(), &[&sound.display().to_string()]).await;
+        let output = import(&nats.url_of("feeder"), &[&sound.display().to_string()]).await;
         let summary = format!(
             "482 read, {} published, {kept} duplicates, 0 refused",
             482 - kept
@@ -310,7 +310,7 @@ async fn the_other_real_files_are_imported_whole() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let output = import(
-        &nats.url(),
+        &nats.url_of("feeder"),
         &[&data.join("odds_betfair").display().to_string()],
     )
     .await;
@@ -490,7 +490,11 @@ async fn one_file_may_be_played_at_its_own_times_but_not_several() {
     let (one, other) = (write("1.1"), write("1.2"));
     let nats = Nats::start();
     let log = nats.log().await;
-    let output = import(&nats.url(), &[&one, "--speed", "60", "--race-number", "7"]).await;
+    let output = import(
+        &nats.url_of("feeder"),
+        &[&one, "--speed", "60", "--race-number", "7"],
+    )
+    .await;
     assert!(
         output.summary.starts_with("4 read, 4 published"),
         "{}",
@@ -499,7 +503,7 @@ async fn one_file_may_be_played_at_its_own_times_but_not_several() {
     let odds = log.ids(RACING, "racing.odds.2026-06-14.GBRIVERS.7", 10);
     assert_eq!(odds.await.unwrap().len(), 2);
 
-    let output = import(&nats.url(), &[&one, &other, "--speed", "1"]).await;
+    let output = import(&nats.url_of("feeder"), &[&one, &other, "--speed", "1"]).await;
     assert_eq!(output.code, 2, "{}", output.all);
     assert!(
         output

@@ -60,7 +60,7 @@ async fn bad_input_is_rejected_by_file_and_line_and_all_other_input_is_imported(
     let folder = tempfile::tempdir().unwrap();
     let mut args = vec!["import".to_owned(), "hkjc-results".to_owned()];
     args.extend(good_and_bad_files(folder.path()));
-    args.extend(["--nats".to_owned(), nats.url()]);
+    args.extend(["--nats".to_owned(), nats.url_of("feeder")]);
     let output = railbird(args).await;
     assert_eq!(output.code, 1, "{}", output.all);
     for text in [
@@ -138,7 +138,7 @@ async fn publish_checks_events_and_leaves_their_bytes_unchanged() {
         odds("ST", 1, &second(2), &[4.5]).to_string(),
     ];
     let file = write(folder.path(), "events.ndjson", lines.join("\n"));
-    let output = railbird(["publish", &file, "--nats", &nats.url()]).await;
+    let output = railbird(["publish", &file, "--nats", &nats.url_of("feeder")]).await;
     assert_eq!(output.code, 1);
     assert!(
         output
@@ -157,7 +157,7 @@ async fn publish_checks_events_and_leaves_their_bytes_unchanged() {
     service.until_seq(2).await;
     let board = service.get(&format!("/api/v1/odds/{DAY}/1")).await.json();
     assert_eq!(board["runners"][0]["win"], 4.5);
-    let again = railbird(["publish", &file, "--nats", &nats.url()]).await;
+    let again = railbird(["publish", &file, "--nats", &nats.url_of("feeder")]).await;
     assert!(
         again
             .summary
@@ -183,7 +183,7 @@ async fn an_id_that_is_used_again_for_another_race_loses_no_event() {
             "one.ndjson",
             with_id(race, price).to_string(),
         );
-        let output = railbird(["publish", &file, "--nats", &nats.url()]).await;
+        let output = railbird(["publish", &file, "--nats", &nats.url_of("feeder")]).await;
         let expected = "1 read, 1 published, 0 duplicates";
         assert!(output.summary.starts_with(expected), "{}", output.all);
     }
@@ -197,7 +197,7 @@ async fn an_id_that_is_used_again_for_another_race_loses_no_event() {
     // In one file, it is a mistake.
     let lines = [with_id(3, 4.0), with_id(3, 4.0), with_id(4, 5.0)].map(|quote| quote.to_string());
     let file = write(folder.path(), "both.ndjson", lines.join("\n"));
-    let output = railbird(["publish", &file, "--nats", &nats.url()]).await;
+    let output = railbird(["publish", &file, "--nats", &nats.url_of("feeder")]).await;
     assert!(
         output
             .summary

@@ -306,6 +306,13 @@ async fn a_key_may_be_a_bearer_token() {
             vec![("authorization", "Basic dTpw"), ("x-api-key", key)],
             200,
         ),
+        (
+            vec![("authorization", "Bearer e30.e30.c2ln"), ("x-api-key", key)],
+            200,
+        ),
+        (vec![("authorization", "Bearer e30.e30.c2ln")], 401),
+        // Of a client without one in its settings.
+        (vec![("authorization", &bearer), ("x-api-key", "")], 200),
         (vec![("authorization", &of_other), ("x-api-key", key)], 401),
         (
             vec![("authorization", &bearer), ("x-api-key", "nonsense")],

@@ -155,7 +155,7 @@ async fn stops_when_the_log_rejects_an_event(file: &str) {
 #[tokio::test]
 async fn a_line_of_a_pipe_is_published_while_the_pipe_stays_open() {
     let nats = Nats::start();
-    let (publishing, mut pipe) = publish_from_a_pipe(&nats.url());
+    let (publishing, mut pipe) = publish_from_a_pipe(&nats.url_of("feeder"));
     let first = odds("ST", 1, &second(0), &[2.0]).to_string();
     let second = odds("ST", 1, &second(1), &[2.5]).to_string();
     let (half, rest) = second.split_at(100);

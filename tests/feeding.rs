@@ -106,8 +106,7 @@ async fn every_example_in_the_documentation_is_accepted_and_served() {
 #[tokio::test]
 async fn the_subscriber_in_the_documentation_prints_each_rejection_once() {
     let nats = Nats::start();
-    let start = || Railbird::start_with(&nats, |config| config.nats = nats.url_of("railbird"));
-    let (one, other) = (start().await, start().await);
+    let (one, other) = (Railbird::start(&nats).await, Railbird::start(&nats).await);
     let listener = blocks()
         .into_iter()
         .find(|block| block.starts_with("import asyncio"));

@@ -1,5 +1,6 @@
 //! The life of a key, by the commands of operators, on two replicas that log at the finest level.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use futures::future::{join_all, try_join_all};
@@ -430,7 +431,7 @@ impl Subscriber {
 
     /// The commands with the ledger as of now.
     async fn now(&self, nats: &Nats) -> AccountCommands {
-        let network = text("203.0.113.0/24");
+        let network = "203.0.113.0/24".to_owned().try_into().unwrap();
         let session = None;
         let actor = Actor::Subscriber { network, session };
         AccountCommands::at_end(nats.log().await, actor)
@@ -745,17 +746,37 @@ fn the_published_expression_finds_every_key_and_nothing_like_it() {
     }
 }
 
+/// What a key gets on the API and the live channel, in each way to send it: 200 stands for an open WebSocket, too.
+async fn statuses_of(http: SocketAddr, key: &str) -> Vec<u16> {
+    let bearer = format!("Bearer {key}");
+    let (live, of_query) = ("/ws/live/odds", format!("/ws/live/odds?api_key={key}"));
+    let mut replies = Vec::new();
+    for header in [("x-api-key", key), ("authorization", &bearer)] {
+        replies.push(request(http, "GET", PATH, &[header]).await);
+        replies.push(Socket::refused_with(http, live, &[header]).await);
+    }
+    replies.push(Socket::refused(http, &of_query).await);
+    for reply in &replies {
+        assert!(reply.status != 401 || reply.text() == UNAUTHORIZED_BODY);
+    }
+    let status = |reply: Reply| {
+        if reply.status == 101 {
+            200
+        } else {
+            reply.status
+        }
+    };
+    replies.into_iter().map(status).collect()
+}
+
 #[tokio::test]
 async fn a_key_of_dev_opens_no_service_in_production() {
     let nats = Nats::start();
-    let url = nats.url_of("railbird");
-    let (dev, live) = (
-        ApiKey::generate("dev").unwrap(),
-        ApiKey::generate("live").unwrap(),
-    );
+    let url = nats.url();
+    let [dev, test, live] = ["dev", "test", "live"].map(|env| ApiKey::generate(env).unwrap());
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
-    for key in [&dev, &live] {
+    for key in [&dev, &test, &live] {
         log.append(issued(key)).await.unwrap();
     }
     for production in [false, true] {
@@ -763,16 +784,16 @@ async fn a_key_of_dev_opens_no_service_in_production() {
         let flags = ["--http", "127.0.0.1:0", "--nats", &url, "--production"];
         let flags = if production { &flags[..] } else { &flags[..4] };
         let serving = Serving::start_with(flags, data.path());
-        let status = async |key: &ApiKey| {
-            let headers = [("x-api-key", key.reveal())];
-            request(serving.http, "GET", PATH, &headers).await.status
-        };
-        eventually("the live key is accepted", || async {
-            status(&live).await == 200
+        let headers = [("x-api-key", live.reveal())];
+        eventually("the last key is accepted", || async {
+            request(serving.http, "GET", PATH, &headers).await.status == 200
         })
         .await;
-        let expected = if production { 401 } else { 200 };
-        assert_eq!(status(&dev).await, expected, "production: {production}");
+        let of_dev = if production { 401 } else { 200 };
+        for (key, expected) in [(&dev, of_dev), (&test, 200), (&live, 200)] {
+            let statuses = statuses_of(serving.http, key.reveal()).await;
+            assert_eq!(statuses, [expected; 5], "{key:?}, production: {production}");
+        }
         serving.stop().await;
     }
 }

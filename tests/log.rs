@@ -406,7 +406,7 @@ async fn of_several_writers_that_expect_the_same_sequence_one_succeeds() {
 #[tokio::test]
 async fn a_retry_after_a_lost_acknowledgement_does_not_conflict_with_itself() {
     let nats = Nats::start();
-    let client = async_nats::connect(nats.url()).await.unwrap();
+    let client = nats.client_of("admin").await;
     let short_memory = async_nats::jetstream::stream::Config {
         name: ACCOUNTS.name.to_owned(),
         subjects: vec!["accounts.>".to_owned()],

@@ -13,6 +13,9 @@ use crate::support::*;
 
 const PAGE: &str = "https://racing.example";
 
+/// The path of the key itself, which costs no quota.
+const ACCOUNT: &str = "/api/v1/account";
+
 /// The headers of HTTP itself, which OpenAPI leaves to HTTP.
 const HEADERS_OF_HTTP: [&str; 5] = [
     "connection",
@@ -169,6 +172,10 @@ async fn walk_path(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str) 
     walk.check(path, 431, &head);
 }
 
+fn is_document(path: &str) -> bool {
+    path.starts_with("/schemas/") || ["/openapi.json", "/asyncapi.json"].contains(&path)
+}
+
 /// Requests for a path of the API.
 async fn walk_api(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str, small: &str) {
     for (status, header) in [
@@ -186,6 +193,20 @@ async fn walk_api(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str, s
     walk.check(path, 429, &limited);
 }
 
+/// The statuses of the account that a service with keys does not answer with.
+async fn walk_account_without_keys(walk: &mut Walk, key: &str) {
+    let data = tempfile::tempdir().unwrap();
+    let unready = Railbird::start_unready("nats://127.0.0.1:1", data.path()).await;
+    let headers = [("x-api-key", key)];
+    let unknown = request(unready.http, "GET", ACCOUNT, &headers).await;
+    walk.check(ACCOUNT, 503, &unknown);
+    let mut limited = unready.get_open(ACCOUNT).await;
+    while limited.status == 401 {
+        limited = unready.get_open(ACCOUNT).await;
+    }
+    walk.check(ACCOUNT, 429, &limited);
+}
+
 #[tokio::test]
 async fn every_status_and_header_of_the_service_is_described_and_no_other() {
     let (nats, railbird) = service().await;
@@ -201,7 +222,11 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
     request(railbird.http, "GET", "/api/v1/meetings", &used_up).await;
     let paths = walk.document["paths"].as_object().unwrap().keys();
     let paths: Vec<String> = paths.cloned().collect();
-    let early = paths.iter().filter(|path| path.starts_with("/api/"));
+    let of_views: BTreeSet<&String> = paths
+        .iter()
+        .filter(|path| path.starts_with("/api/") && *path != ACCOUNT)
+        .collect();
+    let early = of_views.iter();
     let early = early.map(async |path| {
         let future = [("railbird-min-seq", "18446744073709551615")];
         (path, railbird.get_with(&example_path(path), &future).await)
@@ -212,8 +237,12 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
     for path in &paths {
         let url = example_path(path).replace("{file}", "racing.odds.quoted.v1.json");
         walk_path(&mut walk, &railbird, path, &url).await;
-        if path.starts_with("/api/") {
+        if of_views.contains(path) {
             walk_api(&mut walk, &railbird, path, &url, &small).await;
+        }
+        if is_document(path) {
+            let kept = railbird.get_with(&url, &[("if-none-match", "*")]).await;
+            walk.check(path, 304, &kept);
         }
         if path.contains("/odds/") {
             let key = [("x-api-key", without_odds.as_str())];
@@ -236,6 +265,8 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
             walk.check(path, 404, &railbird.get(&elsewhere).await);
         }
     }
+    walk.check(ACCOUNT, 401, &railbird.get_open(ACCOUNT).await);
+    walk_account_without_keys(&mut walk, &railbird.key).await;
     for path in ["/api/v1/horses", "/api/v1/meetings"] {
         let page = railbird.get(&format!("{path}?limit=1")).await;
         walk.check(path, 200, &page);

@@ -193,7 +193,7 @@ impl Site {
     }
 
     async fn keys_command(&self, arguments: &[&str]) -> Output {
-        let nats = self.nats.url();
+        let nats = self.nats.url_of("keys");
         let all = [&["keys"], arguments, &["--nats", &nats]].concat();
         let all = all.into_iter().map(ToOwned::to_owned);
         let output = railbird(all).await;

@@ -2,8 +2,9 @@
 //!
 //! The suite needs a server that echoes. This service answers `{"op":"ping","id":..}` with an ack of the same id, which
 //! counts as the echo; it answers other text with an error, and closes with 1003 after a binary message. Each case is
-//! sent three times: at once, one frame a write, and one octet a write (997 octets for large cases). Where the suite
-//! accepts a dropped connection as failed, these tests require the close code, after the message `closing`.
+//! sent three times: at once, one frame a write, and one octet a write (997 octets for large cases), and once with TLS.
+//! Where the suite accepts a dropped connection as failed, these tests require the close code, after the message
+//! `closing`.
 //!
 //! Different from the suite: 1.1.6 to 1.1.8 are larger than a message may be, so they are closed with 1009 (1.1.s are
 //! our own sizes up to the bound); 1.2 and 3.5 are binary; 5.19 and 5.20 do not pause for a second; 7.1.6 sends 16 KiB
@@ -113,12 +114,13 @@ async fn run_case(railbird: &Railbird, case: &Case, split: Split) -> Result<(), 
 
 async fn run_all(cases: Vec<Case>) {
     let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
-    let runs = cases
-        .iter()
-        .flat_map(|case| [Split::Whole, Split::Frames, Split::Octets].map(|split| (case, split)));
+    let (plain, encrypted) = tokio::join!(Railbird::start(&nats), Railbird::start_with_tls(&nats));
+    let runs = cases.iter().flat_map(|case| {
+        let cuts = [Split::Whole, Split::Frames, Split::Octets].map(|split| (&plain, case, split));
+        cuts.into_iter().chain([(&encrypted, case, Split::Whole)])
+    });
     let faults: Vec<String> = futures::stream::iter(runs)
-        .map(|(case, split)| run_case(&railbird, case, split))
+        .map(|(railbird, case, split)| run_case(railbird, case, split))
         .buffer_unordered(AT_ONCE)
         .filter_map(|result| async { result.err() })
         .collect()

@@ -17,7 +17,10 @@ const MIDNIGHT: &str = "2026-11-20T16:00:00Z";
 
 fn simulate(nats: &Nats, more: &[&str]) -> Vec<String> {
     let args = ["simulate", "--date", DATE, "--speed", "max", "--nats"];
-    let args = args.into_iter().map(str::to_owned).chain([nats.url()]);
+    let args = args
+        .into_iter()
+        .map(str::to_owned)
+        .chain([nats.url_of("feeder")]);
     args.chain(more.iter().map(|arg| (*arg).to_owned()))
         .collect()
 }
@@ -41,6 +44,7 @@ async fn payloads(nats: &Nats) -> Vec<Vec<u8>> {
 #[tokio::test]
 async fn the_same_seed_makes_the_same_log_and_another_one_is_rejected() {
     let nats = Nats::start();
+    nats.log().await;
     let output = railbird(simulate(&nats, &["--races", "2", "--seed", "9"])).await;
     assert_eq!(output.code, 0, "{}", output.all);
     assert_eq!(payloads(&nats).await, as_in_life(2, 9));

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::Stdio;
 
 use async_nats::{Message, Subscriber};
 use futures::StreamExt;
-use railbird::app::Config;
 use railbird::log::Outgoing;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -15,25 +13,6 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::support::*;
-
-/// A service with the permissions that nats.conf gives it.
-async fn start(nats: &Nats) -> Railbird {
-    let url = nats.url_of("railbird");
-    Railbird::start_with(nats, |config| config.nats = url).await
-}
-
-/// The same, on a data folder.
-async fn start_in(nats: &Nats, data: &Path) -> Railbird {
-    let url = nats.url_of("railbird");
-    let change = |config: &mut Config| (config.nats, config.data) = (url, data.to_owned());
-    Railbird::start_with(nats, change).await
-}
-
-/// The same, as a process.
-fn serve(nats: &Nats, data: &Path) -> Serving {
-    let flags = ["--http", "127.0.0.1:0", "--nats", &nats.url_of("railbird")];
-    Serving::start_with(&flags, data)
-}
 
 /// A client with the user `feeder` that subscribes to announcements.
 struct Feeder {
@@ -143,7 +122,7 @@ fn rejected_messages(good: &Value) -> [Rejected; 6] {
 #[tokio::test]
 async fn each_rejected_message_is_announced_and_delays_no_later_event() {
     let nats = Nats::start();
-    let railbird = start(&nats).await;
+    let railbird = Railbird::start(&nats).await;
     let mut feeder = Feeder::subscribe(&nats, "rejected.>").await;
     let subject = format!("racing.odds.{DAY}.ST.1");
     let good = odds("ST", 1, &second(1), &[3.5]);
@@ -191,7 +170,7 @@ async fn each_rejected_message_is_announced_and_delays_no_later_event() {
 #[tokio::test]
 async fn a_feeder_receives_announcements_of_its_subjects_and_two_replicas_publish_the_same() {
     let nats = Nats::start();
-    let (first, second) = (start(&nats).await, start(&nats).await);
+    let (first, second) = (Railbird::start(&nats).await, Railbird::start(&nats).await);
     let mut feeder = Feeder::subscribe(&nats, "rejected.racing.odds.>").await;
     feeder.publish("racing.horse.H1", "no odds").await;
     let seq = feeder.publish("racing.odds.x", "no odds either").await;
@@ -206,7 +185,7 @@ async fn after_a_restart_only_new_rejections_are_announced() {
     let nats = Nats::start();
     let folder = tempfile::tempdir().unwrap();
     let mut feeder = Feeder::subscribe(&nats, "rejected.>").await;
-    let mut service = serve(&nats, folder.path());
+    let mut service = Serving::start(&nats, folder.path());
     until_live(service.admin).await;
     let mut all = Vec::new();
     for n in 0..20 {
@@ -216,7 +195,7 @@ async fn after_a_restart_only_new_rejections_are_announced() {
 
     service.kill();
     let meanwhile = feeder.publish("racing.x", "while it was away").await;
-    service = serve(&nats, folder.path());
+    service = Serving::start(&nats, folder.path());
     // A killed service may have lost the last half second of its views. It folds that again, and announces it again.
     let announced = feeder.until(meanwhile).await;
     until_live(service.admin).await;
@@ -227,7 +206,7 @@ async fn after_a_restart_only_new_rejections_are_announced() {
     );
 
     service.stop().await;
-    service = serve(&nats, folder.path());
+    service = Serving::start(&nats, folder.path());
     until_live(service.admin).await;
     let marker = feeder.publish("racing.x", "after a clean restart").await;
     assert_eq!(feeder.until(marker).await, [marker]);
@@ -271,8 +250,7 @@ struct RawNatsClient {
 
 impl RawNatsClient {
     async fn connect(nats: &Nats) -> Self {
-        let address = nats.url().replace("nats://", "");
-        let stream = TcpStream::connect(address).await.unwrap();
+        let stream = TcpStream::connect(nats.address()).await.unwrap();
         let mut client = Self {
             stream: BufReader::new(stream),
         };
@@ -372,7 +350,7 @@ fn unreadable_messages() -> [(Vec<u8>, &'static [u8], String); 8] {
 async fn a_message_that_closes_client_connections_is_rejected_and_delays_nothing() {
     let nats = Nats::start();
     let folder = tempfile::tempdir().unwrap();
-    let railbird = start_in(&nats, folder.path()).await;
+    let railbird = Railbird::start_in(&nats, folder.path()).await;
     let mut feeder = Feeder::subscribe(&nats, "rejected.>").await;
     let mut client = RawNatsClient::connect(&nats).await;
     let good = odds("ST", 1, &second(1), &[3.5]);
@@ -405,7 +383,7 @@ async fn a_message_that_closes_client_connections_is_rejected_and_delays_nothing
 
     // Neither a service that resumes after them nor one that folds them again is stopped.
     railbird.stop().await;
-    let again = start_in(&nats, folder.path()).await;
+    let again = Railbird::start_in(&nats, folder.path()).await;
     let fresh = Railbird::start(&nats).await;
     let seq = feeder
         .publish(&subject, odds("ST", 1, &second(2), &[4.5]).to_string())

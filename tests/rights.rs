@@ -2,22 +2,26 @@
 //! a consumer's messages on a subject that the request for the consumer names: neither may write to a stream.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
+use async_nats::connection::State;
 use async_nats::jetstream::stream::DiscardPolicy;
 use async_nats::{Client, HeaderMap};
 use futures::StreamExt;
-use railbird::log::{ACCOUNTS, RACING};
+use railbird::log::{ACCOUNTS, ADDRESSES, KEY_USE, Log, RACING};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::support::*;
 
-const STREAMS: [&str; 2] = [RACING.name, ACCOUNTS.name];
-/// An event of each stream, for a stranger to write.
+const STREAMS: [&str; 4] = [RACING.name, ACCOUNTS.name, ADDRESSES.name, KEY_USE.name];
+/// A message of each stream, for a stranger to write.
 const FACT: &str = "racing.race.2026-11-21.ST.1";
 const KEY: &str = "accounts.key.forged";
-/// The last token of the subjects that a user may publish on, where it does so.
-const OWN: &str = "own";
+const USE: &str = "key_use.00000000.forged";
+const SECRET: &str = "addresses.key.forged";
+/// The end of the subjects on which attackers publish what they may.
+const OWN: &str = ".own";
 
 /// A stream as it must stay.
 #[derive(Debug, PartialEq)]
@@ -40,18 +44,58 @@ async fn the_password_of_the_service_neither_deletes_the_log_nor_writes_facts() 
 }
 
 #[tokio::test]
+async fn the_password_of_the_service_harms_no_log_where_it_writes_the_use_of_keys() {
+    assert_harmless("railbird", "key_use.own", &[FACT]).await;
+}
+
+#[tokio::test]
+async fn the_password_of_the_service_harms_no_log_where_it_writes_the_keys_of_addresses() {
+    assert_harmless("railbird", "addresses.own", &[FACT]).await;
+}
+
+#[tokio::test]
 async fn the_password_for_keys_neither_deletes_the_log_nor_writes_facts() {
-    assert_harmless("keys", "accounts.own", &[FACT]).await;
+    assert_harmless("keys", "accounts.own", &[FACT, USE]).await;
 }
 
 #[tokio::test]
 async fn the_password_of_a_feeder_neither_deletes_the_log_nor_issues_keys() {
-    assert_harmless("feeder", "racing.own", &[KEY]).await;
+    assert_harmless("feeder", "racing.own", &[KEY, SECRET, USE]).await;
 }
 
 #[tokio::test]
 async fn the_password_of_an_added_feeder_writes_on_no_other_subjects() {
-    assert_harmless("tote", "racing.odds.own", &[KEY, FACT]).await;
+    assert_harmless("tote", "racing.odds.own", &[KEY, FACT, SECRET, USE]).await;
+}
+
+/// The use of keys is for operators and the service.
+#[tokio::test]
+async fn a_feeder_reads_nothing_of_the_use_of_keys() {
+    let nats = Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf);
+    nats.log().await.ensure(KEY_USE).await.unwrap();
+    nats.publish_raw(USE, b"secret").await;
+    let answers = async |user| {
+        let client = nats.client_of(user).await;
+        let attacker = Attacker { client, own: OWN };
+        let (info, seq) = (json!({}), json!({ "seq": 1 }));
+        let consumer = json!({ "stream_name": KEY_USE.name, "config": { "ack_policy": "none" } });
+        let mut answers = Vec::new();
+        for (api, body) in [
+            ("STREAM.INFO", &info),
+            ("STREAM.MSG.GET", &seq),
+            ("DIRECT.GET", &seq),
+            ("CONSUMER.CREATE", &consumer),
+            ("CONSUMER.LIST", &info),
+        ] {
+            let api = format!("{api}.{}", KEY_USE.name);
+            answers.push(!attacker.answer(&api, body).await.is_null());
+        }
+        answers
+    };
+    for feeder in ["feeder", "tote"] {
+        assert_eq!(answers(feeder).await, [false; 5], "{feeder}");
+    }
+    assert_eq!(answers("keys").await, [true, true, false, true, false]);
 }
 
 /// A feeder with subjects of its own, beside another one and the one of nats.conf.
@@ -62,8 +106,7 @@ async fn a_feeder_receives_no_acknowledgement_and_no_rejection_of_another_one() 
         ("clock", "racing.race.>,racing.result.>"),
     ];
     let nats = Nats::start_with_feeders(&feeders, |conf| conf);
-    let url = nats.url_of("railbird");
-    let _railbird = Railbird::start_with(&nats, |config| config.nats = url).await;
+    let _railbird = Railbird::start(&nats).await;
     let (tote, clock) = (nats.client_of("tote").await, nats.client_of("clock").await);
     let mut received = Vec::new();
     for subject in ["_INBOX.>", "rejected.racing.odds.>"] {
@@ -94,6 +137,115 @@ async fn a_feeder_receives_no_acknowledgement_and_no_rejection_of_another_one() 
     }
 }
 
+/// Some names are such that nats-server would read them as something else without quotes.
+#[tokio::test]
+async fn a_feeder_is_added_to_a_running_server_and_disturbs_nobody() {
+    let mut nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let (mut socket, _) = railbird.live("").await;
+    let feeder = nats.client_of("feeder").await;
+    let mut stored = Vec::new();
+    for (name, subjects, own) in [
+        ("tote", "racing.odds.*.ST.*", "racing.odds.2026-11-21.ST.1"),
+        ("5k", "racing.result.>", "racing.result.2026-11-21.ST.1"),
+        (
+            "true",
+            "racing.horse.*,racing.race.*.HV.*",
+            "racing.horse.H1",
+        ),
+    ] {
+        nats.add_feeder(name, subjects).await;
+        let client = nats.client_of(name).await;
+        let mut rejected = client.subscribe(format!("rejected.{own}")).await.unwrap();
+        for denied in ["racing.odds.2026-11-21.HV.1", FACT, KEY] {
+            client.publish(denied, "garbage".into()).await.unwrap();
+        }
+        for client in [&client, &feeder] {
+            let ack = client.request(own, "garbage".into()).await.unwrap();
+            assert!(ack.payload.starts_with(b"{\"stream\""), "{ack:?}");
+            stored.push(own.to_owned());
+        }
+        let rejection = timeout(PATIENCE, rejected.next()).await.unwrap().unwrap();
+        assert_eq!(rejection.subject.as_str(), format!("rejected.{own}"));
+    }
+    let messages = nats.messages().await;
+    let subjects: Vec<_> = messages.iter().map(|message| message.subject()).collect();
+    assert_eq!(subjects, stored);
+    // Others have the connections that they had, and the service reads on.
+    assert_eq!(feeder.statistics().connects.load(Ordering::Relaxed), 1);
+    let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
+    let update = socket.until("odds_update").await;
+    assert_eq!(update.last().unwrap()["seq"], seq);
+    // The file has no password, and a feeder that is not in it is closed out.
+    let conf = std::fs::read_to_string(nats.folder().join("feeders.conf")).unwrap();
+    for name in ["tote", "5k", "true"] {
+        assert!(!conf.contains(&nats.password_of(name)), "{conf}");
+    }
+    let removed = nats.client_of("tote").await;
+    nats.remove_feeders().await;
+    eventually("the feeder is disconnected", async || {
+        removed.connection_state() != State::Connected
+    })
+    .await;
+    let url = nats.url_of("tote");
+    let error = Log::connect(&url, "test").await.unwrap_err().to_string();
+    assert!(error.contains("rejected the login"), "{error}");
+    assert_eq!(feeder.statistics().connects.load(Ordering::Relaxed), 1);
+}
+
+/// The events of feeders that are neither of odds nor of the user `tote`.
+fn facts_of_others() -> Vec<Value> {
+    let facts = [
+        registered("H1", "HORSE 1"),
+        card(DAY, "ST", 1, 2),
+        withdrawn("ST", 1, &second(1), "H2"),
+        status("ST", 1, &second(2), "off"),
+        result(DAY, "ST", 1, 2, 1),
+    ];
+    facts.to_vec()
+}
+
+/// What the service shows of these.
+async fn shown(railbird: &Railbird) -> Vec<Value> {
+    let results = format!("/api/v1/results/{DAY}/1");
+    let cards = format!("/api/v1/racecards/{DAY}");
+    let mut shown = Vec::new();
+    for path in [&results, &cards, "/api/v1/horses/H1"] {
+        let reply = railbird.get(path).await;
+        assert_eq!(reply.status, 200, "{path}");
+        shown.push(reply.json());
+    }
+    shown
+}
+
+/// It states their ids before they do, with a clock that is ahead.
+#[tokio::test]
+async fn a_feeder_that_names_another_source_changes_nothing_on_other_subjects() {
+    let facts = facts_of_others();
+    let (alone, forged) = (
+        Nats::start(),
+        Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf),
+    );
+    let mut views = Vec::new();
+    for nats in [&alone, &forged] {
+        let railbird = Railbird::start(nats).await;
+        if std::ptr::eq(nats, &forged) {
+            let tote = nats.client_of("tote").await;
+            for fact in &facts {
+                let mut event = odds("ST", 1, "2099-01-01T00:00:00Z", &[2.0, 3.0]);
+                (event["id"], event["source"]) = (fact["id"].clone(), fact["source"].clone());
+                let event = outgoing(&event);
+                let ack = tote.request(event.subject, event.payload.into()).await;
+                assert!(ack.unwrap().payload.starts_with(b"{\"stream\""));
+            }
+        }
+        let seq = nats.publish(facts.clone()).await;
+        railbird.until_seq(seq).await;
+        views.push(shown(&railbird).await);
+    }
+    assert_eq!(views[0], views[1]);
+}
+
 /// An operator limits the stream of facts, so that no feeder fills the disk.
 #[tokio::test]
 async fn feeders_that_fill_their_stream_stop_no_key() {
@@ -116,7 +268,8 @@ async fn feeders_that_fill_their_stream_stop_no_key() {
         String::from_utf8_lossy(&ack.payload).contains("maximum bytes exceeded")
     };
     eventually("the stream is full", full).await;
-    let issued = railbird(["keys", "issue", "--nats", &nats.url_of("keys")]).await;
+    let url = nats.url_of("keys");
+    let issued = railbird(["keys", "issue", "--plan", "default", "--nats", &url]).await;
     assert_eq!(issued.code, 0, "{}", issued.all);
     let key = issued
         .all
@@ -135,11 +288,18 @@ async fn feeders_that_fill_their_stream_stop_no_key() {
 async fn assert_harmless(user: &str, own: &'static str, forged: &[&str]) {
     let nats = Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf);
     let log = nats.log().await;
-    log.ensure(ACCOUNTS).await.unwrap();
-    let admin = async_nats::connect(nats.url()).await.unwrap();
+    for stream in [ACCOUNTS, ADDRESSES, KEY_USE] {
+        log.ensure(stream).await.unwrap();
+    }
+    let admin = nats.client_of("admin").await;
     // A request to JetStream that deletes, one that lets everybody delete, and what a stranger would forge.
-    for bait in ["{}", &relaxed(RACING.name), &relaxed(ACCOUNTS.name)] {
-        for subject in ["racing.bait", "accounts.bait"] {
+    for bait in STREAMS.map(relaxed).iter().chain([&"{}".to_owned()]) {
+        for subject in [
+            "racing.bait",
+            "accounts.bait",
+            "addresses.bait",
+            "key_use.bait",
+        ] {
             nats.publish_raw(subject, bait.as_bytes()).await;
         }
     }
@@ -213,6 +373,11 @@ impl Attacker {
                 self.request(&format!("STREAM.MSG.GET.{stream}"), &query, target)
                     .await;
             }
+            // Of the keys of addresses it may erase each one.
+            let seq = if stream == ADDRESSES.name { 999 } else { 1 };
+            let erase = json!({ "seq": seq });
+            self.request(&format!("STREAM.MSG.DELETE.{stream}"), &erase, target)
+                .await;
             let by_subject = format!("$JS.API.DIRECT.GET.{stream}.{prefix}.bait");
             self.publish(&by_subject, "", target).await;
             for api in ["INFO", "CREATE", "UPDATE", "PURGE", "DELETE"] {
@@ -229,17 +394,17 @@ impl Attacker {
         self.publish(target, "{}", "_INBOX.nobody").await;
         self.publish("$SYS.REQ.SERVER.PING.VARZ", "", target).await;
         // The acknowledgement, and the trace of a message.
-        self.publish(self.own, OWN, target).await;
+        self.publish(self.own, "{}", target).await;
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Trace-Dest", target);
         let traced = self
             .client
-            .publish_with_headers(self.own, headers, OWN.into());
+            .publish_with_headers(self.own, headers, "{}".into());
         traced.await.unwrap();
         // The server has received all of it.
         self.client.flush().await.unwrap();
         // Fails where the stream is gone, which the comparison reports.
-        let _ = self.client.request(self.own, OWN.into()).await;
+        let _ = self.client.request(self.own, "{}".into()).await;
     }
 
     async fn request(&self, api: &str, body: &Value, reply: &str) {
@@ -298,7 +463,8 @@ async fn contents(admin: &Client) -> BTreeMap<&'static str, Contents> {
                 message.as_str().unwrap_or_default().to_owned()
             };
             let subject = text("subject");
-            if !subject.ends_with(".own") {
+            // A stream that keeps the last message of each subject has others no more.
+            if !subject.is_empty() && !subject.ends_with(OWN) {
                 messages.insert(seq, (subject, text("data")));
             }
         }

@@ -9,7 +9,14 @@ use crate::support::*;
 
 async fn import(nats: &Nats, folder: &Path) -> Output {
     let folder = folder.display().to_string();
-    railbird(["import", "rpscrape", &folder, "--nats", &nats.url()]).await
+    railbird([
+        "import",
+        "rpscrape",
+        &folder,
+        "--nats",
+        &nats.url_of("feeder"),
+    ])
+    .await
 }
 
 fn pick(answer: &Value, fields: &[&str]) -> Value {

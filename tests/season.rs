@@ -19,7 +19,7 @@ async fn import(nats: &Nats, data: &Path, format: &str, paths: &[&str], more: &[
         .into_iter()
         .chain(paths.iter().map(String::as_str))
         .chain(more.iter().copied());
-    railbird(args.chain(["--nats", &nats.url()])).await
+    railbird(args.chain(["--nats", &nats.url_of("feeder")])).await
 }
 
 /// Imports the season with its cards and profiles, in the order that the README of the data gives.
@@ -314,7 +314,7 @@ async fn an_import_during_which_everything_is_killed_ends_with_the_same_bytes() 
             season,
             csv,
             "--nats".to_owned(),
-            nats.url(),
+            nats.url_of("feeder"),
         ];
         let importing = tokio::spawn(crate::support::railbird(args));
         eventually("the import is under way", || async {

@@ -27,7 +27,7 @@ fn chinese_data() -> Option<PathBuf> {
 async fn import(nats: &Nats, data: &Path) -> [String; 2] {
     let path = |name: &str| data.join(name).display().to_string();
     let (english, results, profiles) = (path(ENGLISH), path(RESULTS), path(PROFILES));
-    let url = nats.url();
+    let url = nats.url_of("feeder");
     let imported = railbird([
         "import",
         "hkjc-zh-results",

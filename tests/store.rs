@@ -231,8 +231,10 @@ async fn a_full_disk_stops_no_read_and_the_service_recovers_when_there_is_space(
     let last = nats.publish([registered("H2", "HORSE 2")]).await;
     eventually("it says that the disk is full", || async {
         let reply = ready().await;
-        let reason = reply.json()["reason"].as_str().unwrap().to_owned();
-        reply.status == 503 && reason.contains("disk")
+        assert!(!reply.text().contains("No space"), "{}", reply.text());
+        let status = request(serving.admin, "GET", "/status", &[]).await.json();
+        let failure = status["failure"].as_str().unwrap_or_default();
+        reply.status == 503 && failure.contains("disk")
     })
     .await;
     until_incident(&serving, "disk_full", data.path()).await;

@@ -6,6 +6,7 @@ use events::Text;
 use serde::{Deserialize, Serialize};
 
 use super::MailId;
+use crate::limits::CoarseNetwork;
 
 /// Who caused an event: a part of every account event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,8 +16,8 @@ pub enum Actor {
     Operator { name: Text },
     /// Someone on a page of the service.
     Subscriber {
-        /// The coarse network of the request, such as `203.0.113.0/24`.
-        network: Text,
+        /// The coarse network of the request.
+        network: CoarseNetwork,
         /// The session, named by the mail whose link started it; `None` before one is started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<MailId>,

@@ -9,7 +9,7 @@ use events::{Moment, Text};
 use jiff::Timestamp;
 
 use super::key::is_of_env;
-use super::{Holder, KeyId, Ledger, SecretHash};
+use super::{Holder, KeyId, KeyUses, Ledger, SecretHash, UseCounter};
 use crate::limits::Meter;
 use crate::limits::plans::{Plan, Plans};
 use crate::log::{Freshness, Head};
@@ -22,6 +22,7 @@ pub struct KeyCache {
     stale_max: Duration,
     /// The environment whose keys are not accepted.
     refused_env: Option<&'static str>,
+    uses: Arc<KeyUses>,
     keys: RwLock<CachedKeys>,
     losses: AtomicU64,
 }
@@ -48,12 +49,14 @@ pub struct KeyEntry {
     pub plan: Text,
     /// The holder's request quota, shared by all its keys.
     pub meter: Arc<Meter>,
+    /// Counts the use of this key, through all changes of it.
+    pub use_counter: Arc<UseCounter>,
     /// When it expires or its overlap ends, if ever.
     pub valid_until: Option<Moment>,
     hash: SecretHash,
 }
 
-/// Compares everything but the meter.
+/// Compares everything but the counts.
 impl PartialEq for KeyEntry {
     fn eq(&self, other: &Self) -> bool {
         let all = |entry: &Self| (entry.key_id, entry.valid_until, entry.hash);
@@ -88,6 +91,7 @@ impl KeyCache {
             plans,
             stale_max,
             refused_env: None,
+            uses: Arc::default(),
             keys: RwLock::default(),
             losses: AtomicU64::default(),
         }
@@ -172,6 +176,11 @@ impl KeyCache {
         self.read().complete
     }
 
+    /// The use of keys.
+    pub fn uses(&self) -> &Arc<KeyUses> {
+        &self.uses
+    }
+
     /// The number of valid keys.
     pub fn count(&self) -> usize {
         self.read().entries.len()
@@ -182,7 +191,7 @@ impl KeyCache {
         let mut keys = self.write();
         *keys = keys.cleared();
         for (key_id, _) in ledger.keys() {
-            keys.insert(&self.plans, ledger, key_id, now, &[]);
+            keys.insert(self, ledger, key_id, now, &[]);
         }
         keys.complete = true;
         self.count_loss(keys);
@@ -193,7 +202,7 @@ impl KeyCache {
         let mut keys = self.write();
         let removed: Vec<_> = changed.iter().filter_map(|id| keys.remove(*id)).collect();
         for key_id in changed {
-            keys.insert(&self.plans, ledger, *key_id, now, &removed);
+            keys.insert(self, ledger, *key_id, now, &removed);
         }
         if !removed.is_empty() {
             self.count_loss(keys);
@@ -254,7 +263,7 @@ impl CachedKeys {
     /// `removed` are the entries that this update replaces.
     fn insert(
         &mut self,
-        plans: &Plans,
+        cache: &KeyCache,
         ledger: &Ledger,
         key_id: KeyId,
         now: Moment,
@@ -274,7 +283,9 @@ impl CachedKeys {
             key_id,
             holder: key.holder.clone(),
             plan: account.plan.clone(),
-            meter: meter.unwrap_or_else(|| Arc::new(Meter::new(self.plan(plans, &account.plan)))),
+            meter: meter
+                .unwrap_or_else(|| Arc::new(Meter::new(self.plan(&cache.plans, &account.plan)))),
+            use_counter: cache.uses.counter(key_id),
             valid_until: key.valid_until(),
             hash: key.hash,
         };
@@ -307,6 +318,8 @@ impl CachedKeys {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use events::Text;
     use jiff::SignedDuration;
 
@@ -432,6 +445,52 @@ mod tests {
         );
         let anew = cache_of(&stream);
         assert_eq!(remaining(&anew, &[&first, &second, &other]), [59, 58, 59]);
+    }
+
+    #[test]
+    fn the_use_of_a_key_is_counted_through_all_changes() {
+        let (mut stream, first, second) = (Stream::default(), key(), key());
+        stream.append(on_plan(&first, "free"));
+        let cache = cache_of(&stream);
+        let network = IpAddr::from([192, 0, 2, 1]).into();
+        let held = cache.check(first.reveal()).expect("valid");
+        let count = |key: &ApiKey| {
+            let entry = cache.check(key.reveal()).expect("valid");
+            entry.use_counter.count(network);
+        };
+        let requests = |key: &ApiKey| {
+            let found = cache.uses().get(key.key_id(), now());
+            found.map_or(0, |found| found.requests)
+        };
+        count(&first);
+        let changed = stream.append(KeyRotated {
+            key_id: first.key_id(),
+            valid_until: (now().timestamp() + SignedDuration::from_hours(1)).into(),
+            new_key_id: second.key_id(),
+            new_sha256: second.hash(),
+        });
+        cache.update(&stream.ledger, &changed, now());
+        count(&first);
+        let changed = stream.append(PlanChanged {
+            key_id: first.key_id(),
+            plan: Text::parse("default").expect("text"),
+            revision: 1,
+        });
+        cache.update(&stream.ledger, &changed, now());
+        count(&first);
+        count(&second);
+        cache.clear();
+        cache.fill(&stream.ledger, now());
+        count(&first);
+        // A request that was under way meanwhile.
+        held.use_counter.count(network);
+        assert_eq!((requests(&first), requests(&second)), (5, 1));
+        let changed = stream.append(KeyRevoked {
+            key_id: first.key_id(),
+            reason: Default::default(),
+        });
+        cache.update(&stream.ledger, &changed, now());
+        assert_eq!(requests(&first), 5);
     }
 
     #[test]

@@ -326,13 +326,14 @@ impl Ledger {
             .retain(|_, other| other.subscription_id != *id);
         self.links
             .retain(|mail, _| self.mails[mail].subscription_id != *id);
-        let is_of = |mail_id: &MailId| self.mails[mail_id].subscription_id == *id;
-        let unsent: Vec<_> = self.open_mails.extract_if(.., is_of).collect();
-        for mail_id in unsent {
-            if let Some(mail) = self.mails.get_mut(&mail_id) {
-                mail.enter(MailState::GivenUp(reason.clone()), folding.time);
-            }
-        }
+        self.open_mails.retain(|mail_id| {
+            let mail = self.mails.get_mut(mail_id);
+            let Some(mail) = mail.filter(|mail| mail.subscription_id == *id) else {
+                return true;
+            };
+            mail.enter(MailState::GivenUp(reason.clone()), folding.time);
+            false
+        });
     }
 
     fn erased(&mut self, fact: &AddressErased) {

@@ -3,8 +3,9 @@
 //!
 //! [`ApiKey`] is a key, [`AccountEvent`] a change of a key, subscription, mail or session, [`Ledger`] the current state,
 //! and [`KeyCache`] the keys that requests are checked against. [`AccountCommands`] appends events, and [`AddressBook`]
-//! keeps what decrypts the addresses in them. Only the hash of a key is stored; the key itself exists on the page or the
-//! terminal that requested it, and nowhere else.
+//! keeps what decrypts the addresses in them. [`KeyUses`] is the use of keys, which [`UseLog`] keeps in a stream of its
+//! own. Only the hash of a key is stored; the key itself exists on the page or the terminal that requested it, and nowhere
+//! else.
 
 mod actor;
 mod address_book;
@@ -15,11 +16,14 @@ mod event;
 mod follow;
 mod key;
 mod key_cache;
+mod key_uses;
 mod ledger;
 mod state;
 mod subject;
 #[cfg(test)]
 mod tests;
+mod use_counter;
+mod use_log;
 
 pub use actor::Actor;
 pub use address_book::{AddressBook, AddressError, SealedEmail};
@@ -35,12 +39,16 @@ pub use event::{
 pub use follow::{follow, read};
 pub use key::{ApiKey, DEV_ENV, KeyId, SecretHash, derive_secret, is_secret, random_secret};
 pub use key_cache::{KeyCache, KeyEntry, Refusal};
+pub use key_uses::{KeyUse, KeyUses, UsesByProcess};
 pub use ledger::Ledger;
 pub use state::{
     Account, Change, Holder, Key, KeyState, Mail, MailContent, MailState, Revocation, Rotation,
     Session, Subscription, SubscriptionState,
 };
 pub use subject::{AccountSubject, MailId, SubscriptionId};
+pub(crate) use use_counter::SocketUse;
+pub use use_counter::UseCounter;
+pub use use_log::{UseLog, WRITE_USE_EVERY, read_uses};
 
 pub(crate) fn now() -> events::Moment {
     jiff::Timestamp::now().into()

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
+use crate::limits::CoarseNetwork;
 use crate::limits::plans::Plans;
 use crate::log::Outgoing;
 
@@ -361,7 +362,7 @@ fn actor(at: i64) -> Actor {
             name: text("alice"),
         },
         _ => Actor::Subscriber {
-            network: text("203.0.113.0/24"),
+            network: network(),
             session: None,
         },
     }
@@ -656,6 +657,10 @@ impl Subscriber {
     }
 }
 
+fn network() -> CoarseNetwork {
+    CoarseNetwork::try_from("203.0.113.0/24".to_owned()).expect("a network")
+}
+
 fn operator() -> Actor {
     let name = text("alice");
     Actor::Operator { name }
@@ -663,7 +668,7 @@ fn operator() -> Actor {
 
 fn in_session(mail_id: &MailId) -> Actor {
     Actor::Subscriber {
-        network: text("203.0.113.0/24"),
+        network: network(),
         session: Some(mail_id.clone()),
     }
 }

@@ -13,11 +13,13 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 
 use super::WrongConfiguration;
+use super::secret::read_secret;
 
 pub(super) const ADMIN_DEFAULT: &str = "127.0.0.1:9090";
 
 /// Fewer characters could be guessed: nothing limits the attempts.
 const TOKEN_CHARS_MIN: usize = 16;
+const TOKEN_VARIABLE: &str = "RAILBIRD_ADMIN_TOKEN";
 const TOKEN_FORM: &str = "an admin token is 16 visible ASCII characters or more";
 
 /// The token of the admin address. It is parsed later, because command line errors repeat the value.
@@ -26,25 +28,27 @@ pub(super) struct AdminToken {
     /// Token that requests to the admin address need, as `Authorization: Bearer`: 16 visible ASCII characters or more.
     #[arg(
         long,
-        env = "RAILBIRD_ADMIN_TOKEN",
+        env = TOKEN_VARIABLE,
         value_name = "TOKEN",
         hide_env_values = true,
         conflicts_with = "admin_token_file"
     )]
     admin_token: Option<String>,
-    /// File with that token.
-    #[arg(long, env = "RAILBIRD_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    /// File with that token, which RAILBIRD_ADMIN_TOKEN_FILE names as well.
+    #[arg(long, value_name = "FILE")]
     admin_token_file: Option<PathBuf>,
 }
 
 impl AdminToken {
     pub(super) fn read(&self) -> Result<Option<String>, WrongConfiguration> {
-        let token = match (&self.admin_token, &self.admin_token_file) {
-            (Some(token), _) => token.clone(),
-            (None, Some(file)) => std::fs::read_to_string(file).map_err(|error| {
+        let token = match &self.admin_token_file {
+            Some(file) => std::fs::read_to_string(file).map_err(|error| {
                 WrongConfiguration(format!("{} cannot be read: {error}", file.display()))
             })?,
-            (None, None) => return Ok(None),
+            None => match read_secret(TOKEN_VARIABLE, self.admin_token.as_deref())? {
+                Some(token) => token,
+                None => return Ok(None),
+            },
         };
         let token = token.trim_ascii();
         let is_token =
@@ -89,7 +93,7 @@ impl AdminClient {
     }
 
     async fn request(&self, method: Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
-        let address = self.admin;
+        let (address, token) = (self.admin, self.token.read()?);
         let stream = TcpStream::connect(address).await.with_context(|| {
             format!("no service answers on {address}; --admin names its admin address")
         })?;
@@ -100,7 +104,7 @@ impl AdminClient {
             .method(method)
             .uri(path)
             .header("host", address.to_string());
-        let request = match self.token.read()? {
+        let request = match token {
             Some(token) => request.header("authorization", format!("Bearer {token}")),
             None => request,
         };

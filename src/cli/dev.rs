@@ -130,8 +130,8 @@ impl Dev {
         shutdown: &Shutdown,
     ) -> anyhow::Result<(Log, Service)> {
         let log = Log::connect(nats, "railbird-dev").await?;
-        let (nats, data) = (nats.to_owned(), self.data.clone());
-        let config = self.service.clone().config(nats, data, Some(mailing))?;
+        let (service, data) = (self.service.clone(), self.data.clone());
+        let config = service.config(nats.into(), data, Some(mailing))?;
         Ok((log, Service::start(config, shutdown.clone()).await?))
     }
 }

@@ -1,17 +1,22 @@
 //! `railbird feeders`.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
+use super::WrongUse;
 use super::report::{line, result};
 use crate::accounts::random_secret;
 
+/// The least that bcrypt has. A costly hash protects passwords that can be guessed, not 160 random bits, and
+/// nats-server computes it at each login.
+const HASH_COST: u32 = 4;
 /// The users in nats.conf itself.
 const RESERVED: [&str; 4] = ["admin", "railbird", "keys", "feeder"];
-/// Names are tokens of an account, a user and a variable.
+/// Names are tokens of an account and a user.
 const NAME_LEN_MAX: usize = 32;
 /// The kinds of subjects that events have.
 const KINDS: [&str; 6] = ["horse", "race", "result", "odds", "*", ">"];
@@ -27,9 +32,11 @@ enum FeederAction {
     /// Add a user for a feeder to the NATS configuration, and print its password once.
     ///
     /// The user has an account of its own: it publishes on its subjects alone, receives the rejections there, reads the
-    /// stored events, and sees nothing of other feeders. nats-server takes new accounts when it starts.
+    /// stored events, and sees nothing of other feeders. nats-server takes it at the second of two reloads, which
+    /// disturb no connection. The file has a hash of the password.
     #[command(
-        after_help = "Example:\n  railbird feeders add tote --subjects racing.odds.*.ST.* >>.env"
+        after_help = "Example:\n  railbird feeders add tote --subjects 'racing.odds.*.ST.*'\n  \
+                      nats-server --signal reload=PID; sleep 1; nats-server --signal reload=PID"
     )]
     Add(Add),
 }
@@ -39,7 +46,7 @@ struct Add {
     /// The user: 1 to 32 of a-z 0-9 -.
     #[arg(value_parser = parse_name)]
     name: String,
-    /// The subjects on which it may publish, such as racing.odds.>; several are separated by commas.
+    /// The subjects on which it may publish, such as 'racing.odds.>'; several are separated by commas.
     #[arg(long, required = true, value_delimiter = ',', value_parser = parse_subjects)]
     subjects: Vec<String>,
     /// The file that nats.conf includes.
@@ -61,20 +68,30 @@ impl Add {
             subjects,
             file,
         } = self;
+        if let Some((one, other)) = overlap(&subjects) {
+            let message = format!(
+                "the subjects {one:?} and {other:?} overlap: nats-server would store an event on both twice"
+            );
+            return Err(WrongUse(message).into());
+        }
         let shown = file.display();
         let read = fs::read_to_string(&file);
-        let mut conf = read.with_context(|| format!("{shown} cannot be read"))?;
-        let account = account(&name);
-        if conf.contains(&format!("{account} {{")) {
+        let conf = read.with_context(|| format!("{shown} cannot be read"))?;
+        let opening = format!("{} {{", account(&name));
+        if conf.lines().any(|line| line == opening) {
             bail!("{shown} has a feeder {name:?} already; delete its account there to replace it");
         }
-        conf.push_str(&block(&name, &subjects));
-        let password = format!("p{}", random_secret()?);
-        fs::write(&file, conf).with_context(|| format!("{shown} cannot be written"))?;
+        let password = random_secret()?;
+        let added = block(&name, &subjects, &bcrypt::hash(&password, HASH_COST)?);
+        // In place, because a container may have the file mounted.
+        let opened = OpenOptions::new().append(true).open(&file);
+        let written = opened.and_then(|mut file| file.write_all(added.as_bytes()));
+        written.with_context(|| format!("{shown} cannot be written"))?;
         line(format_args!(
-            "the feeder {name:?} is in {shown}; start nats-server again with this variable, which is shown only this once:"
+            "the feeder {name:?} is in {shown}; reload nats-server twice, a second apart; the password is shown only \
+             this once:"
         ));
-        result(format_args!("{}={password}", variable(&name)));
+        result(password);
         Ok(())
     }
 }
@@ -106,17 +123,29 @@ fn parse_subjects(text: &str) -> Result<String, &'static str> {
     Ok(text.to_owned())
 }
 
+/// The first two subjects that an event can be on both of.
+fn overlap(subjects: &[String]) -> Option<(&str, &str)> {
+    let pairs = (subjects.iter().enumerate())
+        .flat_map(|(n, one)| subjects[..n].iter().map(move |other| (&**other, &**one)));
+    pairs.into_iter().find(|(one, other)| {
+        let (mut one, mut other) = (one.split('.'), other.split('.'));
+        loop {
+            match (one.next(), other.next()) {
+                (Some(">"), Some(_)) | (Some(_), Some(">")) | (None, None) => return true,
+                (Some(one), Some(other)) if one == other || one == "*" || other == "*" => {}
+                _ => return false,
+            }
+        }
+    })
+}
+
 fn account(name: &str) -> String {
     format!("FEEDER_{}", name.to_uppercase().replace('-', "_"))
 }
 
-fn variable(name: &str) -> String {
-    format!("RAILBIRD_NATS_{}_PASSWORD", account(name))
-}
-
 /// The account of a feeder. What it imports is all that it can do to the log; the permissions beside that make the
 /// server report what it denies.
-fn block(name: &str, subjects: &[String]) -> String {
+fn block(name: &str, subjects: &[String], hash: &str) -> String {
     let lines = |form: &dyn Fn(&String) -> String| -> String {
         subjects
             .iter()
@@ -142,8 +171,8 @@ fn block(name: &str, subjects: &[String]) -> String {
 {rejections}  ]
   users: [
     {{
-      user: {name}
-      password: ${variable}
+      user: "{name}"
+      password: "{hash}"
       permissions: {{
         publish: {{ allow: [
 {publish}          "stream.info.RACING"
@@ -159,13 +188,28 @@ fn block(name: &str, subjects: &[String]) -> String {
 }}
 "#,
         account = account(name),
-        variable = variable(name),
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_name, parse_subjects};
+    use super::{overlap, parse_name, parse_subjects};
+
+    #[test]
+    fn subjects_that_an_event_can_be_on_both_of_overlap() {
+        for (subjects, expected) in [
+            ("racing.odds.>", false),
+            ("racing.odds.>,racing.race.>", false),
+            ("racing.odds.*.ST.*,racing.odds.*.HV.*", false),
+            ("racing.horse.*,racing.horse.H1.more", false),
+            ("racing.odds.>,racing.odds.>", true),
+            ("racing.race.>,racing.odds.>,racing.>", true),
+            ("racing.odds.*.ST.*,racing.odds.2026-11-21.*.*", true),
+        ] {
+            let parts: Vec<_> = subjects.split(',').map(str::to_owned).collect();
+            assert_eq!(overlap(&parts).is_some(), expected, "{subjects}");
+        }
+    }
 
     #[test]
     fn names_and_subjects_cannot_change_the_rest_of_the_configuration() {

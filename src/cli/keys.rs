@@ -3,10 +3,13 @@
 mod list;
 mod when;
 
+use std::time::Duration;
+
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use events::{Moment, Text};
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::timeout;
 
 use self::list::{List, Subscriptions};
 pub(super) use self::when::parse_duration;
@@ -14,7 +17,12 @@ use super::report::{line, result};
 use super::{Nats, PlansFlag, WrongUse};
 use crate::accounts::{
     AccountCommands, Actor, ApiKey, CommandError, Email, Key, KeyId, KeyIssued, SubscriptionId,
+    UsesByProcess, read_uses,
 };
+use crate::log::Log;
+
+/// The time to read the use of all keys: the stream is small.
+const USES_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(super) struct Keys {
@@ -48,7 +56,7 @@ enum Action {
         #[arg(long, default_value = "live", value_parser = parse_env)]
         env: String,
     },
-    /// List keys with their state, plan and expiry.
+    /// List keys with their state, plan, expiry and last use.
     #[command(after_help = "Example:\n  railbird keys list --json")]
     List(List),
     /// List subscriptions with their state, plan, mail and number of valid keys.
@@ -114,8 +122,9 @@ impl Keys {
         let actor = Actor::Operator {
             name: self.operator,
         };
-        let commands = AccountCommands::at_end(self.nats.connect().await?, actor).await?;
-        let done = self.action.run(&commands).await;
+        let log = self.nats.connect().await?;
+        let commands = AccountCommands::at_end(log.clone(), actor).await?;
+        let done = self.action.run(&log, &commands).await;
         done.map_err(|error| match error.downcast() {
             // The exit code depends on the error of the log.
             Ok(CommandError::Log(error)) => error.into(),
@@ -143,9 +152,12 @@ impl Action {
         Err(WrongUse(message).into())
     }
 
-    async fn run(self, commands: &AccountCommands) -> anyhow::Result<()> {
+    async fn run(self, log: &Log, commands: &AccountCommands) -> anyhow::Result<()> {
         match self {
-            Self::List(list) => list.print(&commands.ledger().borrow()),
+            Self::List(list) => {
+                let uses = uses(log).await;
+                list.print(&commands.ledger().borrow(), &uses);
+            }
             Self::Subscriptions(list) => list.print(commands).await?,
             Self::Issue {
                 plan,
@@ -213,6 +225,17 @@ impl Action {
         }
         Ok(())
     }
+}
+
+/// The use of keys. Without it the keys are listed all the same.
+async fn uses(log: &Log) -> UsesByProcess {
+    let problem = match timeout(USES_TIMEOUT, read_uses(log)).await {
+        Ok(Ok(uses)) => return uses,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("NATS has not sent it within {USES_TIMEOUT:?}"),
+    };
+    line(format_args!("the use of keys is not shown: {problem}"));
+    UsesByProcess::default()
 }
 
 /// The key with an id. `text` may be a whole key, which no error repeats.

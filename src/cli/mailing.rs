@@ -9,6 +9,7 @@ use jiff::SignedDuration;
 
 use super::WrongConfiguration;
 use super::keys::parse_duration;
+use super::secret::read_secret;
 use crate::mail::{Folder, InvalidMailSetting, Mailing, PublicUrl, Sender, Smtp, Transport};
 
 /// No server replies in less; with more, a mail that a crash interrupted would wait for hours.
@@ -17,16 +18,18 @@ const TIMEOUT: RangeInclusive<SignedDuration> =
 /// The sender of the mails of `dev`, which are not sent.
 const DEV_SENDER: &str = "Railbird <keys@localhost>";
 
+const SMTP_VARIABLE: &str = "RAILBIRD_SMTP_URL";
+
 /// The mail settings. They are parsed later, because command line errors repeat the value, which may contain a
 /// password.
 #[derive(Debug, Clone, Args)]
 pub(super) struct MailFlags {
     /// The mail server: smtp://user:password@host:port (with STARTTLS; without, if the host is this machine or the URL
     /// ends with ?tls=none) or smtps://user:password@host:port. Without it, `serve` accepts no subscriptions and `dev`
-    /// writes mails to files.
+    /// writes mails to files. RAILBIRD_SMTP_URL_FILE names a file with it.
     #[arg(
         long,
-        env = "RAILBIRD_SMTP_URL",
+        env = SMTP_VARIABLE,
         value_name = "URL",
         hide_env_values = true
     )]
@@ -75,14 +78,25 @@ impl MailFlags {
         })
     }
 
-    fn smtp(&self) -> Result<Option<Smtp>, InvalidMailSetting> {
+    fn smtp(&self) -> Result<Option<Smtp>, WrongConfiguration> {
         let timeout = parse_timeout(&self.smtp_timeout)?;
-        let smtp = set(&self.smtp_url);
-        smtp.map(|url| Smtp::parse(url, timeout)).transpose()
+        let url = read_secret(SMTP_VARIABLE, self.smtp_url.as_deref())?;
+        let smtp = url.map(|url| Smtp::parse(&url, timeout));
+        Ok(smtp.transpose()?)
     }
 
     fn from(&self) -> Result<Option<Sender>, InvalidMailSetting> {
         set(&self.mail_from).map(Sender::parse).transpose()
+    }
+
+    /// The public URL of a service in production, which browsers have to reach with TLS.
+    pub(super) fn check_production(&self) -> Result<(), WrongConfiguration> {
+        let url = set(&self.public_url).filter(|url| !url.starts_with("https://"));
+        let refused = url.map(|url| {
+            let text = format!("--production: --public-url {url} is not an https URL");
+            WrongConfiguration(text)
+        });
+        refused.map_or(Ok(()), Err)
     }
 
     fn public_url(&self) -> Result<Option<PublicUrl>, InvalidMailSetting> {

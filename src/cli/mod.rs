@@ -16,6 +16,7 @@ mod rejections;
 mod report;
 mod running;
 mod schemas;
+mod secret;
 mod serve;
 mod simulate;
 mod speed;
@@ -34,9 +35,10 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, registry};
 
+use self::secret::read_secret;
 use self::watch::WatchError;
 use crate::limits::plans::Plans;
-use crate::log::{Log, LogError};
+use crate::log::{Log, LogError, NatsConfig};
 use crate::supervisor::TaskEnded;
 
 /// Railbird, an event-sourced horse racing data service.
@@ -98,19 +100,51 @@ enum Command {
 #[derive(Debug, Clone, Args)]
 struct Nats {
     /// NATS address, or several separated by commas; may include credentials, as in nats://user:password@host:4222.
+    /// With tls:// all connections use TLS. RAILBIRD_NATS_FILE names a file with it. [default: nats://127.0.0.1:4222]
     #[arg(
         long = "nats",
         global = true,
-        env = "RAILBIRD_NATS",
-        default_value = "nats://127.0.0.1:4222",
+        env = NATS_VARIABLE,
+        value_name = "URL",
         hide_env_values = true
     )]
-    url: String,
+    url: Option<String>,
+    /// PEM file of the authorities that certificates of NATS are checked against, instead of those of this machine. All
+    /// connections use TLS then.
+    #[arg(
+        long = "nats-ca",
+        global = true,
+        env = "RAILBIRD_NATS_CA",
+        value_name = "FILE"
+    )]
+    ca: Option<PathBuf>,
+    /// Credentials file to log in to NATS with, instead of the user and password in the address: a JWT and its key, as
+    /// nsc writes it.
+    #[arg(
+        long = "nats-creds",
+        global = true,
+        env = "RAILBIRD_NATS_CREDS",
+        value_name = "FILE"
+    )]
+    creds: Option<PathBuf>,
 }
 
+const NATS_VARIABLE: &str = "RAILBIRD_NATS";
+const NATS_DEFAULT: &str = "nats://127.0.0.1:4222";
+
 impl Nats {
+    fn config(&self) -> Result<NatsConfig, WrongConfiguration> {
+        let url = read_secret(NATS_VARIABLE, self.url.as_deref())?;
+        let is_set = |file: &PathBuf| !file.as_os_str().is_empty();
+        Ok(NatsConfig {
+            url: url.unwrap_or_else(|| NATS_DEFAULT.to_owned()),
+            ca: self.ca.clone().filter(is_set),
+            creds: self.creds.clone().filter(is_set),
+        })
+    }
+
     async fn connect(&self) -> anyhow::Result<Log> {
-        Ok(Log::connect(&self.url, "railbird-cli").await?)
+        Ok(Log::connect(self.config()?, "railbird-cli").await?)
     }
 }
 
@@ -180,7 +214,9 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         return match error {
             LogError::Unreachable(_) | LogError::NoStream(_) => EXIT_UNAVAILABLE,
             LogError::LoginRejected(_) | LogError::Denied { .. } => EXIT_NO_PERMISSION,
-            LogError::TooOld { .. } | LogError::WrongAddress => EXIT_CONFIGURATION,
+            LogError::TooOld { .. } | LogError::WrongAddress | LogError::WrongFile { .. } => {
+                EXIT_CONFIGURATION
+            }
             _ => EXIT_FAILURE,
         };
     }

@@ -18,17 +18,21 @@ use super::keys::parse_duration;
 use super::mailing::MailFlags;
 use super::running::{RunningService, keep_files_private};
 use super::{Nats, PlansFlag, WrongConfiguration};
-use crate::accounts::DEV_ENV;
+use crate::accounts::{DEV_ENV, WRITE_USE_EVERY};
 use crate::app::{Config, Service};
 use crate::clock::Clock;
 use crate::http::{AccessLog, AdminAccess, Origins};
 use crate::limits::Proxies;
-use crate::log::Durability;
+use crate::log::{Durability, NatsConfig};
 use crate::mail::Mailing;
 use crate::shutdown::{Shutdown, Signals};
+use crate::tls::{CertificateFiles, TlsServer};
 
 /// Balancers ask for readiness every few seconds.
 pub(super) const DRAIN_DELAY_DEFAULT: SignedDuration = SignedDuration::from_secs(5);
+
+const KEY_IS_MISSING: &str = "--tls-cert needs --tls-key";
+const CERT_IS_MISSING: &str = "--tls-key needs --tls-cert";
 
 /// The options that `dev` and `serve` share.
 #[derive(Debug, Clone, Args)]
@@ -116,7 +120,7 @@ fn parse_contact(text: &str) -> Result<String, &'static str> {
 impl ServiceArgs {
     pub(super) fn config(
         self,
-        nats: String,
+        nats: NatsConfig,
         data: PathBuf,
         mailing: Option<Mailing>,
     ) -> Result<Config, WrongConfiguration> {
@@ -124,12 +128,14 @@ impl ServiceArgs {
             nats,
             data,
             http: self.http,
+            tls: None,
             admin: self.admin,
             admin_access: AdminAccess::new(self.admin_hosts, self.admin_token.read()?.as_deref()),
             clock: Clock::new(&self.timezone).map_err(WrongConfiguration)?,
             venue_order: self.venue_order,
             plans: self.plans.read()?,
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
+            write_use_every: WRITE_USE_EVERY,
             connections_max: self.connections_max as usize,
             connections_per_network: self.connections_per_network as usize,
             proxies: Proxies::new(self.trusted_proxies),
@@ -160,24 +166,59 @@ pub(super) struct Serve {
     data: PathBuf,
     #[command(flatten)]
     service: ServiceArgs,
+    /// PEM file of the certificate of the public address, followed by those that lead to a root. Without it, the
+    /// address is plain HTTP. Renewed files are used within seconds.
+    #[arg(long, env = "RAILBIRD_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file of its private key.
+    #[arg(long, env = "RAILBIRD_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// With --production: accept nats:// to another machine. Anybody on the way reads and changes all of it, passwords
+    /// too: only for a network that nothing else can join.
+    #[arg(long, env = "RAILBIRD_NATS_PLAIN_ALLOWED")]
+    nats_plain_allowed: bool,
     /// Time from SIGTERM, when /readyz turns 503, until connections are refused. Balancers need it to notice.
     #[arg(long, env = "RAILBIRD_DRAIN_DELAY", value_name = "DURATION", default_value_t = DRAIN_DELAY_DEFAULT, value_parser = parse_duration)]
     drain_delay: SignedDuration,
     /// Exit if acknowledged events can be lost, by the settings of nats-server or of the streams, or if these cannot be
-    /// read. Accept no key of `railbird dev` (rb_dev_...).
+    /// read; if --public-url is not https; and if NATS is on another machine, without TLS. Accept no key of `railbird
+    /// dev` (rb_dev_...).
     #[arg(long, env = "RAILBIRD_PRODUCTION")]
     production: bool,
 }
 
 impl Serve {
+    fn tls(&self) -> Result<Option<TlsServer>, WrongConfiguration> {
+        // An empty text counts as unset: Compose passes unset variables as empty ones.
+        let set = |file: &Option<PathBuf>| file.clone().filter(|file| !file.as_os_str().is_empty());
+        let files = match (set(&self.tls_cert), set(&self.tls_key)) {
+            (None, None) => return Ok(None),
+            (Some(cert), Some(key)) => CertificateFiles { cert, key },
+            (Some(_), None) => return Err(WrongConfiguration(KEY_IS_MISSING.to_owned())),
+            (None, Some(_)) => return Err(WrongConfiguration(CERT_IS_MISSING.to_owned())),
+        };
+        let opened = TlsServer::open(files);
+        opened
+            .map(Some)
+            .map_err(|error| WrongConfiguration(error.to_string()))
+    }
+
     pub(super) async fn run(self) -> anyhow::Result<()> {
         keep_files_private();
         let mailing = self.service.mail.serve()?;
         if mailing.is_none() {
-            tracing::warn!("--smtp-url is not set: sign-up is closed, and mails with keys wait");
+            tracing::warn!("--smtp-url is not set: sign-up is closed, and mails wait");
+        }
+        let (tls, nats) = (self.tls()?, self.nats.config()?);
+        if self.production {
+            self.service.mail.check_production()?;
+            if !self.nats_plain_allowed {
+                check_encrypted(&nats)?;
+            }
         }
         let mut signals = Signals::install()?;
-        let mut config = self.service.config(self.nats.url, self.data, mailing)?;
+        let mut config = self.service.config(nats, self.data, mailing)?;
+        config.tls = tls;
         config.refused_env = self.production.then_some(DEV_ENV);
         let shutdown = Shutdown::new();
         let service = tokio::select! {
@@ -198,6 +239,16 @@ impl Serve {
         running.stop(drain_delay, &mut signals).await?;
         ended
     }
+}
+
+fn check_encrypted(nats: &NatsConfig) -> anyhow::Result<()> {
+    let Some(host) = nats.plain_remote_host()? else {
+        return Ok(());
+    };
+    let text = format!(
+        "--production: the connection to NATS on {host} is not encrypted: use a tls:// address, or          --nats-plain-allowed in a network that nothing else can join"
+    );
+    Err(WrongConfiguration(text).into())
 }
 
 /// Waits until the log is known to be one that can lose acknowledged events, or that cannot be known.

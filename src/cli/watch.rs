@@ -31,6 +31,7 @@ use self::status::{ConnectionState, WatchStatus};
 use self::terminal::BoardTerminal;
 use super::WrongConfiguration;
 use super::report::line;
+use super::secret::read_secret;
 use crate::shutdown::Signals;
 
 pub(super) use self::connection::WatchError;
@@ -40,6 +41,7 @@ const QUEUE_LEN_MAX: usize = 64;
 
 /// The file in which `railbird dev` stores its key.
 const DEV_KEY: &str = ".railbird/dev.key";
+const KEY_VARIABLE: &str = "RAILBIRD_API_KEY";
 const NO_KEY: &str = "there is no API key: use --api-key-file, --api-key or RAILBIRD_API_KEY; \
                       `railbird keys issue --plan PLAN` creates a key";
 
@@ -58,8 +60,9 @@ pub(super) struct Watch {
         hide_env_values = true
     )]
     url: String,
-    /// The API key. Other processes can read command lines: prefer the variable or --api-key-file.
-    #[arg(long, env = "RAILBIRD_API_KEY", hide_env_values = true)]
+    /// The API key. Other processes can read command lines: prefer the variable, or --api-key-file, or
+    /// RAILBIRD_API_KEY_FILE.
+    #[arg(long, env = KEY_VARIABLE, hide_env_values = true)]
     api_key: Option<String>,
     /// A file that holds the API key. It takes precedence over --api-key. The default is the key of `railbird dev` in
     /// .railbird/dev.key.
@@ -123,7 +126,7 @@ impl Watch {
 
     /// The key of the arguments, or the key of `railbird dev`.
     fn key(&self, key_of_url: Option<String>) -> Result<HeaderValue, WrongConfiguration> {
-        let given = self.api_key.clone().or(key_of_url);
+        let given = read_secret(KEY_VARIABLE, self.api_key.as_deref())?.or(key_of_url);
         let key = match (&self.api_key_file, given) {
             (Some(path), _) => fs::read_to_string(path).map_err(|error| {
                 let path = path.display();

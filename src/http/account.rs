@@ -9,12 +9,13 @@ use axum::http::header::CACHE_CONTROL;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Extension, Json, Router};
+use events::Moment;
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::state::App;
-use crate::accounts::{KeyEntry, now};
+use crate::accounts::{Key, KeyEntry, KeyId, now};
 use crate::limits::{Period, Usage};
 
 /// The plan of a key, and what its holder has used. All keys of a holder share the limits.
@@ -76,6 +77,12 @@ struct ListedKey {
     created_at: String,
     /// When it expires or its overlap ends (RFC 3339); empty if it does not.
     expires_at: String,
+    /// When it was last used, to within five minutes (RFC 3339); empty if that is not known, or 35 days ago.
+    last_used_at: String,
+    /// Its requests today (UTC), at all replicas, also those that cost no quota.
+    requests_today: u64,
+    /// The network of its last client, /24 for IPv4 and /48 for IPv6; empty if that is not known.
+    network: String,
 }
 
 pub(super) fn router() -> Router<Arc<App>> {
@@ -113,15 +120,20 @@ fn keys_of(app: &App, entry: &KeyEntry) -> Vec<ListedKey> {
     let ids = account.map_or(&[][..], |account| &account.keys);
     let keys = ids.iter().filter_map(|id| Some((id, ledger.key(*id)?)));
     let valid = keys.filter(|(_, key)| key.is_valid(now()));
-    valid
-        .map(|(id, key)| ListedKey {
+    let text = |moment: Option<Moment>| moment.map_or(String::new(), |moment| moment.to_string());
+    let row = |(id, key): (&KeyId, &Key)| {
+        let now = now();
+        let found = app.keys.uses().get(*id, now);
+        ListedKey {
             key_id: id.to_string(),
             created_at: key.issued_at.to_string(),
-            expires_at: key
-                .valid_until()
-                .map_or(String::new(), |end| end.to_string()),
-        })
-        .collect()
+            expires_at: text(key.valid_until()),
+            last_used_at: text(found.map(|found| found.last_used_at)),
+            requests_today: found.map_or(0, |found| found.requests_on(now)),
+            network: found.map_or(String::new(), |found| found.network.to_string()),
+        }
+    };
+    valid.map(row).collect()
 }
 
 impl From<Usage> for LimitUse {

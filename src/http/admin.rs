@@ -19,7 +19,7 @@ use super::params::QueryParams;
 use super::readiness::AdminStatus;
 use super::rejections::rejections;
 use super::state::App;
-use crate::log::{ACCOUNTS, RACING};
+use crate::log::{ACCOUNTS, KEY_USE, RACING};
 use crate::metrics;
 
 /// Views in one chunk of the list.
@@ -53,9 +53,9 @@ async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
 }
 
 /// By stream: whether it has another history than the service has read, and how many of its settings drifted.
-fn log_health(app: &App) -> [(&'static str, bool, usize); 2] {
+fn log_health(app: &App) -> [(&'static str, bool, usize); 3] {
     let (divergences, durability) = (app.continuity.divergences(), app.durability.borrow());
-    [RACING, ACCOUNTS].map(|stream| {
+    [RACING, ACCOUNTS, KEY_USE].map(|stream| {
         let drift = durability.as_ref().and_then(|d| d.drift.get(stream.name));
         let is_diverged = divergences.contains_key(stream.name);
         (stream.name, is_diverged, drift.map_or(0, Vec::len))

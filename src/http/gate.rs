@@ -1,4 +1,5 @@
-//! [`gate`]: the service around the router, which checks the key of each request and counts it to the key's plan.
+//! [`gate`]: the service around the router, which checks the key of each request and counts it to the key's plan and
+//! use.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -21,7 +22,7 @@ use super::params::QueryParams;
 use super::rate_limit::set_rate_limit_headers;
 use super::state::App;
 use super::views_state::ViewsState;
-use crate::accounts::{KeyEntry, Refusal};
+use crate::accounts::{KeyEntry, KeyId, Refusal};
 use crate::limits::{Network, RateLimitStatus};
 
 /// Paths that need a key, whether they exist or not.
@@ -30,6 +31,9 @@ const LIVE: &str = "/ws/";
 
 /// Costs no quota: it says what is left.
 const ACCOUNT: &str = "/api/v1/account";
+
+/// Is never a key.
+const NO_KEY: &str = "";
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -89,8 +93,8 @@ pub(super) fn gate(
     })
 }
 
-/// Checks the key of a request, and counts the request to the key's plan. Returns the rate limit to report, if the plan
-/// has one.
+/// Checks the key of a request, and counts the request to the key's plan and use. Returns the rate limit to report, if
+/// the plan has one.
 ///
 /// Adds to the request's extensions: the [`KeyEntry`]; the [`Network`] of the client for the live channel, and for
 /// requests without a key that change something.
@@ -105,23 +109,26 @@ fn admit(
         let key = api_key(request.headers(), None);
         let entry = app.authorize(key, peer, request.headers())?;
         let rate_limit = match path {
-            ACCOUNT => Ok(None),
-            _ => app.count(&entry),
+            ACCOUNT => None,
+            _ => app.count(&entry)?,
         };
+        let client = app.client(peer, request.headers());
+        entry.use_counter.count(client.into());
         request.extensions_mut().insert(entry);
-        rate_limit
+        Ok(rate_limit)
     } else if path.starts_with(LIVE) {
         let query = QueryParams::parse(request.uri());
         let key = api_key(request.headers(), query.get("api_key"));
         let entry = app.authorize(key, peer, request.headers())?;
-        let rate_limit = app.count(&entry);
-        let network = app.network(peer, request.headers());
+        let rate_limit = app.count(&entry)?;
+        let client = app.client(peer, request.headers());
+        entry.use_counter.count(client.into());
         request.extensions_mut().insert(entry);
-        request.extensions_mut().insert(network);
-        rate_limit
+        request.extensions_mut().insert(Network::from(client));
+        Ok(rate_limit)
     } else {
         if !request.method().is_safe() {
-            let network = app.network(peer, request.headers());
+            let network = Network::from(app.client(peer, request.headers()));
             request.extensions_mut().insert(network);
         }
         Ok(None)
@@ -151,22 +158,22 @@ fn check_size(request: &Request) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The key of a request: in `X-API-Key`, as a bearer token, or in the query. One that is given twice must be the same;
-/// else there is no telling whose request it is, and the empty key is returned, which is not valid.
+/// The key of a request: in `X-API-Key`, as a bearer token, or in the query. An empty header has none, and a bearer
+/// token without the form of a key is one for a proxy. A key that is given twice must be the same, because the quota of
+/// one holder is used: else [`NO_KEY`] is returned.
 fn api_key<'a>(headers: &'a HeaderMap, of_query: Option<&'a str>) -> Option<&'a str> {
     let of_header = headers.get_all(API_KEY).iter();
-    let of_header = of_header.map(|value| value.to_str().unwrap_or_default());
-    let bearer = headers
-        .get_all(AUTHORIZATION)
-        .iter()
-        .filter_map(bearer_token);
+    let of_header = of_header.filter(|value| !value.is_empty());
+    let of_header = of_header.map(|value| value.to_str().unwrap_or(NO_KEY));
+    let bearer = headers.get_all(AUTHORIZATION).iter();
+    let bearer = bearer.filter_map(bearer_token);
+    let bearer = bearer.filter(|token| KeyId::of_key(token).is_some());
     let mut keys = of_query.into_iter().chain(of_header).chain(bearer);
     let key = keys.next()?;
-    Some(if keys.all(|other| other == key) {
-        key
-    } else {
-        ""
-    })
+    match keys.all(|other| other == key) {
+        true => Some(key),
+        false => Some(NO_KEY),
+    }
 }
 
 impl App {
@@ -199,7 +206,7 @@ impl App {
             None => &metrics.key_missing,
         };
         counter.increment(1);
-        let network = self.network(peer, headers);
+        let network = Network::from(self.client(peer, headers));
         Err(match self.unauthenticated_limiter.take(&network) {
             Ok(()) => ApiError::Unauthorized,
             Err(retry_after) => {
@@ -218,11 +225,11 @@ impl App {
         })
     }
 
-    /// The network that a request comes from.
-    fn network(&self, peer: IpAddr, headers: &HeaderMap) -> Network {
+    /// The address that a request comes from.
+    fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let forwarded = headers.get_all(X_FORWARDED_FOR).iter();
         // A value that is not text holds no address, and so ends the trusted part.
         let forwarded = forwarded.map(|value| value.to_str().unwrap_or_default());
-        self.proxies.client(peer, forwarded).into()
+        self.proxies.client(peer, forwarded)
     }
 }

@@ -140,9 +140,10 @@ async fn upgrade(
     let span = permit.trace.span();
     let hand_over = async move {
         match take_stream(upgraded).await {
-            Ok((stream, read_ahead)) => app.fan_out.admit(NewClient {
-                stream,
-                read_ahead,
+            Ok(taken) => app.fan_out.admit(NewClient {
+                stream: taken.stream,
+                tls: taken.tls,
+                read_ahead: taken.read_ahead,
                 subscription,
                 resume,
                 permit,

@@ -101,11 +101,11 @@ fn paths() -> Value {
                 ("400", components::response("BadRequest")),
                 ("503", components::json_response("Reads are not right, or older than `fresh`", "Readiness", &["Content-Encoding"])),
             ]),
-        "/openapi.json": Operation::new("getOpenApi", "Service", "This document").without_key("Document", &[], &[]),
+        "/openapi.json": Operation::new("getOpenApi", "Service", "This document").answers_document(&[]),
         "/asyncapi.json": Operation::new("getAsyncApi", "Service", "The AsyncAPI document of the live channel and the log")
-            .without_key("Document", &[], &[]),
+            .answers_document(&[]),
         "/schemas/{file}": Operation::new("getEventSchema", "Service", "The JSON Schema of an event")
-            .with(&["file"]).without_key("Document", &[], &[
+            .with(&["file"]).answers_document(&[
                 ("400", components::response("BadRequest")),
                 ("404", components::response("NotFound")),
             ]),
@@ -192,30 +192,38 @@ impl Operation {
             .finish()
     }
 
-    /// The operation on the key itself, which costs no quota, with the schema of its response.
-    fn about_the_key(mut self, schema: &str) -> Value {
-        const ERRORS: [(&str, &str); 7] = [
-            ("401", "Unauthorized"),
-            ("405", "MethodNotAllowed"),
-            ("413", "PayloadTooLarge"),
-            ("414", "UriTooLong"),
-            ("429", "RateLimitExceeded"),
-            ("500", "Internal"),
-            ("503", "NotReady"),
+    /// The operation on the key itself, with the schema of its response.
+    fn about_the_key(self, schema: &str) -> Value {
+        let others = [
+            ("401", components::response("Unauthorized")),
+            ("429", components::response("RateLimitExceeded")),
+            ("503", components::response("NotReady")),
         ];
-        let mut responses = Map::from_iter([(
-            "200".to_owned(),
-            components::json_response("OK", schema, &["Cache-Control", "Content-Encoding"]),
-        )]);
-        responses
-            .extend(ERRORS.map(|(status, name)| (status.to_owned(), components::response(name))));
-        self.json["responses"] = responses.into();
-        self.with(&["request_id"]).finish()
+        self.with(&["request_id"]).without_views(
+            schema,
+            &["Cache-Control", "Content-Encoding"],
+            &others,
+        )
     }
 
     /// The operation, which needs no key, with the schema and more headers of its response, and other responses.
     fn without_key(mut self, schema: &str, headers: &[&str], others: &[(&str, Value)]) -> Value {
         self.json["security"] = json!([]);
+        self.without_views(schema, headers, others)
+    }
+
+    /// The operation, which needs no key and answers with JSON that lasts as long as the process, with other responses.
+    fn answers_document(self, others: &[(&str, Value)]) -> Value {
+        let not_modified = ("304", components::response("DocumentNotModified"));
+        self.with(&["if_none_match"]).without_key(
+            "Document",
+            &["ETag", "Cache-Control"],
+            &[others, &[not_modified]].concat(),
+        )
+    }
+
+    /// The operation, which reads no views, with the schema and more headers of its response, and other responses.
+    fn without_views(mut self, schema: &str, headers: &[&str], others: &[(&str, Value)]) -> Value {
         let headers = [&["Content-Encoding"], headers].concat();
         let mut responses = json!({
             "200": components::json_response("OK", schema, &headers),

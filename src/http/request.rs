@@ -41,7 +41,7 @@ pub(super) struct ApiRequest {
     pub(super) path: PathParams,
     pub(super) query: QueryParams,
     /// The plan of the key.
-    plan: Option<Arc<Plan>>,
+    plan: Arc<Plan>,
     if_none_match: Option<HeaderValue>,
 }
 
@@ -75,15 +75,17 @@ impl FromRequestParts<Arc<App>> for ApiRequest {
             uri: parts.uri.clone(),
             path: PathParams::from_request_parts(parts, app).await?,
             query: QueryParams::parse(&parts.uri),
-            plan: plan_of(parts),
+            plan: plan_of(parts)?,
             if_none_match: parts.headers.get(IF_NONE_MATCH).cloned(),
         })
     }
 }
 
-fn plan_of(parts: &Parts) -> Option<Arc<Plan>> {
+/// The plan of the key that the gate has found.
+fn plan_of(parts: &Parts) -> Result<Arc<Plan>, ApiError> {
     let entry = parts.extensions.get::<Arc<KeyEntry>>();
-    entry.map(|entry| Arc::clone(entry.meter.plan()))
+    let entry = entry.ok_or(ApiError::Unauthorized)?;
+    Ok(Arc::clone(entry.meter.plan()))
 }
 
 impl ApiRequest {
@@ -97,8 +99,7 @@ impl ApiRequest {
 
     /// Whether the plan of the key includes odds of any age.
     pub(super) fn has_live_odds(&self) -> bool {
-        let plan = self.plan.as_ref();
-        plan.is_none_or(|plan| plan.connections.is_some())
+        self.plan.connections.is_some()
     }
 
     /// Checks that the plan of the key includes odds that last changed at a time. Without a time, odds of some age are
@@ -108,11 +109,11 @@ impl ApiRequest {
     /// Returns [`ApiError::OddsNotIncluded`].
     pub(super) fn require_odds(&self, changed_at: Option<Timestamp>) -> Result<(), ApiError> {
         let age = changed_at.map(|time| Timestamp::now().duration_since(time));
-        match &self.plan {
-            Some(plan) if !plan.includes_odds(age) => Err(ApiError::OddsNotIncluded {
-                plan: Arc::clone(plan),
+        match self.plan.includes_odds(age) {
+            true => Ok(()),
+            false => Err(ApiError::OddsNotIncluded {
+                plan: Arc::clone(&self.plan),
             }),
-            _ => Ok(()),
         }
     }
 

@@ -14,6 +14,8 @@ use std::time::Duration;
 use axum::BoxError;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::HeaderValue;
+use axum::http::header::STRICT_TRANSPORT_SECURITY;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::FutureExt;
@@ -22,6 +24,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -34,6 +37,7 @@ use super::trace::{AccessLog, RequestTrace};
 use crate::limits::{NetworkConnections, Proxies};
 use crate::metrics::{GaugeGuard, HttpMetrics};
 use crate::shutdown::Shutdown;
+use crate::tls::{TlsServer, TlsSession, TlsStream};
 
 /// The time for the head of a request, from the opening of the connection or the end of the previous request. It bounds
 /// slow heads and idle connections.
@@ -47,10 +51,16 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after an error of `accept`, for example when no file handle is left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// Has browsers use TLS alone for this host, for a year after each answer: a page in which somebody pastes a key, or
+/// signs in, is never loaded from another server. Answers without TLS do not have it; a proxy adds its own.
+const ONLY_ENCRYPTED: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
 /// A listener and the bounds of its connections.
 #[derive(Debug)]
 pub(crate) struct HttpServer {
     pub(crate) listener: TcpListener,
+    /// Without it, connections are plain HTTP.
+    pub(crate) tls: Option<TlsServer>,
     pub(crate) connections_max: usize,
     /// The limit of each network. The trusted proxies are exempt: they have many clients.
     pub(crate) per_network: NetworkConnections,
@@ -99,15 +109,21 @@ impl HttpServer {
             }
             let open = GaugeGuard::new(&self.metrics.connections);
             let answers = AnswerCounter::default();
-            let connection = serve_connection(
-                PacedStream::new(stream, answers.clone(), self.answer_timeout),
+            let stream = PacedStream::new(stream, answers.clone(), self.answer_timeout);
+            let connection = HttpConnection {
                 answers,
-                service_for(peer.ip()),
-                self.access_log,
-                self.shutdown.clone(),
-            );
+                service: service_for(peer.ip()),
+                access_log: self.access_log,
+                is_encrypted: self.tls.is_some(),
+                shutdown: self.shutdown.clone(),
+            };
+            let tls = self.tls.clone();
             tokio::spawn(async move {
-                connection.await;
+                match tls {
+                    None => connection.serve(stream).await,
+                    // On the heap, because a connection without TLS would have its size as well.
+                    Some(tls) => Box::pin(connection.serve_encrypted(stream, tls)).await,
+                }
                 // Released last, when nothing is left of the connection.
                 drop((permit, of_network, open));
             });
@@ -121,54 +137,93 @@ impl HttpServer {
     }
 }
 
-/// Serves a connection until it ends or, at the shutdown, until its request in flight has ended.
-async fn serve_connection<S, B>(
-    stream: PacedStream,
+/// What serves the requests of one connection.
+struct HttpConnection<S> {
     answers: AnswerCounter,
     service: S,
     access_log: AccessLog,
+    is_encrypted: bool,
     shutdown: Shutdown,
-) where
+}
+
+impl<S, B> HttpConnection<S>
+where
     S: Service<Request, Response = Response<B>, Error = Infallible, Future: Send>
         + Clone
         + Send
         + 'static,
     B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_READ_TIMEOUT)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(
-            TokioIo::new(stream),
-            service_fn(move |request| {
-                answers.next();
-                respond(service.clone(), request, access_log)
-            }),
-        )
-        .with_upgrades();
-    let mut connection = pin!(connection);
-    let ended = tokio::select! {
-        ended = &mut connection => ended,
-        () = shutdown.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    /// Does the handshake of TLS, and then serves.
+    async fn serve_encrypted(self, stream: PacedStream, tls: TlsServer) {
+        let accepted = tokio::select! {
+            accepted = tls.accept(stream) => accepted,
+            () = self.shutdown.cancelled() => return,
+        };
+        // The error is logged.
+        if let Ok(stream) = accepted {
+            self.serve(stream).await;
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection ended early");
+    }
+
+    /// Serves until the connection ends or, at the shutdown, until its request in flight has ended.
+    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_READ_TIMEOUT)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(
+                TokioIo::new(stream),
+                service_fn(move |request| {
+                    self.answers.next();
+                    let service = self.service.clone();
+                    respond(service, request, self.access_log, self.is_encrypted)
+                }),
+            )
+            .with_upgrades();
+        let mut connection = pin!(connection);
+        let ended = tokio::select! {
+            ended = &mut connection => ended,
+            () = self.shutdown.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "connection ended early");
+        }
     }
 }
 
-/// The connection behind an upgrade, without timeouts, and the bytes already read from it. Fails if the handshake
-/// failed, the connection is not one of this server, or no file handle is left.
-pub(super) async fn take_stream(upgraded: OnUpgrade) -> io::Result<(std::net::TcpStream, Vec<u8>)> {
+/// A connection that the live channel takes over.
+pub(super) struct TakenStream {
+    /// Without timeouts.
+    pub(super) stream: std::net::TcpStream,
+    pub(super) tls: Option<TlsSession>,
+    /// Bytes that were already read, and decrypted.
+    pub(super) read_ahead: Vec<u8>,
+}
+
+/// The connection behind an upgrade. Fails if the handshake failed, the connection is not one of this server, or no
+/// file handle is left.
+pub(super) async fn take_stream(upgraded: OnUpgrade) -> io::Result<TakenStream> {
     let upgraded = upgraded.await.map_err(io::Error::other)?;
-    let parts = upgraded.downcast::<TokioIo<PacedStream>>();
-    let parts = parts.map_err(|_| io::Error::other("the connection is of another server"))?;
-    let stream = parts.io.into_inner().into_inner()?;
-    let handle = stream.as_fd().try_clone_to_owned()?;
-    Ok((handle.into(), parts.read_buf.to_vec()))
+    let (stream, tls, read_ahead) = match upgraded.downcast::<TokioIo<PacedStream>>() {
+        Ok(parts) => (parts.io.into_inner(), None, parts.read_buf),
+        Err(upgraded) => {
+            let parts = upgraded.downcast::<TokioIo<TlsStream<PacedStream>>>();
+            let parts =
+                parts.map_err(|_| io::Error::other("the connection is of another server"))?;
+            let (stream, tls) = parts.io.into_inner().into_inner();
+            (stream, Some(TlsSession::new(tls)), parts.read_buf)
+        }
+    };
+    let handle = stream.into_inner()?.as_fd().try_clone_to_owned()?;
+    Ok(TakenStream {
+        stream: handle.into(),
+        tls,
+        read_ahead: read_ahead.to_vec(),
+    })
 }
 
 /// Responds to a request within [`HANDLER_TIMEOUT`].
@@ -176,6 +231,7 @@ async fn respond<S, B>(
     mut service: S,
     request: hyper::Request<Incoming>,
     access_log: AccessLog,
+    is_encrypted: bool,
 ) -> Result<Response<Either<B, Body>>, Infallible>
 where
     S: Service<Request, Response = Response<B>, Error = Infallible>,
@@ -202,6 +258,10 @@ where
             .into_response()
             .map(Either::Right),
     };
+    if is_encrypted {
+        let headers = response.headers_mut();
+        headers.insert(STRICT_TRANSPORT_SECURITY, ONLY_ENCRYPTED);
+    }
     trace.finish(&mut response);
     Ok(response)
 }

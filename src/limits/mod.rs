@@ -12,5 +12,5 @@ pub mod plans;
 
 pub use hashed_limiter::HashedLimiter;
 pub use meter::{Exceeded, Meter, Period, RateLimitStatus, Usage};
-pub use network::{Network, Proxies};
+pub use network::{CoarseNetwork, Network, Proxies};
 pub use network_connections::{NetworkConnections, NetworkPermit};

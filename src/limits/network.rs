@@ -1,14 +1,16 @@
 //! [`Network`]: the network that a request comes from.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU64;
 
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 
 /// The prefix length that an IPv6 site is given, with all addresses in it.
 const SITE_BITS: u32 = 64;
-/// The prefix lengths of coarse networks, in which many people are: an IPv6 provider gives a customer at most a /48.
-const COARSE_BITS_V4: u8 = 24;
-const COARSE_BITS_V6: u8 = 48;
+/// The prefix length of the largest IPv6 network that a provider gives a customer.
+const CUSTOMER_BITS: u32 = 48;
 
 /// A network whose clients share a rate limit: an IPv4 address, or the /64 of an IPv6 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,24 +29,91 @@ impl From<IpAddr> for Network {
 }
 
 impl Network {
-    /// The network without the part that could name a person: the /24 of an IPv4 address, the /48 of an IPv6 address.
+    /// The network without the part that could name a person.
     #[must_use]
-    pub fn coarse(self) -> IpNet {
-        let bits = match self.0 {
-            IpAddr::V4(_) => COARSE_BITS_V4,
-            IpAddr::V6(_) => COARSE_BITS_V6,
-        };
-        let net = IpNet::new(self.0, bits).expect("less than the bits of the address");
-        net.trunc()
+    pub fn coarse(self) -> CoarseNetwork {
+        self.0.into()
     }
 
     /// What one customer of a provider can have: an IPv4 address, or the /48 of an IPv6 address.
     #[must_use]
     pub fn customer(self) -> Self {
-        match self.0 {
-            IpAddr::V4(_) => self,
-            IpAddr::V6(_) => Self(self.coarse().network()),
+        Self(match self.0 {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => {
+                let customer = address.to_bits() & (u128::MAX << (128 - CUSTOMER_BITS));
+                Ipv6Addr::from_bits(customer).into()
+            }
+        })
+    }
+}
+
+/// A network that is too large to be a person: the /24 of an IPv4 address, or the /48 of an IPv6 address.
+///
+/// It is packed into a number, so that it can be stored without a lock: the prefix, and above it whether it is of IPv4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CoarseNetwork(NonZeroU64);
+
+impl CoarseNetwork {
+    const V4_BITS: u8 = 24;
+    const V6_BITS: u8 = 48;
+    const IS_V4: NonZeroU64 = NonZeroU64::new(1 << 62).expect("not zero");
+    const IS_V6: NonZeroU64 = NonZeroU64::new(1 << 63).expect("not zero");
+
+    /// The network as a number, which is not 0.
+    #[must_use]
+    pub fn to_bits(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The network of a number that [`to_bits`](Self::to_bits) returned; `None` for 0.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Option<Self> {
+        NonZeroU64::new(bits).map(Self)
+    }
+}
+
+impl From<IpAddr> for CoarseNetwork {
+    fn from(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V4(address) => {
+                Self::IS_V4 | u64::from(address.to_bits() >> (32 - Self::V4_BITS))
+            }
+            IpAddr::V6(address) => {
+                Self::IS_V6 | (address.to_bits() >> (128 - Self::V6_BITS)) as u64
+            }
+        })
+    }
+}
+
+impl fmt::Display for CoarseNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = self.0.get();
+        if bits & Self::IS_V4.get() != 0 {
+            let address = Ipv4Addr::from_bits((bits as u32) << (32 - Self::V4_BITS));
+            return write!(f, "{address}/{}", Self::V4_BITS);
         }
+        let prefix = u128::from(bits & !Self::IS_V6.get());
+        let address = Ipv6Addr::from_bits(prefix << (128 - Self::V6_BITS));
+        write!(f, "{address}/{}", Self::V6_BITS)
+    }
+}
+
+impl From<CoarseNetwork> for String {
+    fn from(network: CoarseNetwork) -> Self {
+        network.to_string()
+    }
+}
+
+impl TryFrom<String> for CoarseNetwork {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let network = text.parse::<IpNet>().ok();
+        let found = network.map(|network| Self::from(network.addr()));
+        let found = found.filter(|found| found.to_string() == text);
+        found.ok_or("a coarse network is a /24 of IPv4 or a /48 of IPv6")
     }
 }
 
@@ -110,7 +179,7 @@ fn address(text: &str) -> Option<IpAddr> {
 mod tests {
     use std::net::IpAddr;
 
-    use super::{Network, Proxies};
+    use super::{CoarseNetwork, Network, Proxies};
 
     fn ip(text: &str) -> IpAddr {
         text.parse().expect(text)
@@ -173,18 +242,40 @@ mod tests {
     }
 
     #[test]
-    fn a_coarse_network_has_many_people() {
-        for (address, coarse, customer) in [
-            ("203.0.113.77", "203.0.113.0/24", "203.0.113.77"),
-            ("2001:db8:1:2::1", "2001:db8:1::/48", "2001:db8:1:ffff::9"),
-        ] {
-            let network = Network::from(ip(address));
-            assert_eq!(network.coarse().to_string(), coarse);
-            assert_eq!(network.customer(), Network::from(ip(customer)).customer());
-        }
+    fn a_customer_has_a_48_of_ipv6() {
         let of = |text| Network::from(ip(text)).customer();
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:ffff::9"));
         assert_ne!(of("2001:db8:1::1"), of("2001:db8:2::1"));
         assert_ne!(of("203.0.113.77"), of("203.0.113.78"));
+    }
+
+    #[test]
+    fn a_coarse_network_hides_the_address() {
+        for (address, expected) in [
+            ("203.0.113.77", "203.0.113.0/24"),
+            ("::ffff:203.0.113.77", "203.0.113.0/24"),
+            ("0.0.0.9", "0.0.0.0/24"),
+            ("255.255.255.255", "255.255.255.0/24"),
+            ("2001:db8:a:b:c:d:e:f", "2001:db8:a::/48"),
+            ("ffff:ffff:ffff:ffff::", "ffff:ffff:ffff::/48"),
+            ("::1", "::/48"),
+        ] {
+            let network = CoarseNetwork::from(ip(address));
+            assert_eq!(network.to_string(), expected, "{address}");
+            assert_eq!(CoarseNetwork::from_bits(network.to_bits()), Some(network));
+            assert_eq!(CoarseNetwork::try_from(expected.to_owned()), Ok(network));
+        }
+        assert_eq!(CoarseNetwork::from_bits(0), None);
+        for wrong in [
+            "",
+            "203.0.113.77",
+            "203.0.113.77/24",
+            "203.0.113.0/25",
+            "2001:db8::1/48",
+        ] {
+            let parsed = CoarseNetwork::try_from(wrong.to_owned());
+            assert!(parsed.is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -386,6 +386,7 @@ mod tests {
         let late = plan("live_odds = false\nodds_after = \"15m\"");
         assert_eq!(late, [false, false, true, true]);
     }
+
     #[test]
     fn the_tightest_plan_allows_no_more_than_any_plan() {
         let tightest = |tables: &[&str]| {

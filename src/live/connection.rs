@@ -2,6 +2,7 @@
 //! they are.
 
 mod outgoing;
+mod socket;
 
 use std::io::{self, IoSlice, Read, Write};
 use std::task::{Context, Poll, Waker};
@@ -13,7 +14,9 @@ use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, WebSocketContext}
 use tungstenite::{Error, Message};
 
 use self::outgoing::OutgoingBuffer;
+use self::socket::ClientSocket;
 use super::close_reason::CloseReason;
+use crate::tls::TlsSession;
 
 /// Bytes of a message from a client, all fragments together.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -42,15 +45,13 @@ pub(super) enum Incoming {
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
+    socket: ClientSocket,
     context: WebSocketContext,
     /// Bytes that arrived with the handshake are not decoded yet. The system does not report them as readable.
     has_read_ahead: bool,
     outgoing: OutgoingBuffer,
     /// The system accepts no more bytes for now.
     pub(super) blocked: bool,
-    /// Bytes that the system has accepted so far.
-    pub(super) bytes_written: u64,
     /// Wakes the task that polls this connection, when it is blocked or ends.
     pub(super) waker: Waker,
 }
@@ -58,7 +59,7 @@ pub(super) struct Connection {
 /// The stream for the library: it reads from the socket, but what it writes is collected, so that it never interrupts a
 /// frame.
 struct Pipe<'a> {
-    stream: &'a TcpStream,
+    socket: &'a mut ClientSocket,
     replies: Vec<Bytes>,
     /// Bytes that may be read before other clients have their turn.
     budget: &'a mut usize,
@@ -70,7 +71,7 @@ impl Read for Pipe<'_> {
         let Some(buffer) = buffer.get_mut(..end).filter(|buffer| !buffer.is_empty()) else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
-        let bytes = self.stream.try_read(buffer)?;
+        let bytes = self.socket.read(buffer)?;
         *self.budget -= bytes;
         Ok(bytes)
     }
@@ -88,11 +89,15 @@ impl Write for Pipe<'_> {
 }
 
 impl Connection {
-    /// Takes over a socket after the handshake; `read_ahead` are bytes that the client sent after it.
+    /// Takes over a socket, and its TLS, after the handshake; `read_ahead` are bytes that the client sent after it.
     ///
     /// # Errors
     /// Returns an I/O error if the system does not add the socket to its event queue.
-    pub(super) fn open(stream: std::net::TcpStream, read_ahead: Vec<u8>) -> io::Result<Self> {
+    pub(super) fn open(
+        stream: std::net::TcpStream,
+        tls: Option<TlsSession>,
+        read_ahead: Vec<u8>,
+    ) -> io::Result<Self> {
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES)?;
         let stream = TcpStream::from_std(stream)?;
         let config = WebSocketConfig::default()
@@ -102,12 +107,11 @@ impl Connection {
             .max_message_size(Some(MESSAGE_BYTES_MAX))
             .max_frame_size(Some(MESSAGE_BYTES_MAX));
         Ok(Self {
-            stream,
+            socket: ClientSocket::new(stream, tls),
             has_read_ahead: !read_ahead.is_empty(),
             context: WebSocketContext::from_partially_read(read_ahead, Role::Server, Some(config)),
             outgoing: OutgoingBuffer::default(),
             blocked: false,
-            bytes_written: 0,
             waker: Waker::noop().clone(),
         })
     }
@@ -115,7 +119,7 @@ impl Connection {
     /// Reads the next message without waiting, and at most `budget` bytes, which it reduces by what it read.
     pub(super) fn read(&mut self, budget: &mut usize) -> Incoming {
         let mut pipe = Pipe {
-            stream: &self.stream,
+            socket: &mut self.socket,
             replies: Vec::new(),
             budget,
         };
@@ -147,7 +151,7 @@ impl Connection {
         self.has_read_ahead = false;
         let mut buffer = [0; 4096];
         while budget > 0 {
-            match self.stream.try_read(&mut buffer) {
+            match self.socket.read(&mut buffer) {
                 Ok(0) => return false,
                 Ok(bytes) => budget = budget.saturating_sub(bytes),
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
@@ -172,7 +176,7 @@ impl Connection {
             reason: reason.text().into(),
         };
         let mut pipe = Pipe {
-            stream: &self.stream,
+            socket: &mut self.socket,
             replies: Vec::new(),
             budget: &mut 0,
         };
@@ -189,7 +193,12 @@ impl Connection {
 
     /// Whether all that was queued is written.
     pub(super) fn is_clear(&self) -> bool {
-        self.outgoing.frames.is_empty()
+        self.outgoing.frames.is_empty() && self.socket.is_flushed()
+    }
+
+    /// Bytes that the system has accepted so far.
+    pub(super) fn bytes_written(&self) -> u64 {
+        self.socket.bytes_written()
     }
 
     /// Whether so many frames wait that only urgent ones should be added.
@@ -198,21 +207,25 @@ impl Connection {
     }
 
     /// Ends the output, so that the client reads the end of the stream.
-    pub(super) fn shut_down_output(&self) {
-        // An error means that the connection has ended.
-        let _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Write);
+    pub(super) fn shut_down_output(&mut self) {
+        let ended = self.socket.shut_down_output();
+        // Any other error means that the connection has ended.
+        if ended.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            self.blocked = true;
+            self.waker.wake_by_ref();
+        }
     }
 
-    pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(super) fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.has_read_ahead {
             return Poll::Ready(Ok(()));
         }
-        self.stream.poll_read_ready(context)
+        self.socket.poll_readable(context)
     }
 
     /// Waits until the system accepts bytes again.
     pub(super) fn poll_unblocked(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let ready = self.stream.poll_write_ready(context);
+        let ready = self.socket.poll_writable(context);
         self.blocked = ready.is_pending();
         ready
     }
@@ -226,19 +239,17 @@ impl Connection {
         let mut started = 0;
         loop {
             let frames = frames.get(started..).unwrap_or_default();
-            let write = |slices: &[IoSlice<'_>]| self.stream.try_write_vectored(slices);
-            match self.outgoing.with_slices(frames, write) {
-                None => break,
-                Some(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Some(Ok(bytes)) => {
-                    self.bytes_written += bytes as u64;
-                    started += self.outgoing.advance(bytes, frames);
-                }
-                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+            let write = |slices: &[IoSlice<'_>]| self.socket.write_vectored(slices).map(Some);
+            let written = self.outgoing.with_slices(frames, write);
+            match written.unwrap_or_else(|| self.socket.flush().map(|()| None)) {
+                Ok(None) => break,
+                Ok(Some(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(Some(bytes)) => started += self.outgoing.advance(bytes, frames),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.blocked = true;
                     break;
                 }
-                Some(Err(error)) => return Err(error),
+                Err(error) => return Err(error),
             }
         }
         if self.blocked {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Span;
 
-use crate::accounts::{Holder, KeyId};
+use crate::accounts::{Holder, KeyId, SocketUse};
 use crate::limits::{Network, NetworkConnections, NetworkPermit};
 use crate::metrics::{GaugeGuard, LiveMetrics};
 
@@ -47,6 +47,8 @@ pub(crate) struct ConnectionPermit {
     pub(crate) trace: ConnectionTrace,
     holder: Holder,
     per_holder: Arc<PerHolder>,
+    /// The connection as a use of its key.
+    pub(super) key_use: Option<SocketUse>,
     _held: (GaugeGuard, OwnedSemaphorePermit, Option<NetworkPermit>),
 }
 
@@ -115,6 +117,7 @@ impl ConnectionLimits {
             },
             holder: holder.clone(),
             per_holder: Arc::clone(&self.per_holder),
+            key_use: None,
             _held: (GaugeGuard::new(&self.metrics.sockets), slot, of_network),
         })
     }

@@ -108,7 +108,9 @@ impl FanOut {
         network: Option<Network>,
     ) -> Result<ConnectionPermit, ConnectionRefused> {
         let holder_max = key.meter.plan().connections.map_or(0, NonZeroU32::get);
-        (self.limits).acquire(key.key_id, &key.holder, holder_max, network)
+        let mut permit = (self.limits).acquire(key.key_id, &key.holder, holder_max, network)?;
+        permit.key_use = Some(key.use_counter.open_socket());
+        Ok(permit)
     }
 
     /// The number of clients of a key holder.

@@ -4,10 +4,13 @@ use std::net::TcpStream;
 
 use super::connection_limits::ConnectionPermit;
 use super::subscription::{LiveSubscription, ResumePoint};
+use crate::tls::TlsSession;
 
 #[derive(Debug)]
 pub(crate) struct NewClient {
     pub(crate) stream: TcpStream,
+    /// The TLS of the stream, if it has any.
+    pub(crate) tls: Option<TlsSession>,
     /// Bytes that were read after the handshake: the beginning of the client's first frame.
     pub(crate) read_ahead: Vec<u8>,
     pub(crate) subscription: LiveSubscription,

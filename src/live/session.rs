@@ -83,7 +83,7 @@ impl Session {
         now: Instant,
     ) -> io::Result<Self> {
         let mut session = Self {
-            connection: Connection::open(client.stream, client.read_ahead)?,
+            connection: Connection::open(client.stream, client.tls, client.read_ahead)?,
             state: SessionState::Open,
             cursor: Cursor::new(&context.feed.position()),
             timers: Timers::new(client.subscription.heartbeat_interval(), now),
@@ -204,13 +204,13 @@ impl Session {
     /// connection has ended.
     fn write(&mut self, frames: &[Bytes], now: Instant) -> usize {
         let connection = &mut self.connection;
-        let (was_blocked, before) = (connection.blocked, connection.bytes_written);
+        let (was_blocked, before) = (connection.blocked, connection.bytes_written());
         let Ok(sent) = connection.write(frames) else {
             self.end();
             return 0;
         };
         self.context.metrics.messages.increment(sent as u64);
-        if !was_blocked || connection.bytes_written != before {
+        if !was_blocked || connection.bytes_written() != before {
             self.timers.progress_at = now;
         }
         sent

@@ -1,40 +1,171 @@
-//! [`NatsAddress`]: the servers and credentials in a NATS URL.
+//! [`NatsConfig`]: where NATS is and how to log in, and [`NatsAddress`]: that, parsed and read.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
-use async_nats::ServerAddr;
+use async_nats::rustls::RootCertStore;
+use async_nats::rustls::pki_types::CertificateDer;
+use async_nats::rustls::pki_types::pem::{self, PemObject};
+use async_nats::{ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;
+use url::Host;
 
 use super::error::LogError;
 
-/// The servers of a NATS cluster, and the credentials for them.
+/// Where NATS is and how to log in.
+#[derive(Clone, Default)]
+pub struct NatsConfig {
+    /// One URL, or several separated by commas. May hold a password.
+    pub url: String,
+    /// The only authorities whose certificates are accepted, as a PEM file. By default those of the system.
+    pub ca: Option<PathBuf>,
+    /// A credentials file, with a JWT and its key.
+    pub creds: Option<PathBuf>,
+}
+
+impl From<&str> for NatsConfig {
+    fn from(url: &str) -> Self {
+        Self::from(url.to_owned())
+    }
+}
+
+impl From<&String> for NatsConfig {
+    fn from(url: &String) -> Self {
+        Self::from(url.clone())
+    }
+}
+
+impl From<String> for NatsConfig {
+    fn from(url: String) -> Self {
+        Self {
+            url,
+            ..Self::default()
+        }
+    }
+}
+
+/// Leaves out the URL, for its password.
+impl fmt::Debug for NatsConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsConfig")
+            .field("ca", &self.ca)
+            .field("creds", &self.creds)
+            .finish_non_exhaustive()
+    }
+}
+
+impl NatsConfig {
+    /// A host that is reached without TLS and over a network, if there is one.
+    ///
+    /// # Errors
+    /// Returns [`LogError::WrongAddress`] if one of the URLs is not a NATS URL.
+    pub fn plain_remote_host(&self) -> Result<Option<String>, LogError> {
+        let address = NatsAddress::parse(self)?;
+        let mut hosts = address.servers.iter().map(ServerAddr::host);
+        let remote = hosts.find(|host| !is_loopback(host));
+        Ok(remote.filter(|_| !address.needs_tls()).map(str::to_owned))
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    match Host::parse(host) {
+        Ok(Host::Domain(name)) => name == "localhost",
+        Ok(Host::Ipv4(ip)) => ip.is_loopback(),
+        Ok(Host::Ipv6(ip)) => ip.is_loopback(),
+        // An IPv6 address without its brackets.
+        Err(_) => host
+            .parse()
+            .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()),
+    }
+}
+
+/// The servers of a NATS cluster, and the login for them.
 pub(super) struct NatsAddress {
     /// Without credentials: the client library does not use those in an address, and logs them.
     pub(super) servers: Vec<ServerAddr>,
     /// User and password of the first address that has them, percent-decoded.
     pub(super) credentials: Option<(String, String)>,
+    ca: Option<PathBuf>,
+    creds: Option<PathBuf>,
 }
 
 impl NatsAddress {
-    /// Parses one URL, or several separated by commas.
+    /// Parses the URLs.
     ///
     /// # Errors
     /// Returns [`LogError::WrongAddress`] if one of them is not a NATS URL.
-    pub(super) fn parse(urls: &str) -> Result<Self, LogError> {
+    pub(super) fn parse(config: &NatsConfig) -> Result<Self, LogError> {
         let parse = |url: &str| url.trim().parse::<ServerAddr>().ok();
-        let servers: Option<Vec<_>> = urls.split(',').map(parse).collect();
+        let servers: Option<Vec<_>> = config.url.split(',').map(parse).collect();
         let servers = servers.ok_or(LogError::WrongAddress)?;
         let credentials = servers.iter().find_map(credentials);
         let servers: Option<Vec<_>> = servers.iter().map(without_credentials).collect();
         Ok(Self {
             servers: servers.ok_or(LogError::WrongAddress)?,
             credentials,
+            ca: config.ca.clone(),
+            creds: config.creds.clone(),
         })
     }
 
-    pub(super) fn user(&self) -> Option<&str> {
-        self.credentials.as_ref().map(|(user, _)| user.as_str())
+    /// Who logs in, for an error.
+    pub(super) fn login(&self) -> String {
+        match (&self.creds, &self.credentials) {
+            (Some(file), _) => format!("the user in {}", file.display()),
+            (None, Some((user, _))) => format!("the user {user:?}"),
+            (None, None) => "an anonymous user".to_owned(),
+        }
     }
+
+    /// Whether all connections have to use TLS, also those to servers that another one names: somebody on the network
+    /// could have it name one without TLS.
+    fn needs_tls(&self) -> bool {
+        self.ca.is_some() || self.servers.iter().any(ServerAddr::tls_required)
+    }
+
+    /// Adds the login and the TLS of the connection.
+    ///
+    /// # Errors
+    /// Returns [`LogError::WrongFile`] if one of the files cannot be used.
+    pub(super) fn secure(&self, options: ConnectOptions) -> Result<ConnectOptions, LogError> {
+        let mut options = options.require_tls(self.needs_tls());
+        if let Some(file) = &self.ca {
+            check_authorities(file).map_err(|reason| wrong_file("--nats-ca", file, &reason))?;
+            options = options.add_root_certificates(file.clone());
+        }
+        match (&self.creds, self.credentials.clone()) {
+            (Some(file), _) => {
+                let read = std::fs::read_to_string(file);
+                let options = read.and_then(|creds| options.credentials(&creds));
+                options.map_err(|error| wrong_file("--nats-creds", file, &error))
+            }
+            (None, Some((user, password))) => Ok(options.user_and_password(user, password)),
+            (None, None) => Ok(options),
+        }
+    }
+}
+
+fn wrong_file(flag: &'static str, file: &Path, reason: &impl ToString) -> LogError {
+    LogError::WrongFile {
+        flag,
+        file: file.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+/// Checks that a file has certificates. The client library reads them again for each connection.
+fn check_authorities(file: &Path) -> Result<(), String> {
+    let certificates = CertificateDer::pem_file_iter(file).map_err(|error| match error {
+        pem::Error::Io(error) => error.to_string(),
+        error => error.to_string(),
+    })?;
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    let has_any = (!roots.is_empty()).then_some(());
+    has_any.ok_or_else(|| "it has no certificate in PEM form".to_owned())
 }
 
 /// Leaves out the password.
@@ -42,7 +173,7 @@ impl fmt::Debug for NatsAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NatsAddress")
             .field("servers", &self.servers)
-            .field("user", &self.user())
+            .field("login", &self.login())
             .finish_non_exhaustive()
     }
 }
@@ -67,12 +198,13 @@ fn credentials(server: &ServerAddr) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::NatsAddress;
+    use super::{NatsAddress, NatsConfig};
     use crate::log::LogError;
 
     #[test]
     fn an_address_has_servers_without_credentials_and_a_decoded_login() {
-        let address = NatsAddress::parse("nats://a:4222, nats://us%40er:p%3Aw@[::1]:4223").unwrap();
+        let address =
+            NatsAddress::parse(&"nats://a:4222, nats://us%40er:p%3Aw@[::1]:4223".into()).unwrap();
         assert!(address.servers.iter().all(|server| !server.has_user_pass()));
         let hosts: Vec<_> = address
             .servers
@@ -87,8 +219,40 @@ mod tests {
 
     #[test]
     fn an_invalid_address_is_rejected_and_not_repeated() {
-        let error = NatsAddress::parse("nats://user:secret@not a host").unwrap_err();
+        let error = NatsAddress::parse(&"nats://user:secret@not a host".into()).unwrap_err();
         assert!(matches!(error, LogError::WrongAddress), "{error:?}");
         assert!(!error.to_string().contains("secret"));
+    }
+
+    #[test]
+    fn a_plain_connection_over_a_network_is_known() {
+        let plain = |url: &str, ca: Option<&str>| {
+            let config = NatsConfig {
+                ca: ca.map(Into::into),
+                ..url.into()
+            };
+            config.plain_remote_host().unwrap()
+        };
+        for url in [
+            "nats://127.0.0.1",
+            "localhost:4222",
+            "nats://127.8.9.1,nats://[::1]:4222",
+            "tls://nats.example",
+            "tls://10.0.0.1,nats://10.0.0.2",
+        ] {
+            assert_eq!(plain(url, None), None, "{url}");
+        }
+        for (url, host) in [
+            ("nats://10.0.0.1", "10.0.0.1"),
+            (
+                "nats://127.0.0.1,nats://u:p@nats.example:4222",
+                "nats.example",
+            ),
+            ("nats://localhost.example", "localhost.example"),
+            ("nats://[2001:db8::1]", "2001:db8::1"),
+        ] {
+            assert_eq!(plain(url, None).as_deref(), Some(host), "{url}");
+            assert_eq!(plain(url, Some("ca.pem")), None, "{url} with a CA");
+        }
     }
 }

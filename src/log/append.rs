@@ -111,6 +111,15 @@ impl Log {
         self.appender(1).send_with_retries(&outgoing, None).await
     }
 
+    /// Appends one message and awaits its acknowledgement, without retries.
+    ///
+    /// # Errors
+    /// Returns the [`LogError`] of the first failure.
+    pub async fn append_once(&self, outgoing: &Outgoing) -> Result<Appended, LogError> {
+        let sent = self.appender(1).send(outgoing, None).await;
+        await_ack(outgoing, sent).await
+    }
+
     /// Appends one message if the last one on its subject has the sequence `last_seq`, 0 for none, and awaits its
     /// acknowledgement. Of several writers that expect the same sequence, one succeeds.
     ///

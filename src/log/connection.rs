@@ -1,15 +1,15 @@
 //! [`Log`]: a connection to NATS that reconnects by itself, and its status.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::{self, context};
-use async_nats::{ConnectErrorKind, Event, HeaderMap};
+use async_nats::{ConnectErrorKind, ConnectOptions, Event, HeaderMap, Server};
 use tokio::sync::watch;
 
-use super::address::NatsAddress;
+use super::address::{NatsAddress, NatsConfig};
 use super::backoff::Backoff;
 use super::error::{LogError, SERVER_VERSION_MIN, chain};
 use super::publish_permissions::{DenialSender, PublishPermissions};
@@ -91,10 +91,10 @@ impl Log {
     /// Connects as a client of the given name, and fails if no server answers.
     ///
     /// # Errors
-    /// Returns [`LogError::WrongAddress`], [`LogError::Unreachable`], [`LogError::LoginRejected`] or
-    /// [`LogError::TooOld`].
-    pub async fn connect(url: &str, name: &str) -> Result<Self, LogError> {
-        let address = Arc::new(NatsAddress::parse(url)?);
+    /// Returns [`LogError::WrongAddress`], [`LogError::WrongFile`], [`LogError::Unreachable`],
+    /// [`LogError::LoginRejected`] or [`LogError::TooOld`].
+    pub async fn connect(nats: impl Into<NatsConfig>, name: &str) -> Result<Self, LogError> {
+        let address = Arc::new(NatsAddress::parse(&nats.into())?);
         let log = Self::open(address, name.into(), ConnectMode::Now).await?;
         log.check_version()?;
         Ok(log)
@@ -103,9 +103,9 @@ impl Log {
     /// Connects in the background, and retries until a server answers.
     ///
     /// # Errors
-    /// Returns [`LogError::WrongAddress`] if the URL is not valid.
-    pub async fn connect_in_background(url: &str, name: &str) -> Result<Self, LogError> {
-        let address = Arc::new(NatsAddress::parse(url)?);
+    /// Returns [`LogError::WrongAddress`] if the URL is not valid, and [`LogError::WrongFile`].
+    pub async fn connect_in_background(nats: &NatsConfig, name: &str) -> Result<Self, LogError> {
+        let address = Arc::new(NatsAddress::parse(nats)?);
         Self::open(address, name.into(), ConnectMode::Background).await
     }
 
@@ -115,10 +115,10 @@ impl Log {
         mode: ConnectMode,
     ) -> Result<Self, LogError> {
         let (status_sender, status) = watch::channel(ConnectionStatus::new());
-        let (denials, permissions) = PublishPermissions::new(address.user());
+        let (denials, permissions) = PublishPermissions::new(&address.login());
         let connected = Arc::new(AtomicBool::new(false));
         let one_shot = (mode == ConnectMode::OneShot).then(|| Arc::clone(&connected));
-        let mut options = async_nats::ConnectOptions::new()
+        let mut options = ConnectOptions::new()
             .name(&*name)
             .subscription_capacity(SUBSCRIPTION_CAPACITY)
             .connection_timeout(REQUEST_TIMEOUT)
@@ -132,17 +132,14 @@ impl Log {
                 std::future::ready(())
             });
         if mode == ConnectMode::Background {
-            options = options.retry_on_initial_connect();
+            options = warn_of_failures(options.retry_on_initial_connect());
         }
-        if let Some((user, password)) = address.credentials.clone() {
-            options = options.user_and_password(user, password);
-        }
-        let connecting = options.connect(address.servers.clone());
+        let connecting = address.secure(options)?.connect(address.servers.clone());
         let client = connecting.await.map_err(|error| match error.kind() {
             ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
                 permissions.login_rejected()
             }
-            _ => LogError::Unreachable(error.to_string()),
+            _ => LogError::Unreachable(chain(&error)),
         })?;
         connected.store(true, Ordering::Relaxed);
         let jetstream = context::ContextBuilder::new()
@@ -268,6 +265,23 @@ impl Log {
             LogError::Unreachable(text)
         }
     }
+}
+
+/// Has a connection in the background log why it is not established: once for each reason, until it is.
+fn warn_of_failures(options: ConnectOptions) -> ConnectOptions {
+    let logged = Mutex::new(None);
+    options.reconnect_to_server_callback(move |servers: Vec<Server>, _| {
+        let error = servers.into_iter().find_map(|server| server.last_error);
+        let mut logged = logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if *logged != error {
+            if let Some(error) = &error {
+                tracing::warn!(error, "NATS cannot be reached");
+            }
+            *logged = error;
+        }
+        // The library chooses the server.
+        std::future::ready(None)
+    })
 }
 
 /// Updates the status, and logs the event. A one-shot connection is part of an appender, which logs its loss.

@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
 use super::settings::Drift;
-use super::stream::{ACCOUNTS, ADDRESSES, RACING};
+use super::stream::{ACCOUNTS, ADDRESSES, KEY_USE, RACING};
 
 /// How often the settings are compared, besides once per connection.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
@@ -100,10 +100,12 @@ impl Log {
             servers = self.syncing_servers().await;
         }
         let mut drift = BTreeMap::new();
-        for stream in [RACING, ACCOUNTS, ADDRESSES] {
+        for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE] {
             match self.drift(stream).await {
                 Ok(found) => drop(drift.insert(stream.name, found)),
                 Err(LogError::NoStream(_)) => {}
+                // A configuration of NATS from before this stream does not allow to read it.
+                Err(LogError::Denied { .. }) if !stream.keeps_all() => {}
                 Err(error) => return Err(error),
             }
         }

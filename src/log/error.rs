@@ -1,6 +1,7 @@
 //! [`LogError`]: failures of the connection to NATS and of requests to JetStream.
 
 use std::error::Error;
+use std::path::PathBuf;
 
 /// The oldest version of nats-server with the stream settings and batched reads that railbird uses.
 pub(super) const SERVER_VERSION_MIN: (u32, u32) = (2, 12);
@@ -16,6 +17,16 @@ pub enum LogError {
         "the address of NATS is not valid: expected nats://user:password@host:port, or several separated by commas"
     )]
     WrongAddress,
+    /// A file of certificates or credentials cannot be used.
+    #[error("{flag} {}: {reason}", file.display())]
+    WrongFile {
+        /// The flag that names the file.
+        flag: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// The reason.
+        reason: String,
+    },
     /// The server is older than railbird supports.
     #[error("nats-server {found} is too old: {}.{} or later is required", SERVER_VERSION_MIN.0, SERVER_VERSION_MIN.1)]
     TooOld {
@@ -25,8 +36,8 @@ pub enum LogError {
     /// The stream does not exist.
     #[error("there is no stream {0}; the service creates it when it first starts")]
     NoStream(&'static str),
-    /// The server rejected the user or the password.
-    #[error("NATS rejected the login of {0}: wrong user or password")]
+    /// The server rejected the user, the password or the credentials.
+    #[error("NATS rejected the login of {0}: wrong user, password or credentials")]
     LoginRejected(String),
     /// The user lacks a permission to publish.
     #[error("{user} may not publish on {subject}")]

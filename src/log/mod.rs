@@ -1,7 +1,7 @@
 //! The log: NATS JetStream. The only module that names async_nats.
 //!
 //! The stream [`RACING`] holds the facts about racing, [`ACCOUNTS`] the API keys and subscriptions, and [`ADDRESSES`]
-//! what decrypts the addresses of subscribers. [`Appender`]
+//! what decrypts the addresses of subscribers. [`KEY_USE`] is no log, but the latest use of each key. [`Appender`]
 //! publishes and awaits every acknowledgement; [`Reader`] delivers every message once and in order, through restarts of
 //! the server.
 
@@ -25,6 +25,7 @@ mod settings;
 mod stored;
 mod stream;
 
+pub use address::NatsConfig;
 pub use append::{Appended, Appender, Outgoing};
 pub use backoff::Backoff;
 pub use connection::{ConnectionStatus, Log};
@@ -36,4 +37,4 @@ pub use message::LogMessage;
 pub use position::{LogReplaced, ReadPosition};
 pub use reader::{Batch, Reader};
 pub use settings::Drift;
-pub use stream::{ACCOUNTS, ADDRESSES, LogState, RACING, StreamName};
+pub use stream::{ACCOUNTS, ADDRESSES, KEY_USE, KEY_USE_AGE_MAX, LogState, RACING, StreamName};

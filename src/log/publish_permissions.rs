@@ -25,11 +25,9 @@ pub(super) struct PublishPermissions {
 pub(super) struct DenialSender(watch::Sender<BTreeSet<String>>);
 
 impl PublishPermissions {
-    /// The permissions of a user; `None` is the anonymous one.
-    pub(super) fn new(user: Option<&str>) -> (DenialSender, Self) {
-        let user = user.map_or("an anonymous user".into(), |user| {
-            format!("the user {user:?}").into()
-        });
+    /// The permissions of a user, as an error names it.
+    pub(super) fn new(user: &str) -> (DenialSender, Self) {
+        let user = user.into();
         let (sender, denied) = watch::channel(BTreeSet::new());
         (DenialSender(sender), Self { user, denied })
     }

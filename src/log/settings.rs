@@ -1,6 +1,7 @@
 //! [`Drift`]: the settings of a stream that are not those that railbird creates it with.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info};
 use serde::Serialize;
@@ -29,7 +30,7 @@ pub(super) fn drift(wanted: &Config, info: &Info) -> Vec<Drift> {
     let found = &info.config;
     add(keeping(found, wanted), true);
     // A stream that rejects new messages at its limit loses none.
-    add(limits(found), found.discard == DiscardPolicy::Old);
+    add(limits(found, wanted), found.discard == DiscardPolicy::Old);
     add(others(found, wanted), false);
     let clustered = info.cluster.as_ref().is_some_and(|of| of.name.is_some());
     if clustered && found.num_replicas < REPLICAS_IN_CLUSTER {
@@ -54,24 +55,31 @@ fn keeping(found: &Config, wanted: &Config) -> Vec<Option<String>> {
         differs("deny_delete", &found.deny_delete, &wanted.deny_delete),
         differs("deny_purge", &found.deny_purge, &wanted.deny_purge),
         differs("allow_rollup", &found.allow_rollup, &wanted.allow_rollup),
-        // An age has no other effect than to drop messages.
-        (!found.max_age.is_zero())
-            .then(|| format!("max_age is {:?}, not unlimited", found.max_age)),
+        max_age(found.max_age, wanted.max_age),
     ]
 }
 
 /// The limits at which a stream drops messages or rejects new ones.
-fn limits(found: &Config) -> Vec<Option<String>> {
+fn limits(found: &Config, wanted: &Config) -> Vec<Option<String>> {
+    let per_subject = |config: &Config| config.max_messages_per_subject;
     vec![
-        limited("max_messages", found.max_messages),
-        limited("max_bytes", found.max_bytes),
-        limited("max_messages_per_subject", found.max_messages_per_subject),
+        limit("max_messages", found.max_messages, wanted.max_messages),
+        limit("max_bytes", found.max_bytes, wanted.max_bytes),
+        limit(
+            "max_messages_per_subject",
+            per_subject(found),
+            per_subject(wanted),
+        ),
     ]
 }
 
 fn others(found: &Config, wanted: &Config) -> Vec<Option<String>> {
     vec![
-        limited("max_message_size", found.max_message_size.into()),
+        limit(
+            "max_message_size",
+            found.max_message_size.into(),
+            wanted.max_message_size.into(),
+        ),
         differs("subjects", &found.subjects, &wanted.subjects),
         differs("allow_direct", &found.allow_direct, &wanted.allow_direct),
         differs(
@@ -96,6 +104,21 @@ fn differs<T: PartialEq + Debug>(name: &str, found: &T, wanted: &T) -> Option<St
     (found != wanted).then(|| format!("{name} is {found:?}, not {wanted:?}"))
 }
 
-fn limited(name: &str, limit: i64) -> Option<String> {
-    (limit > 0).then(|| format!("{name} is {limit}, not unlimited"))
+/// An age has no other effect than to drop messages. Zero is none.
+fn max_age(found: Duration, wanted: Duration) -> Option<String> {
+    let text = |age: Duration| match age.is_zero() {
+        true => "unlimited".to_owned(),
+        false => format!("{age:?}"),
+    };
+    (found != wanted).then(|| format!("max_age is {}, not {}", text(found), text(wanted)))
+}
+
+/// The text of a limit that has not the wanted value. Zero and below are none.
+fn limit(name: &str, found: i64, wanted: i64) -> Option<String> {
+    let text = |limit: i64| match limit > 0 {
+        true => limit.to_string(),
+        false => "unlimited".to_owned(),
+    };
+    (found.max(0) != wanted.max(0))
+        .then(|| format!("{name} is {}, not {}", text(found), text(wanted)))
 }

@@ -1,10 +1,10 @@
-//! The streams [`RACING`], [`ACCOUNTS`] and [`ADDRESSES`]: their settings and their state.
+//! The streams [`RACING`], [`ACCOUNTS`], [`ADDRESSES`] and [`KEY_USE`]: their settings and their state.
 
 use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
-use async_nats::jetstream::stream::{Config, Info, StorageType};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
 use events::Moment;
 use projections::LogIdentity;
 
@@ -17,20 +17,34 @@ use super::settings::{Drift, drift};
 pub const RACING: StreamName = StreamName {
     name: "RACING",
     subjects: events::SUBJECTS,
-    erasable: false,
+    keeps: Keeps::All,
 };
 /// The stream of API keys and subscriptions, with permissions of its own.
 pub const ACCOUNTS: StreamName = StreamName {
     name: "ACCOUNTS",
     subjects: "accounts.>",
-    erasable: false,
+    keeps: Keeps::All,
 };
 /// The stream of the secrets without which nobody can read the addresses in [`ACCOUNTS`].
 pub const ADDRESSES: StreamName = StreamName {
     name: "ADDRESSES",
     subjects: "addresses.>",
-    erasable: true,
+    keeps: Keeps::UntilErased,
 };
+/// The stream of the use of keys. It may be lost: it holds nothing but these numbers.
+pub const KEY_USE: StreamName = StreamName {
+    name: "KEY_USE",
+    subjects: "key_use.>",
+    keeps: Keeps::Latest {
+        age_max: KEY_USE_AGE_MAX,
+        bytes_max: KEY_USE_BYTES_MAX,
+    },
+};
+
+/// How long the use of a key is known: a key that runs a program once a month is not shown as unused.
+pub const KEY_USE_AGE_MAX: Duration = Duration::from_secs(35 * 24 * 60 * 60);
+/// A message takes some 250 bytes: the use of 7,000 keys by a process that is started each day, or of 250,000 by one.
+const KEY_USE_BYTES_MAX: i64 = 64 * 1024 * 1024;
 
 /// The server forgets message ids after this long. Correctness never depends on it.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
@@ -45,8 +59,18 @@ pub struct StreamName {
     /// The stream's name.
     pub name: &'static str,
     subjects: &'static str,
-    /// Whether single messages can be erased.
-    erasable: bool,
+    keeps: Keeps,
+}
+
+/// The messages that a stream keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    /// Every message, for ever.
+    All,
+    /// Every message that is not erased.
+    UntilErased,
+    /// The last message of each subject, until it is too old or the stream too large.
+    Latest { age_max: Duration, bytes_max: i64 },
 }
 
 /// The state of a stream.
@@ -56,6 +80,8 @@ pub struct LogState {
     pub identity: LogIdentity,
     /// The sequence of its last message; 0 if it is empty.
     pub last_seq: u64,
+    /// The messages that it has.
+    pub messages: u64,
 }
 
 impl From<&Info> for LogState {
@@ -68,6 +94,7 @@ impl From<&Info> for LogState {
                 created: created.to_string(),
             },
             last_seq: info.state.last_sequence,
+            messages: info.state.messages,
         }
     }
 }
@@ -75,16 +102,37 @@ impl From<&Info> for LogState {
 impl StreamName {
     /// The settings with which railbird creates the stream.
     fn config(self) -> Config {
-        Config {
+        let config = Config {
             name: self.name.to_owned(),
             subjects: vec![self.subjects.to_owned()],
             storage: StorageType::File,
             duplicate_window: DUPLICATE_WINDOW,
-            deny_delete: !self.erasable,
-            deny_purge: true,
             allow_direct: true,
             ..Config::default()
+        };
+        match self.keeps {
+            Keeps::All => Config {
+                deny_delete: true,
+                deny_purge: true,
+                ..config
+            },
+            Keeps::UntilErased => Config {
+                deny_purge: true,
+                ..config
+            },
+            Keeps::Latest { age_max, bytes_max } => Config {
+                max_messages_per_subject: 1,
+                max_age: age_max,
+                max_bytes: bytes_max,
+                discard: DiscardPolicy::Old,
+                ..config
+            },
         }
+    }
+
+    /// Whether the stream keeps every message that nobody erases.
+    pub(super) fn keeps_all(self) -> bool {
+        matches!(self.keeps, Keeps::All | Keeps::UntilErased)
     }
 }
 
@@ -142,7 +190,13 @@ impl Log {
     /// # Errors
     /// As [`Log::state`].
     pub(super) async fn drift(&self, stream: StreamName) -> Result<Vec<Drift>, LogError> {
-        Ok(drift(&stream.config(), &self.info(stream).await?))
+        let mut drift = drift(&stream.config(), &self.info(stream).await?);
+        if !stream.keeps_all() {
+            drift
+                .iter_mut()
+                .for_each(|drift| drift.loses_events = false);
+        }
+        Ok(drift)
     }
 
     async fn info(&self, stream: StreamName) -> Result<Info, LogError> {

@@ -16,9 +16,18 @@ fn full_field(n: u64) -> Value {
 
 #[tokio::test]
 async fn a_slow_client_is_moved_on_with_conflated_messages() {
-    const UPDATES: u64 = 12_000;
     let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
+    check_slow_client(&nats, Railbird::start(&nats).await).await;
+}
+
+#[tokio::test]
+async fn a_slow_client_with_tls_is_moved_on_as_well() {
+    let nats = Nats::start();
+    check_slow_client(&nats, Railbird::start_with_tls(&nats).await).await;
+}
+
+async fn check_slow_client(nats: &Nats, railbird: Railbird) {
+    const UPDATES: u64 = 12_000;
     let mut slow = Socket::open(railbird.http, &railbird.key).await;
     slow.until("snapshot_complete").await;
     let last = nats.publish((0..UPDATES).map(full_field)).await;

@@ -70,7 +70,8 @@ async fn a_person_subscribes_signs_in_uses_replaces_and_revokes_keys_and_leaves(
     assert_eq!(browser.done().await, json!({ "confirmed": true }));
 
     let id = id_of(&nats, EMAIL).await.to_string();
-    let approve = ["keys", "approve", &id, "--nats", &nats.url()].map(str::to_owned);
+    let url = nats.url_of("keys");
+    let approve = ["keys", "approve", &id, "--nats", &url].map(str::to_owned);
     assert_eq!(crate::support::railbird(approve).await.code, 0);
     server.until_mails(2).await;
     browser.send("go on").await;

@@ -182,7 +182,10 @@ async fn importing_twice_changes_nothing_nor_do_files_that_repeat_themselves() {
     for (name, content) in &files {
         std::fs::write(folder.path().join(name), content).unwrap();
     }
-    let [folder, url] = [folder.path().display().to_string(), year.nats().url()];
+    let [folder, url] = [
+        folder.path().display().to_string(),
+        year.nats().url_of("feeder"),
+    ];
     let mut served = Vec::new();
     for published in [", 2 published, ", ", 0 published, "] {
         let output = railbird(["import", "hkjc-results", &folder, "--nats", &url]).await;

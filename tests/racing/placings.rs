@@ -231,7 +231,14 @@ async fn times_and_odds_written_as_dashes_are_unknown() {
     };
     std::fs::write(&file, csv(&year.date("11-21"), brand)).unwrap();
     let file = file.display().to_string();
-    let output = railbird(["import", "hkjc-csv", &file, "--nats", &year.nats().url()]).await;
+    let output = railbird([
+        "import",
+        "hkjc-csv",
+        &file,
+        "--nats",
+        &year.nats().url_of("feeder"),
+    ])
+    .await;
     assert_eq!(output.code, 0, "{}", output.all);
     let last = year.nats().last_seq().await;
     year.railbird().until_seq(last).await;

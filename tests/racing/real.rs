@@ -85,7 +85,7 @@ async fn the_dead_heats_of_a_real_season_are_placed_and_counted_as_they_were_run
     let railbird = Railbird::start(&nats).await;
     let files = meetings.iter().map(|(file, _)| file.clone());
     let args = ["import", "hkjc-results", "--nats"].map(str::to_owned);
-    let args = args.into_iter().chain([nats.url()]).chain(files);
+    let args = args.into_iter().chain([nats.url_of("feeder")]).chain(files);
     let output = crate::support::railbird(args).await;
     assert_eq!(output.code, 0, "{}", output.all);
     railbird.until_seq(nats.last_seq().await).await;

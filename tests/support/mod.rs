@@ -13,6 +13,7 @@ mod relay;
 pub(crate) mod scripted;
 mod service;
 mod smtp;
+mod tls;
 
 pub(crate) use binary::*;
 pub(crate) use browser::*;
@@ -26,6 +27,7 @@ pub(crate) use raw::*;
 pub(crate) use relay::*;
 pub(crate) use service::*;
 pub(crate) use smtp::*;
+pub(crate) use tls::*;
 
 use std::future::Future;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! [`Nats`]: a real nats-server on a free port, with a folder of its own.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,10 +17,12 @@ pub(crate) struct Nats {
     folder: TempDir,
     child: Child,
     port: u16,
+    /// Those of added feeders.
+    passwords: HashMap<String, String>,
 }
 
 impl Nats {
-    /// Starts a server with the project's configuration, in which an anonymous local connection may do everything.
+    /// Starts a server with the project's configuration.
     pub(crate) fn start() -> Self {
         Self::start_with(|conf| conf)
     }
@@ -36,45 +39,82 @@ impl Nats {
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("feeders.conf");
-        let shipped = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("feeders.conf");
-        std::fs::copy(shipped, &file).unwrap();
-        for (name, subjects) in feeders {
-            let mut add = command();
-            add.args(["feeders", "add", name, "--subjects", subjects, "--file"]);
-            let output = add.arg(&file).output().unwrap();
-            assert!(output.status.success(), "{output:?}");
-        }
-        let conf = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("nats.conf");
-        let conf = change(std::fs::read_to_string(conf).unwrap());
+        std::fs::copy(shipped("feeders.conf"), &file).unwrap();
+        let passwords = feeders.iter().map(|(name, subjects)| {
+            let password = add_feeder(&file, name, subjects);
+            ((*name).to_owned(), password)
+        });
+        let passwords = passwords.collect();
+        let conf = change(std::fs::read_to_string(shipped("nats.conf")).unwrap());
         std::fs::write(folder.path().join("nats.conf"), conf).unwrap();
-        std::fs::write(
-            folder.path().join("test.conf"),
-            "include \"nats.conf\"\nno_auth_user: admin\n",
-        )
-        .unwrap();
+        Self::start_in(folder, passwords)
+    }
+
+    /// Starts a server with another configuration.
+    pub(crate) fn start_from(conf: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("nats.conf"), conf).unwrap();
+        Self::start_in(folder, HashMap::new())
+    }
+
+    /// Starts a server with the configuration in a folder.
+    fn start_in(folder: TempDir, passwords: HashMap<String, String>) -> Self {
         let child = spawn(&folder, None);
         let mut nats = Self {
             folder,
             child,
             port: 0,
+            passwords,
         };
         nats.port = nats.wait_until_listening();
         nats
     }
 
+    /// For services, and commands that read the log.
     pub(crate) fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
+        self.url_of("railbird")
     }
 
     pub(crate) fn url_of(&self, user: &str) -> String {
-        format!("nats://{user}:p-{user}@127.0.0.1:{}", self.port)
+        let password = self.password_of(user);
+        format!("nats://{user}:{password}@127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn password_of(&self, user: &str) -> String {
+        let password = self.passwords.get(user).cloned();
+        password.unwrap_or_else(|| format!("p-{user}"))
+    }
+
+    /// Adds a feeder to the running server.
+    pub(crate) async fn add_feeder(&mut self, name: &str, subjects: &str) {
+        let password = add_feeder(&self.folder().join("feeders.conf"), name, subjects);
+        self.passwords.insert(name.to_owned(), password);
+        self.reload().await;
+        self.reload().await;
+    }
+
+    /// Removes all added feeders from the running server.
+    pub(crate) async fn remove_feeders(&self) {
+        std::fs::copy(shipped("feeders.conf"), self.folder().join("feeders.conf")).unwrap();
+        self.reload().await;
+    }
+
+    /// Has the server read its configuration again.
+    pub(crate) async fn reload(&self) {
+        let reloads = || {
+            let log = std::fs::read_to_string(self.folder().join("log")).unwrap();
+            log.matches("Reloaded server configuration").count()
+        };
+        let before = reloads();
+        self.signal("HUP");
+        eventually("the configuration is read", async || reloads() > before).await;
     }
 
     /// A client with the login of a user. The client library ignores one in an address.
     pub(crate) async fn client_of(&self, user: &str) -> async_nats::Client {
-        let login = (user.to_owned(), format!("p-{user}"));
-        let options = async_nats::ConnectOptions::with_user_and_password(login.0, login.1);
-        options.connect(self.url()).await.unwrap()
+        let password = self.password_of(user);
+        let options = async_nats::ConnectOptions::with_user_and_password(user.to_owned(), password);
+        options.connect(self.address().to_string()).await.unwrap()
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -170,7 +210,7 @@ impl Nats {
 
     /// Deletes the log while the server runs. The keys are in another stream.
     pub(crate) async fn lose_log(&self) {
-        let client = async_nats::connect(self.url()).await.unwrap();
+        let client = self.client_of("admin").await;
         let jetstream = async_nats::jetstream::new(client);
         jetstream.delete_stream(RACING.name).await.unwrap();
     }
@@ -197,7 +237,7 @@ impl Nats {
 
     /// Creates the log before the service does, with these settings.
     pub(crate) async fn create_log(&self, config: Config) {
-        let client = async_nats::connect(self.url()).await.unwrap();
+        let client = self.client_of("admin").await;
         let config = Config {
             name: RACING.name.to_owned(),
             subjects: vec!["racing.>".to_owned()],
@@ -210,14 +250,15 @@ impl Nats {
 
     /// Deletes an event of the log, which must allow that.
     pub(crate) async fn delete_event(&self, seq: u64) {
-        let client = async_nats::connect(self.url()).await.unwrap();
+        let client = self.client_of("admin").await;
         let jetstream = async_nats::jetstream::new(client);
         let stream = jetstream.get_stream(RACING.name).await.unwrap();
         assert!(stream.delete_message(seq).await.unwrap());
     }
 
+    /// The log, for an administrator.
     pub(crate) async fn log(&self) -> Log {
-        let log = Log::connect(&self.url(), "test").await.unwrap();
+        let log = Log::connect(&self.url_of("admin"), "test").await.unwrap();
         log.state_or_create(RACING).await.unwrap();
         log
     }
@@ -335,6 +376,20 @@ impl Drop for Nats {
     }
 }
 
+/// A file of the repository.
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Adds a feeder to a file as an operator does, and returns its password.
+fn add_feeder(file: &Path, name: &str, subjects: &str) -> String {
+    let mut add = command();
+    add.args(["feeders", "add", name, "--subjects", subjects, "--file"]);
+    let output = add.arg(file).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
 fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -355,7 +410,7 @@ fn spawn(folder: &TempDir, port: Option<u16>) -> Child {
     let mut command = Command::new(&program);
     command
         .arg("--config")
-        .arg(folder.path().join("test.conf"))
+        .arg(folder.path().join("nats.conf"))
         .args([
             "--addr",
             "127.0.0.1",
@@ -370,8 +425,6 @@ fn spawn(folder: &TempDir, port: Option<u16>) -> Child {
         .env("RAILBIRD_NATS_KEYS_PASSWORD", "p-keys")
         .env("RAILBIRD_NATS_FEEDER_PASSWORD", "p-feeder")
         .env("RAILBIRD_NATS_ADMIN_PASSWORD", "p-admin")
-        .env("RAILBIRD_NATS_FEEDER_TOTE_PASSWORD", "p-tote")
-        .env("RAILBIRD_NATS_FEEDER_CLOCK_PASSWORD", "p-clock")
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use events::{Text, VenueCode};
-use railbird::accounts::{AccountEvent, Actor, ApiKey, Fact, KeyIssued};
+use railbird::accounts::{AccountEvent, Actor, ApiKey, Fact, KeyIssued, WRITE_USE_EVERY};
 use railbird::app::{Config, Service};
 use railbird::clock::Clock;
 use railbird::http::state::App;
@@ -18,13 +18,15 @@ use railbird::limits::plans::Plans;
 use railbird::log::{ACCOUNTS, Outgoing, StreamName};
 use railbird::shutdown::Shutdown;
 use railbird::supervisor::TaskEnded;
+use railbird::tls::{CertificateFiles, TlsServer};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
+use tokio_rustls::rustls::version::TLS13;
 use tokio_util::sync::DropGuard;
 
-use super::{Nats, PATIENCE, Reply, Socket, eventually, request};
+use super::{Authority, Nats, PATIENCE, Reply, Socket, Tunnel, eventually, request};
 
 pub(crate) struct Railbird {
     pub(crate) http: SocketAddr,
@@ -38,6 +40,8 @@ pub(crate) struct Railbird {
     tasks: HashMap<String, AbortHandle>,
     /// Kept for as long as the service lives.
     data: Option<TempDir>,
+    /// Of a service with TLS.
+    tunnel: Option<Tunnel>,
 }
 
 impl Railbird {
@@ -66,6 +70,22 @@ impl Railbird {
 
     async fn start_as(nats: &Nats, config: Config) -> Self {
         let mut railbird = Self::start_configured(config).await;
+        railbird.key = railbird.issue_key(nats).await;
+        railbird.until_ready().await;
+        railbird
+    }
+
+    /// Starts a service with TLS and an empty store, and waits until it is ready. Its address is that of a tunnel.
+    pub(crate) async fn start_with_tls(nats: &Nats) -> Self {
+        let (data, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+        let files = authority.issue().write(data.path());
+        let (cert, key) = (files.cert, files.key);
+        let mut config = config(&nats.url(), data.path());
+        config.tls = Some(TlsServer::open(CertificateFiles { cert, key }).unwrap());
+        let mut railbird = Self::start_configured(config).await;
+        let tunnel = Tunnel::to(railbird.http, authority.client(&[&TLS13])).await;
+        railbird.http = tunnel.address;
+        (railbird.data, railbird.tunnel) = (Some(data), Some(tunnel));
         railbird.key = railbird.issue_key(nats).await;
         railbird.until_ready().await;
         railbird
@@ -106,6 +126,7 @@ impl Railbird {
             serving,
             tasks,
             data: None,
+            tunnel: None,
         }
     }
 
@@ -226,9 +247,10 @@ impl Railbird {
 
 fn config(nats: &str, data: &Path) -> Config {
     Config {
-        nats: nats.to_owned(),
+        nats: nats.into(),
         data: data.to_owned(),
         http: "127.0.0.1:0".parse().unwrap(),
+        tls: None,
         admin: "127.0.0.1:0".parse().unwrap(),
         admin_access: AdminAccess::default(),
         clock: Clock::new("Asia/Hong_Kong").unwrap(),
@@ -237,6 +259,7 @@ fn config(nats: &str, data: &Path) -> Config {
             .to_vec(),
         plans: Plans::default(),
         keys_stale_max: Duration::from_secs(3600),
+        write_use_every: WRITE_USE_EVERY,
         connections_max: 256,
         connections_per_network: 256,
         proxies: Proxies::default(),

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{eventually, tool};
+use super::{Authority, eventually, tool};
 
 pub(crate) struct MailServer {
     child: Child,
@@ -56,9 +55,11 @@ impl MailServer {
             .arg(tests.join("support/smtp_server.py"))
             .arg(folder.path());
         if security != Security::Plain {
-            make_certificates(folder.path());
-            command.arg("--cert").arg(folder.path().join("cert.pem"));
-            command.arg("--key").arg(folder.path().join("key.pem"));
+            let authority = Authority::new();
+            authority.file(folder.path());
+            let files = authority.issue().write(folder.path());
+            command.arg("--cert").arg(files.cert);
+            command.arg("--key").arg(files.key);
         }
         if security == Security::Tls {
             command.arg("--tls");
@@ -221,24 +222,5 @@ impl ReceivedMail {
         let found = named.next().unwrap_or_else(|| panic!("no {name}"));
         assert!(named.next().is_none(), "{name} is there twice");
         found[1].as_str().unwrap()
-    }
-}
-
-/// Creates an authority and its certificate for loopback.
-fn make_certificates(folder: &Path) {
-    let mut authority = CertificateParams::new([]).unwrap();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let (authority_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
-    let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
-    let issuer = Issuer::new(authority, authority_key);
-    let names = ["localhost", "127.0.0.1"].map(ToOwned::to_owned);
-    let server = CertificateParams::new(names).unwrap();
-    let cert_pem = server.signed_by(&key, &issuer).unwrap().pem();
-    for (name, pem) in [
-        ("authority.pem", authority_pem),
-        ("cert.pem", cert_pem),
-        ("key.pem", key.serialize_pem()),
-    ] {
-        std::fs::write(folder.join(name), pem).unwrap();
     }
 }

@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use super::super::report::result;
 use crate::accounts::{
     AccountCommands, AddressError, Holder, Key, KeyId, Ledger, Subscription, SubscriptionId,
+    UsesByProcess,
 };
 
-const KEY_COLUMNS: &str = "key_id state plan issued_at issued_by valid_until subscription_id name";
+const KEY_COLUMNS: &str = "key_id state plan name issued_at issued_by valid_until last_used_at requests_today network \
+                           subscription_id";
 const SUBSCRIPTION_COLUMNS: &str = "subscription_id state plan requested_at mail valid_keys";
 
 #[derive(Debug, Args)]
@@ -31,11 +33,19 @@ pub(super) struct Subscriptions {
 }
 
 impl List {
-    /// Prints all keys, oldest first.
-    pub(super) fn print(&self, ledger: &Ledger) {
+    /// Prints all keys with their use, oldest first.
+    pub(super) fn print(&self, ledger: &Ledger, uses: &UsesByProcess) {
         let mut keys: Vec<_> = ledger.keys().collect();
         keys.sort_by_key(|(_, key)| key.issued_at);
-        let rows = keys.into_iter().map(|(id, key)| key_row(ledger, id, key));
+        let rows = keys.into_iter().map(|(id, key)| {
+            let mut row = key_row(ledger, id, key);
+            let found = uses.get(id);
+            let now = Timestamp::now().into();
+            row["last_used_at"] = found.map(|found| time(found.last_used_at)).into();
+            row["requests_today"] = found.map_or(0, |found| found.requests_on(now)).into();
+            row["network"] = found.map(|found| found.network.to_string()).into();
+            row
+        });
         print(rows, self.json, KEY_COLUMNS);
     }
 }

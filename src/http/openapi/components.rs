@@ -127,7 +127,7 @@ pub(super) fn headers() -> Value {
         "Railbird-Feed": always(reference("schemas", "FeedState"), "The state of the feed."),
         "X-Request-Id": always(text(), "The request's own, or a new one. The service's log has it."),
         "ETag": always(text(), "A weak entity tag of the body. It is the same on all replicas."),
-        "Cache-Control": always(text(), "`private, no-cache`: revalidate with `If-None-Match`. `no-store` on errors."),
+        "Cache-Control": always(text(), "`private, no-cache`, and `no-cache` without a key: revalidate with `If-None-Match`. `no-store` on errors and the account."),
         "Link": header(text(), "`rel=\"next\"`: the next page. `rel=\"alternate\"`: another meeting of the day."),
         "Vary": header(text(), "The headers of the request that the response depends on: `accept-encoding`, `origin`."),
         "Content-Encoding": header(json!({ "type": "string", "const": "gzip" }), "`gzip`, if the client accepts it and the body has 1 KiB or more."),
@@ -144,16 +144,19 @@ pub(super) fn headers() -> Value {
 
 /// The responses that operations share.
 pub(super) fn responses() -> Value {
-    let not_modified = json!({
-        "description": "The body with the `ETag` in `If-None-Match` is still the same",
-        "headers": header_references(&cached_headers(true)),
-    });
+    let not_modified = |headers: &[&str]| {
+        json!({
+            "description": "The body with the `ETag` in `If-None-Match` is still the same",
+            "headers": header_references(headers),
+        })
+    };
     // Before the plan of a key is known, there is no rate limit to report.
     let before_plan = &[][..];
     let counted = &RATE_LIMIT_HEADERS[..];
     let counted_and = |name| [counted, &[name]].concat();
     json!({
-        "NotModified": not_modified,
+        "NotModified": not_modified(&cached_headers(true)),
+        "DocumentNotModified": not_modified(&["ETag", "Cache-Control"]),
         "BadRequest": failure("A parameter is invalid", "invalid_date", "A date is YYYY-MM-DD, not \"2026-13-01\"", counted),
         "Unauthorized": unauthorized(),
         "NotIncluded": failure("The plan of the key does not include it", "live_odds_not_included", "The plan \"free\" does not include live odds", counted),

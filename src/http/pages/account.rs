@@ -8,7 +8,6 @@ mod overview;
 mod session;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use askama::Template;
 use axum::Extension;
@@ -17,13 +16,12 @@ use axum::extract::{Request, State};
 use axum::http::header::{LOCATION, RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use tokio::time::sleep;
 
 use self::change::AccountChange;
 use self::overview::{Outcome, account_page};
 use self::session::{SignedIn, cookie};
 use super::form::Form;
-use super::{PageCaching, PageError, page, run_command, subscriber};
+use super::{PageCaching, PageError, page, run_command, run_unseen, subscriber};
 use crate::accounts::{
     AccountCommands, Email, LINK_LASTS, derive_secret, is_secret, now, random_secret,
 };
@@ -31,8 +29,6 @@ use crate::http::params::QueryParams;
 use crate::http::state::App;
 use crate::limits::Network;
 
-/// The time of the answer to a request for a link.
-const ANSWER_AFTER: Duration = Duration::from_millis(300);
 const TOO_MANY_LINKS: &str = "Too many links were sent to this address or from your network. Use the last one, or try again in 20 minutes.";
 const COOKIE_CONTEXT: &str = "railbird 2026-11-22 the cookie of a session";
 
@@ -181,16 +177,8 @@ async fn send_link(
         headers.insert(RETRY_AFTER, retry_after.into());
         return Ok(response);
     }
-    if !app.connection.borrow().up || !app.keys.is_complete() {
-        return Err(PageError::NotReady);
-    }
     let shown = email.reveal().to_owned();
-    tokio::spawn(async move {
-        if let Err(error) = commands.request_link(&email).await {
-            tracing::warn!(%error, "a link could not be requested");
-        }
-    });
-    sleep(ANSWER_AFTER).await;
+    run_unseen(app, async move { commands.request_link(&email).await }).await?;
     let sent = LinkSentPage {
         email: &shown,
         link_minutes: LINK_LASTS.as_mins(),

@@ -25,7 +25,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use events::Text;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
@@ -236,8 +235,30 @@ async fn run_command<T: Send + 'static>(
     }
 }
 
+/// Runs a command whose outcome must not be seen, because it depends on whether an address is known. The response waits
+/// for the log to answer a request that is the same for all addresses, and not for the command.
+async fn run_unseen(
+    app: &App,
+    command: impl Future<Output = Result<(), CommandError>> + Send + 'static,
+) -> Result<(), PageError> {
+    if !app.keys.is_complete() {
+        return Err(PageError::NotReady);
+    }
+    let commands = app.pages.commands.clone();
+    let checked = run_command(async move { commands.check_log().await }).await?;
+    checked.map_err(|_| PageError::NotReady)?;
+    tokio::spawn(async move {
+        if let Err(error) = command.await {
+            tracing::warn!(%error, "a form was not carried out; whoever sent it can send it again");
+        }
+    });
+    Ok(())
+}
+
 /// Someone on a page.
 fn subscriber(network: Network, session: Option<MailId>) -> Actor {
-    let network = Text::parse(&network.coarse().to_string()).unwrap_or_default();
-    Actor::Subscriber { network, session }
+    Actor::Subscriber {
+        network: network.coarse(),
+        session,
+    }
 }

@@ -100,7 +100,7 @@ pub(in crate::http) struct Incident {
 /// `stale`: the data may be old. `down`: no new data for 30 seconds. `diverged`: the log has another history than the
 /// service has read. `disk_full`: new data cannot be stored. `rebuild`: the data is rebuilt from the log.
 /// `fold_restart`: an error interrupted the processing of new data. `keys_unknown`: it is not known which keys are
-/// valid. `mail_late`: mails with keys wait.
+/// valid. `mail_late`: mails wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum IncidentKind {

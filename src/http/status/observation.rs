@@ -216,7 +216,7 @@ impl Observation {
                 (Degraded, "Subscriptions cannot be saved at the moment.")
             }
             Some(_) if self.is_mail_late() => (Degraded, "Mails with keys are late."),
-            Some(_) => (Operational, "Keys are mailed within minutes."),
+            Some(_) => (Operational, "Links are mailed within minutes."),
         }
     }
 

@@ -49,6 +49,7 @@ async fn open_session(now: Instant) -> (Session, WebSocket<TcpStream>) {
         .expect("a permit");
     let new_client = NewClient {
         stream,
+        tls: None,
         read_ahead: Vec::new(),
         subscription: LiveSubscription::default(),
         resume: None,

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::change::{NAME_CHARS_MAX, OVERLAPS, Overlap};
 use super::session::SignedIn;
-use crate::accounts::{ApiKey, Key, KeyId, KeyState, Ledger, now, random_secret};
+use crate::accounts::{ApiKey, Key, KeyId, KeyState, KeyUse, Ledger, now, random_secret};
 use crate::http::pages::words::{self, date_time, number, title};
 use crate::http::pages::{PageCaching, PageError, page};
 use crate::http::state::App;
@@ -129,14 +129,19 @@ struct KeyRow {
     state: &'static str,
     is_valid: bool,
     can_rotate: bool,
-    /// When it was created, and when it ends or ended.
+    /// When it was created, when and from where it was last used, and when it ends or ended.
     facts: Vec<String>,
 }
 
 impl KeyRow {
-    fn of(id: KeyId, key: &Key, now: Moment) -> Self {
+    fn of(id: KeyId, key: &Key, last_use: Option<KeyUse>, now: Moment) -> Self {
         let state = key.state(now);
         let mut facts = vec![format!("Created {}", date_time(key.issued_at))];
+        facts.extend(last_use.map(|last| {
+            let (at, network) = (date_time(last.last_used_at), last.network);
+            let today = number(last.requests_on(now));
+            format!("Last used {at} from {network}; requests today (UTC): {today}")
+        }));
         facts.extend(end(key, now));
         Self {
             id,
@@ -187,7 +192,7 @@ pub(super) fn account_page(
     let keys_max = keys_max(app, &account.plan);
     let keys = ledger
         .keys_of(holder)
-        .map(|(id, key)| KeyRow::of(id, key, now));
+        .map(|(id, key)| KeyRow::of(id, key, app.keys.uses().get(id, now), now));
     let (mut keys, mut ended): (Vec<_>, Vec<_>) = keys.partition(|key| key.is_valid);
     keys.reverse();
     ended.reverse();

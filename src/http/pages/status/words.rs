@@ -70,7 +70,7 @@ pub(super) fn incident(kind: IncidentKind) -> &'static str {
         IncidentKind::Rebuild => "All data rebuilt from the log",
         IncidentKind::FoldRestart => "New data delayed by an error",
         IncidentKind::KeysUnknown => "API keys not checked",
-        IncidentKind::MailLate => "Late mails with keys",
+        IncidentKind::MailLate => "Late mails",
     }
 }
 

@@ -1,0 +1,39 @@
+//! [`read_secret`]: the secrets that come from the environment, or from files.
+
+use std::env;
+
+use super::WrongConfiguration;
+
+/// The secret of a flag or its variable, or the content of the file that `<variable>_FILE` names. The flag takes
+/// precedence. An empty variable counts as unset: Compose passes unset variables as empty ones.
+///
+/// # Errors
+/// Returns [`WrongConfiguration`] if both variables are set, or the file cannot be read.
+pub(super) fn read_secret(
+    variable: &str,
+    value: Option<&str>,
+) -> Result<Option<String>, WrongConfiguration> {
+    let file_variable = format!("{variable}_FILE");
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let file = set(&file_variable);
+    if file.is_some() && set(variable).is_some() {
+        let text = format!("{variable} and {file_variable} are both set: set one of them");
+        return Err(WrongConfiguration(text));
+    }
+    let value = value.filter(|value| !value.is_empty());
+    let (None, Some(file)) = (value, &file) else {
+        return Ok(value.map(str::to_owned));
+    };
+    let wrong = |reason: &dyn ToString| {
+        let (file, reason) = (file.display(), reason.to_string());
+        WrongConfiguration(format!("{file_variable}: {file}: {reason}"))
+    };
+    let read = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
+    // Editors and `echo` end a file with a line feed.
+    let secret = read.strip_suffix('\n').unwrap_or(&read);
+    let secret = secret.strip_suffix('\r').unwrap_or(secret);
+    if secret.is_empty() {
+        return Err(wrong(&"the file is empty"));
+    }
+    Ok(Some(secret.to_owned()))
+}

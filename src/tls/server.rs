@@ -1,0 +1,170 @@
+//! [`TlsServer`]: handshakes with the certificate of this moment.
+
+use std::io;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{ServerConfig, ServerConnection};
+
+use super::TlsStream;
+use super::certificate::{Certificate, CertificateError, CertificateFiles};
+use crate::metrics;
+
+/// The time for a handshake: two round trips, on the slowest mobile network.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes that are encrypted ahead for a client that does not read: one record of TLS.
+const RECORD_BYTES_MAX: usize = 16 * 1024;
+/// How often the files of the certificate are read.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(3);
+/// Certificates that are renewed by themselves are so with a third of their time left, which is 15 days or more for
+/// those of 45 days.
+const EXPIRY_WARNING: SignedDuration = SignedDuration::from_hours(14 * 24);
+/// How often a certificate that expires soon is logged.
+const WARNING_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+/// The only protocol of the service, as without TLS.
+const PROTOCOL: &[u8] = b"http/1.1";
+
+/// The TLS of a listener. Clones share the certificate.
+#[derive(Debug, Clone)]
+pub struct TlsServer {
+    files: CertificateFiles,
+    config: Arc<ServerConfig>,
+    current: Arc<CurrentCertificate>,
+}
+
+/// The certificate for the next handshake.
+#[derive(Debug)]
+struct CurrentCertificate(RwLock<Certificate>);
+
+impl CurrentCertificate {
+    fn get(&self) -> Certificate {
+        // No holder of the lock can panic.
+        let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        current.clone()
+    }
+
+    fn replace(&self, certificate: Certificate) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = certificate;
+    }
+}
+
+impl ResolvesServerCert for CurrentCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.get().certified)
+    }
+}
+
+impl TlsServer {
+    /// Reads the certificate.
+    ///
+    /// # Errors
+    /// Returns a [`CertificateError`] if the files cannot be used.
+    pub fn open(files: CertificateFiles) -> Result<Self, CertificateError> {
+        let crypto = Arc::new(ring::default_provider());
+        let certificate = files.read(&crypto)?;
+        let current = Arc::new(CurrentCertificate(RwLock::new(certificate)));
+        let mut config = ServerConfig::builder_with_provider(crypto)
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .expect("ring has suites of both versions")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&current) as _);
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        Ok(Self {
+            files,
+            config: Arc::new(config),
+            current,
+        })
+    }
+
+    /// Makes a connection a TLS connection.
+    ///
+    /// # Errors
+    /// Returns an I/O error if the client breaks the protocol, ends the connection, or takes longer than
+    /// [`HANDSHAKE_TIMEOUT`].
+    pub(crate) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let limit = |connection: &mut ServerConnection| {
+            connection.set_buffer_limit(Some(RECORD_BYTES_MAX));
+        };
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.config));
+        let accepted = timeout(HANDSHAKE_TIMEOUT, acceptor.accept_with(stream, limit)).await;
+        let accepted = accepted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        accepted.inspect_err(|error| {
+            metrics::tls_handshakes_failed(1);
+            tracing::debug!(%error, "a TLS handshake failed");
+        })
+    }
+
+    /// Uses the files when they change, and warns before the certificate expires, until dropped.
+    pub(crate) async fn keep_current(self) {
+        // Makes the counter known.
+        metrics::tls_handshakes_failed(0);
+        let (mut seen, mut reported) = (None, None);
+        let mut warned_at: Option<Instant> = None;
+        loop {
+            let certificate = self.current.get();
+            metrics::tls_certificate(certificate.expires.as_second(), reported.is_some());
+            let left = certificate.expires.duration_since(Timestamp::now());
+            let is_due = warned_at.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL);
+            if left < EXPIRY_WARNING && is_due {
+                warn_of_expiry(certificate.expires, left);
+                warned_at = Some(Instant::now());
+            }
+            sleep(RELOAD_INTERVAL).await;
+            match self.reload(certificate.fingerprint).await {
+                Ok(None) => (seen, reported) = (None, None),
+                Ok(Some(renewed)) => {
+                    tracing::info!(expires = %renewed.expires, "the TLS certificate was renewed");
+                    self.current.replace(renewed);
+                    (seen, reported, warned_at) = (None, None, None);
+                }
+                // The files may be half renewed: only an error that stays is one.
+                Err(error) => {
+                    let error = Some(error.to_string());
+                    if error == seen && error != reported {
+                        tracing::error!(
+                            error = error.as_deref(),
+                            "the TLS certificate was not renewed, and the old one stays in use"
+                        );
+                        reported.clone_from(&error);
+                    }
+                    seen = error;
+                }
+            }
+        }
+    }
+
+    /// The certificate in the files, if it is not that with this fingerprint.
+    async fn reload(
+        &self,
+        fingerprint: blake3::Hash,
+    ) -> Result<Option<Certificate>, CertificateError> {
+        let (files, crypto) = (
+            self.files.clone(),
+            Arc::clone(self.config.crypto_provider()),
+        );
+        let read = spawn_blocking(move || files.read(&crypto)).await;
+        // The task fails only if the process ends, and then there is nothing to renew.
+        let read = read.ok().transpose()?;
+        Ok(read.filter(|read| read.fingerprint != fingerprint))
+    }
+}
+
+fn warn_of_expiry(expires: Timestamp, left: SignedDuration) {
+    if left.is_positive() {
+        tracing::warn!(%expires, "the TLS certificate expires soon");
+    } else {
+        tracing::error!(%expires, "the TLS certificate has expired: clients refuse it");
+    }
+}
