@@ -120,8 +120,10 @@ try {
 
   await page.goto(`${service}/account`);
   const use = await page.locator(".uses").innerText();
-  assert.match(use.replace(/\s+/g, " "), /Requests today [3-9] of 100,000 99,99\d left\. All are back: .* UTC\./);
-  assert.match(use.replace(/\s+/g, " "), /Live connections 1 of 5 4 left\./);
+  assert.match(use.replace(/\s+/g, " "), /Quota of a day [3-9] of 100,000 used 99,99\d left\. All are back: .* UTC\./);
+  assert.match(use.replace(/\s+/g, " "), /Live connections 1 of 5 used 4 left\./);
+  await page.getByText(/^[3-9] requests today \(UTC\), with all keys\.$/).waitFor();
+  assert.match(await card(idOf(first)).innerText(), /Last used .* from 127\.0\.0\.0\/24/);
   await unfold(idOf(first), "Replace");
   await inspect("replace");
   await page.getByLabel("The old one stays valid for").selectOption("1 hour");

@@ -217,6 +217,11 @@ async fn a_revocation_locks_out_others_too() {
     let intruder = site.sign_in_again(EMAIL).await;
     assert!(intruder.is_signed_in().await);
     let page = html(&account.revoke(&one).await, 200);
+    let (_, ended) = page.split_once("Keys that have ended").unwrap();
+    assert!(
+        ended.contains(key_id(&one)) && ended.contains("<li>Revoked "),
+        "{page}"
+    );
     let title = format!("<title>Key {} is revoked", key_id(&one));
     assert!(page.contains(&title), "{page}");
     assert!(!intruder.is_signed_in().await);

@@ -43,6 +43,8 @@ struct AccountPage {
     plan: String,
     is_active: bool,
     uses: Vec<PlanUse>,
+    /// The requests of today with all keys, at all replicas.
+    requests_today: u64,
     keys: Vec<KeyRow>,
     ended: Vec<KeyRow>,
     keys_max: u32,
@@ -86,8 +88,8 @@ struct PlanUse {
 impl PlanUse {
     fn of_requests(period: Period, usage: Usage) -> Self {
         let (what, time) = match period {
-            Period::Minute => ("Requests this minute", "%H:%M:%S UTC"),
-            Period::Day => ("Requests today", "%-d %B, %H:%M UTC"),
+            Period::Minute => ("Quota of a minute", "%H:%M:%S UTC"),
+            Period::Day => ("Quota of a day", "%-d %B, %H:%M UTC"),
         };
         let at = |wait: Duration| {
             let wait = SignedDuration::try_from(wait).unwrap_or_default();
@@ -129,6 +131,7 @@ struct KeyRow {
     state: &'static str,
     is_valid: bool,
     can_rotate: bool,
+    requests_today: u64,
     /// When it was created, when and from where it was last used, and when it ends or ended.
     facts: Vec<String>,
 }
@@ -139,8 +142,7 @@ impl KeyRow {
         let mut facts = vec![format!("Created {}", date_time(key.issued_at))];
         facts.extend(last_use.map(|last| {
             let (at, network) = (date_time(last.last_used_at), last.network);
-            let today = number(last.requests_on(now));
-            format!("Last used {at} from {network}; requests today (UTC): {today}")
+            format!("Last used {at} from {network}")
         }));
         facts.extend(end(key, now));
         Self {
@@ -155,6 +157,7 @@ impl KeyRow {
             },
             is_valid: key.is_valid(now),
             can_rotate: state == KeyState::Valid,
+            requests_today: last_use.map_or(0, |last| last.requests_on(now)),
             facts,
         }
     }
@@ -164,10 +167,11 @@ impl KeyRow {
 fn end(key: &Key, now: Moment) -> Option<String> {
     let replaced = key.rotated.as_ref();
     let replaced = replaced.map(|rotation| format!(", replaced by {}", rotation.to));
-    let (verb, at) = match (&key.revoked, key.valid_until()?) {
+    let (verb, at) = match (&key.revoked, key.valid_until()) {
         (Some(revoked), _) => ("Revoked", revoked.at),
-        (None, end) if end > now => ("Valid until", end),
-        (None, end) => ("Ended", end),
+        (None, Some(end)) if end > now => ("Valid until", end),
+        (None, Some(end)) => ("Ended", end),
+        (None, None) => return None,
     };
     Some(format!(
         "{verb} {}{}",
@@ -190,10 +194,10 @@ pub(super) fn account_page(
         return Err(PageError::NotReady);
     };
     let keys_max = keys_max(app, &account.plan);
-    let keys = ledger
-        .keys_of(holder)
-        .map(|(id, key)| KeyRow::of(id, key, app.keys.uses().get(id, now), now));
-    let (mut keys, mut ended): (Vec<_>, Vec<_>) = keys.partition(|key| key.is_valid);
+    let row = |(id, key)| KeyRow::of(id, key, app.keys.uses().get(id, now), now);
+    let keys: Vec<_> = ledger.keys_of(holder).map(row).collect();
+    let requests_today = keys.iter().map(|key| key.requests_today).sum();
+    let (mut keys, mut ended): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| key.is_valid);
     keys.reverse();
     ended.reverse();
     ended.truncate(ENDED_KEYS_MAX);
@@ -202,6 +206,7 @@ pub(super) fn account_page(
         plan: title(account.plan.as_str()),
         is_active: subscription.is_active(),
         uses: uses(app, &ledger, signed_in),
+        requests_today,
         can_create: subscription.is_active() && used < keys_max as usize,
         keys_max,
         keys,
