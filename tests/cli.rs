@@ -350,6 +350,27 @@ async fn each_kind_of_failure_has_its_exit_code() {
         (vec!["serve"], 2, "--data"),
         (vec!["verify"], 2, "--admin"),
         (vec!["no-such-command"], 2, "no-such-command"),
+        (
+            vec!["feeders", "add", "keys", "--subjects", "racing.odds.>"],
+            2,
+            "is a user of nats.conf",
+        ),
+        (
+            vec!["feeders", "add", "tote", "--subjects", "accounts.>"],
+            2,
+            "subjects are such as",
+        ),
+        (
+            vec![
+                "feeders",
+                "add",
+                "tote",
+                "--subjects",
+                "racing.odds.>,racing.>",
+            ],
+            2,
+            "overlap",
+        ),
     ] {
         let output = railbird(&args).await;
         assert_eq!(output.code, code, "{args:?}: {}", output.all);
