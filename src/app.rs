@@ -156,8 +156,14 @@ impl Service {
             shutdown: shutdown.clone(),
         };
         let fan_out = start_fan_out(&mut tasks, runtime, &live, &config)?;
+        let url = config.mailing.as_ref().and_then(|m| m.public_url.clone());
+        let url = url.unwrap_or(PublicUrl::of(http.listener.local_addr()?));
         let app = Arc::new(App {
-            pages: pages(&config, AccountCommands::new(accounts_log, ledger.clone())),
+            pages: pages(
+                &config,
+                url,
+                AccountCommands::new(accounts_log, ledger.clone()),
+            ),
             views,
             keys,
             ledger,
@@ -182,7 +188,7 @@ impl Service {
         });
         tasks.spawn("status", http::sample_status(Arc::clone(&app)), runtime);
         if let Some(mailing) = config.mailing {
-            let outbox = outbox(&app, mailing, http.listener.local_addr()?);
+            let outbox = outbox(&app, mailing);
             tasks.spawn_finishing("outbox", outbox.run(shutdown.clone()));
         }
         Ok(Self {
@@ -343,11 +349,11 @@ async fn connect(
     Ok(runtime.handle().spawn(connecting).await??)
 }
 
-fn pages(config: &Config, commands: AccountCommands) -> Pages {
+fn pages(config: &Config, url: PublicUrl, commands: AccountCommands) -> Pages {
     Pages {
         commands,
         key_env: config.mailing.as_ref().map_or("live", |m| m.key_env),
-        public_url: config.mailing.as_ref().and_then(|m| m.public_url.clone()),
+        url,
         sign_ups_per_network: HashedLimiter::new(config.sign_ups_per_network, HOUR),
         sign_ups_per_email: HashedLimiter::new(config.sign_ups_per_email, DAY),
         sign_ups: HashedLimiter::new(config.sign_ups_per_hour, HOUR),
@@ -357,11 +363,8 @@ fn pages(config: &Config, commands: AccountCommands) -> Pages {
     }
 }
 
-/// The outbox, which delivers the mails in flight after the shutdown. Links in mails lead to the configured URL, else
-/// to the public address.
-fn outbox(app: &App, mailing: Mailing, http_address: SocketAddr) -> Outbox {
-    let url = mailing.public_url.clone();
-    let url = url.unwrap_or_else(|| PublicUrl::of(http_address));
+/// The outbox, which delivers the mails in flight after the shutdown.
+fn outbox(app: &App, mailing: Mailing) -> Outbox {
     let (commands, keys) = (app.pages.commands.clone(), Arc::clone(&app.keys));
-    Outbox::new(commands, keys, mailing, url)
+    Outbox::new(commands, keys, mailing, app.pages.url.clone())
 }

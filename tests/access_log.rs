@@ -93,7 +93,7 @@ async fn logged(flags: &[&str]) -> (String, Vec<Reply>, Vec<String>) {
         (format!("/api/v1/horses/NOBODY?api_key={key}"), &key),
         ("/api/v1/meetings".to_owned(), &unknown),
         (format!("/ws/live/odds?api_key={key}"), ""),
-        (format!("/keys/manage?token={key}"), ""),
+        (format!("/account?token={key}"), ""),
         (format!("/api/v1/horses/{key}/form"), &key),
     ] {
         let headers = [("x-api-key", key), ("x-request-id", "of-this-test")];
@@ -127,7 +127,7 @@ async fn the_access_log_has_a_line_per_response_and_never_a_key() {
             ("/api/v1/horses/NOBODY", 404, true),
             ("/api/v1/meetings", 401, false),
             ("/ws/live/odds", 426, true),
-            ("/keys/manage", 404, false),
+            ("/account", 404, false),
             ("/api/v1/horses/*/form", 400, true),
         ];
         assert_eq!(entries.len(), expected.len(), "{entries:?}");

@@ -136,7 +136,7 @@ async fn a_form_that_stalls_is_timed_out_and_no_error_of_the_service() {
     let nats = Nats::start();
     let data = tempfile::tempdir().unwrap();
     let serving = Serving::start(&nats, data.path());
-    for path in ["/pricing", "/keys/manage"] {
+    for path in ["/pricing", "/account"] {
         let mut stream = TcpStream::connect(serving.http).await.unwrap();
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\

@@ -52,7 +52,7 @@ async fn every_page_may_read_the_documents_and_none_of_another_origin_the_api() 
         PATH,
         "/status",
         "/pricing",
-        "/keys/manage?token=x",
+        "/account?token=x",
         "/api/v1/x.json",
     ] {
         assert_eq!(readers(&railbird, path, PAGE).await.1, "", "{path}");

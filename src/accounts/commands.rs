@@ -67,6 +67,12 @@ impl AccountCommands {
         &self.book
     }
 
+    /// Checks that the log answers. It takes as long whatever the next command is about.
+    pub async fn check_log(&self) -> Result<(), CommandError> {
+        self.log.state(ACCOUNTS).await?;
+        Ok(())
+    }
+
     /// Issues a key without a subscription. Creates the stream if there is none.
     pub async fn issue(&self, issued: KeyIssued) -> Result<(), CommandError> {
         self.log.ensure(ACCOUNTS).await?;

@@ -91,8 +91,8 @@ pub struct Pages {
     pub commands: AccountCommands,
     /// The environment in the text of new keys.
     pub key_env: &'static str,
-    /// Where browsers find the service, if that is known.
-    pub public_url: Option<PublicUrl>,
+    /// Where browsers find the service: the configured URL, else the address that it listens on.
+    pub url: PublicUrl,
     /// Limits sign-ups by what one customer of a provider can have.
     pub sign_ups_per_network: HashedLimiter,
     /// Limits sign-ups by mailbox.

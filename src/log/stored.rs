@@ -93,7 +93,7 @@ impl Log {
                 // Another client may have erased it meanwhile.
                 Response::Ok(DeleteResponse { success: true }) => {}
                 Response::Ok(_) => return Err(LogError::JetStream(NOT_ERASED.to_owned())),
-                Response::Err { error } if error.error_code() == ErrorCode::NO_MESSAGE_FOUND => {}
+                Response::Err { error } if is_erased(error.error_code()) => {}
                 Response::Err { error } => return Err(self.jetstream_error(&error)),
             }
         }
@@ -209,4 +209,13 @@ impl Log {
             Err(error) => Err(self.jetstream_error(&error)),
         }
     }
+}
+
+/// Whether a message is not there to be erased. The server has a code for one that never was or is the last, and one
+/// for the others.
+fn is_erased(error: ErrorCode) -> bool {
+    matches!(
+        error,
+        ErrorCode::NO_MESSAGE_FOUND | ErrorCode::SEQUENCE_NOT_FOUND
+    )
 }

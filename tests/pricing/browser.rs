@@ -1,45 +1,32 @@
 //! The pages in a browser, with a real mail server.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use railbird::http::UNAUTHORIZED_BODY;
-use railbird::mail::{Mailing, Sender, Smtp, Transport};
+use railbird::mail::Smtp;
 use serde_json::json;
 
 use super::*;
 
 const EMAIL: &str = "rail.bird@racing.example";
-/// Long enough for a slow machine to use the old key, and short enough to wait for its end.
-const OVERLAP: SignedDuration = SignedDuration::from_secs(20);
 
-/// The response to a request with a key.
-async fn get_with_key(railbird: &Railbird, key: &str) -> Reply {
-    request(
-        railbird.http,
-        "GET",
-        "/api/v1/meetings",
-        &[("x-api-key", key)],
-    )
-    .await
+/// The status of a request with a key, which costs a request of the plan.
+async fn get_with_key(railbird: &Railbird, key: &str) -> u16 {
+    let headers = [("x-api-key", key)];
+    let reply = request(railbird.http, "GET", "/api/v1/meetings", &headers).await;
+    assert!(reply.status != 401 || reply.text() == UNAUTHORIZED_BODY);
+    reply.status
 }
 
 async fn until(railbird: &Railbird, status: u16, key: &str) {
     eventually(&format!("a key gets {status}"), || async {
-        get_with_key(railbird, key).await.status == status
+        get_with_key(railbird, key).await == status
     })
     .await;
 }
 
-async fn open(railbird: &Railbird, key: &str) -> Socket {
-    let mut socket = Socket::open(railbird.http, key).await;
-    socket.until("snapshot_complete").await;
-    socket
-}
-
 /// Waits until the socket of a key is closed because the key is rejected, and checks that requests are rejected, too.
-///
-/// Requests until then would use up the quota, which all keys of the subscriber share.
 async fn assert_rejected(railbird: &Railbird, key: &str, mut socket: Socket) {
     let (messages, code) = socket.until_closed().await;
     assert_eq!(
@@ -47,16 +34,12 @@ async fn assert_rejected(railbird: &Railbird, key: &str, mut socket: Socket) {
         (&json!("closing"), Some(4401))
     );
     until(railbird, 401, key).await;
-    assert_eq!(get_with_key(railbird, key).await.text(), UNAUTHORIZED_BODY);
 }
 
-#[tokio::test]
-async fn a_person_subscribes_and_uses_replaces_and_revokes_the_key() {
-    let nats = Nats::start();
-    let server = MailServer::start().await;
+/// Starts a service with a mail server.
+async fn start(nats: &Nats, server: &MailServer) -> Railbird {
     let smtp = format!("smtp://{}", server.address());
-    let railbird = Railbird::start_with(&nats, |config| {
-        config.rotation_overlap = OVERLAP;
+    Railbird::start_with(nats, |config| {
         config.mailing = Some(Mailing {
             transport: Transport::Smtp(Smtp::parse(&smtp, Duration::from_secs(30)).unwrap()),
             from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
@@ -64,53 +47,81 @@ async fn a_person_subscribes_and_uses_replaces_and_revokes_the_key() {
             key_env: "test",
         });
     })
-    .await;
+    .await
+}
+
+/// The next key that the script reports, once it is valid.
+async fn next_key(browser: &mut BrowserScript, railbird: &Railbird) -> String {
+    let key = browser.done().await["key"].as_str().unwrap().to_owned();
+    until(railbird, 200, &key).await;
+    key
+}
+
+#[tokio::test]
+async fn a_person_subscribes_signs_in_uses_replaces_and_revokes_keys_and_leaves() {
+    let (nats, server) = (Nats::start(), MailServer::start().await);
+    let railbird = start(&nats, &server).await;
     let mut browser = BrowserScript::start("subscribe.mjs", railbird.http, &[EMAIL]);
     assert_eq!(browser.done().await, json!({ "subscribed": "Standard" }));
-
-    let waiting = ledger(&nats).await;
-    let (id, _) = waiting
-        .subscriptions()
-        .next()
-        .expect("the subscription is recorded");
-    let approve = [
-        "keys",
-        "approve",
-        &id.to_string(),
-        "--nats",
-        &nats.url_of("keys"),
-    ]
-    .map(str::to_owned);
-    assert_eq!(crate::support::railbird(approve).await.code, 0);
     let mail = server.until_mails(1).await.remove(0);
     assert_eq!(mail.to(), EMAIL);
-    let old = mail.key();
-    until(&railbird, 200, &old).await;
-    let of_old = open(&railbird, &old).await;
-
-    let link = format!(
-        "http://{}/keys/manage?token={}",
-        railbird.http,
-        mail.token()
-    );
+    let link = format!("http://{}/account?token={}", railbird.http, mail.token());
     browser.send(&link).await;
-    let new = browser.done().await["key"].as_str().unwrap().to_owned();
-    assert_ne!(new, old);
-    until(&railbird, 200, &new).await;
-    let of_new = open(&railbird, &new).await;
-    assert_eq!(
-        get_with_key(&railbird, &old).await.status,
-        200,
-        "both work for now"
-    );
-    let made = ledger(&nats).await.keys().count();
-    assert_eq!(made, 3, "one of the test, and two of the subscriber");
-    assert_rejected(&railbird, &old, of_old).await;
-    assert_eq!(get_with_key(&railbird, &new).await.status, 200);
+    assert_eq!(browser.done().await, json!({ "confirmed": true }));
+
+    let id = id_of(&nats, EMAIL).await.to_string();
+    let url = nats.url_of("keys");
+    let approve = ["keys", "approve", &id, "--nats", &url].map(str::to_owned);
+    assert_eq!(crate::support::railbird(approve).await.code, 0);
+    server.until_mails(2).await;
+    browser.send("go on").await;
+    let first = next_key(&mut browser, &railbird).await;
+    let mut socket = Socket::open(railbird.http, &first).await;
+    socket.until("snapshot_complete").await;
+    for _ in 0..2 {
+        assert_eq!(get_with_key(&railbird, &first).await, 200);
+    }
+    browser.send("go on").await;
+    let second = next_key(&mut browser, &railbird).await;
+    assert_eq!(get_with_key(&railbird, &first).await, 200, "both work");
+    let of_second = Socket::open(railbird.http, &second).await;
+    browser.send("go on").await;
+    let third = next_key(&mut browser, &railbird).await;
+    let created = BTreeSet::from([&first, &second, &third]);
+    assert_eq!((created.len(), subscribers_keys(&nats).await), (3, 3));
 
     browser.send("go on").await;
     assert_eq!(browser.done().await, json!({ "revoked": true }));
-    assert_rejected(&railbird, &new, of_new).await;
+    assert_rejected(&railbird, &second, of_second).await;
+    assert_eq!(get_with_key(&railbird, &third).await, 200);
+    assert_eq!(get_with_key(&railbird, &first).await, 200, "until its end");
+    // Each change was announced.
+    let mails = server.until_mails(6).await;
+    let mut subjects: Vec<_> = mails.iter().map(|mail| mail.header("Subject")).collect();
+    subjects.sort_unstable();
+    assert_eq!(
+        subjects,
+        [
+            "A Railbird key was created",
+            "A Railbird key was created",
+            "A Railbird key was replaced",
+            "A Railbird key was revoked",
+            "Confirm your Railbird subscription",
+            "Your Railbird subscription is approved",
+        ]
+    );
+    browser.send("go on").await;
+    assert_eq!(browser.done().await, json!({ "left": true }));
+    assert_rejected(&railbird, &first, socket).await;
+    until(&railbird, 401, &third).await;
+    browser.send("go on").await;
+    assert_eq!(browser.done().await, json!({ "asked": true }));
     browser.finished().await;
-    assert_eq!(server.mails().len(), 1);
+
+    // A mail that is sent after it has arrived.
+    let fields = [("email", "b@racing.example"), ("plan", "free")];
+    html(&post(railbird.http, "/pricing", &fields).await, 200);
+    let mails = server.until_mails(7).await;
+    assert_eq!(mails.len(), 7);
+    assert_eq!(mails[6].to(), "b@racing.example");
 }

@@ -1,66 +1,29 @@
-//! `/pricing`: from the form to the log.
+//! `/pricing` and the form for a link: from a form to the log and to a mailbox.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use futures::future::join_all;
-use railbird::mail::{Folder, Mailing, Sender, Transport};
+use futures::future::{join, join_all};
+use railbird::accounts::{RESEND_AFTER, SubscriptionState};
+use railbird::limits::Proxies;
 use sha2::{Digest, Sha256};
-use tempfile::TempDir;
 
 use super::*;
 
-const EMAIL: &str = "rail.bird+odds@racing.example";
+const EMAIL: &str = "rail.bird@racing.example";
+/// Another spelling of the same mailbox.
+const TAGGED: &str = "Rail.Bird+odds@racing.example";
 
-/// A service that writes its mails to a folder.
-async fn start(nats: &Nats, mails: &TempDir) -> Railbird {
-    Railbird::start_with(nats, |config| config.mailing = Some(mailing(mails))).await
-}
-
-fn mailing(mails: &TempDir) -> Mailing {
-    Mailing {
-        transport: Transport::Folder(Folder::new(mails.path().join("mail"))),
-        from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
-        public_url: None,
-        key_env: "test",
-    }
-}
-
-/// Waits until a number of mails was delivered.
-async fn until_delivered(mails: &TempDir, count: usize) {
-    eventually("the mails are there", || async {
-        let mails = std::fs::read_dir(mails.path().join("mail"));
-        let is_mail = |name: &std::ffi::OsString| !name.to_string_lossy().starts_with('.');
-        let names = mails
-            .into_iter()
-            .flatten()
-            .map(|mail| mail.unwrap().file_name());
-        names.filter(is_mail).count() == count
-    })
-    .await;
-}
-
-async fn subscribe(railbird: &Railbird, email: &str, plan: &str) -> Reply {
-    post(
-        railbird.http,
-        "/pricing",
-        &[("email", email), ("plan", plan), ("website", "")],
-    )
-    .await
-}
-
-fn id(email: &str, plan: &str) -> SubscriptionId {
-    SubscriptionId::of(&Email::parse(email).unwrap(), &text(plan))
+fn of(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap()
 }
 
 #[tokio::test]
 async fn the_plans_are_shown_on_a_page_without_scripts() {
-    let nats = Nats::start();
-    let mails = tempfile::tempdir().unwrap();
-    let railbird = start(&nats, &mails).await;
-    let reply = railbird.get_open("/pricing").await;
+    let site = Site::start().await;
+    let reply = site.replicas[0].get_open("/pricing").await;
     let page = html(&reply, 200);
     for shown in [
         "US$ 29 a month",
@@ -88,7 +51,7 @@ async fn the_plans_are_shown_on_a_page_without_scripts() {
         "{policy}"
     );
 
-    let head = request(railbird.http, "HEAD", "/pricing", &[]).await;
+    let head = request(site.http(), "HEAD", "/pricing", &[]).await;
     assert_eq!((head.status, head.body.as_slice()), (200, b"".as_slice()));
     for name in [
         "content-type",
@@ -98,109 +61,237 @@ async fn the_plans_are_shown_on_a_page_without_scripts() {
     ] {
         assert_eq!(head.header(name), reply.header(name), "{name}");
     }
-    let put = request(railbird.http, "PUT", "/pricing", &[]).await;
+    let put = request(site.http(), "PUT", "/pricing", &[]).await;
     html(&put, 405);
     assert_eq!(put.header("allow"), "GET, HEAD, POST");
 }
 
 #[tokio::test]
-async fn a_form_sent_to_several_replicas_creates_one_subscription() {
-    let nats = Nats::start();
-    let mails = tempfile::tempdir().unwrap();
-    let replicas = [start(&nats, &mails).await, start(&nats, &mails).await];
-    let pressed = (0..4).map(|n| subscribe(&replicas[n % 2], EMAIL, "free"));
-    for reply in join_all(pressed).await {
-        html(&reply, 200);
+async fn spellings_of_one_mailbox_are_one_subscription_with_one_mail_and_no_key() {
+    let site = Site::start_with(2, |_| ()).await;
+    for (first, others) in [
+        (
+            "victim+1@racing.example",
+            &["victim+2@racing.example", " VICTIM@RACING.example "][..],
+        ),
+        (
+            "a.victim@gmail.com",
+            &["avictim@gmail.com", "A.Vic.Tim+news@googlemail.com"],
+        ),
+    ] {
+        html(&site.subscribe(first, "free").await, 200);
+        let forms = others.iter().cycle().take(6).enumerate().map(|(n, email)| {
+            let fields = [("email", *email), ("plan", ["free", "professional"][n % 2])];
+            let http = site.replicas[n % 2].http;
+            async move { post(http, "/pricing", &fields).await }
+        });
+        for reply in join_all(forms).await {
+            html(&reply, 200);
+        }
+        site.until_mails(first, 1).await;
+        for other in others {
+            assert!(site.mails_to(other.trim()).is_empty(), "{other}");
+        }
     }
-    // Another spelling of the same address.
-    html(
-        &subscribe(&replicas[0], " Rail.Bird+odds@RACING.example ", "free").await,
-        200,
-    );
+    let ledger = ledger(&site.nats).await;
+    let found: Vec<_> = ledger
+        .subscriptions()
+        .map(|(_, known)| known.state())
+        .collect();
+    assert_eq!(found, [SubscriptionState::Unconfirmed; 2]);
+    assert_eq!(ledger.open_mails().count(), 0);
+    assert_eq!(subscribers_keys(&site.nats).await, 0);
+}
 
-    let ledger = ledger(&nats).await;
-    let found: Vec<_> = ledger.subscriptions().collect();
-    assert_eq!(found.len(), 1);
-    let (found, subscription) = found[0];
-    assert_eq!(
-        (found, subscription.email.reveal()),
-        (&id(EMAIL, "free"), EMAIL)
-    );
-    assert!(subscription.approved_at.is_some());
-    assert_eq!(ledger.awaiting_mail().count(), 0);
-    until_delivered(&mails, 1).await;
+/// A response, but for its date and id.
+fn comparable(reply: &Reply) -> (u16, String, String) {
+    let mut headers = reply.headers.clone();
+    headers.remove("date");
+    headers.remove("x-request-id");
+    (reply.status, format!("{headers:?}"), reply.text())
 }
 
 #[tokio::test]
 async fn the_response_does_not_reveal_whether_an_address_is_known() {
-    let nats = Nats::start();
-    let mails = tempfile::tempdir().unwrap();
-    let railbird = start(&nats, &mails).await;
-    for plan in ["free", "standard"] {
-        let first = subscribe(&railbird, EMAIL, plan).await;
-        let again = subscribe(&railbird, EMAIL, plan).await;
-        let page = html(&first, 200);
-        assert_eq!(page, html(&again, 200));
-        assert!(page.contains("rail.bird+odds@racing.example"), "{page}");
-        assert_eq!(first.header("cache-control"), "no-store");
-        let but_date = |reply: &Reply| {
-            let mut headers = reply.headers.clone();
-            headers.remove("date");
-            headers.remove("x-request-id");
-            headers
-        };
-        assert_eq!(but_date(&first), but_date(&again));
+    let site = Site::start().await;
+    // As long as the other.
+    let other = site.ask_for_link("unknowner@racing.example").await;
+    let mut unknown = comparable(&other);
+    unknown.2 = unknown.2.replace("unknowner@racing.example", EMAIL);
+    let first = comparable(&site.subscribe(EMAIL, "free").await);
+    assert_eq!((unknown.0, first.0), (200, 200));
+    assert!(first.2.contains(EMAIL) && unknown.2.contains(EMAIL));
+    assert!(first.1.contains("no-store"), "{}", first.1);
+    site.until_mails(EMAIL, 1).await;
+    let compare = async |what: &str| {
+        assert_eq!(
+            comparable(&site.subscribe(EMAIL, "free").await),
+            first,
+            "{what}"
+        );
+        assert_eq!(
+            comparable(&site.ask_for_link(EMAIL).await),
+            unknown,
+            "{what}"
+        );
+    };
+    compare("not confirmed").await;
+    let token = site.tokens_to(EMAIL).pop_first().unwrap();
+    let account = site.sign_in(&token).await;
+    compare("confirmed").await;
+    site.until_mails(EMAIL, 2).await;
+    html(&account.press("leave", &[("sure", "yes")]).await, 200);
+    // The first request subscribes the address again.
+    compare("forgotten").await;
+    site.until_mails(EMAIL, 3).await;
+}
+
+#[tokio::test]
+async fn an_address_whose_owner_did_not_subscribe_gets_nothing_again() {
+    let site = Site::start().await;
+    let token = site.link_by(EMAIL, site.subscribe(EMAIL, "free")).await;
+    let page = html(&site.open(&token).await, 200);
+    assert!(page.contains("Erase my address"), "{page}");
+    let page = html(&press_link(site.http(), &page, "not-me").await, 200);
+    assert!(page.contains("Your address is erased"), "{page}");
+    html(&site.open(&token).await, 404);
+
+    let other = comparable(&site.subscribe("b@racing.example", "free").await);
+    for email in [EMAIL, TAGGED] {
+        let again = comparable(&site.subscribe(email, "free").await);
+        assert_eq!(again.2.replace(email, "b@racing.example"), other.2);
+        html(&site.ask_for_link(email).await, 200);
     }
+    // What is sent after them has arrived.
+    site.until_mails("b@racing.example", 1).await;
+    html(&site.subscribe("c@racing.example", "free").await, 200);
+    site.until_mails("c@racing.example", 1).await;
+    assert_eq!(site.mails_to(EMAIL).len() + site.mails_to(TAGGED).len(), 1);
+    let ledger = ledger(&site.nats).await;
+    assert_eq!(ledger.open_mails().count(), 0);
+    let id = id_of(&site.nats, EMAIL).await;
+    let known = ledger.subscription(&id).expect("it is remembered");
+    assert_eq!(known.state(), SubscriptionState::Suppressed);
+    let book = AddressBook::new(site.nats.log().await);
+    eventually("the address is erased", || async {
+        book.open(&id, &known.email).await.unwrap().is_none()
+    })
+    .await;
 }
 
 /// The status, the page without the address, and the time of a response.
-async fn timed(railbird: &Railbird, email: &str) -> (u16, String, Duration) {
+async fn timed(email: &str, form: impl Future<Output = Reply>) -> (u16, String, Duration) {
     let start = Instant::now();
-    let reply = subscribe(railbird, email, "free").await;
+    let reply = form.await;
     let page = reply.text().replace(email, "");
     (reply.status, page, start.elapsed())
 }
 
 #[tokio::test]
 async fn the_response_does_not_reveal_whether_an_address_is_known_while_the_log_is_away() {
-    let mut nats = Nats::start();
-    let mails = tempfile::tempdir().unwrap();
-    let railbird = start(&nats, &mails).await;
-    html(&subscribe(&railbird, EMAIL, "free").await, 200);
-    until_delivered(&mails, 1).await;
-    let compare = async |what: &str, expected: u16| {
-        let both = join_all([EMAIL, "new@racing.example"].map(|email| timed(&railbird, email)));
-        let both = both.await;
-        assert_eq!(both[0].0, expected, "{what}: the known address");
-        assert_eq!(both[1].0, expected, "{what}: the unknown address");
-        assert_eq!(both[0].1, both[1].1, "{what}");
-        let apart = both[0].2.abs_diff(both[1].2);
-        assert!(apart < Duration::from_secs(1), "{what}: {apart:?} apart");
+    const NEW: &str = "new@racing.example";
+    let mut site = Site::start().await;
+    html(&site.subscribe(EMAIL, "free").await, 200);
+    site.until_mails(EMAIL, 1).await;
+    let compare = async |site: &Site, what: &str, status: Option<u16>| {
+        let sign_ups = [EMAIL, NEW].map(|email| timed(email, site.subscribe(email, "free")));
+        let links = [EMAIL, NEW].map(|email| timed(email, site.ask_for_link(email)));
+        let (sign_ups, links) = join(join_all(sign_ups), join_all(links)).await;
+        for [known, unknown] in [sign_ups, links].map(|both| <[_; 2]>::try_from(both).unwrap()) {
+            assert_eq!(known.0, status.unwrap_or(known.0), "{what}");
+            assert_eq!((known.0, &known.1), (unknown.0, &unknown.1), "{what}");
+            let apart = known.2.abs_diff(unknown.2);
+            assert!(apart < Duration::from_secs(1), "{what}: {apart:?} apart");
+        }
     };
-    nats.freeze();
-    compare("a server that does not answer", 503).await;
-    nats.thaw();
-    nats.kill();
-    compare("a server that is gone", 503).await;
-    nats.start_again();
-    eventually("the service is connected again", || async {
-        railbird.get_open("/readyz").await.json()["log"]["connected"] == true
+    site.nats.freeze();
+    compare(&site, "a server that does not answer", None).await;
+    site.nats.thaw();
+    site.nats.kill();
+    eventually("the service has noticed", || async {
+        !site.replicas[0].app.connection.borrow().up
     })
     .await;
+    compare(&site, "a server that is gone", Some(503)).await;
+    site.nats.start_again();
     eventually("sign-up works again", || async {
-        subscribe(&railbird, EMAIL, "free").await.status == 200
+        site.subscribe(EMAIL, "free").await.status == 200
     })
     .await;
-    compare("a server that is back", 200).await;
+    compare(&site, "a server that is back", Some(200)).await;
+}
+
+#[tokio::test]
+async fn forms_of_other_sites_are_refused_and_change_nothing() {
+    let site = Site::start_with(1, |config| {
+        let mailing = config.mailing.as_mut().unwrap();
+        let url = PublicUrl::parse("https://racing.example/odds").unwrap();
+        mailing.public_url = Some(url);
+    })
+    .await;
+    let token = site.link_by(EMAIL, site.subscribe(EMAIL, "free")).await;
+    let before = events(&site.nats).await;
+    let own = format!("http://{}", site.http());
+    let other_port = "http://127.0.0.1:1";
+    for (headers, is_own) in [
+        (&[("sec-fetch-site", "cross-site")][..], false),
+        (&[("sec-fetch-site", "same-site")], false),
+        (&[("sec-fetch-site", "")], false),
+        (&[("sec-fetch-site", "cross-site"), ("origin", &own)], false),
+        (&[("origin", "https://evil.example")], false),
+        (&[("origin", "http://racing.example")], false),
+        (&[("origin", "https://racing.example.evil.example")], false),
+        (&[("origin", "null")], false),
+        (&[("origin", "")], false),
+        (&[("origin", other_port)], false),
+        (
+            &[("sec-fetch-site", "same-origin"), ("origin", "null")],
+            true,
+        ),
+        (&[("sec-fetch-site", "none")], true),
+        (&[("origin", &own)], true),
+        (&[("origin", "https://racing.example")], true),
+        (&[], true),
+    ] {
+        let sent = async |path, fields| post_with(site.http(), path, headers, fields).await;
+        let sign_up = [("email", "b@racing.example"), ("plan", "free")];
+        let ask = [("email", EMAIL), ("do", "link")];
+        let not_me = [("token", &*token), ("do", "not-me")];
+        if is_own {
+            // An unknown plan and button: both are read, and change nothing.
+            html(&sent("/pricing", &[("plan", "none")]).await, 422);
+            let page = html(&sent("/account", &[("do", "none")]).await, 403);
+            assert!(page.contains("not signed in"), "{headers:?}: {page}");
+            continue;
+        }
+        for (path, fields) in [
+            ("/pricing", &sign_up),
+            ("/account", &ask),
+            ("/account", &not_me),
+        ] {
+            let page = html(&sent(path, fields).await, 403);
+            assert!(
+                page.contains("This form is not ours"),
+                "{headers:?}: {page}"
+            );
+        }
+    }
+    assert_eq!(events(&site.nats).await, before);
+    html(&site.open(&token).await, 200);
+    let subscribed = [("email", "b@racing.example"), ("plan", "free")];
+    let headers = [("origin", "https://racing.example")];
+    html(
+        &post_with(site.http(), "/pricing", &headers, &subscribed).await,
+        200,
+    );
+    site.until_mails("b@racing.example", 1).await;
 }
 
 #[tokio::test]
 async fn an_input_error_is_shown_beside_its_field_and_the_input_is_kept() {
-    let nats = Nats::start();
-    let mails = tempfile::tempdir().unwrap();
-    let railbird = start(&nats, &mails).await;
+    let site = Site::start().await;
     let page = html(
-        &subscribe(&railbird, "rail bird@racing.example", "standard").await,
+        &site.subscribe("rail bird@racing.example", "standard").await,
         422,
     );
     assert!(page.contains("<title>Error: "), "{page}");
@@ -227,26 +318,24 @@ async fn an_input_error_is_shown_beside_its_field_and_the_input_is_kept() {
     assert!(chosen.unwrap().contains("value=\"standard\""), "{page}");
 
     for plan in ["", "default", "gold", "free\r\nX: y"] {
-        let page = html(&subscribe(&railbird, EMAIL, plan).await, 422);
+        let page = html(&site.subscribe(EMAIL, plan).await, 422);
         assert!(page.contains("<a href=\"#plan\">Choose "), "{page}");
         assert!(page.contains("id=\"plan-wrong\">Choose "), "{page}");
         assert!(page.contains(&format!("value=\"{EMAIL}\"")), "{page}");
         let (_, form) = page.split_once("<main>").unwrap();
         assert!(!form.contains("aria-invalid"), "{page}");
     }
-    let page = html(&post(railbird.http, "/pricing", &[]).await, 422);
+    let page = html(&post(site.http(), "/pricing", &[]).await, 422);
     assert!(
         page.contains("Choose a plan.") && page.contains("Enter your e-mail"),
         "{page}"
     );
-    assert_eq!(ledger(&nats).await.subscriptions().count(), 0);
+    assert_eq!(ledger(&site.nats).await.subscriptions().count(), 0);
 }
 
 #[tokio::test]
 async fn input_becomes_neither_a_header_nor_a_tag() {
-    let nats = Nats::start();
-    let mails = tempfile::tempdir().unwrap();
-    let railbird = start(&nats, &mails).await;
+    let site = Site::start().await;
     for email in [
         "a@racing.example\r\nBcc: b@racing.example",
         "a@racing.example\nBcc: b@racing.example",
@@ -258,16 +347,16 @@ async fn input_becomes_neither_a_header_nor_a_tag() {
         "{{ 7 * 7 }}@racing.example",
         "a@racing.example\0",
     ] {
-        let page = html(&subscribe(&railbird, email, "free").await, 422);
+        let page = html(&site.subscribe(email, "free").await, 422);
         assert!(!page.contains("<img") && !page.contains("49@"), "{page}");
     }
     let long = format!("{}@racing.example", "a".repeat(3_000));
-    let page = html(&subscribe(&railbird, &long, "free").await, 422);
+    let page = html(&site.subscribe(&long, "free").await, 422);
     assert!(
         page.contains("too long") && !page.contains(&"a".repeat(321)),
         "{page}"
     );
-    assert_eq!(ledger(&nats).await.subscriptions().count(), 0);
+    assert_eq!(ledger(&site.nats).await.subscriptions().count(), 0);
 
     // Unusual but valid addresses are accepted.
     let domain = ["d".repeat(60).as_str(); 3].join(".");
@@ -281,31 +370,22 @@ async fn input_becomes_neither_a_header_nor_a_tag() {
         "jo@b\u{fc}cher.example",
         &longest,
     ] {
-        html(&subscribe(&railbird, email, "free").await, 200);
+        html(&site.subscribe(email, "free").await, 200);
     }
-    until_delivered(&mails, 3).await;
-    let ledger = ledger(&nats).await;
-    let mut found: Vec<_> = ledger
-        .subscriptions()
-        .map(|(_, known)| known.email.reveal())
-        .collect();
-    found.sort_unstable();
-    assert_eq!(
-        found,
-        [
-            longest.as_str(),
-            "jo@xn--bcher-kva.example",
-            "o'hara&sons@racing.example"
-        ]
-    );
+    for email in [
+        "o'hara&sons@racing.example",
+        "jo@xn--bcher-kva.example",
+        &longest,
+    ] {
+        site.until_mails(email, 1).await;
+    }
+    assert_eq!(ledger(&site.nats).await.subscriptions().count(), 3);
 }
 
 #[tokio::test]
 async fn a_body_that_is_not_a_form_or_too_long_is_rejected_with_a_page() {
-    let nats = Nats::start();
-    let mails = tempfile::tempdir().unwrap();
-    let railbird = start(&nats, &mails).await;
-    for path in ["/pricing", "/keys/manage"] {
+    let site = Site::start().await;
+    for path in ["/pricing", "/account"] {
         for kind in [
             "application/json",
             "multipart/form-data; boundary=x",
@@ -313,7 +393,7 @@ async fn a_body_that_is_not_a_form_or_too_long_is_rejected_with_a_page() {
             "",
         ] {
             let headers = [("content-type", kind)];
-            let reply = send(railbird.http, "POST", path, &headers, "{}".to_owned()).await;
+            let reply = send(site.http(), "POST", path, &headers, "{}".to_owned()).await;
             html(&reply, 415);
         }
         let headers = [(
@@ -321,109 +401,166 @@ async fn a_body_that_is_not_a_form_or_too_long_is_rejected_with_a_page() {
             "Application/X-WWW-Form-Urlencoded; charset=UTF-8",
         )];
         let long = format!("email={}", "a".repeat(5_000));
-        html(
-            &send(railbird.http, "POST", path, &headers, long).await,
-            413,
-        );
+        html(&send(site.http(), "POST", path, &headers, long).await, 413);
         let short = "email=a".to_owned();
-        let status = send(railbird.http, "POST", path, &headers, short)
+        let status = send(site.http(), "POST", path, &headers, short)
             .await
             .status;
-        assert!(matches!(status, 404 | 422), "{status}");
+        assert!(matches!(status, 403 | 422), "{status}");
     }
 }
 
 #[tokio::test]
 async fn a_bot_gets_the_same_response_and_no_key() {
-    let nats = Nats::start();
-    let mails = tempfile::tempdir().unwrap();
-    let railbird = start(&nats, &mails).await;
+    let site = Site::start().await;
     let fields = [
         ("email", EMAIL),
         ("plan", "free"),
         ("website", "https://spam.example"),
     ];
-    let program = html(&post(railbird.http, "/pricing", &fields).await, 200);
-    assert_eq!(ledger(&nats).await.subscriptions().count(), 0);
-    let person = html(&subscribe(&railbird, EMAIL, "free").await, 200);
-    assert_eq!(program, person);
+    let program = html(&post(site.http(), "/pricing", &fields).await, 200);
+    let other = "unknowner@racing.example";
+    let person = html(&site.subscribe(other, "free").await, 200);
+    assert_eq!(program, person.replace(other, EMAIL));
+    site.until_mails(other, 1).await;
+    assert_eq!(ledger(&site.nats).await.subscriptions().count(), 1);
 }
 
 #[tokio::test]
-async fn an_address_and_a_network_have_separate_limits() {
-    let nats = Nats::start();
-    let mails = tempfile::tempdir().unwrap();
-    let railbird = Railbird::start_with(&nats, |config| {
-        config.mailing = Some(mailing(&mails));
-        config.sign_ups_per_email = NonZeroU32::new(2).unwrap();
-        config.sign_ups_per_network = NonZeroU32::new(4).unwrap();
+async fn an_address_a_network_and_all_sign_ups_have_separate_limits() {
+    let site = Site::start_with(1, |config| {
+        config.sign_ups_per_email = of(2);
+        config.sign_ups_per_network = of(4);
+        config.sign_ups_per_hour = of(5);
+        config.proxies = Proxies::new(vec![Proxies::parse("127.0.0.1").unwrap()]);
     })
     .await;
-    for email in [EMAIL, "RAIL.bird+odds@racing.example"] {
-        html(&subscribe(&railbird, email, "free").await, 200);
+    let from = async |client: &str, email: &str| {
+        let fields = [("email", email), ("plan", "free")];
+        let headers = [("x-forwarded-for", client)];
+        post_with(site.http(), "/pricing", &headers, &fields).await
+    };
+    let limited = |reply: &Reply, why: &str, within: u32| {
+        let page = html(reply, 429);
+        assert!(page.contains(why), "{page}");
+        let wait: u32 = reply.header("retry-after").parse().unwrap();
+        assert!((1..=within).contains(&wait), "{wait}");
+    };
+    let one = "2001:db8:1:1::1";
+    for email in [EMAIL, TAGGED] {
+        html(&from(one, email).await, 200);
     }
-    let reply = subscribe(&railbird, EMAIL, "free").await;
-    let page = html(&reply, 429);
-    assert!(page.contains("id=\"email-wrong\">Too many keys"), "{page}");
-    assert!(
-        page.contains(&format!("value=\"{EMAIL}\"")),
-        "it is kept: {page}"
-    );
-    let wait: u32 = reply.header("retry-after").parse().unwrap();
-    assert!((1..=12 * 60 * 60).contains(&wait), "{wait}");
-
+    let reply = from(one, EMAIL).await;
+    limited(&reply, "id=\"email-wrong\">This address was", 12 * 60 * 60);
+    let kept = format!("value=\"{EMAIL}\"");
+    assert!(reply.text().contains(&kept), "{}", reply.text());
     // An invalid form does not count.
-    html(&subscribe(&railbird, "nobody", "free").await, 422);
-    html(&subscribe(&railbird, "b@racing.example", "free").await, 200);
-    let reply = subscribe(&railbird, "c@racing.example", "free").await;
-    let page = html(&reply, 429);
-    assert!(page.contains("from your network"), "{page}");
-    let wait: u32 = reply.header("retry-after").parse().unwrap();
-    assert!((1..=15 * 60).contains(&wait), "{wait}");
-    assert_eq!(ledger(&nats).await.subscriptions().count(), 2);
+    html(&from(one, "nobody").await, 422);
+    // Another network of the same customer, who has a /48.
+    html(&from("2001:db8:1:2::1", "b@racing.example").await, 200);
+    let reply = from("2001:db8:1:ffff::1", "c@racing.example").await;
+    limited(&reply, "from your network", 15 * 60);
+    for (client, email) in [
+        ("2001:db8:2::1", "c@racing.example"),
+        ("192.0.2.1", "d@racing.example"),
+    ] {
+        html(&from(client, email).await, 200);
+    }
+    let reply = from("192.0.2.2", "e@racing.example").await;
+    limited(&reply, "people are subscribing", 12 * 60);
+    eventually("four are subscribed", || async {
+        ledger(&site.nats).await.subscriptions().count() == 4
+    })
+    .await;
+    // Others' sign-ups delay nobody who asks for a link.
+    html(&site.ask_for_link(EMAIL).await, 200);
+}
+
+#[tokio::test]
+async fn links_are_limited_by_mailbox_whether_or_not_it_is_known() {
+    let site = Site::start().await;
+    html(&site.subscribe(EMAIL, "free").await, 200);
+    for email in [EMAIL, "unknown@racing.example"] {
+        for _ in 0..3 {
+            html(&site.ask_for_link(email).await, 200);
+        }
+        let reply = site.ask_for_link(email).await;
+        let page = html(&reply, 429);
+        assert!(
+            page.contains("<title>Error: ") && page.contains("Too many links"),
+            "{page}"
+        );
+        let wait: u32 = reply.header("retry-after").parse().unwrap();
+        assert!((1..=20 * 60).contains(&wait), "{wait}");
+    }
 }
 
 #[tokio::test]
 async fn a_subscription_to_a_plan_with_approval_waits_for_it() {
-    let nats = Nats::start();
-    let mails = tempfile::tempdir().unwrap();
-    let railbird = start(&nats, &mails).await;
-    let page = html(&subscribe(&railbird, EMAIL, "standard").await, 200);
-    assert!(page.contains("confirms"), "{page}");
-    let id = id(EMAIL, "standard");
-    let found = ledger(&nats).await;
-    let waiting = found.subscription(&id).expect("it was requested");
-    assert!(waiting.approved_at.is_none());
-    html(&subscribe(&railbird, EMAIL, "standard").await, 200);
-    assert_eq!(found.awaiting_mail().count(), 0);
+    let site = Site::start().await;
+    let page = html(&site.subscribe(EMAIL, "standard").await, 200);
+    assert!(page.contains("approves"), "{page}");
+    site.until_mails(EMAIL, 1).await;
+    let token = site.tokens_to(EMAIL).pop_first().unwrap();
+    let account = site.sign_in(&token).await;
+    let page = account.page().await;
+    assert!(
+        page.contains("has to approve") && !page.contains("Create a key"),
+        "{page}"
+    );
+    let nonce = railbird::accounts::random_secret().unwrap();
+    let headers = [("cookie", &*account.cookie)];
+    let fields = [("do", "create"), ("nonce", &*nonce)];
+    let page = html(
+        &post_with(site.http(), "/account", &headers, &fields).await,
+        409,
+    );
+    assert!(
+        page.contains("<title>Error: Nothing was changed") && shown(&page).is_none(),
+        "{page}"
+    );
+    assert_eq!(subscribers_keys(&site.nats).await, 0);
 
-    let url = nats.url_of("keys");
-    let approved =
-        crate::support::railbird(["keys", "approve", &id.to_string(), "--nats", &url]).await;
-    assert_eq!(approved.code, 0, "{}", approved.all);
-    until_delivered(&mails, 1).await;
+    let id = id_of(&site.nats, EMAIL).await.to_string();
+    site.keys_command(&["approve", &id]).await;
+    site.until_mails(EMAIL, 2).await;
+    let approved = site.mails_to(EMAIL);
+    assert!(
+        approved.iter().any(|mail| mail.contains("is approved")),
+        "{approved:?}"
+    );
+    account.create("").await;
+
+    // An operator who revokes the last key withdraws the approval.
+    let ledger = ledger(&site.nats).await;
+    let (key, _) = ledger
+        .keys_of(&Holder::Subscription(id_of(&site.nats, EMAIL).await))
+        .next()
+        .unwrap();
+    site.keys_command(&["revoke", key.as_str()]).await;
+    assert!(!account.is_signed_in().await);
+    let account = site.sign_in_again(EMAIL).await;
+    assert!(account.page().await.contains("has to approve"));
 }
 
 #[tokio::test]
 async fn while_the_log_is_unreachable_the_page_says_so_and_keeps_the_input() {
-    let mut nats = Nats::start();
-    let mails = tempfile::tempdir().unwrap();
-    let railbird = start(&nats, &mails).await;
-    nats.kill();
-    let reply = subscribe(&railbird, EMAIL, "free").await;
+    let mut site = Site::start().await;
+    site.nats.kill();
+    let reply = site.subscribe(EMAIL, "free").await;
     let page = html(&reply, 503);
     assert!(
         page.contains("Try again") && page.contains(&format!("value=\"{EMAIL}\"")),
         "{page}"
     );
     assert_eq!(reply.header("retry-after"), "5");
-    nats.start_again();
+    site.nats.start_again();
     eventually("the subscription is accepted", || async {
-        subscribe(&railbird, EMAIL, "free").await.status == 200
+        site.subscribe(EMAIL, "free").await.status == 200
     })
     .await;
-    until_delivered(&mails, 1).await;
-    assert_eq!(ledger(&nats).await.subscriptions().count(), 1);
+    site.until_mails(EMAIL, 1).await;
+    assert_eq!(ledger(&site.nats).await.subscriptions().count(), 1);
 }
 
 #[tokio::test]
@@ -440,21 +577,31 @@ async fn without_a_mail_server_the_plans_are_shown_and_sign_up_is_closed() {
         !page.contains("<form") && !page.contains("<input"),
         "{page}"
     );
-    let page = html(&subscribe(&railbird, EMAIL, "free").await, 403);
+    let page = html(
+        &post(
+            railbird.http,
+            "/pricing",
+            &[("email", EMAIL), ("plan", "free")],
+        )
+        .await,
+        403,
+    );
     assert!(page.contains("Sign-up is closed"), "{page}");
+    let page = html(&railbird.get_open("/account").await, 200);
+    assert!(
+        page.contains("cannot send mail") && !page.contains("<form"),
+        "{page}"
+    );
+    let ask = [("email", EMAIL), ("do", "link")];
+    html(&post(railbird.http, "/account", &ask).await, 403);
     assert_eq!(ledger(&nats).await.subscriptions().count(), 0);
 }
 
 #[tokio::test]
 async fn the_page_and_the_documentation_name_the_same_wait_for_another_mail() {
-    let nats = Nats::start();
-    let mails = tempfile::tempdir().unwrap();
-    let railbird = start(&nats, &mails).await;
-    let page = html(&subscribe(&railbird, EMAIL, "free").await, 200).replace('\n', " ");
-    let wait = format!(
-        "{} minutes after the last",
-        railbird::accounts::RESEND_AFTER.as_mins()
-    );
+    let site = Site::start().await;
+    let page = html(&site.subscribe(EMAIL, "free").await, 200).replace('\n', " ");
+    let wait = format!("{} minutes after the last", RESEND_AFTER.as_mins());
     assert!(page.contains(&wait), "{wait} in\n{page}");
     let documentation = include_str!("../../docs/keys.md").replace('\n', " ");
     assert!(documentation.contains(&wait), "{wait}");

@@ -49,12 +49,23 @@ pub(crate) async fn request(
     send(address, method, path, headers, String::new()).await
 }
 
-/// Sends a form, as a browser does.
+/// Sends a form, as a program does.
 pub(crate) async fn post(address: SocketAddr, path: &str, fields: &[(&str, &str)]) -> Reply {
+    post_with(address, path, &[], fields).await
+}
+
+/// Sends a form with more headers.
+pub(crate) async fn post_with(
+    address: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+    fields: &[(&str, &str)],
+) -> Reply {
     let form = form_urlencoded::Serializer::new(String::new())
         .extend_pairs(fields)
         .finish();
-    let headers = [("content-type", "application/x-www-form-urlencoded")];
+    let form_type = ("content-type", "application/x-www-form-urlencoded");
+    let headers: Vec<_> = headers.iter().copied().chain([form_type]).collect();
     send(address, "POST", path, &headers, form).await
 }
 

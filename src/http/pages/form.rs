@@ -23,12 +23,9 @@ pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
     /// Reads the body of a request that a page of this service sent.
-    pub(super) async fn read(
-        request: Request,
-        public_url: Option<&PublicUrl>,
-    ) -> Result<Self, PageError> {
+    pub(super) async fn read(request: Request, service: &PublicUrl) -> Result<Self, PageError> {
         let (parts, body) = request.into_parts();
-        if !is_same_origin(&parts.headers, public_url) {
+        if !is_same_origin(&parts.headers, service) {
             return Err(PageError::OtherSite);
         }
         if !is_form(&parts.headers) {
@@ -57,7 +54,7 @@ impl Form {
 
 /// Whether a form was sent by a page of this service, or not by a browser. A page of another site must not act for its
 /// visitor: it could subscribe strangers with the visitor's network.
-fn is_same_origin(headers: &HeaderMap, public_url: Option<&PublicUrl>) -> bool {
+fn is_same_origin(headers: &HeaderMap, service: &PublicUrl) -> bool {
     let header = |name| {
         headers
             .get(name)
@@ -73,9 +70,7 @@ fn is_same_origin(headers: &HeaderMap, public_url: Option<&PublicUrl>) -> bool {
     };
     let host = header(HOST).unwrap_or_default();
     let of_host = |scheme| origin.strip_prefix(scheme).is_some_and(|rest| rest == host);
-    of_host("https://")
-        || of_host("http://")
-        || public_url.is_some_and(|url| origin == url.origin())
+    of_host("https://") || of_host("http://") || origin == service.origin()
 }
 
 fn is_form(headers: &HeaderMap) -> bool {

@@ -8,6 +8,7 @@ mod docs;
 mod form;
 mod pricing;
 mod status;
+mod words;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -128,7 +129,7 @@ enum PageError {
     MethodNotAllowed,
     UnknownLink,
     InvalidForm,
-    TooManyRequests { retry_after: u32 },
+    TooManyChanges { retry_after: u32 },
     NotReady,
 }
 
@@ -182,10 +183,10 @@ impl PageError {
                 "The form is incomplete",
                 "Open your account again, and use the buttons on that page. Nothing was changed.",
             ),
-            Self::TooManyRequests { .. } => (
+            Self::TooManyChanges { .. } => (
                 StatusCode::TOO_MANY_REQUESTS,
-                "Too many requests",
-                "There were too many changes in a short time. Wait a while, and try again.",
+                "Too many changes",
+                "You created or replaced too many keys in an hour. Wait a while. You can still revoke keys.",
             ),
             Self::NotReady => (
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -206,7 +207,7 @@ impl PageError {
     /// Sets `Retry-After` and `Allow` where they apply.
     fn set_headers(self, response: &mut Response) {
         let (name, value) = match self {
-            Self::TooManyRequests { retry_after } => (RETRY_AFTER, retry_after.into()),
+            Self::TooManyChanges { retry_after } => (RETRY_AFTER, retry_after.into()),
             Self::NotReady => (RETRY_AFTER, RETRY_AFTER_SECONDS.into()),
             Self::MethodNotAllowed => (ALLOW, HeaderValue::from_static("GET, HEAD, POST")),
             _ => return,
@@ -232,6 +233,26 @@ async fn run_command<T: Send + 'static>(
         Ok(Ok(outcome)) => Ok(outcome),
         _ => Err(PageError::NotReady),
     }
+}
+
+/// Runs a command whose outcome must not be seen, because it depends on whether an address is known. The response waits
+/// for the log to answer a request that is the same for all addresses, and not for the command.
+async fn run_unseen(
+    app: &App,
+    command: impl Future<Output = Result<(), CommandError>> + Send + 'static,
+) -> Result<(), PageError> {
+    if !app.keys.is_complete() {
+        return Err(PageError::NotReady);
+    }
+    let commands = app.pages.commands.clone();
+    let checked = run_command(async move { commands.check_log().await }).await?;
+    checked.map_err(|_| PageError::NotReady)?;
+    tokio::spawn(async move {
+        if let Err(error) = command.await {
+            tracing::warn!(%error, "a form was not carried out; whoever sent it can send it again");
+        }
+    });
+    Ok(())
 }
 
 /// Someone on a page.

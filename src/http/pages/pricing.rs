@@ -1,10 +1,10 @@
 //! `/pricing`: the plans, and the form to subscribe.
 //!
-//! The response and its timing are the same whether or not the address is known. It is a page rather than a
-//! redirection, so that it can show the address without putting it in a URL. Sending the form again does no harm.
+//! The response and its timing are the same whether or not the address is known, as nothing waits for the outcome. It is
+//! a page rather than a redirection, so that it can show the address without putting it in a URL. Sending the form again
+//! does no harm.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use askama::Template;
 use axum::Extension;
@@ -12,19 +12,16 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::response::Response;
-use tokio::time::{Instant, sleep_until};
 
 use super::form::Form;
-use super::{PageCaching, PageError, page, run_command, subscriber};
+use super::words::{number, title};
+use super::{PageCaching, PageError, page, run_unseen, subscriber};
 use crate::accounts::{Email, LINK_LASTS, RESEND_AFTER};
-use crate::http::error::capitalized;
 use crate::http::state::App;
 use crate::limits::Network;
 use crate::limits::plans::{Plan, Plans};
 use crate::metrics;
 
-/// The response takes a multiple of this time, so that it does not reveal what was done. Writing to the log takes less.
-const RESPONSE_TIME_STEP: Duration = Duration::from_millis(300);
 /// The length at which the typed address is cut when the form is shown again.
 const EMAIL_CHARS_SHOWN: usize = 320;
 
@@ -100,19 +97,10 @@ impl<'a> PlanCard<'a> {
     }
 }
 
-/// A plan name as a title.
-fn title(name: &str) -> String {
-    capitalized(name.replace('-', " "))
-}
-
 /// `1 request`, `10,000 requests`.
 fn counted(n: u32, noun: &str, suffix: &str) -> String {
-    let mut grouped = n.to_string();
-    for at in (1..grouped.len()).rev().skip(2).step_by(3) {
-        grouped.insert(at, ',');
-    }
     let plural = if n == 1 { "" } else { "s" };
-    format!("{grouped} {noun}{plural}{suffix}")
+    format!("{} {noun}{plural}{suffix}", number(n.into()))
 }
 
 /// Why sign-up is closed, if it is.
@@ -175,7 +163,7 @@ pub(super) async fn subscribe(
     Extension(network): Extension<Network>,
     request: Request,
 ) -> Response {
-    let form = match Form::read(request, app.pages.public_url.as_ref()).await {
+    let form = match Form::read(request, &app.pages.url).await {
         Ok(form) => form,
         Err(error) => return error.page(),
     };
@@ -199,8 +187,7 @@ pub(super) async fn subscribe(
     }
     // People do not see this field, programs fill it in. The response is the same.
     let is_person = form.get("website").is_empty();
-    let saved = in_steps(save(&app, network, &email, plan, is_person)).await;
-    if let Err(error) = saved {
+    if let Err(error) = save(&app, network, &email, plan, is_person).await {
         let (status, _, text) = error.parts();
         let mut response = show_again("failed", status, vec![FormError { field: None, text }]);
         error.set_headers(&mut response);
@@ -215,16 +202,6 @@ pub(super) async fn subscribe(
         resend_after_minutes: RESEND_AFTER.as_mins(),
     };
     page(StatusCode::OK, PageCaching::NoStore, &sent)
-}
-
-/// Waits for a future, for a multiple of [`RESPONSE_TIME_STEP`].
-async fn in_steps<T>(future: impl Future<Output = T>) -> T {
-    let start = Instant::now();
-    let done = future.await;
-    let steps = start.elapsed().as_millis() / RESPONSE_TIME_STEP.as_millis() + 1;
-    let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-    sleep_until(start + RESPONSE_TIME_STEP * steps).await;
-    done
 }
 
 /// Counts a request against the limits of its network, its address and all sign-ups. Returns the seconds until the next
@@ -251,21 +228,19 @@ fn count(app: &App, network: Network, email: &Email) -> Result<(), (u32, FormErr
 }
 
 async fn save(
-    app: &Arc<App>,
+    app: &App,
     network: Network,
     email: &Email,
     plan: &Plan,
     is_person: bool,
 ) -> Result<(), PageError> {
-    if !app.keys.is_complete() {
-        return Err(PageError::NotReady);
-    }
-    if !is_person {
-        return Ok(());
-    }
     let (email, plan, approved) = (email.clone(), plan.name.clone(), !plan.approval);
     let commands = app.pages.commands.by(subscriber(network, None));
-    let command = async move { commands.subscribe(&email, plan, approved).await };
-    // It fails only if the log does.
-    run_command(command).await.map(|_| ())
+    let subscribing = async move {
+        match is_person {
+            true => commands.subscribe(&email, plan, approved).await,
+            false => Ok(()),
+        }
+    };
+    run_unseen(app, subscribing).await
 }

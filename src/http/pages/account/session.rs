@@ -1,7 +1,10 @@
 //! [`SignedIn`]: the session of a request, by its cookie.
 
+use std::time::Duration;
+
 use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
+use tokio::time::timeout;
 
 use crate::accounts::{AccountSession, Holder, SESSION_LASTS, is_secret, now};
 use crate::http::pages::PageError;
@@ -10,6 +13,10 @@ use crate::http::state::{App, Pages};
 /// Browsers accept the prefix only of a page by TLS, and then for this host alone.
 const NAME_SECURE: &str = "__Host-railbird";
 const NAME: &str = "railbird";
+
+/// The wait for a session that another replica has started a moment ago: it answers with a redirection, which may lead
+/// here before the event does.
+const REPLICA_LAG_MAX: Duration = Duration::from_secs(1);
 
 /// Someone who is signed in.
 pub(super) struct SignedIn {
@@ -21,10 +28,13 @@ pub(super) struct SignedIn {
 
 impl SignedIn {
     /// The session of a request; `None` if there is none, or it has ended.
-    pub(super) fn of(app: &App, headers: &HeaderMap) -> Result<Option<Self>, PageError> {
+    pub(super) async fn of(app: &App, headers: &HeaderMap) -> Result<Option<Self>, PageError> {
         let Some(secret) = secret(headers, name(&app.pages)) else {
             return Ok(None);
         };
+        let mut ledger = app.ledger.clone();
+        let folded = ledger.wait_for(|ledger| ledger.session(secret, now()).is_some());
+        let _ = timeout(REPLICA_LAG_MAX, folded).await;
         let Some(session) = app.ledger.borrow().session(secret, now()).cloned() else {
             // Before all events are read, the session may be valid.
             return match app.keys.is_complete() {
@@ -40,12 +50,8 @@ impl SignedIn {
     }
 }
 
-fn is_secure(pages: &Pages) -> bool {
-    pages.public_url.as_ref().is_some_and(|url| url.is_secure())
-}
-
 fn name(pages: &Pages) -> &'static str {
-    match is_secure(pages) {
+    match pages.url.is_secure() {
         true => NAME_SECURE,
         false => NAME,
     }
@@ -62,7 +68,11 @@ pub(super) fn expired_cookie(pages: &Pages) -> HeaderValue {
 }
 
 fn with_age(pages: &Pages, secret: &str, seconds: i64) -> HeaderValue {
-    let secure = if is_secure(pages) { "; Secure" } else { "" };
+    let secure = if pages.url.is_secure() {
+        "; Secure"
+    } else {
+        ""
+    };
     let name = name(pages);
     let cookie =
         format!("{name}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");

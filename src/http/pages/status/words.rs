@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use events::Moment;
 
+pub(super) use crate::http::pages::words::number;
 use crate::http::status::history::IncidentKind;
 use crate::http::status::observation::{ComponentName, ComponentState};
 
@@ -30,15 +31,6 @@ pub(super) fn end(start: Moment, end: Moment) -> String {
         true => end.timestamp().strftime("%H:%M:%S UTC").to_string(),
         false => date_time(end),
     }
-}
-
-/// `1,234,567`.
-pub(super) fn number(number: u64) -> String {
-    let mut grouped = number.to_string();
-    for at in (1..grouped.len()).rev().skip(2).step_by(3) {
-        grouped.insert(at, ',');
-    }
-    grouped
 }
 
 pub(super) fn title(name: ComponentName) -> &'static str {
@@ -100,7 +92,7 @@ mod tests {
 
     use events::Moment;
 
-    use super::{duration, end, number};
+    use super::{duration, end};
 
     #[test]
     fn the_end_of_a_period_has_a_date_only_if_it_is_another() {
@@ -126,18 +118,6 @@ mod tests {
             (172_800, "2 days"),
         ] {
             assert_eq!(duration(Duration::from_secs(seconds)), text);
-        }
-    }
-
-    #[test]
-    fn thousands_are_grouped() {
-        for (n, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
-            assert_eq!(number(n), text);
         }
     }
 }

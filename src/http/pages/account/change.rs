@@ -1,0 +1,232 @@
+//! [`AccountChange`]: a change by someone who is signed in.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::http::header::SET_COOKIE;
+use axum::response::Response;
+use events::Text;
+use jiff::{SignedDuration, Timestamp};
+
+use super::overview::{Outcome, account_page, keys_max};
+use super::session::{SignedIn, expired_cookie};
+use super::{LeftPage, SignInPage};
+use crate::accounts::{AccountCommands, ApiKey, CommandError, KeyId, is_secret, now};
+use crate::http::pages::form::Form;
+use crate::http::pages::{PageCaching, PageError, page, run_command};
+use crate::http::state::App;
+use crate::log::LogError;
+
+/// How often a revocation is tried while other writers change the key.
+const REVOKE_TRIES_MAX: u32 = 10;
+/// The longest name of a key.
+pub(super) const NAME_CHARS_MAX: usize = 60;
+const REVOKED_BY_SUBSCRIBER: &str = "by the subscriber";
+
+/// For how long a replaced key stays valid: the value in the form, the words, and the time.
+pub(super) type Overlap = (&'static str, &'static str, SignedDuration);
+pub(super) const OVERLAPS: [Overlap; 4] = [
+    ("24h", "24 hours", SignedDuration::from_hours(24)),
+    ("7d", "7 days", SignedDuration::from_hours(7 * 24)),
+    ("1h", "1 hour", SignedDuration::from_hours(1)),
+    ("none", "no time: it ends at once", SignedDuration::ZERO),
+];
+
+pub(super) struct AccountChange<'a> {
+    pub(super) app: &'a Arc<App>,
+    pub(super) commands: AccountCommands,
+    pub(super) signed_in: SignedIn,
+    pub(super) form: &'a Form,
+}
+
+impl AccountChange<'_> {
+    /// Carries out the button that was pressed.
+    pub(super) async fn run(self) -> Result<Response, PageError> {
+        match self.form.get("do") {
+            "create" => self.create().await,
+            "rotate" => self.rotate().await,
+            "revoke" => self.revoke().await,
+            "sign-out" => self.sign_out().await,
+            "leave" if self.form.get("sure") == "yes" => self.leave().await,
+            _ => Err(PageError::InvalidForm),
+        }
+    }
+
+    fn shown(&self, outcome: Outcome) -> Result<Response, PageError> {
+        account_page(self.app, &self.signed_in, outcome)
+    }
+
+    /// Counts a change against the limit of the subscription: those of others never delay it.
+    fn count(&self) -> Result<(), PageError> {
+        let limited = self
+            .app
+            .pages
+            .changes
+            .take(&self.signed_in.session.subscription_id);
+        limited.map_err(|retry_after| PageError::TooManyChanges { retry_after })
+    }
+
+    /// The key that a button creates.
+    fn new_key(&self, button: &str) -> Result<ApiKey, PageError> {
+        let nonce = self.form.get("nonce");
+        if !is_secret(nonce) {
+            return Err(PageError::InvalidForm);
+        }
+        let secrets = [&*self.signed_in.secret, nonce, button];
+        Ok(ApiKey::derive(self.app.pages.key_env, &secrets))
+    }
+
+    /// The key that the form names.
+    fn key(&self) -> Result<KeyId, PageError> {
+        let key_id = KeyId::parse(self.form.get("key")).ok_or(PageError::InvalidForm)?;
+        let ledger = self.app.ledger.borrow();
+        let key = ledger
+            .key(key_id)
+            .filter(|key| key.holder == self.signed_in.holder);
+        key.map(|_| key_id).ok_or(PageError::InvalidForm)
+    }
+
+    fn keys_max(&self) -> usize {
+        let ledger = self.app.ledger.borrow();
+        let account = ledger.account(&self.signed_in.holder);
+        account.map_or(0, |account| keys_max(self.app, &account.plan)) as usize
+    }
+
+    /// Shows a key if it is valid: now, or by an earlier press of the same button. Else shows why not.
+    fn created(&self, key: ApiKey, error: Option<CommandError>) -> Result<Response, PageError> {
+        let is_valid = {
+            let ledger = self.app.ledger.borrow();
+            let found = ledger.key(key.key_id());
+            found.is_some_and(|found| found.hash == key.hash() && found.is_valid(now()))
+        };
+        if is_valid {
+            return self.shown(Outcome::Created(key));
+        }
+        let text = match error {
+            Some(CommandError::TooManyKeys { .. }) => {
+                "Your plan allows no more valid keys. Revoke one first."
+            }
+            Some(CommandError::NotActive(_)) => {
+                "The operator of the service has to approve your subscription first."
+            }
+            _ => "The key was replaced or revoked before.",
+        };
+        self.refused(StatusCode::CONFLICT, text)
+    }
+
+    fn refused(&self, status: StatusCode, text: &str) -> Result<Response, PageError> {
+        let text = text.to_owned();
+        self.shown(Outcome::Refused { status, text })
+    }
+
+    async fn create(self) -> Result<Response, PageError> {
+        let name = self.form.get("name").trim();
+        let is_short = name.chars().count() <= NAME_CHARS_MAX;
+        let Some(name) = Text::parse(name).ok().filter(|_| is_short) else {
+            let text = format!("A name has at most {NAME_CHARS_MAX} characters, on one line.");
+            return self.refused(StatusCode::UNPROCESSABLE_ENTITY, &text);
+        };
+        let key = self.new_key("create")?;
+        self.count()?;
+        let (id, keys_max) = (
+            self.signed_in.session.subscription_id.clone(),
+            self.keys_max(),
+        );
+        let commands = self.commands.clone();
+        let command = async move {
+            let created = commands
+                .issue_to_subscriber(id, (&key, name), keys_max)
+                .await;
+            Ok((key, unless_conflict(created)?))
+        };
+        let (key, error) = run_command(command)
+            .await?
+            .map_err(|_| PageError::NotReady)?;
+        self.created(key, error)
+    }
+
+    async fn rotate(self) -> Result<Response, PageError> {
+        let key_id = self.key()?;
+        let chosen = self.form.get("overlap");
+        let overlap = OVERLAPS.iter().find(|(value, ..)| *value == chosen);
+        let (_, _, overlap) = overlap.ok_or(PageError::InvalidForm)?;
+        let new = self.new_key(key_id.as_str())?;
+        self.count()?;
+        let valid_until = Timestamp::now().saturating_add(*overlap);
+        let valid_until = valid_until.unwrap_or(Timestamp::MAX).into();
+        let (holder, keys_max) = (self.signed_in.holder.clone(), self.keys_max());
+        let commands = self.commands.clone();
+        let command = async move {
+            let rotated = commands
+                .rotate_of_subscriber(&holder, key_id, &new, valid_until, keys_max)
+                .await;
+            Ok((new, unless_conflict(rotated)?))
+        };
+        let (new, error) = run_command(command)
+            .await?
+            .map_err(|_| PageError::NotReady)?;
+        self.created(new, error)
+    }
+
+    async fn revoke(self) -> Result<Response, PageError> {
+        let (key_id, commands) = (self.key()?, self.commands.clone());
+        let revoked = run_command(async move { revoke(&commands, key_id).await }).await?;
+        revoked.map_err(|_| PageError::InvalidForm)?;
+        self.shown(Outcome::Done {
+            title: format!("Key {key_id} is revoked"),
+            text: "Programs that use it are rejected.",
+        })
+    }
+
+    async fn sign_out(self) -> Result<Response, PageError> {
+        let (commands, mail_id) = (self.commands, self.signed_in.session.mail_id);
+        let ended = run_command(async move { commands.end_session(mail_id).await });
+        ended.await?.map_err(|_| PageError::NotReady)?;
+        let signed_out = SignInPage {
+            notice: Some("You are signed out."),
+            ..SignInPage::of(self.app)
+        };
+        Ok(without_cookie(
+            self.app,
+            signed_out.response(StatusCode::OK),
+        ))
+    }
+
+    async fn leave(self) -> Result<Response, PageError> {
+        let (commands, id) = (self.commands, self.signed_in.session.subscription_id);
+        let left = run_command(async move { commands.forget(id).await });
+        left.await?.map_err(|_| PageError::NotReady)?;
+        let left = page(StatusCode::OK, PageCaching::NoStore, &LeftPage::Left);
+        Ok(without_cookie(self.app, left))
+    }
+}
+
+fn without_cookie(app: &App, mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(SET_COOKIE, expired_cookie(&app.pages));
+    response
+}
+
+/// Why a command was not carried out, unless the log failed. After a conflict the ledger has the outcome of the other
+/// writer, which may be an earlier press of the same button.
+fn unless_conflict(
+    outcome: Result<(), CommandError>,
+) -> Result<Option<CommandError>, CommandError> {
+    match outcome {
+        Err(CommandError::Log(error)) if !matches!(error, LogError::Conflict) => Err(error.into()),
+        Err(error) => Ok(Some(error)),
+        Ok(()) => Ok(None),
+    }
+}
+
+/// Revokes a key, also if another writer changes it at the same time.
+async fn revoke(commands: &AccountCommands, key_id: KeyId) -> Result<(), CommandError> {
+    let reason = Text::parse(REVOKED_BY_SUBSCRIBER).unwrap_or_default();
+    let mut retries = 1..REVOKE_TRIES_MAX;
+    loop {
+        match commands.revoke(key_id, reason.clone()).await {
+            Err(CommandError::Log(LogError::Conflict)) if retries.next().is_some() => {}
+            outcome => return outcome,
+        }
+    }
+}
