@@ -30,9 +30,9 @@ use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
 use crate::log::{Continuity, Durability, Log, NatsConfig};
 use crate::mail::{Mailing, Outbox};
 use crate::metrics::{self, HttpMetrics, LiveMetrics};
-use crate::projector::Projector;
 use crate::projector::announcer::Announcer;
 use crate::projector::views::Views;
+use crate::projector::{Projector, ProjectorHandle};
 use crate::public_url::PublicUrl;
 use crate::shutdown::Shutdown;
 use crate::supervisor::{Supervisor, TaskEnded};
@@ -139,37 +139,28 @@ impl Service {
             .context("the streams that the data folder has seen cannot be read")?;
         let durability = watch_log(&mut tasks, runtime, &log, &continuity);
         let feed = Feed::default();
-        let (announcer, announcing) = Announcer::new(log.clone());
-        tasks.spawn("announcer", announcing, runtime);
         let followed = (log.clone(), continuity.clone());
-        let (projector, projector_handle) =
-            Projector::new(followed, Arc::clone(&views), feed.clone(), announcer);
-        tasks.spawn("projector", projector.run(), runtime);
+        let projector = start_projector(&mut tasks, runtime, followed, (&views, &feed));
         let followed = (accounts_log.clone(), continuity.clone());
         let (keys, ledger, use_log) = follow_accounts(&mut tasks, runtime, followed, &config);
         let live = LiveContext {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
             keys: Arc::clone(&keys),
-            projector: projector_handle.status.clone(),
+            projector: projector.status.clone(),
             connection: log.connection(),
             shutdown: shutdown.clone(),
         };
         let fan_out = start_fan_out(&mut tasks, runtime, &live, &config)?;
-        let url = config.mailing.as_ref().and_then(|m| m.public_url.clone());
-        let url = url.unwrap_or(PublicUrl::of(http.listener.local_addr()?));
+        let commands = AccountCommands::new(accounts_log, ledger.clone());
         let app = Arc::new(App {
-            pages: pages(
-                &config,
-                url,
-                AccountCommands::new(accounts_log, ledger.clone()),
-            ),
+            pages: pages(&config, http.listener.local_addr()?, commands),
             views,
             keys,
             ledger,
             unauthenticated_limiter: HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, MINUTE),
             proxies: config.proxies,
-            projector: projector_handle,
+            projector,
             connection: log.connection(),
             continuity,
             durability,
@@ -252,6 +243,20 @@ impl Service {
         future::join(self.use_log.finish(), flush).await;
         ended
     }
+}
+
+/// Starts to fold the log, and to announce what it rejects.
+fn start_projector(
+    tasks: &mut Supervisor,
+    runtime: &Handle,
+    followed: (Log, Continuity),
+    (views, feed): (&Arc<Views>, &Feed),
+) -> ProjectorHandle {
+    let (announcer, announcing) = Announcer::new(followed.0.clone());
+    tasks.spawn("announcer", announcing, runtime);
+    let (projector, handle) = Projector::new(followed, Arc::clone(views), feed.clone(), announcer);
+    tasks.spawn("projector", projector.run(), runtime);
+    handle
 }
 
 /// Starts to read the keys, and to keep their use.
@@ -349,11 +354,15 @@ async fn connect(
     Ok(runtime.handle().spawn(connecting).await??)
 }
 
-fn pages(config: &Config, url: PublicUrl, commands: AccountCommands) -> Pages {
+/// The state of the pages for subscribers. Their links lead to the configured URL, else to the address that the service
+/// listens on.
+fn pages(config: &Config, listening: SocketAddr, commands: AccountCommands) -> Pages {
+    let mailing = config.mailing.as_ref();
+    let url = mailing.and_then(|mailing| mailing.public_url.clone());
     Pages {
         commands,
-        key_env: config.mailing.as_ref().map_or("live", |m| m.key_env),
-        url,
+        key_env: mailing.map_or("live", |mailing| mailing.key_env),
+        url: url.unwrap_or_else(|| PublicUrl::of(listening)),
         sign_ups_per_network: HashedLimiter::new(config.sign_ups_per_network, HOUR),
         sign_ups_per_email: HashedLimiter::new(config.sign_ups_per_email, DAY),
         sign_ups: HashedLimiter::new(config.sign_ups_per_hour, HOUR),

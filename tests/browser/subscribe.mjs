@@ -1,5 +1,5 @@
-// Subscribes in a browser without JavaScript, signs in with the link of the mail, creates, replaces and revokes keys, and
-// leaves.
+// Subscribes in a browser without JavaScript, signs in with the link of the mail, creates, replaces and revokes keys,
+// and leaves.
 //
 //     node subscribe.mjs http://127.0.0.1:8080 a@racing.example
 //

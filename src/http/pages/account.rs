@@ -19,7 +19,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 
 use self::change::AccountChange;
-use self::overview::{Outcome, account_page};
+use self::overview::{FormOutcome, account_page};
 use self::session::{SignedIn, cookie};
 use super::form::Form;
 use super::{PageCaching, PageError, page, run_command, run_unseen, subscriber};
@@ -93,7 +93,7 @@ pub(super) async fn show(
     let shown = match query.get("token") {
         Some(token) => link_page(&app, token),
         None => match SignedIn::of(&app, &headers).await {
-            Ok(Some(signed_in)) => account_page(&app, &signed_in, Outcome::Opened),
+            Ok(Some(signed_in)) => account_page(&app, &signed_in, FormOutcome::Opened),
             Ok(None) => Ok(SignInPage::of(&app).response(StatusCode::OK)),
             Err(error) => Err(error),
         },

@@ -1,8 +1,8 @@
 //! `/pricing`: the plans, and the form to subscribe.
 //!
-//! The response and its timing are the same whether or not the address is known, as nothing waits for the outcome. It is
-//! a page rather than a redirection, so that it can show the address without putting it in a URL. Sending the form again
-//! does no harm.
+//! The response and its timing are the same whether or not the address is known, as nothing waits for the outcome. It
+//! is a page rather than a redirection, so that it can show the address without putting it in a URL. Sending the form
+//! again does no harm.
 
 use std::sync::Arc;
 
@@ -204,8 +204,8 @@ pub(super) async fn subscribe(
     page(StatusCode::OK, PageCaching::NoStore, &sent)
 }
 
-/// Counts a request against the limits of its network, its address and all sign-ups. Returns the seconds until the next
-/// one if a limit is reached.
+/// Counts a request against the limits of its network, its address and all sign-ups. Returns the seconds until the
+/// next one if a limit is reached.
 fn count(app: &App, network: Network, email: &Email) -> Result<(), (u32, FormError)> {
     let error = |field, text| move |seconds| (seconds, FormError { field, text });
     let pages = &app.pages;

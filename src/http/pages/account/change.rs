@@ -6,9 +6,9 @@ use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::Response;
 use events::Text;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-use super::overview::{Outcome, account_page, keys_max};
+use super::overview::{FormOutcome, NAME_CHARS_MAX, OVERLAPS, account_page, keys_max};
 use super::session::{SignedIn, expired_cookie};
 use super::{LeftPage, SignInPage};
 use crate::accounts::{AccountCommands, ApiKey, CommandError, KeyId, is_secret, now};
@@ -19,18 +19,7 @@ use crate::log::LogError;
 
 /// How often a revocation is tried while other writers change the key.
 const REVOKE_TRIES_MAX: u32 = 10;
-/// The longest name of a key.
-pub(super) const NAME_CHARS_MAX: usize = 60;
 const REVOKED_BY_SUBSCRIBER: &str = "by the subscriber";
-
-/// For how long a replaced key stays valid: the value in the form, the words, and the time.
-pub(super) type Overlap = (&'static str, &'static str, SignedDuration);
-pub(super) const OVERLAPS: [Overlap; 4] = [
-    ("24h", "24 hours", SignedDuration::from_hours(24)),
-    ("7d", "7 days", SignedDuration::from_hours(7 * 24)),
-    ("1h", "1 hour", SignedDuration::from_hours(1)),
-    ("none", "no time: it ends at once", SignedDuration::ZERO),
-];
 
 pub(super) struct AccountChange<'a> {
     pub(super) app: &'a Arc<App>,
@@ -52,7 +41,7 @@ impl AccountChange<'_> {
         }
     }
 
-    fn shown(&self, outcome: Outcome) -> Result<Response, PageError> {
+    fn shown(&self, outcome: FormOutcome) -> Result<Response, PageError> {
         account_page(self.app, &self.signed_in, outcome)
     }
 
@@ -100,7 +89,7 @@ impl AccountChange<'_> {
             found.is_some_and(|found| found.hash == key.hash() && found.is_valid(now()))
         };
         if is_valid {
-            return self.shown(Outcome::Created(key));
+            return self.shown(FormOutcome::Created(key));
         }
         let text = match error {
             Some(CommandError::TooManyKeys { .. }) => {
@@ -116,7 +105,7 @@ impl AccountChange<'_> {
 
     fn refused(&self, status: StatusCode, text: &str) -> Result<Response, PageError> {
         let text = text.to_owned();
-        self.shown(Outcome::Refused { status, text })
+        self.shown(FormOutcome::Refused { status, text })
     }
 
     async fn create(self) -> Result<Response, PageError> {
@@ -172,7 +161,7 @@ impl AccountChange<'_> {
         let (key_id, commands) = (self.key()?, self.commands.clone());
         let revoked = run_command(async move { revoke(&commands, key_id).await }).await?;
         revoked.map_err(|_| PageError::InvalidForm)?;
-        self.shown(Outcome::Done {
+        self.shown(FormOutcome::Done {
             title: format!("Key {key_id} is revoked"),
             text: "Programs that use it are rejected.",
         })

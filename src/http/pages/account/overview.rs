@@ -9,7 +9,6 @@ use axum::response::Response;
 use events::{Moment, Text};
 use jiff::{SignedDuration, Timestamp};
 
-use super::change::{NAME_CHARS_MAX, OVERLAPS, Overlap};
 use super::session::SignedIn;
 use crate::accounts::{ApiKey, Key, KeyId, KeyState, KeyUse, Ledger, now, random_secret};
 use crate::http::pages::words::{self, date_time, number, title};
@@ -19,9 +18,20 @@ use crate::limits::{Period, Usage};
 
 /// The keys that have ended and are shown, newest first.
 const ENDED_KEYS_MAX: usize = 50;
+/// The longest name of a key.
+pub(super) const NAME_CHARS_MAX: usize = 60;
+
+/// For how long a replaced key stays valid: the value in the form, the words, and the time.
+pub(super) type Overlap = (&'static str, &'static str, SignedDuration);
+pub(super) const OVERLAPS: [Overlap; 4] = [
+    ("24h", "24 hours", SignedDuration::from_hours(24)),
+    ("7d", "7 days", SignedDuration::from_hours(7 * 24)),
+    ("1h", "1 hour", SignedDuration::from_hours(1)),
+    ("none", "no time: it ends at once", SignedDuration::ZERO),
+];
 
 /// What a form came to, which the account page shows first.
-pub(super) enum Outcome {
+pub(super) enum FormOutcome {
     /// There was no form.
     Opened,
     Created(ApiKey),
@@ -39,7 +49,7 @@ pub(super) enum Outcome {
 #[derive(Template)]
 #[template(path = "pages/account.html")]
 struct AccountPage {
-    outcome: Outcome,
+    outcome: FormOutcome,
     plan: String,
     is_active: bool,
     uses: Vec<PlanUse>,
@@ -58,7 +68,7 @@ struct AccountPage {
     signed_in_until: String,
 }
 
-impl Outcome {
+impl FormOutcome {
     fn status(&self) -> StatusCode {
         match self {
             Self::Refused { status, .. } => *status,
@@ -184,7 +194,7 @@ fn end(key: &Key, now: Moment) -> Option<String> {
 pub(super) fn account_page(
     app: &App,
     signed_in: &SignedIn,
-    outcome: Outcome,
+    outcome: FormOutcome,
 ) -> Result<Response, PageError> {
     let (ledger, now) = (app.ledger.borrow(), now());
     let (session, holder) = (&signed_in.session, &signed_in.holder);

@@ -41,7 +41,7 @@ macro_rules! guide {
 }
 
 /// The navigation, in its order.
-const PAGES: [NavPage; 16] = [
+const PAGES: [NavPage; 17] = [
     NavPage {
         group: "Start",
         title: "Get started",
@@ -76,6 +76,7 @@ const PAGES: [NavPage; 16] = [
     guide!("Feeders", "Importing", "importing"),
     guide!("Operators", "Operating", "operating"),
     guide!("Operators", "Reliability", "reliability"),
+    guide!("Operators", "Privacy", "privacy"),
     guide!("Operators", "Benchmarks", "benchmarks"),
     guide!("Operators", "Decisions", "decisions"),
 ];
