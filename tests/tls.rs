@@ -534,7 +534,7 @@ async fn production_refuses_connections_that_others_can_read() {
         ),
         (
             vec!["--nats", "nats://railbird:secret@192.0.2.1:4222"],
-            "NATS on 192.0.2.1 is not encrypted",
+            "NATS on 192.0.2.1 is not encrypted: use a tls:// address, or --nats-plain-allowed in a network",
         ),
         (
             vec!["--nats", "nats://127.0.0.1,nats://nats.example"],

@@ -246,7 +246,8 @@ fn check_encrypted(nats: &NatsConfig) -> anyhow::Result<()> {
         return Ok(());
     };
     let text = format!(
-        "--production: the connection to NATS on {host} is not encrypted: use a tls:// address, or          --nats-plain-allowed in a network that nothing else can join"
+        "--production: the connection to NATS on {host} is not encrypted: use a tls:// address, or \
+         --nats-plain-allowed in a network that nothing else can join"
     );
     Err(WrongConfiguration(text).into())
 }
