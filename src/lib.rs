@@ -15,9 +15,10 @@
 //! | [`limits`] | plans, rate limits and network addresses | none |
 //! | [`live`] | the live channel: encoded updates, fan-out, sessions | `accounts`, `log`, `metrics`, `shutdown` |
 //! | [`log`] | the event log on NATS JetStream: connection, reader, appender | none |
-//! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `limits`, `log`, `metrics`, `shutdown` |
+//! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `log`, `metrics`, `public_url`, `shutdown` |
 //! | [`metrics`] | the Prometheus metrics of the service | `limits` |
 //! | [`projector`] | follows the log, folds events, commits views | `live`, `log`, `metrics` |
+//! | [`public_url`] | where people find the service | none |
 //! | [`shutdown`] | the signal that ends every loop of the service | none |
 
 pub mod accounts;
@@ -33,6 +34,7 @@ pub mod log;
 pub mod mail;
 pub mod metrics;
 pub mod projector;
+pub mod public_url;
 pub mod shutdown;
 pub mod supervisor;
 pub mod tls;

@@ -26,8 +26,9 @@ const CRATE_ARROWS: [(&str, &[&str]); 5] = [
 ];
 
 /// The rooms of `src/` that each room may name. A room is named after those that it may import.
-const ROOM_ARROWS: [(&str, &[&str]); 16] = [
+const ROOM_ARROWS: [(&str, &[&str]); 17] = [
     ("clock", &[]),
+    ("public_url", &[]),
     ("shutdown", &[]),
     ("supervisor", &[]),
     ("json_schema", &[]),
@@ -38,7 +39,7 @@ const ROOM_ARROWS: [(&str, &[&str]); 16] = [
     ("accounts", &["limits", "log", "metrics"]),
     (
         "mail",
-        &["accounts", "limits", "log", "metrics", "shutdown"],
+        &["accounts", "log", "metrics", "public_url", "shutdown"],
     ),
     (
         "live",
@@ -58,6 +59,7 @@ const ROOM_ARROWS: [(&str, &[&str]); 16] = [
             "log",
             "metrics",
             "projector",
+            "public_url",
             "shutdown",
             "tls",
         ],
@@ -74,6 +76,7 @@ const ROOM_ARROWS: [(&str, &[&str]); 16] = [
             "mail",
             "metrics",
             "projector",
+            "public_url",
             "shutdown",
             "supervisor",
             "tls",
@@ -93,6 +96,7 @@ const ROOM_ARROWS: [(&str, &[&str]); 16] = [
             "mail",
             "metrics",
             "projector",
+            "public_url",
             "shutdown",
             "supervisor",
             "tls",

@@ -20,6 +20,7 @@ mod board;
 mod cli;
 mod clients;
 mod conformance;
+mod containers;
 mod contract;
 mod docs;
 mod documents;

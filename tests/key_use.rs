@@ -88,7 +88,7 @@ async fn until_listed(nats: &Nats, key: &str, requests: u64) {
 
 /// All messages of the stream, as text.
 async fn stored(nats: &Nats) -> Vec<(String, Value)> {
-    let client = async_nats::connect(nats.url()).await.unwrap();
+    let client = nats.client_of("admin").await;
     let jetstream = async_nats::jetstream::new(client);
     let mut stream = jetstream.get_stream(KEY_USE.name).await.unwrap();
     let last_seq = stream.info().await.unwrap().state.last_sequence;
@@ -378,7 +378,7 @@ async fn undisturbed(nats: &Nats) -> Vec<String> {
 async fn a_full_stream_disturbs_no_request() {
     let nats = Nats::start();
     nats.log().await;
-    let client = async_nats::connect(nats.url()).await.unwrap();
+    let client = nats.client_of("admin").await;
     let full = Config {
         name: KEY_USE.name.to_owned(),
         subjects: vec!["key_use.>".to_owned()],
@@ -410,7 +410,7 @@ async fn a_stream_that_is_deleted_is_created_again_and_nothing_else_is_lost() {
     let railbird = start(&nats).await;
     send(&railbird, &railbird.key, 3, "").await;
     until_listed(&nats, &railbird.key, 3).await;
-    let client = async_nats::connect(nats.url()).await.unwrap();
+    let client = nats.client_of("admin").await;
     let jetstream = async_nats::jetstream::new(client);
     jetstream.delete_stream(KEY_USE.name).await.unwrap();
     assert_eq!(railbird.get(PATH).await.status, 200);

@@ -11,7 +11,8 @@ use events::Moment;
 use railbird::accounts::{self, AddressBook, Email, Holder, Ledger, SubscriptionId};
 use railbird::app::Config;
 use railbird::log::ACCOUNTS;
-use railbird::mail::{Folder, Mailing, PublicUrl, Sender, Transport};
+use railbird::mail::{Folder, Mailing, Sender, Transport};
+use railbird::public_url::PublicUrl;
 use tempfile::TempDir;
 
 use crate::support::*;

@@ -5,13 +5,15 @@ mod nats;
 mod proxy;
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::{Timestamp, ToSpan};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
@@ -128,6 +130,25 @@ async fn http_and_the_live_channel_are_served_with_both_versions_of_tls() {
             .status,
         200
     );
+}
+
+#[tokio::test]
+async fn watch_connects_with_tls() {
+    let service = Encrypted::start(&[]).await;
+    let mut watch = command();
+    let url = format!("wss://{}", service.http());
+    watch.args(["watch", "--json", "--url", &url, "--api-key", &service.key]);
+    watch.env(
+        "SSL_CERT_FILE",
+        service.authority.file(service.folder.path()),
+    );
+    let mut watching = watch.stdout(Stdio::piped()).spawn().unwrap();
+    let first = BufReader::new(watching.stdout.take().unwrap())
+        .lines()
+        .next();
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    assert!(first.unwrap().unwrap().contains("\"welcome\""));
 }
 
 #[tokio::test]
@@ -382,6 +403,39 @@ async fn a_slow_handshake_counts_as_a_connection_and_is_cut_off() {
     })
     .await;
     assert_eq!(service.metric(HANDSHAKES_FAILED).await, CONNECTIONS as u64);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_too_slowly_loses_its_connection() {
+    let service = Encrypted::start(&[]).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4 * 1024).unwrap();
+    let stream = socket.connect(service.http()).await.unwrap();
+    let mut stream = service.client().connect_on(stream).await.unwrap();
+    // 1.4 MB.
+    let request =
+        b"GET /assets/swagger-ui/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let begun = Instant::now();
+    let connections = "railbird_http_connections";
+    // That of the metrics remains.
+    eventually("the connection is closed", || async {
+        service.metric(connections).await == 1
+    })
+    .await;
+    let took = begun.elapsed();
+    assert!(took > Duration::from_secs(9), "{took:?}");
+    let mut answer = Vec::new();
+    let read = stream.read_to_end(&mut answer).await;
+    assert!(read.is_err(), "the answer is cut: {} bytes", answer.len());
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
+
+    // One that reads gets all of it.
+    let (mut reader, _) = service.client().http(service.http()).await.unwrap();
+    let whole = reader
+        .get("/assets/swagger-ui/swagger-ui-bundle.js", "")
+        .await;
+    assert!(whole.unwrap().body.len() > answer.len());
 }
 
 #[tokio::test]

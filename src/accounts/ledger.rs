@@ -17,8 +17,8 @@ use super::event::{
     SubscriptionApproved, SubscriptionForgotten, SubscriptionKeyIssued, SubscriptionRequested,
 };
 use super::state::{
-    Account, Change, Holder, Key, KeyState, Mail, MailContent, MailState, Revocation, Rotation,
-    Session, Subscription,
+    Account, AccountSession, Change, Holder, Key, KeyState, Mail, MailContent, MailState,
+    Revocation, Rotation, Subscription,
 };
 use super::{AccountSubject, Actor, KeyId, MailId, SecretHash, SubscriptionId};
 
@@ -31,15 +31,15 @@ pub struct Ledger {
     keys: BTreeMap<KeyId, Key>,
     accounts: HashMap<Holder, Account>,
     subscriptions: BTreeMap<SubscriptionId, Subscription>,
-    /// Forgotten subscriptions whose address is not erased yet.
-    to_erase: BTreeSet<SubscriptionId>,
+    /// Forgotten subscriptions whose address is not erased yet, with their generation.
+    to_erase: BTreeSet<(SubscriptionId, u32)>,
     mails: BTreeMap<MailId, Mail>,
     /// Mails that are neither delivered nor given up.
     open_mails: BTreeSet<MailId>,
     /// The links that were not used, by the mail of their last attempt.
     links: BTreeMap<MailId, Link>,
     /// The sessions that did not end, by the hash of their cookie.
-    sessions: HashMap<SecretHash, Session>,
+    sessions: HashMap<SecretHash, AccountSession>,
     /// The sequence of the last event on each subject.
     last_seqs: HashMap<Box<str>, u64>,
 }
@@ -81,7 +81,7 @@ impl Ledger {
                 self.suppress(&mut folding, &fact.subscription_id);
             }
             Fact::SubscriptionForgotten(fact) => self.forget(&mut folding, &fact),
-            Fact::AddressErased(fact) => self.erased(&fact),
+            Fact::AddressErased(fact) => self.erased(fact),
             Fact::MailAttempted(fact) => self.attempt(&folding, fact),
             Fact::MailDelivered(fact) => self.deliver(&folding, &fact),
             Fact::MailFailed(fact) => self.fail(&folding, fact),
@@ -315,7 +315,7 @@ impl Ledger {
             return;
         };
         subscription.forgotten_at = Some(folding.time);
-        self.to_erase.insert(id.clone());
+        self.to_erase.insert((id.clone(), fact.generation));
         let account = self.accounts.get(&Holder::Subscription(id.clone()));
         let keys = account.map_or_else(Vec::new, |account| account.keys.clone());
         let reason = Text::parse(ENDED).unwrap_or_default();
@@ -336,11 +336,9 @@ impl Ledger {
         });
     }
 
-    fn erased(&mut self, fact: &AddressErased) {
-        let known = self.subscriptions.get(&fact.subscription_id);
-        if known.is_some_and(|known| known.generation == fact.generation) {
-            self.to_erase.remove(&fact.subscription_id);
-        }
+    fn erased(&mut self, fact: AddressErased) {
+        self.to_erase
+            .remove(&(fact.subscription_id, fact.generation));
     }
 
     /// Ends the links and sessions of a subscription, but for the session of the actor: whoever else has one may be the
@@ -367,7 +365,7 @@ impl Ledger {
         if let Some(subscription) = self.subscriptions.get_mut(&subscription_id) {
             subscription.confirmed_at.get_or_insert(folding.time);
         }
-        let session = Session {
+        let session = AccountSession {
             subscription_id,
             mail_id: fact.mail_id,
             expires_at: fact.expires_at,
@@ -515,10 +513,9 @@ impl Ledger {
         self.subscriptions.iter()
     }
 
-    /// The forgotten subscriptions whose address is not erased yet.
-    pub fn to_erase(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
-        let ids = self.to_erase.iter();
-        ids.filter_map(|id| self.subscriptions.get_key_value(id))
+    /// The forgotten subscriptions whose address is not erased yet, with their generation.
+    pub fn to_erase(&self) -> impl Iterator<Item = &(SubscriptionId, u32)> {
+        self.to_erase.iter()
     }
 
     /// The keys of a holder, oldest first.
@@ -546,7 +543,7 @@ impl Ledger {
     }
 
     /// The session of a cookie.
-    pub fn session(&self, cookie: &str, now: Moment) -> Option<&Session> {
+    pub fn session(&self, cookie: &str, now: Moment) -> Option<&AccountSession> {
         let session = self.sessions.get(&SecretHash::of(cookie));
         session.filter(|session| session.expires_at > now)
     }

@@ -1,11 +1,11 @@
 //! API keys and their holders: events in the stream `ACCOUNTS`, the ledger folded from them, and the cache of valid
 //! keys.
 //!
-//! [`ApiKey`] is a key, [`AccountEvent`] a change of a key, subscription, mail or session, [`Ledger`] the current state,
-//! and [`KeyCache`] the keys that requests are checked against. [`AccountCommands`] appends events, and [`AddressBook`]
-//! keeps what decrypts the addresses in them. [`KeyUses`] is the use of keys, which [`UseLog`] keeps in a stream of its
-//! own. Only the hash of a key is stored; the key itself exists on the page or the terminal that requested it, and nowhere
-//! else.
+//! [`ApiKey`] is a key, [`AccountEvent`] a change of a key, subscription, mail or session, [`Ledger`] the current
+//! state, and [`KeyCache`] the keys that requests are checked against. [`AccountCommands`] appends events, and
+//! [`AddressBook`] keeps what decrypts the addresses in them. [`KeyUses`] is the use of keys, which [`UseLog`] keeps in
+//! a stream of its own. Only the hash of a key is stored; the key itself exists on the page or the terminal that
+//! requested it, and nowhere else.
 
 mod actor;
 mod address_book;
@@ -42,8 +42,8 @@ pub use key_cache::{KeyCache, KeyEntry, Refusal};
 pub use key_uses::{KeyUse, KeyUses, UsesByProcess};
 pub use ledger::Ledger;
 pub use state::{
-    Account, Change, Holder, Key, KeyState, Mail, MailContent, MailState, Revocation, Rotation,
-    Session, Subscription, SubscriptionState,
+    Account, AccountSession, Change, Holder, Key, KeyState, Mail, MailContent, MailState,
+    Revocation, Rotation, Subscription, SubscriptionState,
 };
 pub use subject::{AccountSubject, MailId, SubscriptionId};
 pub(crate) use use_counter::SocketUse;

@@ -188,7 +188,7 @@ impl SubscriptionState {
 
 /// Someone who is signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
+pub struct AccountSession {
     pub subscription_id: SubscriptionId,
     /// The mail whose link started it.
     pub mail_id: MailId,

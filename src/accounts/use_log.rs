@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use events::Moment;
 use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp, ToSpan};
 use tokio::time::{sleep, timeout};
 
 use super::key_uses::{KeyUses, UsesByProcess};
@@ -67,12 +67,11 @@ impl UseLog {
     async fn keep_writing(&self) {
         loop {
             let begun = now();
-            let midnight = next_midnight(begun);
-            let left = midnight.duration_since(begun.timestamp()).unsigned_abs();
-            sleep(self.every.min(left)).await;
-            // What was counted before midnight belongs to the day that has ended.
-            let last = midnight - SignedDuration::from_micros(1);
-            self.write(now().min(last.into())).await;
+            let end = end_of_day(begun);
+            let left = end.timestamp().duration_since(begun.timestamp());
+            sleep(self.every.min(left.unsigned_abs())).await;
+            // What was counted until midnight belongs to the day that has ended.
+            self.write(now().min(end)).await;
         }
     }
 
@@ -157,12 +156,10 @@ fn reader(log: &Log, state: &LogState) -> Reader {
     log.reader_of(KEY_USE, from, vec![SUBJECTS.to_owned()])
 }
 
-/// The end of a day in UTC.
-fn next_midnight(now: Moment) -> Timestamp {
-    let today = now.timestamp().to_zoned(TimeZone::UTC).date();
-    let tomorrow = today.saturating_add(1.day());
-    let midnight = tomorrow.to_zoned(TimeZone::UTC);
-    midnight.map_or(Timestamp::MAX, |midnight| midnight.timestamp())
+/// The last moment of a day in UTC.
+fn end_of_day(moment: Moment) -> Moment {
+    let end = moment.timestamp().to_zoned(TimeZone::UTC).end_of_day();
+    end.map_or(Timestamp::MAX, |end| end.timestamp()).into()
 }
 
 /// Counts failures, and warns of the first of those in a row.
@@ -194,6 +191,25 @@ impl Failures {
                     tracing::warn!(%error, task, "the use of keys is not kept; requests go on");
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use events::Moment;
+
+    use super::end_of_day;
+
+    #[test]
+    fn a_day_ends_before_midnight_in_utc() {
+        for (moment, end) in [
+            ("2026-11-21T00:00:00Z", "2026-11-21T23:59:59.999999Z"),
+            ("2026-11-21T23:59:59.999999Z", "2026-11-21T23:59:59.999999Z"),
+            ("2028-02-29T07:30:00+08:00", "2028-02-28T23:59:59.999999Z"),
+        ] {
+            let moment = Moment::parse(moment).expect(moment);
+            assert_eq!(end_of_day(moment).to_string(), end);
         }
     }
 }

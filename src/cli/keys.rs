@@ -16,8 +16,8 @@ pub(super) use self::when::parse_duration;
 use super::report::{line, result};
 use super::{Nats, PlansFlag, WrongUse};
 use crate::accounts::{
-    AccountCommands, Actor, ApiKey, CommandError, Email, Key, KeyId, KeyIssued, SubscriptionId,
-    UsesByProcess, read_uses,
+    AccountCommands, Actor, ApiKey, CommandError, Email, Holder, Key, KeyId, KeyIssued,
+    SubscriptionId, UsesByProcess, read_uses,
 };
 use crate::log::Log;
 
@@ -197,15 +197,7 @@ impl Action {
                 ));
                 result(key.reveal());
             }
-            Self::Revoke { key_id, reason } => {
-                let (key_id, key) = find(commands, &key_id)?;
-                commands.revoke(key_id, reason).await?;
-                line(format_args!("key {key_id} is revoked"));
-                if let Some(rotation) = key.rotated {
-                    let new = rotation.to;
-                    line(format_args!("key {new}, which replaced it, is not"));
-                }
-            }
+            Self::Revoke { key_id, reason } => revoke(commands, &key_id, reason).await?,
             Self::Plan { key_id, plan } => {
                 let (key_id, _) = find(commands, &key_id)?;
                 commands.change_plan(key_id, plan.clone()).await?;
@@ -225,6 +217,30 @@ impl Action {
         }
         Ok(())
     }
+}
+
+async fn revoke(commands: &AccountCommands, key: &str, reason: Text) -> anyhow::Result<()> {
+    let (key_id, key) = find(commands, key)?;
+    commands.revoke(key_id, reason).await?;
+    line(format_args!("key {key_id} is revoked"));
+    if let Some(rotation) = key.rotated {
+        let new = rotation.to;
+        line(format_args!("key {new}, which replaced it, is not"));
+    }
+    // The ledger is that before the revocation.
+    let (ledger, now) = (commands.ledger().borrow(), Timestamp::now().into());
+    let mut others = ledger
+        .keys_of(&key.holder)
+        .filter(|(id, key)| *id != key_id && key.is_valid(now));
+    if let Holder::Subscription(id) = &key.holder
+        && others.next().is_none()
+    {
+        line(format_args!(
+            "it was the last valid key of subscription {id}, which needs an approval for another one: railbird keys \
+             approve {id}"
+        ));
+    }
+    Ok(())
 }
 
 /// The use of keys. Without it the keys are listed all the same.

@@ -10,7 +10,8 @@ use jiff::SignedDuration;
 use super::WrongConfiguration;
 use super::keys::parse_duration;
 use super::secret::read_secret;
-use crate::mail::{Folder, InvalidMailSetting, Mailing, PublicUrl, Sender, Smtp, Transport};
+use crate::mail::{Folder, InvalidMailSetting, Mailing, Sender, Smtp, Transport};
+use crate::public_url::PublicUrl;
 
 /// No server replies in less; with more, a mail that a crash interrupted would wait for hours.
 const TIMEOUT: RangeInclusive<SignedDuration> =
@@ -100,7 +101,8 @@ impl MailFlags {
     }
 
     fn public_url(&self) -> Result<Option<PublicUrl>, InvalidMailSetting> {
-        set(&self.public_url).map(PublicUrl::parse).transpose()
+        let url = set(&self.public_url).map(PublicUrl::parse).transpose();
+        url.map_err(|message| InvalidMailSetting::new("--public-url", message))
     }
 }
 

@@ -18,10 +18,10 @@ use crate::live::FanOut;
 use crate::live::feed::Feed;
 use crate::live::status::Phase;
 use crate::log::{ConnectionStatus, Continuity, Durability};
-use crate::mail::PublicUrl;
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
 use crate::projector::views::Views;
+use crate::public_url::PublicUrl;
 use crate::shutdown::Shutdown;
 
 #[derive(Debug)]

@@ -61,8 +61,8 @@ mod tests {
 
     use super::{Html, Plain};
     use crate::accounts::{Actor, Change, KeyId, MailContent, now};
-    use crate::mail::PublicUrl;
     use crate::mail::text::MailText;
+    use crate::public_url::PublicUrl;
 
     fn text(text: &str) -> Text {
         Text::parse(text).expect("text")

@@ -1,7 +1,7 @@
 //! Mails to subscribers: the outbox sends the mails that the ledger requests, over SMTP or, in `dev`, into a folder.
 //!
-//! [`Mailing`] is the configuration, [`Outbox`] the task that sends. No mail has a key, and the stream `ACCOUNTS` has no
-//! link: each attempt creates a new one. No other module names lettre.
+//! [`Mailing`] is the configuration, [`Outbox`] the task that sends. No mail has a key, and the stream `ACCOUNTS` has
+//! no link: each attempt creates a new one. No other module names lettre.
 
 mod deliver;
 mod delivery_error;
@@ -19,6 +19,6 @@ pub use delivery_error::{DeliveryError, FailureReason};
 pub use error::InvalidMailSetting;
 pub use folder::Folder;
 pub use outbox::Outbox;
-pub use settings::{Mailing, PublicUrl, Sender};
+pub use settings::{Mailing, Sender};
 pub use smtp::Smtp;
 pub use transport::Transport;

@@ -16,8 +16,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::deliver::{DeliveryContext, MailTask, PendingMail, ServerOutcome, TaskId};
 use super::schedule;
-use super::settings::{Mailing, PublicUrl};
+use super::settings::Mailing;
 use crate::accounts::{AccountCommands, KeyCache, Ledger};
+use crate::public_url::PublicUrl;
 use crate::shutdown::Shutdown;
 
 /// The maximum number of mails in progress: servers accept few connections from one client.
@@ -109,9 +110,9 @@ impl Outbox {
             return WAIT_MAX;
         }
         let is_idle = |task: &MailTask| !self.in_progress.values().any(|id| *id == task.id());
-        let erasures = ledger.to_erase().map(|(id, subscription)| MailTask::Erase {
+        let erasures = ledger.to_erase().map(|(id, generation)| MailTask::Erase {
             subscription_id: id.clone(),
-            generation: subscription.generation,
+            generation: *generation,
         });
         let erasures = erasures.filter(&is_idle);
 

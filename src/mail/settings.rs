@@ -1,13 +1,10 @@
 //! [`Mailing`]: the mail configuration, parsed once at the start.
 
-use std::fmt;
-use std::net::SocketAddr;
-
 use lettre::message::Mailbox;
-use url::Url;
 
 use super::error::InvalidMailSetting;
 use super::transport::Transport;
+use crate::public_url::PublicUrl;
 
 #[derive(Debug, Clone)]
 pub struct Mailing {
@@ -40,74 +37,9 @@ impl Sender {
     }
 }
 
-/// The public URL of the service, such as `https://racing.example`, without a slash at the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PublicUrl(String);
-
-impl PublicUrl {
-    /// Parses an HTTP URL, which may have a path, but no user, query or fragment.
-    pub fn parse(text: &str) -> Result<Self, InvalidMailSetting> {
-        let message = "expected the URL of the service, such as https://racing.example";
-        let url = Url::parse(text).ok();
-        let url = url.filter(|url| {
-            let is_web = matches!(url.scheme(), "https" | "http");
-            let is_bare = url.query().is_none() && url.fragment().is_none();
-            is_web && is_bare && url.username().is_empty() && url.password().is_none()
-        });
-        let url = url.ok_or(InvalidMailSetting::new("--public-url", message))?;
-        Ok(Self(url.as_str().trim_end_matches('/').to_owned()))
-    }
-
-    /// The URL of a service without a public one: the address that it listens on.
-    pub fn of(listening: SocketAddr) -> Self {
-        Self(format!("http://{listening}"))
-    }
-
-    /// Whether browsers reach the service by TLS.
-    pub fn is_secure(&self) -> bool {
-        self.0.starts_with("https://")
-    }
-
-    /// Scheme and authority, as browsers send them in `Origin`.
-    pub fn origin(&self) -> &str {
-        let authority = self.0.find("://").map_or(0, |at| at + "://".len());
-        let end = self.0[authority..].find('/');
-        end.map_or(&*self.0, |end| &self.0[..authority + end])
-    }
-
-    /// The URL of the account page. With the token of a link, whoever has it can sign in.
-    pub fn account(&self, token: Option<&str>) -> String {
-        match token {
-            Some(token) => format!("{self}/account?token={token}"),
-            None => format!("{self}/account"),
-        }
-    }
-}
-
-impl fmt::Display for PublicUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{PublicUrl, Sender};
-
-    #[test]
-    fn links_begin_with_the_configured_url() {
-        for (url, origin, is_secure) in [
-            ("https://racing.example", "https://racing.example", true),
-            ("https://racing.example/", "https://racing.example", true),
-            ("http://[::1]:8080/odds/http/", "http://[::1]:8080", false),
-        ] {
-            let public = PublicUrl::parse(url).expect(url);
-            let account = format!("{}/account", url.trim_end_matches('/'));
-            assert_eq!(public.account(None), account);
-            assert_eq!(public.account(Some("abc")), account + "?token=abc");
-            assert_eq!((public.origin(), public.is_secure()), (origin, is_secure));
-        }
-    }
+    use super::Sender;
 
     #[test]
     fn a_sender_has_a_domain() {

@@ -4,8 +4,8 @@ use events::{Moment, Text};
 use jiff::SignedDuration;
 use jiff::fmt::friendly::{Designator, Spacing, SpanPrinter};
 
-use super::settings::PublicUrl;
 use crate::accounts::{Actor, Change, LINK_LASTS, MailContent};
+use crate::public_url::PublicUrl;
 
 /// The longest line of the plain text (RFC 5322, 2.1.1: 78).
 const LINE_CHARS_MAX: usize = 76;

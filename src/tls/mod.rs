@@ -1,7 +1,7 @@
 //! TLS of the public address. The only module that names rustls.
 //!
 //! [`TlsServer`] makes connections TLS connections, with a certificate from files that may be renewed.
-//! [`TlsSession`] is the TLS of a connection whose socket the live channel reads and writes by itself.
+//! `TlsSession` is the TLS of a connection whose socket the live channel reads and writes by itself.
 
 mod certificate;
 mod server;

@@ -159,6 +159,14 @@ fn assert_complete(written: &Written, key: &str) {
     assert!(log.contains("DEBUG"), "the finest level is logged");
 }
 
+/// The key of the address of anna.
+async fn address_key(nats: &Nats) -> String {
+    let log = nats.log().await;
+    let message = log.last_message(ADDRESSES, "addresses.key.anna").await;
+    let payload = message.unwrap().unwrap().payload;
+    String::from_utf8(payload.to_vec()).unwrap()
+}
+
 #[tokio::test]
 async fn secrets_appear_nowhere_but_on_the_page_the_terminal_and_in_the_mail_that_shows_them() {
     let server = MailServer::start_as(Security::StartTls, true).await;
@@ -197,13 +205,7 @@ async fn secrets_appear_nowhere_but_on_the_page_the_terminal_and_in_the_mail_tha
         let response = request(service.admin, "GET", path, &[]).await;
         written.add(path, response.body);
     }
-    let address_key = fixture.nats.log().await;
-    let address_key = address_key
-        .last_message(ADDRESSES, "addresses.key.anna")
-        .await
-        .unwrap()
-        .unwrap();
-    let address_key = String::from_utf8(address_key.payload.to_vec()).unwrap();
+    let address_key = address_key(&fixture.nats).await;
     written.add(SERVICE_OUTPUT, service.stop().await.join("\n"));
     fixture.nats.kill();
     written.add_folder(fixture.nats.folder());
@@ -229,11 +231,8 @@ async fn secrets_appear_nowhere_but_on_the_page_the_terminal_and_in_the_mail_tha
     }
     let with_address = written.containing(&address("anna"));
     assert!(with_address.is_empty(), "{with_address:?}");
-    let with_address_key = written.containing(&address_key);
+    let found = written.containing(&address_key);
     // NATS traces the messages that it receives.
     let in_nats = |name: &&str| name.contains("ADDRESSES") || name.ends_with("/log");
-    assert!(
-        with_address_key.iter().all(in_nats) && !with_address_key.is_empty(),
-        "{with_address_key:?}"
-    );
+    assert!(found.iter().all(in_nats) && !found.is_empty(), "{found:?}");
 }

@@ -141,6 +141,11 @@ impl TlsClient {
     pub(crate) async fn connect(&self, address: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
+        self.connect_on(stream).await
+    }
+
+    /// The same on a connection without TLS.
+    pub(crate) async fn connect_on(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let name = ServerName::try_from(NAME).unwrap();
         let connector = TlsConnector::from(Arc::clone(&self.0));
         connector.connect(name, stream).await

@@ -1,7 +1,8 @@
 //! `/account`: the page where a subscriber sees, creates, replaces and revokes keys, and leaves.
 //!
 //! There is no password: the link in a mail starts a session. GET changes nothing, because mail scanners follow links.
-//! The answer to a request for a link is the same whether or not the address is known, as nothing waits for the outcome.
+//! The answer to a request for a link is the same whether or not the address is known, as nothing waits for the
+//! outcome.
 
 mod change;
 mod overview;

@@ -6,7 +6,7 @@ use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
 use tokio::time::timeout;
 
-use crate::accounts::{Holder, SESSION_LASTS, Session, is_secret, now};
+use crate::accounts::{AccountSession, Holder, SESSION_LASTS, is_secret, now};
 use crate::http::pages::PageError;
 use crate::http::state::{App, Pages};
 
@@ -20,7 +20,7 @@ const REPLICA_LAG_MAX: Duration = Duration::from_secs(1);
 
 /// Someone who is signed in.
 pub(super) struct SignedIn {
-    pub(super) session: Session,
+    pub(super) session: AccountSession,
     pub(super) holder: Holder,
     /// The value of the cookie.
     pub(super) secret: String,

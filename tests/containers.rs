@@ -1,0 +1,158 @@
+//! docker-compose.yml, the Dockerfile and what they read. Nothing is built: no test needs Docker.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::*;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn compose() -> Value {
+    let python = tool(
+        "RAILBIRD_DOCUMENTS_PYTHON",
+        "python3",
+        ["-c", "import yaml"],
+    );
+    let print = "import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)";
+    let file = fs::File::open(root().join("docker-compose.yml")).unwrap();
+    let output = Command::new(python)
+        .args(["-c", print])
+        .stdin(file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn containers_have_the_least_rights() {
+    let compose = compose();
+    let services = compose["services"].as_object().unwrap();
+    assert!(services.len() >= 4);
+    for (name, service) in services {
+        assert_eq!(service["read_only"], true, "{name}");
+        assert_eq!(service["cap_drop"], serde_json::json!(["ALL"]), "{name}");
+        let options = service["security_opt"].to_string();
+        assert!(options.contains("no-new-privileges:true"), "{name}");
+        let image = service["image"].as_str();
+        // Ours, or one that can be pinned.
+        let is_pinned = image.is_none_or(|image| image == "railbird" || image.starts_with("${"));
+        assert!(is_pinned, "{name}: {image:?}");
+        for volume in service["volumes"].as_array().into_iter().flatten() {
+            let (source, target) = volume.as_str().unwrap().split_once(':').unwrap();
+            if source.starts_with("./") {
+                assert!(root().join(source).is_file(), "{name}: {source}");
+                let is_written = name == "feeders";
+                assert_ne!(target.ends_with(":ro"), is_written, "{name}: {target}");
+            }
+        }
+    }
+    let user = services["nats"]["user"].as_str().unwrap();
+    assert_ne!(user, "0:0");
+    let gives = services["log-folder"]["entrypoint"].as_array().unwrap();
+    assert!(
+        gives.contains(&user.into()),
+        "its volume is its own: {gives:?}"
+    );
+    // Only Caddy may name the address of a client.
+    let caddy = services["caddy"]["networks"]["web"]["ipv4_address"]
+        .as_str()
+        .unwrap();
+    let trusted = services["railbird"]["environment"]["RAILBIRD_TRUSTED_PROXIES"].as_str();
+    assert!(
+        trusted.unwrap().ends_with(&format!(":-{caddy}}}")),
+        "{trusted:?}"
+    );
+    // Only railbird shares the plain network of nats-server, and all of it that connects.
+    for (name, service) in services {
+        let is_in_log = service["networks"].to_string().contains("\"log\"");
+        let connects = service["environment"]["RAILBIRD_NATS"].is_string();
+        assert_eq!(is_in_log, connects || name == "nats", "{name}");
+    }
+}
+
+/// The files that the build reads and that are no sources: of `include_...!`, of the docs, and of build.rs.
+fn files_of_the_build() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = ["build.rs", "Cargo.lock", "web", "templates", "plans.toml"]
+        .map(PathBuf::from)
+        .to_vec();
+    let texts = |text: &str| -> Vec<String> {
+        text.split('"')
+            .skip(1)
+            .step_by(2)
+            .map(ToOwned::to_owned)
+            .collect()
+    };
+    let build = fs::read_to_string(root().join("build.rs")).unwrap();
+    let constants = build.lines().filter(|line| line.starts_with("const "));
+    files.extend(
+        constants
+            .flat_map(texts)
+            .map(PathBuf::from)
+            .filter(|path| root().join(path).exists()),
+    );
+    let site = fs::read_to_string(root().join("src/http/pages/docs/site.rs")).unwrap();
+    let shown = site
+        .split("= files![")
+        .nth(1)
+        .unwrap()
+        .split(']')
+        .next()
+        .unwrap();
+    files.extend(texts(shown).into_iter().map(PathBuf::from));
+    let mut folders = vec![root().join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let source = fs::read_to_string(&path).unwrap_or_default();
+            let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+            for macro_name in ["include_str!(\"", "include_bytes!(\""] {
+                let included = code.split(macro_name).skip(1);
+                let included = included.map(|rest| rest.split('"').next().unwrap_or_default());
+                files.extend(included.map(|file| {
+                    let file = folder.join(file).canonicalize().unwrap();
+                    file.strip_prefix(root().canonicalize().unwrap())
+                        .unwrap()
+                        .to_owned()
+                }));
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn the_image_is_built_of_all_files_that_the_build_reads() {
+    let ignore = fs::read_to_string(root().join(".dockerignore")).unwrap();
+    let sent: Vec<&str> = ignore
+        .lines()
+        .filter_map(|line| line.strip_prefix('!'))
+        .collect();
+    let files = files_of_the_build();
+    for file in [
+        "web",
+        "clients/js/railbird.js",
+        "docs/board.png",
+        "nats.conf",
+        "src/http/openapi/examples.json",
+    ] {
+        assert!(
+            files.iter().any(|found| found == Path::new(file)),
+            "{file}: {files:?}"
+        );
+    }
+    let missing: Vec<_> = files
+        .iter()
+        .filter(|file| !sent.iter().any(|sent| file.starts_with(sent)))
+        .collect();
+    assert!(missing.is_empty(), ".dockerignore leaves out {missing:?}");
+}
