@@ -225,7 +225,7 @@ async fn requested(
     let (book, subscription_id) = (AddressBook::new(log.clone()), subscription_id(name));
     let email = Email::parse(email).unwrap();
     SubscriptionRequested {
-        email: book.seal(&subscription_id, &email).await.unwrap(),
+        email: book.seal(&subscription_id, 1, &email).await.unwrap(),
         subscription_id,
         generation: 1,
         plan: text("default"),

@@ -85,13 +85,15 @@ impl AddressBook {
         Ok(SubscriptionId::of(email, salt.await?))
     }
 
-    /// Encrypts the address of a subscription, with a new key unless it has one.
+    /// Encrypts the address of a subscription, with a new key unless it has one. Each generation of the subscription has
+    /// a key of its own: if the key of one that was forgotten is erased late, the address of the next one stays.
     pub async fn seal(
         &self,
         id: &SubscriptionId,
+        generation: u32,
         email: &Email,
     ) -> Result<SealedEmail, AddressError> {
-        let key = self.secret_or_new(&subject(id)).await?;
+        let key = self.secret_or_new(&subject(id, generation)).await?;
         let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce)?;
         Ok(seal(&key, nonce, id, email))
@@ -101,9 +103,10 @@ impl AddressBook {
     pub async fn open(
         &self,
         id: &SubscriptionId,
+        generation: u32,
         sealed: &SealedEmail,
     ) -> Result<Option<Email>, AddressError> {
-        let subject = subject(id);
+        let subject = subject(id, generation);
         let Some(key) = self.secret(&subject).await? else {
             return Ok(None);
         };
@@ -114,8 +117,8 @@ impl AddressBook {
     }
 
     /// Erases the key of an address. The server overwrites it on its disk.
-    pub async fn erase(&self, id: &SubscriptionId) -> Result<(), AddressError> {
-        Ok(self.log.erase(ADDRESSES, &subject(id)).await?)
+    pub async fn erase(&self, id: &SubscriptionId, generation: u32) -> Result<(), AddressError> {
+        Ok(self.log.erase(ADDRESSES, &subject(id, generation)).await?)
     }
 
     async fn secret(&self, subject: &str) -> Result<Option<Secret>, AddressError> {
@@ -151,8 +154,8 @@ impl AddressBook {
     }
 }
 
-fn subject(id: &SubscriptionId) -> String {
-    format!("addresses.key.{id}")
+fn subject(id: &SubscriptionId, generation: u32) -> String {
+    format!("addresses.key.{id}.{generation}")
 }
 
 fn cipher(key: &Secret) -> LessSafeKey {

@@ -12,7 +12,8 @@ use tokio::time::timeout;
 
 use super::{
     AccountEvent, Actor, AddressBook, AddressErased, ApiKey, CommandError, Email, Fact, Holder,
-    KeyId, KeyIssued, Ledger, MailId, SessionEnded, SubscriptionId, decide, now, read,
+    KeyId, KeyIssued, Ledger, MailId, SessionEnded, SubscriptionId, SubscriptionRequested, decide,
+    now, read,
 };
 use crate::log::{ACCOUNTS, Log, LogError};
 
@@ -129,9 +130,6 @@ impl AccountCommands {
 
     /// Subscribes an address to a plan. An address that is subscribed gets another link of its subscription, which
     /// stays on its plan. A conflict is not an error: another replica was first.
-    ///
-    /// Appends an event in any case, if only one that changes nothing. So neither the time nor an error of the log
-    /// reveals whether the address is known.
     pub async fn subscribe(
         &self,
         email: &Email,
@@ -139,19 +137,17 @@ impl AccountCommands {
         approved: bool,
     ) -> Result<(), CommandError> {
         let id = self.book.id_of(email).await?;
-        let known = {
-            let ledger = self.ledger.borrow();
-            let known = decide::current(&ledger, &id);
-            known.map(|known| decide::request_link(&ledger, id.clone(), known, now()))
+        let Some(generation) = decide::next_generation(&self.ledger.borrow(), &id) else {
+            return self.request_link(email).await;
         };
-        let outcome = if let Some(requested) = known {
-            self.execute(|_| Ok(Some(requested.into()))).await
-        } else {
-            let email = self.book.seal(&id, email).await?;
-            self.execute(|ledger| Ok(Some(decide::subscribe(ledger, id, email, plan, approved))))
-                .await
+        let requested = SubscriptionRequested {
+            email: self.book.seal(&id, generation, email).await?,
+            subscription_id: id,
+            generation,
+            plan,
+            approved,
         };
-        unless_conflict(outcome)
+        unless_conflict(self.execute(|_| Ok(Some(requested.into()))).await)
     }
 
     /// Sends a link to an address, if it is subscribed and got none recently.
@@ -226,7 +222,7 @@ impl AccountCommands {
         subscription_id: SubscriptionId,
         generation: u32,
     ) -> Result<(), CommandError> {
-        self.book.erase(&subscription_id).await?;
+        self.book.erase(&subscription_id, generation).await?;
         let event = AccountEvent::new(
             self.actor.clone(),
             AddressErased {

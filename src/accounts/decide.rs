@@ -6,9 +6,9 @@ use jiff::SignedDuration;
 
 use super::{
     AddressError, ApiKey, Fact, Holder, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger, Link,
-    LinkRequested, Mail, MailId, MailState, PlanChanged, SealedEmail, SecretHash, SessionEnded,
-    SessionStarted, Subscription, SubscriptionApproved, SubscriptionForgotten, SubscriptionId,
-    SubscriptionKeyIssued, SubscriptionRequested, SubscriptionState, SubscriptionSuppressed,
+    LinkRequested, Mail, MailId, MailState, PlanChanged, SecretHash, SessionEnded, SessionStarted,
+    Subscription, SubscriptionApproved, SubscriptionForgotten, SubscriptionId,
+    SubscriptionKeyIssued, SubscriptionState, SubscriptionSuppressed,
 };
 use crate::log::LogError;
 
@@ -149,22 +149,11 @@ pub(super) fn current<'a>(ledger: &'a Ledger, id: &SubscriptionId) -> Option<&'a
     subscription.filter(|known| known.forgotten_at.is_none() || known.suppressed_at.is_some())
 }
 
-/// Requests a new subscription.
-pub(super) fn subscribe(
-    ledger: &Ledger,
-    subscription_id: SubscriptionId,
-    email: SealedEmail,
-    plan: Text,
-    approved: bool,
-) -> Fact {
-    let earlier = ledger.subscription(&subscription_id);
-    Fact::from(SubscriptionRequested {
-        generation: earlier.map_or(0, |earlier| earlier.generation) + 1,
-        subscription_id,
-        email,
-        plan,
-        approved,
-    })
+/// The generation of a new subscription of an address; `None` if it is subscribed, or suppressed.
+pub(super) fn next_generation(ledger: &Ledger, id: &SubscriptionId) -> Option<u32> {
+    let earlier = ledger.subscription(id);
+    let generation = earlier.map_or(0, |earlier| earlier.generation) + 1;
+    current(ledger, id).is_none().then_some(generation)
 }
 
 /// Requests a mail with a link for a subscription. The mail is the last one if that was requested recently, so that

@@ -31,8 +31,8 @@ pub struct Ledger {
     keys: BTreeMap<KeyId, Key>,
     accounts: HashMap<Holder, Account>,
     subscriptions: BTreeMap<SubscriptionId, Subscription>,
-    /// Forgotten subscriptions whose address is not erased yet.
-    to_erase: BTreeSet<SubscriptionId>,
+    /// Forgotten subscriptions whose address is not erased yet, with their generation.
+    to_erase: BTreeSet<(SubscriptionId, u32)>,
     mails: BTreeMap<MailId, Mail>,
     /// Mails that are neither delivered nor given up.
     open_mails: BTreeSet<MailId>,
@@ -81,7 +81,7 @@ impl Ledger {
                 self.suppress(&mut folding, &fact.subscription_id);
             }
             Fact::SubscriptionForgotten(fact) => self.forget(&mut folding, &fact),
-            Fact::AddressErased(fact) => self.erased(&fact),
+            Fact::AddressErased(fact) => self.erased(fact),
             Fact::MailAttempted(fact) => self.attempt(&folding, fact),
             Fact::MailDelivered(fact) => self.deliver(&folding, &fact),
             Fact::MailFailed(fact) => self.fail(&folding, fact),
@@ -315,7 +315,7 @@ impl Ledger {
             return;
         };
         subscription.forgotten_at = Some(folding.time);
-        self.to_erase.insert(id.clone());
+        self.to_erase.insert((id.clone(), fact.generation));
         let account = self.accounts.get(&Holder::Subscription(id.clone()));
         let keys = account.map_or_else(Vec::new, |account| account.keys.clone());
         let reason = Text::parse(ENDED).unwrap_or_default();
@@ -336,11 +336,9 @@ impl Ledger {
         });
     }
 
-    fn erased(&mut self, fact: &AddressErased) {
-        let known = self.subscriptions.get(&fact.subscription_id);
-        if known.is_some_and(|known| known.generation == fact.generation) {
-            self.to_erase.remove(&fact.subscription_id);
-        }
+    fn erased(&mut self, fact: AddressErased) {
+        self.to_erase
+            .remove(&(fact.subscription_id, fact.generation));
     }
 
     /// Ends the links and sessions of a subscription, but for the session of the actor: whoever else has one may be the
@@ -515,10 +513,9 @@ impl Ledger {
         self.subscriptions.iter()
     }
 
-    /// The forgotten subscriptions whose address is not erased yet.
-    pub fn to_erase(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
-        let ids = self.to_erase.iter();
-        ids.filter_map(|id| self.subscriptions.get_key_value(id))
+    /// The forgotten subscriptions whose address is not erased yet, with their generation.
+    pub fn to_erase(&self) -> impl Iterator<Item = &(SubscriptionId, u32)> {
+        self.to_erase.iter()
     }
 
     /// The keys of a holder, oldest first.

@@ -850,6 +850,15 @@ fn a_forgotten_address_can_be_subscribed_again() {
         approved: true,
     });
     assert_eq!(subscriber.state(), SubscriptionState::Unconfirmed);
+    // The earlier address is still to be erased, and not that of the new subscription.
+    let earlier = (subscriber.id.clone(), 1);
+    let to_erase: Vec<_> = subscriber.stream.ledger.to_erase().collect();
+    assert_eq!(to_erase, [&earlier]);
+    subscriber.stream.append(AddressErased {
+        subscription_id: subscriber.id.clone(),
+        generation: 1,
+    });
+    assert_eq!(subscriber.stream.ledger.to_erase().count(), 0);
     subscriber.sign_in();
     let new = subscriber.create_key();
     let key = subscriber.stream.ledger.key(new).expect("a key");

@@ -49,7 +49,7 @@ pub(super) enum MailTask {
 /// What a task is about. There is one task at a time for each.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TaskId {
-    Erase(SubscriptionId),
+    Erase(SubscriptionId, u32),
     Send(MailId),
 }
 
@@ -64,6 +64,7 @@ pub(super) struct PendingMail {
     begun_at: Option<Moment>,
     content: MailContent,
     subscription_id: SubscriptionId,
+    generation: u32,
     email: SealedEmail,
     plan: Text,
 }
@@ -75,8 +76,9 @@ impl MailTask {
     pub(super) fn id(&self) -> TaskId {
         match self {
             Self::Erase {
-                subscription_id, ..
-            } => TaskId::Erase(subscription_id.clone()),
+                subscription_id,
+                generation,
+            } => TaskId::Erase(subscription_id.clone(), *generation),
             Self::Send(mail) => TaskId::Send(mail.mail_id.clone()),
         }
     }
@@ -85,6 +87,7 @@ impl MailTask {
 impl PendingMail {
     pub(super) fn of(ledger: &Ledger, mail_id: &MailId, mail: &Mail) -> Option<Self> {
         let holder = Holder::Subscription(mail.subscription_id.clone());
+        let subscription = ledger.subscription(&mail.subscription_id)?;
         Some(Self {
             mail_id: mail_id.clone(),
             last_seq: ledger.last_seq(&AccountSubject::Mail(mail_id.clone())),
@@ -93,7 +96,8 @@ impl PendingMail {
             begun_at: mail.begun_at,
             content: mail.content.clone(),
             subscription_id: mail.subscription_id.clone(),
-            email: ledger.subscription(&mail.subscription_id)?.email.clone(),
+            generation: subscription.generation,
+            email: subscription.email.clone(),
             plan: ledger.account(&holder)?.plan.clone(),
         })
     }
@@ -160,7 +164,9 @@ impl DeliveryContext {
     /// The address of a mail; `None` if it is erased.
     async fn address(&self, mail: &PendingMail) -> Result<Option<Email>, CommandError> {
         let book = self.commands.book();
-        Ok(book.open(&mail.subscription_id, &mail.email).await?)
+        Ok(book
+            .open(&mail.subscription_id, mail.generation, &mail.email)
+            .await?)
     }
 
     async fn attempt(&self, mail: &PendingMail, to: Address, mut delivery: Delivery) {

@@ -110,9 +110,9 @@ impl Outbox {
             return WAIT_MAX;
         }
         let is_idle = |task: &MailTask| !self.in_progress.values().any(|id| *id == task.id());
-        let erasures = ledger.to_erase().map(|(id, subscription)| MailTask::Erase {
+        let erasures = ledger.to_erase().map(|(id, generation)| MailTask::Erase {
             subscription_id: id.clone(),
-            generation: subscription.generation,
+            generation: *generation,
         });
         let erasures = erasures.filter(&is_idle);
 

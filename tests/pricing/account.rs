@@ -101,7 +101,7 @@ async fn a_link_that_is_unknown_expired_or_of_an_earlier_attempt_does_not_work()
     let (email, id) = (Email::parse(EMAIL).unwrap(), id_of(&nats, EMAIL).await);
     let book = AddressBook::new(log.clone());
     let requested = SubscriptionRequested {
-        email: book.seal(&id, &email).await.unwrap(),
+        email: book.seal(&id, 1, &email).await.unwrap(),
         subscription_id: id,
         generation: 1,
         plan: Text::parse("free").unwrap(),
@@ -481,7 +481,7 @@ async fn whoever_leaves_is_forgotten_and_may_come_back() {
     let book = AddressBook::new(site.nats.log().await);
     let sealed = &now_known.subscription(&id).unwrap().email;
     assert_eq!(
-        book.open(&id, sealed).await.unwrap(),
+        book.open(&id, 1, sealed).await.unwrap(),
         None,
         "the address is erased"
     );

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::accounts::tests::{Stream, sealed};
-use crate::accounts::{MailAttempted, MailDelivered, now};
+use crate::accounts::{MailAttempted, MailDelivered, SubscriptionRequested, now};
 
 fn text(text: &str) -> Text {
     Text::parse(text).expect("text")
@@ -26,7 +26,13 @@ impl Subscribed {
     fn new(delivered_at: Moment) -> Self {
         let mut stream = Stream::default();
         let id = SubscriptionId::parse("sub-1").expect("an id");
-        let requested = subscribe(&stream.ledger, id.clone(), sealed(), text("free"), true);
+        let requested = SubscriptionRequested {
+            generation: next_generation(&stream.ledger, &id).expect("a new subscription"),
+            subscription_id: id.clone(),
+            email: sealed(),
+            plan: text("free"),
+            approved: true,
+        };
         stream.append_at(requested, delivered_at);
         let (mail_id, _) = stream.ledger.open_mails().next().expect("a mail");
         let mail_id = mail_id.clone();

@@ -60,7 +60,10 @@ impl Subscriptions {
         for (id, subscription) in all {
             let mut row = subscription_row(&ledger, id, subscription);
             if self.emails {
-                let email = commands.book().open(id, &subscription.email).await?;
+                let email = commands
+                    .book()
+                    .open(id, subscription.generation, &subscription.email)
+                    .await?;
                 row["email"] = email.map_or(Value::Null, |email| email.reveal().into());
             }
             rows.push(row);
