@@ -492,6 +492,11 @@ async fn an_operator_sees_approves_and_ends_a_subscription() {
     let by = "subscriber 203.0.113.0/24";
     assert_eq!(shown, ["the website", "standard", by, &id]);
 
+    let headers = [("x-api-key", key.key.as_str())];
+    let path = "/api/v1/account";
+    let account = request(replicas.services[0].http, "GET", path, &headers).await;
+    assert_eq!(account.json()["keys"][0]["name"], "the website");
+
     // An operator who revokes the last key ends what the subscriber could undo with another one.
     let revoke = ["--as", "alice", "revoke", &key.id, "--reason", "not paid"];
     replicas.keys(&revoke).await.succeeded();

@@ -73,6 +73,8 @@ struct ConnectionUse {
 struct ListedKey {
     /// The public part of the key.
     key_id: String,
+    /// What it is for; empty if its holder gave no name.
+    name: String,
     /// When it was created (RFC 3339).
     created_at: String,
     /// When it expires or its overlap ends (RFC 3339); empty if it does not.
@@ -126,6 +128,7 @@ fn keys_of(app: &App, entry: &KeyEntry) -> Vec<ListedKey> {
         let found = app.keys.uses().get(*id, now);
         ListedKey {
             key_id: id.to_string(),
+            name: key.name.to_string(),
             created_at: key.issued_at.to_string(),
             expires_at: text(key.valid_until()),
             last_used_at: text(found.map(|found| found.last_used_at)),
