@@ -120,9 +120,10 @@ async fn a_subscriber_sees_the_request_that_was_just_made() {
         assert_eq!(railbird.get(PATH).await.status, 200);
     }
     // What is rejected is no use, and a key is not used with another one.
+    let bearer = format!("Bearer {other}");
     let wrong = [
         ("x-api-key", railbird.key.as_str()),
-        ("authorization", "Bearer x"),
+        ("authorization", &bearer),
     ];
     let rejected = request(railbird.http, "GET", PATH, &wrong).await;
     assert_eq!(rejected.status, 401);
