@@ -576,7 +576,7 @@ fn files_with(folder: &Path, text: &str) -> Vec<String> {
 
 /// The secret of an address, as the stream `ADDRESSES` holds it.
 async fn secret_of(nats: &Nats, id: &SubscriptionId) -> Option<String> {
-    let subject = format!("addresses.key.{id}");
+    let subject = format!("addresses.key.{id}.1");
     let log = nats.log().await;
     let message = log.last_message(ADDRESSES, &subject).await.unwrap();
     message.map(|message| String::from_utf8(message.payload.to_vec()).unwrap())

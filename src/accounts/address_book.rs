@@ -85,8 +85,8 @@ impl AddressBook {
         Ok(SubscriptionId::of(email, salt.await?))
     }
 
-    /// Encrypts the address of a subscription, with a new key unless it has one. Each generation of the subscription has
-    /// a key of its own: if the key of one that was forgotten is erased late, the address of the next one stays.
+    /// Encrypts the address of a subscription, with a new key unless it has one. Each generation of the subscription
+    /// has a key of its own: if that of one that was forgotten is erased late, the address of the next one stays.
     pub async fn seal(
         &self,
         id: &SubscriptionId,

@@ -354,12 +354,12 @@ impl Ledger {
 
     fn start_session(&mut self, folding: &Folding, fact: SessionStarted) {
         let now = folding.recorded_at;
-        self.sessions.retain(|_, other| other.expires_at > now);
         let link = self.links.remove(&fact.mail_id);
         let is_usable = link.is_some_and(|link| link.expires_at > now);
         let Some(mail) = self.mails.get(&fact.mail_id).filter(|_| is_usable) else {
             return;
         };
+        self.sessions.retain(|_, other| other.expires_at > now);
         let subscription_id = mail.subscription_id.clone();
         self.note_arrival(folding, &fact.mail_id);
         if let Some(subscription) = self.subscriptions.get_mut(&subscription_id) {

@@ -162,7 +162,7 @@ fn assert_complete(written: &Written, key: &str) {
 /// The key of the address of anna.
 async fn address_key(nats: &Nats) -> String {
     let log = nats.log().await;
-    let message = log.last_message(ADDRESSES, "addresses.key.anna").await;
+    let message = log.last_message(ADDRESSES, "addresses.key.anna.1").await;
     let payload = message.unwrap().unwrap().payload;
     String::from_utf8(payload.to_vec()).unwrap()
 }
