@@ -68,7 +68,7 @@ pub enum LogError {
 
 impl LogError {
     /// Whether the server rejected a message or a request for a reason that a retry does not change.
-    pub(super) fn is_permanent(&self) -> bool {
+    pub fn is_permanent(&self) -> bool {
         matches!(self, Self::Denied { .. } | Self::TooLarge | Self::Conflict)
     }
 }

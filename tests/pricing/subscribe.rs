@@ -548,6 +548,22 @@ async fn a_subscription_to_a_plan_with_approval_waits_for_it() {
 }
 
 #[tokio::test]
+async fn forms_that_were_answered_are_carried_out_although_the_log_goes_away() {
+    let mut site = Site::start().await;
+    let emails: Vec<_> = (0..20).map(|n| format!("p{n}@racing.example")).collect();
+    let forms = emails.iter().map(|email| site.subscribe(email, "free"));
+    for reply in join_all(forms).await {
+        html(&reply, 200);
+    }
+    // Most of them are under way.
+    site.nats.kill();
+    site.nats.start_again();
+    for email in &emails {
+        site.until_mails(email, 1).await;
+    }
+}
+
+#[tokio::test]
 async fn while_the_log_is_unreachable_the_page_says_so_and_keeps_the_input() {
     let mut site = Site::start().await;
     site.nats.kill();

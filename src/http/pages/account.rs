@@ -179,7 +179,11 @@ async fn send_link(
         return Ok(response);
     }
     let shown = email.reveal().to_owned();
-    run_unseen(app, async move { commands.request_link(&email).await }).await?;
+    let command = move || {
+        let (commands, email) = (commands.clone(), email.clone());
+        async move { commands.request_link(&email).await }
+    };
+    run_unseen(app, command).await?;
     let sent = LinkSentPage {
         email: &shown,
         link_minutes: LINK_LASTS.as_mins(),

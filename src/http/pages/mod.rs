@@ -26,12 +26,13 @@ use axum::routing::get;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::error::ApiError;
 use crate::accounts::{Actor, CommandError, MailId};
 use crate::http::state::App;
 use crate::limits::Network;
+use crate::log::Backoff;
 
 const STYLE: &str = include_str!("../../../web/style.css");
 /// The policy of pages without scripts: allows their inline style and nothing else.
@@ -135,6 +136,9 @@ enum PageError {
 
 /// The time limit of a command, which is less than the time limit of a handler.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a command is tried whose form was answered: for some five minutes.
+const UNSEEN_ATTEMPTS_MAX: u32 = 12;
+const UNSEEN_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 /// The `Retry-After` of a service that cannot write to the log.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
@@ -236,11 +240,15 @@ async fn run_command<T: Send + 'static>(
 }
 
 /// Runs a command whose outcome must not be seen, because it depends on whether an address is known. The response waits
-/// for the log to answer a request that is the same for all addresses, and not for the command.
-async fn run_unseen(
+/// for the log to answer a request that is the same for all addresses, and not for the command, which is tried again
+/// while the log is away.
+async fn run_unseen<C>(
     app: &App,
-    command: impl Future<Output = Result<(), CommandError>> + Send + 'static,
-) -> Result<(), PageError> {
+    command: impl Fn() -> C + Send + Sync + 'static,
+) -> Result<(), PageError>
+where
+    C: Future<Output = Result<(), CommandError>> + Send,
+{
     if !app.keys.is_complete() {
         return Err(PageError::NotReady);
     }
@@ -248,9 +256,17 @@ async fn run_unseen(
     let checked = run_command(async move { commands.check_log().await }).await?;
     checked.map_err(|_| PageError::NotReady)?;
     tokio::spawn(async move {
-        if let Err(error) = command.await {
-            tracing::warn!(%error, "a form was not carried out; whoever sent it can send it again");
+        for attempt in 0..UNSEEN_ATTEMPTS_MAX {
+            match command().await {
+                Err(CommandError::Log(error)) if !error.is_permanent() => {
+                    tracing::warn!(%error, attempt, "a form could not be carried out yet");
+                    sleep(UNSEEN_BACKOFF.delay(attempt)).await;
+                }
+                Err(error) => return tracing::warn!(%error, "a form was not carried out"),
+                Ok(()) => return,
+            }
         }
+        tracing::error!("a form was given up; whoever sent it can send it again");
     });
     Ok(())
 }

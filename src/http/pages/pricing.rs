@@ -236,10 +236,13 @@ async fn save(
 ) -> Result<(), PageError> {
     let (email, plan, approved) = (email.clone(), plan.name.clone(), !plan.approval);
     let commands = app.pages.commands.by(subscriber(network, None));
-    let subscribing = async move {
-        match is_person {
-            true => commands.subscribe(&email, plan, approved).await,
-            false => Ok(()),
+    let subscribing = move || {
+        let (commands, email, plan) = (commands.clone(), email.clone(), plan.clone());
+        async move {
+            match is_person {
+                true => commands.subscribe(&email, plan, approved).await,
+                false => Ok(()),
+            }
         }
     };
     run_unseen(app, subscribing).await
