@@ -144,7 +144,7 @@ impl From<Usage> for LimitUse {
         let now = Timestamp::now();
         let after = |wait: Duration| {
             let wait = SignedDuration::try_from(wait).unwrap_or_default();
-            now.saturating_add(wait).unwrap_or(now).to_string()
+            Moment::from(now.saturating_add(wait).unwrap_or(now)).to_string()
         };
         Self {
             limit: usage.limit,
