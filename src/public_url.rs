@@ -39,7 +39,7 @@ impl PublicUrl {
         end.map_or(&*self.0, |end| &self.0[..authority + end])
     }
 
-    /// The URL of the account page. With the token of a link, whoever has it can sign in.
+    /// The URL of the account page. With the token of a link, anyone who has the URL can sign in.
     pub fn account(&self, token: Option<&str>) -> String {
         match token {
             Some(token) => format!("{self}/account?token={token}"),

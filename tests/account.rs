@@ -1,17 +1,12 @@
 //! `/api/v1/account`: what a key may do, and what it has used.
 
-use railbird::accounts::{ApiKey, Fact, KeyId, KeyRevoked, KeyRotated};
+use railbird::accounts::{KeyId, KeyRevoked};
 use railbird::limits::plans::Plans;
 use serde_json::{Value, json};
 
 use crate::support::*;
 
 const PATH: &str = "/api/v1/account";
-
-async fn append(nats: &Nats, fact: impl Into<Fact>) {
-    let log = nats.log().await;
-    log.append(account_event(fact)).await.unwrap();
-}
 
 async fn start(nats: &Nats, lines: &str) -> Railbird {
     let plans = Plans::parse(&plan("default", lines)).unwrap();
@@ -87,24 +82,10 @@ async fn an_account_lists_the_valid_keys_of_the_same_subscriber() {
     let nats = Nats::start();
     let railbird = start(&nats, "").await;
     let first = KeyId::of_key(&railbird.key).unwrap();
-    let second = ApiKey::generate("test").unwrap();
     let until: jiff::Timestamp = "2999-01-01T00:00:00Z".parse().unwrap();
-    append(
-        &nats,
-        KeyRotated {
-            key_id: first,
-            valid_until: until.into(),
-            new_key_id: second.key_id(),
-            new_sha256: second.hash(),
-        },
-    )
-    .await;
+    let second = railbird.rotate_key(&nats, until).await;
     // The key of another subscriber.
     let _other = railbird.issue_key(&nats).await;
-    eventually("the second key is valid", || async {
-        railbird.app.keys.check(second.reveal()).is_ok()
-    })
-    .await;
     for key in [railbird.key.as_str(), second.reveal()] {
         let found = account(&railbird, key).await;
         let keys = found["keys"].as_array().unwrap();
@@ -123,7 +104,7 @@ async fn an_account_lists_the_valid_keys_of_the_same_subscriber() {
         );
     }
     let key_id = second.key_id();
-    append(
+    append_account_event(
         &nats,
         KeyRevoked {
             key_id,

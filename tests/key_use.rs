@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
 use futures::future::join_all;
-use railbird::accounts::{ApiKey, Fact, KeyId, KeyRevoked, KeyRotated};
+use railbird::accounts::{KeyId, KeyRevoked};
 use railbird::limits::Proxies;
 use railbird::log::KEY_USE;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const HERE: &str = "127.0.0.0/24";
 /// The use of keys is written this often in tests that wait for it.
 const OFTEN: Duration = Duration::from_millis(50);
 
-/// A service that writes the use of keys often, and trusts what is said of addresses.
+/// A service that writes the use of keys often, and trusts `X-Forwarded-For`.
 async fn start(nats: &Nats) -> Railbird {
     Railbird::start_with(nats, |config| {
         config.write_use_every = OFTEN;
@@ -103,11 +103,6 @@ async fn stored(nats: &Nats) -> Vec<(String, Value)> {
         .collect()
 }
 
-async fn append(nats: &Nats, fact: impl Into<Fact>) {
-    let log = nats.log().await;
-    log.append(account_event(fact)).await.unwrap();
-}
-
 #[tokio::test]
 async fn a_subscriber_sees_the_request_that_was_just_made() {
     let nats = Nats::start();
@@ -135,23 +130,8 @@ async fn a_subscriber_sees_the_request_that_was_just_made() {
 async fn a_key_that_was_never_used_has_no_use() {
     let nats = Nats::start();
     let railbird = start(&nats).await;
-    let first = KeyId::of_key(&railbird.key).unwrap();
-    let second = ApiKey::generate("test").unwrap();
     let until: jiff::Timestamp = "2999-01-01T00:00:00Z".parse().unwrap();
-    append(
-        &nats,
-        KeyRotated {
-            key_id: first,
-            valid_until: until.into(),
-            new_key_id: second.key_id(),
-            new_sha256: second.hash(),
-        },
-    )
-    .await;
-    eventually("the second key is valid", || async {
-        railbird.app.keys.check(second.reveal()).is_ok()
-    })
-    .await;
+    let second = railbird.rotate_key(&nats, until).await;
     send(&railbird, &railbird.key, 2, "203.0.113.77").await;
     until_listed(&nats, &railbird.key, 2).await;
     let account = railbird.get("/api/v1/account").await.json();
@@ -271,7 +251,7 @@ async fn the_use_of_a_revoked_key_is_listed() {
     let key = railbird.issue_key(&nats).await;
     send(&railbird, &key, 6, "").await;
     // Revoked before its use is written.
-    append(
+    append_account_event(
         &nats,
         KeyRevoked {
             key_id: KeyId::of_key(&key).unwrap(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use futures::future::{join_all, try_join_all};
 use railbird::accounts::{
-    self, AccountCommands, Actor, ApiKey, Email, Fact, KeyRevoked, MailAttempted, SubscriptionId,
+    self, AccountCommands, Actor, ApiKey, Email, KeyRevoked, MailAttempted, SubscriptionId,
     new_link,
 };
 use railbird::http::UNAUTHORIZED_BODY;
@@ -206,12 +206,6 @@ async fn assert_open(sockets: &mut [Socket]) {
     }
 }
 
-/// Appends an event for which there is no command.
-async fn append(nats: &Nats, fact: impl Into<Fact>) {
-    let log = nats.log().await;
-    log.append(account_event(fact)).await.unwrap();
-}
-
 fn text(text: &str) -> events::Text {
     events::Text::parse(text).unwrap()
 }
@@ -398,7 +392,7 @@ async fn a_service_that_has_not_read_all_events_accepts_no_revoked_key() {
     }
     appender.finish().await.unwrap();
     let (key_id, reason) = (revoked.key_id(), text("compromised"));
-    append(&nats, KeyRevoked { key_id, reason }).await;
+    append_account_event(&nats, KeyRevoked { key_id, reason }).await;
 
     let data = tempfile::tempdir().unwrap();
     let mut railbird = Railbird::start_unready(&nats.url(), data.path()).await;
@@ -448,7 +442,7 @@ impl Subscriber {
             attempt: 1,
             link: Some(new_link("token", jiff::Timestamp::now().into())),
         };
-        append(nats, attempted).await;
+        append_account_event(nats, attempted).await;
         let used = self.now(nats).await;
         used.start_session("token", "cookie").await.unwrap();
     }

@@ -1,11 +1,10 @@
 //! The limits of plans, and of clients without a valid key.
 
 use futures::future::join_all;
-use railbird::accounts::{ApiKey, Fact, KeyId, KeyRotated, PlanChanged};
+use railbird::accounts::{ApiKey, KeyId, PlanChanged};
 use railbird::http::UNAUTHORIZED_BODY;
 use railbird::limits::Proxies;
 use railbird::limits::plans::Plans;
-use railbird::log::ACCOUNTS;
 use serde_json::json;
 
 use crate::support::*;
@@ -26,18 +25,12 @@ async fn get_with_key(railbird: &Railbird, key: &str) -> Reply {
     request(railbird.http, "GET", PATH, &[("x-api-key", key)]).await
 }
 
-async fn append(nats: &Nats, fact: impl Into<Fact>) {
-    let log = nats.log().await;
-    log.ensure(ACCOUNTS).await.unwrap();
-    log.append(account_event(fact)).await.unwrap();
-}
-
 async fn change_plan(nats: &Nats, key: &str, plan: &str, revision: u32) {
     let (key_id, plan) = (
         KeyId::of_key(key).unwrap(),
         events::Text::parse(plan).unwrap(),
     );
-    append(
+    append_account_event(
         nats,
         PlanChanged {
             key_id,
@@ -221,23 +214,9 @@ async fn a_rotated_key_and_its_replacement_share_the_limits() {
     let nats = Nats::start();
     let lines = "requests_per_day = 100\nlive_odds = true\nconnections = 1";
     let railbird = start_with_default(&nats, lines).await;
-    let second = ApiKey::generate("test").unwrap();
     assert_eq!(rate_limit(&railbird.get(PATH).await)[1], "99");
     let end = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
-    append(
-        &nats,
-        KeyRotated {
-            key_id: KeyId::of_key(&railbird.key).unwrap(),
-            valid_until: end.into(),
-            new_key_id: second.key_id(),
-            new_sha256: second.hash(),
-        },
-    )
-    .await;
-    eventually("the second key is valid", || async {
-        railbird.app.keys.check(second.reveal()).is_ok()
-    })
-    .await;
+    let second = railbird.rotate_key(&nats, end).await;
     assert_eq!(
         rate_limit(&get_with_key(&railbird, second.reveal()).await)[1],
         "98"

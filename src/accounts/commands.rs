@@ -231,7 +231,7 @@ impl AccountCommands {
             },
             now(),
         );
-        // Without an expected sequence: a repetition changes nothing, whoever else writes about the subscription.
+        // Without an expected sequence: a repetition changes nothing, and another writer may be at the subscription.
         self.log.append((&event).into()).await?;
         Ok(())
     }

@@ -55,6 +55,22 @@ struct Folding {
     changed: Vec<KeyId>,
 }
 
+impl Folding {
+    /// A key that the event issued.
+    fn key(&self, hash: SecretHash, holder: Holder, name: Text) -> Key {
+        Key {
+            hash,
+            holder,
+            name,
+            issued_at: self.time,
+            issued_by: self.actor.clone(),
+            expires_at: None,
+            rotated: None,
+            revoked: None,
+        }
+    }
+}
+
 impl Ledger {
     /// Folds a message of the stream, and returns the keys that are new, on another plan, or valid for another time
     /// than before. A message that this version cannot decode changes nothing but the sequences.
@@ -95,16 +111,8 @@ impl Ledger {
 /// Keys and plans.
 impl Ledger {
     fn issue(&mut self, folding: &mut Folding, fact: KeyIssued) {
-        let key = Key {
-            hash: fact.sha256,
-            holder: Holder::Key(fact.key_id),
-            name: fact.name,
-            issued_at: folding.time,
-            issued_by: folding.actor.clone(),
-            expires_at: fact.expires_at,
-            rotated: None,
-            revoked: None,
-        };
+        let mut key = folding.key(fact.sha256, Holder::Key(fact.key_id), fact.name);
+        key.expires_at = fact.expires_at;
         self.add(folding, fact.key_id, key, fact.plan);
     }
 
@@ -114,16 +122,7 @@ impl Ledger {
         if !subscription.is_some_and(Subscription::is_active) || self.keys.contains_key(&key_id) {
             return;
         }
-        let key = Key {
-            hash: fact.sha256,
-            holder: Holder::Subscription(id.clone()),
-            name: fact.name,
-            issued_at: folding.time,
-            issued_by: folding.actor.clone(),
-            expires_at: None,
-            rotated: None,
-            revoked: None,
-        };
+        let key = folding.key(fact.sha256, Holder::Subscription(id.clone()), fact.name);
         self.add(folding, key_id, key, Text::default());
         let mail_id = MailId::because(format_args!("key {key_id} was issued"));
         self.announce(folding, mail_id, &id, Change::KeyIssued(key_id));
@@ -291,7 +290,7 @@ impl Ledger {
     }
 
     fn suppress(&mut self, folding: &mut Folding, id: &SubscriptionId) {
-        // Whoever has confirmed an address can leave, or sign out.
+        // The holder of a confirmed address can leave, or sign out.
         let is_unconfirmed = |known: &&mut Subscription| known.confirmed_at.is_none();
         let known = self.subscriptions.get_mut(id).filter(is_unconfirmed);
         if let Some(subscription) = known {

@@ -28,7 +28,7 @@ impl UseCounter {
     /// Counts a request from a network.
     pub fn count(&self, network: CoarseNetwork) {
         self.network.store(network.to_bits(), Ordering::Relaxed);
-        // With the network: whoever reads this count finds the network of this request or of a later one.
+        // With the network: a reader of this count finds the network of this request or of a later one.
         self.requests.fetch_add(1, Ordering::Release);
     }
 

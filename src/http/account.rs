@@ -117,15 +117,12 @@ async fn account(
 }
 
 fn keys_of(app: &App, entry: &KeyEntry) -> Vec<ListedKey> {
-    let ledger = app.ledger.borrow();
-    let account = ledger.account(&entry.holder);
-    let ids = account.map_or(&[][..], |account| &account.keys);
-    let keys = ids.iter().filter_map(|id| Some((id, ledger.key(*id)?)));
-    let valid = keys.filter(|(_, key)| key.is_valid(now()));
+    let (ledger, now) = (app.ledger.borrow(), now());
+    let keys = ledger.keys_of(&entry.holder);
+    let valid = keys.filter(|(_, key)| key.is_valid(now));
     let text = |moment: Option<Moment>| moment.map_or(String::new(), |moment| moment.to_string());
-    let row = |(id, key): (&KeyId, &Key)| {
-        let now = now();
-        let found = app.keys.uses().get(*id, now);
+    let row = |(id, key): (KeyId, &Key)| {
+        let found = app.keys.uses().get(id, now);
         ListedKey {
             key_id: id.to_string(),
             name: key.name.to_string(),

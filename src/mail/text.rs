@@ -13,7 +13,6 @@ const LINE_CHARS_MAX: usize = 76;
 /// The words of a mail. `Debug` is not implemented, as the link is a secret.
 pub(super) struct MailText {
     pub(super) subject: &'static str,
-    pub(super) title: String,
     /// The paragraphs before the button.
     pub(super) before: Vec<String>,
     pub(super) button: Option<Button>,
@@ -90,7 +89,6 @@ impl MailText {
         };
         Self {
             subject,
-            title: subject.to_owned(),
             before,
             button,
             after,

@@ -47,7 +47,7 @@ async fn a_link_starts_one_session_which_a_double_click_shows_again() {
         assert!(html(&reply, 200).contains("sign-out"), "{}", reply.text());
     }
     html(&site.open(&token).await, 404);
-    // Whoever has the link cannot start another session.
+    // The link cannot start another session.
     let nonce = random_secret().unwrap();
     let fields = [("token", &*token), ("nonce", &*nonce), ("do", "sign-in")];
     let reply = post(site.http(), "/account", &fields).await;

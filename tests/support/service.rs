@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use events::{Text, VenueCode};
-use railbird::accounts::{AccountEvent, Actor, ApiKey, Fact, KeyIssued, WRITE_USE_EVERY};
+use railbird::accounts::{
+    AccountEvent, Actor, ApiKey, Fact, KeyId, KeyIssued, KeyRotated, WRITE_USE_EVERY,
+};
 use railbird::app::{Config, Service};
 use railbird::clock::Clock;
 use railbird::http::state::App;
@@ -214,6 +216,23 @@ impl Railbird {
         key
     }
 
+    /// Rotates the key of the service with an overlap. Returns the new key, once it is valid.
+    pub(crate) async fn rotate_key(&self, nats: &Nats, valid_until: jiff::Timestamp) -> ApiKey {
+        let new = ApiKey::generate("test").unwrap();
+        let rotated = KeyRotated {
+            key_id: KeyId::of_key(&self.key).unwrap(),
+            valid_until: valid_until.into(),
+            new_key_id: new.key_id(),
+            new_sha256: new.hash(),
+        };
+        append_account_event(nats, rotated).await;
+        eventually("the new key is valid", || async {
+            self.app.keys.check(new.reveal()).is_ok()
+        })
+        .await;
+        new
+    }
+
     /// A client of the live channel with a query, and its first messages, up to `snapshot_complete`.
     pub(crate) async fn live(&self, query: &str) -> (Socket, Vec<Value>) {
         let mut socket = self.connect(query).await;
@@ -281,14 +300,20 @@ pub(crate) fn issued(key: &ApiKey) -> Outgoing {
 
 fn issued_on(key: &ApiKey, plan: &str) -> Outgoing {
     let plan = Text::parse(plan).unwrap();
-    let issued = KeyIssued::new(key, plan, None);
-    account_event(issued)
+    account_event(KeyIssued::new(key, plan, None))
 }
 
 /// An account event that the service caused now.
 pub(crate) fn account_event(fact: impl Into<Fact>) -> Outgoing {
     let now = jiff::Timestamp::now().into();
     Outgoing::from(&AccountEvent::new(Actor::Service, fact, now))
+}
+
+/// Appends an account event that the service caused now.
+pub(crate) async fn append_account_event(nats: &Nats, fact: impl Into<Fact>) {
+    let log = nats.log().await;
+    log.ensure(ACCOUNTS).await.unwrap();
+    log.append(account_event(fact)).await.unwrap();
 }
 
 /// A new key in the log, which every service reads.

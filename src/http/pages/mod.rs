@@ -266,7 +266,7 @@ where
                 Ok(()) => return,
             }
         }
-        tracing::error!("a form was given up; whoever sent it can send it again");
+        tracing::error!("a form was given up; its sender can send it again");
     });
     Ok(())
 }

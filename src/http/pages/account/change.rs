@@ -81,8 +81,17 @@ impl AccountChange<'_> {
         account.map_or(0, |account| keys_max(self.app, &account.plan)) as usize
     }
 
-    /// Shows a key if it is valid: now, or by an earlier press of the same button. Else shows why not.
-    fn created(&self, key: ApiKey, error: Option<CommandError>) -> Result<Response, PageError> {
+    /// Runs a command that creates a key, and shows the key if it is valid: now, or by an earlier press of the same
+    /// button. Else shows why not.
+    async fn show_created(
+        &self,
+        command: impl Future<Output = Result<(ApiKey, Option<CommandError>), CommandError>>
+        + Send
+        + 'static,
+    ) -> Result<Response, PageError> {
+        let (key, error) = run_command(command)
+            .await?
+            .map_err(|_| PageError::NotReady)?;
         let is_valid = {
             let ledger = self.app.ledger.borrow();
             let found = ledger.key(key.key_id());
@@ -128,10 +137,7 @@ impl AccountChange<'_> {
                 .await;
             Ok((key, unless_conflict(created)?))
         };
-        let (key, error) = run_command(command)
-            .await?
-            .map_err(|_| PageError::NotReady)?;
-        self.created(key, error)
+        self.show_created(command).await
     }
 
     async fn rotate(self) -> Result<Response, PageError> {
@@ -151,10 +157,7 @@ impl AccountChange<'_> {
                 .await;
             Ok((new, unless_conflict(rotated)?))
         };
-        let (new, error) = run_command(command)
-            .await?
-            .map_err(|_| PageError::NotReady)?;
-        self.created(new, error)
+        self.show_created(command).await
     }
 
     async fn revoke(self) -> Result<Response, PageError> {

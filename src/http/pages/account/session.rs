@@ -27,7 +27,7 @@ pub(super) struct SignedIn {
 }
 
 impl SignedIn {
-    /// The session of a request; `None` if there is none, or it has ended.
+    /// The session of a request; `None` without one, or after its end.
     pub(super) async fn of(app: &App, headers: &HeaderMap) -> Result<Option<Self>, PageError> {
         let Some(secret) = secret(headers, name(&app.pages)) else {
             return Ok(None);
