@@ -15,7 +15,7 @@ use crate::log::LogError;
 /// The time in which a link can be used.
 pub const LINK_LASTS: SignedDuration = SignedDuration::from_mins(30);
 /// The time after a mail with a link in which another request sends none, unless the link was used. It is less than
-/// [`LINK_LASTS`]: whoever sends requests for somebody else's address cannot keep a link that works from that person.
+/// [`LINK_LASTS`]: a stranger who sends requests for an address cannot keep a link that works from its holder.
 pub const RESEND_AFTER: SignedDuration = SignedDuration::from_mins(5);
 /// The time for which someone is signed in.
 pub const SESSION_LASTS: SignedDuration = SignedDuration::from_hours(2);

@@ -340,8 +340,8 @@ impl Ledger {
             .remove(&(fact.subscription_id, fact.generation));
     }
 
-    /// Ends the links and sessions of a subscription, but for the session of the actor: whoever else has one may be the
-    /// reason for the change.
+    /// Ends the links and sessions of a subscription, but for the session of the actor: a stranger who has another one
+    /// may be the reason for the change.
     fn lock_out(&mut self, folding: &Folding, id: &SubscriptionId) {
         let kept = folding.actor.session();
         self.sessions.retain(|_, other| {
