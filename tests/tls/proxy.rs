@@ -1,4 +1,4 @@
-//! deploy/nginx.conf, with a real nginx. Prints a note and passes where there is none.
+//! ops/nginx.conf, with a real nginx. Prints a note and passes where there is none.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -21,7 +21,8 @@ fn free_port() -> u16 {
 impl Nginx {
     /// `None` if there is no nginx.
     fn start(folder: &Path, files: &PemFiles, service: std::net::SocketAddr) -> Option<Self> {
-        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/nginx.conf");
+        let nginx = program("nginx")?;
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("ops/nginx.conf");
         let mut conf = std::fs::read_to_string(shipped).unwrap();
         let (plain, encrypted) = (free_port(), free_port());
         for (from, to) in [
@@ -45,7 +46,7 @@ impl Nginx {
             conf = conf.replace(from, &to);
         }
         std::fs::write(folder.join("nginx.conf"), conf).unwrap();
-        let mut command = Command::new("nginx");
+        let mut command = Command::new(nginx);
         // Its workers read the folder of the test only as its user.
         let user = if rustix::process::geteuid().is_root() {
             "user root; "
@@ -61,16 +62,10 @@ impl Nginx {
         command
             .args(["-e", "stderr", "-g", &more])
             .stdin(Stdio::null());
-        match command.spawn() {
-            Ok(child) => Some(Self {
-                child,
-                address: ([127, 0, 0, 1], encrypted).into(),
-            }),
-            Err(error) => {
-                eprintln!("SKIPPED: nginx cannot be started: {error}");
-                None
-            }
-        }
+        Some(Self {
+            child: command.spawn().unwrap(),
+            address: ([127, 0, 0, 1], encrypted).into(),
+        })
     }
 }
 

@@ -90,8 +90,8 @@ macro_rules! files {
 /// The files of the repository that guides refer to, and that readers may want as they are.
 const FILES: [(&str, &str); 9] = files![
     "bench/plans.toml",
-    "deploy/Caddyfile",
-    "deploy/nginx.conf",
+    "ops/Caddyfile",
+    "ops/nginx.conf",
     "examples/feeder.mjs",
     "examples/feeder.py",
     "examples/live_odds.mjs",
