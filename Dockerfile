@@ -7,11 +7,20 @@ ARG DEBIAN_IMAGE=debian:12.12-slim
 FROM ${RUST_IMAGE} AS build
 WORKDIR /build
 COPY . .
+# The commit, for `railbird --version` and the metrics: --build-arg REVISION="$(git rev-parse HEAD)"
+ARG REVISION=
+ENV RAILBIRD_REVISION=${REVISION}
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/build/target \
     cargo build --release --locked --bin railbird && cp target/release/railbird /usr/local/bin/railbird
 
 FROM ${DEBIAN_IMAGE}
+ARG REVISION=
+LABEL org.opencontainers.image.title="railbird" \
+      org.opencontainers.image.description="An event-sourced horse racing data service" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.licenses="MIT OR Apache-2.0"
 # The root certificates for TLS connections to NATS and to mail servers.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates \
@@ -29,9 +38,10 @@ ENV RAILBIRD_DATA=/data \
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
 
-# bash opens TCP connections itself, so the image needs no HTTP client.
+# The process answers: what is not ready is not restarted. On the admin address, which has no TLS. bash opens TCP
+# connections itself, so the image needs no HTTP client.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
-    CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8080 && printf 'GET /readyz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [[ $status == 200 ]]"]
+    CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/9090 && printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [[ $status == 200 ]]"]
 
 ENTRYPOINT ["railbird"]
 CMD ["serve"]

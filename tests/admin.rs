@@ -125,6 +125,9 @@ async fn with_a_token_no_other_request_is_answered() {
             assert_eq!(reply.header("www-authenticate"), "Bearer");
         }
     }
+    // The health check of a container has no token.
+    let reply = request(serving.admin, "GET", "/healthz", &[]).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
     let bearer = format!("Bearer {TOKEN}");
     let reply = request(
         serving.admin,

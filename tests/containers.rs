@@ -39,6 +39,8 @@ fn containers_have_the_least_rights() {
         assert_eq!(service["cap_drop"], serde_json::json!(["ALL"]), "{name}");
         let options = service["security_opt"].to_string();
         assert!(options.contains("no-new-privileges:true"), "{name}");
+        let log = &service["logging"]["options"];
+        assert!(log["max-size"].is_string(), "{name}: its log grows");
         let image = service["image"].as_str();
         // Ours, or one that can be pinned.
         let is_pinned = image.is_none_or(|image| image == "railbird" || image.starts_with("${"));
@@ -74,6 +76,123 @@ fn containers_have_the_least_rights() {
         let connects = service["environment"]["RAILBIRD_NATS"].is_string();
         assert_eq!(is_in_log, connects || name == "nats", "{name}");
     }
+}
+
+/// The settings that are those of the container: its addresses and folders, NATS, and TLS, which Caddy has.
+const OF_THE_CONTAINER: [&str; 8] = [
+    "RAILBIRD_ADMIN",
+    "RAILBIRD_DATA",
+    "RAILBIRD_HTTP",
+    "RAILBIRD_NATS_CA",
+    "RAILBIRD_NATS_CREDS",
+    "RAILBIRD_PRODUCTION",
+    "RAILBIRD_TLS_CERT",
+    "RAILBIRD_TLS_KEY",
+];
+
+#[tokio::test]
+async fn each_setting_of_the_service_can_be_set_in_compose() {
+    let help = railbird(["serve", "--help"]).await.all;
+    let help: Vec<&str> = help.split_whitespace().collect();
+    let is_name = |c: char| c.is_ascii_uppercase() || c == '_';
+    let settings = help.windows(2).filter(|words| words[0] == "[env:");
+    let settings = settings.map(|words| words[1].split(|c| !is_name(c)).next().unwrap());
+    let mut settings: Vec<&str> = settings
+        .filter(|name| !OF_THE_CONTAINER.contains(name))
+        .collect();
+    let compose = compose();
+    let environment = &compose["services"]["railbird"]["environment"];
+    let mut set: Vec<&str> = environment
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    settings.sort_unstable();
+    set.sort_unstable();
+    assert_eq!(settings, set);
+}
+
+#[test]
+fn the_health_check_asks_whether_the_process_answers_and_not_whether_it_is_ready() {
+    let dockerfile = fs::read_to_string(root().join("Dockerfile")).unwrap();
+    let check = dockerfile
+        .lines()
+        .find(|line| line.trim_start().starts_with("CMD [\"bash\""));
+    let check = check.unwrap();
+    assert!(check.contains("/127.0.0.1/9090 "), "{check}");
+    assert!(check.contains("'GET /healthz "), "{check}");
+    assert!(dockerfile.contains("RAILBIRD_ADMIN=0.0.0.0:9090"));
+    assert!(compose()["services"]["railbird"]["healthcheck"].is_null());
+}
+
+/// The health check of the image as a shell runs it, on another port.
+#[tokio::test]
+async fn the_health_check_needs_no_token() {
+    let nats = Nats::start();
+    let railbird = Railbird::start_with(&nats, |config| {
+        config.admin_access =
+            railbird::http::AdminAccess::new(Vec::new(), Some("0123456789abcdef"));
+    })
+    .await;
+    let dockerfile = fs::read_to_string(root().join("Dockerfile")).unwrap();
+    let check = dockerfile.lines().find_map(|line| {
+        let json = line.trim_start().strip_prefix("CMD ")?;
+        let words: Vec<String> = serde_json::from_str(json).ok()?;
+        words
+            .first()
+            .is_some_and(|word| word == "bash")
+            .then_some(words)
+    });
+    let check = check.unwrap();
+    let run = async |port: u16| {
+        let script = check[2].replace("9090", &port.to_string());
+        let mut check = tokio::process::Command::new("bash");
+        let check = check.args(["-c", &script]).output().await;
+        check.unwrap().status.success()
+    };
+    assert!(run(railbird.admin.port()).await);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = closed.local_addr().unwrap().port();
+    drop(closed);
+    assert!(!run(port).await);
+}
+
+#[test]
+fn the_passwords_of_compose_are_private_and_never_replaced() {
+    use std::os::unix::fs::PermissionsExt;
+    let compose = fs::read_to_string(root().join("docker-compose.yml")).unwrap();
+    let comment = compose.lines().map_while(|line| line.strip_prefix('#'));
+    let lines: Vec<&str> = comment.map(str::trim).collect();
+    let begin = lines
+        .iter()
+        .position(|line| line.starts_with("(umask"))
+        .unwrap();
+    let command = lines[begin..begin + 2].join(" ");
+    assert!(command.ends_with(".env)"), "{command}");
+    let documented = fs::read_to_string(root().join("docs/operating.md")).unwrap();
+    let documented: Vec<&str> = documented.split_whitespace().collect();
+    let words: Vec<&str> = command.split_whitespace().collect();
+    assert!(
+        documented
+            .windows(words.len())
+            .any(|window| window == words)
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let run = || {
+        let run = Command::new("sh")
+            .args(["-c", &command])
+            .current_dir(&folder)
+            .output();
+        run.unwrap().status.success()
+    };
+    assert!(run());
+    let file = folder.path().join(".env");
+    let passwords = fs::read_to_string(&file).unwrap();
+    assert_eq!(passwords.lines().count(), 4, "{passwords}");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!run(), "a second run is refused");
+    assert_eq!(fs::read_to_string(&file).unwrap(), passwords);
 }
 
 /// The files that the build reads and that are no sources: of `include_...!`, of the docs, and of build.rs.

@@ -14,7 +14,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
+use super::admin_access::HEALTH;
 use super::error::ApiError;
+use super::ops::healthz;
 use super::params::QueryParams;
 use super::readiness::AdminStatus;
 use super::rejections::rejections;
@@ -28,6 +30,7 @@ const VIEWS_PER_CHUNK: usize = 1000;
 /// All paths of the admin address.
 pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
+        .route(HEALTH, get(healthz))
         .route("/metrics", get(render_metrics))
         .route("/status", get(status))
         .route("/rejections", get(rejections))

@@ -11,13 +11,16 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use serde_json::json;
 use tower::{Service, service_fn};
 
 use super::bearer::bearer_token;
+
+/// Needs no token: it says that the process runs, and nothing else. The health check of a container has no token.
+pub(super) const HEALTH: &str = "/healthz";
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -68,7 +71,8 @@ impl AdminAccess {
     }
 
     /// Checks a request to the address that is bound to `bound`.
-    fn check(&self, headers: &HeaderMap, bound: IpAddr) -> Result<(), AdminRefusal> {
+    fn check(&self, request: &Request, bound: IpAddr) -> Result<(), AdminRefusal> {
+        let headers = request.headers();
         let mut hosts = headers.get_all(HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok());
         let host = host.filter(|_| hosts.next().is_none()).unwrap_or_default();
@@ -86,7 +90,9 @@ impl AdminAccess {
         let given = headers.get(AUTHORIZATION).and_then(bearer_token);
         let given = given.map(|token| blake3::hash(token.as_bytes()));
         match self.token {
-            Some(_) if given != self.token => Err(AdminRefusal::Unauthorized),
+            Some(_) if given != self.token && request.uri().path() != HEALTH => {
+                Err(AdminRefusal::Unauthorized)
+            }
             _ => Ok(()),
         }
     }
@@ -113,7 +119,7 @@ pub(crate) fn admin_service(
 ) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
 {
     service_fn(move |request: Request| {
-        let checked = access.check(request.headers(), bound);
+        let checked = access.check(&request, bound);
         let handling = checked.map(|()| router.call(request));
         async move {
             match handling {

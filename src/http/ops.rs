@@ -57,7 +57,7 @@ pub(super) struct ProcessHealth {
     status: &'static str,
 }
 
-async fn healthz() -> Json<ProcessHealth> {
+pub(super) async fn healthz() -> Json<ProcessHealth> {
     Json(ProcessHealth { status: "ok" })
 }
 
