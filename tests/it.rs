@@ -46,6 +46,7 @@ mod pain;
 mod plans;
 mod poison;
 mod pricing;
+mod production;
 mod protocol;
 mod race_day;
 mod racing;
