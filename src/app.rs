@@ -131,9 +131,7 @@ impl Service {
         let views = Arc::new(Views::open(&config.data)?);
         let (http, admin) = servers(&config, &shutdown).await?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
-        let log = connect(&log_runtime, config.nats.clone(), "railbird").await?;
-        // Messages of feeders may close the connection on which they are read. They must not delay a revocation.
-        let accounts_log = connect(&log_runtime, config.nats.clone(), "railbird-accounts").await?;
+        let (log, accounts_log) = connect(&log_runtime, config.nats.clone()).await?;
         let (mut tasks, runtime) = (Supervisor::default(), log_runtime.handle());
         let continuity = Continuity::open(&config.data)
             .context("the streams that the data folder has seen cannot be read")?;
@@ -344,14 +342,15 @@ async fn flush(store: Arc<Store>) {
     }
 }
 
-/// Starts to connect to NATS, on the threads that read the log.
-async fn connect(
-    runtime: &DetachedRuntime,
-    nats: NatsConfig,
-    name: &'static str,
-) -> anyhow::Result<Log> {
-    let connecting = async move { Log::connect_in_background(&nats, name).await };
-    Ok(runtime.handle().spawn(connecting).await??)
+/// Starts to connect to NATS, on the threads that read the log: a connection for facts, and one for accounts. Messages of
+/// feeders may close the connection on which they are read, and must not delay a revocation.
+async fn connect(runtime: &DetachedRuntime, nats: NatsConfig) -> anyhow::Result<(Log, Log)> {
+    let connecting = async move {
+        let log = Log::connect_in_background(&nats, "railbird").await?;
+        let accounts_log = log.connect_again("railbird-accounts").await?;
+        anyhow::Ok((log, accounts_log))
+    };
+    runtime.handle().spawn(connecting).await?
 }
 
 /// The state of the pages for subscribers. Their links lead to the configured URL, else to the address that the service
