@@ -4,10 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::support::*;
 
@@ -119,11 +118,18 @@ async fn a_rejected_login_is_reported_once_with_the_user_and_the_remedy() {
 
 #[tokio::test]
 async fn a_server_without_jetstream_is_reported_once_with_the_remedy() {
-    let nats = Nats::start_from("listen: \"127.0.0.1:-1\"\n");
+    let nats = Nats::start_from("listen: \"127.0.0.1:-1\"\ntrace: true\n");
     let data = tempfile::tempdir().unwrap();
     let serving = start(&format!("nats://{}", nats.address()), &data);
-    // The service looks for the stream every half second.
-    sleep(Duration::from_secs(2)).await;
+    let looked_up = || {
+        let log = std::fs::read_to_string(nats.folder().join("log")).unwrap();
+        log.matches("$JS.API.STREAM.INFO.RACING").count()
+    };
+    eventually(
+        "the service looks for the stream again and again",
+        || async { looked_up() >= ATTEMPTS },
+    )
+    .await;
     let log = serving.stop().await;
     let reported = lines_with(&log, "cannot open the log");
     assert_eq!(reported.len(), 2, "once for each stream: {log:#?}");

@@ -41,8 +41,8 @@ use crate::limits::plans::Plans;
 use crate::log::{Log, LogError, NatsConfig};
 use crate::supervisor::TaskEnded;
 
-/// The client library logs each login that NATS rejects, again and again. [`Log`] and errors report it once.
-const LOG_FILTER: &str = "warn,async_nats::connector=off,railbird=info";
+/// Without the NATS library, which logs each failed attempt again and again: the service reports each reason once.
+const LOG_FILTER: &str = "warn,async_nats=off,railbird=info";
 
 /// Railbird, an event-sourced horse racing data service.
 #[derive(Debug, Parser)]

@@ -6,14 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_nats::{ConnectErrorKind, ConnectOptions, Server};
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::address::{NatsAddress, host_and_port};
-use super::connection::ConnectionStatus;
 
-/// A server that answers at all does so in less, also on another continent. An operator who starts a service looks at
-/// its log for about as long.
+/// A server that answers does so in less, also on another continent. An operator who starts a service looks at its
+/// log for about as long.
 const NO_ANSWER_AFTER: Duration = Duration::from_secs(1);
 /// The text of the client library for an attempt without an answer.
 const TIMED_OUT: &str = "timed out";
@@ -22,7 +20,8 @@ const UNRESOLVED: &str = "the host name cannot be resolved";
 /// Reasons that are remembered: more than the servers of a cluster have. A server could announce others without end.
 const REASONS_MAX: usize = 64;
 
-/// Why NATS cannot be reached, as it was logged since a connection was last up. The connections of a service share it: both fail for one reason.
+/// Why NATS cannot be reached, as it was logged since a connection was last up. The connections of a service share it:
+/// both fail for one reason.
 #[derive(Debug)]
 pub(super) struct ConnectFailures {
     login: String,
@@ -128,8 +127,7 @@ impl ConnectAttempts {
     }
 
     /// Logs that the first attempt takes long: the library reports it only once it has failed.
-    pub(super) async fn watch_first(self, mut status: watch::Receiver<ConnectionStatus>) {
-        let connected = status.wait_for(|status| status.epoch > 0);
+    pub(super) async fn watch_first(self, connected: impl Future) {
         let is_late = timeout(NO_ANSWER_AFTER, connected).await.is_err();
         let failures = &self.failures;
         if is_late && failures.logged().is_empty() {

@@ -157,7 +157,10 @@ impl Log {
             });
         if mode == ConnectMode::Background {
             options = attempts.observe(options.retry_on_initial_connect());
-            tokio::spawn(attempts.watch_first(status.clone()));
+            let mut status = status.clone();
+            tokio::spawn(attempts.watch_first(async move {
+                let _ = status.wait_for(|status| status.epoch > 0).await;
+            }));
         }
         let connecting = address.secure(options)?.connect(address.servers.clone());
         let client = connecting.await.map_err(|error| match error.kind() {
