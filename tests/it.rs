@@ -39,6 +39,7 @@ mod live;
 mod log;
 mod mail;
 mod metrics;
+mod nats_errors;
 mod openapi;
 mod oracle;
 mod packages;

@@ -32,7 +32,14 @@ impl Machine {
         }
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/production/machine.sh");
         let namespaces = [
-            "--net", "--mount", "--pid", "--ipc", "--uts", "--cgroup", "--fork", "--kill-child",
+            "--net",
+            "--mount",
+            "--pid",
+            "--ipc",
+            "--uts",
+            "--cgroup",
+            "--fork",
+            "--kill-child",
         ];
         let unshare = Command::new("unshare")
             .args(namespaces)
@@ -215,7 +222,9 @@ fn the_page_is_right_on_a_machine_with_nothing_on_it() {
         let Block { line, commands, .. } = block;
         let at = format!("docs/production.md:{line}\n{commands}\nprints\n{output}");
         if !has_succeeded {
-            let journal = machine.command("journalctl", &["--no-pager", "--lines=60"]).output();
+            let journal = machine
+                .command("journalctl", &["--no-pager", "--lines=60"])
+                .output();
             let journal = String::from_utf8_lossy(&journal.unwrap().stdout).into_owned();
             panic!("{at}\nand fails. The journal:\n{journal}");
         }
@@ -236,7 +245,12 @@ fn three_dots_stand_for_any_text() {
     ] {
         assert!(is_as_printed(output, printed), "{output:?} {printed:?}");
     }
-    for (output, printed) in [("a", "b"), ("a b", "a"), ("a b d", "a ... c"), ("b", "a...")] {
+    for (output, printed) in [
+        ("a", "b"),
+        ("a b", "a"),
+        ("a b d", "a ... c"),
+        ("b", "a..."),
+    ] {
         assert!(!is_as_printed(output, printed), "{output:?} {printed:?}");
     }
 }

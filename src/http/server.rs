@@ -14,8 +14,8 @@ use std::time::Duration;
 use axum::BoxError;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::HeaderValue;
-use axum::http::header::STRICT_TRANSPORT_SECURITY;
+use axum::http::header::{CONNECTION, STRICT_TRANSPORT_SECURITY};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::FutureExt;
@@ -56,6 +56,10 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// signs in, is never loaded from another server. Answers without TLS do not have it; a proxy adds its own.
 const ONLY_ENCRYPTED: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
+/// Ends a connection with its answer, while the service is going to stop: a balancer that keeps a connection could send
+/// its next request just when the service closes it.
+const LAST_ANSWER: HeaderValue = HeaderValue::from_static("close");
+
 /// A listener and the bounds of its connections.
 #[derive(Debug)]
 pub(crate) struct HttpServer {
@@ -70,6 +74,8 @@ pub(crate) struct HttpServer {
     pub(crate) answer_timeout: Duration,
     pub(crate) access_log: AccessLog,
     pub(crate) metrics: Arc<HttpMetrics>,
+    /// The service is going to stop: each connection ends with its next answer.
+    pub(crate) draining: Shutdown,
     pub(crate) shutdown: Shutdown,
 }
 
@@ -122,6 +128,7 @@ impl HttpServer {
                     is_encrypted: self.tls.is_some(),
                     routes: routes.clone(),
                     metrics: Arc::clone(&self.metrics),
+                    draining: self.draining.clone(),
                 }),
                 shutdown: self.shutdown.clone(),
             };
@@ -160,6 +167,7 @@ struct RequestContext {
     /// `None` if answers are not counted.
     routes: Option<Arc<RouteTable>>,
     metrics: Arc<HttpMetrics>,
+    draining: Shutdown,
 }
 
 impl<S, B> HttpConnection<S>
@@ -276,6 +284,10 @@ where
     if context.is_encrypted {
         let headers = response.headers_mut();
         headers.insert(STRICT_TRANSPORT_SECURITY, ONLY_ENCRYPTED);
+    }
+    // The live channel goes on.
+    if context.draining.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(CONNECTION, LAST_ANSWER);
     }
     if let Some(counted) = counted {
         let status = response.status().as_u16();
