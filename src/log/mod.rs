@@ -22,6 +22,7 @@ mod publish_permissions;
 mod reader;
 pub mod runtime;
 mod settings;
+mod snapshot;
 mod stored;
 mod stream;
 
@@ -37,4 +38,5 @@ pub use message::LogMessage;
 pub use position::{LogReplaced, ReadPosition};
 pub use reader::{Batch, Reader};
 pub use settings::Drift;
+pub use snapshot::{Restoring, Snapshot, SnapshotHead};
 pub use stream::{ACCOUNTS, ADDRESSES, KEY_USE, KEY_USE_AGE_MAX, LogState, RACING, StreamName};
