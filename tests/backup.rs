@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use railbird::accounts::{self, Email, KeyId};
 use railbird::log::{ACCOUNTS, ADDRESSES, Log, RACING, StreamName};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -359,4 +360,162 @@ async fn a_backup_has_all_that_was_acknowledged_before_it_while_feeders_go_on() 
         assert_eq!(restored.recorded_at, message.recorded_at);
         assert_eq!(restored.payload, message.payload);
     }
+}
+
+/// The statuses of a request with each key.
+async fn statuses<const N: usize>(railbird: &Railbird, keys: [&str; N]) -> [u16; N] {
+    let mut statuses = [0; N];
+    for (status, key) in statuses.iter_mut().zip(keys) {
+        let headers = [("x-api-key", key)];
+        let path = "/api/v1/meetings";
+        *status = request(railbird.http, "GET", path, &headers).await.status;
+    }
+    statuses
+}
+
+async fn until_rejected(railbird: &Railbird, key: &str) {
+    eventually("the key is rejected", || async {
+        statuses(railbird, [key]).await == [401]
+    })
+    .await;
+}
+
+async fn revoke(nats: &Nats, key: &str) {
+    let (key_id, nats) = (KeyId::of_key(key).unwrap(), nats.url_of("keys"));
+    let revoked = railbird(["keys", "revoke", key_id.as_str(), "--nats", &nats]).await;
+    assert_eq!(revoked.code, 0, "{}", revoked.all);
+}
+
+#[tokio::test]
+async fn a_key_that_was_revoked_after_the_backup_is_never_accepted_again() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    let railbird = Railbird::start_in(&nats, data.path()).await;
+    let (kept, revoked) = (
+        railbird.issue_key(&nats).await,
+        railbird.issue_key(&nats).await,
+    );
+    let backup = backup(&nats).await;
+    revoke(&nats, &revoked).await;
+    until_rejected(&railbird, &revoked).await;
+    let read = nats.log().await.state(ACCOUNTS).await.unwrap().last_seq;
+    eventually("the data folder remembers it", || async {
+        let file = |name| std::fs::read_to_string(data.path().join(name));
+        let streams: Value = serde_json::from_str(&file("log.json").unwrap()).unwrap();
+        let key_id = KeyId::of_key(&revoked).unwrap();
+        let ended = file("ended.json").is_ok_and(|ended| ended.contains(key_id.as_str()));
+        ended && streams["ACCOUNTS"]["seq"] == read
+    })
+    .await;
+    // Of the service nothing is left but its folder.
+    railbird.stop().await;
+    delete(&nats, ACCOUNTS).await;
+    let restored = restore(&nats, &backup).await;
+    assert_eq!(restored.code, 0, "{}", restored.all);
+    assert!(restored.all.contains("revokes again"), "{}", restored.all);
+
+    let railbird = Railbird::start_unready(&nats.url(), data.path()).await;
+    until_diverged(&railbird, "ACCOUNTS").await;
+    assert_eq!(statuses(&railbird, [&kept, &revoked]).await, [503; 2]);
+    assert_eq!(accept(&railbird).await.code, 0);
+    // The first answer that is not 503 is right.
+    eventually("the keys are known", || async {
+        match statuses(&railbird, [&revoked, &kept]).await {
+            [503, _] | [_, 503] => false,
+            known => {
+                assert_eq!(known, [401, 200]);
+                true
+            }
+        }
+    })
+    .await;
+    // Another service learns it from the stream.
+    let other = Railbird::start(&nats).await;
+    assert_eq!(statuses(&other, [&kept, &revoked]).await, [200, 401]);
+    let listed = railbird_keys(&nats).await;
+    assert!(
+        listed.contains("ended before the stream was restored"),
+        "{listed}"
+    );
+}
+
+async fn railbird_keys(nats: &Nats) -> String {
+    let nats = nats.url_of("keys");
+    railbird(["keys", "list", "--json", "--nats", &nats])
+        .await
+        .all
+}
+
+#[tokio::test]
+async fn replicas_that_go_on_revoke_again_once() {
+    let nats = Nats::start();
+    let replicas = [Railbird::start(&nats).await, Railbird::start(&nats).await];
+    let (kept, revoked) = (
+        replicas[0].issue_key(&nats).await,
+        replicas[0].issue_key(&nats).await,
+    );
+    let backup = backup(&nats).await;
+    revoke(&nats, &revoked).await;
+    for replica in &replicas {
+        until_rejected(replica, &revoked).await;
+    }
+    delete(&nats, ACCOUNTS).await;
+    assert_eq!(restore(&nats, &backup).await.code, 0);
+    let log = Log::connect(&nats.url(), "test").await.unwrap();
+    let before = log.state(ACCOUNTS).await.unwrap().last_seq;
+    for replica in &replicas {
+        until_diverged(replica, "ACCOUNTS").await;
+        assert_eq!(statuses(replica, [&kept, &revoked]).await, [200, 401]);
+    }
+    for replica in &replicas {
+        assert_eq!(accept(replica).await.code, 0);
+    }
+    for replica in &replicas {
+        replica.until_ready().await;
+        assert_eq!(statuses(replica, [&kept, &revoked]).await, [200, 401]);
+    }
+    let after = log.state(ACCOUNTS).await.unwrap().last_seq;
+    assert_eq!(after, before + 1, "one of them appends it");
+}
+
+#[tokio::test]
+async fn a_subscriber_who_was_forgotten_after_the_backup_stays_forgotten() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let commands = &railbird.app.pages.commands;
+    let email = Email::parse("rail.bird@racing.example").unwrap();
+    let plan = events::Text::parse("default").unwrap();
+    commands.subscribe(&email, plan, true).await.unwrap();
+    let id = commands.book().id_of(&email).await.unwrap();
+    let backup = backup(&nats).await;
+    commands.forget(id.clone()).await.unwrap();
+    let has_address = async || {
+        let subject = format!("addresses.key.{id}.1");
+        let log = nats.log().await;
+        log.last_message(ADDRESSES, &subject)
+            .await
+            .unwrap()
+            .is_some()
+    };
+    assert!(!has_address().await);
+
+    // Only the stream of addresses is lost: ACCOUNTS knows who was forgotten.
+    delete(&nats, ADDRESSES).await;
+    assert_eq!(restore(&nats, &backup).await.code, 0);
+    assert!(!has_address().await);
+
+    delete(&nats, ADDRESSES).await;
+    delete(&nats, ACCOUNTS).await;
+    assert_eq!(restore(&nats, &backup).await.code, 0);
+    assert!(has_address().await);
+    until_diverged(&railbird, "ACCOUNTS").await;
+    assert_eq!(accept(&railbird).await.code, 0);
+    railbird.until_ready().await;
+    let ledger = accounts::read(&nats.log().await).await.unwrap();
+    assert!(ledger.subscription(&id).unwrap().forgotten_at.is_some());
+    assert_eq!(
+        ledger.to_erase().count(),
+        1,
+        "a service that sends mails erases it"
+    );
 }

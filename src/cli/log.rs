@@ -50,9 +50,9 @@ enum LogSubcommand {
     },
     /// Restore the streams of a backup that the server does not have.
     ///
-    /// No stream is overwritten: with other streams of these names on the server, nothing is restored. A restored stream
-    /// is the same log as before, so services that have read no more than the backup has continue by themselves. Others
-    /// wait for `railbird log accept`. Run it again after a failure. The user is admin.
+    /// No stream is overwritten: with other streams of these names on the server, nothing is restored. A restored
+    /// stream is the same log as before, so services that have read no more than the backup has continue by
+    /// themselves. Others wait for `railbird log accept`. Run it again after a failure. The user is admin.
     #[command(
         after_help = "Example:\n  railbird log restore /backup/2026-11-22 --nats nats://admin:...@127.0.0.1:4222"
     )]

@@ -30,6 +30,7 @@ pub use address::NatsConfig;
 pub use append::{Appended, Appender, Outgoing};
 pub use backoff::Backoff;
 pub use connection::{ConnectionStatus, Log};
+pub(crate) use continuity::write_json;
 pub use continuity::{Continuity, Divergence, Resolution};
 pub use durability::Durability;
 pub use error::LogError;
