@@ -15,6 +15,7 @@ mod account;
 mod admin;
 mod architecture;
 mod asyncapi;
+mod backup;
 mod betfair;
 mod board;
 mod cli;

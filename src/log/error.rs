@@ -36,6 +36,9 @@ pub enum LogError {
     /// The stream does not exist.
     #[error("there is no stream {0}; the service creates it when it first starts")]
     NoStream(&'static str),
+    /// A stream that is to be restored exists.
+    #[error("the stream {0} exists")]
+    StreamExists(&'static str),
     /// The server rejected the user, the password or the credentials.
     #[error("NATS rejected the login of {0}: wrong user, password or credentials")]
     LoginRejected(String),

@@ -53,6 +53,10 @@ const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(20);
 const STARTUP_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), REQUEST_TIMEOUT);
 
+/// The metadata of a restored stream with the creation time of the one that was backed up: it is the same log. The
+/// server creates it anew.
+pub(super) const CREATED: &str = "railbird_created";
+
 /// A stream and the subjects that it stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamName {
@@ -76,7 +80,7 @@ enum Keeps {
 /// The state of a stream.
 #[derive(Debug, Clone)]
 pub struct LogState {
-    /// The identity of the log: the stream's name and creation time.
+    /// The identity of the log: the stream's name and creation time, or that of the stream that it was restored from.
     pub identity: LogIdentity,
     /// The sequence of its last message; 0 if it is empty.
     pub last_seq: u64,
@@ -88,10 +92,11 @@ impl From<&Info> for LogState {
     fn from(info: &Info) -> Self {
         // With all nanoseconds: two streams may be created within a millisecond.
         let created = moment(info.created.unix_timestamp_nanos()).timestamp();
+        let restored = info.config.metadata.get(CREATED).cloned();
         Self {
             identity: LogIdentity {
                 name: info.config.name.clone(),
-                created: created.to_string(),
+                created: restored.unwrap_or_else(|| created.to_string()),
             },
             last_seq: info.state.last_sequence,
             messages: info.state.messages,
