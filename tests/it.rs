@@ -39,6 +39,7 @@ mod live;
 mod log;
 mod mail;
 mod openapi;
+mod ops;
 mod oracle;
 mod packages;
 mod pages;
