@@ -128,12 +128,12 @@ impl Service {
     /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
+        // First: from here on connections are accepted, and wait for `run`. None is refused.
+        let draining = shutdown.child_token();
+        let (http, admin) = servers(&config, &draining, &shutdown).await?;
         let views = Arc::new(Views::open(&config.data)?);
-        let (http, admin) = servers(&config, &shutdown).await?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
-        let log = connect(&log_runtime, config.nats.clone(), "railbird").await?;
-        // Messages of feeders may close the connection on which they are read. They must not delay a revocation.
-        let accounts_log = connect(&log_runtime, config.nats.clone(), "railbird-accounts").await?;
+        let (log, accounts_log) = connect(&log_runtime, config.nats.clone()).await?;
         let (mut tasks, runtime) = (Supervisor::default(), log_runtime.handle());
         let continuity = Continuity::open(&config.data)
             .context("the streams that the data folder has seen cannot be read")?;
@@ -164,7 +164,7 @@ impl Service {
             connection: log.connection(),
             continuity,
             durability,
-            draining: shutdown.child_token(),
+            draining,
             clock: config.clock,
             venue_order: config.venue_order,
             feed,
@@ -174,7 +174,6 @@ impl Service {
             origins: config.origins,
             security_contact: config.security_contact,
             can_mail: config.mailing.is_some(),
-            plans: config.plans,
             dev_key: DevKey::default(),
         });
         tasks.spawn("status", http::sample_status(Arc::clone(&app)), runtime);
@@ -306,7 +305,11 @@ fn start_fan_out(
 }
 
 /// Binds the public and the admin address.
-async fn servers(config: &Config, shutdown: &Shutdown) -> anyhow::Result<(HttpServer, HttpServer)> {
+async fn servers(
+    config: &Config,
+    draining: &Shutdown,
+    shutdown: &Shutdown,
+) -> anyhow::Result<(HttpServer, HttpServer)> {
     let metrics: Arc<HttpMetrics> = Arc::default();
     let server = |listener, tls, connections_max, answer_timeout, access_log| HttpServer {
         listener,
@@ -317,6 +320,7 @@ async fn servers(config: &Config, shutdown: &Shutdown) -> anyhow::Result<(HttpSe
         answer_timeout,
         access_log,
         metrics: Arc::clone(&metrics),
+        draining: draining.clone(),
         shutdown: shutdown.clone(),
     };
     let (public, admin) = (bind(config.http).await?, bind(config.admin).await?);
@@ -344,14 +348,15 @@ async fn flush(store: Arc<Store>) {
     }
 }
 
-/// Starts to connect to NATS, on the threads that read the log.
-async fn connect(
-    runtime: &DetachedRuntime,
-    nats: NatsConfig,
-    name: &'static str,
-) -> anyhow::Result<Log> {
-    let connecting = async move { Log::connect_in_background(&nats, name).await };
-    Ok(runtime.handle().spawn(connecting).await??)
+/// Starts to connect to NATS, on the threads that read the log: a connection for facts, and one for accounts. Messages
+/// of feeders may close the connection on which they are read, and must not delay a revocation.
+async fn connect(runtime: &DetachedRuntime, nats: NatsConfig) -> anyhow::Result<(Log, Log)> {
+    let connecting = async move {
+        let log = Log::connect_in_background(&nats, "railbird").await?;
+        let accounts_log = log.connect_again("railbird-accounts").await?;
+        anyhow::Ok((log, accounts_log))
+    };
+    runtime.handle().spawn(connecting).await?
 }
 
 /// The state of the pages for subscribers. Their links lead to the configured URL, else to the address that the service

@@ -162,6 +162,32 @@ async fn a_cut_client_resumes_on_another_replica_without_a_loss() {
     }
 }
 
+#[tokio::test]
+async fn a_client_of_a_replica_that_stops_resumes_on_another_without_a_loss() {
+    for driver in DRIVERS {
+        let nats = Nats::start();
+        let (one, other) = (Railbird::start(&nats).await, Railbird::start(&nats).await);
+        quote(&nats, 1, 0).await;
+        let gateway = Gateway::start(one.http).await;
+        let mut client = Example::drive(driver, &gateway.url(), &one.key);
+        client.until_phase("live").await;
+
+        // As a balancer that has seen the probe: new connections lead to the other replica, open ones stay.
+        one.app.draining.cancel();
+        *gateway.target.lock().unwrap() = other.http;
+        let mut published = vec![quote(&nats, 1, 1).await];
+        client.until_received(published[0]).await;
+        let stopping = tokio::spawn(one.stop());
+        for n in 2..30 {
+            published.push(quote(&nats, 1, n).await);
+        }
+        client.until_received(published[published.len() - 1]).await;
+        client.assert_no_gaps(driver);
+        assert_eq!(client.updates("odds_update", 1), published, "{driver}");
+        stopping.await.unwrap();
+    }
+}
+
 impl Example {
     /// The last state, after waiting for this phase if it is another.
     async fn until_phase_or_now(&mut self, phase: &str) -> Value {

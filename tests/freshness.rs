@@ -159,3 +159,44 @@ async fn an_answer_is_never_older_than_the_seq_that_the_request_names() {
         (400, Some("invalid_parameter"))
     );
 }
+
+#[tokio::test]
+async fn a_replica_that_starts_while_nats_is_away_serves_nobody_and_is_right_once_nats_is_back() {
+    let mut nats = Nats::start();
+    let seq = nats.publish([registered("H1", "HORSE 1")]).await;
+    let data = tempfile::tempdir().unwrap();
+    let railbird = Railbird::start_in(&nats, data.path()).await;
+    railbird.until_seq(seq).await;
+    let key = railbird.key.clone();
+    railbird.stop().await;
+    nats.kill();
+
+    // The views are whole, but only the log knows which keys are valid.
+    let mut again = Railbird::start_unready(&nats.url(), data.path()).await;
+    again.key = key;
+    eventually("the views are open", || async { again.seq() == seq }).await;
+    for path in ["/readyz", "/readyz?fresh=1h"] {
+        let (status, body) = readiness(&again, path).await;
+        assert_eq!(
+            (status, &body["reason"], &body["phase"]),
+            (
+                503,
+                &"the log cannot be reached".into(),
+                &"waiting_for_log".into()
+            )
+        );
+    }
+    let reply = again.get(HORSE).await;
+    assert_eq!(
+        (
+            reply.status,
+            reply.json()["error"].as_str(),
+            reply.header("retry-after")
+        ),
+        (503, Some("not_ready"), "2"),
+        "it is not 401: the key may be valid"
+    );
+    nats.start_again();
+    again.until_ready().await;
+    assert_eq!(again.get(HORSE).await.status, 200);
+}

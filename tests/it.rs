@@ -38,6 +38,7 @@ mod limits;
 mod live;
 mod log;
 mod mail;
+mod nats_errors;
 mod openapi;
 mod ops;
 mod oracle;

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use railbird::accounts::ApiKey;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::support::*;
 
@@ -76,6 +77,80 @@ async fn a_stopping_service_is_unready_before_it_refuses_connections_and_ends_at
     signal(&child, Signal::TERM);
     let (ended, took) = until_ended(child).await;
     assert!(!ended.success() && took < AT_ONCE, "{ended} {took:?}");
+}
+
+/// Sends a request on an open connection, and returns the head of its answer, which has a body of a known length.
+async fn on_open_connection(stream: &mut BufReader<TcpStream>, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: railbird\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(stream.read_line(&mut head).await.unwrap() > 0, "{head}");
+    }
+    let head = head.to_lowercase();
+    let length = head
+        .lines()
+        .find_map(|l| l.strip_prefix("content-length: "));
+    let mut body = vec![0; length.unwrap().parse().unwrap()];
+    stream.read_exact(&mut body).await.unwrap();
+    head
+}
+
+#[tokio::test]
+async fn a_draining_service_ends_each_connection_by_an_answer_and_serves_new_ones() {
+    let (nats, data, http) = (Nats::start(), tempfile::tempdir().unwrap(), free_address());
+    let key = issue_key(&nats).await;
+    let child = serve(&nats, data.path(), http, "60s");
+    until_listening(http).await;
+    eventually("it is ready", || async {
+        status(http, "/readyz").await == 200
+    })
+    .await;
+    let mut kept = BufReader::new(TcpStream::connect(http).await.unwrap());
+    for _ in 0..2 {
+        let head = on_open_connection(&mut kept, "/readyz").await;
+        assert!(!head.contains("connection: close"), "{head}");
+    }
+    signal(&child, Signal::TERM);
+    eventually("it is unready", || async {
+        status(http, "/readyz").await == 503
+    })
+    .await;
+    let head = on_open_connection(&mut kept, "/healthz").await;
+    assert!(head.starts_with("http/1.1 200 "), "{head}");
+    assert!(head.contains("connection: close\r\n"), "{head}");
+    let end = timeout(PATIENCE, kept.read(&mut [0; 1])).await;
+    assert_eq!(end.unwrap().unwrap(), 0, "the connection has ended");
+    let headers = [("x-api-key", key.as_str())];
+    let served = request(http, "GET", "/api/v1/meetings", &headers).await;
+    assert_eq!((served.status, served.header("connection")), (200, "close"));
+    // A handshake is answered with `Connection: upgrade`, and the socket stays open.
+    let mut live = Raw::open(http, &key).await;
+    live.write.write_all(&text(ping("1"))).await.unwrap();
+    assert_eq!(live.read.next().await, ack("1"));
+    signal(&child, Signal::TERM);
+    until_ended(child).await;
+}
+
+#[tokio::test]
+async fn after_the_delay_idle_connections_are_closed_and_the_process_ends_in_order() {
+    let (nats, data, http) = (Nats::start(), tempfile::tempdir().unwrap(), free_address());
+    let key = issue_key(&nats).await;
+    let child = serve(&nats, data.path(), http, "1s");
+    until_listening(http).await;
+    eventually("it is ready", || async {
+        status(http, "/readyz").await == 200
+    })
+    .await;
+    let mut idle = BufReader::new(TcpStream::connect(http).await.unwrap());
+    on_open_connection(&mut idle, "/healthz").await;
+    let mut live = Raw::open(http, &key).await;
+    signal(&child, Signal::TERM);
+    let ends = live.read.until_end().await;
+    assert!(ends.contains(&Got::Close(Some(1001))), "{ends:?}");
+    assert_eq!(idle.read(&mut [0; 1]).await.unwrap(), 0);
+    let (ended, _) = until_ended(child).await;
+    assert!(ended.success(), "{ended}");
 }
 
 #[tokio::test]

@@ -17,7 +17,6 @@ use crate::log::{Freshness, Head};
 /// The keys that are valid.
 #[derive(Debug)]
 pub struct KeyCache {
-    plans: Plans,
     /// Keys are accepted for this long without a proof that no revocation is missing.
     stale_max: Duration,
     /// The environment whose keys are not accepted.
@@ -27,8 +26,10 @@ pub struct KeyCache {
     losses: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct CachedKeys {
+    /// The plans in force.
+    plans: Plans,
     entries: HashMap<KeyId, Arc<KeyEntry>>,
     /// When keys expire or their overlap ends, first to last.
     ends: BTreeSet<(Moment, KeyId)>,
@@ -41,7 +42,7 @@ struct CachedKeys {
 }
 
 /// A key that is valid, until it expires.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct KeyEntry {
     pub key_id: KeyId,
     pub holder: Holder,
@@ -88,11 +89,10 @@ impl KeyCache {
     /// An empty cache for keys on these plans. It accepts keys for `stale_max` without a proof that none was revoked.
     pub fn new(plans: Plans, stale_max: Duration) -> Self {
         Self {
-            plans,
             stale_max,
             refused_env: None,
             uses: Arc::default(),
-            keys: RwLock::default(),
+            keys: RwLock::new(CachedKeys::new(plans, Freshness::new())),
             losses: AtomicU64::default(),
         }
     }
@@ -104,6 +104,20 @@ impl KeyCache {
             refused_env,
             ..self
         }
+    }
+
+    /// The plans in force.
+    pub fn plans(&self) -> Plans {
+        self.read().plans.clone()
+    }
+
+    /// Puts other plans in force, for all keys at once. A holder whose plan has other limits than before starts with
+    /// full quotas, as after a change of plan; the others keep theirs.
+    pub fn replace_plans(&self, plans: Plans) {
+        let mut keys = self.write();
+        keys.replace_plans(plans);
+        // Open WebSockets of plans without live odds are closed.
+        self.count_loss(keys);
     }
 
     /// Looks up a key and compares its hash in constant time.
@@ -251,11 +265,45 @@ impl KeyCache {
 }
 
 impl CachedKeys {
-    /// No keys. The stream is as fresh as before.
-    fn cleared(&self) -> Self {
+    fn new(plans: Plans, freshness: Freshness) -> Self {
         Self {
-            freshness: self.freshness.clone(),
-            ..Self::default()
+            plans,
+            entries: HashMap::new(),
+            ends: BTreeSet::new(),
+            complete: false,
+            freshness,
+            unknown_plans: HashSet::new(),
+        }
+    }
+
+    /// No keys. The plans, and how fresh the stream is, are as before.
+    fn cleared(&self) -> Self {
+        Self::new(self.plans.clone(), self.freshness.clone())
+    }
+
+    fn replace_plans(&mut self, plans: Plans) {
+        self.plans = plans;
+        self.unknown_plans.clear();
+        let mut meters: HashMap<Holder, Arc<Meter>> = HashMap::new();
+        for (key_id, entry) in std::mem::take(&mut self.entries) {
+            let meter = match meters.get(&entry.holder) {
+                Some(meter) => Arc::clone(meter),
+                None => {
+                    let plan = self.plan(&entry.plan);
+                    let is_same = plan == *entry.meter.plan();
+                    let meter = match is_same {
+                        true => Arc::clone(&entry.meter),
+                        false => Arc::new(Meter::new(plan)),
+                    };
+                    meters.insert(entry.holder.clone(), Arc::clone(&meter));
+                    meter
+                }
+            };
+            let entry = KeyEntry {
+                meter,
+                ..KeyEntry::clone(&entry)
+            };
+            self.entries.insert(key_id, Arc::new(entry));
         }
     }
 
@@ -283,8 +331,7 @@ impl CachedKeys {
             key_id,
             holder: key.holder.clone(),
             plan: account.plan.clone(),
-            meter: meter
-                .unwrap_or_else(|| Arc::new(Meter::new(self.plan(&cache.plans, &account.plan)))),
+            meter: meter.unwrap_or_else(|| Arc::new(Meter::new(self.plan(&account.plan)))),
             use_counter: cache.uses.counter(key_id),
             valid_until: key.valid_until(),
             hash: key.hash,
@@ -294,8 +341,8 @@ impl CachedKeys {
     }
 
     /// The plan of a name, or the tightest plan if it is not configured.
-    fn plan(&mut self, plans: &Plans, name: &Text) -> Arc<Plan> {
-        if let Some(plan) = plans.get(name.as_str()) {
+    fn plan(&mut self, name: &Text) -> Arc<Plan> {
+        if let Some(plan) = self.plans.get(name.as_str()) {
             return Arc::clone(plan);
         }
         if self.unknown_plans.insert(name.clone()) {
@@ -304,7 +351,7 @@ impl CachedKeys {
                 "keys are on a plan that is not configured; the tightest limits of all plans apply"
             );
         }
-        Arc::new(plans.tightest(name.clone()))
+        Arc::new(self.plans.tightest(name.clone()))
     }
 
     fn remove(&mut self, key_id: KeyId) -> Option<Arc<KeyEntry>> {
@@ -327,6 +374,7 @@ mod tests {
     use crate::accounts::now;
     use crate::accounts::tests::{Stream, key_cache};
     use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
+    use crate::limits::plans::Plans;
 
     fn issued(key: &ApiKey, lasts: Option<SignedDuration>) -> Fact {
         let expires_at = lasts.map(|lasts| (now().timestamp() + lasts).into());
@@ -538,6 +586,44 @@ mod tests {
         let plan = entry.meter.plan();
         assert_eq!(plan.name.as_str(), "of another file");
         assert_eq!(plan.requests_per_minute.map(u32::from), Some(60));
+    }
+
+    #[test]
+    fn other_plans_are_in_force_for_all_keys_at_once_and_only_changed_ones_refill_quotas() {
+        let (mut stream, first, second, other) = (Stream::default(), key(), key(), key());
+        stream.append(on_plan(&first, "free"));
+        stream.append(KeyRotated {
+            key_id: first.key_id(),
+            valid_until: (now().timestamp() + SignedDuration::from_hours(1)).into(),
+            new_key_id: second.key_id(),
+            new_sha256: second.hash(),
+        });
+        stream.append(on_plan(&other, "standard"));
+        let cache = cache_of(&stream);
+        assert_eq!(remaining(&cache, &[&first, &second, &other]), [59, 58, 599]);
+        let built_in = include_str!("../../plans.toml");
+        let losses = cache.losses();
+        let changed = built_in.replace("requests_per_minute = 60\n", "requests_per_minute = 90\n");
+        assert_ne!(changed, built_in);
+        cache.replace_plans(Plans::parse(&changed).expect("plans"));
+        assert_eq!(cache.losses(), losses + 1, "open sockets are checked");
+        assert_eq!(remaining(&cache, &[&first, &second, &other]), [89, 88, 598]);
+        assert_eq!(
+            cache
+                .plans()
+                .get("free")
+                .map(|plan| plan.requests_per_minute.map(u32::from)),
+            Some(Some(90))
+        );
+
+        // A plan that is gone has the tightest limits of all.
+        let gone = built_in.replace("name = \"standard\"", "name = \"other\"");
+        cache.replace_plans(Plans::parse(&gone).expect("plans"));
+        assert_eq!(remaining(&cache, &[&other]), [59]);
+        // New keys and all that are read again are on the plans in force.
+        cache.clear();
+        cache.fill(&stream.ledger, now());
+        assert_eq!(remaining(&cache, &[&other]), [59]);
     }
 
     #[test]

@@ -148,7 +148,8 @@ async fn dev_key(data: &Path, app: &App) -> anyhow::Result<String> {
     }
     let key = ApiKey::generate(DEV_ENV)?;
     // The plan with the most connections: the board needs live odds.
-    let plan = app.plans.iter().max_by_key(|plan| plan.connections);
+    let plans = app.keys.plans();
+    let plan = plans.iter().max_by_key(|plan| plan.connections);
     let plan = plan.map(|plan| plan.name.clone()).unwrap_or_default();
     let issued = KeyIssued::new(&key, plan, None);
     app.pages.commands.issue(issued).await?;

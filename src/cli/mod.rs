@@ -41,6 +41,9 @@ use crate::limits::plans::Plans;
 use crate::log::{Log, LogError, NatsConfig};
 use crate::supervisor::TaskEnded;
 
+/// Without the NATS library, which logs each failed attempt again and again: the service reports each reason once.
+const LOG_FILTER: &str = "warn,async_nats=off,railbird=info";
+
 /// Railbird, an event-sourced horse racing data service.
 #[derive(Debug, Parser)]
 #[command(
@@ -56,7 +59,7 @@ struct Cli {
         global = true,
         env = "RAILBIRD_LOG",
         value_name = "FILTER",
-        default_value = "warn,railbird=info"
+        default_value = LOG_FILTER
     )]
     log: String,
     /// Log as JSON, one object per line.

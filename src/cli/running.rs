@@ -69,6 +69,7 @@ impl RunningService {
             let ended = timeout(STOP_TIMEOUT, self.serving).await;
             ended
                 .with_context(|| format!("the service did not end within {STOP_TIMEOUT:?}"))???;
+            tracing::info!("stopped");
             anyhow::Ok(())
         };
         tokio::select! {

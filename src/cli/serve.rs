@@ -206,9 +206,6 @@ impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         keep_files_private();
         let mailing = self.service.mail.serve()?;
-        if mailing.is_none() {
-            tracing::warn!("--smtp-url is not set: sign-up is closed, and mails wait");
-        }
         let (tls, nats) = (self.tls()?, self.nats.config()?);
         if self.production {
             self.service.mail.check_production()?;
@@ -229,6 +226,9 @@ impl Serve {
             }
         };
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
+        if !service.app.can_mail {
+            tracing::warn!("--smtp-url is not set: sign-up is closed, and mails wait");
+        }
         let durability = service.app.durability.clone();
         let mut running = RunningService::new(service, shutdown);
         let (drain_delay, ended) = tokio::select! {

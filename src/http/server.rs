@@ -14,8 +14,8 @@ use std::time::Duration;
 use axum::BoxError;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::HeaderValue;
-use axum::http::header::STRICT_TRANSPORT_SECURITY;
+use axum::http::header::{CONNECTION, STRICT_TRANSPORT_SECURITY};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::FutureExt;
@@ -55,6 +55,10 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// signs in, is never loaded from another server. Answers without TLS do not have it; a proxy adds its own.
 const ONLY_ENCRYPTED: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
+/// Ends a connection with its answer, while the service is going to stop: a balancer that keeps a connection could send
+/// its next request just when the service closes it.
+const LAST_ANSWER: HeaderValue = HeaderValue::from_static("close");
+
 /// A listener and the bounds of its connections.
 #[derive(Debug)]
 pub(crate) struct HttpServer {
@@ -69,6 +73,8 @@ pub(crate) struct HttpServer {
     pub(crate) answer_timeout: Duration,
     pub(crate) access_log: AccessLog,
     pub(crate) metrics: Arc<HttpMetrics>,
+    /// The service is going to stop: each connection ends with its next answer.
+    pub(crate) draining: Shutdown,
     pub(crate) shutdown: Shutdown,
 }
 
@@ -115,6 +121,7 @@ impl HttpServer {
                 service: service_for(peer.ip()),
                 access_log: self.access_log,
                 is_encrypted: self.tls.is_some(),
+                draining: self.draining.clone(),
                 shutdown: self.shutdown.clone(),
             };
             let tls = self.tls.clone();
@@ -143,6 +150,7 @@ struct HttpConnection<S> {
     service: S,
     access_log: AccessLog,
     is_encrypted: bool,
+    draining: Shutdown,
     shutdown: Shutdown,
 }
 
@@ -177,7 +185,10 @@ where
                 service_fn(move |request| {
                     self.answers.next();
                     let service = self.service.clone();
-                    respond(service, request, self.access_log, self.is_encrypted)
+                    let draining = self.draining.clone();
+                    let responding = respond(service, request, self.access_log, self.is_encrypted);
+                    responding
+                        .map(move |response| response.map(|response| end_if(&draining, response)))
                 }),
             )
             .with_upgrades();
@@ -193,6 +204,14 @@ where
             tracing::debug!(%error, "connection ended early");
         }
     }
+}
+
+/// Ends the connection with this answer if the service is going to stop. That of the live channel goes on.
+fn end_if<B>(draining: &Shutdown, mut response: Response<B>) -> Response<B> {
+    if draining.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(CONNECTION, LAST_ANSWER);
+    }
+    response
 }
 
 /// A connection that the live channel takes over.

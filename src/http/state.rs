@@ -12,7 +12,6 @@ use super::error::ApiError;
 use super::status::board::StatusBoard;
 use crate::accounts::{AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
-use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, Proxies};
 use crate::live::FanOut;
 use crate::live::feed::Feed;
@@ -30,7 +29,6 @@ pub struct App {
     pub keys: Arc<KeyCache>,
     /// All keys, subscriptions and mails.
     pub ledger: watch::Receiver<Ledger>,
-    pub plans: Plans,
     /// Limits requests without a valid key, by network.
     pub unauthenticated_limiter: HashedLimiter,
     /// The proxies whose `X-Forwarded-For` is trusted.

@@ -108,6 +108,12 @@ impl NatsAddress {
         })
     }
 
+    /// The host and port of each server, for an error.
+    pub(super) fn hosts(&self) -> String {
+        let hosts: Vec<_> = self.servers.iter().map(host_and_port).collect();
+        hosts.join(", ")
+    }
+
     /// Who logs in, for an error.
     pub(super) fn login(&self) -> String {
         match (&self.creds, &self.credentials) {
@@ -179,13 +185,17 @@ impl fmt::Debug for NatsAddress {
 }
 
 fn without_credentials(server: &ServerAddr) -> Option<ServerAddr> {
-    let (scheme, host, port) = (server.scheme(), server.host(), server.port());
-    let host = if host.contains(':') {
-        format!("[{host}]")
-    } else {
-        host.to_owned()
-    };
-    format!("{scheme}://{host}:{port}").parse().ok()
+    let (scheme, server) = (server.scheme(), host_and_port(server));
+    format!("{scheme}://{server}").parse().ok()
+}
+
+/// `host:port` of a server, as in its URL, without credentials.
+pub(super) fn host_and_port(server: &ServerAddr) -> String {
+    let (host, port) = (server.host(), server.port());
+    match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    }
 }
 
 fn credentials(server: &ServerAddr) -> Option<(String, String)> {

@@ -1,16 +1,17 @@
 //! [`Log`]: a connection to NATS that reconnects by itself, and its status.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::{self, context};
-use async_nats::{ConnectErrorKind, ConnectOptions, Event, HeaderMap, Server};
+use async_nats::{ConnectErrorKind, ConnectOptions, Event, HeaderMap};
 use tokio::sync::watch;
 
 use super::address::{NatsAddress, NatsConfig};
 use super::backoff::Backoff;
+use super::connect_failures::{ConnectAttempts, ConnectFailures};
 use super::error::{LogError, SERVER_VERSION_MIN, chain};
 use super::publish_permissions::{DenialSender, PublishPermissions};
 
@@ -26,6 +27,9 @@ const SUBSCRIPTION_CAPACITY: usize = 64 * 1024;
 /// How often the server is pinged. The client library gives the connection up when two pings in a row have no answer,
 /// so after three times this.
 const PING_INTERVAL: Duration = Duration::from_secs(4);
+
+/// What the client library and nats-server report without JetStream, in the server or in the account of the user.
+const NO_JETSTREAM: [&str; 2] = ["jetstream unavailable", "not enabled"];
 
 const RECONNECT: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 
@@ -84,6 +88,7 @@ pub struct Log {
     pub(super) permissions: PublishPermissions,
     pub(super) address: Arc<NatsAddress>,
     pub(super) name: Arc<str>,
+    pub(super) failures: Arc<ConnectFailures>,
     mode: ConnectMode,
 }
 
@@ -95,7 +100,8 @@ impl Log {
     /// [`LogError::LoginRejected`] or [`LogError::TooOld`].
     pub async fn connect(nats: impl Into<NatsConfig>, name: &str) -> Result<Self, LogError> {
         let address = Arc::new(NatsAddress::parse(&nats.into())?);
-        let log = Self::open(address, name.into(), ConnectMode::Now).await?;
+        let failures = Arc::new(ConnectFailures::new(&address));
+        let log = Self::open(address, failures, name.into(), ConnectMode::Now).await?;
         log.check_version()?;
         Ok(log)
     }
@@ -106,14 +112,26 @@ impl Log {
     /// Returns [`LogError::WrongAddress`] if the URL is not valid, and [`LogError::WrongFile`].
     pub async fn connect_in_background(nats: &NatsConfig, name: &str) -> Result<Self, LogError> {
         let address = Arc::new(NatsAddress::parse(nats)?);
-        Self::open(address, name.into(), ConnectMode::Background).await
+        let failures = Arc::new(ConnectFailures::new(&address));
+        Self::open(address, failures, name.into(), ConnectMode::Background).await
+    }
+
+    /// Connects once more to the same servers in the background, as a client of another name.
+    ///
+    /// # Errors
+    /// Returns [`LogError::WrongFile`].
+    pub async fn connect_again(&self, name: &str) -> Result<Self, LogError> {
+        let (address, failures) = (Arc::clone(&self.address), Arc::clone(&self.failures));
+        Self::open(address, failures, name.into(), ConnectMode::Background).await
     }
 
     pub(super) async fn open(
         address: Arc<NatsAddress>,
+        failures: Arc<ConnectFailures>,
         name: Arc<str>,
         mode: ConnectMode,
     ) -> Result<Self, LogError> {
+        let attempts = ConnectAttempts::new(Arc::clone(&failures));
         let (status_sender, status) = watch::channel(ConnectionStatus::new());
         let (denials, permissions) = PublishPermissions::new(&address.login());
         let connected = Arc::new(AtomicBool::new(false));
@@ -127,19 +145,29 @@ impl Log {
                 Some(connected) if connected.load(Ordering::Relaxed) => Duration::MAX,
                 _ => RECONNECT.delay(u32::try_from(attempts).unwrap_or(u32::MAX)),
             })
-            .event_callback(move |event| {
-                handle_event(&event, mode, &status_sender, &denials);
-                std::future::ready(())
+            .event_callback({
+                let (name, attempts) = (Arc::clone(&name), attempts.clone());
+                move |event| {
+                    if event == Event::Connected {
+                        attempts.succeeded();
+                    }
+                    handle_event(&event, &name, mode, &status_sender, &denials);
+                    std::future::ready(())
+                }
             });
         if mode == ConnectMode::Background {
-            options = warn_of_failures(options.retry_on_initial_connect());
+            options = attempts.observe(options.retry_on_initial_connect());
+            let mut status = status.clone();
+            tokio::spawn(attempts.watch_first(async move {
+                let _ = status.wait_for(|status| status.epoch > 0).await;
+            }));
         }
         let connecting = address.secure(options)?.connect(address.servers.clone());
         let client = connecting.await.map_err(|error| match error.kind() {
             ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
                 permissions.login_rejected()
             }
-            _ => LogError::Unreachable(chain(&error)),
+            _ => LogError::Unreachable(format!("{}: {error}", address.hosts())),
         })?;
         connected.store(true, Ordering::Relaxed);
         let jetstream = context::ContextBuilder::new()
@@ -153,6 +181,7 @@ impl Log {
             permissions,
             address,
             name,
+            failures,
             mode,
         })
     }
@@ -259,7 +288,11 @@ impl Log {
     /// An error of a request, as an error of the connection while that is down.
     pub(super) fn jetstream_error(&self, error: &dyn std::error::Error) -> LogError {
         let text = chain(error);
-        if self.status.borrow().up {
+        if NO_JETSTREAM.iter().any(|reason| text.contains(reason)) {
+            LogError::JetStream(format!(
+                "{text}; does nats-server run with railbird's nats.conf?"
+            ))
+        } else if self.status.borrow().up {
             LogError::JetStream(text)
         } else {
             LogError::Unreachable(text)
@@ -267,26 +300,11 @@ impl Log {
     }
 }
 
-/// Has a connection in the background log why it is not established: once for each reason, until it is.
-fn warn_of_failures(options: ConnectOptions) -> ConnectOptions {
-    let logged = Mutex::new(None);
-    options.reconnect_to_server_callback(move |servers: Vec<Server>, _| {
-        let error = servers.into_iter().find_map(|server| server.last_error);
-        let mut logged = logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if *logged != error {
-            if let Some(error) = &error {
-                tracing::warn!(error, "NATS cannot be reached");
-            }
-            *logged = error;
-        }
-        // The library chooses the server.
-        std::future::ready(None)
-    })
-}
-
-/// Updates the status, and logs the event. A one-shot connection is part of an appender, which logs its loss.
+/// Updates the status, and logs the event. A one-shot connection is part of an appender, which logs its loss; a command
+/// that is connected has nothing to report.
 fn handle_event(
     event: &Event,
+    name: &str,
     mode: ConnectMode,
     status: &watch::Sender<ConnectionStatus>,
     denials: &DenialSender,
@@ -296,8 +314,9 @@ fn handle_event(
         Event::Connected => {
             denials.clear();
             status.send_modify(ConnectionStatus::set_up);
-            if !is_one_shot {
-                tracing::info!(epoch = status.borrow().epoch, "connected to NATS");
+            let epoch = status.borrow().epoch;
+            if mode == ConnectMode::Background || (mode == ConnectMode::Now && epoch > 1) {
+                tracing::info!(name, epoch, "connected to NATS");
             }
         }
         Event::Closed => {
@@ -307,7 +326,7 @@ fn handle_event(
         Event::Disconnected => {
             status.send_modify(ConnectionStatus::set_down);
             if !is_one_shot {
-                tracing::warn!("disconnected from NATS");
+                tracing::warn!(name, "disconnected from NATS");
             }
         }
         Event::ServerError(error) => {

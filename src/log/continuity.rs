@@ -220,7 +220,7 @@ impl Continuity {
     /// # Errors
     /// Returns [`LogReplaced`] if the stream does not continue what was read of it.
     pub async fn find(&self, log: &Log, stream: StreamName) -> Result<LogState, LogReplaced> {
-        let mut missing = 0;
+        let (mut missing, mut logged) = (0, String::new());
         loop {
             match self.try_find(log, stream).await {
                 Ok(found) => {
@@ -231,10 +231,15 @@ impl Continuity {
                     return Ok(state);
                 }
                 Err(LogError::NoStream(_)) => missing += 1,
-                Err(error @ (LogError::TooOld { .. } | LogError::Denied { .. })) => {
-                    tracing::error!(%error, stream = stream.name, "cannot open the log");
+                // The connection logs that, once.
+                Err(error @ LogError::Unreachable(_)) => {
+                    tracing::debug!(%error, stream = stream.name, "cannot open the log");
                 }
-                Err(error) => tracing::debug!(%error, stream = stream.name, "cannot open the log"),
+                Err(error) if logged != error.to_string() => {
+                    tracing::error!(%error, stream = stream.name, "cannot open the log; trying again");
+                    logged = error.to_string();
+                }
+                Err(_) => {}
             }
             if missing > MISSING_MAX {
                 return Err(LogReplaced::missing(stream));

@@ -22,6 +22,9 @@ const SERVERS_TIMEOUT: Duration = Duration::from_secs(1);
 /// A cluster of JetStream has at most a few servers. Answers beyond are not read.
 const SERVERS_MAX: usize = 64;
 
+const UNKNOWN_SYNC: &str = "nats-server does not show this user whether it has `sync_interval: always`, without which acknowledged events can \
+     be lost: start it with railbird's nats.conf, or let the user's account import $SYS.REQ.SERVER.PING.VARZ as there";
+
 /// The settings that decide whether an acknowledged event can be lost.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Durability {
@@ -37,7 +40,7 @@ impl Durability {
     pub fn risks(&self) -> Vec<String> {
         let mut risks = Vec::new();
         if self.servers.is_empty() {
-            risks.push("this user cannot see whether nats-server has `sync_interval: always`; see docs/operating.md".to_owned());
+            risks.push(UNKNOWN_SYNC.to_owned());
         }
         let lazy: Vec<&str> = (self.servers.iter().filter(|(_, syncs)| !**syncs))
             .map(|(name, _)| name.as_str())

@@ -73,12 +73,15 @@ impl LogError {
     }
 }
 
-/// An error and its causes, as one line.
+/// An error and its causes, as one line. Errors of the client library have their cause in their text already.
 pub(super) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
-        text = format!("{text}: {source}");
+        let source_text = source.to_string();
+        if !text.ends_with(&source_text) {
+            text = format!("{text}: {source_text}");
+        }
         cause = source.source();
     }
     text

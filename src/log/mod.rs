@@ -8,6 +8,7 @@
 mod address;
 mod append;
 mod backoff;
+mod connect_failures;
 mod connection;
 mod continuity;
 mod durability;

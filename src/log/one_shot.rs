@@ -26,9 +26,10 @@ impl OneShotConnection {
     pub(super) async fn open(log: &Log) -> Result<Self, LogError> {
         let unreachable = |error: &dyn Error| LogError::Unreachable(error.to_string());
         let runtime = DetachedRuntime::start("append", 1).map_err(|error| unreachable(&error))?;
-        let (address, name) = (Arc::clone(&log.address), Arc::clone(&log.name));
+        let (address, failures) = (Arc::clone(&log.address), Arc::clone(&log.failures));
+        let name = Arc::clone(&log.name);
         let connecting = runtime.handle().spawn(async move {
-            let log = Log::open(address, name, ConnectMode::OneShot).await?;
+            let log = Log::open(address, failures, name, ConnectMode::OneShot).await?;
             // The status comes from a task of its own. Without the wait, "not connected yet" would look like "lost".
             let _ = log.connection().wait_for(|status| status.epoch > 0).await;
             Ok(log)

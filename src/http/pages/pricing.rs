@@ -108,7 +108,7 @@ fn closed(app: &App) -> Option<&'static str> {
     if !app.can_mail {
         return Some("This service cannot send mail at the moment. Ask its operator for a key.");
     }
-    let is_closed = !app.plans.iter().any(|plan| plan.sign_up);
+    let is_closed = !app.keys.plans().iter().any(|plan| plan.sign_up);
     is_closed.then_some("No plan is open to sign-up. Ask the operator of this service for a key.")
 }
 
@@ -123,7 +123,8 @@ fn pricing_page(
         StatusCode::OK => PageCaching::Revalidate,
         _ => PageCaching::NoStore,
     };
-    let open = app.plans.iter().filter(|plan| plan.sign_up);
+    let plans = app.keys.plans();
+    let open = plans.iter().filter(|plan| plan.sign_up);
     let pricing = PricingPage {
         plans: open.map(|plan| PlanCard::of(plan, chosen)).collect(),
         closed: closed(app),
@@ -175,7 +176,8 @@ pub(super) async fn subscribe(
     if closed(&app).is_some() {
         return show_again("closed", StatusCode::FORBIDDEN, Vec::new());
     }
-    let (email, plan) = match parse(&form, &app.plans) {
+    let plans = app.keys.plans();
+    let (email, plan) = match parse(&form, &plans) {
         Ok(valid) => valid,
         Err(errors) => return show_again("invalid", StatusCode::UNPROCESSABLE_ENTITY, errors),
     };

@@ -238,10 +238,10 @@ pub(super) fn account_page(
 
 /// The maximum valid keys on a plan.
 pub(super) fn keys_max(app: &App, plan: &Text) -> u32 {
-    let known = app.plans.get(plan.as_str());
-    known
-        .map_or_else(|| app.plans.tightest(plan.clone()).keys, |known| known.keys)
-        .get()
+    let plans = app.keys.plans();
+    let known = plans.get(plan.as_str());
+    let keys = known.map_or_else(|| plans.tightest(plan.clone()).keys, |known| known.keys);
+    keys.get()
 }
 
 /// What a subscriber uses of the plan; nothing without a valid key.

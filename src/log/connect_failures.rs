@@ -1,0 +1,145 @@
+//! [`ConnectFailures`]: logs why NATS cannot be reached, once for each reason.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_nats::{ConnectErrorKind, ConnectOptions, Server};
+use tokio::time::timeout;
+
+use super::address::{NatsAddress, host_and_port};
+
+/// A server that answers does so in less, also on another continent. An operator who starts a service looks at its
+/// log for about as long.
+const NO_ANSWER_AFTER: Duration = Duration::from_secs(1);
+/// The text of the client library for an attempt without an answer.
+const TIMED_OUT: &str = "timed out";
+const UNRESOLVED: &str = "the host name cannot be resolved";
+
+/// Reasons that are remembered: more than the servers of a cluster have. A server could announce others without end.
+const REASONS_MAX: usize = 64;
+
+/// Why NATS cannot be reached, as it was logged since a connection was last up. The connections of a service share it:
+/// both fail for one reason.
+#[derive(Debug)]
+pub(super) struct ConnectFailures {
+    login: String,
+    servers: BTreeSet<String>,
+    logged: Mutex<BTreeSet<String>>,
+}
+
+/// The attempts of one connection.
+#[derive(Debug, Clone)]
+pub(super) struct ConnectAttempts {
+    failures: Arc<ConnectFailures>,
+    /// Whether an attempt was made since the connection was last up.
+    tried: Arc<AtomicBool>,
+}
+
+impl ConnectFailures {
+    pub(super) fn new(address: &NatsAddress) -> Self {
+        Self {
+            login: address.login(),
+            servers: address.servers.iter().map(host_and_port).collect(),
+            logged: Mutex::default(),
+        }
+    }
+
+    fn log(&self, reason: String) {
+        let mut logged = self.logged();
+        if logged.contains(&reason) {
+            return;
+        }
+        let rejects_login = [
+            ConnectErrorKind::AuthorizationViolation,
+            ConnectErrorKind::Authentication,
+        ];
+        if rejects_login
+            .iter()
+            .any(|kind| reason.contains(&kind.to_string()))
+        {
+            tracing::error!(
+                login = self.login,
+                reason,
+                "NATS rejects the login; check the user and password in --nats, or the file of --nats-creds, against \
+                 the configuration of nats-server; trying again"
+            );
+        } else {
+            tracing::warn!(
+                reason,
+                "NATS cannot be reached; trying again until it answers"
+            );
+        }
+        if logged.len() >= REASONS_MAX {
+            logged.clear();
+        }
+        logged.insert(reason);
+    }
+
+    fn logged(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.logged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ConnectAttempts {
+    pub(super) fn new(failures: Arc<ConnectFailures>) -> Self {
+        Self {
+            failures,
+            tried: Arc::default(),
+        }
+    }
+
+    /// Has the client library report each attempt.
+    pub(super) fn observe(&self, options: ConnectOptions) -> ConnectOptions {
+        let attempts = self.clone();
+        options.reconnect_to_server_callback(move |servers, _| {
+            attempts.begin(&servers);
+            // The library chooses the server.
+            std::future::ready(None)
+        })
+    }
+
+    /// An attempt begins, with what became of earlier ones. The servers are tried one after the other in each.
+    fn begin(&self, servers: &[Server]) {
+        if !self.tried.swap(true, Ordering::Relaxed) {
+            // The errors are those of an earlier loss of the connection.
+            return;
+        }
+        let text =
+            |server: &Server, error: &str| format!("{}: {error}", host_and_port(&server.addr));
+        let failed = servers.iter();
+        let failed = failed.filter_map(|server| Some(text(server, server.last_error.as_deref()?)));
+        let mut failed: BTreeSet<_> = failed.collect();
+        if failed.is_empty() {
+            // The library notes no error of DNS.
+            failed = servers
+                .iter()
+                .map(|server| text(server, UNRESOLVED))
+                .collect();
+        }
+        self.failures.log(join(failed));
+    }
+
+    pub(super) fn succeeded(&self) {
+        self.tried.store(false, Ordering::Relaxed);
+        self.failures.logged().clear();
+    }
+
+    /// Logs that the first attempt takes long: the library reports it only once it has failed.
+    pub(super) async fn watch_first(self, connected: impl Future) {
+        let is_late = timeout(NO_ANSWER_AFTER, connected).await.is_err();
+        let failures = &self.failures;
+        if is_late && failures.logged().is_empty() {
+            let late = failures
+                .servers
+                .iter()
+                .map(|server| format!("{server}: {TIMED_OUT}"));
+            failures.log(join(late.collect()));
+        }
+    }
+}
+
+fn join(reasons: BTreeSet<String>) -> String {
+    Vec::from_iter(reasons).join("; ")
+}
