@@ -42,6 +42,7 @@ mod mail;
 mod metrics;
 mod nats_errors;
 mod openapi;
+mod ops;
 mod oracle;
 mod packages;
 mod pages;

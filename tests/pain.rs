@@ -50,21 +50,25 @@ fn plan(n: usize) -> Plan {
 }
 
 /// Publishes a scenario until it is stopped, and a quote at the end. Four races finish on the way.
-struct Publishing {
+pub(crate) struct Publishing {
     stop: watch::Sender<bool>,
     task: JoinHandle<Publisher>,
 }
 
 impl Publishing {
+    /// At the rate that a hundred clients keep up with in a debug build.
     async fn start(nats: &Nats) -> Self {
+        Self::start_at(nats, 200).await
+    }
+
+    pub(crate) async fn start_at(nats: &Nats, events_per_second: u32) -> Self {
         let mut publisher = Publisher::new(nats.log().await);
         let mut scenario = Scenario::new(7, &RACES, RUNNERS);
         publisher.publish_all(scenario.opening()).await;
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(async move {
             let mut published = 0_u32;
-            // The rate that a hundred clients keep up with in a debug build.
-            let mut pace = tokio::time::interval(Duration::from_millis(5));
+            let mut pace = tokio::time::interval(Duration::from_secs(1) / events_per_second);
             while !*stopped.borrow() {
                 pace.tick().await;
                 publisher.publish(scenario.next()).await;
@@ -85,7 +89,7 @@ impl Publishing {
         Self { stop, task }
     }
 
-    async fn end(self) -> Publisher {
+    pub(crate) async fn end(self) -> Publisher {
         self.stop.send_replace(true);
         self.task.await.unwrap()
     }

@@ -2,7 +2,6 @@
 
 mod hello;
 mod nats;
-mod proxy;
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};

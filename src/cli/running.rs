@@ -85,14 +85,18 @@ mod tests {
     use crate::cli::serve::DRAIN_DELAY_DEFAULT;
 
     #[test]
-    fn the_service_ends_within_the_time_that_compose_gives() {
+    fn the_service_ends_within_the_time_that_compose_and_systemd_give() {
         let compose = include_str!("../../docker-compose.yml");
-        let given = compose.lines().find_map(|line| {
-            let seconds = line.trim().strip_prefix("stop_grace_period: ")?;
-            seconds.strip_suffix('s')?.parse::<u64>().ok()
-        });
+        let unit = include_str!("../../ops/railbird@.service");
         let needed = STOP_TIMEOUT.as_secs() + DRAIN_DELAY_DEFAULT.as_secs().unsigned_abs();
-        // A few seconds for the process itself, and for docker.
-        assert!(given.is_some_and(|given| needed + 5 <= given), "{given:?}");
+        for (text, name) in [(compose, "stop_grace_period: "), (unit, "TimeoutStopSec=")] {
+            let given = text.lines().find_map(|line| {
+                let seconds = line.trim().strip_prefix(name)?;
+                seconds.strip_suffix('s')?.parse::<u64>().ok()
+            });
+            // A few seconds for the process itself, and for docker.
+            let is_enough = given.is_some_and(|given| needed + 5 <= given);
+            assert!(is_enough, "{name} {given:?}");
+        }
     }
 }

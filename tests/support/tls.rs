@@ -138,6 +138,16 @@ impl PemFiles {
 pub(crate) struct TlsClient(Arc<ClientConfig>);
 
 impl TlsClient {
+    /// The same, with other protocols in its offer.
+    pub(crate) fn with_protocols(&self, protocols: &[&str]) -> Self {
+        let mut config = ClientConfig::clone(&self.0);
+        config.alpn_protocols = protocols
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect();
+        Self(Arc::new(config))
+    }
+
     pub(crate) async fn connect(&self, address: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;

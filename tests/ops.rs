@@ -1,0 +1,20 @@
+//! The files in `ops/`, with the programs that read them. Tests print a note and pass where a program is missing.
+
+mod load;
+mod passing;
+mod proxy;
+mod rolling;
+mod systemd;
+
+use std::path::Path;
+
+/// The text of a file of `ops/`, with other texts in place of some, each of which it must have.
+fn shipped(name: &str, replacements: &[(&str, String)]) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("ops").join(name);
+    let mut text = std::fs::read_to_string(file).unwrap();
+    for (from, to) in replacements {
+        assert!(text.contains(from), "{name} has no {from}");
+        text = text.replace(from, to);
+    }
+    text
+}

@@ -1,0 +1,167 @@
+//! [`Proxy`]: a proxy with the shipped configuration, on free ports.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio_rustls::rustls::version::TLS13;
+
+use super::shipped;
+use crate::support::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProxyKind {
+    Nginx,
+    Haproxy,
+    Caddy,
+}
+
+pub(super) struct Proxy {
+    child: Child,
+    /// With TLS.
+    pub(super) address: SocketAddr,
+}
+
+/// An address that nothing listens on.
+pub(super) fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+impl ProxyKind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
+            Self::Caddy => "caddy",
+        }
+    }
+
+    /// Writes the shipped configuration with these addresses, and returns the command that runs it.
+    fn configure(
+        self,
+        folder: &Path,
+        files: &PemFiles,
+        plain: SocketAddr,
+        encrypted: SocketAddr,
+        replicas: [SocketAddr; 2],
+    ) -> Command {
+        let (cert, key) = (files.cert.display(), files.key.display());
+        let mut replacements = vec![
+            ("127.0.0.1:8080", replicas[0].to_string()),
+            ("127.0.0.1:8081", replicas[1].to_string()),
+        ];
+        let mut command = Command::new(program(self.name()).unwrap());
+        let conf = folder.join(self.name());
+        match self {
+            Self::Nginx => {
+                let certificate = "/etc/letsencrypt/live/racing.example";
+                let (cert_at, key_at) = (
+                    format!("{certificate}/fullchain.pem"),
+                    format!("{certificate}/privkey.pem"),
+                );
+                replacements.extend([
+                    ("listen 80;", format!("listen {plain};")),
+                    ("listen 443 ssl;", format!("listen {encrypted} ssl;")),
+                    (&cert_at, cert.to_string()),
+                    (&key_at, key.to_string()),
+                    ("/var/log/nginx/", format!("{}/", folder.display())),
+                ]);
+                std::fs::write(&conf, shipped("nginx.conf", &replacements)).unwrap();
+                // Its workers read the folder of the test only as its user.
+                let user = match rustix::process::geteuid().is_root() {
+                    true => "user root; ",
+                    false => "",
+                };
+                let more = format!("{user}daemon off; pid {}/nginx.pid;", folder.display());
+                command.arg("-p").arg(folder).arg("-c").arg(&conf);
+                command.args(["-e", "stderr", "-g", &more]);
+            }
+            Self::Haproxy => {
+                let both = folder.join("both.pem");
+                let pem =
+                    [&files.cert, &files.key].map(|file| std::fs::read_to_string(file).unwrap());
+                std::fs::write(&both, pem.concat()).unwrap();
+                let privileges =
+                    "    user haproxy\n    group haproxy\n    chroot /var/lib/haproxy\n";
+                replacements.extend([
+                    (privileges, String::new()),
+                    ("bind :80\n", format!("bind {plain}\n")),
+                    // The hard limit of open files may be lower here.
+                    ("maxconn 40000", "maxconn 4000".to_owned()),
+                    ("bind :443 ", format!("bind {encrypted} ")),
+                    (
+                        "/etc/haproxy/certs/racing.example.pem",
+                        both.display().to_string(),
+                    ),
+                ]);
+                // The comment names the file, too.
+                std::fs::write(&conf, shipped("haproxy.cfg", &replacements)).unwrap();
+                command.arg("-f").arg(&conf);
+            }
+            Self::Caddy => {
+                let http_port = format!("admin off\n\thttp_port {}", plain.port());
+                // For every host.
+                let site = format!(":{} {{\n\ttls {cert} {key}", encrypted.port());
+                replacements.extend([("admin off", http_port), ("racing.example {", site)]);
+                std::fs::write(&conf, shipped("Caddyfile", &replacements)).unwrap();
+                command.args(["run", "--adapter", "caddyfile", "--config"]);
+                command
+                    .arg(&conf)
+                    .env("HOME", folder)
+                    .env("XDG_DATA_HOME", folder);
+            }
+        }
+        command
+    }
+}
+
+impl Proxy {
+    /// Starts a proxy before these replicas, and waits until it listens. `None` if the program is missing.
+    pub(super) async fn start(
+        kind: ProxyKind,
+        folder: &Path,
+        authority: &Authority,
+        replicas: [SocketAddr; 2],
+    ) -> Option<Self> {
+        program(kind.name())?;
+        let files = authority.issue().write(folder);
+        let (plain, encrypted) = (free_address(), free_address());
+        let mut command = kind.configure(folder, &files, plain, encrypted, replicas);
+        let output = File::create(folder.join("output.log")).unwrap();
+        command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().unwrap());
+        let child = command.stderr(output).spawn().unwrap();
+        let proxy = Self {
+            child,
+            address: encrypted,
+        };
+        let client = client(authority);
+        eventually("the proxy listens", || async {
+            client.http(encrypted).await.is_ok()
+        })
+        .await;
+        Some(proxy)
+    }
+
+    /// An address without TLS, that leads to the proxy.
+    pub(super) async fn tunnel(&self, authority: &Authority) -> Tunnel {
+        Tunnel::to(self.address, client(authority)).await
+    }
+}
+
+/// A client of proxies. It offers HTTP/1.1 alone, because they would choose HTTP/2.
+pub(super) fn client(authority: &Authority) -> TlsClient {
+    authority.client(&[&TLS13]).with_protocols(&["http/1.1"])
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // SIGTERM, which ends the workers of nginx, too.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
