@@ -128,6 +128,7 @@ impl Service {
     /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         metrics::install();
+        metrics::connections_max(config.connections_max);
         let views = Arc::new(Views::open(&config.data)?);
         let (http, admin) = servers(&config, &shutdown).await?;
         let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;

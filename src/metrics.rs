@@ -14,12 +14,15 @@ static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
 /// The help texts of gauges.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str); 13] = [
+const GAUGES: [(&str, &str); 16] = [
     ("railbird_log_seq", "Sequence of the last event that the views reflect."),
     ("railbird_log_pending", "Events in the log that are not folded yet."),
     ("railbird_log_missing", "Sequences up to the last event for which the log has no event."),
     ("railbird_log_diverged", "1 if the stream has another history than the service has read."),
     ("railbird_log_settings_drift", "Settings of the stream that are not those that railbird creates it with."),
+    ("railbird_views_position", "48 bits of a hash of the log, the schema and the sequence of the views."),
+    ("railbird_views_digest", "48 bits of the digest of the views: equal on all replicas with the same position."),
+    ("railbird_connections_max", "Connections that are accepted, and WebSockets."),
     ("railbird_http_connections", "Open connections, without WebSockets."),
     ("railbird_tls_certificate_expires_timestamp_seconds", "When the TLS certificate expires, as a Unix time."),
     ("railbird_tls_certificate_renewal_failed", "1 if the files of the TLS certificate cannot be used, and an older one is in use."),
@@ -121,6 +124,16 @@ pub(crate) fn log_health(streams: &[(&'static str, bool, usize)]) {
 pub(crate) fn sizes(store_bytes: u64, keys: usize) {
     set("railbird_store_bytes", store_bytes);
     set("railbird_keys", keys as u64);
+}
+
+/// Sets what the views are of and their digest, to compare replicas.
+pub(crate) fn views(position: u64, digest: u64) {
+    set("railbird_views_position", position);
+    set("railbird_views_digest", digest);
+}
+
+pub(crate) fn connections_max(connections_max: usize) {
+    set("railbird_connections_max", connections_max as u64);
 }
 
 pub(crate) fn account_event_skipped() {

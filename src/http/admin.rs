@@ -11,6 +11,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures::stream;
 use jiff::Timestamp;
+use projections::Checkpoint;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
@@ -46,10 +47,28 @@ async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     let status = app.projector.status.borrow().clone();
     metrics::progress(status.seq, status.pending, status.missing);
     metrics::log_health(&log_health(&app));
+    if let Some((position, digest)) = views_of(&app) {
+        metrics::views(position, digest);
+    }
     let (waiting, oldest) = app.ledger.borrow().waiting_mails(Timestamp::now());
     metrics::mails_waiting(waiting, oldest);
     let content_type = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
     (content_type, metrics::render())
+}
+
+/// 48 bits of a hash of what the views are of, and of their digest: a metric holds them exactly. The history is not in
+/// the first, because replicas with different ones have to be made equal.
+fn views_of(app: &App) -> Option<(u64, u64)> {
+    let views = app.views.read_current()?;
+    let Checkpoint {
+        log, seq, digest, ..
+    } = views.store().checkpoint()?;
+    let position = format!("{} {} {} {seq}", log.name, log.created, views.schema());
+    let [a, b, c, d, e, f, ..] = *blake3::hash(position.as_bytes()).as_bytes();
+    Some((
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
+        digest.prefix(),
+    ))
 }
 
 /// By stream: whether it has another history than the service has read, and how many of its settings drifted.
