@@ -1,16 +1,21 @@
 //! Embeds the files of `web/`, the client of the live channel and Swagger UI: as they are, compressed, and with their
-//! entity tags.
+//! entity tags. Names the commit that is built.
 
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Cursor, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 use zip::ZipArchive;
+
+/// The variable with the commit, for this script and for the program.
+const REVISION: &str = "RAILBIRD_REVISION";
+const UNKNOWN: &str = "unknown";
 
 const FOLDER: &str = "web";
 /// The board connects as any other client does.
@@ -29,6 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={FOLDER}");
     println!("cargo::rerun-if-changed={CLIENT}");
+    println!("cargo::rerun-if-env-changed={REVISION}");
+    println!("cargo::rustc-env={REVISION}={}", revision());
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let mut paths = Vec::new();
@@ -57,6 +64,36 @@ fn main() -> Result<(), Box<dyn Error>> {
     table.push(']');
     fs::write(out.join("assets.rs"), table)?;
     Ok(())
+}
+
+/// The commit that is built: from the environment, where the sources come without git, else that of the repository,
+/// else `unknown`.
+fn revision() -> String {
+    let named = std::env::var(REVISION).ok();
+    let named = named.filter(|revision| !revision.is_empty());
+    named.or_else(head).unwrap_or_else(|| UNKNOWN.to_owned())
+}
+
+/// The commit of the repository whose root this folder is; `None` without one, as in an archive inside another one.
+fn head() -> Option<String> {
+    if !Path::new(".git").exists() {
+        return None;
+    }
+    // HEAD changes with a checkout, its log with each commit. A file that is not there would have cargo build always.
+    for file in ["HEAD", "logs/HEAD"] {
+        let path = git(&["rev-parse", "--git-path", file])?;
+        if Path::new(&path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    git(&["rev-parse", "--short=12", "HEAD"])
+}
+
+/// The output of git; `None` if it fails, or is not installed.
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(args).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
 }
 
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {

@@ -21,14 +21,14 @@ use tokio::time::timeout;
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger, UseLog};
 use crate::clock::Clock;
 use crate::http::state::{App, DevKey, Pages};
-use crate::http::{self, AccessLog, AdminAccess, HttpServer, Origins, StatusBoard};
+use crate::http::{self, AccessLog, AdminAccess, HttpServer, Origins, SignUpOutcome, StatusBoard};
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::feed::Feed;
-use crate::live::{FanOut, LiveContext};
+use crate::live::{CloseReason, FanOut, LiveContext};
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
-use crate::log::{Continuity, Durability, Log, NatsConfig};
-use crate::mail::{Mailing, Outbox};
+use crate::log::{ACCOUNTS, Continuity, Durability, Log, NatsConfig, RACING};
+use crate::mail::{FailureReason, Mailing, Outbox};
 use crate::metrics::{self, HttpMetrics, LiveMetrics};
 use crate::projector::announcer::Announcer;
 use crate::projector::views::Views;
@@ -127,7 +127,7 @@ impl Service {
     /// # Errors
     /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
-        metrics::install();
+        begin_metrics();
         metrics::connections_max(config.connections_max);
         let views = Arc::new(Views::open(&config.data)?);
         let (http, admin) = servers(&config, &shutdown).await?;
@@ -209,7 +209,7 @@ impl Service {
     /// Returns [`TaskEnded`] if a task of the service ended before the shutdown. The service then shuts itself down.
     pub async fn run(mut self) -> Result<(), TaskEnded> {
         let app = self.app;
-        let router = http::router(Arc::clone(&app));
+        let (router, routes) = http::router(Arc::clone(&app));
         let (access, bound) = self.admin_access;
         let admin = http::admin_service(access, bound, http::admin_router(Arc::clone(&app)));
         let shutdown = self.shutdown.clone();
@@ -219,8 +219,10 @@ impl Service {
         }
         // Requests and live clients leave at the same time.
         let mut serving = pin!(future::join3(
-            (self.http).run(|peer| http::service(Arc::clone(&app), router.clone(), peer)),
-            self.admin.run(|_| admin.clone()),
+            (self.http).run(Some(Arc::new(routes)), |peer| {
+                http::service(Arc::clone(&app), router.clone(), peer)
+            }),
+            self.admin.run(None, |_| admin.clone()),
             async {
                 shutdown.cancelled().await;
                 app.fan_out.drain().await;
@@ -244,6 +246,17 @@ impl Service {
         future::join(self.use_log.finish(), flush).await;
         ended
     }
+}
+
+/// Installs the metrics. Counters whose values are known begin at 0, because an alert sees a step only after a 0.
+fn begin_metrics() {
+    metrics::install();
+    for stream in [RACING, ACCOUNTS] {
+        metrics::begin_stream(stream.name);
+    }
+    metrics::WS_CLOSED.begin(CloseReason::CODES.map(|code| code.to_string()));
+    metrics::SIGN_UPS.begin(SignUpOutcome::LABELS.iter().copied());
+    metrics::MAILS_FAILED.begin(FailureReason::LABELS.iter().copied());
 }
 
 /// Starts to fold the log, and to announce what it rejects.

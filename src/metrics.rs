@@ -1,25 +1,56 @@
 //! Metrics in the Prometheus text format: lag, rates, rejections, sockets, store size.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+mod histogram;
+mod http;
+mod process;
+
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
+use events::DecodeError;
+use jiff::Timestamp;
+use metrics::{Counter, Gauge, SharedString, counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use projections::Tally;
 
-use crate::limits::Period;
+use self::histogram::{DurationHistogram, HistogramSettings};
+pub use self::http::HttpMetrics;
+pub(crate) use self::http::{KnownMethod, RouteMetrics};
+use self::process::ProcessUsage;
 
 static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
+/// The version of railbird.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The commit that this program was built from, or `unknown`.
+pub(crate) const REVISION: &str = env!("RAILBIRD_REVISION");
+
+/// From what a machine takes without load to the time after which the feed is stale. Clients see steps of 100 ms.
+static PUBLISH_TO_SOCKET: HistogramSettings = HistogramSettings {
+    name: "railbird_publish_to_socket_seconds",
+    help: "Time from the record of an event in the log until a thread has written it to its sockets.",
+    label: "",
+    buckets: &[
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
+    ],
+};
+
 /// The help texts of gauges.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str); 16] = [
+const GAUGES: [(&str, &str); 31] = [
+    ("railbird_build_info", "1, with the version and the commit of the program."),
+    ("railbird_ready", "1 while reads are right and /readyz returns 200."),
+    ("railbird_log_connected", "1 while the service is connected to NATS."),
     ("railbird_log_seq", "Sequence of the last event that the views reflect."),
     ("railbird_log_pending", "Events in the log that are not folded yet."),
+    ("railbird_log_lag_seconds", "Time since the views were last known to hold the whole log."),
+    ("railbird_last_event_timestamp_seconds", "When the log recorded the last event that the views reflect, as a Unix time; 0 before the first."),
     ("railbird_log_missing", "Sequences up to the last event for which the log has no event."),
     ("railbird_log_diverged", "1 if the stream has another history than the service has read."),
     ("railbird_log_settings_drift", "Settings of the stream that are not those that railbird creates it with."),
+    ("railbird_log_bytes", "Size of the stream, as of the last minute in which NATS answered."),
+    ("railbird_log_bytes_max", "Size that the stream can have: its limit, or the room that the servers have left."),
+    ("railbird_fold_failed", "1 while an error stops the fold."),
     ("railbird_views_position", "48 bits of a hash of the log, the schema and the sequence of the views."),
     ("railbird_views_digest", "48 bits of the digest of the views: equal on all replicas with the same position."),
     ("railbird_connections_max", "Connections that are accepted, and WebSockets."),
@@ -28,36 +59,117 @@ const GAUGES: [(&str, &str); 16] = [
     ("railbird_tls_certificate_renewal_failed", "1 if the files of the TLS certificate cannot be used, and an older one is in use."),
     ("railbird_ws_connections", "Open WebSockets."),
     ("railbird_store_bytes", "Size of the store on disk."),
+    ("railbird_store_disk_free_bytes", "Free space of the disk of the views."),
     ("railbird_keys", "Valid API keys."),
+    ("railbird_keys_complete", "1 once all keys are read from the log."),
+    ("railbird_keys_age_seconds", "Time since all keys were last known to be up to date."),
     ("railbird_mails_waiting", "Mails to subscribers that are neither sent nor given up."),
     ("railbird_mails_oldest_seconds", "Age of the oldest waiting mail; 0 if none waits."),
+    ("process_start_time_seconds", "When the service started, as a Unix time."),
+    ("process_resident_memory_bytes", "Resident memory."),
+    ("process_open_fds", "Open file descriptors."),
+    ("process_max_fds", "Maximum number of open file descriptors."),
 ];
 
-/// The help texts of counters.
+/// The help texts of counters without labels. They count from the start.
 #[rustfmt::skip]
-const COUNTERS: [(&str, &str); 21] = [
-    ("railbird_log_holes_total", "Holes in the log that were read over, by whether messages were deleted or lost."),
+const COUNTERS: [(&str, &str); 13] = [
     ("railbird_events_folded_total", "Events folded into views."),
     ("railbird_events_skipped_total", "Events at or below the checkpoint, not folded again."),
     ("railbird_events_stale_total", "Events superseded by a later one before they arrived."),
-    ("railbird_events_rejected_total", "Rejected messages, by reason."),
     ("railbird_rejections_not_announced_total", "Rejections not announced to feeders because the queue was full."),
-    ("railbird_http_requests_total", "Responses, by status class."),
+    ("railbird_rebuilds_total", "Rebuilt views that have replaced the live ones."),
     ("railbird_http_connections_refused_total", "Connections closed at once because too many were open."),
     ("railbird_tls_handshakes_failed_total", "TLS handshakes that failed or took too long."),
     ("railbird_ws_messages_total", "Messages sent to WebSockets."),
     ("railbird_ws_conflated_total", "Times that a slow client was moved on to the latest images."),
-    ("railbird_ws_resumed_total", "Clients that resumed, by whether every message they missed was replayed."),
-    ("railbird_ws_closed_total", "WebSockets closed by the service, by close code."),
-    ("railbird_unauthorized_total", "Requests without a valid key, by reason."),
-    ("railbird_sign_ups_total", "Forms submitted on the pricing page, by outcome."),
-    ("railbird_rate_limited_total", "Requests over a limit, by limit."),
     ("railbird_account_events_skipped_total", "Events about keys and subscriptions that this version cannot decode."),
     ("railbird_key_use_failures_total", "Times that the use of keys could not be written or read."),
     ("railbird_mails_delivered_total", "Mails to subscribers accepted by a mail server."),
-    ("railbird_mails_failed_total", "Failed attempts to send a mail, by reason."),
     ("railbird_mails_given_up_total", "Mails to subscribers that will not be tried again."),
 ];
+
+/// The help texts of counters with labels.
+#[rustfmt::skip]
+const LABELED_COUNTERS: [(&str, &str); 11] = [
+    ("railbird_log_holes_total", "Holes in the log that were read over, by whether messages were deleted or lost."),
+    ("railbird_log_resets_total", "Other histories that an operator has accepted in place of the one that was read."),
+    (EVENTS_REJECTED.name, "Rejected messages, by reason."),
+    (http::REQUESTS, "Answers, by route. Those to probes are not in it."),
+    (http::PROBES, "Answers to probes, by route."),
+    ("railbird_ws_resumed_total", "Clients that resumed, by whether every message they missed was replayed."),
+    (WS_CLOSED.name, "WebSockets closed by the service, by close code."),
+    ("railbird_unauthorized_total", "Requests without a valid key, by reason."),
+    (SIGN_UPS.name, "Forms submitted on the pricing page, by outcome."),
+    ("railbird_rate_limited_total", "Requests over a limit, by limit."),
+    (MAILS_FAILED.name, "Failed attempts to send a mail, by reason."),
+];
+
+/// A counter with a label, whose values are known.
+#[derive(Debug)]
+pub(crate) struct LabeledCounter {
+    name: &'static str,
+    label: &'static str,
+}
+
+const EVENTS_REJECTED: LabeledCounter = LabeledCounter {
+    name: "railbird_events_rejected_total",
+    label: "reason",
+};
+pub(crate) const WS_CLOSED: LabeledCounter = LabeledCounter {
+    name: "railbird_ws_closed_total",
+    label: "code",
+};
+/// Forms on the pricing page.
+pub(crate) const SIGN_UPS: LabeledCounter = LabeledCounter {
+    name: "railbird_sign_ups_total",
+    label: "outcome",
+};
+pub(crate) const MAILS_FAILED: LabeledCounter = LabeledCounter {
+    name: "railbird_mails_failed_total",
+    label: "reason",
+};
+
+impl LabeledCounter {
+    /// Counts each of these values from now on: an alert on an increase sees the first one only after a 0.
+    pub(crate) fn begin<T: Into<SharedString>>(&self, values: impl IntoIterator<Item = T>) {
+        for value in values {
+            self.add(value, 0);
+        }
+    }
+
+    pub(crate) fn increment(&self, value: impl Into<SharedString>) {
+        self.add(value, 1);
+    }
+
+    fn add(&self, value: impl Into<SharedString>, count: u64) {
+        counter!(self.name, self.label => value).increment(count);
+    }
+}
+
+/// Declares an enum whose values are the values of a label.
+macro_rules! label_values {
+    ($(#[$meta:meta])* $visible:vis enum $name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        $visible enum $name {
+            $($(#[$doc])* $value,)+
+        }
+
+        impl $name {
+            /// Every value, as in metrics, lists and logs.
+            $visible const LABELS: &[&str] = &[$($text),+];
+
+            /// The value as in [`Self::LABELS`].
+            $visible fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$value => $text,)+
+                }
+            }
+        }
+    };
+}
+pub(crate) use label_values;
 
 /// Installs the recorder that [`render`] reads. Further calls have no effect.
 pub(crate) fn install() {
@@ -69,22 +181,53 @@ pub(crate) fn install() {
         for (name, help) in GAUGES {
             describe_gauge!(name, help);
         }
-        for (name, help) in COUNTERS {
+        for (name, help) in COUNTERS.into_iter().chain(LABELED_COUNTERS) {
             describe_counter!(name, help);
         }
+        for (name, _) in COUNTERS {
+            counter!(name).increment(0);
+        }
+        EVENTS_REJECTED.begin(DecodeError::CODES);
+        gauge!("railbird_build_info", "version" => VERSION, "revision" => REVISION).set(1.0);
+        set(
+            "process_start_time_seconds",
+            Timestamp::now().as_second() as f64,
+        );
         handle
     });
 }
 
-/// All metrics in the Prometheus text format.
+/// All metrics in the Prometheus text format. Lists the open files, so it belongs on a blocking thread.
 pub(crate) fn render() -> String {
+    let usage = ProcessUsage::measure();
+    let gauges = [
+        ("process_resident_memory_bytes", usage.resident_bytes),
+        ("process_open_fds", usage.open_files),
+        ("process_max_fds", usage.open_files_max),
+    ];
+    for (gauge, value) in gauges {
+        if let Some(value) = value {
+            set(gauge, value as f64);
+        }
+    }
     let handle = HANDLE.get();
-    handle.map(PrometheusHandle::render).unwrap_or_default()
+    let mut text = handle.map(PrometheusHandle::render).unwrap_or_default();
+    histogram::render(&mut text);
+    // The counters of the recorder have no fractions.
+    let (name, seconds) = ("process_cpu_seconds_total", usage.cpu_seconds);
+    text.push_str(&format!(
+        "# HELP {name} User and system CPU time.\n# TYPE {name} counter\n{name} {seconds}\n"
+    ));
+    text
 }
 
-/// Sets a gauge, which is a double: it is exact up to 2^53.
-fn set(gauge: &'static str, count: u64) {
-    gauge!(gauge).set(count as f64);
+/// Sets a gauge. It is exact up to 2^53.
+fn set(gauge: &'static str, value: f64) {
+    gauge!(gauge).set(value);
+}
+
+fn set_flag(gauge: &'static str, is_set: bool) {
+    set(gauge, f64::from(u8::from(is_set)));
 }
 
 pub(crate) fn folded(tally: &Tally) {
@@ -92,7 +235,7 @@ pub(crate) fn folded(tally: &Tally) {
     counter!("railbird_events_skipped_total").increment(tally.skipped);
     counter!("railbird_events_stale_total").increment(tally.stale);
     for (code, count) in &tally.rejected {
-        counter!("railbird_events_rejected_total", "reason" => *code).increment(*count);
+        EVENTS_REJECTED.add(*code, *count);
     }
 }
 
@@ -100,16 +243,77 @@ pub(crate) fn not_announced() {
     counter!("railbird_rejections_not_announced_total").increment(1);
 }
 
-/// Counts a hole in a stream. One that deletions do not explain is an alarm.
-pub(crate) fn hole(stream: &'static str, is_explained: bool) {
-    let cause = if is_explained { "deleted" } else { "lost" };
-    counter!("railbird_log_holes_total", "stream" => stream, "cause" => cause).increment(1);
+/// Counts holes and resets of a stream from now on.
+pub(crate) fn begin_stream(stream: &'static str) {
+    hole_counter(stream, true).increment(0);
+    hole_counter(stream, false).increment(0);
+    counter!("railbird_log_resets_total", "stream" => stream).increment(0);
 }
 
-pub(crate) fn progress(seq: u64, pending: u64, missing: u64) {
-    set("railbird_log_seq", seq);
-    set("railbird_log_pending", pending);
-    set("railbird_log_missing", missing);
+/// Counts a hole in a stream. One that deletions do not explain is an alarm.
+pub(crate) fn hole(stream: &'static str, is_explained: bool) {
+    hole_counter(stream, is_explained).increment(1);
+}
+
+fn hole_counter(stream: &'static str, is_explained: bool) -> Counter {
+    let cause = if is_explained { "deleted" } else { "lost" };
+    counter!("railbird_log_holes_total", "stream" => stream, "cause" => cause)
+}
+
+/// Counts that an operator accepted another history of a stream.
+pub(crate) fn log_reset(stream: &'static str) {
+    counter!("railbird_log_resets_total", "stream" => stream).increment(1);
+}
+
+/// Sets the size of a stream, and the size that it can have if that is known.
+pub(crate) fn log_size(stream: &'static str, bytes: u64, max: Option<u64>) {
+    gauge!("railbird_log_bytes", "stream" => stream).set(bytes as f64);
+    if let Some(max) = max {
+        gauge!("railbird_log_bytes_max", "stream" => stream).set(max as f64);
+    }
+}
+
+/// What a service knows of itself at a scrape.
+#[derive(Debug)]
+pub(crate) struct ServiceState {
+    pub(crate) is_ready: bool,
+    /// Whether NATS is connected.
+    pub(crate) is_connected: bool,
+    pub(crate) seq: u64,
+    pub(crate) pending: u64,
+    pub(crate) missing: u64,
+    /// The time since the views were last known to hold the whole log.
+    pub(crate) lag: Duration,
+    /// When the log recorded the last event that the views reflect.
+    pub(crate) last_event: Option<Timestamp>,
+    pub(crate) is_fold_failed: bool,
+    pub(crate) rebuilds: u64,
+    pub(crate) keys: usize,
+    pub(crate) are_keys_complete: bool,
+    pub(crate) keys_age: Duration,
+    /// The number of waiting mails, and the age of the oldest.
+    pub(crate) mails: (usize, Duration),
+}
+
+pub(crate) fn service(state: &ServiceState) {
+    set_flag("railbird_ready", state.is_ready);
+    set_flag("railbird_log_connected", state.is_connected);
+    set("railbird_log_seq", state.seq as f64);
+    set("railbird_log_pending", state.pending as f64);
+    set("railbird_log_missing", state.missing as f64);
+    set("railbird_log_lag_seconds", state.lag.as_secs_f64());
+    let last_event = state
+        .last_event
+        .map_or(0.0, |at| at.as_millisecond() as f64 / 1e3);
+    set("railbird_last_event_timestamp_seconds", last_event);
+    set_flag("railbird_fold_failed", state.is_fold_failed);
+    counter!("railbird_rebuilds_total").absolute(state.rebuilds);
+    set("railbird_keys", state.keys as f64);
+    set_flag("railbird_keys_complete", state.are_keys_complete);
+    set("railbird_keys_age_seconds", state.keys_age.as_secs_f64());
+    let (waiting, oldest) = state.mails;
+    set("railbird_mails_waiting", waiting as f64);
+    set("railbird_mails_oldest_seconds", oldest.as_secs_f64());
 }
 
 /// Sets for each stream whether it has another history than the service has read, and how many settings drifted.
@@ -120,20 +324,22 @@ pub(crate) fn log_health(streams: &[(&'static str, bool, usize)]) {
     }
 }
 
-/// Sets the sizes that are measured only for a scrape.
-pub(crate) fn sizes(store_bytes: u64, keys: usize) {
-    set("railbird_store_bytes", store_bytes);
-    set("railbird_keys", keys as u64);
+/// Sets the size of the store, and the free space of its disk if the system reports it.
+pub(crate) fn store(bytes: u64, free_bytes: Option<u64>) {
+    set("railbird_store_bytes", bytes as f64);
+    if let Some(free_bytes) = free_bytes {
+        set("railbird_store_disk_free_bytes", free_bytes as f64);
+    }
 }
 
 /// Sets what the views are of and their digest, to compare replicas.
 pub(crate) fn views(position: u64, digest: u64) {
-    set("railbird_views_position", position);
-    set("railbird_views_digest", digest);
+    set("railbird_views_position", position as f64);
+    set("railbird_views_digest", digest as f64);
 }
 
 pub(crate) fn connections_max(connections_max: usize) {
-    set("railbird_connections_max", connections_max as u64);
+    set("railbird_connections_max", connections_max as f64);
 }
 
 pub(crate) fn account_event_skipped() {
@@ -146,116 +352,23 @@ pub(crate) fn key_use_failed() {
 
 /// Sets when the TLS certificate expires, and whether its files cannot be used.
 pub(crate) fn tls_certificate(expires: i64, renewal_failed: bool) {
-    gauge!("railbird_tls_certificate_expires_timestamp_seconds").set(expires as f64);
-    gauge!("railbird_tls_certificate_renewal_failed").set(f64::from(u8::from(renewal_failed)));
+    set(
+        "railbird_tls_certificate_expires_timestamp_seconds",
+        expires as f64,
+    );
+    set_flag("railbird_tls_certificate_renewal_failed", renewal_failed);
 }
 
-pub(crate) fn tls_handshakes_failed(count: u64) {
-    counter!("railbird_tls_handshakes_failed_total").increment(count);
-}
-
-/// Counts the outcome of a form on the pricing page.
-pub(crate) fn sign_up(outcome: &'static str) {
-    counter!("railbird_sign_ups_total", "outcome" => outcome).increment(1);
-}
-
-/// Sets the number of waiting mails and the age of the oldest.
-pub(crate) fn mails_waiting(count: usize, oldest: Duration) {
-    set("railbird_mails_waiting", count as u64);
-    gauge!("railbird_mails_oldest_seconds").set(oldest.as_secs_f64());
+pub(crate) fn tls_handshake_failed() {
+    counter!("railbird_tls_handshakes_failed_total").increment(1);
 }
 
 pub(crate) fn mail_delivered() {
     counter!("railbird_mails_delivered_total").increment(1);
 }
 
-pub(crate) fn mail_failed(reason: &'static str) {
-    counter!("railbird_mails_failed_total", "reason" => reason).increment(1);
-}
-
 pub(crate) fn mail_given_up() {
     counter!("railbird_mails_given_up_total").increment(1);
-}
-
-/// A counter that can be read back, which those of the recorder cannot.
-#[derive(Debug)]
-struct ReadableCounter {
-    counter: Counter,
-    count: AtomicU64,
-}
-
-impl From<Counter> for ReadableCounter {
-    fn from(counter: Counter) -> Self {
-        let count = AtomicU64::new(0);
-        Self { counter, count }
-    }
-}
-
-impl ReadableCounter {
-    fn increment(&self) {
-        self.counter.increment(1);
-        self.count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
-    }
-}
-
-/// The metrics of HTTP, looked up once for the hot path.
-#[derive(Debug)]
-pub struct HttpMetrics {
-    /// Responses by status class, from 1xx.
-    responses: [ReadableCounter; 5],
-    pub(crate) connections: Gauge,
-    pub(crate) refused: Counter,
-    pub(crate) key_missing: Counter,
-    pub(crate) key_malformed: Counter,
-    /// Requests with a key that is unknown, revoked or expired.
-    pub(crate) key_not_valid: Counter,
-    /// Requests without a valid key over the limit of their network address.
-    pub(crate) limited_address: Counter,
-    limited_minute: Counter,
-    limited_day: Counter,
-}
-
-impl Default for HttpMetrics {
-    fn default() -> Self {
-        let unauthorized = |reason| counter!("railbird_unauthorized_total", "reason" => reason);
-        let limited = |limit| counter!("railbird_rate_limited_total", "limit" => limit);
-        Self {
-            responses: ["1xx", "2xx", "3xx", "4xx", "5xx"]
-                .map(|class| counter!("railbird_http_requests_total", "class" => class).into()),
-            connections: gauge!("railbird_http_connections"),
-            refused: counter!("railbird_http_connections_refused_total"),
-            key_missing: unauthorized("missing"),
-            key_malformed: unauthorized("malformed"),
-            key_not_valid: unauthorized("not_valid"),
-            limited_address: limited("address"),
-            limited_minute: limited("minute"),
-            limited_day: limited("day"),
-        }
-    }
-}
-
-impl HttpMetrics {
-    /// Counts a request over the limit of its plan.
-    pub(crate) fn limited(&self, period: Period) {
-        match period {
-            Period::Minute => self.limited_minute.increment(1),
-            Period::Day => self.limited_day.increment(1),
-        }
-    }
-
-    pub(crate) fn answered(&self, status: u16) {
-        let class = usize::from(status / 100).clamp(1, 5) - 1;
-        self.responses[class].increment();
-    }
-
-    /// The responses since the start by status class, from 1xx.
-    pub(crate) fn responses(&self) -> [u64; 5] {
-        self.responses.each_ref().map(ReadableCounter::count)
-    }
 }
 
 /// The metrics of the live channel, looked up once for the hot path.
@@ -266,6 +379,7 @@ pub struct LiveMetrics {
     pub(crate) conflated: Counter,
     recovered: Counter,
     not_recovered: Counter,
+    publish_to_socket: Arc<DurationHistogram>,
 }
 
 impl Default for LiveMetrics {
@@ -277,6 +391,7 @@ impl Default for LiveMetrics {
             conflated: counter!("railbird_ws_conflated_total"),
             recovered: resumed("true"),
             not_recovered: resumed("false"),
+            publish_to_socket: DurationHistogram::get(&PUBLISH_TO_SOCKET, ""),
         }
     }
 }
@@ -289,9 +404,16 @@ impl LiveMetrics {
         }
     }
 
-    /// Counts a socket that the service closed, by its close code, of which there are few.
+    /// Notes that frames of an event were written to sockets. The clock of NATS may be ahead: then it took no time.
+    pub(crate) fn written(&self, recorded_at: Timestamp) {
+        let took = Timestamp::now().duration_since(recorded_at);
+        let took = Duration::try_from(took).unwrap_or_default();
+        self.publish_to_socket.observe(took);
+    }
+
+    /// Counts a socket that the service closed, by its close code.
     pub(crate) fn closed(&self, code: u16) {
-        counter!("railbird_ws_closed_total", "code" => code.to_string()).increment(1);
+        WS_CLOSED.increment(code.to_string());
     }
 }
 

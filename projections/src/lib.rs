@@ -39,6 +39,6 @@ pub use rejections::Announcement;
 pub use responses::add_response_schemas;
 pub use store::{
     Checkpoint, LogIdentity, Recount, SCHEMA_VERSION, Store, StoreError, VIEWS_VERSION, View,
-    check_free_space,
+    check_free_space, free_bytes,
 };
 pub use stored_message::StoredMessage;

@@ -432,18 +432,20 @@ fn checksum(key: &[u8], value: &[u8]) -> [u8; CHECKSUM_BYTES] {
 /// # Errors
 /// Returns [`StoreError::DiskFull`]. A file system that does not report its space counts as one with enough.
 pub fn check_free_space(folder: &Path) -> Result<(), StoreError> {
-    let Ok(space) = rustix::fs::statvfs(folder) else {
-        return Ok(());
-    };
-    let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
-    if free_bytes >= FREE_BYTES_MIN {
-        return Ok(());
+    match free_bytes(folder) {
+        Some(free_bytes) if free_bytes < FREE_BYTES_MIN => Err(StoreError::DiskFull {
+            folder: folder.to_owned(),
+            free_bytes,
+            needed_bytes: FREE_BYTES_MIN,
+        }),
+        _ => Ok(()),
     }
-    Err(StoreError::DiskFull {
-        folder: folder.to_owned(),
-        free_bytes,
-        needed_bytes: FREE_BYTES_MIN,
-    })
+}
+
+/// The free space of the disk that a folder is on; `None` if the file system does not report it.
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    let space = rustix::fs::statvfs(folder).ok()?;
+    Some(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
 /// Parses the value of a key.

@@ -41,10 +41,18 @@ use crate::limits::plans::Plans;
 use crate::log::{Log, LogError, NatsConfig};
 use crate::supervisor::TaskEnded;
 
+/// The version, and the commit that was built.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("RAILBIRD_REVISION"),
+    ")"
+);
+
 /// Railbird, an event-sourced horse racing data service.
 #[derive(Debug, Parser)]
 #[command(
-    version,
+    version = VERSION,
     max_term_width = 100,
     after_help = "Examples:\n  railbird dev\n  railbird import hkjc-results results/ --nats nats://127.0.0.1:4222\n\n\
                   `railbird <command> --help` shows the options of a command and an example."

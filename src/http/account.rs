@@ -8,12 +8,13 @@ use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::{Extension, Json, Router};
+use axum::{Extension, Json};
 use events::Moment;
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::routes::Routes;
 use super::state::App;
 use crate::accounts::{Key, KeyEntry, KeyId, now};
 use crate::limits::{Period, Usage};
@@ -87,8 +88,8 @@ struct ListedKey {
     network: String,
 }
 
-pub(super) fn router() -> Router<Arc<App>> {
-    Router::new().route("/api/v1/account", get(account))
+pub(super) fn router() -> Routes {
+    Routes::default().route("/api/v1/account", get(account))
 }
 
 async fn account(

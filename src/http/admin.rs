@@ -10,8 +10,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures::stream;
-use jiff::Timestamp;
-use projections::Checkpoint;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
@@ -19,9 +17,8 @@ use super::error::ApiError;
 use super::params::QueryParams;
 use super::readiness::AdminStatus;
 use super::rejections::rejections;
+use super::scrape::scrape;
 use super::state::App;
-use crate::log::{ACCOUNTS, KEY_USE, RACING};
-use crate::metrics;
 
 /// Views in one chunk of the list.
 const VIEWS_PER_CHUNK: usize = 1000;
@@ -29,7 +26,7 @@ const VIEWS_PER_CHUNK: usize = 1000;
 /// All paths of the admin address.
 pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
-        .route("/metrics", get(render_metrics))
+        .route("/metrics", get(scrape))
         .route("/status", get(status))
         .route("/rejections", get(rejections))
         .route("/rebuild", post(rebuild))
@@ -37,48 +34,6 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/digest", get(digest))
         .route("/views", get(views))
         .with_state(app)
-}
-
-async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
-    let store = app.views.current();
-    let store_bytes = store.and_then(|store| store.size_on_disk().ok());
-    let store_bytes = store_bytes.unwrap_or(0);
-    metrics::sizes(store_bytes, app.keys.count());
-    let status = app.projector.status.borrow().clone();
-    metrics::progress(status.seq, status.pending, status.missing);
-    metrics::log_health(&log_health(&app));
-    if let Some((position, digest)) = views_of(&app) {
-        metrics::views(position, digest);
-    }
-    let (waiting, oldest) = app.ledger.borrow().waiting_mails(Timestamp::now());
-    metrics::mails_waiting(waiting, oldest);
-    let content_type = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
-    (content_type, metrics::render())
-}
-
-/// 48 bits of a hash of what the views are of, and of their digest: a metric holds them exactly. The history is not in
-/// the first, because replicas with different ones have to be made equal.
-fn views_of(app: &App) -> Option<(u64, u64)> {
-    let views = app.views.read_current()?;
-    let Checkpoint {
-        log, seq, digest, ..
-    } = views.store().checkpoint()?;
-    let position = format!("{} {} {} {seq}", log.name, log.created, views.schema());
-    let [a, b, c, d, e, f, ..] = *blake3::hash(position.as_bytes()).as_bytes();
-    Some((
-        u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
-        digest.prefix(),
-    ))
-}
-
-/// By stream: whether it has another history than the service has read, and how many of its settings drifted.
-fn log_health(app: &App) -> [(&'static str, bool, usize); 3] {
-    let (divergences, durability) = (app.continuity.divergences(), app.durability.borrow());
-    [RACING, ACCOUNTS, KEY_USE].map(|stream| {
-        let drift = durability.as_ref().and_then(|d| d.drift.get(stream.name));
-        let is_diverged = divergences.contains_key(stream.name);
-        (stream.name, is_diverged, drift.map_or(0, Vec::len))
-    })
 }
 
 async fn status(State(app): State<Arc<App>>) -> Json<AdminStatus> {

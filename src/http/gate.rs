@@ -87,7 +87,6 @@ pub(super) fn gate(
             };
             cors.set_headers(response.headers_mut());
             state.set_headers(response.headers_mut());
-            app.metrics.answered(response.status().as_u16());
             Ok(response)
         }
     })

@@ -1,8 +1,5 @@
 //! `/api/v1/horses`: the search by name, a profile, and its form.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
 use events::HorseNo;
@@ -14,14 +11,14 @@ use super::error::ApiError;
 use super::page::{PageRows, next_link, next_path, read_page};
 use super::params::QueryParams;
 use super::request::{Answer, ApiRequest};
-use super::state::App;
+use super::routes::Routes;
 
 /// Form rows that are read for one page. A horse may be on many cards without a result.
 const FORM_READ_ROWS_MAX: usize = 1000;
 const INVALID_AFTER: &str = "after is the position from `next` of the page before";
 
-pub(super) fn router() -> Router<Arc<App>> {
-    Router::new()
+pub(super) fn router() -> Routes {
+    Routes::default()
         .route("/api/v1/horses", get(search))
         .route("/api/v1/horses/{horse_no}", get(profile))
         .route("/api/v1/horses/{horse_no}/form", get(form))

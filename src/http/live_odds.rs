@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
-use axum::{Extension, Router};
 use tracing::Instrument as _;
 use tungstenite::handshake::server::create_response_with_body;
 
 use super::error::ApiError;
 use super::meeting_choice::race_of_today;
 use super::params::{PathParams, QueryParams};
+use super::routes::Routes;
 use super::server::take_stream;
 use super::state::App;
 use crate::accounts::KeyEntry;
@@ -51,8 +52,8 @@ const PARAMETERS: [&str; 7] = [
     "epoch",
 ];
 
-pub(super) fn router() -> Router<Arc<App>> {
-    Router::new()
+pub(super) fn router() -> Routes {
+    Routes::default()
         .route("/ws/live/odds", get(live_odds))
         .route("/ws/live/odds/{race_number}", get(live_odds))
 }

@@ -1,8 +1,5 @@
 //! `/api/v1/meetings`.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
 use projections::json::JsonObject;
@@ -11,10 +8,10 @@ use projections::keys;
 use super::error::ApiError;
 use super::page::{PageRows, next_link, next_path, read_page};
 use super::request::{Answer, ApiRequest};
-use super::state::App;
+use super::routes::Routes;
 
-pub(super) fn router() -> Router<Arc<App>> {
-    Router::new().route("/api/v1/meetings", get(list))
+pub(super) fn router() -> Routes {
+    Routes::default().route("/api/v1/meetings", get(list))
 }
 
 async fn list(request: ApiRequest) -> Result<Response, ApiError> {

@@ -26,6 +26,8 @@ mod readiness;
 mod rejections;
 mod request;
 mod results;
+mod routes;
+mod scrape;
 mod server;
 pub mod state;
 mod status;
@@ -54,6 +56,8 @@ pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;
 pub(crate) use admin_access::admin_service;
+pub(crate) use pages::SignUpOutcome;
+pub(crate) use routes::RouteTable;
 pub(crate) use server::HttpServer;
 pub(crate) use status::board::StatusBoard;
 pub(crate) use status::sample as sample_status;
@@ -61,15 +65,16 @@ pub(crate) use status::sample as sample_status;
 use error::ApiError;
 use gate::gate;
 use request::is_zero_weight;
+use routes::Routes;
 use state::App;
 
 /// The smallest body that is compressed: below it compression saves no packet.
 const COMPRESSED_BYTES_MIN: u64 = 1024;
 const NO_SUCH_PATH: &str = "There is no such path; see /openapi.json";
 
-/// All paths of the public address.
-pub(crate) fn router(app: Arc<App>) -> Router {
-    Router::new()
+/// All paths of the public address, and what is counted of each.
+pub(crate) fn router(app: Arc<App>) -> (Router, RouteTable) {
+    let routes = Routes::default()
         .merge(horses::router())
         .merge(results::router())
         .merge(racecards::router())
@@ -79,10 +84,13 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(account::router())
         .merge(ops::router())
         .merge(status::router())
-        .merge(pages::router())
+        .merge(pages::router());
+    let (router, table) = routes.into_parts();
+    let router = router
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .fallback(async || ApiError::NotFound(NO_SUCH_PATH.to_owned()))
-        .with_state(app)
+        .with_state(app);
+    (router, table)
 }
 
 /// The service of one connection of the public address: the router, behind compression and the gate. They are not

@@ -1,8 +1,5 @@
 //! `/api/v1/odds/{date}/{race_number}` and its history.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
 use events::{RaceKey, RaceNumber};
@@ -13,10 +10,10 @@ use super::error::ApiError;
 use super::meeting_choice::MeetingChoice;
 use super::page::{PageRows, next_link, read_page};
 use super::request::{Answer, ApiRequest};
-use super::state::App;
+use super::routes::Routes;
 
-pub(super) fn router() -> Router<Arc<App>> {
-    Router::new()
+pub(super) fn router() -> Routes {
+    Routes::default()
         .route("/api/v1/odds/{date}/{race_number}", get(board))
         .route("/api/v1/odds/{date}/{race_number}/history", get(history))
 }

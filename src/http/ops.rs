@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::{Json, Router, routing::get};
+use axum::{Json, routing::get};
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,6 +17,7 @@ use super::error::ApiError;
 use super::openapi;
 use super::params::{PathParams, QueryParams};
 use super::readiness::Readiness;
+use super::routes::Routes;
 use super::state::App;
 use crate::asyncapi;
 
@@ -32,10 +33,10 @@ static SCHEMAS: LazyLock<HashMap<String, CachedDocument>> = LazyLock::new(|| {
         .collect()
 });
 
-pub(super) fn router() -> Router<Arc<App>> {
-    Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
+pub(super) fn router() -> Routes {
+    Routes::default()
+        .probe("/healthz", get(healthz))
+        .probe("/readyz", get(readyz))
         .route(
             "/openapi.json",
             get(async |headers: HeaderMap| OPENAPI.answer(&headers)),

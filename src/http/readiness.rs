@@ -22,7 +22,7 @@ pub(super) struct Readiness {
     /// Why they are not; empty if they are.
     reason: String,
     phase: Phase,
-    log: LogProgress,
+    pub(super) log: LogProgress,
     feed: ViewsFreshness,
     keys: KeysProgress,
     /// The views that are being built beside those that are served; null if none are.
@@ -44,17 +44,17 @@ pub(super) struct AdminStatus {
 
 /// The progress of the views in the log.
 #[derive(Debug, Serialize, JsonSchema)]
-struct LogProgress {
+pub(super) struct LogProgress {
     /// Whether the log can be reached.
-    connected: bool,
+    pub(super) connected: bool,
     /// The log sequence that the views reflect.
-    seq: u64,
+    pub(super) seq: u64,
     /// Events after that.
-    pending: u64,
+    pub(super) pending: u64,
     /// The part of the log that the views reflect, 0 to 1.
     progress: f64,
     /// Events that the log has lost.
-    missing: u64,
+    pub(super) missing: u64,
     /// The streams that have another history than the service has read, by name.
     diverged: BTreeMap<&'static str, Divergence>,
     /// The settings of the streams that are not as they are created; null before they are known.

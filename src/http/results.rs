@@ -1,8 +1,5 @@
 //! `/api/v1/results/{date}`, one race of it, and the revisions of a race's result.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
 use events::{RaceKey, RaceNumber};
@@ -12,10 +9,10 @@ use super::error::ApiError;
 use super::meeting_choice::{MeetingChoice, races_of_meeting};
 use super::page::{PageRows, next_link, read_page};
 use super::request::{Answer, ApiRequest};
-use super::state::App;
+use super::routes::Routes;
 
-pub(super) fn router() -> Router<Arc<App>> {
-    Router::new()
+pub(super) fn router() -> Routes {
+    Routes::default()
         .route("/api/v1/results/{date}", get(meeting))
         .route("/api/v1/results/{date}/{race_number}", get(race))
         .route(

@@ -33,6 +33,7 @@ use tracing::Instrument;
 
 use super::error::ApiError;
 use super::paced_stream::{AnswerCounter, PacedStream};
+use super::routes::RouteTable;
 use super::trace::{AccessLog, RequestTrace};
 use crate::limits::{NetworkConnections, Proxies};
 use crate::metrics::{GaugeGuard, HttpMetrics};
@@ -74,9 +75,12 @@ pub(crate) struct HttpServer {
 
 impl HttpServer {
     /// Serves until the shutdown, then lets requests in flight end. `service_for` makes the service of a connection
-    /// from its peer's address.
-    pub(crate) async fn run<S, B>(self, service_for: impl Fn(IpAddr) -> S)
-    where
+    /// from its peer's address. With `routes`, the answers are counted.
+    pub(crate) async fn run<S, B>(
+        self,
+        routes: Option<Arc<RouteTable>>,
+        service_for: impl Fn(IpAddr) -> S,
+    ) where
         S: Service<Request, Response = Response<B>, Error = Infallible, Future: Send>
             + Clone
             + Send
@@ -113,8 +117,12 @@ impl HttpServer {
             let connection = HttpConnection {
                 answers,
                 service: service_for(peer.ip()),
-                access_log: self.access_log,
-                is_encrypted: self.tls.is_some(),
+                requests: Arc::new(RequestContext {
+                    access_log: self.access_log,
+                    is_encrypted: self.tls.is_some(),
+                    routes: routes.clone(),
+                    metrics: Arc::clone(&self.metrics),
+                }),
                 shutdown: self.shutdown.clone(),
             };
             let tls = self.tls.clone();
@@ -141,9 +149,17 @@ impl HttpServer {
 struct HttpConnection<S> {
     answers: AnswerCounter,
     service: S,
+    requests: Arc<RequestContext>,
+    shutdown: Shutdown,
+}
+
+/// What the requests of a connection share.
+struct RequestContext {
     access_log: AccessLog,
     is_encrypted: bool,
-    shutdown: Shutdown,
+    /// `None` if answers are not counted.
+    routes: Option<Arc<RouteTable>>,
+    metrics: Arc<HttpMetrics>,
 }
 
 impl<S, B> HttpConnection<S>
@@ -176,8 +192,7 @@ where
                 TokioIo::new(stream),
                 service_fn(move |request| {
                     self.answers.next();
-                    let service = self.service.clone();
-                    respond(service, request, self.access_log, self.is_encrypted)
+                    respond(self.service.clone(), request, Arc::clone(&self.requests))
                 }),
             )
             .with_upgrades();
@@ -230,13 +245,13 @@ pub(super) async fn take_stream(upgraded: OnUpgrade) -> io::Result<TakenStream> 
 async fn respond<S, B>(
     mut service: S,
     request: hyper::Request<Incoming>,
-    access_log: AccessLog,
-    is_encrypted: bool,
+    context: Arc<RequestContext>,
 ) -> Result<Response<Either<B, Body>>, Infallible>
 where
     S: Service<Request, Response = Response<B>, Error = Infallible>,
 {
-    let trace = RequestTrace::start(&request, access_log);
+    let trace = RequestTrace::start(&request, context.access_log);
+    let counted = context.routes.as_ref().map(|routes| routes.start(&request));
     let request = request.map(|body| {
         if body.is_end_stream() {
             Body::empty()
@@ -258,9 +273,14 @@ where
             .into_response()
             .map(Either::Right),
     };
-    if is_encrypted {
+    if context.is_encrypted {
         let headers = response.headers_mut();
         headers.insert(STRICT_TRANSPORT_SECURITY, ONLY_ENCRYPTED);
+    }
+    if let Some(counted) = counted {
+        let status = response.status().as_u16();
+        counted.answered(status);
+        context.metrics.answered(status);
     }
     trace.finish(&mut response);
     Ok(response)

@@ -27,6 +27,7 @@ mod shard;
 pub mod status;
 mod subscription;
 
+pub(crate) use close_reason::CloseReason;
 pub(crate) use connection_limits::ConnectionRefused;
 pub use context::LiveContext;
 pub use fan_out::FanOut;

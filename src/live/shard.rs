@@ -225,23 +225,42 @@ impl Shard {
         };
         let head = tail.position.head;
         let batch = FeedBatch::new(delivered, tail);
-        self.deliver(&batch).await;
+        let is_followed = self.deliver(&batch).await;
+        if is_followed {
+            self.note_latency(&batch);
+        }
         self.delivered.set(batch.end);
         if batch.end.next_index != head {
             position.mark_changed();
         }
     }
 
-    async fn deliver(&self, batch: &FeedBatch) {
+    /// Delivers a batch. Returns whether a client follows any of it.
+    async fn deliver(&self, batch: &FeedBatch) -> bool {
         let now = Instant::now();
         let mut selected = SelectedFrames::default();
-        for (served, id) in self.affected_clients(batch).into_iter().enumerate() {
+        let affected = self.affected_clients(batch);
+        let is_followed = !affected.is_empty();
+        for (served, id) in affected.into_iter().enumerate() {
             yield_between_turns(served).await;
             if let Some(client) = self.client(id) {
                 let mut client = client.borrow_mut();
                 client.session.deliver(batch, &mut selected, now);
                 self.schedule_if_earlier(id, &mut client);
             }
+        }
+        is_followed
+    }
+
+    /// Notes how long ago the first event of a batch was recorded, once for all clients. So the batch costs a look-up,
+    /// and a delivery nothing.
+    fn note_latency(&self, batch: &FeedBatch) {
+        let Some(first) = batch.messages.first() else {
+            return;
+        };
+        let generation = batch.end.generation;
+        if let Some(recorded_at) = self.context.feed.recorded_at(generation, first.seq) {
+            self.context.metrics.written(recorded_at.timestamp());
         }
     }
 

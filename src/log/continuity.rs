@@ -21,6 +21,7 @@ use super::error::LogError;
 use super::position::{LogReplaced, ReadPosition};
 use super::reader::MISSING_MAX;
 use super::stream::{LogState, StreamName};
+use crate::metrics;
 
 const FILE: &str = "log.json";
 const DRAFT: &str = "log.json.new";
@@ -301,6 +302,9 @@ impl Continuity {
         self.0.divergences.send_modify(|divergences| {
             divergences.remove(stream.name);
         });
+        if let Resolution::Accepted(_) = resolution {
+            metrics::log_reset(stream.name);
+        }
         tracing::info!(
             stream = stream.name,
             ?resolution,

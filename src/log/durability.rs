@@ -12,6 +12,7 @@ use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
 use super::settings::Drift;
 use super::stream::{ACCOUNTS, ADDRESSES, KEY_USE, RACING};
+use crate::metrics;
 
 /// How often the settings are compared, besides once per connection.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
@@ -29,6 +30,14 @@ pub struct Durability {
     pub drift: BTreeMap<&'static str, Vec<Drift>>,
     /// Whether each server syncs every write before it acknowledges it, by its name. Empty if this user cannot see it.
     pub servers: BTreeMap<String, bool>,
+}
+
+/// What a server says of its storage.
+struct JetStreamServer {
+    /// Whether it syncs every write to disk before it acknowledges it.
+    syncs: bool,
+    /// The room for more messages of all streams, if it reports that.
+    free_bytes: Option<u64>,
 }
 
 impl Durability {
@@ -89,32 +98,46 @@ impl Log {
         }
     }
 
-    /// Asks for the settings of the streams and of the servers.
+    /// Asks for the settings of the streams and of the servers, and notes their sizes in the metrics.
     ///
     /// # Errors
     /// Returns a [`LogError`] if JetStream does not answer. Servers that hide their settings are no error.
     pub async fn durability(&self) -> Result<Durability, LogError> {
-        let mut servers = self.syncing_servers().await;
+        let mut servers = self.servers().await;
         if servers.is_empty() {
             // An answer can be late once.
-            servers = self.syncing_servers().await;
+            servers = self.servers().await;
         }
+        let free_bytes = servers
+            .values()
+            .filter_map(|server| server.free_bytes)
+            .min();
         let mut drift = BTreeMap::new();
         for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE] {
-            match self.drift(stream).await {
-                Ok(found) => drop(drift.insert(stream.name, found)),
+            match self.info(stream).await {
+                Ok(info) => {
+                    let bytes = info.state.bytes;
+                    let limit = u64::try_from(info.config.max_bytes).ok();
+                    let limit = limit.filter(|limit| *limit > 0);
+                    let room = free_bytes.map(|free_bytes| bytes + free_bytes);
+                    metrics::log_size(stream.name, bytes, limit.into_iter().chain(room).min());
+                    drift.insert(stream.name, stream.drift(&info));
+                }
                 Err(LogError::NoStream(_)) => {}
                 // A configuration of NATS from before this stream does not allow to read it.
                 Err(LogError::Denied { .. }) if !stream.keeps_all() => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(Durability { drift, servers })
+        let servers = servers.into_iter();
+        Ok(Durability {
+            drift,
+            servers: servers.map(|(name, found)| (name, found.syncs)).collect(),
+        })
     }
 
-    /// Whether each server with JetStream syncs every write to disk before it acknowledges it, by the server's name.
-    /// Empty if this user may not read the configuration of the servers, or none answers.
-    pub async fn syncing_servers(&self) -> BTreeMap<String, bool> {
+    /// The servers with JetStream, by name. Empty if this user may not read their configuration, or none answers.
+    async fn servers(&self) -> BTreeMap<String, JetStreamServer> {
         let mut servers = BTreeMap::new();
         let inbox = self.client.new_inbox();
         let Ok(mut answers) = self.client.subscribe(inbox.clone()).await else {
@@ -134,9 +157,15 @@ impl Log {
             let answer: Value = serde_json::from_slice(&answer.payload).unwrap_or_default();
             if let Some(config) = answer.pointer("/data/jetstream/config") {
                 let name = answer["server"]["name"].as_str().unwrap_or_default();
-                // The server leaves the field out where it is false.
-                let syncs = config["sync_always"].as_bool().unwrap_or(false);
-                servers.insert(name.to_owned(), syncs);
+                let used = answer.pointer("/data/jetstream/stats/storage");
+                let used = used.and_then(Value::as_u64);
+                let max = config["max_storage"].as_u64();
+                let found = JetStreamServer {
+                    // The server leaves the field out where it is false.
+                    syncs: config["sync_always"].as_bool().unwrap_or(false),
+                    free_bytes: max.zip(used).map(|(max, used)| max.saturating_sub(used)),
+                };
+                servers.insert(name.to_owned(), found);
             }
             let cluster = answer.pointer("/data/jetstream/meta/cluster_size");
             size = size.max(cluster.and_then(Value::as_u64).unwrap_or(1) as usize);

@@ -130,6 +130,17 @@ impl StreamName {
         }
     }
 
+    /// The settings of this stream that are not those that railbird creates it with.
+    pub(super) fn drift(self, info: &Info) -> Vec<Drift> {
+        let mut drift = drift(&self.config(), info);
+        if !self.keeps_all() {
+            drift
+                .iter_mut()
+                .for_each(|drift| drift.loses_events = false);
+        }
+        drift
+    }
+
     /// Whether the stream keeps every message that nobody erases.
     pub(super) fn keeps_all(self) -> bool {
         matches!(self.keeps, Keeps::All | Keeps::UntilErased)
@@ -185,21 +196,7 @@ impl Log {
         Ok(LogState::from(&self.info(stream).await?))
     }
 
-    /// The settings of an existing stream that are not those that railbird creates it with.
-    ///
-    /// # Errors
-    /// As [`Log::state`].
-    pub(super) async fn drift(&self, stream: StreamName) -> Result<Vec<Drift>, LogError> {
-        let mut drift = drift(&stream.config(), &self.info(stream).await?);
-        if !stream.keeps_all() {
-            drift
-                .iter_mut()
-                .for_each(|drift| drift.loses_events = false);
-        }
-        Ok(drift)
-    }
-
-    async fn info(&self, stream: StreamName) -> Result<Info, LogError> {
+    pub(super) async fn info(&self, stream: StreamName) -> Result<Info, LogError> {
         let request = async {
             match self.jetstream.get_stream(stream.name).await {
                 Ok(found) => Ok(Some(found)),

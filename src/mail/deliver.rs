@@ -155,7 +155,7 @@ impl DeliveryContext {
                 Some(Ok(()))
             }
             Err(error) => {
-                metrics::mail_failed(error.reason.as_str());
+                metrics::MAILS_FAILED.increment(error.reason.as_str());
                 Some(Err(error))
             }
         }
@@ -204,7 +204,7 @@ impl DeliveryContext {
 
     async fn record_failure(&self, mail: &PendingMail, seq: u64, error: &DeliveryError) {
         let is_final = error.is_final || schedule::is_expired(mail.begun_at, Timestamp::now());
-        metrics::mail_failed(error.reason.as_str());
+        metrics::MAILS_FAILED.increment(error.reason.as_str());
         let failed = MailFailed {
             mail_id: mail.mail_id.clone(),
             attempt: mail.attempt,

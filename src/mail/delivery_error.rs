@@ -4,42 +4,29 @@ use std::fmt;
 
 use events::Text;
 
+use crate::metrics::label_values;
+
 /// Longer words of a reply are removed: the secret of a key is longer, and so is the token of a link.
 const WORD_BYTES_MAX: usize = 31;
 /// The length at which a reply is cut, so that it fits into a [`Text`] with the reason in front.
 const DETAIL_BYTES_MAX: usize = 200;
 
-/// The class of a delivery error: the label of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureReason {
-    Unreachable,
-    Timeout,
-    /// The server does not offer TLS, or its certificate is not trusted.
-    Tls,
-    /// The server rejected it.
-    Login,
-    /// The connection was closed early, or the reply is not SMTP.
-    CutOff,
-    /// The server replied with a temporary error.
-    Deferred,
-    /// The server replied with a permanent error.
-    Refused,
-    NotWritten,
-}
-
-impl FailureReason {
-    /// The name of the reason in metrics, lists and logs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::Timeout => "timeout",
-            Self::Tls => "tls",
-            Self::Login => "login",
-            Self::CutOff => "cut_off",
-            Self::Deferred => "deferred",
-            Self::Refused => "refused",
-            Self::NotWritten => "not_written",
-        }
+label_values! {
+    /// The class of a delivery error: the label of a metric.
+    pub enum FailureReason {
+        Unreachable = "unreachable",
+        Timeout = "timeout",
+        /// The server does not offer TLS, or its certificate is not trusted.
+        Tls = "tls",
+        /// The server rejected it.
+        Login = "login",
+        /// The connection was closed early, or the reply is not SMTP.
+        CutOff = "cut_off",
+        /// The server replied with a temporary error.
+        Deferred = "deferred",
+        /// The server replied with a permanent error.
+        Refused = "refused",
+        NotWritten = "not_written",
     }
 }
 

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use projections::{SCHEMA_VERSION, Store, StoreError, VIEWS_VERSION, check_free_space};
+use projections::{SCHEMA_VERSION, Store, StoreError, VIEWS_VERSION, check_free_space, free_bytes};
 
 /// sled reads the whole store while it opens it. A store that takes longer than the slowest disk would is damaged: sled
 /// may never end then.
@@ -222,6 +222,11 @@ impl Views {
             name: name.to_owned(),
             store: Arc::new(open_guarded(copy)?),
         })
+    }
+
+    /// The free space of the disk of the stores; `None` if the file system does not report it.
+    pub fn free_bytes(&self) -> Option<u64> {
+        free_bytes(&self.folder)
     }
 
     /// The store that is served.

@@ -101,15 +101,13 @@ impl TlsServer {
         let accepted = timeout(HANDSHAKE_TIMEOUT, acceptor.accept_with(stream, limit)).await;
         let accepted = accepted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         accepted.inspect_err(|error| {
-            metrics::tls_handshakes_failed(1);
+            metrics::tls_handshake_failed();
             tracing::debug!(%error, "a TLS handshake failed");
         })
     }
 
     /// Uses the files when they change, and warns before the certificate expires, until dropped.
     pub(crate) async fn keep_current(self) {
-        // Makes the counter known.
-        metrics::tls_handshakes_failed(0);
         let (mut seen, mut reported) = (None, None);
         let mut warned_at: Option<Instant> = None;
         loop {

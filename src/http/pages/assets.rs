@@ -1,8 +1,5 @@
 //! `/assets/{name}`: the scripts and styles of the pages, from the folder `web/`. They are embedded in the binary.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::http::header::{
@@ -15,7 +12,7 @@ use axum::routing::get;
 
 use crate::http::error::ApiError;
 use crate::http::request::{is_zero_weight, matches_etag};
-use crate::http::state::App;
+use crate::http::routes::Routes;
 
 /// A file of `web/`.
 struct Asset {
@@ -30,8 +27,8 @@ struct Asset {
 /// All files, ordered by name.
 static ASSETS: &[Asset] = &include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-pub(super) fn router() -> Router<Arc<App>> {
-    Router::new().route("/assets/{*name}", get(asset))
+pub(super) fn router() -> Routes {
+    Routes::default().route("/assets/{*name}", get(asset))
 }
 
 /// The names of the files in a folder, with its name.

@@ -5,18 +5,19 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use askama::Template;
+use axum::Json;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
 use serde_json::json;
 
 use super::assets::names_in;
 use super::page_with_scripts;
 use crate::http::error::ApiError;
+use crate::http::routes::Routes;
 use crate::http::state::App;
 
 #[derive(Template)]
@@ -30,8 +31,8 @@ struct BoardPage {
     modules: Vec<&'static str>,
 }
 
-pub(super) fn router() -> Router<Arc<App>> {
-    Router::new()
+pub(super) fn router() -> Routes {
+    Routes::default()
         .route("/", get(show))
         .route("/dev/key", post(dev_key))
 }

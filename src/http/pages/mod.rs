@@ -10,11 +10,10 @@ mod pricing;
 mod status;
 mod words;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use askama::Template;
-use axum::Router;
 use axum::body::Body;
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER,
@@ -28,8 +27,11 @@ use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
 use tokio::time::{sleep, timeout};
 
+pub(crate) use pricing::SignUpOutcome;
+
 use super::error::ApiError;
 use crate::accounts::{Actor, CommandError, MailId};
+use crate::http::routes::Routes;
 use crate::http::state::App;
 use crate::limits::Network;
 use crate::log::Backoff;
@@ -50,10 +52,10 @@ const SCRIPT_POLICY: HeaderValue = HeaderValue::from_static(
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 
-pub(super) fn router() -> Router<Arc<App>> {
+pub(super) fn router() -> Routes {
     let pricing = get(pricing::show).post(pricing::subscribe);
     let account = get(account::show).post(account::change);
-    Router::new()
+    Routes::default()
         .merge(board::router())
         .merge(docs::router())
         .merge(status::router())

@@ -20,10 +20,26 @@ use crate::accounts::{Email, LINK_LASTS, RESEND_AFTER};
 use crate::http::state::App;
 use crate::limits::Network;
 use crate::limits::plans::{Plan, Plans};
-use crate::metrics;
+use crate::metrics::{SIGN_UPS, label_values};
 
 /// The length at which the typed address is cut when the form is shown again.
 const EMAIL_CHARS_SHOWN: usize = 320;
+
+label_values! {
+    /// What became of a form.
+    pub(crate) enum SignUpOutcome {
+        Taken = "taken",
+        Invalid = "invalid",
+        /// Over a limit.
+        Limited = "limited",
+        /// A field that people do not see was filled in.
+        Bot = "bot",
+        /// Sign-up is closed.
+        Closed = "closed",
+        /// The log did not accept it.
+        Failed = "failed",
+    }
+}
 
 #[derive(Template)]
 #[template(path = "pages/pricing.html")]
@@ -167,20 +183,30 @@ pub(super) async fn subscribe(
         Ok(form) => form,
         Err(error) => return error.page(),
     };
-    let show_again = |outcome, status, errors| {
-        metrics::sign_up(outcome);
+    let show_again = |outcome: SignUpOutcome, status, errors| {
+        SIGN_UPS.increment(outcome.as_str());
         let (plan, email) = (form.get("plan"), form.get("email"));
         pricing_page(&app, status, plan, email, errors)
     };
     if closed(&app).is_some() {
-        return show_again("closed", StatusCode::FORBIDDEN, Vec::new());
+        return show_again(SignUpOutcome::Closed, StatusCode::FORBIDDEN, Vec::new());
     }
     let (email, plan) = match parse(&form, &app.plans) {
         Ok(valid) => valid,
-        Err(errors) => return show_again("invalid", StatusCode::UNPROCESSABLE_ENTITY, errors),
+        Err(errors) => {
+            return show_again(
+                SignUpOutcome::Invalid,
+                StatusCode::UNPROCESSABLE_ENTITY,
+                errors,
+            );
+        }
     };
     if let Err((retry_after, error)) = count(&app, network, &email) {
-        let mut response = show_again("limited", StatusCode::TOO_MANY_REQUESTS, vec![error]);
+        let mut response = show_again(
+            SignUpOutcome::Limited,
+            StatusCode::TOO_MANY_REQUESTS,
+            vec![error],
+        );
         let headers = response.headers_mut();
         headers.insert(RETRY_AFTER, retry_after.into());
         return response;
@@ -189,11 +215,19 @@ pub(super) async fn subscribe(
     let is_person = form.get("website").is_empty();
     if let Err(error) = save(&app, network, &email, plan, is_person).await {
         let (status, _, text) = error.parts();
-        let mut response = show_again("failed", status, vec![FormError { field: None, text }]);
+        let mut response = show_again(
+            SignUpOutcome::Failed,
+            status,
+            vec![FormError { field: None, text }],
+        );
         error.set_headers(&mut response);
         return response;
     }
-    metrics::sign_up(if is_person { "taken" } else { "bot" });
+    let outcome = match is_person {
+        true => SignUpOutcome::Taken,
+        false => SignUpOutcome::Bot,
+    };
+    SIGN_UPS.increment(outcome.as_str());
     let sent = SentPage {
         plan: title(plan.name.as_str()),
         approval: plan.approval,

@@ -11,7 +11,6 @@ pub(super) mod report;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderValue;
@@ -25,6 +24,7 @@ use self::board::RenderedStatus;
 use self::history::Totals;
 use self::observation::{FailedBy, KeysState, Observation, ObservedLog, ObservedViews};
 use super::error::ApiError;
+use super::routes::Routes;
 use super::state::App;
 use crate::live::feed::epoch;
 use crate::live::health::FeedHealth;
@@ -32,8 +32,8 @@ use crate::live::health::FeedHealth;
 /// The time between two samples, and so the age of an answer.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) fn router() -> Router<Arc<App>> {
-    Router::new().route("/status.json", get(json))
+pub(super) fn router() -> Routes {
+    Routes::default().route("/status.json", get(json))
 }
 
 /// Samples the service until dropped.

@@ -12,7 +12,6 @@ mod site;
 
 use std::sync::{Arc, LazyLock};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
@@ -25,6 +24,7 @@ use self::site::Site;
 use super::{SCRIPT_POLICY, html_response};
 use crate::http::error::ApiError;
 use crate::http::request::matches_etag;
+use crate::http::routes::Routes;
 use crate::http::state::App;
 
 /// The type of a page.
@@ -62,8 +62,8 @@ impl StaticDocument {
     }
 }
 
-pub(super) fn router() -> Router<Arc<App>> {
-    Router::new()
+pub(super) fn router() -> Routes {
+    Routes::default()
         .route("/docs", get(start))
         .route("/docs/", get(async || Redirect::permanent("../docs")))
         .route("/docs/{*path}", get(below))

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -22,6 +21,7 @@ use self::chart::{Chart, bars};
 use self::words::{date_time, number};
 use super::{SCRIPT_POLICY, html_response};
 use crate::http::error::ApiError;
+use crate::http::routes::Routes;
 use crate::http::state::App;
 use crate::http::status::history::{Incident, Minute};
 use crate::http::status::latest;
@@ -60,8 +60,8 @@ struct IncidentRow {
     times: u64,
 }
 
-pub(super) fn router() -> Router<Arc<App>> {
-    Router::new().route("/status", get(show))
+pub(super) fn router() -> Routes {
+    Routes::default().route("/status", get(show))
 }
 
 async fn show(State(app): State<Arc<App>>) -> Response {

@@ -1,0 +1,98 @@
+//! [`Routes`]: the paths of the public address, and [`RouteTable`]: what is counted of each.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::routing::MethodRouter;
+
+use super::state::App;
+use crate::metrics::{KnownMethod, RouteMetrics};
+
+/// The paths of the public address, by their templates: a router that knows which templates it has.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    router: Router<Arc<App>>,
+    counted: Vec<(&'static str, RouteMetrics)>,
+}
+
+impl Routes {
+    /// Adds a path.
+    pub(super) fn route(self, template: &'static str, methods: MethodRouter<Arc<App>>) -> Self {
+        self.add(template, methods, RouteMetrics::new(template))
+    }
+
+    /// Adds a path that supervisors and balancers request all the time.
+    pub(super) fn probe(self, template: &'static str, methods: MethodRouter<Arc<App>>) -> Self {
+        self.add(template, methods, RouteMetrics::of_probe(template))
+    }
+
+    fn add(
+        mut self,
+        template: &'static str,
+        methods: MethodRouter<Arc<App>>,
+        metrics: RouteMetrics,
+    ) -> Self {
+        self.counted.push((template, metrics));
+        Self {
+            router: self.router.route(template, methods),
+            ..self
+        }
+    }
+
+    /// Adds all paths of others.
+    pub(super) fn merge(mut self, others: Self) -> Self {
+        self.counted.extend(others.counted);
+        Self {
+            router: self.router.merge(others.router),
+            ..self
+        }
+    }
+
+    /// The router, and what counts its answers.
+    pub(super) fn into_parts(self) -> (Router<Arc<App>>, RouteTable) {
+        let mut templates = matchit::Router::new();
+        for (template, metrics) in self.counted {
+            let inserted = templates.insert(template, metrics);
+            inserted.expect("the router, which finds paths in the same way, has accepted it");
+        }
+        let table = RouteTable {
+            templates,
+            unknown: RouteMetrics::of_unknown_paths(),
+        };
+        (self.router, table)
+    }
+}
+
+/// What is counted of each path. The template of a path is looked up once more than the router does, which is cheaper
+/// than a layer of the router: axum boxes each for each request.
+pub(crate) struct RouteTable {
+    templates: matchit::Router<RouteMetrics>,
+    unknown: RouteMetrics,
+}
+
+/// A request from its head to the head of its answer.
+pub(super) struct CountedRequest<'a> {
+    route: &'a RouteMetrics,
+    method: KnownMethod,
+    started_at: Instant,
+}
+
+impl RouteTable {
+    pub(super) fn start<B>(&self, request: &Request<B>) -> CountedRequest<'_> {
+        let found = self.templates.at(request.uri().path());
+        CountedRequest {
+            route: found.map_or(&self.unknown, |found| found.value),
+            method: KnownMethod::from(request.method().as_str()),
+            started_at: Instant::now(),
+        }
+    }
+}
+
+impl CountedRequest<'_> {
+    pub(super) fn answered(self, status: u16) {
+        let took = self.started_at.elapsed();
+        self.route.answered(self.method, status, took);
+    }
+}

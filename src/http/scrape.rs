@@ -1,0 +1,77 @@
+//! [`scrape`]: the answer to Prometheus, with what is measured for it.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use jiff::Timestamp;
+use projections::Checkpoint;
+use tokio::task::spawn_blocking;
+
+use super::error::ApiError;
+use super::readiness::Readiness;
+use super::state::App;
+use crate::log::{ACCOUNTS, KEY_USE, RACING};
+use crate::metrics::{self, ServiceState};
+
+/// All metrics. What a disk could delay is measured on a blocking thread.
+pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoResponse, ApiError> {
+    metrics::service(&state(&app));
+    metrics::log_health(&log_health(&app));
+    if let Some((position, digest)) = views_of(&app) {
+        metrics::views(position, digest);
+    }
+    let rendered = spawn_blocking(move || {
+        let store = app.views.current();
+        let store_bytes = store.and_then(|store| store.size_on_disk().ok());
+        metrics::store(store_bytes.unwrap_or(0), app.views.free_bytes());
+        metrics::render()
+    });
+    let text = rendered.await.map_err(ApiError::internal)?;
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text))
+}
+
+/// The state of the service now, where `/readyz` has it as it is there.
+fn state(app: &App) -> ServiceState {
+    let readiness = Readiness::of(app, None);
+    let status = app.projector.status.borrow();
+    ServiceState {
+        is_ready: readiness.ready,
+        is_connected: readiness.log.connected,
+        seq: readiness.log.seq,
+        pending: readiness.log.pending,
+        missing: readiness.log.missing,
+        lag: status.freshness.age(),
+        last_event: status.recorded_at.map(|at| at.timestamp()),
+        is_fold_failed: status.failure.is_some(),
+        rebuilds: status.rebuilds,
+        keys: app.keys.count(),
+        are_keys_complete: app.keys.is_complete(),
+        keys_age: app.keys.age(),
+        mails: app.ledger.borrow().waiting_mails(Timestamp::now()),
+    }
+}
+
+/// 48 bits of a hash of what the views are of, and of their digest: a metric holds them exactly. The history is not in
+/// the first, because replicas with different ones have to be made equal.
+fn views_of(app: &App) -> Option<(u64, u64)> {
+    let views = app.views.read_current()?;
+    let Checkpoint {
+        log, seq, digest, ..
+    } = views.store().checkpoint()?;
+    let position = format!("{} {} {} {seq}", log.name, log.created, views.schema());
+    let [a, b, c, d, e, f, ..] = *blake3::hash(position.as_bytes()).as_bytes();
+    let position = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+    Some((position, digest.prefix()))
+}
+
+/// By stream: whether it has another history than the service has read, and how many of its settings drifted.
+fn log_health(app: &App) -> [(&'static str, bool, usize); 3] {
+    let (divergences, durability) = (app.continuity.divergences(), app.durability.borrow());
+    [RACING, ACCOUNTS, KEY_USE].map(|stream| {
+        let drift = durability.as_ref().and_then(|d| d.drift.get(stream.name));
+        let is_diverged = divergences.contains_key(stream.name);
+        (stream.name, is_diverged, drift.map_or(0, Vec::len))
+    })
+}

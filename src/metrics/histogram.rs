@@ -1,0 +1,155 @@
+//! [`DurationHistogram`]: how often something took how long.
+//!
+//! The recorder's own histogram keeps every observation until the next scrape, so its memory would have no bound. This
+//! one has a counter for each bucket, and an observation costs two additions.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// All histograms of the process, in the order in which they were made.
+static ALL: Mutex<Vec<Arc<DurationHistogram>>> = Mutex::new(Vec::new());
+
+/// What a histogram is about, and its buckets.
+#[derive(Debug)]
+pub(super) struct HistogramSettings {
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    /// The label that separates histograms of this name; empty if there is one.
+    pub(super) label: &'static str,
+    /// The upper bounds of the buckets in seconds, ascending.
+    pub(super) buckets: &'static [f64],
+}
+
+/// Durations, counted by bucket.
+#[derive(Debug)]
+pub(crate) struct DurationHistogram {
+    settings: &'static HistogramSettings,
+    /// The value of the label.
+    value: &'static str,
+    /// One for each bucket, and one for what is longer.
+    counts: Box<[AtomicU64]>,
+    nanoseconds: AtomicU64,
+}
+
+impl DurationHistogram {
+    /// The histogram for a value of the label. It exists once in a process.
+    pub(super) fn get(settings: &'static HistogramSettings, value: &'static str) -> Arc<Self> {
+        let mut all = all();
+        let known = all
+            .iter()
+            .find(|histogram| (histogram.settings.name, histogram.value) == (settings.name, value));
+        if let Some(known) = known {
+            return Arc::clone(known);
+        }
+        let counts = (0..=settings.buckets.len()).map(|_| AtomicU64::new(0));
+        let new = Arc::new(Self {
+            settings,
+            value,
+            counts: counts.collect(),
+            nanoseconds: AtomicU64::new(0),
+        });
+        all.push(Arc::clone(&new));
+        new
+    }
+
+    pub(crate) fn observe(&self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        let bucket = (self.settings.buckets).partition_point(|bound| *bound < seconds);
+        if let Some(count) = self.counts.get(bucket) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// Writes the lines of this histogram: in each bucket count those of the smaller ones, too.
+    fn render(&self, text: &mut String) {
+        let HistogramSettings {
+            name,
+            label,
+            buckets,
+            ..
+        } = self.settings;
+        let own = match *label {
+            "" => String::new(),
+            label => format!("{label}=\"{}\"", self.value),
+        };
+        let separator = if own.is_empty() { "" } else { "," };
+        let bounds = buckets.iter().map(f64::to_string);
+        let mut sum = 0;
+        for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(&self.counts) {
+            sum += count.load(Ordering::Relaxed);
+            line(
+                text,
+                &format!("{name}_bucket{{{own}{separator}le=\"{bound}\"}} {sum}"),
+            );
+        }
+        let labels = match own.as_str() {
+            "" => String::new(),
+            own => format!("{{{own}}}"),
+        };
+        let seconds = self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
+        line(text, &format!("{name}_sum{labels} {seconds}"));
+        line(text, &format!("{name}_count{labels} {sum}"));
+    }
+}
+
+fn all() -> MutexGuard<'static, Vec<Arc<DurationHistogram>>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes all histograms in the Prometheus text format.
+pub(super) fn render(text: &mut String) {
+    let mut all = all().clone();
+    all.sort_by_key(|histogram| histogram.settings.name);
+    for same in all.chunk_by(|a, b| a.settings.name == b.settings.name) {
+        let HistogramSettings { name, help, .. } = same[0].settings;
+        line(text, &format!("# HELP {name} {help}"));
+        line(text, &format!("# TYPE {name} histogram"));
+        for histogram in same {
+            histogram.render(text);
+        }
+        text.push('\n');
+    }
+}
+
+fn line(text: &mut String, line: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{DurationHistogram, HistogramSettings};
+
+    static SETTINGS: HistogramSettings = HistogramSettings {
+        name: "test_seconds",
+        help: "A test.",
+        label: "route",
+        buckets: &[0.001, 0.5, 1.0],
+    };
+
+    #[test]
+    fn a_duration_is_counted_in_each_bucket_that_it_fits() {
+        let histogram = DurationHistogram::get(&SETTINGS, "/");
+        for micros in [0, 1_000, 1_001, 500_000, 1_000_000, 70_000_000] {
+            histogram.observe(Duration::from_micros(micros));
+        }
+        let mut text = String::new();
+        histogram.render(&mut text);
+        let expected = "\
+            test_seconds_bucket{route=\"/\",le=\"0.001\"} 2\n\
+            test_seconds_bucket{route=\"/\",le=\"0.5\"} 4\n\
+            test_seconds_bucket{route=\"/\",le=\"1\"} 5\n\
+            test_seconds_bucket{route=\"/\",le=\"+Inf\"} 6\n\
+            test_seconds_sum{route=\"/\"} 71.502001\n\
+            test_seconds_count{route=\"/\"} 6\n";
+        assert_eq!(text, expected);
+        let again = DurationHistogram::get(&SETTINGS, "/");
+        assert!(std::sync::Arc::ptr_eq(&histogram, &again), "it exists once");
+    }
+}
