@@ -40,13 +40,19 @@ impl Prometheus {
     pub(super) fn start(rules: &str, token: Option<&str>) -> Option<Self> {
         let program = program("prometheus")?;
         let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         std::fs::create_dir(folder.path().join("targets")).unwrap();
         write("alerts.yml", rules);
         write("token", token.unwrap_or_default());
         write("prometheus.yml", &config(token.is_some()));
         let mut child = Command::new(program)
-            .args(["--config.file", "prometheus.yml", "--storage.tsdb.path", "data"])
+            .args([
+                "--config.file",
+                "prometheus.yml",
+                "--storage.tsdb.path",
+                "data",
+            ])
             .args(["--web.listen-address", "127.0.0.1:0"])
             .current_dir(folder.path())
             .stdin(Stdio::null())
@@ -96,13 +102,14 @@ impl Prometheus {
     pub(super) async fn firing(&self, job: &str) -> BTreeSet<String> {
         let answer = self.get("/api/v1/alerts").await;
         let alerts = answer["alerts"].as_array().unwrap().iter();
-        let firing = alerts.filter(|alert| alert["state"] == "firing" && alert["labels"]["job"] == job);
+        let firing =
+            alerts.filter(|alert| alert["state"] == "firing" && alert["labels"]["job"] == job);
         firing.map(|alert| name(&alert["labels"])).collect()
     }
 
-    /// The alerts of a job that have fired since the start.
+    /// The alerts of jobs, as a pattern, that have fired since the start.
     pub(super) async fn fired(&self, job: &str) -> BTreeSet<String> {
-        let firing = format!("ALERTS{{alertstate=\"firing\",job={job:?}}}");
+        let firing = format!("ALERTS{{alertstate=\"firing\",job=~{job:?}}}");
         let fired = self.query(&format!("last_over_time({firing}[1h])")).await;
         fired.iter().map(|sample| name(&sample["metric"])).collect()
     }
@@ -111,7 +118,9 @@ impl Prometheus {
     pub(super) async fn rules(&self) -> Vec<Value> {
         let answer = self.get("/api/v1/rules").await;
         let groups = answer["groups"].as_array().unwrap().iter();
-        groups.flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
+        groups
+            .flat_map(|group| group["rules"].as_array().unwrap().clone())
+            .collect()
     }
 
     async fn get(&self, path: &str) -> Value {
@@ -138,7 +147,7 @@ fn config(has_token: bool) -> String {
     let config = read(&shipped("prometheus/prometheus.yml")).replace(": 15s", ": 1s");
     let config = replace_once(
         &config,
-        "static_configs:\n      - targets: [127.0.0.1:9090, 127.0.0.1:9091]",
+        "static_configs:\n      - targets: [127.0.0.1:9091, 127.0.0.1:9092]",
         "file_sd_configs:\n      - files: [targets/*.json]",
     );
     if !has_token {
