@@ -398,7 +398,7 @@ fn with_mail(smtp_url: &str) -> [&str; 8] {
 
 async fn sign_up(serving: &Serving) -> u16 {
     let email = format!("{}@racing.example", jiff::Timestamp::now().as_nanosecond());
-    let fields = [("email", &*email), ("plan", "PLAN"), ("website", "")];
+    let fields = [("email", &*email), ("plan", "free"), ("website", "")];
     post(serving.http, "/pricing", &fields).await.status
 }
 
