@@ -38,6 +38,7 @@ mod limits;
 mod live;
 mod log;
 mod mail;
+mod metrics;
 mod monitoring;
 mod openapi;
 mod oracle;

@@ -16,7 +16,7 @@ use crate::metrics;
 
 /// How often the settings are compared, besides once per connection.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
-/// How long after a failed check the next one follows.
+/// How long after a check that failed, or found no streams yet, the next one follows.
 const RETRY: Duration = Duration::from_secs(1);
 /// The time in which all servers answer that are up.
 const SERVERS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -32,12 +32,13 @@ pub struct Durability {
     pub servers: BTreeMap<String, bool>,
 }
 
-/// What a server says of its storage.
-struct JetStreamServer {
+/// What a server reports of its storage.
+#[derive(Debug, Clone, Copy)]
+pub struct JetStreamServer {
     /// Whether it syncs every write to disk before it acknowledges it.
-    syncs: bool,
+    pub syncs: bool,
     /// The room for more messages of all streams, if it reports that.
-    free_bytes: Option<u64>,
+    pub free_bytes: Option<u64>,
 }
 
 impl Durability {
@@ -76,6 +77,9 @@ impl Log {
             let epoch = self.epoch();
             let wait = match self.durability().await {
                 Ok(found) => {
+                    // At the first start, the streams are created meanwhile.
+                    let mut streams = [RACING, ACCOUNTS].into_iter();
+                    let are_there = streams.all(|of| found.drift.contains_key(of.name));
                     durability.send_if_modified(|known| {
                         let changed = known.as_ref() != Some(&found);
                         if changed {
@@ -84,7 +88,7 @@ impl Log {
                         }
                         changed
                     });
-                    CHECK_EVERY
+                    if are_there { CHECK_EVERY } else { RETRY }
                 }
                 Err(error) => {
                     tracing::debug!(%error, "cannot check the settings of the log");
@@ -137,7 +141,7 @@ impl Log {
     }
 
     /// The servers with JetStream, by name. Empty if this user may not read their configuration, or none answers.
-    async fn servers(&self) -> BTreeMap<String, JetStreamServer> {
+    pub async fn servers(&self) -> BTreeMap<String, JetStreamServer> {
         let mut servers = BTreeMap::new();
         let inbox = self.client.new_inbox();
         let Ok(mut answers) = self.client.subscribe(inbox.clone()).await else {

@@ -30,7 +30,7 @@ pub use append::{Appended, Appender, Outgoing};
 pub use backoff::Backoff;
 pub use connection::{ConnectionStatus, Log};
 pub use continuity::{Continuity, Divergence, Resolution};
-pub use durability::Durability;
+pub use durability::{Durability, JetStreamServer};
 pub use error::LogError;
 pub use freshness::{Freshness, Head};
 pub use message::LogMessage;
