@@ -128,6 +128,7 @@ impl Service {
     /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         begin_metrics();
+        metrics::connections_max(config.connections_max);
         // First: from here on connections are accepted, and wait for `run`. None is refused.
         let draining = shutdown.child_token();
         let (http, admin) = servers(&config, &draining, &shutdown).await?;

@@ -37,7 +37,7 @@ static PUBLISH_TO_SOCKET: HistogramSettings = HistogramSettings {
 
 /// The help texts of gauges.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str); 28] = [
+const GAUGES: [(&str, &str); 31] = [
     ("railbird_build_info", "1, with the version and the commit of the program."),
     ("railbird_ready", "1 while reads are right and /readyz returns 200."),
     ("railbird_log_connected", "1 while the service is connected to NATS."),
@@ -51,6 +51,9 @@ const GAUGES: [(&str, &str); 28] = [
     ("railbird_log_bytes", "Size of the stream, as of the last minute in which NATS answered."),
     ("railbird_log_bytes_max", "Size that the stream can have: its limit, or the room that the servers have left."),
     ("railbird_fold_failed", "1 while an error stops the fold."),
+    ("railbird_views_position", "48 bits of a hash of the log, the schema and the sequence of the views."),
+    ("railbird_views_digest", "48 bits of the digest of the views: equal on all replicas with the same position."),
+    ("railbird_connections_max", "Connections that are accepted, and WebSockets."),
     ("railbird_http_connections", "Open connections, without WebSockets."),
     ("railbird_tls_certificate_expires_timestamp_seconds", "When the TLS certificate expires, as a Unix time."),
     ("railbird_tls_certificate_renewal_failed", "1 if the files of the TLS certificate cannot be used, and an older one is in use."),
@@ -327,6 +330,16 @@ pub(crate) fn store(bytes: u64, free_bytes: Option<u64>) {
     if let Some(free_bytes) = free_bytes {
         set("railbird_store_disk_free_bytes", free_bytes as f64);
     }
+}
+
+/// Sets what the views are of and their digest, to compare replicas.
+pub(crate) fn views(position: u64, digest: u64) {
+    set("railbird_views_position", position as f64);
+    set("railbird_views_digest", digest as f64);
+}
+
+pub(crate) fn connections_max(connections_max: usize) {
+    set("railbird_connections_max", connections_max as f64);
 }
 
 pub(crate) fn account_event_skipped() {

@@ -40,6 +40,7 @@ mod live;
 mod log;
 mod mail;
 mod metrics;
+mod monitoring;
 mod nats_errors;
 mod openapi;
 mod ops;

@@ -187,16 +187,6 @@ async fn a_service_listens_before_its_store_can_be_opened_and_keeps_a_sound_one(
     assert_eq!(in_force(data.path()), store, "the same store");
 }
 
-/// Starts a service whose data folder is a file system of its own of this size.
-fn serve_on_small_disk(nats: &Nats, data: &Path, size: &str) -> Serving {
-    let mut command = Command::new("unshare");
-    let mount = format!("mount -t tmpfs -o size={size} none \"$0\" && exec \"$@\"");
-    command.args(["-rm", "sh", "-c", &mount]).arg(data);
-    command.arg(env!("CARGO_BIN_EXE_railbird"));
-    let http = ["--http", "127.0.0.1:0", "--nats", &nats.url()];
-    Serving::start_as(command, &http, data)
-}
-
 /// Waits until the status lists an incident of a kind. It does not name the folder.
 async fn until_incident(serving: &Serving, kind: &str, data: &Path) {
     eventually(&format!("{kind} is listed"), || async {
@@ -215,7 +205,7 @@ async fn a_full_disk_stops_no_read_and_the_service_recovers_when_there_is_space(
     let data = tempfile::tempdir().unwrap();
     let seq = nats.publish([registered("H1", "HORSE 1")]).await;
     let key = issue_key(&nats).await;
-    let serving = serve_on_small_disk(&nats, data.path(), "64m");
+    let serving = Serving::start_on_small_disk(&nats, data.path(), "64m");
     let get = async |path: &str| request(serving.http, "GET", path, &[("x-api-key", &key)]).await;
     let ready = async || request(serving.http, "GET", "/readyz", &[]).await;
     eventually("it is ready", || async { ready().await.status == 200 }).await;

@@ -25,6 +25,11 @@ impl Digest {
         }
     }
 
+    /// The first 48 bits, which a metric holds exactly.
+    pub fn prefix(&self) -> u64 {
+        self.0[0] >> 16
+    }
+
     /// Parses the form of [`fmt::Display`]: 64 hexadecimal digits. `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 64 || !text.is_ascii() {

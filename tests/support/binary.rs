@@ -81,11 +81,25 @@ impl Serving {
         Self::start_as(command(), flags, data)
     }
 
+    /// The same, whose data folder is a file system of its own of this size.
+    pub(crate) fn start_on_small_disk(nats: &Nats, data: &Path, size: &str) -> Self {
+        let mut command = Command::new("unshare");
+        let mount = format!("mount -t tmpfs -o size={size} none \"$0\" && exec \"$@\"");
+        command.args(["-rm", "sh", "-c", &mount]).arg(data);
+        command.arg(env!("CARGO_BIN_EXE_railbird"));
+        let http = ["--http", "127.0.0.1:0", "--nats", &nats.url()];
+        Self::start_as(command, &http, data)
+    }
+
     /// The same, with a command that has variables of its own.
     pub(crate) fn start_as(mut command: Command, flags: &[&str], data: &Path) -> Self {
         let (reader, writer) = std::io::pipe().unwrap();
+        command.args(["serve", "--log-json"]);
+        if !flags.contains(&"--admin") {
+            command.args(["--admin", "127.0.0.1:0"]);
+        }
         command
-            .args(["serve", "--log-json", "--admin", "127.0.0.1:0", "--data"])
+            .arg("--data")
             .arg(data)
             .args(flags)
             .stdout(writer.try_clone().unwrap())

@@ -1,0 +1,1 @@
+//! The queries of the dashboard.
