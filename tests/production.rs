@@ -220,6 +220,7 @@ fn the_page_is_right_on_a_machine_with_nothing_on_it() {
     for block in blocks {
         let (output, has_succeeded) = shell.run(&block.commands);
         let Block { line, commands, .. } = block;
+        eprintln!("## {line}\n{commands}\n--\n{output}");
         let at = format!("docs/production.md:{line}\n{commands}\nprints\n{output}");
         if !has_succeeded {
             let journal = machine

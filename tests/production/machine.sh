@@ -57,5 +57,7 @@ pivot_root . old
 cd /
 umount --lazy old
 rmdir old
+# systemd gives credentials to units by mounts that have to be seen everywhere.
+mount --make-rshared /
 export container=unshare PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 exec chroot . /lib/systemd/systemd --system --unit=multi-user.target --log-target=console </dev/null
