@@ -7,19 +7,18 @@ ARG DEBIAN_IMAGE=debian:12.12-slim
 FROM ${RUST_IMAGE} AS build
 WORKDIR /build
 COPY . .
-# The commit, for `railbird --version` and the metrics: --build-arg REVISION="$(git rev-parse HEAD)"
-ARG REVISION=
-ENV RAILBIRD_REVISION=${REVISION}
+# The commit that `railbird --version` prints: the build context has no .git. See docs/operating.md.
+ARG RAILBIRD_REVISION
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/build/target \
     cargo build --release --locked --bin railbird && cp target/release/railbird /usr/local/bin/railbird
 
 FROM ${DEBIAN_IMAGE}
-ARG REVISION=
+ARG RAILBIRD_REVISION
 LABEL org.opencontainers.image.title="railbird" \
       org.opencontainers.image.description="An event-sourced horse racing data service" \
       org.opencontainers.image.version="0.1.0" \
-      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.revision="${RAILBIRD_REVISION}" \
       org.opencontainers.image.licenses="MIT OR Apache-2.0"
 # The root certificates for TLS connections to NATS and to mail servers.
 RUN apt-get update \
