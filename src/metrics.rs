@@ -14,12 +14,14 @@ static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
 /// The help texts of gauges.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str); 13] = [
+const GAUGES: [(&str, &str); 15] = [
     ("railbird_log_seq", "Sequence of the last event that the views reflect."),
     ("railbird_log_pending", "Events in the log that are not folded yet."),
     ("railbird_log_missing", "Sequences up to the last event for which the log has no event."),
     ("railbird_log_diverged", "1 if the stream has another history than the service has read."),
     ("railbird_log_settings_drift", "Settings of the stream that are not those that railbird creates it with."),
+    ("railbird_nats_storage_bytes", "Bytes of all streams of the fullest nats-server."),
+    ("railbird_nats_storage_bytes_max", "Bytes at which that nats-server stops all streams."),
     ("railbird_http_connections", "Open connections, without WebSockets."),
     ("railbird_tls_certificate_expires_timestamp_seconds", "When the TLS certificate expires, as a Unix time."),
     ("railbird_tls_certificate_renewal_failed", "1 if the files of the TLS certificate cannot be used, and an older one is in use."),
@@ -115,6 +117,12 @@ pub(crate) fn log_health(streams: &[(&'static str, bool, usize)]) {
         gauge!("railbird_log_diverged", "stream" => *stream).set(f64::from(u8::from(*is_diverged)));
         gauge!("railbird_log_settings_drift", "stream" => *stream).set(*drift as f64);
     }
+}
+
+/// Sets the storage of the fullest nats-server.
+pub(crate) fn nats_storage(bytes: u64, max: u64) {
+    set("railbird_nats_storage_bytes", bytes);
+    set("railbird_nats_storage_bytes_max", max);
 }
 
 /// Sets the sizes that are measured only for a scrape.

@@ -423,10 +423,10 @@ async fn every_server_of_a_cluster_is_asked_whether_it_syncs() {
             .await
             .unwrap();
         eventually("both servers answer", || async {
-            let servers = log.syncing_servers().await;
+            let servers = log.servers().await;
             let servers: Vec<_> = servers
                 .iter()
-                .map(|(name, syncs)| (&**name, *syncs))
+                .map(|(name, server)| (&**name, server.syncs_always))
                 .collect();
             servers == [("first", true), ("second", false)]
         })

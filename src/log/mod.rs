@@ -32,7 +32,7 @@ pub use backoff::Backoff;
 pub use connection::{ConnectionStatus, Log};
 pub(crate) use continuity::write_json;
 pub use continuity::{Continuity, Divergence, Resolution};
-pub use durability::Durability;
+pub use durability::{Durability, JetStreamServer};
 pub use error::LogError;
 pub use freshness::{Freshness, Head};
 pub use message::LogMessage;
