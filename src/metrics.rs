@@ -37,7 +37,7 @@ static PUBLISH_TO_SOCKET: HistogramSettings = HistogramSettings {
 
 /// The help texts of gauges.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str); 31] = [
+const GAUGES: [(&str, &str); 33] = [
     ("railbird_build_info", "1, with the version and the commit of the program."),
     ("railbird_ready", "1 while reads are right and /readyz returns 200."),
     ("railbird_log_connected", "1 while the service is connected to NATS."),
@@ -49,11 +49,13 @@ const GAUGES: [(&str, &str); 31] = [
     ("railbird_log_diverged", "1 if the stream has another history than the service has read."),
     ("railbird_log_settings_drift", "Settings of the stream that are not those that railbird creates it with."),
     ("railbird_log_bytes", "Size of the stream, as of the last minute in which NATS answered."),
-    ("railbird_log_bytes_max", "Size that the stream can have: its limit, or the room that the servers have left."),
+    ("railbird_log_bytes_max", "Size at which the stream rejects messages, if it has a limit."),
     ("railbird_fold_failed", "1 while an error stops the fold."),
     ("railbird_views_position", "48 bits of a hash of the log, the schema and the sequence of the views."),
     ("railbird_views_digest", "48 bits of the digest of the views: equal on all replicas with the same position."),
     ("railbird_connections_max", "Connections that are accepted, and WebSockets."),
+    ("railbird_nats_storage_bytes", "Bytes of all streams of the fullest nats-server."),
+    ("railbird_nats_storage_bytes_max", "Bytes at which that nats-server stops all streams."),
     ("railbird_http_connections", "Open connections, without WebSockets."),
     ("railbird_tls_certificate_expires_timestamp_seconds", "When the TLS certificate expires, as a Unix time."),
     ("railbird_tls_certificate_renewal_failed", "1 if the files of the TLS certificate cannot be used, and an older one is in use."),
@@ -265,7 +267,7 @@ pub(crate) fn log_reset(stream: &'static str) {
     counter!("railbird_log_resets_total", "stream" => stream).increment(1);
 }
 
-/// Sets the size of a stream, and the size that it can have if that is known.
+/// Sets the size of a stream, and its limit if it has one.
 pub(crate) fn log_size(stream: &'static str, bytes: u64, max: Option<u64>) {
     gauge!("railbird_log_bytes", "stream" => stream).set(bytes as f64);
     if let Some(max) = max {
@@ -340,6 +342,12 @@ pub(crate) fn views(position: u64, digest: u64) {
 
 pub(crate) fn connections_max(connections_max: usize) {
     set("railbird_connections_max", connections_max as f64);
+}
+
+/// Sets the storage of the fullest nats-server.
+pub(crate) fn nats_storage(bytes: u64, max: u64) {
+    set("railbird_nats_storage_bytes", bytes as f64);
+    set("railbird_nats_storage_bytes_max", max as f64);
 }
 
 pub(crate) fn account_event_skipped() {

@@ -63,6 +63,7 @@ mod season_zh;
 mod secrets;
 mod shutdown;
 mod status;
+mod storage;
 mod store;
 mod tls;
 mod watch;

@@ -502,8 +502,10 @@ async fn rebuilds_and_sizes_are_in_the_metrics() {
     let size = |metric: &str, stream: &str| scrape.get(&format!("{metric}{{stream=\"{stream}\"}}"));
     let limit = LOG_BYTES_MAX as f64;
     assert_eq!(size("railbird_log_bytes_max", "RACING"), limit);
-    // Without a limit, it is the room of the server.
-    assert!(size("railbird_log_bytes_max", "ACCOUNTS") > 0.0);
+    let limited = scrape.values("railbird_log_bytes_max", "stream");
+    assert!(!limited.contains("ACCOUNTS"), "{limited:?}");
+    assert!(scrape.get("railbird_nats_storage_bytes") > 0.0);
+    assert!(scrape.get("railbird_nats_storage_bytes_max") > limit);
     assert_eq!(size("railbird_log_bytes", "ACCOUNTS"), 0.0);
     let process = |name: &str| scrape.get(&format!("process_{name}"));
     assert!(process("cpu_seconds_total") > 0.0);

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::connection::Log;
 use super::error::LogError;
-use super::stream::{CREATED, LogState, StreamName};
+use super::stream::{CREATED, LogState, RACING, StreamName};
 
 /// Well below the `max_payload` of nats.conf, and large enough that the round trip of a chunk costs little.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -137,6 +137,14 @@ impl Log {
     ) -> Result<Restoring, LogError> {
         let mut config = head.config.clone();
         config["metadata"][CREATED] = head.created.clone().into();
+        if stream == RACING
+            && let Some(room) = self.room_for_facts().await
+        {
+            // The limit was that of another server.
+            let limit = config["max_bytes"].as_i64().filter(|limit| *limit > 0);
+            config["max_bytes"] = limit.map_or(room, |limit| limit.min(room)).into();
+            config["discard"] = "new".into();
+        }
         let request = json!({
             "config": config,
             "state": {

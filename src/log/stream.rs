@@ -11,7 +11,6 @@ use projections::LogIdentity;
 use super::backoff::{Attempts, Backoff};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
-use super::settings::{Drift, drift};
 
 /// The stream of all facts about racing.
 pub const RACING: StreamName = StreamName {
@@ -106,7 +105,7 @@ impl From<&Info> for LogState {
 
 impl StreamName {
     /// The settings with which railbird creates the stream.
-    fn config(self) -> Config {
+    pub(super) fn config(self) -> Config {
         let config = Config {
             name: self.name.to_owned(),
             subjects: vec![self.subjects.to_owned()],
@@ -135,17 +134,6 @@ impl StreamName {
         }
     }
 
-    /// The settings of this stream that are not those that railbird creates it with.
-    pub(super) fn drift(self, info: &Info) -> Vec<Drift> {
-        let mut drift = drift(&self.config(), info);
-        if !self.keeps_all() {
-            drift
-                .iter_mut()
-                .for_each(|drift| drift.loses_events = false);
-        }
-        drift
-    }
-
     /// Whether the stream keeps every message that nobody erases.
     pub(super) fn keeps_all(self) -> bool {
         matches!(self.keeps, Keeps::All | Keeps::UntilErased)
@@ -153,16 +141,41 @@ impl StreamName {
 }
 
 impl Log {
-    /// Creates a stream unless it exists. An existing one keeps its settings.
+    /// Creates a stream unless it exists. An existing one keeps its settings. The stream of facts is limited, so that
+    /// there is room for the keys.
     ///
     /// # Errors
     /// Returns [`LogError::TooOld`], [`LogError::Denied`] if this user may not create streams, and
     /// [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
     pub async fn ensure(&self, stream: StreamName) -> Result<LogState, LogError> {
         self.check_version()?;
-        let apis = ["INFO", "CREATE"].map(|api| format!("STREAM.{api}.{}", stream.name));
+        match self.state(stream).await {
+            Err(LogError::NoStream(_)) => {}
+            found => return found,
+        }
+        if stream == RACING
+            && let Some(room) = self.room_for_facts().await
+        {
+            let limited = Config {
+                max_bytes: room,
+                discard: DiscardPolicy::New,
+                ..stream.config()
+            };
+            match self.create(limited).await {
+                // The account may have less room than the server.
+                Err(LogError::JetStream(error)) => {
+                    tracing::warn!(error, room, "cannot limit the stream RACING");
+                }
+                created => return created,
+            }
+        }
+        self.create(stream.config()).await
+    }
+
+    async fn create(&self, config: Config) -> Result<LogState, LogError> {
+        let apis = ["INFO", "CREATE"].map(|api| format!("STREAM.{api}.{}", config.name));
         let apis = apis.each_ref().map(String::as_str);
-        let request = self.jetstream.get_or_create_stream(stream.config());
+        let request = self.jetstream.get_or_create_stream(config);
         let created = self.request(&apis, request).await?;
         Ok(created.cached_info().into())
     }
