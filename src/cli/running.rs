@@ -92,7 +92,7 @@ mod tests {
         for (text, name) in [(compose, "stop_grace_period: "), (unit, "TimeoutStopSec=")] {
             let given = text.lines().find_map(|line| {
                 let seconds = line.trim().strip_prefix(name)?;
-                seconds.strip_suffix('s')?.parse::<u64>().ok()
+                seconds.trim_end_matches('s').parse::<u64>().ok()
             });
             // A few seconds for the process itself, and for docker.
             let is_enough = given.is_some_and(|given| needed + 5 <= given);

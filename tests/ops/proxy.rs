@@ -50,8 +50,8 @@ impl ProxyKind {
     ) -> Command {
         let (cert, key) = (files.cert.display(), files.key.display());
         let mut replacements = vec![
-            ("127.0.0.1:8080", replicas[0].to_string()),
-            ("127.0.0.1:8081", replicas[1].to_string()),
+            ("127.0.0.1:8081", replicas[0].to_string()),
+            ("127.0.0.1:8082", replicas[1].to_string()),
         ];
         let mut command = Command::new(program(self.name()).unwrap());
         let conf = folder.join(self.name());
