@@ -244,8 +244,8 @@ async fn nats_freezes(prometheus: &Prometheus) {
 
 /// NATS is started again with rights that do not let the service read the log, but it is connected.
 async fn the_log_cannot_be_read(prometheus: &Prometheus) {
-    let right = "\"log.CONSUMER.MSG.NEXT.RACING.*\"\n";
-    let other = "\"log.CONSUMER.MSG.NEXT.OTHER.*\"\n";
+    let right = "\"log.CONSUMER.CREATE.RACING\"\n";
+    let other = "\"log.CONSUMER.CREATE.OTHER\"\n";
     let (mut nats, data) = (Nats::start(), folder());
     let serving = serve(&nats, &data, &[]).await;
     let job = Job::watch(prometheus, "railbird-behind", &[&serving]).await;
@@ -351,6 +351,8 @@ async fn the_log_fills(prometheus: &Prometheus) {
     nats.start_again();
     job.fires("RailbirdLogFilling").await;
     limit(&nats, 10.0).await;
+    nats.kill();
+    nats.start_again();
     job.resolves().await;
     job.has_fired(&["RailbirdLogFilling"]).await;
 }
