@@ -7,6 +7,8 @@ ARG DEBIAN_IMAGE=debian:12.12-slim
 FROM ${RUST_IMAGE} AS build
 WORKDIR /build
 COPY . .
+# The commit that `railbird --version` prints: the build context has no .git. See docs/operating.md.
+ARG RAILBIRD_REVISION
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/build/target \
     cargo build --release --locked --bin railbird && cp target/release/railbird /usr/local/bin/railbird

@@ -218,7 +218,7 @@ async fn a_full_disk_stops_no_read_and_the_service_recovers_when_there_is_space(
     assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
     nats.publish((0..3_000).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0])))
         .await;
-    let last = nats.publish([registered("H2", "HORSE 2")]).await;
+    nats.publish([registered("H2", "HORSE 2")]).await;
     eventually("it says that the disk is full", || async {
         let reply = ready().await;
         assert!(!reply.text().contains("No space"), "{}", reply.text());
@@ -228,6 +228,18 @@ async fn a_full_disk_stops_no_read_and_the_service_recovers_when_there_is_space(
     })
     .await;
     until_incident(&serving, "disk_full", data.path()).await;
+    for (metric, value) in [("railbird_fold_failed", 1), ("railbird_ready", 0)] {
+        assert_eq!(serving.metric(metric).await, value, "{metric}");
+    }
+    let last = nats.publish([registered("H3", "HORSE 3")]).await;
+    eventually(
+        "the pending events are known while the fold waits",
+        || async {
+            let seq = serving.metric("railbird_log_seq").await;
+            serving.metric("railbird_log_pending").await == last - seq
+        },
+    )
+    .await;
     for _ in 0..50 {
         let reply = get(HORSE).await;
         assert_eq!(reply.status, 200, "{}", reply.text());

@@ -82,3 +82,38 @@ impl DecodeError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::DecodeError;
+
+    #[test]
+    fn every_code_is_listed() {
+        let text = String::new;
+        let errors = [
+            DecodeError::NotCloudEvent(text()),
+            DecodeError::TooLarge { bytes: 0 },
+            DecodeError::UnknownType(text()),
+            DecodeError::Invalid {
+                path: text(),
+                reason: text(),
+            },
+            DecodeError::SubjectMismatch {
+                subject: text(),
+                expected: text(),
+            },
+        ];
+        for error in &errors {
+            // Does not compile with a variant that is not above.
+            match error {
+                DecodeError::NotCloudEvent(_)
+                | DecodeError::TooLarge { .. }
+                | DecodeError::UnknownType(_)
+                | DecodeError::Invalid { .. }
+                | DecodeError::SubjectMismatch { .. } => {}
+            }
+        }
+        let codes = errors.each_ref().map(DecodeError::code);
+        assert_eq!(codes, DecodeError::CODES);
+    }
+}

@@ -161,11 +161,17 @@ impl Projector {
         self.continuity.begin(checkpoint.map(ReadPosition::from));
     }
 
-    /// Waits until the disk has space for the views in force.
+    /// Waits until the disk has space for the views in force. Notes how far the log goes on meanwhile.
     async fn wait_for_space(&self) {
         while let Some(store) = self.views.current()
             && let Err(StoreError::DiskFull { .. }) = store.check_disk()
         {
+            // Without an answer, what was known last remains.
+            if let Ok(state) = self.log.state(RACING).await {
+                self.status.send_modify(|status| {
+                    status.pending = state.last_seq.saturating_sub(status.seq);
+                });
+            }
             sleep(RETRY).await;
         }
     }
