@@ -225,8 +225,8 @@ async fn keys_cannot_be_read(prometheus: &Prometheus) {
     let serving = serve_unready(command(), &nats, &data, &[]);
     let job = Job::watch(prometheus, "railbird-keys-unread", &[&serving]).await;
     job.fires("RailbirdNotReady").await;
-    nats.reconfigure(|conf| replace_once(&conf, other, right))
-        .await;
+    nats.change_file(|conf| replace_once(&conf, other, right));
+    nats.reload().await;
     job.resolves().await;
     job.has_fired(&["RailbirdNotReady"]).await;
 }
@@ -242,19 +242,20 @@ async fn nats_freezes(prometheus: &Prometheus) {
     job.has_fired(&["RailbirdLogAway"]).await;
 }
 
-/// The user of the service may not read the log any more, but is connected.
+/// NATS is started again with rights that do not let the service read the log, but it is connected.
 async fn the_log_cannot_be_read(prometheus: &Prometheus) {
-    let right = "\"log.CONSUMER.MSG.NEXT.RACING.*\"\n";
-    let other = "\"log.CONSUMER.MSG.NEXT.OTHER.*\"\n";
-    let (nats, data) = (Nats::start(), folder());
+    let right = "\"log.CONSUMER.CREATE.RACING\"\n";
+    let other = "\"log.CONSUMER.CREATE.OTHER\"\n";
+    let (mut nats, data) = (Nats::start(), folder());
     let serving = serve(&nats, &data, &[]).await;
     let job = Job::watch(prometheus, "railbird-behind", &[&serving]).await;
-    nats.reconfigure(|conf| replace_once(&conf, right, other))
-        .await;
+    nats.kill();
+    nats.change_file(|conf| replace_once(&conf, right, other));
+    nats.start_again();
     nats.publish([registered("H1", "HORSE 1")]).await;
     job.fires("RailbirdViewsOld").await;
-    nats.reconfigure(|conf| replace_once(&conf, other, right))
-        .await;
+    nats.change_file(|conf| replace_once(&conf, other, right));
+    nats.reload().await;
     job.resolves().await;
     job.has_fired(&["RailbirdViewsOld"]).await;
 }
@@ -350,11 +351,13 @@ async fn the_log_fills(prometheus: &Prometheus) {
     nats.start_again();
     job.fires("RailbirdLogFilling").await;
     limit(&nats, 10.0).await;
+    nats.kill();
+    nats.start_again();
     job.resolves().await;
     job.has_fired(&["RailbirdLogFilling"]).await;
 }
 
-/// The user of the service may not append to the stream of keys any more: nobody can sign up.
+/// The user of the service may not ask for the state of the keys any more: nobody can sign up.
 async fn forms_fail(prometheus: &Prometheus) {
     let (nats, data) = (Nats::start(), folder());
     let serving = serve(&nats, &data, &with_mail("smtp://127.0.0.1:9")).await;
@@ -366,13 +369,13 @@ async fn forms_fail(prometheus: &Prometheus) {
         }
     };
     let accident = async {
-        let right = "            allow: [\n              \"accounts.>\"\n";
-        let other = "            allow: [\n              \"other.>\"\n";
-        nats.reconfigure(|conf| conf.replacen(right, other, 1))
-            .await;
+        let right = "NEXT.RACING.*\"\n              \"log.STREAM.INFO.ACCOUNTS\"\n";
+        let other = "NEXT.RACING.*\"\n              \"log.STREAM.INFO.OTHER\"\n";
+        nats.change_file(|conf| replace_once(&conf, right, other));
+        nats.reload().await;
         job.fires("RailbirdErrors").await;
-        nats.reconfigure(|conf| conf.replacen(other, right, 1))
-            .await;
+        nats.change_file(|conf| replace_once(&conf, other, right));
+        nats.reload().await;
         job.resolves().await;
     };
     tokio::select! {
@@ -403,20 +406,17 @@ async fn sign_up(serving: &Serving) -> u16 {
 }
 
 /// Its machine stops again and again, as an overloaded host lets it.
-async fn a_service_is_slow(prometheus: &Prometheus, nats: &Nats) {
-    let data = folder();
-    let serving = serve(nats, &data, &[]).await;
+async fn a_service_is_slow(prometheus: &Prometheus) {
+    let (nats, data) = (Nats::start(), folder());
+    nats.publish((0..2_000).map(|n| odds("ST", 1, &second(n), &[2.0 + n as f64 / 10.0])))
+        .await;
+    let serving = serve(&nats, &data, &[]).await;
     let job = Job::watch(prometheus, "railbird-slow", &[&serving]).await;
-    let key = issue_key(nats).await;
-    let requests = (0..16).map(|_| async {
+    let key = issue_key(&nats).await;
+    let path = format!("/api/v1/odds/{DAY}/1/history?limit=1000");
+    let requests = (0..8).map(|_| async {
         loop {
-            request(
-                serving.http,
-                "GET",
-                "/api/v1/horses/H1",
-                &[("x-api-key", &key)],
-            )
-            .await;
+            request(serving.http, "GET", &path, &[("x-api-key", &key)]).await;
         }
     });
     let requests = join_all(requests);
@@ -427,9 +427,9 @@ async fn a_service_is_slow(prometheus: &Prometheus, nats: &Nats) {
     let stops = async {
         loop {
             signal(Signal::STOP);
-            sleep(Duration::from_millis(400)).await;
+            sleep(Duration::from_millis(350)).await;
             signal(Signal::CONT);
-            sleep(Duration::from_millis(40)).await;
+            sleep(Duration::from_millis(60)).await;
         }
     };
     tokio::select! {
@@ -580,7 +580,7 @@ async fn each_alert_fires_in_its_accident_and_no_other_one_does() {
         the_disk_of_the_views_fills(prometheus, nats, full).boxed_local(),
         the_log_fills(prometheus).boxed_local(),
         forms_fail(prometheus).boxed_local(),
-        a_service_is_slow(prometheus, nats).boxed_local(),
+        a_service_is_slow(prometheus).boxed_local(),
         connections_are_near_the_maximum(prometheus, nats).boxed_local(),
         open_files_are_near_the_maximum(prometheus, nats).boxed_local(),
         a_certificate_expires(prometheus, nats).boxed_local(),

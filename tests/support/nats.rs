@@ -110,12 +110,11 @@ impl Nats {
         eventually("the configuration is read", async || reloads() > before).await;
     }
 
-    /// Changes the configuration of the running server.
-    pub(crate) async fn reconfigure(&self, change: impl FnOnce(String) -> String) {
+    /// Changes the file of its configuration, which the server reads at the start and at a reload.
+    pub(crate) fn change_file(&self, change: impl FnOnce(String) -> String) {
         let file = self.folder().join("nats.conf");
         let conf = change(std::fs::read_to_string(&file).unwrap());
         std::fs::write(file, conf).unwrap();
-        self.reload().await;
     }
 
     /// A client with the login of a user. The client library ignores one in an address.
