@@ -140,6 +140,13 @@ impl Readiness {
     }
 }
 
+impl App {
+    /// Why the service is not ready, as `/readyz` says; empty if it is.
+    pub fn unready_reason(&self) -> String {
+        Readiness::of(self, None).reason
+    }
+}
+
 impl AdminStatus {
     pub(super) fn of(app: &App) -> Self {
         let failure = app.projector.status.borrow().failure.clone();
