@@ -38,7 +38,7 @@ pub(super) struct AdminStatus {
     readiness: Readiness,
     /// The error because of which the views are not live; null without one.
     failure: Option<String>,
-    /// Why views were not used that the service found when it started; empty if it used them.
+    /// Why views were not continued, and whether new ones are in force; empty if all were.
     store: String,
 }
 
