@@ -232,7 +232,8 @@ pub(super) struct Serve {
     /// too: only for a network that nothing else can join.
     #[arg(long, env = "RAILBIRD_NATS_PLAIN_ALLOWED")]
     nats_plain_allowed: bool,
-    /// Time from SIGTERM, when /readyz turns 503, until connections are refused. Balancers need it to notice.
+    /// Time from SIGTERM, when /readyz turns 503, until connections are refused. Balancers need it to notice. Meanwhile
+    /// requests are answered, and each answer ends its connection.
     #[arg(long, env = "RAILBIRD_DRAIN_DELAY", value_name = "DURATION", default_value_t = DRAIN_DELAY_DEFAULT, value_parser = parse_duration)]
     drain_delay: SignedDuration,
     /// Exit if acknowledged events can be lost, by the settings of nats-server or of the streams, or if these cannot be

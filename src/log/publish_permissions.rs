@@ -13,6 +13,10 @@ use super::error::LogError;
 /// Denied subjects that are kept: more than a program has in flight.
 const SUBJECTS_MAX: usize = 1024;
 
+/// The client library asks for this by itself when a server has restarted, which nats.conf does not allow: it would
+/// show the consumers of other replicas. The reader notices by itself that its consumer is gone.
+const BY_ITSELF: &str = "CONSUMER.INFO.";
+
 /// The user of a connection, and the subjects that the server has denied it so far.
 #[derive(Debug, Clone)]
 pub(super) struct PublishPermissions {
@@ -54,12 +58,16 @@ impl PublishPermissions {
 
 impl DenialSender {
     /// Records an error of the server, if it denies a subject. Returns whether to log it as a warning: of the denials
-    /// on one connection only the first, because a whole window of messages may be denied at once.
+    /// on one connection only the first, because a whole window of messages may be denied at once, and none of
+    /// [`BY_ITSELF`].
     pub(super) fn record(&self, error: &str) -> bool {
         let Some((_, quoted)) = error.split_once("Permissions Violation for Publish to \"") else {
             return true;
         };
         let subject = quoted.trim_end_matches('"').to_owned();
+        if subject.contains(BY_ITSELF) {
+            return false;
+        }
         let is_first = self.0.borrow().is_empty();
         self.0.send_modify(|subjects| {
             if subjects.len() >= SUBJECTS_MAX {
@@ -73,5 +81,23 @@ impl DenialSender {
     /// Forgets all denials: on another connection the user may have other permissions.
     pub(super) fn clear(&self) {
         self.0.send_modify(BTreeSet::clear);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PublishPermissions;
+
+    #[test]
+    fn the_first_denial_is_logged_unless_the_library_asked_by_itself() {
+        let (sender, _permissions) = PublishPermissions::new("the user");
+        let record = |subject: &str| {
+            let error = format!("nats: Permissions Violation for Publish to \"{subject}\"");
+            sender.record(&error)
+        };
+        assert!(!record("log.CONSUMER.INFO.RACING.1Onr4qik"));
+        assert!(record("$JS.API.STREAM.CREATE.RACING"));
+        assert!(!record("racing.races.carded"), "not the first");
+        assert!(sender.record("nats: another error"));
     }
 }
