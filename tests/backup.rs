@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use railbird::accounts::{self, Email, KeyId};
-use railbird::log::{ACCOUNTS, ADDRESSES, Log, RACING, StreamName};
+use railbird::log::{ACCOUNTS, ADDRESSES, Log, LogError, RACING, StreamName};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -18,6 +18,11 @@ fn quotes(from: u64) -> impl Iterator<Item = Value> {
 async fn log_command(nats: &Nats, command: &str, folder: &Path) -> Output {
     let (folder, nats) = (folder.to_str().unwrap(), nats.url_of("admin"));
     railbird(["log", command, folder, "--nats", &nats]).await
+}
+
+/// A server that restores many messages, as an operator starts it for that.
+fn unsynced() -> Nats {
+    Nats::start_with(|conf| conf.replace("sync_interval: always", "sync_interval: 2m"))
 }
 
 /// A backup of a running server.
@@ -317,7 +322,7 @@ async fn a_stream_that_is_created_while_it_is_restored_is_kept() {
 
 #[tokio::test]
 async fn a_backup_has_all_that_was_acknowledged_before_it_while_feeders_go_on() {
-    let mut nats = Nats::start();
+    let mut nats = unsynced();
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
     // Many parts, which no compression makes small.
@@ -360,6 +365,81 @@ async fn a_backup_has_all_that_was_acknowledged_before_it_while_feeders_go_on() 
         assert_eq!(restored.recorded_at, message.recorded_at);
         assert_eq!(restored.payload, message.payload);
     }
+}
+
+#[tokio::test]
+async fn an_interrupted_restore_is_followed_by_nobody_and_done_again() {
+    let mut nats = unsynced();
+    let railbird = Railbird::start(&nats).await;
+    let seq = nats
+        .publish((0..3_000).map(|n| odds("ST", 1, &second(n % 60), &[2.0])))
+        .await;
+    railbird.until_published(seq).await;
+    let digest = railbird.digest();
+    let backup = backup(&nats).await;
+    nats.lose_all();
+    until_diverged(&railbird, "RACING").await;
+    let folder = backup.path().join("b");
+    let manifest = std::fs::read(folder.join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    let head = manifest["manifest"]["streams"][0].clone();
+    let head = serde_json::from_value(head).unwrap();
+    let file = std::fs::read(folder.join("RACING.snapshot")).unwrap();
+    let log = Log::connect(&nats.url_of("admin"), "test").await.unwrap();
+
+    // The server takes the first blocks of the file, and finds no end.
+    let restoring = log.restore(RACING, &head).await.unwrap();
+    let most = file.len() - 100;
+    restoring.send(file[..most].to_vec().into()).await.unwrap();
+    restoring.finish().await.unwrap_err();
+    let left = nats.client_of("admin").await;
+    let left = async_nats::jetstream::new(left).get_stream("RACING").await;
+    let left = left.unwrap().cached_info().state.messages;
+    assert!(
+        left > 0 && left < seq,
+        "the server has kept {left} messages"
+    );
+    let unusable = log.ensure(RACING).await.unwrap_err();
+    assert!(matches!(unusable, LogError::Restoring(_)), "{unusable}");
+    let event = odds("ST", 1, &second(59), &[9.0]);
+    let published = log.append_once(&outgoing(&event)).await;
+    assert!(
+        published.is_err(),
+        "no feeder is acknowledged: {published:?}"
+    );
+
+    let restored = restore(&nats, &backup).await;
+    assert_eq!(restored.code, 0, "{}", restored.all);
+    assert!(
+        restored
+            .all
+            .contains("RACING: what an interrupted restore has left"),
+        "{}",
+        restored.all
+    );
+    railbird.until_ready().await;
+    assert_eq!(railbird.digest(), digest);
+    assert_eq!(nats.last_seq().await, seq);
+}
+
+#[tokio::test]
+async fn a_server_that_syncs_every_write_is_given_no_large_restore() {
+    let mut nats = Nats::start();
+    let log = nats.log().await;
+    log.ensure(ACCOUNTS).await.unwrap();
+    nats.publish((0..600).map(|n| odds("ST", 1, &second(n % 60), &[2.0])))
+        .await;
+    let backup = backup(&nats).await;
+    nats.lose_all();
+    let refused = restore(&nats, &backup).await;
+    assert_eq!(refused.code, 1, "{}", refused.all);
+    assert!(
+        refused.all.contains("`sync_interval: 2m`"),
+        "{}",
+        refused.all
+    );
+    let log = Log::connect(&nats.url(), "test").await.unwrap();
+    log.state(RACING).await.expect_err("nothing is restored");
 }
 
 /// The statuses of a request with each key.

@@ -22,6 +22,8 @@ const MANIFEST: &str = "manifest.json";
 const DRAFT: &str = ".railbird-backup-";
 /// Raised when older versions cannot restore what this one writes.
 const FORMAT: u32 = 1;
+/// What a server that syncs every write restores on any disk: it gives up when a part takes 5 seconds.
+const SYNCED_MESSAGES_MAX: u64 = 500;
 /// The secrets of addresses are in it: for the owner alone.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
@@ -186,6 +188,14 @@ impl Backup {
         let Some(found) = self.stream(stream) else {
             return Ok(());
         };
+        let servers = log.servers().await;
+        if found.head.messages > SYNCED_MESSAGES_MAX && servers.values().any(|of| of.syncs_always) {
+            bail!(
+                "nats-server syncs each of {} messages to disk, and gives up what takes so long: start it with \
+                 `sync_interval: 2m` for the restore, see \"Restore\" in docs/operating.md",
+                found.head.messages
+            );
+        }
         let path = self.folder.join(&found.file);
         let file = File::open(&path)?;
         let restoring = log.restore(stream, &found.head).await?;
@@ -301,6 +311,14 @@ pub(super) async fn missing(
         };
         match log.state(*stream).await {
             Err(LogError::NoStream(_)) => missing.push(*stream),
+            Err(LogError::Restoring(_)) => {
+                log.delete_restoring(*stream).await?;
+                result(format_args!(
+                    "{}: what an interrupted restore has left is deleted",
+                    stream.name
+                ));
+                missing.push(*stream);
+            }
             Ok(state) if file.is_in(&state) => result(format_args!(
                 "{}: the server has it, with {} messages up to {}; not restored",
                 stream.name, state.messages, state.last_seq

@@ -36,6 +36,11 @@ pub enum LogError {
     /// The stream does not exist.
     #[error("there is no stream {0}; the service creates it when it first starts")]
     NoStream(&'static str),
+    /// The stream has a part of its messages.
+    #[error(
+        "the stream {0} is being restored, or that was interrupted; run `railbird log restore` again"
+    )]
+    Restoring(&'static str),
     /// A stream that is to be restored exists.
     #[error("the stream {0} exists")]
     StreamExists(&'static str),

@@ -1,9 +1,9 @@
 //! [`Snapshot`] and [`Restoring`]: a stream as a file, which nats-server writes and reads.
 //!
 //! JetStream sends a snapshot in chunks, of which [some](WINDOW_BYTES) may be without an acknowledgement, and takes it
-//! back in chunks. It creates the stream after the last one, and only if nobody else has created it. The messages keep
-//! their sequences and times, but the stream gets another creation time. So its metadata has the [old one](CREATED): it
-//! is the same log.
+//! back in chunks. It restores no stream that exists. The messages keep their sequences and times, but the stream gets
+//! another creation time. So its metadata has the [old one](CREATED): it is the same log. A restore that is cut off
+//! leaves a part of the stream, so it is [marked](RESTORING), and takes no new messages, until it is whole.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::connection::Log;
 use super::error::LogError;
-use super::stream::{CREATED, LogState, RACING, StreamName};
+use super::stream::{CREATED, LogState, RACING, RESTORING, StreamName};
 
 /// Well below the `max_payload` of nats.conf, and large enough that the round trip of a chunk costs little.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -25,7 +25,10 @@ const CHUNK_BYTES: usize = 256 * 1024;
 const WINDOW_BYTES: usize = 8 * 1024 * 1024;
 /// The server reads a stream of gigabytes from a slow disk before it answers.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// The server unpacks and reads the whole stream before it answers the last chunk.
+/// A part of a restore: the server may write and sync thousands of messages before it answers.
+const RESTORED_BYTES: usize = 32 * 1024;
+const RESTORED_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// The server stores the rest of the stream before it answers the end.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// A stream as it was when its snapshot began. Each of these messages is in the snapshot. Later ones may be.
@@ -55,11 +58,13 @@ pub struct Snapshot {
     chunk: u64,
 }
 
-/// A stream that is being restored. It does not exist before [`finish`](Self::finish).
+/// A stream that is being restored. Nobody sees it before [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct Restoring {
     log: Log,
     stream: StreamName,
+    /// The settings of the whole stream.
+    config: Value,
     /// Where the server takes the chunks.
     subject: String,
 }
@@ -145,8 +150,11 @@ impl Log {
             config["max_bytes"] = limit.map_or(room, |limit| limit.min(room)).into();
             config["discard"] = "new".into();
         }
+        let mut marked = config.clone();
+        marked["metadata"][RESTORING] = "true".into();
+        marked["subjects"] = json!([format!("restoring.{}", stream.name)]);
         let request = json!({
-            "config": config,
+            "config": marked,
             "state": {
                 "first_seq": head.first_seq,
                 "last_seq": head.last_seq,
@@ -159,8 +167,23 @@ impl Log {
         Ok(Restoring {
             log: self.clone(),
             stream,
+            config,
             subject: deliver_subject,
         })
+    }
+
+    /// Deletes what an interrupted restore has left of a stream.
+    ///
+    /// # Errors
+    /// As [`Log::state`]; [`LogError::StreamExists`] if the stream is whole.
+    pub async fn delete_restoring(&self, stream: StreamName) -> Result<(), LogError> {
+        match self.state(stream).await {
+            Err(LogError::Restoring(_)) => {}
+            Err(error) => return Err(error),
+            Ok(_) => return Err(LogError::StreamExists(stream.name)),
+        }
+        let api = format!("STREAM.DELETE.{}", stream.name);
+        self.ask::<Value>(stream, &api, &json!({})).await.map(drop)
     }
 
     async fn ask<T: for<'a> Deserialize<'a>>(
@@ -247,14 +270,14 @@ impl Snapshot {
 
 impl Restoring {
     /// How many bytes [`send`](Self::send) takes at a time.
-    pub const CHUNK_BYTES: usize = CHUNK_BYTES;
+    pub const CHUNK_BYTES: usize = RESTORED_BYTES;
 
     /// Sends the next part of the file.
     ///
     /// # Errors
     /// Returns [`LogError::JetStream`] if the server does not take it, and [`LogError::Unreachable`].
     pub async fn send(&self, chunk: Bytes) -> Result<(), LogError> {
-        let answer = self.request(chunk, ANSWER_TIMEOUT).await?;
+        let answer = self.request(chunk, RESTORED_TIMEOUT).await?;
         match answer.payload.is_empty() {
             true => Ok(()),
             // The server does not say in advance that it has not enough space.
@@ -277,6 +300,9 @@ impl Restoring {
         let response = serde_json::from_slice::<Response<Value>>(&answer.payload);
         let response = response.map_err(|error| self.log.jetstream_error(&error))?;
         self.log.answer(self.stream, response)?;
+        let api = format!("STREAM.UPDATE.{}", self.stream.name);
+        let updating = self.log.ask::<Value>(self.stream, &api, &self.config);
+        updating.await?;
         self.log.state(self.stream).await
     }
 

@@ -56,6 +56,9 @@ const STARTUP_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), REQUEST
 /// server creates it anew.
 pub(super) const CREATED: &str = "railbird_created";
 
+/// The metadata of a stream that is not completely restored.
+pub(super) const RESTORING: &str = "railbird_restoring";
+
 /// A stream and the subjects that it stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamName {
@@ -225,7 +228,11 @@ impl Log {
         let api = format!("STREAM.INFO.{}", stream.name);
         let found = self.request(&[&api], request).await?;
         let found = found.ok_or(LogError::NoStream(stream.name))?;
-        Ok(found.cached_info().clone())
+        let info = found.cached_info();
+        match info.config.metadata.contains_key(RESTORING) {
+            true => Err(LogError::Restoring(stream.name)),
+            false => Ok(info.clone()),
+        }
     }
 }
 
