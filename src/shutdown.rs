@@ -1,5 +1,6 @@
 //! [`Shutdown`]: the signal that ends every loop. [`Signals`]: those of the operating system.
 
+use std::future::pending;
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -13,7 +14,13 @@ pub type Shutdown = CancellationToken;
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// The end of the terminal.
+    hangup: Option<Signal>,
 }
+
+/// SIGHUP, which ends this process no more once it is [installed](Hangups::install).
+#[derive(Debug)]
+pub struct Hangups(Signal);
 
 impl Signals {
     /// Handles the signals from here on, so that one during the start is not lost.
@@ -24,15 +31,49 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hangup: None,
+        })
+    }
+
+    /// The same for a program of a terminal, which ends with it: SIGHUP is another of these signals.
+    ///
+    /// # Errors
+    /// As [`Signals::install`].
+    pub fn install_in_terminal() -> io::Result<Self> {
+        Ok(Self {
+            hangup: Some(signal(SignalKind::hangup())?),
+            ..Self::install()?
         })
     }
 
     /// Waits for the next signal. Cancel-safe.
     pub async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            _ = hangup => {}
         }
+    }
+}
+
+impl Hangups {
+    /// Handles the signal from here on.
+    ///
+    /// # Errors
+    /// Returns an error if the process may not handle signals.
+    pub fn install() -> io::Result<Self> {
+        Ok(Self(signal(SignalKind::hangup())?))
+    }
+
+    /// Waits for the next signal. Signals that come while nothing waits count as one. Cancel-safe.
+    pub async fn next(&mut self) {
+        self.0.recv().await;
     }
 }
 

@@ -147,6 +147,8 @@ async fn a_damaged_store_is_set_aside_and_rebuilt_and_readyz_reports_it() {
                 || (note.is_empty() && !unusable),
             "{note:?}"
         );
+        let is_rebuilt = note.ends_with("; new views were folded from the log");
+        assert!(note.is_empty() || is_rebuilt, "{note:?}");
         set_aside += u32::from(note.contains(".corrupt-"));
         again.stop().await;
     }
@@ -187,6 +189,34 @@ fn cut(path: &Path) {
 
 fn replace_by_nonsense(path: &Path) {
     fs::write(path, "nonsense").unwrap();
+}
+
+#[tokio::test]
+async fn the_note_about_a_damaged_store_claims_no_rebuild_before_there_was_one() {
+    let mut nats = Nats::start();
+    let seq = nats.publish([registered("H1", "HORSE 1")]).await;
+    let data = tempfile::tempdir().unwrap();
+    let first = Railbird::start_in(&nats, data.path()).await;
+    first.until_seq(seq).await;
+    first.stop().await;
+    let views = data.path().join("views");
+    let current = fs::read_to_string(views.join("CURRENT")).unwrap();
+    replace_by_nonsense(&views.join(current.trim()).join("db"));
+    nats.kill();
+    let again = Railbird::start_unready(&nats.url(), data.path()).await;
+    let note = || async {
+        let status = again.get_admin("/status").await.json();
+        status["store"].as_str().unwrap().to_owned()
+    };
+    eventually("the damage is found", || async { !note().await.is_empty() }).await;
+    assert!(note().await.ends_with("; there are no new views yet"));
+    nats.start_again();
+    again.until_seq(seq).await;
+    let note = note().await;
+    assert!(
+        note.ends_with("; new views were folded from the log"),
+        "{note}"
+    );
 }
 
 #[tokio::test]

@@ -214,6 +214,19 @@ async fn a_signal_while_dev_starts_leaves_no_nats_server_behind() {
 }
 
 #[tokio::test]
+async fn dev_ends_in_order_with_its_terminal() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path(), &["--no-demo"]);
+    let pid = std::fs::read_to_string(data.path().join("nats/nats-server.pid")).unwrap();
+    let nats = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    let child = dev.into_child();
+    signal(&child, Signal::HUP);
+    let (ended, _) = until_ended(child).await;
+    assert!(ended.success(), "{ended}");
+    assert!(test_kill_process(nats).is_err(), "nats-server has ended");
+}
+
+#[tokio::test]
 async fn a_second_signal_ends_dev_and_its_nats_server_at_once() {
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start(data.path(), &["--no-demo"]);

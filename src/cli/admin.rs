@@ -20,7 +20,8 @@ pub(super) const ADMIN_DEFAULT: &str = "127.0.0.1:9090";
 /// Fewer characters could be guessed: nothing limits the attempts.
 const TOKEN_CHARS_MIN: usize = 16;
 const TOKEN_VARIABLE: &str = "RAILBIRD_ADMIN_TOKEN";
-const TOKEN_FORM: &str = "an admin token is 16 visible ASCII characters or more";
+const TOKEN_FORM: &str =
+    "--admin-token, or its file: a token is 16 visible ASCII characters or more";
 
 /// The token of the admin address. It is parsed later, because command line errors repeat the value.
 #[derive(Debug, Clone, Default, Args)]

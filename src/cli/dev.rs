@@ -11,8 +11,10 @@ use anyhow::Context;
 use clap::Args;
 use tokio::time::sleep;
 
+use super::checks::Checks;
 use super::demo::Demo;
 use super::nats_server::NatsServer;
+use super::open_files::raise_limit;
 use super::player::Player;
 use super::report::result;
 use super::running::{RunningService, keep_files_private};
@@ -52,7 +54,7 @@ pub(super) struct Dev {
 impl Dev {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         keep_files_private();
-        let mut signals = Signals::install()?;
+        let mut signals = Signals::install_in_terminal()?;
         let folder = self.data.join("nats");
         let mut nats = tokio::select! {
             nats = NatsServer::start(&folder, self.nats_port) => nats?,
@@ -130,8 +132,12 @@ impl Dev {
         shutdown: &Shutdown,
     ) -> anyhow::Result<(Log, Service)> {
         let log = Log::connect(nats, "railbird-dev").await?;
-        let (service, data) = (self.service.clone(), self.data.clone());
-        let config = service.config(nats.into(), data, Some(mailing))?;
+        let mut checks = Checks::default();
+        let parts = self.service.read(&mut checks);
+        checks.result()?;
+        let parts = parts.context("the configuration is not complete")?;
+        let config = (self.service).config(parts, nats.into(), self.data.clone(), Some(mailing));
+        raise_limit(config.connections_max);
         Ok((log, Service::start(config, shutdown.clone()).await?))
     }
 }

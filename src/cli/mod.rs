@@ -1,6 +1,8 @@
 //! The command line: one command per file.
 
 mod admin;
+mod check_config;
+mod checks;
 mod demo;
 mod dev;
 mod feeders;
@@ -9,22 +11,25 @@ mod keys;
 mod log;
 mod mailing;
 mod nats_server;
+mod open_files;
 mod player;
 mod publish;
 mod rebuild;
 mod rejections;
+mod reload;
 mod report;
 mod running;
 mod schemas;
 mod secret;
 mod serve;
+mod service_manager;
 mod simulate;
 mod speed;
 mod verify;
 mod watch;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -75,6 +80,8 @@ enum Command {
     Dev(dev::Dev),
     /// Run the service against an existing nats-server.
     Serve(serve::Serve),
+    /// Check the configuration of `serve` without starting it: the same flags and variables.
+    CheckConfig(check_config::CheckConfig),
     /// Convert racing data files to events and publish them.
     Import(import::Import),
     /// Check events and publish them unchanged.
@@ -165,8 +172,15 @@ struct PlansFlag {
 }
 
 impl PlansFlag {
+    /// The file. An empty name counts as unset: Compose passes unset variables as empty ones.
+    fn file(&self) -> Option<&Path> {
+        self.file
+            .as_deref()
+            .filter(|file| !file.as_os_str().is_empty())
+    }
+
     fn read(&self) -> Result<Plans, WrongConfiguration> {
-        let plans = self.file.as_deref().map(Plans::read).transpose();
+        let plans = self.file().map(Plans::read).transpose();
         let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
         Ok(plans.unwrap_or_default())
     }
@@ -251,6 +265,7 @@ async fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Verify(verify) => return verify.run().await,
         Command::Dev(dev) => dev.run().await?,
         Command::Serve(serve) => serve.run().await?,
+        Command::CheckConfig(check) => check.run()?,
         Command::Simulate(simulate) => simulate.run().await?,
         Command::Keys(keys) => keys.run().await?,
         Command::Feeders(feeders) => feeders.run()?,
@@ -271,6 +286,8 @@ fn init_logging(cli: &Cli) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&cli.log)?.and(no_secrets);
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
+        // Without a reader of standard error the service goes on. A report of that on standard error would panic.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     if cli.log_json {
         registry().with(layer.json().with_filter(filter)).init();

@@ -5,8 +5,10 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
 use events::VenueCode;
 use ipnet::IpNet;
@@ -14,23 +16,29 @@ use jiff::SignedDuration;
 use tokio::sync::watch;
 
 use super::admin::{ADMIN_DEFAULT, AdminToken};
+use super::checks::Checks;
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
+use super::open_files;
+use super::reload::Reload;
 use super::running::{RunningService, keep_files_private};
+use super::service_manager::ServiceManager;
 use super::{Nats, PlansFlag, WrongConfiguration};
 use crate::accounts::{DEV_ENV, WRITE_USE_EVERY};
 use crate::app::{Config, Service};
 use crate::clock::Clock;
 use crate::http::{AccessLog, AdminAccess, Origins};
 use crate::limits::Proxies;
+use crate::limits::plans::Plans;
 use crate::log::{Durability, NatsConfig};
 use crate::mail::Mailing;
-use crate::shutdown::{Shutdown, Signals};
+use crate::shutdown::{Hangups, Shutdown, Signals};
 use crate::tls::{CertificateFiles, TlsServer};
 
 /// Balancers ask for readiness every few seconds.
 pub(super) const DRAIN_DELAY_DEFAULT: SignedDuration = SignedDuration::from_secs(5);
 
+const NO_MAIL: &str = "sign-up is closed, and mails wait";
 const KEY_IS_MISSING: &str = "--tls-cert needs --tls-key";
 const CERT_IS_MISSING: &str = "--tls-key needs --tls-cert";
 
@@ -117,40 +125,87 @@ fn parse_contact(text: &str) -> Result<String, &'static str> {
     contact.ok_or("a contact is a URI that begins with mailto:, https:// or tel:")
 }
 
+/// What the flags of [`ServiceArgs`] name, read.
+#[derive(Debug)]
+pub(super) struct ServiceParts {
+    admin_token: Option<String>,
+    clock: Clock,
+    plans: Plans,
+}
+
 impl ServiceArgs {
+    /// Reads what the flags name. `None` if a part cannot be used.
+    pub(super) fn read(&self, checks: &mut Checks) -> Option<ServiceParts> {
+        let (http, admin) = (self.http, self.admin);
+        let addresses = match http == admin && http.port() != 0 {
+            false => Ok(()),
+            true => Err(format!("--http and --admin are both {http}")),
+        };
+        let addresses = checks.add("addresses", addresses, |()| {
+            format!("clients {http}, operators {admin}; not bound")
+        });
+        let admin_token = checks.add(
+            "admin token",
+            self.admin_token.read(),
+            |token| match token {
+                Some(_) => "set".to_owned(),
+                None => "none: who reaches the admin address may use it".to_owned(),
+            },
+        );
+        let clock = checks.add("time zone", Clock::new(&self.timezone), |_| {
+            self.timezone.clone()
+        });
+        let plans = checks.add("plans", self.plans.read(), |plans| {
+            let file = if self.plans.file().is_some() {
+                ""
+            } else {
+                "; built in"
+            };
+            format!("{}{file}", plans.names())
+        });
+        addresses?;
+        Some(ServiceParts {
+            admin_token: admin_token?,
+            clock: clock?,
+            plans: plans?,
+        })
+    }
+
     pub(super) fn config(
-        self,
+        &self,
+        parts: ServiceParts,
         nats: NatsConfig,
         data: PathBuf,
         mailing: Option<Mailing>,
-    ) -> Result<Config, WrongConfiguration> {
-        Ok(Config {
+    ) -> Config {
+        let admin_hosts = self.admin_hosts.clone();
+        Config {
             nats,
             data,
             http: self.http,
             tls: None,
             admin: self.admin,
-            admin_access: AdminAccess::new(self.admin_hosts, self.admin_token.read()?.as_deref()),
-            clock: Clock::new(&self.timezone).map_err(WrongConfiguration)?,
-            venue_order: self.venue_order,
-            plans: self.plans.read()?,
+            admin_access: AdminAccess::new(admin_hosts, parts.admin_token.as_deref()),
+            clock: parts.clock,
+            venue_order: self.venue_order.clone(),
+            plans: parts.plans,
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
             write_use_every: WRITE_USE_EVERY,
             connections_max: self.connections_max as usize,
             connections_per_network: self.connections_per_network as usize,
-            proxies: Proxies::new(self.trusted_proxies),
-            origins: Origins::new(self.origins),
+            proxies: Proxies::new(self.trusted_proxies.clone()),
+            origins: Origins::new(self.origins.clone()),
             sign_ups_per_network: self.sign_ups_per_network,
             sign_ups_per_email: self.sign_ups_per_email,
             sign_ups_per_hour: self.sign_ups_per_hour,
-            security_contact: self.security_contact,
+            security_contact: self.security_contact.clone(),
             refused_env: None,
             mailing,
             access_log: match self.access_log {
                 true => AccessLog::Info,
                 false => AccessLog::Debug,
             },
-        })
+        }
     }
 }
 
@@ -188,7 +243,7 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    fn tls(&self) -> Result<Option<TlsServer>, WrongConfiguration> {
+    pub(super) fn tls(&self) -> Result<Option<TlsServer>, WrongConfiguration> {
         // An empty text counts as unset: Compose passes unset variables as empty ones.
         let set = |file: &Option<PathBuf>| file.clone().filter(|file| !file.as_os_str().is_empty());
         let files = match (set(&self.tls_cert), set(&self.tls_key)) {
@@ -203,20 +258,55 @@ impl Serve {
             .map_err(|error| WrongConfiguration(error.to_string()))
     }
 
+    /// Reads and checks all that the flags name, without touching the data folder, the addresses or NATS. `None` if a
+    /// part cannot be used.
+    pub(super) fn config(&self, checks: &mut Checks) -> Option<Config> {
+        let parts = self.service.read(checks);
+        let tls = checks.add("TLS", self.tls(), |tls| match tls {
+            Some(tls) => format!("certificate until {}", tls.expires()),
+            None => "none: clients connect in plain HTTP".to_owned(),
+        });
+        let mailing = checks.add("mail", self.service.mail.serve(), |mailing| match mailing {
+            Some(mailing) => mailing.transport.to_string(),
+            None => format!("none: {NO_MAIL}"),
+        });
+        let nats = self.nats.config();
+        let description = match &nats {
+            Ok(nats) => nats.describe().map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        checks.add("NATS", description, String::clone);
+        if self.production {
+            let https = self.service.mail.check_production();
+            checks.add("production", https, |()| {
+                "browsers reach the service by https, as far as --public-url says".to_owned()
+            });
+            let is_encrypted = match &nats {
+                Ok(nats) if !self.nats_plain_allowed => check_encrypted(nats),
+                _ => Ok(()),
+            };
+            checks.add("production", is_encrypted, |()| {
+                "nobody on the way reads the connection to NATS".to_owned()
+            });
+        }
+        checks.result().ok()?;
+        let config = (self.service).config(parts?, nats.ok()?, self.data.clone(), mailing?);
+        Some(Config {
+            tls: tls?,
+            refused_env: self.production.then_some(DEV_ENV),
+            ..config
+        })
+    }
+
     pub(super) async fn run(self) -> anyhow::Result<()> {
         keep_files_private();
-        let mailing = self.service.mail.serve()?;
-        let (tls, nats) = (self.tls()?, self.nats.config()?);
-        if self.production {
-            self.service.mail.check_production()?;
-            if !self.nats_plain_allowed {
-                check_encrypted(&nats)?;
-            }
-        }
-        let mut signals = Signals::install()?;
-        let mut config = self.service.config(nats, self.data, mailing)?;
-        config.tls = tls;
-        config.refused_env = self.production.then_some(DEV_ENV);
+        let (mut signals, mut hangups) = (Signals::install()?, Hangups::install()?);
+        let mut checks = Checks::default();
+        let config = self.config(&mut checks);
+        checks.result()?;
+        let config = config.context("the configuration is not complete")?;
+        open_files::raise_limit(config.connections_max);
+        let (manager, tls) = (ServiceManager::connect(), config.tls.clone());
         let shutdown = Shutdown::new();
         let service = tokio::select! {
             service = Service::start(config, shutdown.clone()) => service?,
@@ -227,29 +317,47 @@ impl Serve {
         };
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
         if !service.app.can_mail {
-            tracing::warn!("--smtp-url is not set: sign-up is closed, and mails wait");
+            tracing::warn!("--smtp-url is not set: {NO_MAIL}");
         }
-        let durability = service.app.durability.clone();
+        manager.listening();
+        let app = Arc::clone(&service.app);
+        let reload = Reload {
+            plans: self.service.plans.clone(),
+            keys: Arc::clone(&app.keys),
+            tls,
+        };
         let mut running = RunningService::new(service, shutdown);
+        let reloading = async {
+            loop {
+                hangups.next().await;
+                manager.reloading();
+                reload.run().await;
+                manager.listening();
+            }
+        };
         let (drain_delay, ended) = tokio::select! {
             error = running.ended() => return Err(error),
             () = signals.next() => (self.drain_delay.unsigned_abs(), Ok(())),
-            Err(error) = wait_for_risks(durability), if self.production => (Duration::ZERO, Err(error.into())),
+            Err(error) = wait_for_risks(app.durability.clone()), if self.production => (Duration::ZERO, Err(error.into())),
+            () = manager.send_status(&app) => unreachable!("it is sent until dropped"),
+            () = reloading => unreachable!("it waits for the next signal"),
         };
+        manager.stopping();
         running.stop(drain_delay, &mut signals).await?;
         ended
     }
 }
 
-fn check_encrypted(nats: &NatsConfig) -> anyhow::Result<()> {
-    let Some(host) = nats.plain_remote_host()? else {
-        return Ok(());
-    };
-    let text = format!(
-        "--production: the connection to NATS on {host} is not encrypted: use a tls:// address, or \
-         --nats-plain-allowed in a network that nothing else can join"
-    );
-    Err(WrongConfiguration(text).into())
+fn check_encrypted(nats: &NatsConfig) -> Result<(), WrongConfiguration> {
+    let host = nats.plain_remote_host();
+    let host = host.map_err(|error| WrongConfiguration(error.to_string()))?;
+    host.map_or(Ok(()), |host| {
+        let text = format!(
+            "--production: the connection to NATS on {host} is not encrypted: use a tls:// address, or \
+             --nats-plain-allowed in a network that nothing else can join"
+        );
+        Err(WrongConfiguration(text))
+    })
 }
 
 /// Waits until the log is known to be one that can lose acknowledged events, or that cannot be known.

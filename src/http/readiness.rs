@@ -38,7 +38,7 @@ pub(super) struct AdminStatus {
     readiness: Readiness,
     /// The error because of which the views are not live; null without one.
     failure: Option<String>,
-    /// Why views were not used that the service found when it started; empty if it used them.
+    /// Why views were not continued, and whether new ones are in force; empty if all were.
     store: String,
 }
 
@@ -137,6 +137,13 @@ impl Readiness {
                 .map(|(seq, pending)| NewViews { seq, pending }),
             rebuilds: status.rebuilds,
         }
+    }
+}
+
+impl App {
+    /// Why the service is not ready, as `/readyz` says; empty if it is.
+    pub fn unready_reason(&self) -> String {
+        Readiness::of(self, None).reason
     }
 }
 

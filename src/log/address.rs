@@ -65,6 +65,17 @@ impl NatsConfig {
         let remote = hosts.find(|host| !is_loopback(host));
         Ok(remote.filter(|_| !address.needs_tls()).map(str::to_owned))
     }
+
+    /// Who logs in where, and whether with TLS. Reads the files, and connects to nothing.
+    ///
+    /// # Errors
+    /// Returns [`LogError::WrongAddress`] if one of the URLs is not a NATS URL, and [`LogError::WrongFile`].
+    pub fn describe(&self) -> Result<String, LogError> {
+        let address = NatsAddress::parse(self)?;
+        address.secure(ConnectOptions::new())?;
+        let tls = if address.needs_tls() { " with TLS" } else { "" };
+        Ok(format!("{} at {}{tls}", address.login(), address.hosts()))
+    }
 }
 
 fn is_loopback(host: &str) -> bool {

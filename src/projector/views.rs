@@ -36,8 +36,17 @@ pub struct Views {
     current: RwLock<Option<NamedStore>>,
     /// A store that an earlier process had not finished.
     unfinished: Mutex<Option<String>>,
-    note: Mutex<String>,
+    note: Mutex<Note>,
     _lock: File,
+}
+
+/// Why views were not continued.
+#[derive(Debug, Default)]
+struct Note {
+    /// Empty if they were.
+    reason: String,
+    /// New views are in force.
+    is_rebuilt: bool,
 }
 
 /// A store and the name of its folder.
@@ -143,7 +152,7 @@ impl Views {
             folder,
             current: RwLock::new(None),
             unfinished: Mutex::new(None),
-            note: Mutex::new(String::new()),
+            note: Mutex::default(),
             _lock: lock,
         })
     }
@@ -166,11 +175,11 @@ impl Views {
                         store: Arc::new(store),
                     });
                 }
-                Ok(_) => self.set_note("the store was empty and is folded from the log".to_owned()),
+                Ok(_) => self.note_unused("the store was empty".to_owned()),
                 Err(OpenError::Store(error)) if error.is_of_disk() => {
                     return Err(error).with_context(|| path.display().to_string());
                 }
-                Err(error) => self.set_note(set_aside(&self.folder, name, &error.to_string())),
+                Err(error) => self.note_unused(set_aside(&self.folder, name, &error.to_string())),
             }
         }
         self.remove_leftovers(name);
@@ -240,9 +249,15 @@ impl Views {
         self.current.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why this process replaced the views, for operators; empty if it did not.
+    /// Why the process did not continue views, and whether new ones are in force, for operators; empty if it continued
+    /// all.
     pub fn note(&self) -> String {
-        lock_mutex(&self.note).clone()
+        let note = lock_mutex(&self.note);
+        match (note.reason.as_str(), note.is_rebuilt) {
+            ("", _) => String::new(),
+            (reason, false) => format!("{reason}; there are no new views yet"),
+            (reason, true) => format!("{reason}; new views were folded from the log"),
+        }
     }
 
     /// Begins a store beside the one that is served, or continues one that an earlier process had begun. This blocks.
@@ -289,12 +304,13 @@ impl Views {
         new.store().flush()?;
         write_pointer(&self.folder, new.name())?;
         let old = std::mem::replace(&mut *self.write_current(), new.built.take());
+        lock_mutex(&self.note).is_rebuilt = true;
         if let Some(reason) = reason {
-            self.set_note(format!("the views were replaced: {reason}"));
+            self.note_replaced(format!("the views were replaced: {reason}"));
         }
         if let Some(old) = old {
             if let Some(damage) = old.store.damage() {
-                self.set_note(set_aside(&self.folder, &old.name, damage));
+                self.note_replaced(set_aside(&self.folder, &old.name, damage));
                 // The drop flushes the store, and may take long on a slow disk.
                 thread::spawn(move || drop(old.store));
             } else {
@@ -310,9 +326,16 @@ impl Views {
         thread::spawn(move || drop(withdrawn));
     }
 
-    fn set_note(&self, note: String) {
-        tracing::warn!(note, "replaced the store");
-        *lock_mutex(&self.note) = note;
+    fn note_unused(&self, reason: String) {
+        tracing::warn!(reason, "the views in the data folder are not used");
+        let is_rebuilt = false;
+        *lock_mutex(&self.note) = Note { reason, is_rebuilt };
+    }
+
+    fn note_replaced(&self, reason: String) {
+        tracing::warn!(reason, "new views are in force");
+        let is_rebuilt = true;
+        *lock_mutex(&self.note) = Note { reason, is_rebuilt };
     }
 }
 
@@ -423,12 +446,8 @@ fn set_aside(folder: &Path, name: &str, reason: &str) -> String {
         remove(&folder.join(earlier));
     }
     match fs::rename(folder.join(name), folder.join(&aside)) {
-        Ok(()) => format!(
-            "a damaged store was set aside as {aside} and is rebuilt from the log: {reason}"
-        ),
-        Err(error) => format!(
-            "a damaged store is rebuilt from the log, and could not be set aside ({error}): {reason}"
-        ),
+        Ok(()) => format!("a damaged store was set aside as {aside}: {reason}"),
+        Err(error) => format!("a damaged store could not be set aside ({error}): {reason}"),
     }
 }
 

@@ -52,6 +52,8 @@ pub enum CertificateError {
     InvalidKey { file: PathBuf, reason: String },
     #[error("the private key in {} is not that of the certificate in {}", key.display(), cert.display())]
     OtherKey { cert: PathBuf, key: PathBuf },
+    #[error("the certificate in {} has expired at {expires}", cert.display())]
+    Expired { cert: PathBuf, expires: Timestamp },
 }
 
 impl CertificateFiles {

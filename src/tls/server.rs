@@ -106,6 +106,41 @@ impl TlsServer {
         })
     }
 
+    /// When the certificate expires.
+    #[must_use]
+    pub fn expires(&self) -> Timestamp {
+        self.current.get().expires
+    }
+
+    /// Checks that the certificate has not expired.
+    ///
+    /// # Errors
+    /// Returns [`CertificateError::Expired`].
+    pub fn check_expiry(&self) -> Result<(), CertificateError> {
+        let (cert, expires) = (self.files.cert.clone(), self.expires());
+        let is_valid = Timestamp::now() < expires;
+        is_valid
+            .then_some(())
+            .ok_or(CertificateError::Expired { cert, expires })
+    }
+
+    /// Uses the files at once if they have changed.
+    ///
+    /// # Errors
+    /// Returns a [`CertificateError`] if the files cannot be used. The certificate before stays in use.
+    pub async fn renew(&self) -> Result<(), CertificateError> {
+        let renewed = self.reload(self.current.get().fingerprint).await?;
+        if let Some(renewed) = renewed {
+            self.use_renewed(renewed);
+        }
+        Ok(())
+    }
+
+    fn use_renewed(&self, renewed: Certificate) {
+        tracing::info!(expires = %renewed.expires, "the TLS certificate was renewed");
+        self.current.replace(renewed);
+    }
+
     /// Uses the files when they change, and warns before the certificate expires, until dropped.
     pub(crate) async fn keep_current(self) {
         // Makes the counter known.
@@ -125,8 +160,7 @@ impl TlsServer {
             match self.reload(certificate.fingerprint).await {
                 Ok(None) => (seen, reported) = (None, None),
                 Ok(Some(renewed)) => {
-                    tracing::info!(expires = %renewed.expires, "the TLS certificate was renewed");
-                    self.current.replace(renewed);
+                    self.use_renewed(renewed);
                     (seen, reported, warned_at) = (None, None, None);
                 }
                 // The files may be half renewed: only an error that stays is one.

@@ -1,0 +1,277 @@
+//! The service under an operator and a service manager: what it reads again, what it reports, and what it needs of the
+//! system.
+
+use std::io::{BufRead, BufReader};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::AsyncWriteExt;
+use tokio_rustls::rustls::version::TLS13;
+
+use crate::support::*;
+
+/// The socket of a service manager, as systemd has one.
+struct Manager(UnixDatagram);
+
+impl Manager {
+    fn in_folder(folder: &Path) -> (Self, String) {
+        let path = folder.join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        (Self::of(socket), path.display().to_string())
+    }
+
+    /// One without a file: its name begins with `@` in the variable.
+    fn abstract_one(name: &str) -> (Self, String) {
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        let socket = UnixDatagram::bind_addr(&address).unwrap();
+        (Self::of(socket), format!("@{name}"))
+    }
+
+    fn of(socket: UnixDatagram) -> Self {
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self(socket)
+    }
+
+    /// The next message.
+    async fn next(&self) -> String {
+        let socket = self.0.try_clone().unwrap();
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut message = [0; 4096];
+            let length = socket.recv(&mut message).unwrap();
+            String::from_utf8(message[..length].to_vec()).unwrap()
+        });
+        reading.await.unwrap()
+    }
+
+    /// All messages up to the first that begins with a text.
+    async fn until(&self, begin: &str) -> Vec<String> {
+        let mut messages = Vec::new();
+        loop {
+            messages.push(self.next().await);
+            if messages[messages.len() - 1].starts_with(begin) {
+                return messages;
+            }
+        }
+    }
+}
+
+fn start(flags: &[&str], data: &Path, notify: &str) -> Serving {
+    let mut serve = command();
+    serve.env("NOTIFY_SOCKET", notify);
+    let flags = [&["--http", "127.0.0.1:0", "--drain-delay", "0s"], flags].concat();
+    Serving::start_as(serve, &flags, data)
+}
+
+fn signal(serving: &Serving, signal: Signal) {
+    let id = Pid::from_raw(i32::try_from(serving.id()).unwrap()).unwrap();
+    kill_process(id, signal).unwrap();
+}
+
+/// Has a service read its files again, and waits until it has.
+async fn reload(serving: &Serving, manager: &Manager) {
+    signal(serving, Signal::HUP);
+    let messages = manager.until("RELOADING=1").await;
+    let reloading = &messages[messages.len() - 1];
+    let since_boot = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=");
+    assert!(since_boot.unwrap().parse::<u64>().unwrap() > 0);
+    manager.until("READY=1").await;
+}
+
+#[tokio::test]
+async fn a_service_manager_is_sent_the_start_the_phases_and_the_end() {
+    let (mut nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
+    let url = nats.url();
+    nats.kill();
+    let of_folder = Manager::in_folder(data.path());
+    let id = std::process::id();
+    let of_name = Manager::abstract_one(&format!("railbird-test-{id}"));
+    for (manager, address) in [of_folder, of_name] {
+        let serving = start(&["--nats", &url], &data.path().join("data"), &address);
+        assert_eq!(manager.next().await, "READY=1", "first, without the log");
+        manager
+            .until("STATUS=not ready: the log cannot be reached")
+            .await;
+        nats.start_again();
+        manager.until("STATUS=ready").await;
+        signal(&serving, Signal::TERM);
+        let end = manager.until("STOPPING=1").await;
+        assert_eq!(
+            end[end.len() - 1],
+            "STOPPING=1\nSTATUS=the service is stopping"
+        );
+        assert_eq!(serving.until_ended().await.0, Some(0));
+        nats.kill();
+    }
+}
+
+fn plans(folder: &Path, lines: &str) -> String {
+    let file = folder.join("plans.toml");
+    std::fs::write(&file, plan("default", lines)).unwrap();
+    file.display().to_string()
+}
+
+async fn limit(serving: &Serving, key: &str) -> String {
+    let headers = [("x-api-key", key)];
+    let reply = request(serving.http, "GET", "/api/v1/meetings", &headers).await;
+    assert_eq!(reply.status, 200);
+    reply.header("x-ratelimit-limit").to_owned()
+}
+
+#[tokio::test]
+async fn sighup_puts_the_file_of_plans_in_force_and_a_broken_one_changes_nothing() {
+    const LIVE: &str = "live_odds = true\nconnections = 2";
+    let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
+    let (manager, address) = Manager::in_folder(data.path());
+    let key = issue_key(&nats).await;
+    let file = plans(data.path(), &format!("requests_per_minute = 1000\n{LIVE}"));
+    let flags = ["--nats", &nats.url(), "--plans", &file];
+    let serving = start(&flags, &data.path().join("data"), &address);
+    manager.until("STATUS=ready").await;
+    assert_eq!(limit(&serving, &key).await, "1000");
+    let mut live = Raw::open(serving.http, &key).await;
+
+    plans(data.path(), &format!("requests_per_minute = 2000\n{LIVE}"));
+    assert_eq!(limit(&serving, &key).await, "1000", "not before the signal");
+    reload(&serving, &manager).await;
+    assert_eq!(limit(&serving, &key).await, "2000");
+
+    plans(data.path(), "requests_per_minute = 0");
+    reload(&serving, &manager).await;
+    assert_eq!(limit(&serving, &key).await, "2000");
+    std::fs::remove_file(&file).unwrap();
+    reload(&serving, &manager).await;
+    assert_eq!(limit(&serving, &key).await, "2000");
+    live.write.write_all(&text(ping("1"))).await.unwrap();
+    assert_eq!(live.read.next().await, ack("1"), "the socket is open");
+
+    plans(data.path(), "requests_per_minute = 3000");
+    reload(&serving, &manager).await;
+    assert_eq!(limit(&serving, &key).await, "3000");
+    let end = live.read.until_end().await;
+    assert!(end.contains(&Got::Close(Some(4403))), "{end:?}");
+
+    let log = serving.stop().await;
+    let errors = log.iter().filter(|line| line.contains("were not reloaded"));
+    let errors: Vec<_> = errors.collect();
+    assert_eq!(errors.len(), 2, "{log:#?}");
+    assert!(errors.iter().all(|line| line.contains(&file)), "{errors:?}");
+    assert!(errors[0].contains("line 7"), "{errors:?}");
+}
+
+#[tokio::test]
+async fn sighup_renews_the_certificate_at_once_and_a_broken_one_changes_nothing() {
+    let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
+    let (manager, address) = Manager::in_folder(data.path());
+    let authority = Authority::new();
+    let (first, second) = (authority.issue(), authority.issue());
+    let tls = first.write(data.path()).flags();
+    let url = nats.url();
+    let mut flags = vec!["--nats", &url];
+    flags.extend(tls.iter().map(String::as_str));
+    let serving = start(&flags, &data.path().join("data"), &address);
+    manager.until("READY=1").await;
+    let client = authority.client(&[&TLS13]);
+    assert_eq!(client.certificate(serving.http).await, first.der());
+    second.write(data.path());
+    reload(&serving, &manager).await;
+    assert_eq!(client.certificate(serving.http).await, second.der());
+    let broken = PemCertificate {
+        key: first.key,
+        ..second.clone()
+    };
+    broken.write(data.path());
+    reload(&serving, &manager).await;
+    assert_eq!(client.certificate(serving.http).await, second.der());
+    let log = serving.stop().await;
+    let error = log.iter().find(|line| line.contains("was not reloaded"));
+    assert!(error.unwrap().contains("key.pem"), "{error:?}");
+}
+
+/// The command of the service, behind a command of the shell.
+fn after(shell: &str) -> Command {
+    let mut command = Command::new("sh");
+    let script = format!("{shell} && exec \"$0\" \"$@\"");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_railbird")]);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The soft and the hard limit of open files of a process.
+fn open_files(serving: &Serving) -> (String, String) {
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", serving.id())).unwrap();
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"));
+    let mut limits = line.unwrap().split_whitespace().map(ToOwned::to_owned);
+    (limits.next().unwrap(), limits.next().unwrap())
+}
+
+#[tokio::test]
+async fn the_limit_of_open_files_is_raised_and_one_that_is_too_low_is_named_with_the_remedy() {
+    let data = tempfile::tempdir().unwrap();
+    let flags = ["--http", "127.0.0.1:0", "--drain-delay", "0s", "--nats"];
+    let start = |shell: &str, more: &[&str]| {
+        let flags = [&flags, more].concat();
+        Serving::start_as(after(shell), &flags, data.path())
+    };
+    let nowhere = "nats://127.0.0.1:1";
+    let raised = start("ulimit -Sn 100", &[nowhere, "--connections-max", "100"]);
+    let (soft, hard) = open_files(&raised);
+    assert_eq!(soft, hard);
+    let log = raised.stop().await;
+    assert!(
+        !log.iter().any(|line| line.contains("open files")),
+        "{log:#?}"
+    );
+
+    let low = start(
+        "ulimit -Sn 500 && ulimit -Hn 500",
+        &[nowhere, "--connections-max", "200"],
+    );
+    assert_eq!(open_files(&low).0, "500");
+    let log = low.stop().await;
+    let warnings = log.iter().filter(|line| line.contains("open files"));
+    let warnings: Vec<_> = warnings.collect();
+    assert_eq!(warnings.len(), 1, "{log:#?}");
+    for text in [
+        "500",
+        "LimitNOFILE=656",
+        "nofile: 656",
+        "--connections-max 122",
+    ] {
+        assert!(warnings[0].contains(text), "{text}: {warnings:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_whose_log_nobody_reads_goes_on() {
+    let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
+    let (manager, address) = Manager::in_folder(data.path());
+    let mut serve = command();
+    serve
+        .args(["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+        .args(["--drain-delay", "0s", "--nats", &nats.url(), "--data"])
+        .arg(data.path().join("data"))
+        .env("NOTIFY_SOCKET", address)
+        .stderr(Stdio::piped());
+    let mut child = serve.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    lines
+        .find(|line| line.as_ref().unwrap().contains("serving"))
+        .unwrap()
+        .unwrap();
+    // The end of the pipe, as when the program that keeps the log has crashed.
+    drop(lines);
+    let id = Pid::from_child(&child);
+    for _ in 0..2 {
+        // Each is logged.
+        kill_process(id, Signal::HUP).unwrap();
+        manager.until("RELOADING=1").await;
+        manager.until("READY=1").await;
+    }
+    kill_process(id, Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+}
