@@ -77,32 +77,68 @@ async fn passes_on(kind: ProxyKind) {
 
     // Both replicas are away, which is an error of each request.
     railbird.stop().await;
-    let failed = Socket::refused(tunnel.address, &path).await.status;
-    assert!([502, 503].contains(&failed), "{failed}");
-    let headers = [("x-api-key", key.as_str())];
-    let failed = request(tunnel.address, "GET", CARD, &headers).await.status;
-    assert!([502, 503].contains(&failed), "{failed}");
-    let path = format!("/ws/live/odds\" {failed}");
     let logged = || logs(folder.path());
-    match kind {
-        ProxyKind::Nginx | ProxyKind::Haproxy => {
-            eventually("all are logged", || async {
-                let logged = logged();
-                logged.contains("GET /ws/live/odds\" 101") && logged.contains(&path)
-            })
-            .await;
-            assert!(logged().contains(reply.header("x-request-id")));
-        }
-        ProxyKind::Caddy => {
-            eventually("the errors are logged", || async {
-                let logged = logged();
-                logged.contains("\"uri\":\"/ws/live/odds?\"")
-                    && logged.contains(&format!("\"uri\":\"{CARD}\""))
-            })
-            .await;
-        }
+    let all = match kind {
+        // It logs no requests, but errors, once it has noticed.
+        ProxyKind::Caddy => ["\"uri\":\"/ws/live/odds?\"", "/racecards/2026-11-21\""],
+        _ => ["GET /ws/live/odds\" 50", "/racecards/2026-11-21\" 50"],
+    };
+    eventually("all errors are logged", || async {
+        let headers = [("x-api-key", key.as_str())];
+        let failed = request(tunnel.address, "GET", CARD, &headers).await.status;
+        assert!([502, 503].contains(&failed), "{failed}");
+        let failed = Socket::refused(tunnel.address, &path).await.status;
+        assert!([502, 503].contains(&failed), "{failed}");
+        let logged = logged();
+        all.iter().all(|text| logged.contains(text))
+    })
+    .await;
+    if kind != ProxyKind::Caddy {
+        assert!(logged().contains("GET /ws/live/odds\" 101"));
+        assert!(logged().contains(reply.header("x-request-id")));
     }
     assert!(!logged().contains("rb_"), "{}", logged());
+}
+
+#[tokio::test]
+async fn nginx_passes_the_answers_of_replicas_that_are_not_ready_on() {
+    passes_on_while_unready(ProxyKind::Nginx, "").await;
+}
+
+#[tokio::test]
+async fn haproxy_passes_the_answers_of_replicas_that_are_not_ready_on() {
+    passes_on_while_unready(ProxyKind::Haproxy, " is DOWN").await;
+}
+
+#[tokio::test]
+async fn caddy_passes_the_answers_of_replicas_that_are_not_ready_on() {
+    passes_on_while_unready(ProxyKind::Caddy, "unexpected status code").await;
+}
+
+/// Replicas without a log. `noticed` is what the proxy logs about them.
+async fn passes_on_while_unready(kind: ProxyKind, noticed: &str) {
+    let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let nobody = format!("nats://{}", free_address());
+    let flags = ["--http", "127.0.0.1:0", "--nats", &nobody];
+    let start = |name| Serving::start_with(&flags, &folder.path().join(name));
+    let (a, b) = (start("a"), start("b"));
+    let Some(proxy) = Proxy::start(kind, folder.path(), &authority, [a.http, b.http]).await else {
+        return;
+    };
+    let tunnel = proxy.tunnel(&authority).await;
+    let logged = || logs(folder.path());
+    eventually("the proxy has noticed both", || async {
+        logged().matches(noticed).count() >= 2
+    })
+    .await;
+    let reply = request(tunnel.address, "GET", "/readyz", &[]).await;
+    assert_eq!(reply.status, 503);
+    assert_eq!(reply.json()["reason"], "the log cannot be reached");
+    let max_age = reply.header("strict-transport-security");
+    assert_eq!(max_age, "max-age=31536000");
+    // Everything else is served, too.
+    let page = request(tunnel.address, "GET", "/status", &[]).await;
+    assert_eq!(page.status, 200, "{}", page.text());
 }
 
 /// All that a proxy has logged.

@@ -88,9 +88,10 @@ macro_rules! files {
 }
 
 /// The files of the repository that guides refer to, and that readers may want as they are.
-const FILES: [(&str, &str); 9] = files![
+const FILES: [(&str, &str); 10] = files![
     "bench/plans.toml",
     "ops/Caddyfile",
+    "ops/haproxy.cfg",
     "ops/nginx.conf",
     "examples/feeder.mjs",
     "examples/feeder.py",
