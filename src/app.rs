@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::accounts::{self, AccountCommands, KeyCache, Ledger, UseLog};
+use crate::accounts::{self, AccountCommands, Ended, KeyCache, Ledger, UseLog};
 use crate::clock::Clock;
 use crate::http::state::{App, DevKey, Pages};
 use crate::http::{self, AccessLog, AdminAccess, HttpServer, Origins, SignUpOutcome, StatusBoard};
@@ -143,7 +143,7 @@ impl Service {
         let followed = (log.clone(), continuity.clone());
         let projector = start_projector(&mut tasks, runtime, followed, (&views, &feed));
         let followed = (accounts_log.clone(), continuity.clone());
-        let (keys, ledger, use_log) = follow_accounts(&mut tasks, runtime, followed, &config);
+        let (keys, ledger, use_log) = follow_accounts(&mut tasks, runtime, followed, &config)?;
         let live = LiveContext {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
@@ -279,16 +279,17 @@ fn follow_accounts(
     runtime: &Handle,
     followed: (Log, Continuity),
     config: &Config,
-) -> (Arc<KeyCache>, watch::Receiver<Ledger>, UseLog) {
+) -> anyhow::Result<(Arc<KeyCache>, watch::Receiver<Ledger>, UseLog)> {
+    let ended = Ended::open(&config.data).context("the keys that were revoked cannot be read")?;
     let keys = KeyCache::new(config.plans.clone(), config.keys_stale_max);
     let keys = Arc::new(keys.refusing(config.refused_env));
     let uses = Arc::clone(keys.uses());
     let use_log = UseLog::new(followed.0.clone(), uses, config.write_use_every);
     tasks.spawn("key-use", use_log.clone().run(), runtime);
     let (ledger_sender, ledger) = watch::channel(Ledger::default());
-    let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender);
+    let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender, ended);
     tasks.spawn("accounts", following, runtime);
-    (keys, ledger, use_log)
+    Ok((keys, ledger, use_log))
 }
 
 /// Starts to remember how far the log is read, and to watch its settings.

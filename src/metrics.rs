@@ -37,7 +37,7 @@ static PUBLISH_TO_SOCKET: HistogramSettings = HistogramSettings {
 
 /// The help texts of gauges.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str); 31] = [
+const GAUGES: [(&str, &str); 33] = [
     ("railbird_build_info", "1, with the version and the commit of the program."),
     ("railbird_ready", "1 while reads are right and /readyz returns 200."),
     ("railbird_log_connected", "1 while the service is connected to NATS."),
@@ -54,6 +54,8 @@ const GAUGES: [(&str, &str); 31] = [
     ("railbird_views_position", "48 bits of a hash of the log, the schema and the sequence of the views."),
     ("railbird_views_digest", "48 bits of the digest of the views: equal on all replicas with the same position."),
     ("railbird_connections_max", "Connections that are accepted, and WebSockets."),
+    ("railbird_nats_storage_bytes", "Bytes of all streams of the fullest nats-server."),
+    ("railbird_nats_storage_bytes_max", "Bytes at which that nats-server stops all streams."),
     ("railbird_http_connections", "Open connections, without WebSockets."),
     ("railbird_tls_certificate_expires_timestamp_seconds", "When the TLS certificate expires, as a Unix time."),
     ("railbird_tls_certificate_renewal_failed", "1 if the files of the TLS certificate cannot be used, and an older one is in use."),
@@ -322,6 +324,12 @@ pub(crate) fn log_health(streams: &[(&'static str, bool, usize)]) {
         gauge!("railbird_log_diverged", "stream" => *stream).set(f64::from(u8::from(*is_diverged)));
         gauge!("railbird_log_settings_drift", "stream" => *stream).set(*drift as f64);
     }
+}
+
+/// Sets the storage of the fullest nats-server.
+pub(crate) fn nats_storage(bytes: u64, max: u64) {
+    set("railbird_nats_storage_bytes", bytes as f64);
+    set("railbird_nats_storage_bytes_max", max as f64);
 }
 
 /// Sets the size of the store, and the free space of its disk if the system reports it.

@@ -426,7 +426,7 @@ async fn every_server_of_a_cluster_is_asked_whether_it_syncs() {
             let servers = log.servers().await;
             let servers: Vec<_> = servers
                 .iter()
-                .map(|(name, server)| (&**name, server.syncs))
+                .map(|(name, server)| (&**name, server.syncs_always))
                 .collect();
             servers == [("first", true), ("second", false)]
         })

@@ -243,8 +243,7 @@ async fn each_user_has_its_permissions_and_no_others() {
         );
     }
     let servers = service.servers().await;
-    let syncs: Vec<bool> = servers.values().map(|server| server.syncs).collect();
-    assert_eq!(syncs, [true]);
+    assert!(servers.len() == 1 && servers.values().all(|server| server.syncs_always));
     let mut reader = reader(&service, 0).await;
     read_until(&mut reader, 0, 1).await;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{KeyCache, KeyId, Ledger, now};
+use super::{AccountEvent, Actor, Ended, Fact, KeyCache, KeyId, Ledger, now};
 use crate::log::{
     ACCOUNTS, Batch, Continuity, Log, LogError, LogReplaced, LogState, ReadPosition, Resolution,
 };
@@ -21,10 +21,12 @@ pub async fn follow(
     (log, continuity): (Log, Continuity),
     keys: Arc<KeyCache>,
     ledger: watch::Sender<Ledger>,
+    ended: Ended,
 ) {
     let mut follower = Follower {
         log,
         continuity,
+        ended,
         keys: Arc::clone(&keys),
         ledger,
         read: None,
@@ -59,6 +61,7 @@ struct Follower {
     continuity: Continuity,
     keys: Arc<KeyCache>,
     ledger: watch::Sender<Ledger>,
+    ended: Ended,
     /// The last event in the ledger.
     read: Option<ReadPosition>,
 }
@@ -82,7 +85,7 @@ impl Follower {
     }
 
     /// Follows one stream until it is replaced. The cache answers only after all events that existed at the start are
-    /// folded: an earlier one could not know which keys were revoked.
+    /// folded, and those that the stream lacks: an earlier one could not know which keys were revoked.
     async fn follow(&mut self, state: &LogState) -> LogReplaced {
         let from = self
             .read
@@ -94,22 +97,50 @@ impl Follower {
                 Ok(batch) => batch,
                 Err(error) => return error,
             };
-            let keys = &self.keys;
+            let (keys, ended) = (&self.keys, &self.ended);
+            let mut missing = Vec::new();
             // The cache is updated before the receivers are notified, so they find both in step.
             self.ledger.send_modify(|ledger| {
                 let changed = fold(ledger, &batch);
+                let is_read = ledger.seq() >= state.last_seq || batch.pending == 0;
+                if keys.is_complete() || is_read {
+                    missing = ended.missing_from(ledger, now());
+                }
                 if keys.is_complete() {
                     keys.update(ledger, &changed, now());
-                } else if ledger.seq() >= state.last_seq || batch.pending == 0 {
+                } else if is_read && missing.is_empty() {
                     keys.fill(ledger, now());
                 }
                 keys.advance(batch.head, ledger.seq());
             });
+            self.append(missing).await;
             let read = reader.position();
             if keys.is_complete() && self.read.as_ref() != Some(read) {
+                self.ended.note(&self.ledger.borrow());
                 self.continuity.note(read);
             }
+            self.ended.save().await;
             self.read = Some(read.clone());
+        }
+    }
+
+    /// Appends what the stream lacks. The next batch has it, from here or from another replica; if this fails, it is
+    /// missing again then.
+    async fn append(&self, missing: Vec<Fact>) {
+        for fact in missing {
+            let subject = fact.subject();
+            let last_seq = self.ledger.borrow().last_seq(&subject);
+            let event = AccountEvent::new(Actor::Service, fact, now());
+            let appending = self
+                .log
+                .append_expecting(ACCOUNTS, (&event).into(), last_seq);
+            match appending.await {
+                Ok(_) => {
+                    tracing::warn!(%subject, "ended it again: the stream was restored from before")
+                }
+                Err(LogError::Conflict) => {}
+                Err(error) => tracing::error!(%subject, %error, "cannot end it again"),
+            }
         }
     }
 }

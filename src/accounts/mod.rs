@@ -12,6 +12,7 @@ mod address_book;
 mod commands;
 mod decide;
 mod email;
+mod ended;
 mod event;
 mod follow;
 mod key;
@@ -30,6 +31,7 @@ pub use address_book::{AddressBook, AddressError, SealedEmail};
 pub use commands::AccountCommands;
 pub use decide::{CommandError, LINK_LASTS, RESEND_AFTER, SESSION_LASTS, new_link};
 pub use email::Email;
+pub use ended::Ended;
 pub use event::{
     AccountEvent, AccountEventError, AddressErased, Fact, KeyIssued, KeyRevoked, KeyRotated, Link,
     LinkRequested, MailAttempted, MailDelivered, MailFailed, PlanChanged, SessionEnded,

@@ -1,11 +1,22 @@
 //! `railbird log`.
 
+use std::path::PathBuf;
+
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
+use super::Nats;
 use super::admin::AdminClient;
+use super::backup::{Backup, Draft, missing};
 use super::report::result;
+use crate::accounts::{self, AddressBook};
+use crate::log::{ACCOUNTS, ADDRESSES, Log, LogError, RACING, StreamName};
+
+/// The streams in the order in which they are backed up. An account event is written after the key of the address in
+/// it, so `ADDRESSES` comes after `ACCOUNTS`. `RACING` takes longest: a revocation should not have to wait for it.
+/// They are restored in reverse: no service creates `ADDRESSES` where there is no `ACCOUNTS`.
+const BACKED_UP: [StreamName; 3] = [RACING, ACCOUNTS, ADDRESSES];
 
 #[derive(Debug, Args)]
 pub(super) struct LogCommand {
@@ -22,24 +33,136 @@ enum LogSubcommand {
     /// continues by itself. Run this for each replica.
     #[command(after_help = "Example:\n  railbird log accept --admin 127.0.0.1:9090")]
     Accept(AdminClient),
+    /// Write the streams to a folder, while the service and the feeders go on.
+    ///
+    /// Every event that was acknowledged before is in the backup. The folder gets its name once the backup is whole. It
+    /// holds secrets. The user is admin.
+    #[command(
+        after_help = "Example:\n  railbird log backup /backup/$(date +%F) --nats nats://admin:...@127.0.0.1:4222"
+    )]
+    Backup(BackupFolder),
+    /// Check a backup: that it is whole, and no byte has changed. Needs no NATS.
+    #[command(after_help = "Example:\n  railbird log check /backup/2026-11-22")]
+    Check {
+        /// The folder of the backup.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Restore the streams of a backup that the server does not have.
+    ///
+    /// No stream is overwritten: with other streams of these names on the server, nothing is restored. A restored
+    /// stream is the same log as before, so services that have read no more than the backup has continue by
+    /// themselves. Others wait for `railbird log accept`. Run it again after a failure. The user is admin.
+    #[command(
+        after_help = "Example:\n  railbird log restore /backup/2026-11-22 --nats nats://admin:...@127.0.0.1:4222"
+    )]
+    Restore(BackupFolder),
+}
+
+#[derive(Debug, Args)]
+struct BackupFolder {
+    /// The folder of the backup.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    #[command(flatten)]
+    nats: Nats,
 }
 
 impl LogCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let LogSubcommand::Accept(admin) = self.command;
-        let answer = admin.post("/log/accept").await?;
-        let accepted = answer["accepted"].as_object();
-        for (stream, divergence) in accepted.unwrap_or(&Map::new()) {
-            result(format_args!(
-                "{}",
-                line(stream, divergence).context("the answer of /log/accept is incomplete")?
-            ));
+        match self.command {
+            LogSubcommand::Accept(admin) => accept(&admin).await,
+            LogSubcommand::Backup(backup) => backup.write().await,
+            LogSubcommand::Check { folder } => {
+                let backup = Backup::open(&folder)?;
+                result(format_args!(
+                    "the backup is whole, as of {}",
+                    backup.manifest.began_at
+                ));
+                Ok(())
+            }
+            LogSubcommand::Restore(backup) => backup.restore().await,
         }
+    }
+}
+
+async fn accept(admin: &AdminClient) -> anyhow::Result<()> {
+    let answer = admin.post("/log/accept").await?;
+    let accepted = answer["accepted"].as_object();
+    for (stream, divergence) in accepted.unwrap_or(&Map::new()) {
         result(format_args!(
-            "the service folds the accepted log; /readyz shows its progress"
+            "{}",
+            line(stream, divergence).context("the answer of /log/accept is incomplete")?
+        ));
+    }
+    result(format_args!(
+        "the service folds the accepted log; /readyz shows its progress"
+    ));
+    Ok(())
+}
+
+impl BackupFolder {
+    async fn write(&self) -> anyhow::Result<()> {
+        let mut draft = Draft::new(&self.folder)?;
+        let log = self.nats.connect().await?;
+        for stream in BACKED_UP {
+            match draft.add(&log, stream).await {
+                // A service without subscribers has none.
+                Err(error) if stream == ADDRESSES && is_missing(&error) => {
+                    result("ADDRESSES: there is no such stream");
+                }
+                added => added?,
+            }
+        }
+        draft.finish()?;
+        result(format_args!(
+            "the backup {} is whole",
+            self.folder.display()
         ));
         Ok(())
     }
+
+    async fn restore(&self) -> anyhow::Result<()> {
+        let backup = Backup::open(&self.folder)?;
+        let log = self.nats.connect().await?;
+        let order: Vec<StreamName> = BACKED_UP.into_iter().rev().collect();
+        let missing = missing(&log, &backup, &order).await?;
+        for stream in &missing {
+            backup
+                .restore(&log, *stream)
+                .await
+                .with_context(|| format!("{} was not restored", stream.name))?;
+        }
+        if missing.contains(&ADDRESSES) {
+            erase_forgotten(&log).await?;
+        }
+        if missing.contains(&ACCOUNTS) {
+            let began_at = backup.manifest.began_at;
+            result(format_args!(
+                "ACCOUNTS is as of {began_at}. A service with the data folder of before revokes again the keys that \
+                 were revoked since, once `railbird log accept` was run for it, and forgets who was forgotten. Without \
+                 such a service these keys are valid again: see `railbird keys list`"
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(LogError::NoStream(_)))
+}
+
+/// Erases the addresses in a restored stream that `ACCOUNTS` has as forgotten.
+async fn erase_forgotten(log: &Log) -> anyhow::Result<()> {
+    let (ledger, book) = (accounts::read(log).await?, AddressBook::new(log.clone()));
+    for (id, subscription) in ledger.subscriptions() {
+        // An earlier generation was forgotten before the next one.
+        let forgotten = subscription.generation + u32::from(subscription.forgotten_at.is_some());
+        for generation in 1..forgotten {
+            book.erase(id, generation).await?;
+        }
+    }
+    Ok(())
 }
 
 /// What was given up of a stream, and what takes its place.

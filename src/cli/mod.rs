@@ -1,6 +1,7 @@
 //! The command line: one command per file.
 
 mod admin;
+mod backup;
 mod demo;
 mod dev;
 mod feeders;
@@ -94,7 +95,7 @@ enum Command {
     Rejections(rejections::Rejections),
     /// Rebuild the views of a running service from the log, then swap them in.
     Rebuild(rebuild::RebuildCommand),
-    /// Accept a log that was lost or replaced.
+    /// Back up and restore the log, and accept one that was lost or replaced.
     Log(log::LogCommand),
     /// Compare views with a fresh fold of the log.
     Verify(verify::Verify),

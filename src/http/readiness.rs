@@ -64,7 +64,7 @@ pub(super) struct LogProgress {
 /// Settings of streams that are not as they are created.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SettingsDrift {
-    /// The stream, the setting, its value, and the value that it should have.
+    /// The stream, the setting, its value, and the value that it should have; and what is nearly full.
     settings: Vec<String>,
     /// What can lose events because of the settings of streams and servers.
     risks: Vec<String>,
@@ -191,7 +191,7 @@ fn drift(app: &App) -> Option<SettingsDrift> {
                 .map(move |drift| format!("{stream}: {}", drift.setting))
         });
         SettingsDrift {
-            settings: settings.collect(),
+            settings: settings.chain(found.nearly_full.iter().cloned()).collect(),
             risks: found.risks(),
         }
     })

@@ -1,10 +1,12 @@
 //! [`Appender`]: publishes to the log, many messages at a time, and loses no acknowledgement.
 
 use std::collections::VecDeque;
+use std::error::Error;
 use std::time::Duration;
 
 use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
 use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
+use async_nats::jetstream::{self, ErrorCode};
 use async_nats::{HeaderMap, HeaderValue};
 use events::Envelope;
 use futures::future::join_all;
@@ -18,6 +20,10 @@ use super::stream::StreamName;
 /// How long a message is retried while the server is away or a cluster elects a leader.
 const RETRY_FOR: Duration = Duration::from_secs(60);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
+
+/// A server answers nothing where it cannot write to its disk.
+const NOT_ACKNOWLEDGED: &str =
+    "NATS did not acknowledge the message in time; its log has the reason, such as a full disk";
 
 /// A message to append to the log.
 #[derive(Debug, Clone)]
@@ -321,6 +327,24 @@ fn failure(log: &Log, error: &PublishError) -> LogError {
     match error.kind() {
         PublishErrorKind::MaxPayloadExceeded => LogError::TooLarge,
         PublishErrorKind::WrongLastSequence => LogError::Conflict,
-        _ => log.jetstream_error(error),
+        PublishErrorKind::TimedOut if log.status.borrow().up => {
+            LogError::JetStream(NOT_ACKNOWLEDGED.to_owned())
+        }
+        _ => match full(error) {
+            Some(reason) => LogError::Full(reason),
+            None => log.jetstream_error(error),
+        },
     }
+}
+
+/// Why a server has no room for a message, if that is the error.
+fn full(error: &PublishError) -> Option<String> {
+    let error: &jetstream::Error = error.source()?.downcast_ref()?;
+    let codes = [
+        ErrorCode::INSUFFICIENT_RESOURCES,
+        ErrorCode::STREAM_STORE_FAILED,
+    ];
+    codes
+        .contains(&error.error_code())
+        .then(|| error.to_string())
 }

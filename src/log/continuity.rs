@@ -24,7 +24,8 @@ use super::stream::{LogState, StreamName};
 use crate::metrics;
 
 const FILE: &str = "log.json";
-const DRAFT: &str = "log.json.new";
+/// The extension of a file that is not whole yet.
+const DRAFT: &str = "json.new";
 
 /// The wait before a stream is looked up again.
 const RETRY: Duration = Duration::from_millis(500);
@@ -154,7 +155,7 @@ impl Continuity {
         while seen.changed().await.is_ok() {
             let positions = seen.borrow_and_update().clone();
             let path = self.0.path.clone();
-            let write = tokio::task::spawn_blocking(move || write(&path, &positions));
+            let write = tokio::task::spawn_blocking(move || write_json(&path, &positions));
             let written = write
                 .await
                 .unwrap_or_else(|panic| Err(io::Error::other(panic)));
@@ -383,10 +384,10 @@ fn lost(read: Option<&ReadPosition>, found: Option<&FoundStream>) -> Option<u64>
 }
 
 /// Writes the file so that a crash leaves the old or the new one.
-fn write(path: &Path, positions: &BTreeMap<String, ReadPosition>) -> io::Result<()> {
-    let draft = path.with_file_name(DRAFT);
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let draft = path.with_extension(DRAFT);
     let mut file = File::create(&draft)?;
-    file.write_all(&serde_json::to_vec_pretty(positions)?)?;
+    file.write_all(&serde_json::to_vec_pretty(value)?)?;
     file.sync_all()?;
     fs::rename(&draft, path)?;
     match path.parent() {
@@ -401,7 +402,7 @@ mod tests {
 
     use projections::LogIdentity;
 
-    use super::{Continuity, FILE, FoundStream, lost, write};
+    use super::{Continuity, FILE, FoundStream, lost, write_json};
     use crate::log::{ACCOUNTS, RACING, ReadPosition};
 
     fn position(created: &str, seq: u64) -> ReadPosition {
@@ -431,7 +432,7 @@ mod tests {
         assert!(!creates(&upgraded), "views of a version without the file");
         assert_eq!(upgraded.read_position(RACING), Some(position("a", 7)));
 
-        write(&upgraded.0.path, &upgraded.0.seen.borrow()).expect("a folder");
+        write_json(&upgraded.0.path, &*upgraded.0.seen.borrow()).expect("a folder");
         let again = open(None);
         assert_eq!(again.read_position(RACING), Some(position("a", 7)));
         assert!(creates(&again) && again.read_position(ACCOUNTS).is_none());

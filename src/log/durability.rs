@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use async_nats::jetstream::stream::DiscardPolicy;
 use futures::StreamExt;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -10,8 +11,8 @@ use tokio::time::{sleep, timeout};
 
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
-use super::settings::Drift;
-use super::stream::{ACCOUNTS, ADDRESSES, KEY_USE, RACING};
+use super::settings::{Drift, drift};
+use super::stream::{ACCOUNTS, ADDRESSES, KEY_USE, RACING, StreamName};
 use crate::metrics;
 
 /// How often the settings are compared, besides once per connection.
@@ -20,6 +21,11 @@ const CHECK_EVERY: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_secs(1);
 /// The time in which all servers answer that are up.
 const SERVERS_TIMEOUT: Duration = Duration::from_secs(1);
+/// The part of a limit, in percent, from which on a stream or a server is nearly full.
+const NEARLY_FULL_PERCENT: u64 = 90;
+/// What the stream of facts leaves to the others: a million events of keys, and enough for a test on a small disk.
+const RESERVED_PART: u64 = 8;
+const RESERVED_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// A cluster of JetStream has at most a few servers. Answers beyond are not read.
 const SERVERS_MAX: usize = 64;
 
@@ -30,15 +36,22 @@ pub struct Durability {
     pub drift: BTreeMap<&'static str, Vec<Drift>>,
     /// Whether each server syncs every write before it acknowledges it, by its name. Empty if this user cannot see it.
     pub servers: BTreeMap<String, bool>,
+    /// The streams and servers that are nearly full.
+    pub nearly_full: Vec<String>,
 }
 
-/// What a server reports of its storage.
-#[derive(Debug, Clone, Copy)]
+/// A server with JetStream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JetStreamServer {
-    /// Whether it syncs every write to disk before it acknowledges it.
-    pub syncs: bool,
-    /// The room for more messages of all streams, if it reports that.
-    pub free_bytes: Option<u64>,
+    /// It syncs every write to disk before it acknowledges it.
+    pub syncs_always: bool,
+    /// The bytes of its streams.
+    pub storage: u64,
+    /// The bytes at which it stops all of them: `max_file_store`, or three quarters of the disk that was free when it
+    /// started.
+    pub storage_max: u64,
+    /// The sum of the limits of its streams.
+    reserved: u64,
 }
 
 impl Durability {
@@ -112,20 +125,34 @@ impl Log {
             // An answer can be late once.
             servers = self.servers().await;
         }
-        let free_bytes = servers
-            .values()
-            .filter_map(|server| server.free_bytes)
-            .min();
+        // A server without a name has another one after each start, so the names are no labels.
+        let usage = |server: &&JetStreamServer| {
+            server.storage.saturating_mul(100) / server.storage_max.max(1)
+        };
+        if let Some(fullest) = servers.values().max_by_key(usage) {
+            metrics::nats_storage(fullest.storage, fullest.storage_max);
+        }
+        let limited = servers.values().filter(|server| server.storage_max > 0);
+        let free = limited.map(|server| server.storage_max.saturating_sub(server.storage));
+        let free_bytes = free.min();
+        let full = servers
+            .iter()
+            .filter(|(_, server)| is_nearly_full(server.storage, server.storage_max));
+        let full = full.map(|(name, _)| {
+            format!("nats-server {name} has less than 10 % of its storage left; full, it stops all streams")
+        });
+        let mut nearly_full: Vec<String> = full.collect();
         let mut drift = BTreeMap::new();
         for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE] {
-            match self.info(stream).await {
-                Ok(info) => {
-                    let bytes = info.state.bytes;
-                    let limit = u64::try_from(info.config.max_bytes).ok();
-                    let limit = limit.filter(|limit| *limit > 0);
-                    let room = free_bytes.map(|free_bytes| bytes + free_bytes);
-                    metrics::log_size(stream.name, bytes, limit.into_iter().chain(room).min());
-                    drift.insert(stream.name, stream.drift(&info));
+            match self.check_stream(stream, free_bytes).await {
+                Ok((found, is_nearly_full)) => {
+                    drift.insert(stream.name, found);
+                    if is_nearly_full {
+                        let name = stream.name;
+                        nearly_full.push(format!(
+                            "the stream {name} has less than 10 % of its max_bytes left"
+                        ));
+                    }
                 }
                 Err(LogError::NoStream(_)) => {}
                 // A configuration of NATS from before this stream does not allow to read it.
@@ -136,11 +163,51 @@ impl Log {
         let servers = servers.into_iter();
         Ok(Durability {
             drift,
-            servers: servers.map(|(name, found)| (name, found.syncs)).collect(),
+            servers: servers.map(|(name, of)| (name, of.syncs_always)).collect(),
+            nearly_full,
         })
     }
 
-    /// The servers with JetStream, by name. Empty if this user may not read their configuration, or none answers.
+    /// The settings of a stream that are not those that railbird creates it with, and whether it is nearly full. Notes
+    /// its size in the metrics.
+    async fn check_stream(
+        &self,
+        stream: StreamName,
+        free_bytes: Option<u64>,
+    ) -> Result<(Vec<Drift>, bool), LogError> {
+        let info = self.info(stream).await?;
+        let mut wanted = stream.config();
+        if stream == RACING && info.config.discard == DiscardPolicy::New {
+            // It is limited where the room of the server is known, or by an operator.
+            wanted.max_bytes = info.config.max_bytes;
+        }
+        let mut drift = drift(&wanted, &info);
+        if !stream.keeps_all() {
+            drift
+                .iter_mut()
+                .for_each(|drift| drift.loses_events = false);
+        }
+        let limit = u64::try_from(info.config.max_bytes).unwrap_or(0);
+        let bytes = info.state.bytes;
+        let room = free_bytes.map(|free_bytes| bytes + free_bytes);
+        let max = Some(limit).filter(|limit| *limit > 0).into_iter();
+        metrics::log_size(stream.name, bytes, max.chain(room).min());
+        let is_nearly_full = stream.keeps_all() && is_nearly_full(bytes, limit);
+        Ok((drift, is_nearly_full))
+    }
+
+    /// The bytes that the stream of facts may have, so that there is room for the others; `None` if this user cannot
+    /// see the servers. A limit of another stream reserves nothing: a server that is full stops all of them.
+    pub(super) async fn room_for_facts(&self) -> Option<i64> {
+        let servers = self.servers().await;
+        let limited = servers.values().filter(|server| server.storage_max > 0);
+        let room = limited.map(|server| server.storage_max.saturating_sub(server.reserved));
+        let room = room.min()?;
+        i64::try_from(room - RESERVED_BYTES_MAX.min(room / RESERVED_PART)).ok()
+    }
+
+    /// The servers with JetStream, by name. Empty if this user may not read the configuration of the servers, or none
+    /// answers.
     pub async fn servers(&self) -> BTreeMap<String, JetStreamServer> {
         let mut servers = BTreeMap::new();
         let inbox = self.client.new_inbox();
@@ -159,17 +226,18 @@ impl Log {
                 break;
             };
             let answer: Value = serde_json::from_slice(&answer.payload).unwrap_or_default();
-            if let Some(config) = answer.pointer("/data/jetstream/config") {
+            let jetstream = &answer["data"]["jetstream"];
+            let (config, stats) = (&jetstream["config"], &jetstream["stats"]);
+            if config.is_object() {
                 let name = answer["server"]["name"].as_str().unwrap_or_default();
-                let used = answer.pointer("/data/jetstream/stats/storage");
-                let used = used.and_then(Value::as_u64);
-                let max = config["max_storage"].as_u64();
-                let found = JetStreamServer {
+                let server = JetStreamServer {
                     // The server leaves the field out where it is false.
-                    syncs: config["sync_always"].as_bool().unwrap_or(false),
-                    free_bytes: max.zip(used).map(|(max, used)| max.saturating_sub(used)),
+                    syncs_always: config["sync_always"].as_bool().unwrap_or(false),
+                    storage: stats["storage"].as_u64().unwrap_or(0),
+                    storage_max: config["max_storage"].as_u64().unwrap_or(0),
+                    reserved: stats["reserved_storage"].as_u64().unwrap_or(0),
                 };
-                servers.insert(name.to_owned(), found);
+                servers.insert(name.to_owned(), server);
             }
             let cluster = answer.pointer("/data/jetstream/meta/cluster_size");
             size = size.max(cluster.and_then(Value::as_u64).unwrap_or(1) as usize);
@@ -179,7 +247,15 @@ impl Log {
     }
 }
 
+/// Whether most of a limit is used; 0 is none.
+fn is_nearly_full(bytes: u64, limit: u64) -> bool {
+    limit > 0 && bytes.saturating_mul(100) >= limit.saturating_mul(NEARLY_FULL_PERCENT)
+}
+
 fn log_drift(found: &Durability) {
+    for what in &found.nearly_full {
+        tracing::warn!(what, "the log is nearly full");
+    }
     for (stream, drift) in &found.drift {
         for Drift {
             setting,

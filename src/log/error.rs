@@ -36,6 +36,9 @@ pub enum LogError {
     /// The stream does not exist.
     #[error("there is no stream {0}; the service creates it when it first starts")]
     NoStream(&'static str),
+    /// A stream that is to be restored exists.
+    #[error("the stream {0} exists")]
+    StreamExists(&'static str),
     /// The server rejected the user, the password or the credentials.
     #[error("NATS rejected the login of {0}: wrong user, password or credentials")]
     LoginRejected(String),
@@ -50,6 +53,9 @@ pub enum LogError {
     /// The message exceeds the server's `max_payload`.
     #[error("the message is larger than the server's max_payload")]
     TooLarge,
+    /// The stream or the server is at its limit.
+    #[error("the log is full ({0}): an operator makes room, see \"Space\" in docs/operating.md")]
+    Full(String),
     /// A subject has more messages than the caller reads.
     #[error("the log has more than {max} messages on {subject}")]
     TooMany {
@@ -69,7 +75,10 @@ pub enum LogError {
 impl LogError {
     /// Whether the server rejected a message or a request for a reason that a retry does not change.
     pub fn is_permanent(&self) -> bool {
-        matches!(self, Self::Denied { .. } | Self::TooLarge | Self::Conflict)
+        matches!(
+            self,
+            Self::Denied { .. } | Self::TooLarge | Self::Full(_) | Self::Conflict
+        )
     }
 }
 

@@ -11,7 +11,6 @@ use projections::LogIdentity;
 use super::backoff::{Attempts, Backoff};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
-use super::settings::{Drift, drift};
 
 /// The stream of all facts about racing.
 pub const RACING: StreamName = StreamName {
@@ -53,6 +52,10 @@ const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(20);
 const STARTUP_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), REQUEST_TIMEOUT);
 
+/// The metadata of a restored stream with the creation time of the one that was backed up: it is the same log. The
+/// server creates it anew.
+pub(super) const CREATED: &str = "railbird_created";
+
 /// A stream and the subjects that it stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamName {
@@ -76,7 +79,7 @@ enum Keeps {
 /// The state of a stream.
 #[derive(Debug, Clone)]
 pub struct LogState {
-    /// The identity of the log: the stream's name and creation time.
+    /// The identity of the log: the stream's name and creation time, or that of the stream that it was restored from.
     pub identity: LogIdentity,
     /// The sequence of its last message; 0 if it is empty.
     pub last_seq: u64,
@@ -88,10 +91,11 @@ impl From<&Info> for LogState {
     fn from(info: &Info) -> Self {
         // With all nanoseconds: two streams may be created within a millisecond.
         let created = moment(info.created.unix_timestamp_nanos()).timestamp();
+        let restored = info.config.metadata.get(CREATED).cloned();
         Self {
             identity: LogIdentity {
                 name: info.config.name.clone(),
-                created: created.to_string(),
+                created: restored.unwrap_or_else(|| created.to_string()),
             },
             last_seq: info.state.last_sequence,
             messages: info.state.messages,
@@ -101,7 +105,7 @@ impl From<&Info> for LogState {
 
 impl StreamName {
     /// The settings with which railbird creates the stream.
-    fn config(self) -> Config {
+    pub(super) fn config(self) -> Config {
         let config = Config {
             name: self.name.to_owned(),
             subjects: vec![self.subjects.to_owned()],
@@ -130,17 +134,6 @@ impl StreamName {
         }
     }
 
-    /// The settings of this stream that are not those that railbird creates it with.
-    pub(super) fn drift(self, info: &Info) -> Vec<Drift> {
-        let mut drift = drift(&self.config(), info);
-        if !self.keeps_all() {
-            drift
-                .iter_mut()
-                .for_each(|drift| drift.loses_events = false);
-        }
-        drift
-    }
-
     /// Whether the stream keeps every message that nobody erases.
     pub(super) fn keeps_all(self) -> bool {
         matches!(self.keeps, Keeps::All | Keeps::UntilErased)
@@ -148,16 +141,41 @@ impl StreamName {
 }
 
 impl Log {
-    /// Creates a stream unless it exists. An existing one keeps its settings.
+    /// Creates a stream unless it exists. An existing one keeps its settings. The stream of facts is limited, so that
+    /// there is room for the keys.
     ///
     /// # Errors
     /// Returns [`LogError::TooOld`], [`LogError::Denied`] if this user may not create streams, and
     /// [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
     pub async fn ensure(&self, stream: StreamName) -> Result<LogState, LogError> {
         self.check_version()?;
-        let apis = ["INFO", "CREATE"].map(|api| format!("STREAM.{api}.{}", stream.name));
+        match self.state(stream).await {
+            Err(LogError::NoStream(_)) => {}
+            found => return found,
+        }
+        if stream == RACING
+            && let Some(room) = self.room_for_facts().await
+        {
+            let limited = Config {
+                max_bytes: room,
+                discard: DiscardPolicy::New,
+                ..stream.config()
+            };
+            match self.create(limited).await {
+                // The account may have less room than the server.
+                Err(LogError::JetStream(error)) => {
+                    tracing::warn!(error, room, "cannot limit the stream RACING");
+                }
+                created => return created,
+            }
+        }
+        self.create(stream.config()).await
+    }
+
+    async fn create(&self, config: Config) -> Result<LogState, LogError> {
+        let apis = ["INFO", "CREATE"].map(|api| format!("STREAM.{api}.{}", config.name));
         let apis = apis.each_ref().map(String::as_str);
-        let request = self.jetstream.get_or_create_stream(stream.config());
+        let request = self.jetstream.get_or_create_stream(config);
         let created = self.request(&apis, request).await?;
         Ok(created.cached_info().into())
     }

@@ -357,6 +357,37 @@ async fn the_log_fills(prometheus: &Prometheus) {
     job.has_fired(&["RailbirdLogFilling"]).await;
 }
 
+/// The stream of another program uses the space of NATS.
+async fn nats_fills(prometheus: &Prometheus) {
+    let limited =
+        |conf: String| replace_once(&conf, "jetstream {", "jetstream {\n  max_file_store: 100MB");
+    let (mut nats, data) = (Nats::start_with(limited), folder());
+    let serving = serve(&nats, &data, &[]).await;
+    let job = Job::watch(prometheus, "railbird-nats-full", &[&serving]).await;
+    let config = Config {
+        name: "OTHER".to_owned(),
+        subjects: vec!["other".to_owned()],
+        ..Config::default()
+    };
+    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    jetstream.create_stream(config).await.unwrap();
+    let payload = bytes::Bytes::from(vec![1; 1_000_000]);
+    for _ in 0..95 {
+        let stored = jetstream.publish("other", payload.clone()).await.unwrap();
+        stored.await.unwrap();
+    }
+    // The service reads the sizes at each connection, and every minute.
+    nats.kill();
+    nats.start_again();
+    job.fires("RailbirdNatsDiskFilling").await;
+    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    jetstream.delete_stream("OTHER").await.unwrap();
+    nats.kill();
+    nats.start_again();
+    job.resolves().await;
+    job.has_fired(&["RailbirdNatsDiskFilling"]).await;
+}
+
 /// The user of the service may not ask for the state of the keys any more: nobody can sign up.
 async fn forms_fail(prometheus: &Prometheus) {
     let (nats, data) = (Nats::start(), folder());
@@ -579,6 +610,7 @@ async fn each_alert_fires_in_its_accident_and_no_other_one_does() {
         the_disk_of_the_views_fills(prometheus, nats, filling).boxed_local(),
         the_disk_of_the_views_fills(prometheus, nats, full).boxed_local(),
         the_log_fills(prometheus).boxed_local(),
+        nats_fills(prometheus).boxed_local(),
         forms_fail(prometheus).boxed_local(),
         a_service_is_slow(prometheus).boxed_local(),
         connections_are_near_the_maximum(prometheus, nats).boxed_local(),

@@ -169,6 +169,13 @@ impl Nats {
         std::fs::remove_dir_all(self.stream_folder(stream)).unwrap();
     }
 
+    /// Restarts the server without any stream, as if its disk was lost.
+    pub(crate) fn lose_all(&mut self) {
+        self.kill();
+        std::fs::remove_dir_all(self.folder.path().join("store")).unwrap();
+        self.start_again();
+    }
+
     /// A copy of a stream on the disk. Only while the server is down.
     pub(crate) fn back_up(&self, stream: &str) -> TempDir {
         let copy = tempfile::tempdir().unwrap();

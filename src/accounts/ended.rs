@@ -1,0 +1,205 @@
+//! [`Ended`]: the keys and the subscriptions that have ended, as the data folder remembers them.
+//!
+//! `ACCOUNTS` may be restored from a backup that was made before a key was revoked. The service appends again what the
+//! stream lacks, so that the key is not accepted again, here or by another replica.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use events::{Moment, Text};
+use serde::{Deserialize, Serialize};
+
+use super::{Fact, Holder, KeyId, KeyRevoked, Ledger, SubscriptionForgotten, SubscriptionId};
+use crate::log::write_json;
+
+const FILE: &str = "ended.json";
+const REASON: &str = "ended before the stream was restored";
+
+/// What has ended, and the file of it.
+#[derive(Debug)]
+pub struct Ended {
+    path: PathBuf,
+    known: Record,
+    /// The file has all that is known.
+    is_saved: bool,
+}
+
+/// The content of the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    /// The end of the overlap of rotated keys; null for those that were revoked.
+    keys: BTreeMap<KeyId, Option<Moment>>,
+    /// The last generation of each subscription that was forgotten.
+    subscriptions: BTreeMap<SubscriptionId, u32>,
+}
+
+impl Ended {
+    /// Reads the file of a data folder. A damaged one counts as empty: it is written anew from the stream.
+    ///
+    /// # Errors
+    /// Returns an I/O error if the file exists and cannot be read.
+    pub fn open(data: &Path) -> io::Result<Self> {
+        let path = data.join(FILE);
+        let known = match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+                tracing::error!(path = %path.display(), %error, "the file of revoked keys is damaged");
+                Record::default()
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Record::default(),
+            Err(error) => return Err(error),
+        };
+        Ok(Self {
+            path,
+            known,
+            is_saved: true,
+        })
+    }
+
+    /// Adds what has ended in a ledger.
+    pub(super) fn note(&mut self, ledger: &Ledger) {
+        let before = self.known.clone();
+        for (key_id, key) in ledger.keys() {
+            if key.revoked.is_some() {
+                self.known.keys.insert(key_id, None);
+            } else if let Some(rotation) = &key.rotated {
+                let end = self.known.keys.entry(key_id);
+                let end = end.or_insert(Some(rotation.overlap_until));
+                *end = end.map(|_| rotation.overlap_until);
+            }
+        }
+        for (id, subscription) in ledger.subscriptions() {
+            let is_forgotten = subscription.forgotten_at.is_some();
+            // An earlier generation was forgotten before the next one.
+            let forgotten = subscription.generation - u32::from(!is_forgotten);
+            if forgotten > 0 {
+                let known = self.known.subscriptions.entry(id.clone()).or_default();
+                *known = forgotten.max(*known);
+            }
+        }
+        self.is_saved &= self.known == before;
+    }
+
+    /// The events that a ledger lacks: without them, what has ended is valid in it.
+    pub(super) fn missing_from(&self, ledger: &Ledger, now: Moment) -> Vec<Fact> {
+        let is_revived = |id: &SubscriptionId| {
+            let forgotten = self.known.subscriptions.get(id);
+            let subscription = ledger.subscription(id).filter(|known| {
+                known.forgotten_at.is_none() && forgotten.is_some_and(|&of| known.generation <= of)
+            });
+            subscription.map(|known| known.generation)
+        };
+        let subscriptions = self.known.subscriptions.keys().filter_map(|id| {
+            let generation = is_revived(id)?;
+            let subscription_id = id.clone();
+            Some(Fact::from(SubscriptionForgotten {
+                subscription_id,
+                generation,
+            }))
+        });
+        let keys = self.known.keys.iter().filter_map(|(key_id, end)| {
+            let key = ledger.key(*key_id).filter(|key| key.is_valid(now))?;
+            // It ends with its subscription.
+            let ends_anyway =
+                matches!(&key.holder, Holder::Subscription(id) if is_revived(id).is_some());
+            let has_ended = end.is_none_or(|end| end <= now) && !ends_anyway;
+            has_ended.then(|| {
+                let (key_id, reason) = (*key_id, Text::parse(REASON).unwrap_or_default());
+                Fact::from(KeyRevoked { key_id, reason })
+            })
+        });
+        subscriptions.chain(keys).collect()
+    }
+
+    /// Writes the file if it is out of date. A failed write is tried again at the next call.
+    pub(super) async fn save(&mut self) {
+        if self.is_saved {
+            return;
+        }
+        let (path, known) = (self.path.clone(), self.known.clone());
+        let writing = tokio::task::spawn_blocking(move || write_json(&path, &known));
+        match writing
+            .await
+            .unwrap_or_else(|panic| Err(io::Error::other(panic)))
+        {
+            Ok(()) => self.is_saved = true,
+            Err(error) => {
+                let path = self.path.display();
+                tracing::error!(%path, %error, "cannot write the file of revoked keys");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use events::Moment;
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::Ended;
+    use crate::accounts::tests::Stream;
+    use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, now};
+
+    fn in_an_hour() -> Moment {
+        let hour = Timestamp::now().checked_add(SignedDuration::from_hours(1));
+        hour.expect("a time").into()
+    }
+
+    #[tokio::test]
+    async fn a_restored_stream_gets_the_ends_that_it_lacks_and_no_others() {
+        let data = tempfile::tempdir().expect("a folder");
+        let (mut old, mut restored) = (Stream::default(), Stream::default());
+        let keys = ["valid", "revoked", "rotated", "overlapping"].map(|_| {
+            let key = ApiKey::generate("test").expect("random numbers");
+            let issued = KeyIssued::new(&key, events::Text::default(), None);
+            old.append(issued.clone());
+            restored.append(issued);
+            key.key_id()
+        });
+        let [_, revoked, rotated, overlapping] = keys;
+        let reason = events::Text::default();
+        old.append(KeyRevoked {
+            key_id: revoked,
+            reason,
+        });
+        for (key_id, valid_until) in [(rotated, now()), (overlapping, in_an_hour())] {
+            let new = ApiKey::generate("test").expect("random numbers");
+            old.append(KeyRotated {
+                key_id,
+                valid_until,
+                new_key_id: new.key_id(),
+                new_sha256: new.hash(),
+            });
+        }
+        let mut ended = Ended::open(data.path()).expect("a folder");
+        ended.note(&old.ledger);
+        ended.save().await;
+        assert_eq!(ended.missing_from(&old.ledger, now()), []);
+
+        let ended = Ended::open(data.path()).expect("the file");
+        let revoked_in = |facts: &[Fact]| {
+            let mut ids: Vec<_> = facts
+                .iter()
+                .map(|fact| fact.subject().to_string())
+                .collect();
+            ids.sort();
+            ids
+        };
+        let subjects = |ids: &[_]| {
+            let mut subjects: Vec<_> = ids.iter().map(|id| format!("accounts.key.{id}")).collect();
+            subjects.sort();
+            subjects
+        };
+        let missing = ended.missing_from(&restored.ledger, now());
+        assert_eq!(revoked_in(&missing), subjects(&[revoked, rotated]));
+        let later = ended.missing_from(&restored.ledger, in_an_hour());
+        assert_eq!(
+            revoked_in(&later),
+            subjects(&[revoked, rotated, overlapping])
+        );
+        for fact in missing {
+            restored.append(fact);
+        }
+        assert_eq!(ended.missing_from(&restored.ledger, now()), []);
+    }
+}

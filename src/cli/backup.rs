@@ -1,0 +1,324 @@
+//! [`Backup`]: a folder with the snapshots of the streams, and `manifest.json`, which makes it whole.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use events::Moment;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use super::report::{Progress, result};
+use crate::log::{Log, LogError, LogState, Restoring, SnapshotHead, StreamName};
+
+const MANIFEST: &str = "manifest.json";
+/// The folder of a backup that is not whole yet.
+const DRAFT: &str = ".railbird-backup-";
+/// Raised when older versions cannot restore what this one writes.
+const FORMAT: u32 = 1;
+/// The secrets of addresses are in it: for the owner alone.
+const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
+
+/// The content of `manifest.json`, with the hash of its text.
+#[derive(Serialize, Deserialize)]
+struct SealedManifest {
+    manifest: Box<RawValue>,
+    sha256: String,
+}
+
+/// What a backup has.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    format: u32,
+    /// The version of railbird that wrote it.
+    railbird: String,
+    /// When the backup began. Everything that was acknowledged before is in it.
+    pub(super) began_at: Moment,
+    pub(super) streams: Vec<StreamFile>,
+}
+
+/// The snapshot of a stream.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StreamFile {
+    name: String,
+    file: String,
+    file_bytes: u64,
+    sha256: String,
+    #[serde(flatten)]
+    pub(super) head: SnapshotHead,
+}
+
+/// A folder that becomes a backup once its manifest is written.
+pub(super) struct Draft {
+    folder: TempDir,
+    target: PathBuf,
+    manifest: Manifest,
+}
+
+/// A whole backup.
+#[derive(Debug)]
+pub(super) struct Backup {
+    folder: PathBuf,
+    pub(super) manifest: Manifest,
+}
+
+impl Draft {
+    /// Starts a backup, beside the folder that it becomes: that may exist if it is empty.
+    pub(super) fn new(target: &Path) -> anyhow::Result<Self> {
+        if let Ok(mut entries) = fs::read_dir(target)
+            && entries.next().is_some()
+        {
+            let target = target.display();
+            bail!("{target} is not empty: a backup needs a folder of its own");
+        }
+        let target = std::path::absolute(target)?;
+        let parent = target.parent().context("a backup needs a folder")?;
+        fs::create_dir_all(parent)
+            .with_context(|| format!("{} cannot be created", parent.display()))?;
+        let folder = tempfile::Builder::new()
+            .prefix(DRAFT)
+            .permissions(Permissions::from_mode(FOLDER_MODE))
+            .tempdir_in(parent);
+        let folder = folder.with_context(|| format!("{} cannot be written", parent.display()))?;
+        let manifest = Manifest {
+            format: FORMAT,
+            railbird: env!("CARGO_PKG_VERSION").to_owned(),
+            began_at: Timestamp::now().into(),
+            streams: Vec::new(),
+        };
+        Ok(Self {
+            folder,
+            target,
+            manifest,
+        })
+    }
+
+    /// Writes the snapshot of a stream.
+    pub(super) async fn add(&mut self, log: &Log, stream: StreamName) -> anyhow::Result<()> {
+        let mut snapshot = log.snapshot(stream).await?;
+        let name = format!("{}.snapshot", stream.name);
+        let path = self.folder.path().join(&name);
+        let unwritable = || format!("{} cannot be written", path.display());
+        let mut file = create(&path).with_context(unwritable)?;
+        // The file is compressed, so it ends before the bytes of the messages are reached.
+        let mut progress = Progress::new(stream.name, snapshot.head.bytes);
+        let (mut hash, mut bytes) = (Sha256::new(), 0);
+        while let Some(chunk) = snapshot.next().await? {
+            file.write_all(&chunk).with_context(unwritable)?;
+            hash.update(&chunk);
+            bytes += chunk.len() as u64;
+            progress.set(bytes);
+        }
+        file.sync_all().with_context(unwritable)?;
+        drop(progress);
+        let head = snapshot.head;
+        result(format_args!(
+            "{}: {} messages up to {}, {bytes} bytes in {name}",
+            stream.name, head.messages, head.last_seq
+        ));
+        self.manifest.streams.push(StreamFile {
+            name: stream.name.to_owned(),
+            file: name,
+            file_bytes: bytes,
+            sha256: hex(hash),
+            head,
+        });
+        Ok(())
+    }
+
+    /// Writes the manifest, and gives the folder its name.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        let path = self.folder.path();
+        let manifest = RawValue::from_string(serde_json::to_string_pretty(&self.manifest)?)?;
+        let sha256 = hex(Sha256::new_with_prefix(manifest.get()));
+        let sealed = SealedManifest { manifest, sha256 };
+        let mut file = create(&path.join(MANIFEST))?;
+        file.write_all(&serde_json::to_vec_pretty(&sealed)?)?;
+        file.sync_all()?;
+        File::open(path)?.sync_all()?;
+        // Fails where somebody has written to the folder meanwhile.
+        fs::rename(path, &self.target).with_context(|| {
+            let target = self.target.display();
+            format!("the backup cannot be moved to {target}")
+        })?;
+        if let Some(parent) = self.target.parent() {
+            File::open(parent)?.sync_all()?;
+        }
+        // The folder has another name, so nothing is removed.
+        let _ = self.folder.keep();
+        Ok(())
+    }
+}
+
+impl Backup {
+    /// Opens a backup, and checks that each byte of it is as it was written.
+    pub(super) fn open(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(MANIFEST);
+        let manifest = read_manifest(&path).with_context(|| format!("{}", path.display()))?;
+        let backup = Self {
+            folder: folder.to_owned(),
+            manifest,
+        };
+        for stream in &backup.manifest.streams {
+            let path = backup.folder.join(&stream.file);
+            stream
+                .check(&path)
+                .with_context(|| format!("{}", path.display()))?;
+        }
+        Ok(backup)
+    }
+
+    /// The file of a stream, if the backup has one.
+    pub(super) fn stream(&self, stream: StreamName) -> Option<&StreamFile> {
+        let mut streams = self.manifest.streams.iter();
+        streams.find(|file| file.name == stream.name)
+    }
+
+    /// Restores a stream, and checks that it is the one that the backup was made of.
+    pub(super) async fn restore(&self, log: &Log, stream: StreamName) -> anyhow::Result<()> {
+        let Some(found) = self.stream(stream) else {
+            return Ok(());
+        };
+        let path = self.folder.join(&found.file);
+        let file = File::open(&path)?;
+        let restoring = log.restore(stream, &found.head).await?;
+        let mut progress = Progress::new(stream.name, found.file_bytes);
+        let mut sent = 0;
+        loop {
+            let mut chunk = Vec::with_capacity(Restoring::CHUNK_BYTES);
+            let part = Restoring::CHUNK_BYTES as u64;
+            (&file).take(part).read_to_end(&mut chunk)?;
+            if chunk.is_empty() {
+                break;
+            }
+            sent += chunk.len() as u64;
+            restoring.send(Bytes::from(chunk)).await?;
+            progress.set(sent);
+        }
+        let state = restoring.finish().await?;
+        drop(progress);
+        if !found.is_in(&state) {
+            bail!(
+                "the stream {} was restored with {} messages up to {}, created at {}, and the backup has {} up to {}, \
+                 created at {}: delete the stream and restore another backup",
+                stream.name,
+                state.messages,
+                state.last_seq,
+                state.identity.created,
+                found.head.messages,
+                found.head.last_seq,
+                found.head.created
+            );
+        }
+        result(format_args!(
+            "{}: restored, {} messages up to {}, created at {}",
+            stream.name, state.messages, state.last_seq, state.identity.created
+        ));
+        Ok(())
+    }
+}
+
+impl StreamFile {
+    /// Whether a stream is the one that the backup was made of, with every message that it had.
+    pub(super) fn is_in(&self, state: &LogState) -> bool {
+        let head = &self.head;
+        // Messages may have been appended after the head was taken, and where that is allowed, erased.
+        let keeps_all = head.config["deny_delete"] == true;
+        let appended = state.last_seq.saturating_sub(head.last_seq);
+        state.identity.created == head.created
+            && state.last_seq >= head.last_seq
+            && (!keeps_all || state.messages == head.messages + appended)
+    }
+
+    /// Checks that the file has the bytes that were written.
+    fn check(&self, path: &Path) -> anyhow::Result<()> {
+        let mut file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        if bytes != self.file_bytes {
+            bail!("the file ends at byte {bytes}, not at {}", self.file_bytes);
+        }
+        let mut hash = Sha256::new();
+        io::copy(&mut file, &mut hash)?;
+        let found = hex(hash);
+        if found != self.sha256 {
+            bail!(
+                "the file is damaged: its SHA-256 is {found}, not {}",
+                self.sha256
+            );
+        }
+        Ok(())
+    }
+}
+
+fn read_manifest(path: &Path) -> anyhow::Result<Manifest> {
+    let text = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            bail!("there is no backup here, or it was not finished")
+        }
+        text => text?,
+    };
+    let sealed: SealedManifest =
+        serde_json::from_slice(&text).context("the manifest is damaged")?;
+    // Pretty printing keeps the text of a raw value.
+    if hex(Sha256::new_with_prefix(sealed.manifest.get())) != sealed.sha256 {
+        bail!("the manifest is damaged: it has another SHA-256");
+    }
+    let manifest: Manifest = serde_json::from_str(sealed.manifest.get())?;
+    if manifest.format != FORMAT {
+        let (format, version) = (manifest.format, manifest.railbird);
+        bail!("the backup has format {format}; use railbird {version}, which wrote it");
+    }
+    Ok(manifest)
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(FILE_MODE);
+    options.open(path)
+}
+
+fn hex(hash: Sha256) -> String {
+    format!("{:x}", hash.finalize())
+}
+
+/// The streams of a backup that are not on the server, in an order in which none needs one that is restored later.
+pub(super) async fn missing(
+    log: &Log,
+    backup: &Backup,
+    order: &[StreamName],
+) -> anyhow::Result<Vec<StreamName>> {
+    let (mut missing, mut others) = (Vec::new(), Vec::new());
+    for stream in order {
+        let Some(file) = backup.stream(*stream) else {
+            continue;
+        };
+        match log.state(*stream).await {
+            Err(LogError::NoStream(_)) => missing.push(*stream),
+            Ok(state) if file.is_in(&state) => result(format_args!(
+                "{}: the server has it, with {} messages up to {}; not restored",
+                stream.name, state.messages, state.last_seq
+            )),
+            Ok(state) => others.push(format!(
+                "{} ({} messages up to {}, created at {})",
+                stream.name, state.messages, state.last_seq, state.identity.created
+            )),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if !others.is_empty() {
+        bail!(
+            "nothing was restored, because the server has other streams of these names: {}. If nobody needs them, stop \
+             the feeders and the services that run on an empty data folder, delete the streams with `nats stream rm \
+             NAME` as the user admin, and run this again",
+            others.join(", ")
+        );
+    }
+    Ok(missing)
+}

@@ -1,0 +1,288 @@
+//! [`Snapshot`] and [`Restoring`]: a stream as a file, which nats-server writes and reads.
+//!
+//! JetStream sends a snapshot in chunks, of which [some](WINDOW_BYTES) may be without an acknowledgement, and takes it
+//! back in chunks. It creates the stream after the last one, and only if nobody else has created it. The messages keep
+//! their sequences and times, but the stream gets another creation time. So its metadata has the [old one](CREATED): it
+//! is the same log.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{self, ErrorCode, response::Response};
+use async_nats::{Message, Request, StatusCode, Subscriber};
+use bytes::Bytes;
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::connection::Log;
+use super::error::LogError;
+use super::stream::{CREATED, LogState, RACING, StreamName};
+
+/// Well below the `max_payload` of nats.conf, and large enough that the round trip of a chunk costs little.
+const CHUNK_BYTES: usize = 256 * 1024;
+/// What the server sends ahead of the acknowledgements. The client buffers as much while the disk is slow.
+const WINDOW_BYTES: usize = 8 * 1024 * 1024;
+/// The server reads a stream of gigabytes from a slow disk before it answers.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// The server unpacks and reads the whole stream before it answers the last chunk.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+
+/// A stream as it was when its snapshot began. Each of these messages is in the snapshot. Later ones may be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SnapshotHead {
+    /// When the stream was created, which identifies it.
+    pub created: String,
+    /// The sequence of the first message.
+    pub first_seq: u64,
+    /// The sequence of the last message; 0 if there is none.
+    pub last_seq: u64,
+    pub messages: u64,
+    /// The bytes of the messages.
+    pub bytes: u64,
+    /// The settings, as the server writes them.
+    pub config: Value,
+}
+
+/// A snapshot that arrives.
+#[derive(Debug)]
+pub struct Snapshot {
+    log: Log,
+    stream: StreamName,
+    pub head: SnapshotHead,
+    chunks: Subscriber,
+    /// The number of the last chunk.
+    chunk: u64,
+}
+
+/// A stream that is being restored. It does not exist before [`finish`](Self::finish).
+#[derive(Debug)]
+pub struct Restoring {
+    log: Log,
+    stream: StreamName,
+    /// Where the server takes the chunks.
+    subject: String,
+}
+
+#[derive(Deserialize)]
+struct SnapshotResponse {
+    config: Value,
+    state: SnapshotState,
+}
+
+#[derive(Deserialize)]
+struct SnapshotState {
+    first_seq: u64,
+    last_seq: u64,
+    messages: u64,
+    bytes: u64,
+}
+
+#[derive(Deserialize)]
+struct RestoreResponse {
+    deliver_subject: String,
+}
+
+impl Log {
+    /// Starts a snapshot of a stream. The stream goes on meanwhile.
+    ///
+    /// # Errors
+    /// As [`Log::state`].
+    pub async fn snapshot(&self, stream: StreamName) -> Result<Snapshot, LogError> {
+        let created = self.state(stream).await?.identity.created;
+        let inbox = self.client.new_inbox();
+        let subscribed = self.client.subscribe(inbox.clone()).await;
+        let chunks = subscribed.map_err(|error| self.jetstream_error(&error))?;
+        let request = json!({
+            "deliver_subject": inbox,
+            "no_consumers": true,
+            "chunk_size": CHUNK_BYTES,
+            "window_size": WINDOW_BYTES,
+        });
+        let api = format!("STREAM.SNAPSHOT.{}", stream.name);
+        let SnapshotResponse { config, state } = self.ask(stream, &api, &request).await?;
+        // A stream that was created again in between is another one.
+        if self.state(stream).await?.identity.created != created {
+            let name = stream.name;
+            return Err(LogError::JetStream(format!(
+                "the stream {name} was created again"
+            )));
+        }
+        let head = SnapshotHead {
+            created,
+            first_seq: state.first_seq,
+            last_seq: state.last_seq,
+            messages: state.messages,
+            bytes: state.bytes,
+            config,
+        };
+        Ok(Snapshot {
+            log: self.clone(),
+            stream,
+            head,
+            chunks,
+            chunk: 0,
+        })
+    }
+
+    /// Starts to restore a stream, which must not exist.
+    ///
+    /// # Errors
+    /// Returns [`LogError::StreamExists`], [`LogError::Denied`], and [`LogError::Unreachable`] or
+    /// [`LogError::JetStream`] if the request fails.
+    pub async fn restore(
+        &self,
+        stream: StreamName,
+        head: &SnapshotHead,
+    ) -> Result<Restoring, LogError> {
+        let mut config = head.config.clone();
+        config["metadata"][CREATED] = head.created.clone().into();
+        if stream == RACING
+            && let Some(room) = self.room_for_facts().await
+        {
+            // The limit was that of another server.
+            let limit = config["max_bytes"].as_i64().filter(|limit| *limit > 0);
+            config["max_bytes"] = limit.map_or(room, |limit| limit.min(room)).into();
+            config["discard"] = "new".into();
+        }
+        let request = json!({
+            "config": config,
+            "state": {
+                "first_seq": head.first_seq,
+                "last_seq": head.last_seq,
+                "messages": head.messages,
+                "bytes": head.bytes,
+            },
+        });
+        let api = format!("STREAM.RESTORE.{}", stream.name);
+        let RestoreResponse { deliver_subject } = self.ask(stream, &api, &request).await?;
+        Ok(Restoring {
+            log: self.clone(),
+            stream,
+            subject: deliver_subject,
+        })
+    }
+
+    async fn ask<T: for<'a> Deserialize<'a>>(
+        &self,
+        stream: StreamName,
+        api: &str,
+        request: &Value,
+    ) -> Result<T, LogError> {
+        let patient = jetstream::context::ContextBuilder::new().timeout(ANSWER_TIMEOUT);
+        let patient = patient.build(self.client.clone());
+        let response = self
+            .request(&[api], patient.request(api.to_owned(), request))
+            .await?;
+        self.answer(stream, response)
+    }
+
+    fn answer<T>(&self, stream: StreamName, response: Response<T>) -> Result<T, LogError> {
+        match response {
+            Response::Ok(answer) => Ok(answer),
+            Response::Err { error } if exists(error.error_code()) => {
+                Err(LogError::StreamExists(stream.name))
+            }
+            Response::Err { error } => Err(self.jetstream_error(&error)),
+        }
+    }
+}
+
+fn exists(error: ErrorCode) -> bool {
+    matches!(
+        error,
+        ErrorCode::STREAM_NAME_EXIST | ErrorCode::STREAM_NAME_EXIST_RESTORE_FAILED
+    )
+}
+
+impl Snapshot {
+    /// The next part of the file; `None` after the last one. The part before is acknowledged, so it should be written.
+    ///
+    /// # Errors
+    /// Returns [`LogError::JetStream`] if the server ends the snapshot, and [`LogError::Unreachable`] if a part is
+    /// missing.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, LogError> {
+        let arrived = timeout(ANSWER_TIMEOUT, self.chunks.next()).await;
+        let Ok(Some(message)) = arrived else {
+            return Err(self.cut_off(&format!("no part for {ANSWER_TIMEOUT:?}")));
+        };
+        if message.payload.is_empty() {
+            return self.end(&message);
+        }
+        self.chunk += 1;
+        // The last part needs no acknowledgement.
+        if let Some(reply) = message.reply {
+            let number = reply
+                .rsplit('.')
+                .next()
+                .and_then(|number| number.parse().ok());
+            if number != Some(self.chunk) {
+                return Err(self.cut_off(&format!("part {} is missing", self.chunk)));
+            }
+            let acknowledged = self.log.client.publish(reply, Bytes::new()).await;
+            acknowledged.map_err(|error| self.log.jetstream_error(&error))?;
+        }
+        Ok(Some(message.payload))
+    }
+
+    fn end(&self, last: &Message) -> Result<Option<Bytes>, LogError> {
+        match last.status {
+            None | Some(StatusCode::OK) => Ok(None),
+            Some(status) if status.as_u16() == 204 => Ok(None),
+            Some(status) => {
+                let reason = last.description.as_deref().unwrap_or_default();
+                let name = self.stream.name;
+                Err(LogError::JetStream(format!(
+                    "the snapshot of {name} ended: {status} {reason}"
+                )))
+            }
+        }
+    }
+
+    fn cut_off(&self, reason: &str) -> LogError {
+        let name = self.stream.name;
+        LogError::Unreachable(format!("the snapshot of {name} was cut off: {reason}"))
+    }
+}
+
+impl Restoring {
+    /// How many bytes [`send`](Self::send) takes at a time.
+    pub const CHUNK_BYTES: usize = CHUNK_BYTES;
+
+    /// Sends the next part of the file.
+    ///
+    /// # Errors
+    /// Returns [`LogError::JetStream`] if the server does not take it, and [`LogError::Unreachable`].
+    pub async fn send(&self, chunk: Bytes) -> Result<(), LogError> {
+        let answer = self.request(chunk, ANSWER_TIMEOUT).await?;
+        match answer.payload.is_empty() {
+            true => Ok(()),
+            // The server does not say in advance that it has not enough space.
+            false => match serde_json::from_slice::<Response<Value>>(&answer.payload) {
+                Ok(response) => self.log.answer(self.stream, response).map(drop),
+                Err(_) => {
+                    let text = String::from_utf8_lossy(&answer.payload);
+                    Err(LogError::JetStream(text.into_owned()))
+                }
+            },
+        }
+    }
+
+    /// Has the server create the stream.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and [`LogError::StreamExists`] if somebody has created it meanwhile.
+    pub async fn finish(self) -> Result<LogState, LogError> {
+        let answer = self.request(Bytes::new(), FINISH_TIMEOUT).await?;
+        let response = serde_json::from_slice::<Response<Value>>(&answer.payload);
+        let response = response.map_err(|error| self.log.jetstream_error(&error))?;
+        self.log.answer(self.stream, response)?;
+        self.log.state(self.stream).await
+    }
+
+    async fn request(&self, chunk: Bytes, patience: Duration) -> Result<Message, LogError> {
+        let request = Request::new().payload(chunk).timeout(Some(patience));
+        let sent = self.log.client.send_request(self.subject.clone(), request);
+        sent.await.map_err(|error| self.log.jetstream_error(&error))
+    }
+}
