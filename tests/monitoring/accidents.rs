@@ -388,14 +388,16 @@ async fn nats_fills(prometheus: &Prometheus) {
     job.has_fired(&["RailbirdNatsDiskFilling"]).await;
 }
 
-/// The user of the service may not ask for the state of the keys any more: nobody can sign up.
+/// The user of the service may not ask for the state of the keys any more: nobody can sign in.
 async fn forms_fail(prometheus: &Prometheus) {
-    let (nats, data) = (Nats::start(), folder());
+    let (mut nats, data) = (Nats::start(), folder());
     let serving = serve(&nats, &data, &with_mail("smtp://127.0.0.1:9")).await;
     let job = Job::watch(prometheus, "railbird-errors", &[&serving]).await;
     let traffic = async {
         loop {
-            sign_up(&serving).await;
+            let email = new_address();
+            let fields = [("email", &*email), ("do", "link")];
+            post(serving.http, "/account", &fields).await;
             sleep(Duration::from_millis(200)).await;
         }
     };
@@ -406,7 +408,9 @@ async fn forms_fail(prometheus: &Prometheus) {
         nats.reload().await;
         job.fires("RailbirdErrors").await;
         nats.change_file(|conf| replace_once(&conf, other, right));
-        nats.reload().await;
+        // The service remembers a denial for as long as it is connected.
+        nats.kill();
+        nats.start_again();
         job.resolves().await;
     };
     tokio::select! {
@@ -430,8 +434,13 @@ fn with_mail(smtp_url: &str) -> [&str; 8] {
     ]
 }
 
+/// An address that nobody has used.
+fn new_address() -> String {
+    format!("{}@racing.example", jiff::Timestamp::now().as_nanosecond())
+}
+
 async fn sign_up(serving: &Serving) -> u16 {
-    let email = format!("{}@racing.example", jiff::Timestamp::now().as_nanosecond());
+    let email = new_address();
     let fields = [("email", &*email), ("plan", "free"), ("website", "")];
     post(serving.http, "/pricing", &fields).await.status
 }
