@@ -162,7 +162,8 @@ impl Log {
         })
     }
 
-    /// The settings of a stream that are not those that railbird creates it with, and whether it is nearly full.
+    /// The settings of a stream that are not those that railbird creates it with, and whether it is nearly full. Notes
+    /// its size in the metrics.
     async fn check_stream(&self, stream: StreamName) -> Result<(Vec<Drift>, bool), LogError> {
         let info = self.info(stream).await?;
         let mut wanted = stream.config();

@@ -357,14 +357,47 @@ async fn the_log_fills(prometheus: &Prometheus) {
     job.has_fired(&["RailbirdLogFilling"]).await;
 }
 
-/// The user of the service may not ask for the state of the keys any more: nobody can sign up.
+/// The stream of another program uses the space of NATS.
+async fn nats_fills(prometheus: &Prometheus) {
+    let limited =
+        |conf: String| replace_once(&conf, "jetstream {", "jetstream {\n  max_file_store: 100MB");
+    let (mut nats, data) = (Nats::start_with(limited), folder());
+    let serving = serve(&nats, &data, &[]).await;
+    let job = Job::watch(prometheus, "railbird-nats-full", &[&serving]).await;
+    let config = Config {
+        name: "OTHER".to_owned(),
+        subjects: vec!["other".to_owned()],
+        ..Config::default()
+    };
+    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    jetstream.create_stream(config).await.unwrap();
+    let payload = bytes::Bytes::from(vec![1; 1_000_000]);
+    for _ in 0..95 {
+        let stored = jetstream.publish("other", payload.clone()).await.unwrap();
+        stored.await.unwrap();
+    }
+    // The service reads the sizes at each connection, and every minute.
+    nats.kill();
+    nats.start_again();
+    job.fires("RailbirdNatsDiskFilling").await;
+    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    jetstream.delete_stream("OTHER").await.unwrap();
+    nats.kill();
+    nats.start_again();
+    job.resolves().await;
+    job.has_fired(&["RailbirdNatsDiskFilling"]).await;
+}
+
+/// The user of the service may not ask for the state of the keys any more: nobody can sign in.
 async fn forms_fail(prometheus: &Prometheus) {
-    let (nats, data) = (Nats::start(), folder());
+    let (mut nats, data) = (Nats::start(), folder());
     let serving = serve(&nats, &data, &with_mail("smtp://127.0.0.1:9")).await;
     let job = Job::watch(prometheus, "railbird-errors", &[&serving]).await;
     let traffic = async {
         loop {
-            sign_up(&serving).await;
+            let email = new_address();
+            let fields = [("email", &*email), ("do", "link")];
+            post(serving.http, "/account", &fields).await;
             sleep(Duration::from_millis(200)).await;
         }
     };
@@ -375,7 +408,9 @@ async fn forms_fail(prometheus: &Prometheus) {
         nats.reload().await;
         job.fires("RailbirdErrors").await;
         nats.change_file(|conf| replace_once(&conf, other, right));
-        nats.reload().await;
+        // The service remembers a denial for as long as it is connected.
+        nats.kill();
+        nats.start_again();
         job.resolves().await;
     };
     tokio::select! {
@@ -399,8 +434,13 @@ fn with_mail(smtp_url: &str) -> [&str; 8] {
     ]
 }
 
+/// An address that nobody has used.
+fn new_address() -> String {
+    format!("{}@racing.example", jiff::Timestamp::now().as_nanosecond())
+}
+
 async fn sign_up(serving: &Serving) -> u16 {
-    let email = format!("{}@racing.example", jiff::Timestamp::now().as_nanosecond());
+    let email = new_address();
     let fields = [("email", &*email), ("plan", "free"), ("website", "")];
     post(serving.http, "/pricing", &fields).await.status
 }
@@ -579,6 +619,7 @@ async fn each_alert_fires_in_its_accident_and_no_other_one_does() {
         the_disk_of_the_views_fills(prometheus, nats, filling).boxed_local(),
         the_disk_of_the_views_fills(prometheus, nats, full).boxed_local(),
         the_log_fills(prometheus).boxed_local(),
+        nats_fills(prometheus).boxed_local(),
         forms_fail(prometheus).boxed_local(),
         a_service_is_slow(prometheus).boxed_local(),
         connections_are_near_the_maximum(prometheus, nats).boxed_local(),

@@ -41,7 +41,7 @@ macro_rules! guide {
 }
 
 /// The navigation, in its order.
-const PAGES: [NavPage; 17] = [
+const PAGES: [NavPage; 18] = [
     NavPage {
         group: "Start",
         title: "Get started",
@@ -74,6 +74,7 @@ const PAGES: [NavPage; 17] = [
     guide!("Reference", "Errors", "errors"),
     guide!("Feeders", "Feeding", "feeding"),
     guide!("Feeders", "Importing", "importing"),
+    guide!("Operators", "Production", "production"),
     guide!("Operators", "Operating", "operating"),
     guide!("Operators", "Reliability", "reliability"),
     guide!("Operators", "Privacy", "privacy"),
