@@ -496,6 +496,34 @@ async fn rebuilds_and_sizes_are_in_the_metrics() {
     assert!((0.0..PATIENCE.as_secs_f64()).contains(&age), "{age}");
 }
 
+#[tokio::test]
+async fn a_lost_log_and_its_acceptance_are_in_the_metrics() {
+    let (nats, folder) = (Nats::start(), tempfile::tempdir().unwrap());
+    let (serving, _) = with_a_horse(&nats, folder.path()).await;
+    let resets = "railbird_log_resets_total{stream=\"RACING\"}";
+    let diverged = "railbird_log_diverged{stream=\"RACING\"}";
+    nats.lose_log().await;
+    eventually("the loss is in the metrics", || async {
+        Scrape::of(serving.admin).await.get(diverged) == 1.0
+    })
+    .await;
+    let scrape = Scrape::of(serving.admin).await;
+    assert_eq!(
+        (scrape.get("railbird_ready"), scrape.get(resets)),
+        (0.0, 0.0)
+    );
+    let accepted = request(serving.admin, "POST", "/log/accept", &[]).await;
+    assert_eq!(accepted.status, 202, "{}", accepted.text());
+    eventually("the other log is in the metrics", || async {
+        let scrape = Scrape::of(serving.admin).await;
+        let ready = scrape.get("railbird_ready") == 1.0;
+        ready && scrape.get(diverged) == 0.0 && scrape.get(resets) == 1.0
+    })
+    .await;
+    let scrape = Scrape::of(serving.admin).await;
+    assert_eq!(scrape.get("railbird_last_event_timestamp_seconds"), 0.0);
+}
+
 /// The commit of this repository, as the build script finds it.
 fn revision() -> String {
     let root = env!("CARGO_MANIFEST_DIR");
