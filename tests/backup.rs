@@ -6,6 +6,7 @@ use std::path::Path;
 use railbird::accounts::{self, Email, KeyId};
 use railbird::log::{ACCOUNTS, ADDRESSES, Log, LogError, RACING, StreamName};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use crate::support::*;
@@ -139,6 +140,18 @@ async fn a_damaged_or_partial_backup_is_rejected_and_restores_nothing() {
             std::fs::write(path, bytes).unwrap();
         }
     }
+    let newer: Value = serde_json::from_slice(&whole[1]).unwrap();
+    let mut newer = newer["manifest"].clone();
+    newer["nats_server"] = "99.1.0".into();
+    let newer = newer.to_string();
+    let sealed = format!(
+        r#"{{"manifest":{newer},"sha256":"{:x}"}}"#,
+        Sha256::digest(&newer)
+    );
+    std::fs::write(&manifest, sealed).unwrap();
+    let output = restore(&nats, &backup).await;
+    assert!(output.all.contains("use 99.1.0 or later"), "{}", output.all);
+
     std::fs::remove_file(&manifest).unwrap();
     let output = restore(&nats, &backup).await;
     assert!(output.all.contains("was not finished"), "{}", output.all);

@@ -41,6 +41,8 @@ pub(super) struct Manifest {
     format: u32,
     /// The version of railbird that wrote it.
     railbird: String,
+    /// The version of nats-server, whose format the snapshots have.
+    nats_server: String,
     /// When the backup began. Everything that was acknowledged before is in it.
     pub(super) began_at: Moment,
     pub(super) streams: Vec<StreamFile>,
@@ -73,7 +75,7 @@ pub(super) struct Backup {
 
 impl Draft {
     /// Starts a backup, beside the folder that it becomes: that may exist if it is empty.
-    pub(super) fn new(target: &Path) -> anyhow::Result<Self> {
+    pub(super) fn new(target: &Path, log: &Log) -> anyhow::Result<Self> {
         if let Ok(mut entries) = fs::read_dir(target)
             && entries.next().is_some()
         {
@@ -92,6 +94,7 @@ impl Draft {
         let manifest = Manifest {
             format: FORMAT,
             railbird: env!("CARGO_PKG_VERSION").to_owned(),
+            nats_server: log.server_version(),
             began_at: Timestamp::now().into(),
             streams: Vec::new(),
         };
@@ -304,6 +307,13 @@ pub(super) async fn missing(
     backup: &Backup,
     order: &[StreamName],
 ) -> anyhow::Result<Vec<StreamName>> {
+    let needed = &backup.manifest.nats_server;
+    if log.is_older_than(needed) {
+        let found = log.server_version();
+        bail!(
+            "the backup is of nats-server {needed}, and this one is {found}: use {needed} or later"
+        );
+    }
     let (mut missing, mut others) = (Vec::new(), Vec::new());
     for stream in order {
         let Some(file) = backup.stream(*stream) else {

@@ -103,8 +103,8 @@ async fn accept(admin: &AdminClient) -> anyhow::Result<()> {
 
 impl BackupFolder {
     async fn write(&self) -> anyhow::Result<()> {
-        let mut draft = Draft::new(&self.folder)?;
         let log = self.nats.connect().await?;
+        let mut draft = Draft::new(&self.folder, &log)?;
         for stream in BACKED_UP {
             match draft.add(&log, stream).await {
                 // A service without subscribers has none.

@@ -191,19 +191,27 @@ impl Log {
     /// # Errors
     /// Returns [`LogError::Unreachable`] before the first connection, and [`LogError::TooOld`].
     pub(super) fn check_version(&self) -> Result<(), LogError> {
-        let found = self.client.server_info().version;
+        let found = self.server_version();
         if found.is_empty() {
             return Err(LogError::Unreachable(
                 "no server has answered yet".to_owned(),
             ));
         }
-        let mut numbers = found.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
-        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        if version < SERVER_VERSION_MIN {
+        if is_older(&found, SERVER_VERSION_MIN) {
             Err(LogError::TooOld { found })
         } else {
             Ok(())
         }
+    }
+
+    /// The version of nats-server; empty before the first connection.
+    pub fn server_version(&self) -> String {
+        self.client.server_info().version
+    }
+
+    /// Whether nats-server is older than a version, as far as its formats may differ.
+    pub fn is_older_than(&self, version: &str) -> bool {
+        is_older(&self.server_version(), parts(version))
     }
 
     /// The status of the connection, to be watched.
@@ -298,6 +306,16 @@ impl Log {
             LogError::Unreachable(text)
         }
     }
+}
+
+/// The first two numbers of a version.
+fn parts(version: &str) -> (u32, u32) {
+    let mut numbers = version.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+fn is_older(version: &str, than: (u32, u32)) -> bool {
+    parts(version) < than
 }
 
 /// Updates the status, and logs the event. A one-shot connection is part of an appender, which logs its loss; a command
