@@ -66,14 +66,7 @@ async fn passes_on(kind: ProxyKind) {
     socket.until("odds_update").await;
     drop(socket);
 
-    // A client cannot choose its address: all requests without a key count for one.
-    let mut limited = false;
-    for n in 0..200 {
-        let spoofed = format!("198.51.100.{n}");
-        let headers = [("x-forwarded-for", spoofed.as_str())];
-        limited |= request(tunnel.address, "GET", CARD, &headers).await.status == 429;
-    }
-    assert!(limited, "the address of the connection is limited");
+    assert_the_connection_is_limited(&tunnel).await;
 
     // Both replicas are away, which is an error of each request.
     railbird.stop().await;
@@ -98,6 +91,17 @@ async fn passes_on(kind: ProxyKind) {
         assert!(logged().contains(reply.header("x-request-id")));
     }
     assert!(!logged().contains("rb_"), "{}", logged());
+}
+
+/// A client cannot choose its address: all requests without a key count for one.
+async fn assert_the_connection_is_limited(tunnel: &Tunnel) {
+    let mut limited = false;
+    for n in 0..200 {
+        let spoofed = format!("198.51.100.{n}");
+        let headers = [("x-forwarded-for", spoofed.as_str())];
+        limited |= request(tunnel.address, "GET", CARD, &headers).await.status == 429;
+    }
+    assert!(limited, "the address of the connection is limited");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -40,82 +40,96 @@ impl ProxyKind {
     }
 
     /// Writes the shipped configuration with these addresses, and returns the command that runs it.
-    fn configure(
-        self,
-        folder: &Path,
-        files: &PemFiles,
-        plain: SocketAddr,
-        encrypted: SocketAddr,
-        replicas: [SocketAddr; 2],
-    ) -> Command {
-        let (cert, key) = (files.cert.display(), files.key.display());
-        let mut replacements = vec![
-            ("127.0.0.1:8081", replicas[0].to_string()),
-            ("127.0.0.1:8082", replicas[1].to_string()),
-        ];
-        let mut command = Command::new(program(self.name()).unwrap());
-        let conf = folder.join(self.name());
+    fn configure(self, folder: &Path, files: &PemFiles, addresses: &Addresses) -> Command {
         match self {
-            Self::Nginx => {
-                let certificate = "/etc/letsencrypt/live/racing.example";
-                let (cert_at, key_at) = (
-                    format!("{certificate}/fullchain.pem"),
-                    format!("{certificate}/privkey.pem"),
-                );
-                replacements.extend([
-                    ("listen 80;", format!("listen {plain};")),
-                    ("listen 443 ssl;", format!("listen {encrypted} ssl;")),
-                    (&cert_at, cert.to_string()),
-                    (&key_at, key.to_string()),
-                    ("/var/log/nginx/", format!("{}/", folder.display())),
-                ]);
-                std::fs::write(&conf, shipped("nginx.conf", &replacements)).unwrap();
-                // Its workers read the folder of the test only as its user.
-                let user = match rustix::process::geteuid().is_root() {
-                    true => "user root; ",
-                    false => "",
-                };
-                let more = format!("{user}daemon off; pid {}/nginx.pid;", folder.display());
-                command.arg("-p").arg(folder).arg("-c").arg(&conf);
-                command.args(["-e", "stderr", "-g", &more]);
-            }
-            Self::Haproxy => {
-                let both = folder.join("both.pem");
-                let pem =
-                    [&files.cert, &files.key].map(|file| std::fs::read_to_string(file).unwrap());
-                std::fs::write(&both, pem.concat()).unwrap();
-                let privileges =
-                    "    user haproxy\n    group haproxy\n    chroot /var/lib/haproxy\n";
-                replacements.extend([
-                    (privileges, String::new()),
-                    ("bind :80\n", format!("bind {plain}\n")),
-                    // The hard limit of open files may be lower here.
-                    ("maxconn 40000", "maxconn 4000".to_owned()),
-                    ("bind :443 ", format!("bind {encrypted} ")),
-                    (
-                        "/etc/haproxy/certs/racing.example.pem",
-                        both.display().to_string(),
-                    ),
-                ]);
-                // The comment names the file, too.
-                std::fs::write(&conf, shipped("haproxy.cfg", &replacements)).unwrap();
-                command.arg("-f").arg(&conf);
-            }
-            Self::Caddy => {
-                let http_port = format!("admin off\n\thttp_port {}", plain.port());
-                // For every host.
-                let site = format!(":{} {{\n\ttls {cert} {key}", encrypted.port());
-                replacements.extend([("admin off", http_port), ("racing.example {", site)]);
-                std::fs::write(&conf, shipped("Caddyfile", &replacements)).unwrap();
-                command.args(["run", "--adapter", "caddyfile", "--config"]);
-                command
-                    .arg(&conf)
-                    .env("HOME", folder)
-                    .env("XDG_DATA_HOME", folder);
-            }
+            Self::Nginx => nginx(folder, files, addresses),
+            Self::Haproxy => haproxy(folder, files, addresses),
+            Self::Caddy => caddy(folder, files, addresses),
         }
-        command
     }
+}
+
+/// The addresses of a proxy, without and with TLS, and of its replicas.
+struct Addresses {
+    plain: SocketAddr,
+    encrypted: SocketAddr,
+    replicas: [SocketAddr; 2],
+}
+
+impl Addresses {
+    /// Writes the shipped file with these addresses and other changes, and returns its path.
+    fn write(&self, folder: &Path, name: &str, more: &[(&str, String)]) -> PathBuf {
+        let [a, b] = self.replicas.map(|address| address.to_string());
+        let replicas = [("127.0.0.1:8081", a), ("127.0.0.1:8082", b)];
+        let conf = folder.join(name);
+        std::fs::write(&conf, shipped(name, &[&replicas[..], more].concat())).unwrap();
+        conf
+    }
+}
+
+fn nginx(folder: &Path, files: &PemFiles, addresses: &Addresses) -> Command {
+    let Addresses {
+        plain, encrypted, ..
+    } = addresses;
+    let at = "/etc/letsencrypt/live/racing.example";
+    let (cert, key) = (format!("{at}/fullchain.pem"), format!("{at}/privkey.pem"));
+    let changes = [
+        ("listen 80;", format!("listen {plain};")),
+        ("listen 443 ssl;", format!("listen {encrypted} ssl;")),
+        (&cert, files.cert.display().to_string()),
+        (&key, files.key.display().to_string()),
+        ("/var/log/nginx/", format!("{}/", folder.display())),
+    ];
+    let conf = addresses.write(folder, "nginx.conf", &changes);
+    // Its workers read the folder of the test only as its user.
+    let user = match rustix::process::geteuid().is_root() {
+        true => "user root; ",
+        false => "",
+    };
+    let more = format!("{user}daemon off; pid {}/nginx.pid;", folder.display());
+    let mut command = Command::new(program("nginx").unwrap());
+    command.arg("-p").arg(folder).arg("-c").arg(&conf);
+    command.args(["-e", "stderr", "-g", &more]);
+    command
+}
+
+fn haproxy(folder: &Path, files: &PemFiles, addresses: &Addresses) -> Command {
+    let Addresses {
+        plain, encrypted, ..
+    } = addresses;
+    let both = folder.join("both.pem");
+    let pem = [&files.cert, &files.key].map(|file| std::fs::read_to_string(file).unwrap());
+    std::fs::write(&both, pem.concat()).unwrap();
+    let privileges = "    user haproxy\n    group haproxy\n    chroot /var/lib/haproxy\n";
+    let changes = [
+        (privileges, String::new()),
+        // The hard limit of open files may be lower here.
+        ("maxconn 40000", "maxconn 4000".to_owned()),
+        ("bind :80\n", format!("bind {plain}\n")),
+        ("bind :443 ", format!("bind {encrypted} ")),
+        (
+            "/etc/haproxy/certs/racing.example.pem",
+            both.display().to_string(),
+        ),
+    ];
+    let conf = addresses.write(folder, "haproxy.cfg", &changes);
+    let mut command = Command::new(program("haproxy").unwrap());
+    command.arg("-f").arg(&conf);
+    command
+}
+
+fn caddy(folder: &Path, files: &PemFiles, addresses: &Addresses) -> Command {
+    let (cert, key) = (files.cert.display(), files.key.display());
+    let http_port = format!("admin off\n\thttp_port {}", addresses.plain.port());
+    // For every host.
+    let site = format!(":{} {{\n\ttls {cert} {key}", addresses.encrypted.port());
+    let changes = [("admin off", http_port), ("racing.example {", site)];
+    let conf = addresses.write(folder, "Caddyfile", &changes);
+    let mut command = Command::new(program("caddy").unwrap());
+    command.args(["run", "--adapter", "caddyfile", "--config"]);
+    command.arg(&conf).env("HOME", folder);
+    command.env("XDG_DATA_HOME", folder);
+    command
 }
 
 impl Proxy {
@@ -129,7 +143,12 @@ impl Proxy {
         program(kind.name())?;
         let files = authority.issue().write(folder);
         let (plain, encrypted) = (free_address(), free_address());
-        let mut command = kind.configure(folder, &files, plain, encrypted, replicas);
+        let addresses = Addresses {
+            plain,
+            encrypted,
+            replicas,
+        };
+        let mut command = kind.configure(folder, &files, &addresses);
         let output = File::create(folder.join("output.log")).unwrap();
         command
             .stdin(Stdio::null())

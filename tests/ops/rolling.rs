@@ -168,12 +168,7 @@ async fn loses_nothing(kind: ProxyKind) {
     assert!(sockets.reconnected_since(&before, PATIENCE).await);
     b.kill(&nats).await;
 
-    nats.freeze();
-    tokio::time::sleep(size.outage).await;
-    nats.thaw();
-    nats.kill();
-    tokio::time::sleep(size.outage).await;
-    nats.start_again();
+    take_away(&mut nats, size.outage).await;
 
     let gets = load.stop().await;
     let publisher = publishing.end().await;
@@ -195,4 +190,16 @@ async fn loses_nothing(kind: ProxyKind) {
     let tally = verdict.tally;
     assert_eq!((tally.not_recovered, tally.resyncs), (0, 0), "{tally:?}");
     drop(a);
+}
+
+/// Takes NATS away for this time, frozen and then killed.
+async fn take_away(nats: &mut Nats, outage: Duration) {
+    nats.freeze();
+    tokio::time::sleep(outage).await;
+    nats.thaw();
+    // Feeders give up after a minute: they publish again before the next outage.
+    nats.until_logged(nats.last_seq().await + 1).await;
+    nats.kill();
+    tokio::time::sleep(outage).await;
+    nats.start_again();
 }
