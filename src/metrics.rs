@@ -16,7 +16,6 @@ use projections::Tally;
 use self::histogram::{DurationHistogram, HistogramSettings};
 pub use self::http::HttpMetrics;
 pub(crate) use self::http::{KnownMethod, RouteMetrics};
-use self::process::ProcessUsage;
 
 static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
@@ -25,7 +24,7 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit that this program was built from, or `unknown`.
 pub(crate) const REVISION: &str = env!("RAILBIRD_REVISION");
 
-/// From what a machine takes without load to the time after which the feed is stale. Clients see steps of 100 ms.
+/// From what a machine takes without load, some milliseconds, to the time after which the feed is stale.
 static PUBLISH_TO_SOCKET: HistogramSettings = HistogramSettings {
     name: "railbird_publish_to_socket_seconds",
     help: "Time from the record of an event in the log until a thread has written it to its sockets.",
@@ -199,28 +198,30 @@ pub(crate) fn install() {
     });
 }
 
-/// All metrics in the Prometheus text format. Lists the open files, so it belongs on a blocking thread.
+/// All metrics in the Prometheus text format.
 pub(crate) fn render() -> String {
-    let usage = ProcessUsage::measure();
-    let gauges = [
-        ("process_resident_memory_bytes", usage.resident_bytes),
-        ("process_open_fds", usage.open_files),
-        ("process_max_fds", usage.open_files_max),
-    ];
-    for (gauge, value) in gauges {
-        if let Some(value) = value {
-            set(gauge, value as f64);
-        }
-    }
     let handle = HANDLE.get();
     let mut text = handle.map(PrometheusHandle::render).unwrap_or_default();
     histogram::render(&mut text);
     // The counters of the recorder have no fractions.
-    let (name, seconds) = ("process_cpu_seconds_total", usage.cpu_seconds);
+    let (name, seconds) = ("process_cpu_seconds_total", process::cpu_seconds());
     text.push_str(&format!(
         "# HELP {name} User and system CPU time.\n# TYPE {name} counter\n{name} {seconds}\n"
     ));
     text
+}
+
+/// Sets what the system knows of the process. Takes a millisecond for some thousand open files: they have to be listed.
+pub(crate) fn process() {
+    for (gauge, value) in [
+        ("process_resident_memory_bytes", process::resident_bytes()),
+        ("process_open_fds", process::open_files()),
+        ("process_max_fds", process::open_files_max()),
+    ] {
+        if let Some(value) = value {
+            set(gauge, value as f64);
+        }
+    }
 }
 
 /// Sets a gauge. It is exact up to 2^53.

@@ -115,11 +115,6 @@ async fn readiness(admin: SocketAddr) -> Value {
     request(admin, "GET", "/status", &[]).await.json()
 }
 
-/// A series of the requests with GET.
-fn requests(route: &str, status: u16) -> String {
-    format!("railbird_http_requests_total{{route=\"{route}\",method=\"GET\",status=\"{status}\"}}")
-}
-
 #[tokio::test]
 async fn promtool_finds_no_fault() {
     let Some(promtool) = program("promtool") else {
@@ -181,81 +176,54 @@ async fn the_documented_metrics_are_those_of_a_service() {
     }
 }
 
+/// The labels whose values are known, with these.
+const KNOWN: [(&str, &str, &str); 10] = [
+    ("railbird_log_holes_total", "cause", "deleted lost"),
+    ("railbird_log_holes_total", "stream", "RACING ACCOUNTS"),
+    ("railbird_log_resets_total", "stream", "RACING ACCOUNTS"),
+    (
+        "railbird_unauthorized_total",
+        "reason",
+        "missing malformed not_valid",
+    ),
+    ("railbird_rate_limited_total", "limit", "minute day address"),
+    ("railbird_ws_resumed_total", "recovered", "true false"),
+    (
+        "railbird_ws_closed_total",
+        "code",
+        "1001 1002 1003 1007 1008 1009 1013 4401 4403 4408 4429",
+    ),
+    (
+        "railbird_sign_ups_total",
+        "outcome",
+        "taken invalid limited bot closed failed",
+    ),
+    (
+        "railbird_mails_failed_total",
+        "reason",
+        "unreachable tls login timeout cut_off deferred refused not_written",
+    ),
+    ("railbird_probes_total", "route", "/healthz /readyz"),
+];
+
 #[tokio::test]
 async fn known_values_of_labels_count_from_zero() {
     let (nats, folder) = (Nats::start(), tempfile::tempdir().unwrap());
     let serving = Serving::start(&nats, folder.path());
     until_ready(serving.admin).await;
     let scrape = Scrape::of(serving.admin).await;
-    for (metric, label, expected) in [
-        (
-            "railbird_events_rejected_total",
-            "reason",
-            &events::DecodeError::CODES[..],
-        ),
-        ("railbird_log_holes_total", "cause", &["deleted", "lost"]),
-        (
-            "railbird_log_holes_total",
-            "stream",
-            &["ACCOUNTS", "RACING"],
-        ),
-        (
-            "railbird_log_resets_total",
-            "stream",
-            &["ACCOUNTS", "RACING"],
-        ),
-        (
-            "railbird_unauthorized_total",
-            "reason",
-            &["malformed", "missing", "not_valid"],
-        ),
-        (
-            "railbird_rate_limited_total",
-            "limit",
-            &["address", "day", "minute"],
-        ),
-        ("railbird_ws_resumed_total", "recovered", &["false", "true"]),
-        (
-            "railbird_ws_closed_total",
-            "code",
-            &[
-                "1001", "1002", "1003", "1007", "1008", "1009", "1013", "4401", "4403", "4408",
-                "4429",
-            ],
-        ),
-        (
-            "railbird_sign_ups_total",
-            "outcome",
-            &["bot", "closed", "failed", "invalid", "limited", "taken"],
-        ),
-        (
-            "railbird_mails_failed_total",
-            "reason",
-            &[
-                "cut_off",
-                "deferred",
-                "login",
-                "not_written",
-                "refused",
-                "timeout",
-                "tls",
-                "unreachable",
-            ],
-        ),
-        ("railbird_probes_total", "route", &["/healthz", "/readyz"]),
-    ] {
-        let expected = BTreeSet::from_iter(expected.iter().copied());
+    for (metric, label, expected) in KNOWN {
+        let expected = BTreeSet::from_iter(expected.split(' '));
         assert_eq!(scrape.values(metric, label), expected, "{metric}");
     }
-    let counters = scrape
-        .metrics()
-        .into_iter()
-        .filter(|(_, (kind, _))| *kind == "counter");
-    let counters: BTreeSet<String> = counters.map(|(name, _)| name).collect();
+    let rejected = scrape.values("railbird_events_rejected_total", "reason");
+    assert_eq!(rejected, BTreeSet::from(events::DecodeError::CODES));
+    let metrics = scrape.metrics();
     for (series, value) in &scrape.series {
         let name = series.split('{').next().unwrap();
-        let is_zero = counters.contains(name) && name != "process_cpu_seconds_total";
-        assert!(!is_zero || *value == 0.0, "{series} {value}");
+        let counts = metrics.get(name).is_some_and(|of| of.0 == "counter");
+        let has_begun = name == "process_cpu_seconds_total";
+        assert!(!counts || has_begun || *value == 0.0, "{series} {value}");
     }
 }
 
@@ -279,16 +247,22 @@ async fn rejections_of_each_code_are_counted() {
     }
 }
 
+const HORSE: &str = "/api/v1/horses/{horse_no}";
+
+/// A service without traffic, whose views have the horse H1, and a key.
+async fn with_a_horse(nats: &Nats, folder: &std::path::Path) -> (Serving, String) {
+    let key = issue_key(nats).await;
+    let seq = nats.publish([registered("H1", "HORSE 1")]).await;
+    let serving = Serving::start(nats, folder);
+    until_ready(serving.admin).await;
+    assert_eq!(readiness(serving.admin).await["log"]["seq"], seq);
+    (serving, key)
+}
+
 #[tokio::test]
 async fn requests_are_counted_by_route_and_probes_apart() {
     let (nats, folder) = (Nats::start(), tempfile::tempdir().unwrap());
-    let key = issue_key(&nats).await;
-    let seq = nats.publish([registered("H1", "HORSE 1")]).await;
-    let serving = Serving::start(&nats, folder.path());
-    until_ready(serving.admin).await;
-    assert_eq!(readiness(serving.admin).await["log"]["seq"], seq);
-    let key = [("x-api-key", key.as_str())];
-    let horse = "/api/v1/horses/{horse_no}";
+    let (serving, key) = with_a_horse(&nats, folder.path()).await;
     for (method, path, status) in [
         ("GET", "/api/v1/horses/H1", 200),
         ("GET", "/api/v1/horses/H2", 404),
@@ -304,53 +278,56 @@ async fn requests_are_counted_by_route_and_probes_apart() {
         ("GET", "/readyz", 200),
         ("GET", "/readyz?fresh=0s", 503),
     ] {
-        let reply = request(serving.http, method, path, &key).await;
+        let reply = request(serving.http, method, path, &[("x-api-key", &key)]).await;
         assert_eq!(reply.status, status, "{method} {path}");
     }
     let reply = request(serving.http, "GET", "/api/v1/horses/H1", &[]).await;
     assert_eq!(reply.status, 401);
 
     let scrape = Scrape::of(serving.admin).await;
-    for (series, count) in [
-        (requests(horse, 200), 1.0),
-        (requests(horse, 404), 2.0),
-        (requests(horse, 401), 1.0),
-        (requests(horse, 500), 0.0),
-        (requests("/docs/{*path}", 200), 1.0),
-        (requests("other", 404), 3.0),
-        (
-            "railbird_probes_total{route=\"/healthz\",status=\"200\"}".to_owned(),
-            1.0,
-        ),
-        (
-            "railbird_probes_total{route=\"/readyz\",status=\"200\"}".to_owned(),
-            1.0,
-        ),
-        (
-            "railbird_probes_total{route=\"/readyz\",status=\"503\"}".to_owned(),
-            1.0,
-        ),
+    for (route, method, status, count) in [
+        (HORSE, "GET", 200, 1.0),
+        (HORSE, "GET", 404, 2.0),
+        (HORSE, "GET", 401, 1.0),
+        (HORSE, "GET", 500, 0.0),
+        (HORSE, "HEAD", 200, 1.0),
+        (HORSE, "other", 405, 2.0),
+        ("/docs/{*path}", "GET", 200, 1.0),
+        ("other", "GET", 404, 3.0),
     ] {
-        assert_eq!(scrape.get(&series), count, "{series}");
-    }
-    for (method, status, count) in [("HEAD", 200, 1.0), ("other", 405, 2.0)] {
-        let labels = format!("route=\"{horse}\",method=\"{method}\",status=\"{status}\"");
+        let labels = format!("route=\"{route}\",method=\"{method}\",status=\"{status}\"");
         let series = format!("railbird_http_requests_total{{{labels}}}");
         assert_eq!(scrape.get(&series), count, "{series}");
     }
+    for (route, status) in [("/healthz", 200), ("/readyz", 200), ("/readyz", 503)] {
+        let labels = format!("route=\"{route}\",status=\"{status}\"");
+        let series = format!("railbird_probes_total{{{labels}}}");
+        assert_eq!(scrape.get(&series), 1.0, "{series}");
+    }
     let routes = scrape.values("railbird_http_requests_total", "route");
     assert!(!routes.contains("/readyz") && !routes.contains("/healthz"));
+}
+
+#[tokio::test]
+async fn requests_are_timed_by_route_without_probes() {
+    let (nats, folder) = (Nats::start(), tempfile::tempdir().unwrap());
+    let (serving, key) = with_a_horse(&nats, folder.path()).await;
+    for path in ["/api/v1/horses/H1", "/api/v1/horses/H2", "/readyz"] {
+        request(serving.http, "GET", path, &[("x-api-key", &key)]).await;
+    }
+    let scrape = Scrape::of(serving.admin).await;
     let durations = "railbird_http_request_duration_seconds";
     assert_eq!(
         scrape.values(&format!("{durations}_count"), "route"),
-        routes
+        scrape.values("railbird_http_requests_total", "route"),
     );
-    let timed = |bucket: &str| scrape.get(&format!("{durations}_{bucket}"));
-    let labels = format!("route=\"{horse}\"");
-    assert_eq!(timed(&format!("count{{{labels}}}")), 7.0);
-    assert_eq!(timed(&format!("bucket{{{labels},le=\"+Inf\"}}")), 7.0);
-    let sum = timed(&format!("sum{{{labels}}}"));
-    assert!(sum > 0.0 && sum < 7.0, "{sum}");
+    let timed = |part: &str, bucket: &str| {
+        scrape.get(&format!("{durations}_{part}{{route=\"{HORSE}\"{bucket}}}"))
+    };
+    assert_eq!(timed("count", ""), 2.0);
+    assert_eq!(timed("bucket", ",le=\"+Inf\""), 2.0);
+    let sum = timed("sum", "");
+    assert!(sum > 0.0 && sum < PATIENCE.as_secs_f64(), "{sum}");
 }
 
 #[tokio::test]
@@ -468,7 +445,11 @@ async fn frames_are_timed_from_the_record_of_the_event_to_the_socket() {
     let serving = Serving::start(&nats, folder.path());
     until_ready(serving.admin).await;
     let count = "railbird_publish_to_socket_seconds_count";
-    nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
+    let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
+    eventually("it is folded", || async {
+        readiness(serving.admin).await["log"]["seq"] == seq
+    })
+    .await;
     let mut socket = Socket::open(serving.http, &key).await;
     socket.until("snapshot_complete").await;
     assert_eq!(
@@ -511,6 +492,34 @@ async fn rebuilds_and_sizes_are_in_the_metrics() {
     assert!(process("open_fds") > 10.0 && process("open_fds") < process("max_fds"));
     let age = jiff::Timestamp::now().as_second() as f64 - process("start_time_seconds");
     assert!((0.0..PATIENCE.as_secs_f64()).contains(&age), "{age}");
+}
+
+#[tokio::test]
+async fn a_lost_log_and_its_acceptance_are_in_the_metrics() {
+    let (nats, folder) = (Nats::start(), tempfile::tempdir().unwrap());
+    let (serving, _) = with_a_horse(&nats, folder.path()).await;
+    let resets = "railbird_log_resets_total{stream=\"RACING\"}";
+    let diverged = "railbird_log_diverged{stream=\"RACING\"}";
+    nats.lose_log().await;
+    eventually("the loss is in the metrics", || async {
+        Scrape::of(serving.admin).await.get(diverged) == 1.0
+    })
+    .await;
+    let scrape = Scrape::of(serving.admin).await;
+    assert_eq!(
+        (scrape.get("railbird_ready"), scrape.get(resets)),
+        (0.0, 0.0)
+    );
+    let accepted = request(serving.admin, "POST", "/log/accept", &[]).await;
+    assert_eq!(accepted.status, 202, "{}", accepted.text());
+    eventually("the other log is in the metrics", || async {
+        let scrape = Scrape::of(serving.admin).await;
+        let ready = scrape.get("railbird_ready") == 1.0;
+        ready && scrape.get(diverged) == 0.0 && scrape.get(resets) == 1.0
+    })
+    .await;
+    let scrape = Scrape::of(serving.admin).await;
+    assert_eq!(scrape.get("railbird_last_event_timestamp_seconds"), 0.0);
 }
 
 /// The commit of this repository, as the build script finds it.

@@ -15,17 +15,19 @@ use super::state::App;
 use crate::log::{ACCOUNTS, KEY_USE, RACING};
 use crate::metrics::{self, ServiceState};
 
-/// All metrics. What a disk could delay is measured on a blocking thread.
+/// All metrics, on a blocking thread: a disk may delay some, and open files have to be listed.
 pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoResponse, ApiError> {
-    metrics::service(&state(&app));
-    metrics::log_health(&log_health(&app));
-    if let Some((position, digest)) = views_of(&app) {
-        metrics::views(position, digest);
-    }
     let rendered = spawn_blocking(move || {
+        metrics::process();
         let store = app.views.current();
         let store_bytes = store.and_then(|store| store.size_on_disk().ok());
         metrics::store(store_bytes.unwrap_or(0), app.views.free_bytes());
+        // Last, because this changes by the moment.
+        metrics::service(&state(&app));
+        metrics::log_health(&log_health(&app));
+        if let Some((position, digest)) = views_of(&app) {
+            metrics::views(position, digest);
+        }
         metrics::render()
     });
     let text = rendered.await.map_err(ApiError::internal)?;
