@@ -28,6 +28,9 @@ pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoRespo
         // Last, because this changes by the moment.
         metrics::service(&state(&app));
         metrics::log_health(&log_health(&app));
+        if let Some((position, digest)) = views_of(&app) {
+            metrics::views(position, digest);
+        }
         metrics::render()
     });
     let text = rendered.await.map_err(ApiError::internal)?;

@@ -35,8 +35,8 @@ pub(super) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one with these rules, and with a token for the admin addresses if there is one. `None` where no Prometheus
-    /// is installed.
+    /// Starts one with these rules, and with a token for the admin addresses if there is one. `None` where no
+    /// Prometheus is installed.
     pub(super) fn start(rules: &str, token: Option<&str>) -> Option<Self> {
         let program = program("prometheus")?;
         let folder = tempfile::tempdir().unwrap();
