@@ -15,26 +15,23 @@ use super::state::App;
 use crate::log::{ACCOUNTS, KEY_USE, RACING};
 use crate::metrics::{self, ServiceState};
 
-/// All metrics, on a blocking thread: a disk may delay some, and open files have to be listed.
+/// All metrics. What a disk may delay, and the open files, which have to be listed, are measured on a blocking thread.
 pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoResponse, ApiError> {
-    let rendered = spawn_blocking(move || {
+    let views = Arc::clone(&app.views);
+    let measured = spawn_blocking(move || {
         metrics::process();
-        let store = app.views.current();
-        let store_bytes = store.and_then(|store| store.size_on_disk().ok());
-        metrics::store(store_bytes.unwrap_or(0), app.views.free_bytes());
-        if let Some((position, digest)) = views_of(&app) {
-            metrics::views(position, digest);
-        }
-        // Last, because this changes by the moment.
-        metrics::service(&state(&app));
-        metrics::log_health(&log_health(&app));
-        if let Some((position, digest)) = views_of(&app) {
-            metrics::views(position, digest);
-        }
-        metrics::render()
+        let store_bytes = views.current().and_then(|store| store.size_on_disk().ok());
+        metrics::store(store_bytes.unwrap_or(0), views.free_bytes());
     });
-    let text = rendered.await.map_err(ApiError::internal)?;
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text))
+    measured.await.map_err(ApiError::internal)?;
+    // Last, because this changes by the moment.
+    metrics::service(&state(&app));
+    metrics::log_health(&log_health(&app));
+    if let Some((position, digest)) = views_of(&app) {
+        metrics::views(position, digest);
+    }
+    let content_type = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
+    Ok((content_type, metrics::render()))
 }
 
 /// The state of the service now, where `/readyz` has it as it is there.
