@@ -67,6 +67,8 @@ impl Fixture {
             served.load(Ordering::Relaxed) > 0
         })
         .await;
+        // What the first scrape allocates is not for the attackers.
+        serving.metric("railbird_ws_connections").await;
         Self {
             peak_bytes: serving.peak_bytes(),
             serving,

@@ -166,7 +166,7 @@ struct Block {
     printed: Option<String>,
 }
 
-/// The blocks of the page in their order: each fence `sh`, with the fence `text` that follows it.
+/// The blocks of the page in their order: each fence `shell`, with the fence `text` that follows it.
 fn blocks(page: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut lines = page.lines().enumerate();
@@ -181,7 +181,7 @@ fn blocks(page: &str) -> Vec<Block> {
             .collect();
         let fenced = fenced.join("\n");
         match info {
-            "sh" => blocks.push(Block {
+            "shell" => blocks.push(Block {
                 line: number + 1,
                 commands: fenced,
                 printed: None,

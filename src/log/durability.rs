@@ -90,6 +90,9 @@ impl Log {
             let epoch = self.epoch();
             let wait = match self.durability().await {
                 Ok(found) => {
+                    // At the first start, the streams are created meanwhile.
+                    let mut streams = [RACING, ACCOUNTS].into_iter();
+                    let are_there = streams.all(|of| found.drift.contains_key(of.name));
                     durability.send_if_modified(|known| {
                         let changed = known.as_ref() != Some(&found);
                         if changed {
@@ -98,7 +101,7 @@ impl Log {
                         }
                         changed
                     });
-                    CHECK_EVERY
+                    if are_there { CHECK_EVERY } else { RETRY }
                 }
                 Err(error) => {
                     tracing::debug!(%error, "cannot check the settings of the log");
