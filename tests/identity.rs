@@ -381,7 +381,7 @@ async fn production_refuses_a_server_whose_settings_it_cannot_see() {
     let data = tempfile::tempdir().unwrap();
     let (code, log) = production(&nats, data.path()).until_ended().await;
     assert_eq!(code, Some(78), "{log}");
-    assert!(log.contains("cannot see"), "{log}");
+    assert!(log.contains("does not show this user whether"), "{log}");
 }
 
 #[tokio::test]

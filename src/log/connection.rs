@@ -29,7 +29,12 @@ const SUBSCRIPTION_CAPACITY: usize = 64 * 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(4);
 
 /// What the client library and nats-server report without JetStream, in the server or in the account of the user.
-const NO_JETSTREAM: [&str; 2] = ["jetstream unavailable", "not enabled"];
+const NO_JETSTREAM: [&str; 3] = [
+    "jetstream unavailable",
+    "not enabled",
+    // What the library makes of "no responders".
+    "requested JetStream resource does not exist",
+];
 
 const RECONNECT: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 

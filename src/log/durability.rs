@@ -15,6 +15,9 @@ use super::settings::{Drift, drift};
 use super::stream::{ACCOUNTS, ADDRESSES, KEY_USE, RACING, StreamName};
 use crate::metrics;
 
+const UNKNOWN_SYNC: &str = "nats-server does not show this user whether it has `sync_interval: always`, without which acknowledged events can \
+     be lost: start it with railbird's nats.conf, or let the user's account import $SYS.REQ.SERVER.PING.VARZ as there";
+
 /// How often the settings are compared, besides once per connection.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
 /// How long after a failed check the next one follows.
@@ -60,7 +63,7 @@ impl Durability {
     pub fn risks(&self) -> Vec<String> {
         let mut risks = Vec::new();
         if self.servers.is_empty() {
-            risks.push("this user cannot see whether nats-server has `sync_interval: always`; see docs/operating.md".to_owned());
+            risks.push(UNKNOWN_SYNC.to_owned());
         }
         let lazy: Vec<&str> = (self.servers.iter().filter(|(_, syncs)| !**syncs))
             .map(|(name, _)| name.as_str())
