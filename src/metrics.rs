@@ -190,10 +190,9 @@ pub(crate) fn install() {
         }
         EVENTS_REJECTED.begin(DecodeError::CODES);
         gauge!("railbird_build_info", "version" => VERSION, "revision" => REVISION).set(1.0);
-        set(
-            "process_start_time_seconds",
-            Timestamp::now().as_second() as f64,
-        );
+        // With milliseconds: a process may end and start twice within a second.
+        let started_at = Timestamp::now().as_millisecond() as f64 / 1e3;
+        set("process_start_time_seconds", started_at);
         handle
     });
 }
