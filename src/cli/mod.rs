@@ -296,7 +296,7 @@ fn init_logging(cli: &Cli) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&cli.log)?.and(no_secrets);
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        // Without a reader of standard error the service goes on. A report of that on standard error would panic.
+        // If standard error is closed, the service continues. To report that there would panic.
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     if cli.log_json {

@@ -285,7 +285,7 @@ where
         let headers = response.headers_mut();
         headers.insert(STRICT_TRANSPORT_SECURITY, ONLY_ENCRYPTED);
     }
-    // The live channel goes on.
+    // A WebSocket outlives its handshake: it is closed at the shutdown.
     if context.draining.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(CONNECTION, LAST_ANSWER);
     }

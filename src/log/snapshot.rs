@@ -89,7 +89,7 @@ struct RestoreResponse {
 }
 
 impl Log {
-    /// Starts a snapshot of a stream. The stream goes on meanwhile.
+    /// Starts a snapshot of a stream. The stream accepts messages meanwhile.
     ///
     /// # Errors
     /// As [`Log::state`].
