@@ -146,6 +146,7 @@ impl Log {
             config["num_replicas"] = replicas.into();
         }
         config["metadata"][CREATED] = head.created.clone().into();
+        config["num_replicas"] = self.replicas().count().into();
         if stream == RACING
             && let Some(room) = self.room_for_facts().await
         {
