@@ -311,7 +311,7 @@ async fn a_stream_that_is_created_while_it_is_restored_is_kept() {
     let file = std::fs::read(folder.join("RACING.snapshot")).unwrap();
     let log = Log::connect(&nats.url_of("admin"), "test").await.unwrap();
 
-    let restoring = log.restore(RACING, &head, None).await.unwrap();
+    let restoring = log.restore(RACING, &head).await.unwrap();
     nats.publish(quotes(20)).await;
     let found = nats.messages().await;
     // The server may reject the first part or the end.
@@ -326,7 +326,7 @@ async fn a_stream_that_is_created_while_it_is_restored_is_kept() {
 
     // In the other order, the name is taken.
     delete(&nats, RACING).await;
-    let restoring = log.restore(RACING, &head, None).await.unwrap();
+    let restoring = log.restore(RACING, &head).await.unwrap();
     restoring.send(file.into()).await.unwrap();
     let _ = log.ensure(RACING).await;
     let state = restoring.finish().await.unwrap();
@@ -401,7 +401,7 @@ async fn an_interrupted_restore_is_followed_by_nobody_and_done_again() {
     let log = Log::connect(&nats.url_of("admin"), "test").await.unwrap();
 
     // The server takes the first blocks of the file, and finds no end.
-    let restoring = log.restore(RACING, &head, None).await.unwrap();
+    let restoring = log.restore(RACING, &head).await.unwrap();
     let most = file.len() - 100;
     restoring.send(file[..most].to_vec().into()).await.unwrap();
     restoring.finish().await.unwrap_err();

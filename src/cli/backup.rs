@@ -187,12 +187,7 @@ impl Backup {
     }
 
     /// Restores a stream, and checks that it is the one that the backup was made of.
-    pub(super) async fn restore(
-        &self,
-        log: &Log,
-        stream: StreamName,
-        replicas: Option<u8>,
-    ) -> anyhow::Result<()> {
+    pub(super) async fn restore(&self, log: &Log, stream: StreamName) -> anyhow::Result<()> {
         let Some(found) = self.stream(stream) else {
             return Ok(());
         };
@@ -206,7 +201,7 @@ impl Backup {
         }
         let path = self.folder.join(&found.file);
         let file = File::open(&path)?;
-        let restoring = log.restore(stream, &found.head, replicas).await?;
+        let restoring = log.restore(stream, &found.head).await?;
         let mut progress = Progress::new(stream.name, found.file_bytes);
         let mut sent = 0;
         loop {

@@ -52,12 +52,11 @@ enum LogSubcommand {
     ///
     /// No stream is overwritten: with other streams of these names on the server, nothing is restored. A restored
     /// stream is the same log as before, so services that have read no more than the backup has continue by
-    /// themselves. Others wait for `railbird log accept`. Run it again after a failure. The user is admin. With
-    /// --replicas, a log moves from one server to a cluster, and back.
+    /// themselves. Others wait for `railbird log accept`. Run it again after a failure. The user is admin.
     #[command(
         after_help = "Example:\n  railbird log restore /backup/2026-11-22 --nats nats://admin:...@127.0.0.1:4222"
     )]
-    Restore(Restore),
+    Restore(BackupFolder),
 }
 
 #[derive(Debug, Args)]
@@ -67,23 +66,6 @@ struct BackupFolder {
     folder: PathBuf,
     #[command(flatten)]
     nats: Nats,
-}
-
-#[derive(Debug, Args)]
-struct Restore {
-    #[command(flatten)]
-    backup: BackupFolder,
-    /// How many servers of the cluster keep each restored stream: 1, 3 or 5. The default is the number in the backup.
-    #[arg(long, value_name = "N", value_parser = replicas)]
-    replicas: Option<u8>,
-}
-
-/// An even number stops as soon as the odd one below it does, and nats-server allows five.
-fn replicas(text: &str) -> Result<u8, &'static str> {
-    match text.parse() {
-        Ok(replicas @ (1 | 3 | 5)) => Ok(replicas),
-        _ => Err("a stream has 1, 3 or 5 replicas"),
-    }
 }
 
 impl LogCommand {
@@ -99,7 +81,7 @@ impl LogCommand {
                 ));
                 Ok(())
             }
-            LogSubcommand::Restore(restore) => restore.run().await,
+            LogSubcommand::Restore(backup) => backup.restore().await,
         }
     }
 }
@@ -139,17 +121,15 @@ impl BackupFolder {
         ));
         Ok(())
     }
-}
 
-impl Restore {
-    async fn run(&self) -> anyhow::Result<()> {
-        let backup = Backup::open(&self.backup.folder)?;
-        let log = self.backup.nats.connect().await?;
+    async fn restore(&self) -> anyhow::Result<()> {
+        let backup = Backup::open(&self.folder)?;
+        let log = self.nats.connect().await?;
         let order: Vec<StreamName> = BACKED_UP.into_iter().rev().collect();
         let missing = missing(&log, &backup, &order).await?;
         for stream in &missing {
             backup
-                .restore(&log, *stream, self.replicas)
+                .restore(&log, *stream)
                 .await
                 .with_context(|| format!("{} was not restored", stream.name))?;
         }

@@ -130,7 +130,7 @@ impl Log {
         })
     }
 
-    /// Starts to restore a stream, which must not exist, with as many replicas as in the snapshot, or these.
+    /// Starts to restore a stream, which must not exist.
     ///
     /// # Errors
     /// Returns [`LogError::StreamExists`], [`LogError::Denied`], and [`LogError::Unreachable`] or
@@ -139,12 +139,8 @@ impl Log {
         &self,
         stream: StreamName,
         head: &SnapshotHead,
-        replicas: Option<u8>,
     ) -> Result<Restoring, LogError> {
         let mut config = head.config.clone();
-        if let Some(replicas) = replicas {
-            config["num_replicas"] = replicas.into();
-        }
         config["metadata"][CREATED] = head.created.clone().into();
         config["num_replicas"] = self.replicas().count().into();
         if stream == RACING
