@@ -36,6 +36,7 @@ mod hostile;
 mod identity;
 mod key_use;
 mod keys;
+mod leases;
 mod lifecycle;
 mod limits;
 mod live;
