@@ -22,6 +22,7 @@ mod one_shot;
 mod position;
 mod publish_permissions;
 mod reader;
+mod replicas;
 pub mod runtime;
 mod settings;
 mod snapshot;
