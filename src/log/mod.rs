@@ -13,6 +13,7 @@ mod connection;
 mod continuity;
 mod durability;
 mod error;
+mod fresh_replicas;
 mod freshness;
 mod hole;
 mod ids;
@@ -42,6 +43,7 @@ pub use lease::{Lease, LeaseTerm, Role};
 pub use message::LogMessage;
 pub use position::{LogReplaced, ReadPosition};
 pub use reader::{Batch, Reader};
+pub use replicas::Replicas;
 pub use settings::Drift;
 pub use snapshot::{Restoring, Snapshot, SnapshotHead};
 pub use stream::{

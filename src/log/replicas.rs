@@ -1,64 +1,60 @@
-//! Replicas of the service: which of them have fresh views. An entry that is not repeated ends with the term of a lease.
+//! [`Replicas`]: how many servers of a cluster store a stream.
 
-use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+use std::fmt;
 
-use super::append::Outgoing;
-use super::connection::Log;
-use super::error::LogError;
-use super::stream::LEASES;
+/// How many servers of a cluster store a stream. A stream goes on while more than half of them are up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replicas(usize);
 
-const PREFIX: &str = "$KV.LEASES.replica.";
-
-/// Entries that are read: more than replicas. Each takes a request.
-const REPLICAS_MAX: usize = 64;
-
-/// An entry of a replica.
-#[derive(Debug, Serialize, Deserialize)]
-struct ReplicaEntry {
-    is_fresh: bool,
-    /// The last event of its views.
-    seq: u64,
-}
-
-impl Log {
-    /// Notes for the others whether the views of a replica are fresh.
+impl Replicas {
+    /// Parses a number of replicas.
     ///
     /// # Errors
-    /// Returns a [`LogError`], such as [`LogError::Denied`] if this user may not use the bucket of leases.
-    pub async fn note_replica(
-        &self,
-        replica: &str,
-        is_fresh: bool,
-        seq: u64,
-    ) -> Result<(), LogError> {
-        let entry = ReplicaEntry { is_fresh, seq };
-        let outgoing = Outgoing {
-            subject: format!("{PREFIX}{replica}"),
-            id: Uuid::now_v7().to_string(),
-            payload: serde_json::to_vec(&entry).expect("numbers are JSON"),
-        };
-        self.append_once(&outgoing).await?;
-        Ok(())
+    /// Returns a text if it is not 1, 3 or 5. nats-server has no others but 2 and 4, which survive the loss of no more
+    /// servers than 1 and 3.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        match text.trim() {
+            "1" => Ok(Self(1)),
+            "3" => Ok(Self(3)),
+            "5" => Ok(Self(5)),
+            _ => Err("expected 1, 3 or 5"),
+        }
     }
 
-    /// Whether a replica other than this one has fresh views, as far as it has noted that lately.
-    ///
-    /// # Errors
-    /// As [`Log::note_replica`].
-    pub async fn another_is_fresh(&self, replica: &str) -> Result<bool, LogError> {
-        let (own, all) = (format!("{PREFIX}{replica}"), format!("{PREFIX}*"));
-        let mut from = 1;
-        for _ in 0..REPLICAS_MAX {
-            let Some(found) = self.next_message(LEASES, from, &all).await? else {
-                return Ok(false);
-            };
-            from = found.seq + 1;
-            let entry = serde_json::from_slice::<ReplicaEntry>(&found.payload);
-            if found.subject() != own && entry.is_ok_and(|entry| entry.is_fresh) {
-                return Ok(true);
-            }
+    /// The number.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.0
+    }
+}
+
+impl Default for Replicas {
+    /// One, as on a single server.
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl fmt::Display for Replicas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Replicas;
+
+    #[test]
+    fn only_numbers_that_survive_more_than_the_one_before_are_replicas() {
+        for count in [1, 3, 5] {
+            assert_eq!(
+                Replicas::parse(&count.to_string()).map(Replicas::count),
+                Ok(count)
+            );
         }
-        Ok(false)
+        for text in ["0", "2", "4", "6", "", "three", "-3"] {
+            assert!(Replicas::parse(text).is_err(), "{text}");
+        }
     }
 }
