@@ -21,6 +21,7 @@ mod board;
 mod check_config;
 mod cli;
 mod clients;
+mod cluster;
 mod conformance;
 mod containers;
 mod contract;
