@@ -93,6 +93,17 @@ impl Log {
         self.message(stream, &query).await
     }
 
+    /// The first message from a sequence on whose subject matches. As safe as [`Log::message_at`].
+    pub(super) async fn next_message(
+        &self,
+        stream: StreamName,
+        from: u64,
+        subject: &str,
+    ) -> Result<Option<LogMessage>, LogError> {
+        let query = json!({ "seq": from, "next_by_subj": subject });
+        self.message(stream, &query).await
+    }
+
     /// Erases all messages on a subject. The server overwrites them on its disk.
     ///
     /// # Errors

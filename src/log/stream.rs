@@ -1,4 +1,4 @@
-//! The streams [`RACING`], [`ACCOUNTS`], [`ADDRESSES`] and [`KEY_USE`]: their settings and their state.
+//! The streams [`RACING`], [`ACCOUNTS`], [`ADDRESSES`], [`KEY_USE`] and [`LEASES`]: their settings and their state.
 
 use std::time::Duration;
 
@@ -40,6 +40,21 @@ pub const KEY_USE: StreamName = StreamName {
         bytes_max: KEY_USE_BYTES_MAX,
     },
 };
+
+/// The key-value bucket of leases. An entry that nobody renews ends with the term.
+pub const LEASES: StreamName = StreamName {
+    name: "KV_LEASES",
+    subjects: "$KV.LEASES.>",
+    keeps: Keeps::Latest {
+        age_max: LEASE_TERM,
+        bytes_max: LEASES_BYTES_MAX,
+    },
+};
+
+/// How long a lease lasts. A holder keeps it through the election of a leader, which takes up to 9 seconds.
+const LEASE_TERM: Duration = Duration::from_secs(20);
+/// An entry takes some 250 bytes: a few roles, and some thousand replicas.
+const LEASES_BYTES_MAX: i64 = 1024 * 1024;
 
 /// How long the use of a key is known: a key that runs a program once a month is not shown as unused.
 pub const KEY_USE_AGE_MAX: Duration = Duration::from_secs(35 * 24 * 60 * 60);
@@ -135,6 +150,8 @@ impl StreamName {
             Keeps::Latest { age_max, bytes_max } => Config {
                 max_messages_per_subject: 1,
                 max_age: age_max,
+                // The server accepts no longer one.
+                duplicate_window: DUPLICATE_WINDOW.min(age_max),
                 max_bytes: bytes_max,
                 discard: DiscardPolicy::Old,
                 ..config
