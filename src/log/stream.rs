@@ -1,4 +1,4 @@
-//! The streams [`RACING`], [`ACCOUNTS`], [`ADDRESSES`] and [`KEY_USE`]: their settings and their state.
+//! The streams [`RACING`], [`ACCOUNTS`], [`ADDRESSES`], [`KEY_USE`] and [`SNAPSHOTS`]: their settings and their state.
 
 use std::time::Duration;
 
@@ -40,6 +40,22 @@ pub const KEY_USE: StreamName = StreamName {
     },
 };
 
+/// The object store of the snapshots of the views. It may be lost: the log has everything.
+pub const SNAPSHOTS: StreamName = StreamName {
+    name: "OBJ_SNAPSHOTS",
+    subjects: "$O.SNAPSHOTS.>",
+    keeps: Keeps::Objects {
+        bytes_max: SNAPSHOTS_BYTES_MAX,
+    },
+};
+/// The name of that object store.
+pub(super) const SNAPSHOTS_BUCKET: &str = "SNAPSHOTS";
+
+/// Of the gigabyte that the stream of facts leaves to the others, half: several snapshots of some million events.
+const SNAPSHOTS_BYTES_MAX: i64 = 512 * 1024 * 1024;
+/// The part of the room of a small server that the snapshots take at most.
+const SNAPSHOTS_PART: i64 = 2;
+
 /// How long the use of a key is known: a key that runs a program once a month is not shown as unused.
 pub const KEY_USE_AGE_MAX: Duration = Duration::from_secs(35 * 24 * 60 * 60);
 /// A message takes some 250 bytes: the use of 7,000 keys by a process that is started each day, or of 250,000 by one.
@@ -77,6 +93,8 @@ enum Keeps {
     UntilErased,
     /// The last message of each subject, until it is too old or the stream too large.
     Latest { age_max: Duration, bytes_max: i64 },
+    /// The objects that nobody removes. A full stream rejects new ones.
+    Objects { bytes_max: i64 },
 }
 
 /// The state of a stream.
@@ -134,6 +152,12 @@ impl StreamName {
                 discard: DiscardPolicy::Old,
                 ..config
             },
+            Keeps::Objects { bytes_max } => Config {
+                max_bytes: bytes_max,
+                discard: DiscardPolicy::New,
+                allow_rollup: true,
+                ..config
+            },
         }
     }
 
@@ -172,7 +196,13 @@ impl Log {
                 created => return created,
             }
         }
-        self.create(stream.config()).await
+        let mut config = stream.config();
+        if stream == SNAPSHOTS
+            && let Some(room) = self.free_room().await
+        {
+            config.max_bytes = config.max_bytes.min(room / SNAPSHOTS_PART);
+        }
+        self.create(config).await
     }
 
     async fn create(&self, config: Config) -> Result<LogState, LogError> {
