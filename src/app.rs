@@ -31,6 +31,7 @@ use crate::log::{ACCOUNTS, Continuity, Durability, Log, NatsConfig, RACING};
 use crate::mail::{FailureReason, Mailing, Outbox};
 use crate::metrics::{self, HttpMetrics, LiveMetrics};
 use crate::projector::announcer::Announcer;
+use crate::projector::snapshots::SnapshotWriter;
 use crate::projector::views::Views;
 use crate::projector::{Projector, ProjectorHandle};
 use crate::public_url::PublicUrl;
@@ -67,6 +68,8 @@ pub struct Config {
     pub nats: NatsConfig,
     /// The folder of the views. It may be lost: the views are rebuilt from the log.
     pub data: PathBuf,
+    /// How often a snapshot of the views is written; zero is never.
+    pub snapshot_every: Duration,
     /// The public address; port 0 takes a free one.
     pub http: SocketAddr,
     /// The TLS of the public address. Without it, that is plain HTTP.
@@ -142,6 +145,10 @@ impl Service {
         let feed = Feed::default();
         let followed = (log.clone(), continuity.clone());
         let projector = start_projector(&mut tasks, runtime, followed, (&views, &feed));
+        let status = projector.status.clone();
+        let every = config.snapshot_every;
+        let (writer, snapshots) = SnapshotWriter::new(log.clone(), views.clone(), status, every);
+        tasks.spawn("snapshots", writer.run(), runtime);
         let followed = (accounts_log.clone(), continuity.clone());
         let (keys, ledger, use_log) = follow_accounts(&mut tasks, runtime, followed, &config)?;
         let live = LiveContext {
@@ -162,6 +169,7 @@ impl Service {
             unauthenticated_limiter: HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, MINUTE),
             proxies: config.proxies,
             projector,
+            snapshots,
             connection: log.connection(),
             continuity,
             durability,

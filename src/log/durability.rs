@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
 use super::settings::{Drift, drift};
-use super::stream::{ACCOUNTS, ADDRESSES, KEY_USE, RACING, StreamName};
+use super::stream::{ACCOUNTS, ADDRESSES, KEY_USE, LEASES, RACING, StreamName};
 use crate::metrics;
 
 const UNKNOWN_SYNC: &str = "nats-server does not show this user whether it has `sync_interval: always`, without which acknowledged events can \
@@ -143,7 +143,7 @@ impl Log {
         });
         let mut nearly_full: Vec<String> = full.collect();
         let mut drift = BTreeMap::new();
-        for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE] {
+        for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE, LEASES] {
             match self.check_stream(stream).await {
                 Ok((found, is_nearly_full)) => {
                     drift.insert(stream.name, found);

@@ -1,4 +1,5 @@
-//! The streams [`RACING`], [`ACCOUNTS`], [`ADDRESSES`], [`KEY_USE`] and [`SNAPSHOTS`]: their settings and their state.
+//! The streams [`RACING`], [`ACCOUNTS`], [`ADDRESSES`], [`KEY_USE`], [`LEASES`] and [`SNAPSHOTS`]: their settings and
+//! their state.
 
 use std::time::Duration;
 
@@ -55,6 +56,21 @@ pub(super) const SNAPSHOTS_BUCKET: &str = "SNAPSHOTS";
 const SNAPSHOTS_BYTES_MAX: i64 = 512 * 1024 * 1024;
 /// The part of the room of a small server that the snapshots take at most.
 const SNAPSHOTS_PART: i64 = 2;
+
+/// The key-value bucket of leases. An entry that nobody renews ends with the term.
+pub const LEASES: StreamName = StreamName {
+    name: "KV_LEASES",
+    subjects: "$KV.LEASES.>",
+    keeps: Keeps::Latest {
+        age_max: LEASE_TERM,
+        bytes_max: LEASES_BYTES_MAX,
+    },
+};
+
+/// How long a lease lasts. A holder keeps it through the election of a leader, which takes up to 9 seconds.
+const LEASE_TERM: Duration = Duration::from_secs(20);
+/// An entry takes some 250 bytes: a few roles, and some thousand replicas.
+const LEASES_BYTES_MAX: i64 = 1024 * 1024;
 
 /// How long the use of a key is known: a key that runs a program once a month is not shown as unused.
 pub const KEY_USE_AGE_MAX: Duration = Duration::from_secs(35 * 24 * 60 * 60);
@@ -148,6 +164,8 @@ impl StreamName {
             Keeps::Latest { age_max, bytes_max } => Config {
                 max_messages_per_subject: 1,
                 max_age: age_max,
+                // The server accepts no longer one.
+                duplicate_window: DUPLICATE_WINDOW.min(age_max),
                 max_bytes: bytes_max,
                 discard: DiscardPolicy::Old,
                 ..config

@@ -233,6 +233,11 @@ impl Views {
         })
     }
 
+    /// Whether the data folder names views in force, whole or not.
+    pub fn is_in_force(&self) -> bool {
+        self.folder.join(CURRENT).exists()
+    }
+
     /// The free space of the disk of the stores; `None` if the file system does not report it.
     pub fn free_bytes(&self) -> Option<u64> {
         free_bytes(&self.folder)

@@ -7,6 +7,7 @@ mod writer;
 use std::collections::BTreeMap;
 
 use projections::{Checkpoint, SCHEMA_VERSION, VIEWS_VERSION};
+use serde_json::{Value, json};
 
 pub(super) use self::load::load_latest;
 pub use self::load::{Loaded, Refusal, restore};
@@ -37,6 +38,23 @@ impl ViewsSnapshot {
     pub async fn list(log: &Log) -> Result<Vec<Result<Self, Refusal>>, LogError> {
         let objects = log.objects().await?;
         Ok(objects.into_iter().map(Self::parse).collect())
+    }
+
+    /// The snapshot as the admin address and `railbird snapshot list --json` print it.
+    pub fn to_json(&self) -> Value {
+        let (info, checkpoint) = (&self.object.info, &self.checkpoint);
+        json!({
+            "name": info.name,
+            "log": checkpoint.log,
+            "seq": checkpoint.seq,
+            "recorded_at": checkpoint.recorded_at,
+            "schema": self.schema,
+            "views_version": self.views,
+            "digest": checkpoint.digest.to_string(),
+            "bytes": info.size,
+            "parts": info.chunks,
+            "written_at": info.written_at,
+        })
     }
 
     fn parse(object: StoredObject) -> Result<Self, Refusal> {

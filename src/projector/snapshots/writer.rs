@@ -1,5 +1,6 @@
 //! [`SnapshotWriter`]: writes snapshots of the views, now and then and when it is asked to.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,12 +9,13 @@ use jiff::Timestamp;
 use projections::{Checkpoint, SCHEMA_VERSION, Store, StoreError, VIEWS_VERSION};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
 
 use super::parts::PartEncoder;
 use super::{ViewsSnapshot, metadata};
 use crate::live::status::{Phase, Status};
-use crate::log::{Log, LogError, ObjectWriter};
+use crate::log::{Lease, Log, LogError, ObjectWriter, Role};
 use crate::metrics;
 use crate::projector::views::Views;
 
@@ -23,6 +25,10 @@ const SNAPSHOTS_KEPT: usize = 3;
 const EVENTS_MIN: u64 = 10_000;
 /// How often the object store is looked at, so that `railbird_snapshot_timestamp_seconds` is right on all replicas.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
+/// How long a request waits for the lease: longer than the term of one whose holder is gone.
+const LEASE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time to give the lease up. After it, the others wait for the end of its term.
+const RESIGN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Parts that wait for NATS. The thread that makes them waits then.
 const PARTS_AHEAD: usize = 1;
 /// Requests that wait. One snapshot answers all that came before it was begun.
@@ -108,11 +114,12 @@ impl SnapshotWriter {
         loop {
             tokio::select! {
                 () = sleep(wait) => match self.write_if_due().await {
+                    // Another replica writes it.
                     Ok(()) | Err(SnapshotError::Busy | SnapshotError::NotLive) => {}
                     Err(error) => failed(&error),
                 },
                 Some(requested) = self.requests.recv() => {
-                    let written = self.write().await;
+                    let written = self.write_alone(false).await;
                     if let Err(error) = &written {
                         failed(error);
                     }
@@ -128,22 +135,56 @@ impl SnapshotWriter {
     }
 
     async fn write_if_due(&self) -> Result<(), SnapshotError> {
-        let snapshots = match ViewsSnapshot::list(&self.log).await {
-            Ok(snapshots) => snapshots,
-            Err(error) => {
-                tracing::debug!(%error, "cannot list the snapshots of the views");
-                return Ok(());
-            }
-        };
-        let latest = snapshots.into_iter().flatten().next();
-        note(latest.as_ref());
-        match self.is_due(latest.as_ref()) {
-            true => self.write().await.map(drop),
+        match self.is_due().await {
+            true => self.write_alone(true).await.map(drop),
             false => Ok(()),
         }
     }
 
-    fn is_due(&self, latest: Option<&ViewsSnapshot>) -> bool {
+    /// Writes a snapshot while this replica has the lease. With `if_due`, none if another replica has just written one.
+    async fn write_alone(&self, if_due: bool) -> Written {
+        let (mut lease, keeping) = self.log.lease(Role::Snapshots, &Uuid::now_v7().to_string());
+        let mut keeping = pin!(keeping);
+        let written = {
+            let writing = async {
+                let held = async {
+                    while lease.held().is_none() && !lease.is_denied() {
+                        lease.changed().await;
+                    }
+                };
+                let held = timeout(LEASE_TIMEOUT, held).await;
+                held.map_err(|_| SnapshotError::Busy)?;
+                if if_due && !self.is_due().await {
+                    return Err(SnapshotError::Busy);
+                }
+                self.write(&lease).await
+            };
+            tokio::select! {
+                written = writing => written,
+                () = &mut keeping => Err(SnapshotError::Ended),
+            }
+        };
+        lease.resign();
+        // It goes on until it is dropped.
+        let _ = timeout(RESIGN_TIMEOUT, keeping).await;
+        written
+    }
+
+    /// Whether the latest snapshot is old enough, and there are enough new events. Notes it in the metrics.
+    async fn is_due(&self) -> bool {
+        let snapshots = match ViewsSnapshot::list(&self.log).await {
+            Ok(snapshots) => snapshots,
+            Err(error) => {
+                tracing::debug!(%error, "cannot list the snapshots of the views");
+                return false;
+            }
+        };
+        let latest = snapshots.into_iter().flatten().next();
+        note(latest.as_ref());
+        self.needs_newer(latest.as_ref())
+    }
+
+    fn needs_newer(&self, latest: Option<&ViewsSnapshot>) -> bool {
         let Some(checkpoint) = self.views.current().and_then(|store| store.checkpoint()) else {
             return false;
         };
@@ -156,13 +197,14 @@ impl SnapshotWriter {
     }
 
     /// Writes a snapshot, and removes the oldest.
-    async fn write(&self) -> Written {
+    async fn write(&self, lease: &Lease) -> Written {
         let began = Instant::now();
         let store = self.live_store().ok_or(SnapshotError::NotLive)?;
         let (sender, mut parts) = mpsc::channel(PARTS_AHEAD);
         let exporting = spawn_blocking(move || export(&store, &sender));
         let mut writer: Option<ObjectWriter> = None;
         while let Some(part) = parts.recv().await {
+            check(lease)?;
             match &mut writer {
                 None => writer = Some(self.log.write_object(part).await?),
                 Some(writer) => writer.add(part).await?,
@@ -170,6 +212,7 @@ impl SnapshotWriter {
         }
         let exported = exporting.await.map_err(|_| SnapshotError::Ended)?;
         let (checkpoint, writer) = (exported?, writer.ok_or(SnapshotError::Ended)?);
+        check(lease)?;
         let at = Timestamp::now().as_millisecond();
         let name = format!("v{SCHEMA_VERSION}-{VIEWS_VERSION}-{}-{at}", checkpoint.seq);
         let object = writer.finish(name, metadata(&checkpoint)).await?;
@@ -223,6 +266,15 @@ fn export(store: &Store, sender: &mpsc::Sender<Bytes>) -> Result<Checkpoint, Sna
     let checkpoint = store.export(|key, value| parts.add(key, value))?;
     parts.finish()?;
     Ok(checkpoint)
+}
+
+/// Whether this replica still has the lease. Without the right to leases each replica writes; the object store lets one
+/// at a time.
+fn check(lease: &Lease) -> Result<(), SnapshotError> {
+    match lease.held().is_some() || lease.is_denied() {
+        true => Ok(()),
+        false => Err(SnapshotError::Fenced("the lease ended")),
+    }
 }
 
 fn failed(error: &SnapshotError) {
