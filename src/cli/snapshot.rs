@@ -60,9 +60,7 @@ impl SnapshotCommand {
                 Ok(())
             }
             SnapshotSubcommand::List { nats, json } => list(&nats.connect().await?, json).await,
-            SnapshotSubcommand::Restore { data, nats } => {
-                load(&nats.connect().await?, data).await
-            }
+            SnapshotSubcommand::Restore { data, nats } => load(&nats.connect().await?, data).await,
         }
     }
 }
@@ -94,7 +92,8 @@ async fn load(log: &Log, data: PathBuf) -> anyhow::Result<()> {
     for Refusal { name, reason } in refused {
         result(format_args!("{name} is not used: {reason}"));
     }
-    let loaded = loaded.context("there is no snapshot that fits the log: `railbird serve` folds all of it")?;
+    let loaded = loaded
+        .context("there is no snapshot that fits the log: `railbird serve` folds all of it")?;
     result(format_args!("loaded {}", line(&loaded.to_json())));
     Ok(())
 }
