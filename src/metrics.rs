@@ -403,6 +403,8 @@ pub(crate) fn mail_given_up() {
 #[derive(Debug)]
 pub struct LiveMetrics {
     pub(crate) sockets: Gauge,
+    /// Held for each socket: the number of clones is their number.
+    pub(crate) socket_guard: Arc<()>,
     pub(crate) messages: Counter,
     pub(crate) conflated: Counter,
     recovered: Counter,
@@ -415,6 +417,7 @@ impl Default for LiveMetrics {
         let resumed = |recovered| counter!("railbird_ws_resumed_total", "recovered" => recovered);
         Self {
             sockets: gauge!("railbird_ws_connections"),
+            socket_guard: Arc::default(),
             messages: counter!("railbird_ws_messages_total"),
             conflated: counter!("railbird_ws_conflated_total"),
             recovered: resumed("true"),
@@ -425,6 +428,11 @@ impl Default for LiveMetrics {
 }
 
 impl LiveMetrics {
+    /// The number of open sockets.
+    pub(crate) fn sockets_open(&self) -> usize {
+        Arc::strong_count(&self.socket_guard) - 1
+    }
+
     pub(crate) fn resumed(&self, recovered: bool) {
         match recovered {
             true => self.recovered.increment(1),

@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use railbird::log::{Lease, Log, Role};
+use railbird::log::{LEASES, Lease, Log, Role};
+use serde_json::Value;
+use tempfile::TempDir;
 use tokio::task::AbortHandle;
 
+use crate::rejections::{Feeder, until_live};
 use crate::support::*;
 
 /// The term of the bucket in these tests.
@@ -172,4 +175,141 @@ async fn a_replica_without_the_right_to_the_bucket_knows_it_and_takes_leases_onc
     nats.start_again();
     the_holder(std::slice::from_ref(&replica)).await;
     assert!(!replica.lease.is_denied());
+}
+
+/// Replicas as processes, of which the first holds the lease.
+struct Processes {
+    nats: Nats,
+    feeder: Feeder,
+    replicas: Vec<Serving>,
+    _folders: Vec<TempDir>,
+}
+
+impl Processes {
+    async fn start(flags: &[&str]) -> Self {
+        let nats = nats_with_short_leases().await;
+        let mut feeder = Feeder::subscribe(&nats, "rejected.>").await;
+        let (mut replicas, mut folders) = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            let folder = tempfile::tempdir().unwrap();
+            let url = nats.url();
+            let own = ["--http", "127.0.0.1:0", "--nats", &url];
+            let replica = Serving::start_with(&[&own, flags].concat(), folder.path());
+            until_live(replica.admin).await;
+            replicas.push(replica);
+            folders.push(folder);
+            // The first one takes the lease before the next one is there.
+            let seq = feeder.publish("racing.x", "garbage").await;
+            assert_eq!(feeder.until(seq).await, [seq]);
+        }
+        Self {
+            nats,
+            feeder,
+            replicas,
+            _folders: folders,
+        }
+    }
+
+    /// Publishes messages that are rejected, and returns their sequences.
+    async fn reject(&self, count: usize) -> Vec<u64> {
+        let mut seqs = Vec::new();
+        for n in 0..count {
+            seqs.push(self.feeder.publish("racing.x", format!("{n}")).await);
+        }
+        seqs
+    }
+
+    async fn until_at(&self, replica: usize, seq: u64) {
+        let admin = self.replicas[replica].admin;
+        eventually("the replica has folded the event", async || {
+            let status = request(admin, "GET", "/status", &[]).await.json();
+            status["log"]["seq"].as_u64().unwrap() >= seq
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn one_replica_announces_rejections_and_a_paused_one_repeats_none_when_it_wakes_up() {
+    let mut all = Processes::start(&[]).await;
+    let announced = all.reject(20).await;
+    assert_eq!(all.feeder.until(announced[19]).await, announced);
+    // Once the others know how far the first one is, they repeat nothing.
+    tokio::time::sleep(TERM).await;
+    all.replicas[0].pause();
+    let meanwhile = all.reject(20).await;
+    assert_eq!(all.feeder.until(meanwhile[19]).await, meanwhile);
+    all.replicas[0].resume();
+    all.until_at(0, meanwhile[19]).await;
+    let after = all.reject(20).await;
+    all.until_at(0, after[19]).await;
+    let last = all.reject(1).await;
+    let announced = all.feeder.until(last[0]).await;
+    assert_eq!(announced, [after, last].concat());
+}
+
+#[tokio::test]
+async fn the_replicas_that_are_left_announce_all_that_a_killed_one_did_not() {
+    let mut all = Processes::start(&[]).await;
+    for killed in [0, 1] {
+        let before = all.reject(10).await;
+        all.replicas[killed].kill();
+        let after = all.reject(10).await;
+        let expected = [before, after].concat();
+        let mut announced = all.feeder.until(expected[19]).await;
+        // What was announced just before is announced again.
+        announced.sort_unstable();
+        announced.dedup();
+        assert_eq!(announced, expected, "replica {killed} is killed");
+    }
+    let log = all.replicas.remove(2).stop().await;
+    assert!(log.iter().any(|line| line.contains("holds the lease")));
+}
+
+#[tokio::test]
+async fn a_stopping_replica_gives_the_lease_to_another_one_at_once() {
+    let nats = Nats::start();
+    let mut feeder = Feeder::subscribe(&nats, "rejected.>").await;
+    let folder = tempfile::tempdir().unwrap();
+    let first = Serving::start(&nats, folder.path());
+    let seq = feeder.publish("racing.x", "garbage").await;
+    assert_eq!(feeder.until(seq).await, [seq]);
+    let log = nats.log().await;
+    let entry = async || {
+        let entry = log.last_message(LEASES, "$KV.LEASES.announcer").await;
+        let entry = entry.unwrap().expect("the term has not ended");
+        serde_json::from_slice::<Value>(&entry.payload).unwrap()
+    };
+    let holder = entry().await["holder"].clone();
+    assert!(holder.is_string());
+    first.stop().await;
+    let released = entry().await;
+    assert!(released["holder"].is_null(), "{released}");
+    let note: Value = serde_json::from_str(released["note"].as_str().unwrap()).unwrap();
+    assert_eq!(note["seq"], seq);
+    let second = Railbird::start(&nats).await;
+    eventually("another replica has the role", async || {
+        let now = entry().await["holder"].clone();
+        now.is_string() && now != holder
+    })
+    .await;
+    // It folds all of the log, and announces nothing that was announced.
+    let marker = feeder.publish("racing.x", "more garbage").await;
+    assert_eq!(feeder.until(marker).await, [marker]);
+    drop(second);
+}
+
+#[tokio::test]
+async fn without_the_right_to_leases_each_replica_says_so_once() {
+    let nats = Nats::start_with(without_leases);
+    let folder = tempfile::tempdir().unwrap();
+    let mut feeder = Feeder::subscribe(&nats, "rejected.>").await;
+    let replica = Serving::start(&nats, folder.path());
+    for _ in 0..3 {
+        let seq = feeder.publish("racing.x", "garbage").await;
+        assert_eq!(feeder.until(seq).await, [seq]);
+    }
+    let log = replica.stop().await;
+    let said = log.iter().filter(|line| line.contains("cannot agree on"));
+    assert_eq!(said.count(), 1, "{log:#?}");
 }

@@ -108,6 +108,10 @@ pub(super) struct ServiceArgs {
     /// Time for which keys are accepted while the service cannot learn whether any was revoked.
     #[arg(long, env = "RAILBIRD_KEYS_STALE_MAX", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     keys_stale_max: SignedDuration,
+    /// Time for which the views may lag behind the log before `/readyz` is 503, so that the balancer uses other replicas.
+    /// It stays 200 unless another replica is known to be fresh. 0s is no limit.
+    #[arg(long, env = "RAILBIRD_LAG_MAX", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    lag_max: SignedDuration,
     /// Log each response at `info`, not only at `debug`: request id, method, path, status, latency, and key id.
     #[arg(long, env = "RAILBIRD_ACCESS_LOG")]
     access_log: bool,
@@ -195,6 +199,7 @@ impl ServiceArgs {
             venue_order: self.venue_order.clone(),
             plans: parts.plans,
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
+            lag_max: self.lag_max.unsigned_abs(),
             write_use_every: WRITE_USE_EVERY,
             connections_max: self.connections_max as usize,
             connections_per_network: self.connections_per_network as usize,

@@ -19,6 +19,7 @@ use crate::live::status::Phase;
 use crate::log::{ConnectionStatus, Continuity, Durability};
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
+use crate::projector::lag::Lag;
 use crate::projector::snapshots::SnapshotRequests;
 use crate::projector::views::Views;
 use crate::public_url::PublicUrl;
@@ -38,6 +39,8 @@ pub struct App {
     pub projector: ProjectorHandle,
     /// Has snapshots of the views written.
     pub snapshots: SnapshotRequests,
+    /// Whether another replica should answer requests.
+    pub lag: Lag,
     /// Whether the log is connected.
     pub connection: watch::Receiver<ConnectionStatus>,
     /// Whether the streams are those that were read before.

@@ -4,6 +4,7 @@
 //! so of several replicas one succeeds. A lease keeps replicas from doing the same work twice. It is no proof: a process
 //! may be paused between its look at the lease and its act, so what must never happen twice is fenced by the log.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -73,24 +74,18 @@ pub struct LeaseTerm {
 /// The share of a replica in a lease. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Lease {
-    state: watch::Receiver<LeaseState>,
-    wanted: watch::Sender<Wanted>,
+    state: Arc<watch::Sender<LeaseState>>,
+    seen: watch::Receiver<LeaseState>,
 }
 
-/// What is known of a lease.
+/// What a replica knows of a lease, and wants of it.
 #[derive(Debug, Clone, Default)]
 struct LeaseState {
     term: Option<LeaseTerm>,
     is_denied: bool,
-    /// What the holder has noted, as this replica read it last.
+    /// What the holder has noted: this replica, or as it was read last.
     note: String,
-}
-
-/// What a replica wants of a lease.
-#[derive(Debug, Clone, Default)]
-struct Wanted {
-    resigned: bool,
-    note: String,
+    has_resigned: bool,
 }
 
 /// An entry of the bucket.
@@ -121,43 +116,39 @@ impl Lease {
         self.state.borrow().note.clone()
     }
 
-    /// Notes something with the lease, from the next renewal on.
+    /// Notes something as the holder, which is written at the next renewal.
     pub fn set_note(&self, note: String) {
-        self.wanted.send_modify(|wanted| wanted.note = note);
+        self.state.send_modify(|state| state.note = note);
     }
 
-    /// Gives the lease up for ever, so that another replica takes it without waiting for the end of the term.
+    /// Gives the role up for ever, so that another replica takes it without waiting for the end of the term.
     pub fn resign(&self) {
-        self.wanted.send_modify(|wanted| wanted.resigned = true);
+        self.state.send_modify(|state| {
+            state.term = None;
+            state.has_resigned = true;
+        });
     }
 
-    /// Waits until the lease was looked at again.
+    /// Waits until something of the lease has changed, or may have.
     pub async fn changed(&mut self) {
-        if self.state.changed().await.is_err() {
-            // Nobody keeps it any more.
-            std::future::pending::<()>().await;
-        }
+        // The sender is a part of this.
+        let _ = self.seen.changed().await;
     }
 }
 
 impl Log {
-    /// A lease of a role, and the task that takes it when it is free, and renews it until dropped. `holder` names this
-    /// process and no other.
+    /// A lease of a role, and the task that takes it when it is free, and renews it until dropped or
+    /// [resigned](Lease::resign). `holder` names this process and no other.
     pub fn lease(&self, role: Role, holder: &str) -> (Lease, impl Future<Output = ()> + use<>) {
-        let (state_sender, state) = watch::channel(LeaseState::default());
-        let (wanted_sender, wanted) = watch::channel(Wanted::default());
+        let (state, seen) = watch::channel(LeaseState::default());
+        let state = Arc::new(state);
         let keeper = LeaseKeeper {
             log: self.clone(),
             role,
             holder: holder.to_owned(),
-            wanted,
-            state: state_sender,
+            state: Arc::clone(&state),
         };
-        let lease = Lease {
-            state,
-            wanted: wanted_sender,
-        };
-        (lease, keeper.run())
+        (Lease { state, seen }, keeper.run())
     }
 }
 
@@ -166,13 +157,13 @@ struct LeaseKeeper {
     log: Log,
     role: Role,
     holder: String,
-    wanted: watch::Receiver<Wanted>,
-    state: watch::Sender<LeaseState>,
+    state: Arc<watch::Sender<LeaseState>>,
 }
 
 impl LeaseKeeper {
     async fn run(self) {
-        // The term of the bucket, which an operator may have created.
+        let mut state = self.state.subscribe();
+        // That of the bucket, which an operator may have created.
         let mut term = None;
         loop {
             let epoch = self.log.epoch();
@@ -194,19 +185,22 @@ impl LeaseKeeper {
             tokio::select! {
                 () = sleep(wait) => {}
                 () = self.log.reconnected(epoch) => {}
-                () = self.resigned() => {}
+                _ = state.wait_for(|state| state.has_resigned) => break,
             }
+        }
+        match timeout(REQUEST_TIMEOUT, self.give_up()).await {
+            Ok(Ok(())) => {}
+            failed => tracing::debug!(?failed, role = ?self.role, "a lease ends with its term"),
         }
     }
 
-    /// Resolves once, with the role ended, when a held lease is to be given up.
-    async fn resigned(&self) {
-        let mut wanted = self.wanted.clone();
-        let resigned = wanted.wait_for(|wanted| wanted.resigned).await.is_ok();
-        let is_first = |state: &mut LeaseState| state.term.take().is_some();
-        if !resigned || !self.state.send_if_modified(is_first) {
-            std::future::pending::<()>().await;
-        }
+    /// The last entry and its sequence, 0 if there is none.
+    async fn last_entry(&self) -> Result<(u64, Option<LeaseEntry>), LogError> {
+        let last = self.log.last_message(LEASES, &self.role.subject()).await?;
+        let seq = last.as_ref().map_or(0, |last| last.seq);
+        // What railbird has not written is as good as none.
+        let entry = last.and_then(|last| serde_json::from_slice(&last.payload).ok());
+        Ok((seq, entry))
     }
 
     /// Takes the lease if it is free, and renews it if it is this replica's. Returns the time to the next look.
@@ -215,69 +209,61 @@ impl LeaseKeeper {
             Some(term) => term,
             None => *known_term.insert(self.log.lease_term().await?),
         };
-        let wait = term / LOOKS_PER_TERM;
-        let last = self.log.last_message(LEASES, &self.role.subject()).await?;
-        let seq = last.as_ref().map_or(0, |last| last.seq);
-        // What railbird has not written is as good as none.
-        let entry = last.and_then(|last| serde_json::from_slice::<LeaseEntry>(&last.payload).ok());
-        let holder = entry.as_ref().and_then(|entry| entry.holder.as_deref());
-        let is_own = holder == Some(&self.holder);
-        if !is_own {
-            let note = entry.as_ref().map(|entry| entry.note.clone());
+        let (seq, entry) = self.last_entry().await?;
+        if let Some(LeaseEntry { holder, note }) = entry
+            && holder.as_ref() != Some(&self.holder)
+        {
             self.state.send_modify(|state| {
                 state.term = None;
-                if let Some(note) = note {
-                    state.note = note;
-                }
+                state.note = note;
             });
             if holder.is_some() {
-                return Ok(wait);
+                return Ok(term / LOOKS_PER_TERM);
             }
         }
-        let Wanted { resigned, note } = self.wanted.borrow().clone();
-        if resigned && !is_own {
-            return Ok(wait);
+        // The term begins before the request is sent: the server counts from when it stores the entry.
+        let ends_at = now() + term * HELD_PERCENT / 100;
+        match self.write(seq, Some(&self.holder)).await {
+            Ok(seq) => self.hold(seq, ends_at),
+            // Another replica was faster.
+            Err(LogError::Conflict) => {}
+            Err(error) => return Err(error),
         }
-        self.write(seq, resigned, note, term).await?;
-        Ok(wait)
+        Ok(term / LOOKS_PER_TERM)
     }
 
-    /// Writes the entry after the one with this sequence.
-    async fn write(
-        &self,
-        seq: u64,
-        resigned: bool,
-        note: String,
-        term: Duration,
-    ) -> Result<(), LogError> {
+    async fn give_up(&self) -> Result<(), LogError> {
+        let (seq, entry) = self.last_entry().await?;
+        if entry.and_then(|entry| entry.holder).as_ref() == Some(&self.holder) {
+            self.write(seq, None).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes an entry after the one with this sequence, and returns its own.
+    async fn write(&self, seq: u64, holder: Option<&str>) -> Result<u64, LogError> {
         let entry = LeaseEntry {
-            holder: (!resigned).then(|| self.holder.clone()),
-            note,
+            holder: holder.map(str::to_owned),
+            note: self.state.borrow().note.clone(),
         };
         let outgoing = Outgoing {
             subject: self.role.subject(),
             id: Uuid::now_v7().to_string(),
             payload: serde_json::to_vec(&entry).expect("text is JSON"),
         };
-        // The term begins before the request is sent: the server counts from when it stores the entry.
-        let ends_at = now() + term * HELD_PERCENT / 100;
         let append = self.log.append_once_expecting(&outgoing, seq);
-        let appended = match timeout(REQUEST_TIMEOUT, append).await {
-            Ok(Ok(appended)) => appended,
-            // Another replica was faster.
-            Ok(Err(LogError::Conflict)) => return Ok(()),
-            Ok(Err(error)) => return Err(error),
-            Err(_) => return Err(LogError::Unreachable("no acknowledgement".to_owned())),
-        };
-        if !resigned {
-            self.hold(appended.seq, ends_at);
+        match timeout(REQUEST_TIMEOUT, append).await {
+            Ok(appended) => Ok(appended?.seq),
+            Err(_) => Err(LogError::Unreachable("no acknowledgement".to_owned())),
         }
-        Ok(())
     }
 
-    /// Notes a term that this replica has. It is the next one of the same epoch if the last one has not ended.
+    /// Notes a term that this replica has. It continues the epoch of the last one if that has not ended.
     fn hold(&self, seq: u64, ends_at: Duration) {
         self.state.send_modify(|state| {
+            if state.has_resigned {
+                return;
+            }
             let last = state.term.filter(|term| now() < term.ends_at);
             if last.is_none() {
                 tracing::info!(role = ?self.role, epoch = seq, "this replica holds the lease");
@@ -291,7 +277,7 @@ impl LeaseKeeper {
         self.state.send_if_modified(|state| {
             let changed = state.is_denied != error.is_some();
             state.is_denied = error.is_some();
-            if let (true, Some(error)) = (changed, error) {
+            if changed && let Some(error) = error {
                 tracing::warn!(%error, role = ?self.role, "{DENIED}");
             }
             changed

@@ -3,6 +3,7 @@
 pub mod announcer;
 mod divergence;
 mod fold;
+pub mod lag;
 mod rebuild;
 pub mod snapshots;
 pub mod views;

@@ -278,6 +278,7 @@ fn config(nats: &str, data: &Path) -> Config {
             .to_vec(),
         plans: Plans::default(),
         keys_stale_max: Duration::from_secs(3600),
+        lag_max: Duration::from_secs(30),
         write_use_every: WRITE_USE_EVERY,
         snapshot_every: Duration::ZERO,
         connections_max: 256,

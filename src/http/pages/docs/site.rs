@@ -41,7 +41,7 @@ macro_rules! guide {
 }
 
 /// The navigation, in its order.
-const PAGES: [NavPage; 18] = [
+const PAGES: [NavPage; 19] = [
     NavPage {
         group: "Start",
         title: "Get started",
@@ -75,6 +75,7 @@ const PAGES: [NavPage; 18] = [
     guide!("Feeders", "Feeding", "feeding"),
     guide!("Feeders", "Importing", "importing"),
     guide!("Operators", "Production", "production"),
+    guide!("Operators", "Scaling", "scaling"),
     guide!("Operators", "Operating", "operating"),
     guide!("Operators", "Reliability", "reliability"),
     guide!("Operators", "Privacy", "privacy"),
@@ -89,7 +90,7 @@ macro_rules! files {
 }
 
 /// The files of the repository that guides refer to, and that readers may want as they are.
-const FILES: [(&str, &str); 10] = files![
+const FILES: [(&str, &str); 11] = files![
     "bench/plans.toml",
     "ops/Caddyfile",
     "ops/haproxy.cfg",
@@ -99,6 +100,7 @@ const FILES: [(&str, &str); 10] = files![
     "examples/live_odds.mjs",
     "examples/live_odds.py",
     "nats.conf",
+    "nats-cluster.conf",
     "plans.toml"
 ];
 
