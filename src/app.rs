@@ -33,6 +33,7 @@ use crate::mail::{FailureReason, Mailing, Outbox};
 use crate::metrics::{self, HttpMetrics, LiveMetrics};
 use crate::projector::announcer::Announcer;
 use crate::projector::lag::{Lag, LagWatch};
+use crate::projector::snapshots::{SnapshotRequests, SnapshotWriter};
 use crate::projector::views::Views;
 use crate::projector::{Projector, ProjectorHandle};
 use crate::public_url::PublicUrl;
@@ -69,6 +70,8 @@ pub struct Config {
     pub nats: NatsConfig,
     /// The folder of the views. It may be lost: the views are rebuilt from the log.
     pub data: PathBuf,
+    /// How often a snapshot of the views is written; zero is never.
+    pub snapshot_every: Duration,
     /// The public address; port 0 takes a free one.
     pub http: SocketAddr,
     /// The TLS of the public address. Without it, that is plain HTTP.
@@ -150,6 +153,8 @@ impl Service {
         let projector = start_projector(&mut tasks, runtime, followed, (&views, &feed), announcer);
         let watched = (log.clone(), replica, config.lag_max);
         let lag = start_lag_watch(&mut tasks, runtime, watched, &projector);
+        let writing = (log.clone(), views.clone(), config.snapshot_every);
+        let snapshots = start_snapshots(&mut tasks, runtime, writing, &projector);
         let followed = (accounts_log.clone(), continuity.clone());
         let (keys, ledger, use_log) = follow_accounts(&mut tasks, runtime, followed, &config)?;
         let live = LiveContext {
@@ -170,6 +175,7 @@ impl Service {
             unauthenticated_limiter: HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, MINUTE),
             proxies: config.proxies,
             projector,
+            snapshots,
             lag,
             connection: log.connection(),
             continuity,
@@ -308,6 +314,18 @@ fn start_projector(
     let (projector, handle) = Projector::new(followed, Arc::clone(views), feed.clone(), announcer);
     tasks.spawn("projector", projector.run(), runtime);
     handle
+}
+
+/// Starts to write snapshots of the views.
+fn start_snapshots(
+    tasks: &mut Supervisor,
+    runtime: &Handle,
+    (log, views, every): (Log, Arc<Views>, Duration),
+    projector: &ProjectorHandle,
+) -> SnapshotRequests {
+    let (writer, snapshots) = SnapshotWriter::new(log, views, projector.status.clone(), every);
+    tasks.spawn("snapshots", writer.run(), runtime);
+    snapshots
 }
 
 /// Starts to read the keys, and to keep their use.

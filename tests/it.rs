@@ -68,6 +68,7 @@ mod season;
 mod season_zh;
 mod secrets;
 mod shutdown;
+mod snapshots;
 mod status;
 mod storage;
 mod store;

@@ -20,6 +20,7 @@ use crate::log::{ConnectionStatus, Continuity, Durability};
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
 use crate::projector::lag::Lag;
+use crate::projector::snapshots::SnapshotRequests;
 use crate::projector::views::Views;
 use crate::public_url::PublicUrl;
 use crate::shutdown::Shutdown;
@@ -36,6 +37,8 @@ pub struct App {
     pub proxies: Proxies,
     /// The status of the projector, and its commands.
     pub projector: ProjectorHandle,
+    /// Has snapshots of the views written.
+    pub snapshots: SnapshotRequests,
     /// Whether another replica should answer requests.
     pub lag: Lag,
     /// Whether the log is connected.

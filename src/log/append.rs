@@ -350,7 +350,8 @@ async fn await_ack(
     }
 }
 
-fn failure(log: &Log, error: &PublishError) -> LogError {
+/// The failure of a message.
+pub(super) fn failure(log: &Log, error: &PublishError) -> LogError {
     match error.kind() {
         PublishErrorKind::MaxPayloadExceeded => LogError::TooLarge,
         PublishErrorKind::WrongLastSequence => LogError::Conflict,

@@ -126,7 +126,11 @@ impl Log {
         Ok(())
     }
 
-    async fn message(
+    /// The message that a request asks for.
+    ///
+    /// # Errors
+    /// As [`Log::message_at`], and [`LogError::NoStream`].
+    pub(super) async fn message(
         &self,
         stream: StreamName,
         query: &Value,
@@ -171,6 +175,9 @@ impl Log {
             Response::Ok(response) => Ok(Some(response.message)),
             Response::Err { error } if error.error_code() == ErrorCode::NO_MESSAGE_FOUND => {
                 Ok(None)
+            }
+            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                Err(LogError::NoStream(stream.name))
             }
             Response::Err { error } => Err(self.jetstream_error(&error)),
         }

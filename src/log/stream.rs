@@ -1,4 +1,5 @@
-//! The streams [`RACING`], [`ACCOUNTS`], [`ADDRESSES`], [`KEY_USE`] and [`LEASES`]: their settings and their state.
+//! The streams [`RACING`], [`ACCOUNTS`], [`ADDRESSES`], [`KEY_USE`], [`LEASES`] and [`SNAPSHOTS`]: their settings and
+//! their state.
 
 use std::time::Duration;
 
@@ -40,6 +41,22 @@ pub const KEY_USE: StreamName = StreamName {
         bytes_max: KEY_USE_BYTES_MAX,
     },
 };
+
+/// The object store of the snapshots of the views. It may be lost: the log has everything.
+pub const SNAPSHOTS: StreamName = StreamName {
+    name: "OBJ_SNAPSHOTS",
+    subjects: "$O.SNAPSHOTS.>",
+    keeps: Keeps::Objects {
+        bytes_max: SNAPSHOTS_BYTES_MAX,
+    },
+};
+/// The name of that object store.
+pub(super) const SNAPSHOTS_BUCKET: &str = "SNAPSHOTS";
+
+/// Of the gigabyte that the stream of facts leaves to the others, half: several snapshots of some million events.
+const SNAPSHOTS_BYTES_MAX: i64 = 512 * 1024 * 1024;
+/// The part of the room of a small server that the snapshots take at most.
+const SNAPSHOTS_PART: i64 = 2;
 
 /// The key-value bucket of leases. An entry that nobody renews ends with the term.
 pub const LEASES: StreamName = StreamName {
@@ -96,6 +113,8 @@ enum Keeps {
     UntilErased,
     /// The last message of each subject, until it is too old or the stream too large.
     Latest { age_max: Duration, bytes_max: i64 },
+    /// The objects that nobody removes. A full stream rejects new ones.
+    Objects { bytes_max: i64 },
 }
 
 /// The state of a stream.
@@ -156,6 +175,12 @@ impl StreamName {
                 discard: DiscardPolicy::Old,
                 ..config
             },
+            Keeps::Objects { bytes_max } => Config {
+                max_bytes: bytes_max,
+                discard: DiscardPolicy::New,
+                allow_rollup: true,
+                ..config
+            },
         }
     }
 
@@ -200,7 +225,13 @@ impl Log {
                 created => return created,
             }
         }
-        self.create(stream.config(self.replicas())).await
+        let mut config = stream.config(self.replicas());
+        if stream == SNAPSHOTS
+            && let Some(room) = self.free_room().await
+        {
+            config.max_bytes = config.max_bytes.min(room / SNAPSHOTS_PART);
+        }
+        self.create(config).await
     }
 
     async fn create(&self, config: Config) -> Result<LogState, LogError> {

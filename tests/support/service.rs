@@ -280,6 +280,7 @@ fn config(nats: &str, data: &Path) -> Config {
         keys_stale_max: Duration::from_secs(3600),
         lag_max: Duration::from_secs(30),
         write_use_every: WRITE_USE_EVERY,
+        snapshot_every: Duration::ZERO,
         connections_max: 256,
         connections_per_network: 256,
         proxies: Proxies::default(),
