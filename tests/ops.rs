@@ -5,6 +5,7 @@ mod passing;
 mod proxy;
 mod rolling;
 mod systemd;
+mod upgrade;
 
 use std::path::Path;
 
