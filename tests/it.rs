@@ -60,6 +60,7 @@ mod racing;
 mod rejections;
 mod rights;
 mod rpscrape;
+mod scaling;
 mod season;
 mod season_zh;
 mod secrets;

@@ -1,5 +1,6 @@
 //! The files in `ops/`, with the programs that read them. Tests print a note and pass where a program is missing.
 
+mod cluster;
 mod load;
 mod passing;
 mod proxy;

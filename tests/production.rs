@@ -10,7 +10,7 @@ use crate::support::*;
 const END_OF_BLOCK: &str = "--- end of block";
 
 /// A machine as `tests/production/machine.sh` describes it, with the repository at /usr/local/src/railbird.
-struct Machine {
+pub(crate) struct Machine {
     /// The first process is its only child, and ends with it.
     unshare: Child,
     first_process: u32,
@@ -18,7 +18,7 @@ struct Machine {
 
 impl Machine {
     /// `None`, with a note, where this user may not make one.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let is_possible = rustix::process::geteuid().is_root()
             && Path::new("/lib/systemd/systemd").exists()
             && Command::new("unshare")
@@ -82,7 +82,7 @@ impl Machine {
     }
 
     /// A command on the machine.
-    fn command(&self, program: &str, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
         let target = format!("--target={}", self.first_process);
         let mut command = Command::new("nsenter");
         command.args([&target, "--all", "--wdns=/root", "--", program]);
@@ -93,8 +93,33 @@ impl Machine {
         command
     }
 
-    /// A shell as that of an administrator, with what the network would have given: packages, and a build.
-    fn shell(&self) -> Shell {
+    /// A shell as that of an administrator who begins to follow a page.
+    pub(crate) fn shell(&self) -> Shell {
+        let mut shell = self.bare_shell();
+        let (output, is_prepared) = shell.run(&read("tests/production/prepare.sh"));
+        assert!(is_prepared, "{output}");
+        shell
+    }
+
+    /// Runs the commands of a block. Panics if one of them fails, or prints something else than the page says.
+    pub(crate) fn follow(&self, shell: &mut Shell, page: &str, block: &Block) {
+        let (output, has_succeeded) = shell.run(&block.commands);
+        let Block { line, commands, .. } = block;
+        let at = format!("{page}:{line}\n{commands}\nprints\n{output}");
+        if !has_succeeded {
+            let journal = self
+                .command("journalctl", &["--no-pager", "--lines=60"])
+                .output();
+            let journal = String::from_utf8_lossy(&journal.unwrap().stdout).into_owned();
+            panic!("{at}\nand fails. The journal:\n{journal}");
+        }
+        if let Some(printed) = &block.printed {
+            assert!(is_as_printed(&output, printed), "{at}\nand not\n{printed}");
+        }
+    }
+
+    /// A shell with what the network would have given: packages, and a build.
+    fn bare_shell(&self) -> Shell {
         let mut command = self.command("bash", &["--norc", "-euo", "pipefail"]);
         for name in ["NATS_SERVER", "CADDY", "PROMETHEUS"] {
             let name = format!("RAILBIRD_{name}");
@@ -126,7 +151,7 @@ impl Drop for Machine {
     }
 }
 
-struct Shell {
+pub(crate) struct Shell {
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -134,7 +159,7 @@ struct Shell {
 
 impl Shell {
     /// Runs a block. Returns its output, and whether all of its commands succeeded.
-    fn run(&mut self, block: &str) -> (String, bool) {
+    pub(crate) fn run(&mut self, block: &str) -> (String, bool) {
         let run = format!("exec 2>&1\n{block}\necho; echo '{END_OF_BLOCK}'\n");
         self.input.write_all(run.as_bytes()).unwrap();
         self.input.flush().unwrap();
@@ -159,15 +184,15 @@ impl Drop for Shell {
     }
 }
 
-/// Commands of the page, and what they print, if it says so.
-struct Block {
+/// Commands of a page, and what they print, if it says so.
+pub(crate) struct Block {
     line: usize,
-    commands: String,
+    pub(crate) commands: String,
     printed: Option<String>,
 }
 
 /// The blocks of the page in their order: each fence `shell`, with the fence `text` that follows it.
-fn blocks(page: &str) -> Vec<Block> {
+pub(crate) fn blocks(page: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut lines = page.lines().enumerate();
     while let Some((number, line)) = lines.next() {
@@ -214,32 +239,21 @@ fn is_as_printed(output: &str, printed: &str) -> bool {
     })
 }
 
+/// The text of a file of the repository.
+pub(crate) fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
 #[test]
 fn the_page_is_right_on_a_machine_with_nothing_on_it() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
     let blocks = blocks(&read("docs/production.md"));
     assert!(blocks.len() > 10);
     let Some(machine) = Machine::start() else {
         return;
     };
     let mut shell = machine.shell();
-    let (output, is_prepared) = shell.run(&read("tests/production/prepare.sh"));
-    assert!(is_prepared, "{output}");
     for block in blocks {
-        let (output, has_succeeded) = shell.run(&block.commands);
-        let Block { line, commands, .. } = block;
-        let at = format!("docs/production.md:{line}\n{commands}\nprints\n{output}");
-        if !has_succeeded {
-            let journal = machine
-                .command("journalctl", &["--no-pager", "--lines=60"])
-                .output();
-            let journal = String::from_utf8_lossy(&journal.unwrap().stdout).into_owned();
-            panic!("{at}\nand fails. The journal:\n{journal}");
-        }
-        if let Some(printed) = block.printed {
-            assert!(is_as_printed(&output, &printed), "{at}\nand not\n{printed}");
-        }
+        machine.follow(&mut shell, "docs/production.md", &block);
     }
 }
 

@@ -191,7 +191,7 @@ impl Backup {
         let Some(found) = self.stream(stream) else {
             return Ok(());
         };
-        let servers = log.servers().await;
+        let servers = log.servers().await?;
         if found.head.messages > SYNCED_MESSAGES_MAX && servers.values().any(|of| of.syncs_always) {
             bail!(
                 "nats-server syncs each of {} messages to disk, and gives up what takes so long: start it with \

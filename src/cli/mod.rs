@@ -44,7 +44,7 @@ use tracing_subscriber::{EnvFilter, Layer, registry};
 use self::secret::read_secret;
 use self::watch::WatchError;
 use crate::limits::plans::Plans;
-use crate::log::{Log, LogError, NatsConfig};
+use crate::log::{Log, LogError, NatsConfig, Replicas};
 use crate::supervisor::TaskEnded;
 
 /// The version, and the commit that was built.
@@ -146,6 +146,17 @@ struct Nats {
         value_name = "FILE"
     )]
     creds: Option<PathBuf>,
+    /// Servers of a NATS cluster that store each of the streams created by this command: 1, 3 or 5. A stream that
+    /// exists keeps its number.
+    #[arg(
+        long,
+        global = true,
+        env = "RAILBIRD_REPLICAS",
+        value_name = "NUMBER",
+        default_value_t = Replicas::default(),
+        value_parser = Replicas::parse
+    )]
+    replicas: Replicas,
 }
 
 const NATS_VARIABLE: &str = "RAILBIRD_NATS";
@@ -159,6 +170,7 @@ impl Nats {
             url: url.unwrap_or_else(|| NATS_DEFAULT.to_owned()),
             ca: self.ca.clone().filter(is_set),
             creds: self.creds.clone().filter(is_set),
+            replicas: self.replicas,
         })
     }
 
@@ -239,7 +251,9 @@ pub fn main() -> ExitCode {
 fn exit_code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref() {
         return match error {
-            LogError::Unreachable(_) | LogError::NoStream(_) => EXIT_UNAVAILABLE,
+            LogError::Unreachable(_) | LogError::NoStream(_) | LogError::NoLeader(_) => {
+                EXIT_UNAVAILABLE
+            }
             LogError::LoginRejected(_) | LogError::Denied { .. } => EXIT_NO_PERMISSION,
             LogError::TooOld { .. } | LogError::WrongAddress | LogError::WrongFile { .. } => {
                 EXIT_CONFIGURATION

@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use url::Host;
 
 use super::error::LogError;
+use super::replicas::Replicas;
 
 /// Where NATS is and how to log in.
 #[derive(Clone, Default)]
@@ -21,6 +22,8 @@ pub struct NatsConfig {
     pub ca: Option<PathBuf>,
     /// A credentials file, with a JWT and its key.
     pub creds: Option<PathBuf>,
+    /// The replicas of the streams that are created.
+    pub replicas: Replicas,
 }
 
 impl From<&str> for NatsConfig {
@@ -66,7 +69,7 @@ impl NatsConfig {
         Ok(remote.filter(|_| !address.needs_tls()).map(str::to_owned))
     }
 
-    /// Who logs in where, and whether with TLS. Reads the files, and connects to nothing.
+    /// Who logs in where, whether with TLS, and the replicas. Reads the files, and connects to nothing.
     ///
     /// # Errors
     /// Returns [`LogError::WrongAddress`] if one of the URLs is not a NATS URL, and [`LogError::WrongFile`].
@@ -74,7 +77,12 @@ impl NatsConfig {
         let address = NatsAddress::parse(self)?;
         address.secure(ConnectOptions::new())?;
         let tls = if address.needs_tls() { " with TLS" } else { "" };
-        Ok(format!("{} at {}{tls}", address.login(), address.hosts()))
+        let replicas = match address.replicas.count() {
+            1 => String::new(),
+            count => format!("; streams of {count} replicas"),
+        };
+        let (login, hosts) = (address.login(), address.hosts());
+        Ok(format!("{login} at {hosts}{tls}{replicas}"))
     }
 }
 
@@ -98,6 +106,8 @@ pub(super) struct NatsAddress {
     pub(super) credentials: Option<(String, String)>,
     ca: Option<PathBuf>,
     creds: Option<PathBuf>,
+    /// The replicas of the streams that are created.
+    pub(super) replicas: Replicas,
 }
 
 impl NatsAddress {
@@ -116,6 +126,7 @@ impl NatsAddress {
             credentials,
             ca: config.ca.clone(),
             creds: config.creds.clone(),
+            replicas: config.replicas,
         })
     }
 

@@ -22,8 +22,11 @@ const RETRY_FOR: Duration = Duration::from_secs(60);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// A server answers nothing where it cannot write to its disk.
-const NOT_ACKNOWLEDGED: &str =
-    "NATS did not acknowledge the message in time; its log has the reason, such as a full disk";
+const NOT_ACKNOWLEDGED: &str = "NATS did not acknowledge the message in time; its log has the reason, such as a full disk, or too few servers of a \
+     cluster";
+
+/// In the texts of nats-server for a limit of a stream: "maximum bytes exceeded", "maximum messages exceeded".
+const AT_LIMIT: &str = "maximum";
 
 /// A message to append to the log.
 #[derive(Debug, Clone)]
@@ -138,16 +141,30 @@ impl Log {
         last_seq: u64,
     ) -> Result<Appended, LogError> {
         let mut appender = self.appender(1);
-        match appender.send_with_retries(&outgoing, Some(last_seq)).await {
+        let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
+        loop {
+            match appender.send_with_retries(&outgoing, Some(last_seq)).await {
+                Err(LogError::Conflict) => {}
+                outcome => return outcome,
+            }
             // Where the first acknowledgement was lost, a retry conflicts with the message itself.
-            Err(LogError::Conflict) => match self.last(stream, &outgoing.subject).await? {
-                Some(last) if last.id == outgoing.id => Ok(Appended {
-                    seq: last.seq,
-                    duplicate: true,
-                }),
-                _ => Err(LogError::Conflict),
-            },
-            outcome => outcome,
+            match self.last_of_leader(stream, &outgoing.subject).await {
+                Ok(Some(last)) if last.id == outgoing.id => {
+                    return Ok(Appended {
+                        seq: last.seq,
+                        duplicate: true,
+                    });
+                }
+                Ok(Some(last)) if last.seq > last_seq => return Err(LogError::Conflict),
+                Ok(_) if !self.is_clustered() => return Err(LogError::Conflict),
+                Err(error) if error.is_permanent() => return Err(error),
+                // A conflict with a message that is not there: one of both answers is that of a server of a cluster
+                // that has not all messages. So the message may be in the log, or there may be room for it.
+                answer => tracing::debug!(?answer, "the log does not explain a conflict"),
+            }
+            if !attempts.wait().await {
+                return Err(LogError::Conflict);
+            }
         }
     }
 }
@@ -340,11 +357,11 @@ fn failure(log: &Log, error: &PublishError) -> LogError {
 /// Why a server has no room for a message, if that is the error.
 fn full(error: &PublishError) -> Option<String> {
     let error: &jetstream::Error = error.source()?.downcast_ref()?;
-    let codes = [
-        ErrorCode::INSUFFICIENT_RESOURCES,
-        ErrorCode::STREAM_STORE_FAILED,
-    ];
-    codes
-        .contains(&error.error_code())
-        .then(|| error.to_string())
+    let is_full = match error.error_code() {
+        ErrorCode::INSUFFICIENT_RESOURCES => true,
+        // A server that shuts down fails to store, too, and another one of its cluster then stores the message.
+        ErrorCode::STREAM_STORE_FAILED => error.to_string().contains(AT_LIMIT),
+        _ => false,
+    };
+    is_full.then(|| error.to_string())
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::{self, context};
 use async_nats::{ConnectErrorKind, ConnectOptions, Event, HeaderMap};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::address::{NatsAddress, NatsConfig};
 use super::backoff::Backoff;
@@ -29,11 +30,25 @@ const SUBSCRIPTION_CAPACITY: usize = 64 * 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(4);
 
 /// What the client library and nats-server report without JetStream, in the server or in the account of the user.
-const NO_JETSTREAM: [&str; 3] = [
-    "jetstream unavailable",
-    "not enabled",
-    // What the library makes of "no responders".
-    "requested JetStream resource does not exist",
+const NO_JETSTREAM: [&str; 3] = ["jetstream unavailable", "not enabled", NO_RESOURCE];
+/// What the library makes of "no responders" to a request.
+const NO_RESOURCE: &str = "requested JetStream resource does not exist";
+
+/// What the library makes of "no responders", and of no answer. In a cluster only the leader of a stream takes its
+/// messages and answers about it, and while a leader is elected nobody does.
+const NO_ANSWER: [&str; 4] = [
+    NO_RESOURCE,
+    "no stream found for given subject",
+    "no responders",
+    "timed out",
+];
+
+/// The codes of nats-server for a cluster, a stream or a consumer without a leader.
+const NO_LEADER: [&str; 4] = [
+    "error code 10008",
+    "error code 10009",
+    "error code 10118",
+    "error code 10119",
 ];
 
 const RECONNECT: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
@@ -95,6 +110,8 @@ pub struct Log {
     pub(super) name: Arc<str>,
     pub(super) failures: Arc<ConnectFailures>,
     mode: ConnectMode,
+    /// Ends with the last clone: it has a client of its own.
+    _leaving: Arc<AbortOnDropHandle<()>>,
 }
 
 impl Log {
@@ -139,6 +156,7 @@ impl Log {
         let attempts = ConnectAttempts::new(Arc::clone(&failures));
         let (status_sender, status) = watch::channel(ConnectionStatus::new());
         let (denials, permissions) = PublishPermissions::new(&address.login());
+        let lame_duck = Arc::new(Notify::new());
         let connected = Arc::new(AtomicBool::new(false));
         let one_shot = (mode == ConnectMode::OneShot).then(|| Arc::clone(&connected));
         let mut options = ConnectOptions::new()
@@ -152,9 +170,12 @@ impl Log {
             })
             .event_callback({
                 let (name, attempts) = (Arc::clone(&name), attempts.clone());
+                let lame_duck = Arc::clone(&lame_duck);
                 move |event| {
-                    if event == Event::Connected {
-                        attempts.succeeded();
+                    match event {
+                        Event::Connected => attempts.succeeded(),
+                        Event::LameDuckMode => lame_duck.notify_one(),
+                        _ => {}
                     }
                     handle_event(&event, &name, mode, &status_sender, &denials);
                     std::future::ready(())
@@ -179,7 +200,9 @@ impl Log {
             .timeout(REQUEST_TIMEOUT)
             .ack_timeout(ACK_TIMEOUT)
             .build(client.clone());
+        let leaving = tokio::spawn(leave(client.clone(), lame_duck));
         Ok(Self {
+            _leaving: Arc::new(AbortOnDropHandle::new(leaving)),
             client,
             jetstream,
             status,
@@ -253,6 +276,12 @@ impl Log {
         }
     }
 
+    /// Gives the connection up for one to a server of the cluster that is chosen by chance.
+    pub(super) async fn connect_elsewhere(&self) {
+        // An error means that the client has ended.
+        let _ = self.client.force_reconnect().await;
+    }
+
     /// The number of the current or last connection.
     pub(super) fn epoch(&self) -> u64 {
         self.status.borrow().epoch
@@ -301,14 +330,39 @@ impl Log {
     /// An error of a request, as an error of the connection while that is down.
     pub(super) fn jetstream_error(&self, error: &dyn std::error::Error) -> LogError {
         let text = chain(error);
-        if NO_JETSTREAM.iter().any(|reason| text.contains(reason)) {
+        let is_any = |reasons: &[&str]| reasons.iter().any(|reason| text.contains(reason));
+        let is_up = self.status.borrow().up;
+        if is_any(&NO_LEADER) || (is_up && self.is_clustered() && is_any(&NO_ANSWER)) {
+            LogError::NoLeader(text)
+        } else if is_any(&NO_JETSTREAM) {
             LogError::JetStream(format!(
                 "{text}; does nats-server run with railbird's nats.conf?"
             ))
-        } else if self.status.borrow().up {
+        } else if is_up {
             LogError::JetStream(text)
         } else {
             LogError::Unreachable(text)
+        }
+    }
+
+    /// Whether this is the connection of a command, which has nothing else to do than to wait for an answer.
+    pub(super) fn is_of_command(&self) -> bool {
+        self.mode == ConnectMode::Now
+    }
+
+    /// Whether the server is one of a cluster, as far as the connection has shown.
+    pub(super) fn is_clustered(&self) -> bool {
+        self.client.server_info().cluster.is_some()
+    }
+}
+
+/// Connects to another server as soon as this one announces that it shuts down. It would end the connection a little
+/// later, and nobody can connect to it any more.
+async fn leave(client: async_nats::Client, lame_duck: Arc<Notify>) {
+    loop {
+        lame_duck.notified().await;
+        if client.force_reconnect().await.is_err() {
+            return;
         }
     }
 }

@@ -18,8 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use super::connection::Log;
 use super::error::LogError;
-use super::position::{LogReplaced, ReadPosition};
-use super::reader::MISSING_MAX;
+use super::position::{LogReplaced, ReadPosition, Suspicion};
 use super::stream::{LogState, StreamName};
 use crate::metrics;
 
@@ -222,9 +221,10 @@ impl Continuity {
     /// # Errors
     /// Returns [`LogReplaced`] if the stream does not continue what was read of it.
     pub async fn find(&self, log: &Log, stream: StreamName) -> Result<LogState, LogReplaced> {
-        let (mut missing, mut logged) = (0, String::new());
+        let (mut suspicion, mut logged) = (Suspicion::default(), String::new());
         loop {
-            match self.try_find(log, stream).await {
+            let found = self.try_find(log, stream).await;
+            match suspicion.judge(log, stream, found) {
                 Ok(found) => {
                     let state = found?;
                     if self.read_position(stream).is_none() {
@@ -232,9 +232,8 @@ impl Continuity {
                     }
                     return Ok(state);
                 }
-                Err(LogError::NoStream(_)) => missing += 1,
-                // The connection logs that, once.
-                Err(error @ LogError::Unreachable(_)) => {
+                // The connection logs that, once, and what is not confirmed may be wrong.
+                Err(error @ (LogError::Unreachable(_) | LogError::Unconfirmed(_))) => {
                     tracing::debug!(%error, stream = stream.name, "cannot open the log");
                 }
                 Err(error) if logged != error.to_string() => {
@@ -242,9 +241,6 @@ impl Continuity {
                     logged = error.to_string();
                 }
                 Err(_) => {}
-            }
-            if missing > MISSING_MAX {
-                return Err(LogReplaced::missing(stream));
             }
             sleep(RETRY).await;
         }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use async_nats::StatusCode;
 use async_nats::jetstream::stream::DiscardPolicy;
 use futures::StreamExt;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
@@ -22,8 +23,8 @@ const UNKNOWN_SYNC: &str = "nats-server does not show this user whether it has `
 const CHECK_EVERY: Duration = Duration::from_secs(60);
 /// How long after a failed check the next one follows.
 const RETRY: Duration = Duration::from_secs(1);
-/// The time in which all servers answer that are up.
-const SERVERS_TIMEOUT: Duration = Duration::from_secs(1);
+/// Where the servers answer with their settings.
+const VARZ: &str = "$SYS.REQ.SERVER.PING.VARZ";
 /// The part of a limit, in percent, from which on a stream or a server is nearly full.
 const NEARLY_FULL_PERCENT: u64 = 90;
 /// What the stream of facts leaves to the others: a million events of keys, and enough for a test on a small disk.
@@ -121,13 +122,9 @@ impl Log {
     /// Asks for the settings of the streams and of the servers.
     ///
     /// # Errors
-    /// Returns a [`LogError`] if JetStream does not answer. Servers that hide their settings are no error.
+    /// Returns a [`LogError`] if no server answers. Servers that hide their settings are no error.
     pub async fn durability(&self) -> Result<Durability, LogError> {
-        let mut servers = self.servers().await;
-        if servers.is_empty() {
-            // An answer can be late once.
-            servers = self.servers().await;
-        }
+        let servers = self.servers().await?;
         // A server without a name has another one after each start, so the names are no labels.
         let usage = |server: &&JetStreamServer| {
             server.storage.saturating_mul(100) / server.storage_max.max(1)
@@ -172,7 +169,7 @@ impl Log {
     /// its size in the metrics.
     async fn check_stream(&self, stream: StreamName) -> Result<(Vec<Drift>, bool), LogError> {
         let info = self.info(stream).await?;
-        let mut wanted = stream.config();
+        let mut wanted = stream.config(self.replicas());
         if stream == RACING && info.config.discard == DiscardPolicy::New {
             // It is limited where the room of the server is known, or by an operator.
             wanted.max_bytes = info.config.max_bytes;
@@ -192,32 +189,44 @@ impl Log {
     /// The bytes that the stream of facts may have, so that there is room for the others; `None` if this user cannot
     /// see the servers. A limit of another stream reserves nothing: a server that is full stops all of them.
     pub(super) async fn room_for_facts(&self) -> Option<i64> {
-        let servers = self.servers().await;
+        let servers = self.servers().await.ok()?;
         let limited = servers.values().filter(|server| server.storage_max > 0);
         let room = limited.map(|server| server.storage_max.saturating_sub(server.reserved));
         let room = room.min()?;
         i64::try_from(room - RESERVED_BYTES_MAX.min(room / RESERVED_PART)).ok()
     }
 
-    /// The servers with JetStream, by name. Empty if this user may not read the configuration of the servers, or none
-    /// answers.
-    pub async fn servers(&self) -> BTreeMap<String, JetStreamServer> {
+    /// The servers with JetStream that are up, by name. Empty if this user may not read the configuration of the
+    /// servers.
+    ///
+    /// # Errors
+    /// Returns a [`LogError`] if none answers.
+    pub async fn servers(&self) -> Result<BTreeMap<String, JetStreamServer>, LogError> {
         let mut servers = BTreeMap::new();
         let inbox = self.client.new_inbox();
-        let Ok(mut answers) = self.client.subscribe(inbox.clone()).await else {
-            return servers;
-        };
-        let request = self
-            .client
-            .publish_with_reply("$SYS.REQ.SERVER.PING.VARZ", inbox, "".into());
-        if request.await.is_err() {
-            return servers;
-        }
-        let (mut size, mut patience) = (1, REQUEST_TIMEOUT);
+        let subscribed = self.client.subscribe(inbox.clone()).await;
+        let mut answers = subscribed.map_err(|error| self.jetstream_error(&error))?;
+        let request = self.client.publish_with_reply(VARZ, inbox, "".into());
+        let sent = request.await;
+        sent.map_err(|error| self.jetstream_error(&error))?;
+        let (mut size, until) = (1, Instant::now() + REQUEST_TIMEOUT);
         while servers.len() < size.min(SERVERS_MAX) {
-            let Ok(Some(answer)) = timeout(patience, answers.next()).await else {
-                break;
+            let answer = tokio::select! {
+                answer = timeout_at(until, answers.next()) => answer,
+                _ = self.permissions.denied(|subject| subject == VARZ) => return Ok(servers),
             };
+            let answer = match answer {
+                Ok(Some(answer)) => answer,
+                // One that is away is checked when it is back.
+                _ if !servers.is_empty() => break,
+                _ => {
+                    let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
+                    return Err(self.jetstream_error(&late));
+                }
+            };
+            if answer.status == Some(StatusCode::NO_RESPONDERS) {
+                return Ok(servers);
+            }
             let answer: Value = serde_json::from_slice(&answer.payload).unwrap_or_default();
             let jetstream = &answer["data"]["jetstream"];
             let (config, stats) = (&jetstream["config"], &jetstream["stats"]);
@@ -234,9 +243,8 @@ impl Log {
             }
             let cluster = answer.pointer("/data/jetstream/meta/cluster_size");
             size = size.max(cluster.and_then(Value::as_u64).unwrap_or(1) as usize);
-            patience = SERVERS_TIMEOUT;
         }
-        servers
+        Ok(servers)
     }
 }
 

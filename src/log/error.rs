@@ -36,6 +36,15 @@ pub enum LogError {
     /// The stream does not exist.
     #[error("there is no stream {0}; the service creates it when it first starts")]
     NoStream(&'static str),
+    /// A cluster elects a leader, or too few of its servers are up.
+    #[error(
+        "{0}: no server of the NATS cluster answers as the leader; while more than half of them are up, with \
+         railbird's nats.conf, they elect one within seconds"
+    )]
+    NoLeader(String),
+    /// The servers do not have what was read of a stream. It may be that one of them answers from before.
+    #[error("{0}; asking again, because one server of a cluster may answer from before")]
+    Unconfirmed(String),
     /// The stream has a part of its messages.
     #[error(
         "the stream {0} is being restored, or that was interrupted; run `railbird log restore` again"

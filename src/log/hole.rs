@@ -5,12 +5,13 @@
 //! on behind it.
 
 use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::ClusterInfo;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::connection::Log;
 use super::error::LogError;
-use super::stream::StreamName;
+use super::stream::{StreamName, is_led};
 use crate::metrics;
 
 /// Sequences without messages, as a consumer delivered them.
@@ -33,6 +34,7 @@ impl Hole {
 #[derive(Deserialize)]
 struct InfoResponse {
     state: HoleState,
+    cluster: Option<ClusterInfo>,
 }
 
 /// What the state of a stream says about missing messages.
@@ -57,14 +59,20 @@ impl Log {
     /// Asks the server about a hole, and logs it. False if the server has a message there: the consumer skipped it.
     ///
     /// # Errors
-    /// Returns a [`LogError`] if the server does not answer.
+    /// Returns a [`LogError`] if the server does not answer, and [`LogError::Unconfirmed`] if it has nothing behind the
+    /// hole: it is not the one that the message behind it came from, or not up to date.
     pub(super) async fn confirm_hole(
         &self,
         stream: StreamName,
         hole: Hole,
     ) -> Result<bool, LogError> {
         let (Hole { first, end }, stream_name) = (hole, stream.name);
-        if self.next_seq(stream, first).await? != Some(end) {
+        let next = self.next_seq(stream, first).await?;
+        if next.is_none_or(|next| next > end) {
+            let missing = format!("the stream {stream_name} has no event {end}, which was read");
+            return Err(LogError::Unconfirmed(missing));
+        }
+        if next != Some(end) {
             tracing::error!(
                 stream = stream_name,
                 first,
@@ -78,7 +86,8 @@ impl Log {
         let request = self.jetstream.request(api.clone(), &no_details);
         let response: Response<InfoResponse> = self.request(&[&api], request).await?;
         let state = match response {
-            Response::Ok(response) => response.state,
+            Response::Ok(response) if is_led(response.cluster.as_ref()) => response.state,
+            Response::Ok(_) => return Err(LogError::NoLeader(format!("the stream {stream_name}"))),
             Response::Err { error } => return Err(self.jetstream_error(&error)),
         };
         let is_explained = state.explains(hole);

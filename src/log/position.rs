@@ -1,4 +1,6 @@
-//! [`ReadPosition`]: how far a stream was read, and whether a stream continues what was read.
+//! [`ReadPosition`]: how far a stream was read, and [`Suspicion`]: whether the stream still continues that.
+
+use std::time::{Duration, Instant};
 
 use events::Moment;
 use projections::{Checkpoint, LogIdentity};
@@ -8,6 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::connection::Log;
 use super::error::LogError;
 use super::stream::{LogState, StreamName};
+
+/// A stream that is missing for this long is gone. A server that has just started may not have loaded it yet.
+const GONE_AFTER: Duration = Duration::from_secs(3);
+/// The same in a cluster, and for how long a stream has to lack what was read. A leader that was cut off or paused
+/// notices within 10 s that it is none, and a new one may not have applied all that it has.
+const GONE_AFTER_IN_CLUSTER: Duration = Duration::from_secs(15);
 
 /// An error that retries cannot solve: the stream is not the one that was read so far, for this reason. It was created
 /// again, or lost its last messages.
@@ -61,12 +69,57 @@ impl From<Checkpoint> for ReadPosition {
     }
 }
 
+/// Judges by several answers whether a stream is still the one that was read. One answer of a cluster is no proof: it
+/// may come from a server that does not have the last messages.
+#[derive(Debug, Default)]
+pub(super) struct Suspicion {
+    /// When the first answer against the stream came, of those that no other answer followed.
+    since: Option<Instant>,
+}
+
+impl Suspicion {
+    /// Judges an answer. Returns [`LogReplaced`] if the servers have answered so for long enough.
+    ///
+    /// # Errors
+    /// Returns [`LogError::Unconfirmed`] until then, and any other [`LogError`] that is the answer.
+    pub(super) fn judge(
+        &mut self,
+        log: &Log,
+        stream: StreamName,
+        answer: Result<Result<LogState, LogReplaced>, LogError>,
+    ) -> Result<Result<LogState, LogReplaced>, LogError> {
+        let clustered = log.is_clustered();
+        let (replaced, patience) = match answer {
+            Ok(Err(replaced)) if !clustered => return Ok(Err(replaced)),
+            Ok(Err(replaced)) => (replaced, GONE_AFTER_IN_CLUSTER),
+            Err(LogError::NoStream(_)) => {
+                let patience = if clustered {
+                    GONE_AFTER_IN_CLUSTER
+                } else {
+                    GONE_AFTER
+                };
+                (LogReplaced::missing(stream), patience)
+            }
+            other => {
+                self.since = None;
+                return other;
+            }
+        };
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if since.elapsed() < patience {
+            return Err(LogError::Unconfirmed(replaced.0));
+        }
+        Ok(Err(replaced))
+    }
+}
+
 impl Log {
-    /// The state of a stream, if it still has the message that was read last.
+    /// The state of a stream, if it still has the message that was read last. One answer of a cluster is no proof that
+    /// it has not: see [`Suspicion`].
     ///
     /// # Errors
     /// As [`Log::state`], and within it [`LogReplaced`] if the stream has another history.
-    pub async fn compare(
+    pub(super) async fn compare(
         &self,
         stream: StreamName,
         read: &ReadPosition,

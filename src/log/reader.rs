@@ -22,11 +22,14 @@ use super::error::LogError;
 use super::freshness::Head;
 use super::hole::Hole;
 use super::message::LogMessage;
-use super::position::{LogReplaced, ReadPosition};
+use super::position::{LogReplaced, ReadPosition, Suspicion};
 use super::stream::{StreamName, moment};
 
 /// How often the server sends a heartbeat on an idle pull; a consumer that misses two is dead.
-const HEARTBEAT: Duration = Duration::from_secs(5);
+///
+/// A consumer is in the memory of one server. If that fails, no other one reports it, so this decides how long a reader
+/// waits then.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 /// How long one pull request is open.
 const PULL_EXPIRES: Duration = Duration::from_secs(30);
 /// How long the server keeps a consumer without a pull request.
@@ -35,14 +38,16 @@ const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// The payload bytes that end a batch.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// A stream that is missing this many times in a row is gone. A server that has just started may not have loaded it
-/// yet.
-pub(super) const MISSING_MAX: u32 = 6;
 /// Messages that are read one by one after a lost connection: where one message closes a connection, others may follow.
 const SINGLE_READS: u64 = 32;
 const SINGLE_READS_CONCURRENT: usize = 32;
 /// The same while all messages are read one by one.
 const SINGLY_READS: u64 = 512;
+/// For how long all messages are read one by one where no consumer can be created. A cluster elects the leader that
+/// creates them in a few seconds, and the one of the stream may be there meanwhile.
+const WITHOUT_CONSUMER: Duration = Duration::from_secs(2);
+/// How long a server of a cluster may know no leader before the reader looks for another server. Elections take less.
+const ISOLATED_AFTER: Duration = Duration::from_secs(20);
 /// How often the server is asked for more while all messages are read one by one.
 const SINGLY_POLL: Duration = Duration::from_millis(20);
 /// Connections that are lost one soon after the other before all messages are read one by one. A server that restarts
@@ -73,6 +78,7 @@ pub struct Reader {
     /// The filters; empty for all subjects.
     subjects: Vec<String>,
     position: ReadPosition,
+    suspicion: Suspicion,
     consumer: Option<Consumer>,
     /// The connection or the consumer was lost since the last message, which the next message may have caused.
     read_singly: bool,
@@ -87,6 +93,10 @@ pub struct Reader {
     failures: u32,
     /// When the stream was last checked.
     checked_at: Instant,
+    /// When the last answer about the stream came, or the reader last looked for another server.
+    answered_at: Instant,
+    /// The last sequence of the stream at the last check.
+    last_seq: u64,
     /// The last sequence that was read at the last check, if the stream had more then.
     behind_at: Option<u64>,
     /// The hole that the next message is behind, and whether the server has confirmed it.
@@ -130,6 +140,7 @@ impl Log {
             stream,
             subjects,
             position: from,
+            suspicion: Suspicion::default(),
             consumer: None,
             read_singly: false,
             singly_until: None,
@@ -138,6 +149,8 @@ impl Log {
             last_epoch: None,
             failures: 0,
             checked_at: Instant::now(),
+            answered_at: Instant::now(),
+            last_seq: 0,
             behind_at: None,
             hole: None,
         }
@@ -195,7 +208,7 @@ impl Reader {
         if let Some(last) = batch.messages.last() {
             self.position.seq = last.seq;
             self.position.recorded_at = Some(last.recorded_at);
-            self.read_singly = false;
+            self.read_singly = self.consumer.is_none();
             self.failures = 0;
         }
         (!batch.messages.is_empty() || batch.head.is_some()).then_some(batch)
@@ -246,7 +259,17 @@ impl Reader {
             self.hole = Some((hole, false));
             self.drop_consumer("there is a hole in the log");
         }
+        batch.pending = self.pending(batch.pending, seq);
         batch
+    }
+
+    /// How many messages follow a sequence. The server of the consumer may lack the last ones, and the others cannot
+    /// know how many of the rest are on the subjects of the reader.
+    fn pending(&self, of_consumer: u64, seq: u64) -> u64 {
+        match self.subjects.is_empty() {
+            true => of_consumer.max(self.last_seq.saturating_sub(seq)),
+            false => of_consumer,
+        }
     }
 
     fn drop_consumer(&mut self, reason: &str) {
@@ -276,10 +299,6 @@ impl Reader {
             }
             let head = match self.check_identity().await {
                 Ok(head) => head?,
-                Err(error @ LogError::NoStream(_)) if self.failures >= MISSING_MAX => {
-                    tracing::debug!(%error, "the stream stays missing");
-                    return Err(LogReplaced::missing(self.stream));
-                }
                 Err(error) => {
                     self.failed(&error);
                     continue;
@@ -321,13 +340,37 @@ impl Reader {
             (false, false) => Vec::new(),
         };
         let last_seq = messages.last().map_or(self.position.seq, |last| last.seq);
-        if singly {
+        // The server is asked about a hole before any consumer delivers what is behind it.
+        let is_before_hole = self.hole.is_some_and(|(_, is_confirmed)| !is_confirmed);
+        if singly || is_before_hole {
             return Ok(self.single_batch(head, messages, last_seq).await);
         }
+        let arriving = match self.create_consumer(last_seq + 1).await {
+            Err(error) if self.subjects.is_empty() => {
+                tracing::debug!(%error, "cannot create a consumer, reading messages one by one");
+                self.singly_until = Some(Instant::now() + WITHOUT_CONSUMER);
+                return Ok(self.single_batch(head, messages, last_seq).await);
+            }
+            created => created?,
+        };
+        let (arriving, pending) = arriving;
+        self.consumer = Some(Consumer {
+            messages: arriving,
+            delivery: 0,
+            epoch,
+        });
+        (self.checked_at, self.behind_at) = (head.asked_at, None);
+        Ok(Batch {
+            messages,
+            pending: self.pending(pending, last_seq),
+            head: self.subjects.is_empty().then_some(head),
+        })
+    }
+
+    /// The messages of a new consumer from a sequence on, and how many there are.
+    async fn create_consumer(&self, start_sequence: u64) -> Result<(pull::Stream, u64), LogError> {
         let config = pull::Config {
-            deliver_policy: DeliverPolicy::ByStartSequence {
-                start_sequence: last_seq + 1,
-            },
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
             filter_subjects: self.subjects.clone(),
             ack_policy: AckPolicy::None,
             inactive_threshold: INACTIVE_THRESHOLD,
@@ -350,17 +393,7 @@ impl Reader {
             .messages()
             .await
             .map_err(|error| self.log.jetstream_error(&error))?;
-        self.consumer = Some(Consumer {
-            messages: arriving,
-            delivery: 0,
-            epoch,
-        });
-        (self.checked_at, self.behind_at) = (head.asked_at, None);
-        Ok(Batch {
-            messages,
-            pending,
-            head: self.subjects.is_empty().then_some(head),
-        })
+        Ok((arriving, pending))
     }
 
     /// Counts a lost connection. After some of them the messages are read one by one: what the consumer delivers may
@@ -395,19 +428,18 @@ impl Reader {
         Batch {
             pending: head.last_seq.saturating_sub(seq),
             messages,
-            head: is_due.then_some(head),
+            head: (is_due && self.subjects.is_empty()).then_some(head),
         }
     }
 
     /// At most so many messages before the end, read one by one without a consumer.
-    async fn single_reads(&self, head: &Head, max: u64) -> Result<Vec<LogMessage>, LogError> {
+    async fn single_reads(&mut self, head: &Head, max: u64) -> Result<Vec<LogMessage>, LogError> {
         let first = self.position.seq + 1;
         let mut reads = stream::iter(first..=head.last_seq.min(self.position.seq + max))
             .map(|seq| self.log.message_at(self.stream, seq))
             .buffered(SINGLE_READS_CONCURRENT);
         let (mut messages, mut bytes) = (Vec::new(), 0);
         while let Some(message) = reads.try_next().await? {
-            // A message before the end that is not there was deleted.
             messages.extend(message);
             bytes += messages
                 .last()
@@ -416,6 +448,8 @@ impl Reader {
                 break;
             }
         }
+        drop(reads);
+        self.cut_at_hole(&mut messages);
         messages.retain(|message| {
             let subjects = &self.subjects;
             subjects.is_empty() || subjects.iter().any(|s| matches(s, message.subject()))
@@ -423,18 +457,54 @@ impl Reader {
         Ok(messages)
     }
 
+    /// Leaves out what is behind a hole that the server has not confirmed yet: another one may have answered that it
+    /// does not have these messages.
+    fn cut_at_hole(&mut self, messages: &mut Vec<LogMessage>) {
+        let mut seq = self.position.seq;
+        for (n, message) in messages.iter().enumerate() {
+            let hole = Hole::between(seq, message.seq).filter(|_| self.stream.keeps_all());
+            if hole.is_some() && self.hole != hole.map(|hole| (hole, true)) {
+                self.hole = hole.map(|hole| (hole, false));
+                messages.truncate(n);
+                return;
+            }
+            seq = message.seq;
+        }
+    }
+
     /// Compares the stream with the position, and returns its end.
     ///
     /// # Errors
     /// Returns a [`LogError`] if the server does not answer, and within it [`LogReplaced`] if the stream is
     /// another one.
-    async fn check_identity(&self) -> Result<Result<Head, LogReplaced>, LogError> {
+    async fn check_identity(&mut self) -> Result<Result<Head, LogReplaced>, LogError> {
         let asked_at = Instant::now();
-        let state = self.log.compare(self.stream, &self.position).await?;
-        Ok(state.map(|state| Head {
-            last_seq: state.last_seq,
-            asked_at,
+        let answer = self.log.compare(self.stream, &self.position).await;
+        match answer {
+            Ok(_) | Err(LogError::NoStream(_)) => self.answered_at = Instant::now(),
+            Err(_) => self.leave_isolated_server().await,
+        }
+        let state = self.suspicion.judge(&self.log, self.stream, answer)?;
+        Ok(state.map(|state| {
+            self.last_seq = state.last_seq;
+            Head {
+                last_seq: state.last_seq,
+                asked_at,
+            }
         }))
+    }
+
+    /// Connects to another server if this one has known no leader for too long: it may be cut off from the others.
+    async fn leave_isolated_server(&mut self) {
+        let is_isolated = self.answered_at.elapsed() >= ISOLATED_AFTER;
+        if is_isolated && self.log.is_clustered() && self.log.connection().borrow().up {
+            tracing::warn!(
+                stream = self.stream.name,
+                "the server knows no leader, trying another one"
+            );
+            self.log.connect_elsewhere().await;
+            self.answered_at = Instant::now();
+        }
     }
 
     /// Asks the server for the end of the stream, and whether it is still the one that was read. Drops a consumer that
@@ -449,9 +519,6 @@ impl Reader {
             Ok(head) => head?,
             Err(error) => {
                 tracing::debug!(%error, stream = self.stream.name, "cannot check the log");
-                if matches!(error, LogError::NoStream(_)) {
-                    self.drop_consumer("the stream is missing");
-                }
                 return Ok(None);
             }
         };
@@ -460,7 +527,7 @@ impl Reader {
         if behind_at.is_some() && self.behind_at == behind_at {
             match self.log.next_seq(self.stream, seq + 1).await {
                 // The last messages were deleted.
-                Ok(None) => head.last_seq = seq,
+                Ok(None) => (head.last_seq, self.last_seq) = (seq, seq),
                 _ => self.drop_consumer("it stalled"),
             }
         }

@@ -142,6 +142,7 @@ impl Log {
     ) -> Result<Restoring, LogError> {
         let mut config = head.config.clone();
         config["metadata"][CREATED] = head.created.clone().into();
+        config["num_replicas"] = self.replicas().count().into();
         if stream == RACING
             && let Some(room) = self.room_for_facts().await
         {

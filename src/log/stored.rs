@@ -36,10 +36,25 @@ struct DirectMessage {
     /// Base64.
     #[serde(default)]
     data: String,
+    /// Base64, as they are sent.
+    #[serde(default)]
+    hdrs: String,
     time: Moment,
 }
 
+impl DirectMessage {
+    /// The id; empty if the message has none.
+    fn id(&self) -> String {
+        let headers = BASE64_STANDARD.decode(&self.hdrs).unwrap_or_default();
+        let headers = String::from_utf8_lossy(&headers);
+        let mut lines = headers.lines().filter_map(|line| line.split_once(':'));
+        let id = lines.find(|(name, _)| *name == NATS_MESSAGE_ID.to_string());
+        id.map_or_else(String::new, |(_, id)| id.trim().to_owned())
+    }
+}
+
 /// The last message on a subject.
+#[derive(Debug)]
 pub(super) struct LastMessage {
     pub(super) seq: u64,
     /// Empty if the message has none.
@@ -177,7 +192,23 @@ impl Log {
         Ok(first.map(|message| message.payload))
     }
 
-    pub(super) async fn last(
+    /// The last message on a subject, as the leader of the stream has it. Feeders may not ask for it.
+    pub(super) async fn last_of_leader(
+        &self,
+        stream: StreamName,
+        subject: &str,
+    ) -> Result<Option<LastMessage>, LogError> {
+        let last = self
+            .get(stream, &json!({ "last_by_subj": subject }))
+            .await?;
+        Ok(last.map(|message| LastMessage {
+            seq: message.seq,
+            id: message.id(),
+        }))
+    }
+
+    /// The last message on a subject. Any server of a cluster answers, also one that lacks the last messages.
+    async fn last(
         &self,
         stream: StreamName,
         subject: &str,

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
+use async_nats::jetstream::stream::{ClusterInfo, Config, DiscardPolicy, Info, StorageType};
 use events::Moment;
 use projections::LogIdentity;
 
 use super::backoff::{Attempts, Backoff};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
+use super::replicas::Replicas;
 
 /// The stream of all facts about racing.
 pub const RACING: StreamName = StreamName {
@@ -51,6 +52,9 @@ const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 /// How long a server that has just started may take to load its streams.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(20);
 const STARTUP_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), REQUEST_TIMEOUT);
+
+/// Followers answer the heartbeats of a leader, one each second.
+const FOLLOWS_WITHIN: Duration = Duration::from_secs(4);
 
 /// The metadata of a restored stream with the creation time of the one that was backed up: it is the same log. The
 /// server creates it anew.
@@ -108,11 +112,12 @@ impl From<&Info> for LogState {
 
 impl StreamName {
     /// The settings with which railbird creates the stream.
-    pub(super) fn config(self) -> Config {
+    pub(super) fn config(self, replicas: Replicas) -> Config {
         let config = Config {
             name: self.name.to_owned(),
             subjects: vec![self.subjects.to_owned()],
             storage: StorageType::File,
+            num_replicas: replicas.count(),
             duplicate_window: DUPLICATE_WINDOW,
             allow_direct: true,
             ..Config::default()
@@ -144,6 +149,12 @@ impl StreamName {
 }
 
 impl Log {
+    /// The replicas of the streams that this creates.
+    #[must_use]
+    pub fn replicas(&self) -> Replicas {
+        self.address.replicas
+    }
+
     /// Creates a stream unless it exists. An existing one keeps its settings. The stream of facts is limited, so that
     /// there is room for the keys.
     ///
@@ -162,20 +173,26 @@ impl Log {
             let limited = Config {
                 max_bytes: room,
                 discard: DiscardPolicy::New,
-                ..stream.config()
+                ..stream.config(self.replicas())
             };
             match self.create(limited).await {
                 // The account may have less room than the server.
-                Err(LogError::JetStream(error)) => {
+                Err(LogError::JetStream(error)) if has_no_room(&error) => {
                     tracing::warn!(error, room, "cannot limit the stream RACING");
                 }
                 created => return created,
             }
         }
-        self.create(stream.config()).await
+        self.create(stream.config(self.replicas())).await
     }
 
     async fn create(&self, config: Config) -> Result<LogState, LogError> {
+        if self.is_clustered() && config.num_replicas == 1 {
+            tracing::warn!(
+                stream = config.name,
+                "the stream is created on one server of the NATS cluster, and is away while that is; set --replicas 3"
+            );
+        }
         let apis = ["INFO", "CREATE"].map(|api| format!("STREAM.{api}.{}", config.name));
         let apis = apis.each_ref().map(String::as_str);
         let request = self.jetstream.get_or_create_stream(config);
@@ -208,13 +225,19 @@ impl Log {
         }
     }
 
-    /// The state of an existing stream.
+    /// The state of an existing stream. A command waits for the election of a leader, for 20 seconds.
     ///
     /// # Errors
-    /// Returns [`LogError::NoStream`] if it does not exist, [`LogError::Denied`], and [`LogError::Unreachable`] or
-    /// [`LogError::JetStream`] if the request fails.
+    /// Returns [`LogError::NoStream`] if it does not exist, [`LogError::Denied`], [`LogError::NoLeader`], and
+    /// [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
     pub async fn state(&self, stream: StreamName) -> Result<LogState, LogError> {
-        Ok(LogState::from(&self.info(stream).await?))
+        let mut attempts = Attempts::new(STARTUP_BACKOFF, STARTUP_TIMEOUT);
+        loop {
+            match self.info(stream).await {
+                Err(LogError::NoLeader(_)) if self.is_of_command() && attempts.wait().await => {}
+                info => return Ok(LogState::from(&info?)),
+            }
+        }
     }
 
     pub(super) async fn info(&self, stream: StreamName) -> Result<Info, LogError> {
@@ -229,11 +252,36 @@ impl Log {
         let found = self.request(&[&api], request).await?;
         let found = found.ok_or(LogError::NoStream(stream.name))?;
         let info = found.cached_info();
+        if !is_led(info.cluster.as_ref()) {
+            return Err(LogError::NoLeader(format!("the stream {}", stream.name)));
+        }
         match info.config.metadata.contains_key(RESTORING) {
             true => Err(LogError::Restoring(stream.name)),
             false => Ok(info.clone()),
         }
     }
+}
+
+/// Whether an error of nats-server is about the limits of a stream that is to be created.
+fn has_no_room(error: &str) -> bool {
+    let limits = ["resource", "storage", "exceeds account limit"];
+    limits.iter().any(|limit| error.contains(limit))
+}
+
+/// Whether the leader of a stream has answered, and most of its servers follow it. Without a leader any of them answers
+/// from what it has, and one that was cut off or paused takes itself for the leader for another 10 s.
+pub(super) fn is_led(cluster: Option<&ClusterInfo>) -> bool {
+    let Some(ClusterInfo {
+        leader, replicas, ..
+    }) = cluster
+    else {
+        return true;
+    };
+    let followers = replicas
+        .iter()
+        .filter(|replica| replica.active <= FOLLOWS_WITHIN);
+    leader.as_ref().is_some_and(|leader| !leader.is_empty())
+        && (1 + followers.count()) * 2 > 1 + replicas.len()
 }
 
 fn is_not_found(error: &GetStreamError) -> bool {

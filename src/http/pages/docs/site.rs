@@ -41,7 +41,7 @@ macro_rules! guide {
 }
 
 /// The navigation, in its order.
-const PAGES: [NavPage; 18] = [
+const PAGES: [NavPage; 19] = [
     NavPage {
         group: "Start",
         title: "Get started",
@@ -75,6 +75,7 @@ const PAGES: [NavPage; 18] = [
     guide!("Feeders", "Feeding", "feeding"),
     guide!("Feeders", "Importing", "importing"),
     guide!("Operators", "Production", "production"),
+    guide!("Operators", "Scaling", "scaling"),
     guide!("Operators", "Operating", "operating"),
     guide!("Operators", "Reliability", "reliability"),
     guide!("Operators", "Privacy", "privacy"),

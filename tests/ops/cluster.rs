@@ -1,0 +1,180 @@
+//! `script/cluster`: a cluster on this machine that leaves nothing.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::proxy::free_address;
+use crate::support::*;
+
+/// The ports that the script takes, from the one it is given.
+const PORTS: u16 = 13;
+/// Below the ports that systems give to clients, of which others may take some at any time.
+const LAST_PORT: u16 = 32_000;
+
+/// `script/cluster`, with its files in a folder of the test.
+struct Script {
+    child: Child,
+    folder: TempDir,
+}
+
+/// The first of some ports in a row that nothing listens on.
+fn free_ports() -> u16 {
+    let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    // Each process begins elsewhere.
+    let first = 10_000 + u16::try_from(std::process::id() % 1_000).unwrap() * PORTS;
+    let mut firsts = (first..LAST_PORT).step_by(usize::from(PORTS));
+    firsts
+        .find(|first| (*first..first + PORTS).all(is_free))
+        .unwrap()
+}
+
+impl Script {
+    fn start(port: u16) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let output = fs::File::create(folder.path().join("stderr")).unwrap();
+        fs::create_dir(folder.path().join("tmp")).unwrap();
+        let child = Command::new(root.join("script/cluster"))
+            .arg(port.to_string())
+            .env("RAILBIRD_PROGRAM", env!("CARGO_BIN_EXE_railbird"))
+            .env("TMPDIR", folder.path().join("tmp"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(output)
+            .spawn()
+            .unwrap();
+        Self { child, folder }
+    }
+
+    /// The key, once everything runs.
+    fn key(&mut self) -> String {
+        let output = BufReader::new(self.child.stdout.take().unwrap());
+        let mut lines = output.lines().map(Result::unwrap);
+        let key = lines.find_map(|line| Some(line.strip_prefix("API key ")?.trim().to_owned()));
+        // What follows is read, so that the script can write it.
+        assert!(lines.any(|line| line.starts_with("ws://")), "{}", self.log());
+        key.unwrap()
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("stderr")).unwrap()
+    }
+
+    /// The processes with a path in the folder of the script.
+    fn processes(&self) -> Vec<String> {
+        let folder = self.folder.path().join("tmp").display().to_string();
+        let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+        lines.filter(|line| line.contains(&folder)).collect()
+    }
+
+    /// Waits until the script has ended, and checks that nothing is left.
+    async fn until_gone(mut self) -> (Option<i32>, String) {
+        let mut status = None;
+        eventually("the script ends", || {
+            status = self.child.try_wait().unwrap();
+            std::future::ready(status.is_some())
+        })
+        .await;
+        assert_eq!(self.processes(), Vec::<String>::new());
+        let left: Vec<_> = fs::read_dir(self.folder.path().join("tmp")).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+        (status.unwrap().code(), self.log())
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            self.signal(Signal::TERM);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The process whose command line has this part.
+fn pid_with(part: &str) -> Pid {
+    let mut entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let pid = entries.find_map(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let is_it = line.contains(part) && !line.contains("script/cluster");
+        is_it.then(|| entry.file_name().to_str()?.parse().ok()).flatten()
+    });
+    Pid::from_raw(pid.unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn the_cluster_serves_through_the_balancer_and_leaves_nothing() {
+    if program("haproxy").is_none() {
+        return;
+    }
+    let port = free_ports();
+    let mut script = Script::start(port);
+    let key = script.key();
+    let balancer = SocketAddr::from(([127, 0, 0, 1], port));
+    let url = format!("http://{balancer}/api/v1/racecards/today");
+    eventually("curl gets the card", || async {
+        let header = format!("X-API-Key: {key}");
+        let mut curl = tokio::process::Command::new("curl");
+        curl.args(["--silent", "--fail", "--header", &header, &url]);
+        let card = curl.output().await.unwrap();
+        card.status.success() && String::from_utf8_lossy(&card.stdout).contains("\"RB\"")
+    })
+    .await;
+    let path = format!("/ws/live/odds?api_key={key}");
+    let mut socket = Socket::connect(balancer, &path).await;
+    socket.until("snapshot_complete").await;
+    socket.until("odds_update").await;
+
+    // A process that is killed comes back, and the balancer serves meanwhile.
+    let replica = SocketAddr::from(([127, 0, 0, 1], port + 1));
+    kill_process(pid_with(&format!("--http {replica}")), Signal::KILL).unwrap();
+    assert_eq!(request(balancer, "GET", "/readyz", &[]).await.status, 200);
+    eventually("the replica is ready again", || async {
+        tokio::net::TcpStream::connect(replica).await.is_ok()
+            && request(replica, "GET", "/readyz", &[]).await.status == 200
+    })
+    .await;
+    assert!(script.log().contains("railbird-1 has ended"), "{}", script.log());
+
+    assert!(script.processes().len() >= 7, "{:?}", script.processes());
+    script.signal(Signal::INT);
+    assert_eq!(script.until_gone().await.0, Some(0));
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_stopped_while_it_starts_leaves_nothing() {
+    if program("haproxy").is_none() {
+        return;
+    }
+    let script = Script::start(free_ports());
+    eventually("it has begun", || {
+        std::future::ready(script.processes().iter().any(|line| line.contains("serve")))
+    })
+    .await;
+    script.signal(Signal::TERM);
+    assert_eq!(script.until_gone().await.0, Some(0));
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named() {
+    let taken = free_address();
+    let listener = TcpListener::bind(taken).unwrap();
+    let (code, log) = Script::start(taken.port()).until_gone().await;
+    assert_eq!(code, Some(1));
+    assert!(log.contains(&format!("port {} is in use", taken.port())), "{log}");
+    drop(listener);
+}
