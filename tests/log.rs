@@ -242,7 +242,7 @@ async fn each_user_has_its_permissions_and_no_others() {
             "the service may not publish facts: {refused:?}"
         );
     }
-    let servers = service.servers().await;
+    let servers = service.servers().await.unwrap();
     assert!(servers.len() == 1 && servers.values().all(|server| server.syncs_always));
     let mut reader = reader(&service, 0).await;
     read_until(&mut reader, 0, 1).await;

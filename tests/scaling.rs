@@ -40,7 +40,11 @@ impl<'a> Feeder<'a> {
 
     /// Which events were acknowledged, as "sequence id".
     fn acknowledged(&self) -> Vec<String> {
-        let lines = self.machine.command("cat", &[ACKNOWLEDGED]).output().unwrap();
+        let lines = self
+            .machine
+            .command("cat", &[ACKNOWLEDGED])
+            .output()
+            .unwrap();
         let lines = String::from_utf8(lines.stdout).unwrap();
         // The last line may be written just now.
         let whole = lines.rsplit_once('\n').unwrap_or_default().0;
@@ -73,7 +77,10 @@ impl Drop for Feeder<'_> {
 /// Each message of the log, as "sequence id".
 fn log(machine: &Machine) -> Vec<String> {
     let file = "/root/log";
-    let list = machine.command("python3", &[FEEDER, "list", file]).output().unwrap();
+    let list = machine
+        .command("python3", &[FEEDER, "list", file])
+        .output()
+        .unwrap();
     assert!(list.status.success(), "{list:?}");
     let lines = machine.command("cat", &[file]).output().unwrap();
     let lines = String::from_utf8(lines.stdout).unwrap();
@@ -83,7 +90,11 @@ fn log(machine: &Machine) -> Vec<String> {
 /// Follows the blocks, those of each machine three times.
 fn follow(machine: &Machine, shell: &mut Shell, mut block: Block) {
     block.commands = block.commands.replace(NODES.0, NODES.1);
-    let Some(commands) = block.commands.strip_prefix(OF_EACH_MACHINE).map(str::to_owned) else {
+    let Some(commands) = block
+        .commands
+        .strip_prefix(OF_EACH_MACHINE)
+        .map(str::to_owned)
+    else {
         return machine.follow(shell, PAGE, &block);
     };
     for machine_number in 1..=3 {
@@ -99,7 +110,14 @@ fn one_node_becomes_three_without_losing_an_event() {
     };
     let mut shell = machine.shell();
     let production = read("docs/production.md");
-    for heading in ["Programs", "Passwords", "The log", "Replicas", "TLS", "Keys and feeders"] {
+    for heading in [
+        "Programs",
+        "Passwords",
+        "The log",
+        "Replicas",
+        "TLS",
+        "Keys and feeders",
+    ] {
         for block in section(&production, heading) {
             machine.follow(&mut shell, "docs/production.md", &block);
         }
@@ -110,7 +128,10 @@ fn one_node_becomes_three_without_losing_an_event() {
     let mut before = Vec::new();
     for block in section(&read(PAGE), "From one node to three") {
         // The last moment at which the old server can be asked.
-        if block.commands.contains("systemctl disable --now nats-server") {
+        if block
+            .commands
+            .contains("systemctl disable --now nats-server")
+        {
             before = log(&machine);
         }
         follow(&machine, &mut shell, block);
@@ -120,14 +141,27 @@ fn one_node_becomes_three_without_losing_an_event() {
     let acknowledged = feeder.stop();
     let after = log(&machine);
     assert!(before.len() > 216 && acknowledged.len() > 10);
-    assert_eq!(after[..before.len()], before, "every event has its sequence");
+    assert_eq!(
+        after[..before.len()],
+        before,
+        "every event has its sequence"
+    );
     let seqs = after.iter().map(|line| line.split(' ').next().unwrap());
-    assert!(seqs.eq((1..=after.len()).map(|seq| seq.to_string())), "the log has a hole");
-    let ids: HashSet<_> = after.iter().map(|line| line.split(' ').nth(1).unwrap()).collect();
+    assert!(
+        seqs.eq((1..=after.len()).map(|seq| seq.to_string())),
+        "the log has a hole"
+    );
+    let ids: HashSet<_> = after
+        .iter()
+        .map(|line| line.split(' ').nth(1).unwrap())
+        .collect();
     assert_eq!(ids.len(), after.len(), "an event is in the log twice");
     let after: HashSet<_> = after.iter().collect();
     for event in &acknowledged {
-        assert!(after.contains(event), "{event} was acknowledged, and is not in the log");
+        assert!(
+            after.contains(event),
+            "{event} was acknowledged, and is not in the log"
+        );
     }
     assert_the_streams_have_three_replicas(&mut shell);
     assert_the_replicas_are_equal(&mut shell);
@@ -135,7 +169,10 @@ fn one_node_becomes_three_without_losing_an_event() {
 
 fn assert_the_streams_have_three_replicas(shell: &mut Shell) {
     let (ready, is_ready) = shell.run("curl --silent --fail http://127.0.0.1:8081/readyz");
-    assert!(is_ready && ready.contains("\"drift\":{\"settings\":[],\"risks\":[]}"), "{ready}");
+    assert!(
+        is_ready && ready.contains("\"drift\":{\"settings\":[],\"risks\":[]}"),
+        "{ready}"
+    );
 }
 
 fn assert_the_replicas_are_equal(shell: &mut Shell) {

@@ -43,4 +43,6 @@ pub use reader::{Batch, Reader};
 pub use replicas::Replicas;
 pub use settings::Drift;
 pub use snapshot::{Restoring, Snapshot, SnapshotHead};
-pub use stream::{ACCOUNTS, ADDRESSES, KEY_USE, KEY_USE_AGE_MAX, LogState, RACING, StreamName};
+pub use stream::{
+    ACCOUNTS, ADDRESSES, KEY_USE, KEY_USE_AGE_MAX, LogState, MirrorState, RACING, StreamName,
+};

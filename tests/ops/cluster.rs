@@ -58,7 +58,11 @@ impl Script {
         let mut lines = output.lines().map(Result::unwrap);
         let key = lines.find_map(|line| Some(line.strip_prefix("API key ")?.trim().to_owned()));
         // What follows is read, so that the script can write it.
-        assert!(lines.any(|line| line.starts_with("ws://")), "{}", self.log());
+        assert!(
+            lines.any(|line| line.starts_with("ws://")),
+            "{}",
+            self.log()
+        );
         key.unwrap()
     }
 
@@ -84,7 +88,9 @@ impl Script {
         })
         .await;
         assert_eq!(self.processes(), Vec::<String>::new());
-        let left: Vec<_> = fs::read_dir(self.folder.path().join("tmp")).unwrap().collect();
+        let left: Vec<_> = fs::read_dir(self.folder.path().join("tmp"))
+            .unwrap()
+            .collect();
         assert!(left.is_empty(), "{left:?}");
         (status.unwrap().code(), self.log())
     }
@@ -111,7 +117,9 @@ fn pid_with(part: &str) -> Pid {
         let line = fs::read(entry.path().join("cmdline")).ok()?;
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         let is_it = line.contains(part) && !line.contains("script/cluster");
-        is_it.then(|| entry.file_name().to_str()?.parse().ok()).flatten()
+        is_it
+            .then(|| entry.file_name().to_str()?.parse().ok())
+            .flatten()
     });
     Pid::from_raw(pid.unwrap()).unwrap()
 }
@@ -148,7 +156,11 @@ async fn the_cluster_serves_through_the_balancer_and_leaves_nothing() {
             && request(replica, "GET", "/readyz", &[]).await.status == 200
     })
     .await;
-    assert!(script.log().contains("railbird-1 has ended"), "{}", script.log());
+    assert!(
+        script.log().contains("railbird-1 has ended"),
+        "{}",
+        script.log()
+    );
 
     assert!(script.processes().len() >= 7, "{:?}", script.processes());
     script.signal(Signal::INT);
@@ -175,6 +187,9 @@ async fn a_port_that_is_taken_is_named() {
     let listener = TcpListener::bind(taken).unwrap();
     let (code, log) = Script::start(taken.port()).until_gone().await;
     assert_eq!(code, Some(1));
-    assert!(log.contains(&format!("port {} is in use", taken.port())), "{log}");
+    assert!(
+        log.contains(&format!("port {} is in use", taken.port())),
+        "{log}"
+    );
     drop(listener);
 }

@@ -82,5 +82,9 @@ async fn the_service_knows_every_command_and_flag_of_its_unit() {
 fn systemd_accepts_the_unit_of_a_server_of_a_cluster_and_finds_it_confined() {
     let nats = std::env::var("RAILBIRD_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
     let replacements = [("/usr/local/bin/nats-server", nats)];
-    check("nats-cluster@.service", "nats-cluster@1.service", &replacements);
+    check(
+        "nats-cluster@.service",
+        "nats-cluster@1.service",
+        &replacements,
+    );
 }
