@@ -167,7 +167,8 @@ def start_railbird(bench, railbird, url, data, options=()):
     while time.monotonic() - started < READY_TIMEOUT:
         bench.check(process)
         with contextlib.suppress(OSError):
-            if get(port, "/readyz")[0] == 200:
+            # That of /readyz, which has TLS where the service has.
+            if json.loads(get(admin, "/status")[2])["ready"]:
                 return process, port, admin, time.monotonic() - started
         time.sleep(POLL)
     raise BenchError(f"railbird was not ready within {READY_TIMEOUT} s")

@@ -60,6 +60,7 @@ mod production;
 mod protocol;
 mod race_day;
 mod racing;
+mod regions;
 mod rejections;
 mod rights;
 mod rpscrape;

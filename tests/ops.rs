@@ -6,6 +6,7 @@ mod passing;
 mod proxy;
 mod rolling;
 mod systemd;
+mod upgrade;
 
 use std::path::Path;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use projections::SCHEMA_VERSION;
 use railbird::live::status::Phase;
 use railbird::log::RACING;
 use tokio::time::timeout;
@@ -282,6 +283,7 @@ async fn the_views_of_another_schema_are_served_until_the_new_ones_are_caught_up
         .await;
     let mut railbird = Railbird::start_unready(&nats.url(), data.path()).await;
     railbird.key = key;
+    let older = (SCHEMA_VERSION - 1).to_string();
     let (mut served, mut others) = (0, BTreeSet::new());
     while railbird.get_open("/readyz").await.status != 200 {
         let reply = railbird.get(HORSE).await;
@@ -293,6 +295,7 @@ async fn the_views_of_another_schema_are_served_until_the_new_ones_are_caught_up
                     .contains(&of.to_owned()),
                 "{of}"
             );
+            assert_eq!(reply.header("railbird-schema"), older, "as it was folded");
             served += 1;
         } else {
             others.insert((served > 0, reply.status));
@@ -311,7 +314,11 @@ async fn the_views_of_another_schema_are_served_until_the_new_ones_are_caught_up
         !others.contains(&(true, 503)),
         "without a pause: {others:?}"
     );
-    assert_eq!(railbird.get(HORSE).await.status, 200);
+    let reply = railbird.get(HORSE).await;
+    assert_eq!(
+        (reply.status, reply.header("railbird-schema")),
+        (200, &*SCHEMA_VERSION.to_string())
+    );
     assert_ne!(railbird.digest(), digest);
     eventually("the old views are removed", || async {
         stores(data.path()).len() == 1

@@ -91,6 +91,7 @@ async fn pages_of_allowed_origins_may_read_the_api() {
     for name in [
         "etag",
         "link",
+        "railbird-schema",
         "railbird-seq",
         "retry-after",
         "x-ratelimit-remaining",

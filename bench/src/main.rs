@@ -11,6 +11,7 @@ mod histogram;
 mod http_load;
 mod pain;
 mod season;
+mod storm;
 mod unauthenticated;
 mod usage;
 
@@ -111,6 +112,9 @@ enum Command {
     Fanout(fanout::Fanout),
     /// Cut off clients, slow some down, restart their servers, and check what each of them received.
     Pain(pain::Pain),
+    /// Clients that all connect again at once, real and simulated.
+    #[command(subcommand)]
+    Storm(storm::StormCommand),
 }
 
 /// Prints the figures as one line of JSON.
@@ -138,6 +142,7 @@ async fn main() -> anyhow::Result<()> {
         Command::Unauthenticated(load) => load.run().await?,
         Command::Fanout(fanout) => fanout.run(&cli.nats)?,
         Command::Pain(pain) => pain::run(&pain).await?,
+        Command::Storm(storm) => storm.run().await?,
     };
     println!("{figures}");
     Ok(())

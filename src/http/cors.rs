@@ -15,8 +15,8 @@ use axum::response::{IntoResponse, Response};
 const REQUEST_HEADERS: &str =
     "authorization, x-api-key, railbird-min-seq, if-none-match, x-request-id";
 /// The headers that a page may read, beside those that it always may.
-const RESPONSE_HEADERS: &str = "etag, link, railbird-feed, railbird-seq, retry-after, \
-    x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id";
+const RESPONSE_HEADERS: &str = "etag, link, railbird-feed, railbird-schema, railbird-seq, \
+    retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id";
 /// How long a browser remembers a preflight: as long as any of them does.
 const PREFLIGHT_SECONDS: &str = "86400";
 

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::error::ApiError;
 use super::params::{PathParams, QueryParams};
 use super::state::App;
-use super::views_state::RAILBIRD_SEQ;
+use super::views_state::{RAILBIRD_SCHEMA, RAILBIRD_SEQ};
 use crate::accounts::KeyEntry;
 use crate::limits::plans::Plan;
 use crate::live::status::Phase;
@@ -26,15 +26,17 @@ const RAILBIRD_MIN_SEQ: HeaderName = HeaderName::from_static("railbird-min-seq")
 /// How long a request waits for the sequence that it asks for.
 const MIN_SEQ_WAIT: Duration = Duration::from_secs(2);
 
-/// Headers of a response: seven of this file, the state of the feed, three rate limits, the request id, and two for
+/// Headers of a response: eight of this file, the state of the feed, three rate limits, the request id, and two for
 /// compression. The map grows once.
-const RESPONSE_HEADERS: usize = 14;
+const RESPONSE_HEADERS: usize = 15;
 
 /// A request for views that the gate has admitted.
 pub(super) struct ApiRequest {
     pub(super) app: Arc<App>,
     /// The store in force when the request came.
     pub(super) store: Arc<Store>,
+    /// Its schema.
+    schema: u32,
     /// Whether the store reflected the log then.
     was_caught_up: bool,
     pub(super) uri: Uri,
@@ -68,10 +70,13 @@ impl FromRequestParts<Arc<App>> for ApiRequest {
         if let Some(min_seq) = min_seq(&parts.headers)? {
             wait_for(app, min_seq).await?;
         }
+        let was_caught_up = app.is_caught_up();
+        let (store, schema) = app.store_with_schema()?;
         Ok(Self {
             app: Arc::clone(app),
-            was_caught_up: app.is_caught_up(),
-            store: app.store()?,
+            was_caught_up,
+            store,
+            schema,
             uri: parts.uri.clone(),
             path: PathParams::from_request_parts(parts, app).await?,
             query: QueryParams::parse(&parts.uri),
@@ -147,6 +152,7 @@ impl ApiRequest {
         // The body may be compressed. A 304 and a short body say so as well: the next one may be.
         headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
         headers.insert(RAILBIRD_SEQ, seq.into());
+        headers.insert(RAILBIRD_SCHEMA, self.schema.into());
         if let Ok(etag) = HeaderValue::try_from(etag) {
             headers.insert(ETAG, etag);
         }

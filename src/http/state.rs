@@ -124,6 +124,12 @@ impl App {
         self.views.current().ok_or_else(|| self.not_ready())
     }
 
+    /// The views in force, and their schema.
+    pub(super) fn store_with_schema(&self) -> Result<(Arc<Store>, u32), ApiError> {
+        let current = self.views.current_with_schema();
+        current.ok_or_else(|| self.not_ready())
+    }
+
     /// Whether the views reflect the log, so that what they do not have does not exist.
     pub(super) fn is_caught_up(&self) -> bool {
         self.projector.status.borrow().phase == Phase::Live

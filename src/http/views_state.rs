@@ -6,6 +6,9 @@ use super::state::App;
 use crate::live::health::Liveness;
 
 pub(super) const RAILBIRD_SEQ: HeaderName = HeaderName::from_static("railbird-seq");
+/// The schema of the views that a response was read from. Responses of one schema and sequence are equal on all
+/// replicas, whatever their versions.
+pub(super) const RAILBIRD_SCHEMA: HeaderName = HeaderName::from_static("railbird-schema");
 const RAILBIRD_FEED: HeaderName = HeaderName::from_static("railbird-feed");
 
 /// The state of the views when a request came.

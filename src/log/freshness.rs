@@ -3,16 +3,39 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::stream::{LogState, MirrorState};
+
 /// Ends of the stream that are not reached yet. Older ones are dropped: a reader that is so far behind is stale anyway.
 const HEADS_MAX: usize = 16;
+
+/// The silence of a mirror that has never heard from its source: longer than any feed is called live.
+const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The end of a stream, as the server reported it.
 #[derive(Debug, Clone, Copy)]
 pub struct Head {
     /// The sequence of the last message; 0 if there is none.
     pub last_seq: u64,
-    /// When the server was asked. It had no later message then.
+    /// The messages after that which a mirror has not received yet.
+    pub lag: u64,
+    /// When the server was asked; of a mirror, when it had last heard from its source. There was no later message then.
     pub asked_at: Instant,
+}
+
+impl Head {
+    /// The end of a stream that a server was asked for at this time.
+    pub(super) fn new(state: &LogState, asked_at: Instant) -> Self {
+        let mirror = state.mirror.unwrap_or(MirrorState {
+            lag: 0,
+            silent: Some(Duration::ZERO),
+        });
+        let silent = mirror.silent.unwrap_or(NEVER);
+        Self {
+            last_seq: state.last_seq,
+            lag: mirror.lag,
+            asked_at: asked_at.checked_sub(silent).unwrap_or(asked_at),
+        }
+    }
 }
 
 /// When what was read was last known to be all that the stream had.
@@ -39,7 +62,7 @@ impl Freshness {
     pub fn advance(&mut self, head: Option<Head>, seq: u64) {
         self.heads.extend(head);
         while let Some(head) = self.heads.front()
-            && head.last_seq <= seq
+            && head.last_seq + head.lag <= seq
         {
             self.proved_at = head.asked_at;
             self.heads.pop_front();
@@ -66,12 +89,15 @@ impl Default for Freshness {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{Freshness, HEADS_MAX, Head};
+    use projections::LogIdentity;
+
+    use super::{Freshness, HEADS_MAX, Head, LogState, MirrorState, NEVER};
 
     fn head(last_seq: u64, seconds_ago: u64) -> Option<Head> {
         let asked_at = Instant::now().checked_sub(Duration::from_secs(seconds_ago));
         Some(Head {
             last_seq,
+            lag: 0,
             asked_at: asked_at.expect("the machine is up for a while"),
         })
     }
@@ -110,6 +136,32 @@ mod tests {
         assert_eq!(age(&freshness), 20);
         freshness.advance(None, 30);
         assert_eq!(age(&freshness), 10);
+    }
+
+    #[test]
+    fn a_mirror_is_as_fresh_as_the_last_word_of_its_source() {
+        let state = |lag, silent: Option<u64>| LogState {
+            identity: LogIdentity {
+                name: "RACING".to_owned(),
+                created: String::new(),
+            },
+            last_seq: 7,
+            messages: 7,
+            mirror: Some(MirrorState {
+                lag,
+                silent: silent.map(Duration::from_secs),
+            }),
+        };
+        let mut freshness = Freshness::new();
+        let mut asked = |state, seq| {
+            freshness.advance(Some(Head::new(&state, Instant::now())), seq);
+            age(&freshness)
+        };
+        assert_eq!(asked(state(0, Some(40)), 7), 40);
+        assert_eq!(asked(state(0, Some(0)), 7), 0);
+        // It does not have what it knows of.
+        assert_eq!(asked(state(3, Some(0)), 7), 0, "the proof before holds");
+        assert_eq!(asked(state(0, None), 10), NEVER.as_secs());
     }
 
     #[test]

@@ -487,10 +487,7 @@ impl Reader {
         let state = self.suspicion.judge(&self.log, self.stream, answer)?;
         Ok(state.map(|state| {
             self.last_seq = state.last_seq;
-            Head {
-                last_seq: state.last_seq,
-                asked_at,
-            }
+            Head::new(&state, asked_at)
         }))
     }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info};
 use serde::Serialize;
 
+use super::stream::CREATED;
+
 /// A setting of a stream that is not the one that railbird creates it with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Drift {
@@ -25,6 +27,7 @@ pub(super) fn drift(wanted: &Config, info: &Info) -> Vec<Drift> {
         }));
     };
     let found = &info.config;
+    let wanted = &wanted_of_mirror(found, wanted);
     add(keeping(found, wanted), true);
     // A stream that rejects new messages at its limit loses none.
     add(limits(found, wanted), found.discard == DiscardPolicy::Old);
@@ -33,6 +36,20 @@ pub(super) fn drift(wanted: &Config, info: &Info) -> Vec<Drift> {
     let replicas = differs("num_replicas", &found.num_replicas, &wanted.num_replicas);
     add(vec![replicas], false);
     drift
+}
+
+/// What is wanted of a mirror that names the log that it copies: the settings that make it a mirror, and else those of
+/// the log.
+fn wanted_of_mirror(found: &Config, wanted: &Config) -> Config {
+    if found.mirror.is_none() || !found.metadata.contains_key(CREATED) {
+        return wanted.clone();
+    }
+    Config {
+        mirror: found.mirror.clone(),
+        subjects: Vec::new(),
+        duplicate_window: Duration::ZERO,
+        ..wanted.clone()
+    }
 }
 
 /// The settings that keep acknowledged events.

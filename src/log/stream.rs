@@ -126,6 +126,17 @@ pub struct LogState {
     pub last_seq: u64,
     /// The messages that it has.
     pub messages: u64,
+    /// What it lacks of the stream that it mirrors. `None` if it is no mirror.
+    pub mirror: Option<MirrorState>,
+}
+
+/// How far a mirror is behind its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MirrorState {
+    /// The messages that it has not received yet.
+    pub lag: u64,
+    /// The time since it last heard from the source. `None` if it never did.
+    pub silent: Option<Duration>,
 }
 
 impl From<&Info> for LogState {
@@ -140,6 +151,10 @@ impl From<&Info> for LogState {
             },
             last_seq: info.state.last_sequence,
             messages: info.state.messages,
+            mirror: info.mirror.as_ref().map(|source| MirrorState {
+                lag: source.lag,
+                silent: source.active,
+            }),
         }
     }
 }

@@ -249,6 +249,13 @@ impl Views {
         Some(Arc::clone(&current.as_ref()?.store))
     }
 
+    /// The store that is served, and its schema.
+    pub fn current_with_schema(&self) -> Option<(Arc<Store>, u32)> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = current.as_ref()?;
+        Some((Arc::clone(&current.store), current.schema()))
+    }
+
     /// The store that is served, with its name.
     pub fn read_current(&self) -> Option<NamedStore> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);

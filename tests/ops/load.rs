@@ -14,12 +14,12 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Failures that are shown.
 const SHOWN_MAX: usize = 10;
 
-/// The GET that is repeated, and its answer.
+/// The GET that is repeated, and its answers, of which each counts.
 #[derive(Debug, Clone)]
 pub(super) struct Get {
     pub(super) path: &'static str,
     pub(super) key: String,
-    pub(super) body: Vec<u8>,
+    pub(super) bodies: Vec<Vec<u8>>,
 }
 
 /// GETs at a steady rate, independent of the answers, over connections that stay open.
@@ -123,7 +123,7 @@ impl Connection {
         };
         let reply = open.get(self.get.path, &self.get.key).await;
         let reply = reply.map_err(|error| format!("no answer: {error:?}"))?;
-        if reply.status != 200 || reply.body != self.get.body {
+        if reply.status != 200 || !self.get.bodies.contains(&reply.body) {
             return Err(format!("{}: {:.200}", reply.status, reply.text()));
         }
         // nginx ends a connection after 1,000 requests.

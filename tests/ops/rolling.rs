@@ -3,7 +3,7 @@
 //! load.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -52,20 +52,23 @@ impl Size {
 }
 
 /// A replica, its address and its folder.
-struct Replica {
-    http: SocketAddr,
+pub(super) struct Replica {
+    pub(super) http: SocketAddr,
     data: TempDir,
-    serving: Serving,
+    pub(super) serving: Serving,
+    /// The binary that it runs.
+    program: PathBuf,
 }
 
 impl Replica {
-    async fn start(nats: &Nats) -> Self {
+    pub(super) async fn start(nats: &Nats, program: &Path) -> Self {
         let (http, data) = (free_address(), tempfile::tempdir().unwrap());
-        let serving = serve(nats, http, data.path());
+        let serving = serve(nats, program, http, data.path());
         let replica = Self {
             http,
             data,
             serving,
+            program: program.to_owned(),
         };
         replica.until_ready().await;
         replica
@@ -73,9 +76,19 @@ impl Replica {
 
     /// Restarts it as an operator does: SIGTERM, a new process when that has ended, and a wait until it is ready.
     async fn restart(self, nats: &Nats) -> Self {
+        let program = self.program.clone();
+        self.restart_as(nats, &program).await
+    }
+
+    /// The same with another version.
+    pub(super) async fn restart_as(self, nats: &Nats, program: &Path) -> Self {
         self.serving.stop().await;
-        let serving = serve(nats, self.http, self.data.path());
-        let replica = Self { serving, ..self };
+        let serving = serve(nats, program, self.http, self.data.path());
+        let replica = Self {
+            serving,
+            program: program.to_owned(),
+            ..self
+        };
         replica.until_ready().await;
         replica
     }
@@ -83,7 +96,7 @@ impl Replica {
     /// The same with kill -9.
     async fn kill(&mut self, nats: &Nats) {
         self.serving.kill();
-        self.serving = serve(nats, self.http, self.data.path());
+        self.serving = serve(nats, &self.program, self.http, self.data.path());
         self.until_ready().await;
     }
 
@@ -95,7 +108,12 @@ impl Replica {
     }
 }
 
-fn serve(nats: &Nats, http: SocketAddr, data: &Path) -> Serving {
+/// The binary of this version.
+pub(super) fn this_version() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_railbird"))
+}
+
+fn serve(nats: &Nats, program: &Path, http: SocketAddr, data: &Path) -> Serving {
     let unlimited = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/plans.toml");
     let (http, nats) = (http.to_string(), nats.url());
     let flags = [
@@ -107,7 +125,7 @@ fn serve(nats: &Nats, http: SocketAddr, data: &Path) -> Serving {
         "127.0.0.1",
     ];
     let plans = ["--plans", unlimited.to_str().unwrap()];
-    Serving::start_with(&[&flags[..], &plans].concat(), data)
+    Serving::start_as(command_of(program), &[&flags[..], &plans].concat(), data)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,7 +149,10 @@ async fn loses_nothing(kind: ProxyKind) {
     let key = issue_key(&nats).await;
     nats.publish([card("2026-11-21", "ST", 1, 3)]).await;
     let publishing = Publishing::start_at(&nats, size.events_per_second).await;
-    let (a, b) = (Replica::start(&nats).await, Replica::start(&nats).await);
+    let (a, b) = (
+        Replica::start(&nats, this_version()).await,
+        Replica::start(&nats, this_version()).await,
+    );
     let replicas = [a.http, b.http];
     let Some(proxy) = Proxy::start(kind, folder.path(), &authority, replicas).await else {
         return;
@@ -141,7 +162,7 @@ async fn loses_nothing(kind: ProxyKind) {
     let get = Get {
         path: CARD,
         key: key.clone(),
-        body: reply.body,
+        bodies: vec![reply.body],
     };
     let tunnel = proxy.tunnel(&authority).await;
     let mut sockets = ClientGroup::new(&[tunnel.address], &key, Stage::Calm);

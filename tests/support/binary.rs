@@ -22,7 +22,12 @@ pub(crate) struct Output {
 }
 
 pub(crate) fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_railbird"));
+    command_of(Path::new(env!("CARGO_BIN_EXE_railbird")))
+}
+
+/// A command of the binary of another version.
+pub(crate) fn command_of(program: &Path) -> Command {
+    let mut command = Command::new(program);
     // The tests do not depend on the variables of the shell.
     for (name, _) in std::env::vars()
         .filter(|(name, _)| name.starts_with("RAILBIRD_") && name != "RAILBIRD_NATS_SERVER")

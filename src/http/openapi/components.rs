@@ -52,7 +52,7 @@ pub(super) fn json_response(description: &str, schema: &str, headers: &[&str]) -
 
 /// The headers of a response that clients keep, beside those of each response.
 pub(super) fn cached_headers(links: bool) -> Vec<&'static str> {
-    let mut names = vec!["ETag", "Cache-Control"];
+    let mut names = vec!["Railbird-Schema", "ETag", "Cache-Control"];
     names.extend(RATE_LIMIT_HEADERS);
     names.extend(links.then_some("Link"));
     names
@@ -124,9 +124,10 @@ pub(super) fn headers() -> Value {
     let text = || json!({ "type": "string" });
     json!({
         "Railbird-Seq": always(count(0), "The response includes all events up to this log sequence."),
+        "Railbird-Schema": always(count(1), "The schema of the views that the response was read from. Responses of one schema and `Railbird-Seq` are equal on all replicas."),
         "Railbird-Feed": always(reference("schemas", "FeedState"), "The state of the feed."),
         "X-Request-Id": always(text(), "The request's own, or a new one. The service's log has it."),
-        "ETag": always(text(), "A weak entity tag of the body. It is the same on all replicas."),
+        "ETag": always(text(), "A weak entity tag of the body. It is the same on all replicas of one `Railbird-Schema`."),
         "Cache-Control": always(text(), "`private, no-cache`, and `no-cache` without a key: revalidate with `If-None-Match`. `no-store` on errors and the account."),
         "Link": header(text(), "`rel=\"next\"`: the next page. `rel=\"alternate\"`: another meeting of the day."),
         "Vary": header(text(), "The headers of the request that the response depends on: `accept-encoding`, `origin`."),
