@@ -49,6 +49,6 @@ pub use replicas::Replicas;
 pub use settings::Drift;
 pub use snapshot::{Restoring, Snapshot, SnapshotHead};
 pub use stream::{
-    ACCOUNTS, ADDRESSES, KEY_USE, KEY_USE_AGE_MAX, LEASES, LogState, MirrorState, RACING, SNAPSHOTS,
-    StreamName,
+    ACCOUNTS, ADDRESSES, KEY_USE, KEY_USE_AGE_MAX, LEASES, LogState, MirrorState, RACING,
+    SNAPSHOTS, StreamName,
 };
