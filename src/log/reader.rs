@@ -208,7 +208,7 @@ impl Reader {
         if let Some(last) = batch.messages.last() {
             self.position.seq = last.seq;
             self.position.recorded_at = Some(last.recorded_at);
-            self.read_singly = self.consumer.is_none();
+            self.read_singly = false;
             self.failures = 0;
         }
         (!batch.messages.is_empty() || batch.head.is_some()).then_some(batch)
@@ -342,13 +342,16 @@ impl Reader {
         let last_seq = messages.last().map_or(self.position.seq, |last| last.seq);
         // The server is asked about a hole before any consumer delivers what is behind it.
         let is_before_hole = self.hole.is_some_and(|(_, is_confirmed)| !is_confirmed);
-        if singly || is_before_hole {
+        // To create a consumer may take seconds where a server has just failed. These are delivered before.
+        let is_delivered_first = self.subjects.is_empty() && !messages.is_empty();
+        if singly || is_before_hole || is_delivered_first {
             return Ok(self.single_batch(head, messages, last_seq).await);
         }
         let arriving = match self.create_consumer(last_seq + 1).await {
             Err(error) if self.subjects.is_empty() => {
                 tracing::debug!(%error, "cannot create a consumer, reading messages one by one");
-                self.singly_until = Some(Instant::now() + WITHOUT_CONSUMER);
+                (self.singly_until, self.read_singly) =
+                    (Some(Instant::now() + WITHOUT_CONSUMER), true);
                 return Ok(self.single_batch(head, messages, last_seq).await);
             }
             created => created?,

@@ -8,13 +8,14 @@
 use std::time::Duration;
 
 use async_nats::jetstream::{self, ErrorCode, response::Response};
-use async_nats::{Message, Request, StatusCode, Subscriber};
+use async_nats::{Message, Request, RequestErrorKind, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::backoff::{Attempts, Backoff};
 use super::connection::Log;
 use super::error::LogError;
 use super::stream::{CREATED, LogState, RACING, RESTORING, StreamName};
@@ -28,6 +29,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A part of a restore: the server may write and sync thousands of messages before it answers.
 const RESTORED_BYTES: usize = 32 * 1024;
 const RESTORED_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// In a cluster another server than that of the connection may take the parts, and becomes known to it a moment later.
+const KNOWN_WITHIN: Duration = Duration::from_secs(5);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 /// The server stores the rest of the stream before it answers the end.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
@@ -308,8 +312,17 @@ impl Restoring {
     }
 
     async fn request(&self, chunk: Bytes, patience: Duration) -> Result<Message, LogError> {
-        let request = Request::new().payload(chunk).timeout(Some(patience));
-        let sent = self.log.client.send_request(self.subject.clone(), request);
-        sent.await.map_err(|error| self.log.jetstream_error(&error))
+        let mut attempts = Attempts::new(BACKOFF, KNOWN_WITHIN);
+        loop {
+            let request = Request::new().payload(chunk.clone());
+            let request = request.timeout(Some(patience));
+            let sent = self.log.client.send_request(self.subject.clone(), request);
+            match sent.await {
+                // Nobody has got it.
+                Err(error)
+                    if error.kind() == RequestErrorKind::NoResponders && attempts.wait().await => {}
+                answer => return answer.map_err(|error| self.log.jetstream_error(&error)),
+            }
+        }
     }
 }
