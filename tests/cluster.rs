@@ -1,3 +1,9 @@
 //! Three nats-servers as one log: what holds while servers and replicas end, hang and are cut off.
 
+mod balancer;
+mod faults;
+mod feeders;
+mod gets;
+mod replica;
+mod stored;
 mod support;
