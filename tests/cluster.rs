@@ -4,6 +4,8 @@ mod balancer;
 mod faults;
 mod feeders;
 mod gets;
+mod log;
+mod quorum;
 mod replica;
 mod stored;
 mod support;

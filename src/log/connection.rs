@@ -196,6 +196,10 @@ impl Log {
             _ => LogError::Unreachable(format!("{}: {error}", address.hosts())),
         })?;
         connected.store(true, Ordering::Relaxed);
+        if mode != ConnectMode::Background {
+            // The status comes from a task of its own. Without the wait, "not connected yet" would look like "lost".
+            let _ = status.clone().wait_for(|status| status.epoch > 0).await;
+        }
         let jetstream = context::ContextBuilder::new()
             .timeout(REQUEST_TIMEOUT)
             .ack_timeout(ACK_TIMEOUT)

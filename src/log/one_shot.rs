@@ -28,12 +28,8 @@ impl OneShotConnection {
         let runtime = DetachedRuntime::start("append", 1).map_err(|error| unreachable(&error))?;
         let (address, failures) = (Arc::clone(&log.address), Arc::clone(&log.failures));
         let name = Arc::clone(&log.name);
-        let connecting = runtime.handle().spawn(async move {
-            let log = Log::open(address, failures, name, ConnectMode::OneShot).await?;
-            // The status comes from a task of its own. Without the wait, "not connected yet" would look like "lost".
-            let _ = log.connection().wait_for(|status| status.epoch > 0).await;
-            Ok(log)
-        });
+        let opening = Log::open(address, failures, name, ConnectMode::OneShot);
+        let connecting = runtime.handle().spawn(opening);
         let log = connecting.await.map_err(|error| unreachable(&error))??;
         Ok(Self {
             log,

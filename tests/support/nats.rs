@@ -188,6 +188,11 @@ impl Nats {
         self.signal("CONT");
     }
 
+    /// Has the server announce to its clients that it shuts down. It ends their connections later.
+    pub(crate) fn announce_end(&self) {
+        self.signal("USR2");
+    }
+
     fn signal(&self, signal: &str) {
         let (signal, pid) = (format!("-{signal}"), self.child.id().to_string());
         let status = Command::new("kill").args([signal, pid]).status().unwrap();
