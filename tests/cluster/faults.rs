@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use super::balancer::Balancer;
-use super::feeders::{Feeder, Feeders, RACES, VENUES};
+use super::feeders::{Feeders, RACES, VENUES};
 use super::gets::Gets;
 use super::replica::Replica;
 use super::stored::StoredLog;
 use crate::conformance::client::{Follow, Plan, Stage};
-use crate::conformance::clients::{ClientGroup, Verdict};
+use crate::conformance::clients::ClientGroup;
 use crate::conformance::oracle::Oracle;
 use crate::conformance::rng::Rng;
 use crate::support::*;
@@ -134,6 +134,18 @@ impl Rig {
         }
     }
 
+    /// Waits until all replicas accept a key.
+    async fn until_valid(&self, key: &str) {
+        for replica in &self.replicas {
+            eventually("the key is valid", || async {
+                let headers = [("x-api-key", key)];
+                let reply = request(replica.http, "GET", "/api/v1/meetings", &headers).await;
+                reply.status == 200
+            })
+            .await;
+        }
+    }
+
     /// Waits until the views of all replicas are of the last event and equal. Returns how long that took.
     async fn until_equal(&self, last: u64) -> Duration {
         let begun = Instant::now();
@@ -156,7 +168,7 @@ fn plan(n: usize) -> Plan {
         0 => Follow::All,
         1..=4 => Follow::Venue(VENUES[n / 50 % VENUES.len()]),
         _ => {
-            let number = u16::try_from(n % usize::from(RACES)).unwrap();
+            let number = u16::try_from(n / VENUES.len() % usize::from(RACES)).unwrap();
             Follow::Race(VENUES[n % VENUES.len()], 1 + number)
         }
     };
@@ -185,12 +197,7 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_sent_twice_through_faults()
     };
     let key = issue_key(rig.cluster.server(0)).await;
     let feeders = Feeders::start(&rig.cluster, size.events_per_second).await;
-    eventually("the key is known", || async {
-        let path = format!("/api/v1/odds/{}/1", crate::conformance::scenario::DATE);
-        let reply = request(balancer.address, "GET", &path, &[("x-api-key", &key)]).await;
-        reply.status == 200
-    })
-    .await;
+    rig.until_valid(&key).await;
     let mut sockets = ClientGroup::new(&[balancer.address], &key, Stage::Calm);
     for n in 0..size.sockets {
         sockets.join(plan(n));
@@ -199,24 +206,32 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_sent_twice_through_faults()
     assert!(sockets.reconnected_since(&none, PATIENCE).await);
     let gets = Gets::start(balancer.address, &key, size.gets_per_second);
 
-    let begun = tokio::time::Instant::now();
     for n in 0..size.faults {
+        let next = tokio::time::Instant::now() + FAULT_INTERVAL;
         rig.fault(n).await;
-        let next = FAULT_INTERVAL * u32::try_from(n + 1).unwrap();
-        tokio::time::sleep_until(begun + next).await;
+        tokio::time::sleep_until(next).await;
     }
 
-    let feeders = feeders.end().await;
-    let last = last_seq(&feeders);
+    let fed = feeders.end().await;
+    let last = fed.last_seq();
     let calm = rig.until_equal(last).await;
     let gets = gets.end().await;
     let stored = StoredLog::read(&rig.cluster).await;
-    let (lost, repeated) = stored.check(&feeders);
+    let (lost, repeated) = stored.check(&fed.by_feeder());
     let verdict = sockets
         .check(Oracle::of(&stored.events), last, PATIENCE)
         .await;
     let wrong = gets.check(verdict.checker.oracle());
-    report(&feeders, repeated, calm, &gets, &verdict);
+    eprintln!(
+        "{}; {repeated} twice in the log; views equal after {calm:.1?}",
+        fed.summary()
+    );
+    eprintln!("{}", gets.summary());
+    eprintln!(
+        "sockets: {} violations, {:?}",
+        verdict.violations.len(),
+        verdict.tally
+    );
     assert!(lost.is_empty(), "the log: {}", shown(&lost));
     assert!(
         verdict.violations.is_empty(),
@@ -241,41 +256,4 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_sent_twice_through_faults()
     );
     let tally = verdict.tally;
     assert_eq!((tally.not_recovered, tally.resyncs), (0, 0), "{tally:?}");
-}
-
-fn last_seq(feeders: &[Feeder]) -> u64 {
-    let all = feeders.iter().flat_map(|feeder| &feeder.acknowledged);
-    all.map(|acknowledged| acknowledged.seq).max().unwrap()
-}
-
-fn report(
-    feeders: &[Feeder],
-    repeated: usize,
-    calm: Duration,
-    gets: &super::gets::Outcome,
-    verdict: &Verdict,
-) {
-    let all = feeders.iter().flat_map(|feeder| &feeder.acknowledged);
-    let mut waits: Vec<Duration> = all.map(|acknowledged| acknowledged.after).collect();
-    waits.sort_unstable();
-    let retries: u64 = feeders.iter().map(|feeder| feeder.retries).sum();
-    let [p50, p99, max] =
-        [500, 990, 1_000].map(|part| waits[(waits.len() * part / 1_000).min(waits.len() - 1)]);
-    eprintln!(
-        "{} events acknowledged, p50 {p50:.1?}, p99 {p99:.1?}, max {max:.1?}; {retries} published again, {repeated} \
-         twice in the log; views equal after {calm:.1?}",
-        waits.len()
-    );
-    let [p50, p99, p999, max] = [500, 990, 999, 1_000].map(|part| gets.latency(part));
-    eprintln!(
-        "{} GETs, {} unavailable, {} failed, p50 {p50:.1?}, p99 {p99:.1?}, p99.9 {p999:.1?}, max {max:.1?}",
-        gets.sent,
-        gets.unavailable,
-        gets.violations.len()
-    );
-    eprintln!(
-        "sockets: {} violations, {:?}",
-        verdict.violations.len(),
-        verdict.tally
-    );
 }

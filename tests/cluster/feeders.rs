@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout};
 use crate::conformance::scenario::{DATE, Scenario};
 use crate::support::*;
 
-/// The venues, and the races of each.
+/// The venues, and the races of each: so many that feeders keep the rate although each awaits its acknowledgements.
 pub(super) const VENUES: [&str; 8] = ["ST", "HV", "AS", "EP", "YO", "KE", "NM", "SA"];
-pub(super) const RACES: u16 = 3;
+pub(super) const RACES: u16 = 6;
 /// Few, as the oracle keeps all messages.
 const RUNNERS: u16 = 3;
 
@@ -26,6 +26,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// A feeder for each race, so that the events of a race are in its order.
 #[derive(Debug)]
 pub(super) struct Feeders {
+    begun: Instant,
     stop: watch::Sender<bool>,
     running: Vec<JoinHandle<Feeder>>,
 }
@@ -39,13 +40,61 @@ pub(super) struct Acknowledged {
 }
 
 #[derive(Debug)]
-pub(super) struct Feeder {
+struct Feeder {
     client: Client,
     scenario: Scenario,
     /// In the order in which they were published.
-    pub(super) acknowledged: Vec<Acknowledged>,
+    acknowledged: Vec<Acknowledged>,
     /// How often an event was published again.
-    pub(super) retries: u64,
+    retries: u64,
+}
+
+/// All that was published.
+#[derive(Debug)]
+pub(super) struct Published {
+    feeders: Vec<Feeder>,
+    lasting: Duration,
+}
+
+impl Published {
+    /// The events of each feeder, in its order.
+    pub(super) fn by_feeder(&self) -> Vec<&[Acknowledged]> {
+        self.feeders
+            .iter()
+            .map(|feeder| &*feeder.acknowledged)
+            .collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Acknowledged> {
+        self.feeders.iter().flat_map(|feeder| &feeder.acknowledged)
+    }
+
+    pub(super) fn last_seq(&self) -> u64 {
+        self.all()
+            .map(|acknowledged| acknowledged.seq)
+            .max()
+            .unwrap()
+    }
+
+    pub(super) fn summary(&self) -> String {
+        let mut waits: Vec<Duration> = self.all().map(|acknowledged| acknowledged.after).collect();
+        waits.sort_unstable();
+        let retries: u64 = self.feeders.iter().map(|feeder| feeder.retries).sum();
+        #[expect(clippy::cast_precision_loss, reason = "few")]
+        let per_second = waits.len() as f64 / self.lasting.as_secs_f64();
+        let [p50, p99, max] = [500, 990, 1_000].map(|part| share(&waits, part));
+        format!(
+            "{} events acknowledged, {per_second:.0} a second, p50 {p50:.1?}, p99 {p99:.1?}, max {max:.1?}; {retries} \
+             published again",
+            waits.len()
+        )
+    }
+}
+
+/// The value that this part of all does not exceed, in parts of a thousand. They are in order.
+pub(super) fn share(values: &[Duration], per_mille: usize) -> Duration {
+    let at = values.len() * per_mille / 1_000;
+    values[at.min(values.len() - 1)]
 }
 
 impl Feeders {
@@ -57,7 +106,7 @@ impl Feeders {
         let races: Vec<(&str, u16)> = races.collect();
         let interval =
             Duration::from_secs(1) * u32::try_from(races.len()).unwrap() / events_per_second;
-        let (stop, stopped) = watch::channel(false);
+        let (begun, (stop, stopped)) = (Instant::now(), watch::channel(false));
         let mut running = Vec::new();
         for (n, race) in races.into_iter().enumerate() {
             let mut feeder = Feeder {
@@ -71,11 +120,15 @@ impl Feeders {
             }
             running.push(tokio::spawn(feeder.run(interval, stopped.clone())));
         }
-        Self { stop, running }
+        Self {
+            begun,
+            stop,
+            running,
+        }
     }
 
     /// Lets all publish the results of their races. A quote of another race is the last event.
-    pub(super) async fn end(self) -> Vec<Feeder> {
+    pub(super) async fn end(self) -> Published {
         self.stop.send_replace(true);
         let mut feeders = Vec::new();
         for feeder in self.running {
@@ -88,7 +141,8 @@ impl Feeders {
             }
         }
         last.publish_a_quote().await;
-        feeders
+        let lasting = self.begun.elapsed();
+        Published { feeders, lasting }
     }
 }
 

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, timeout};
 
-use super::feeders::{RACES, VENUES};
+use super::feeders::{RACES, VENUES, share};
 use crate::conformance::oracle::{MadeAt, ODDS, Oracle};
 use crate::conformance::rng::Rng;
 use crate::conformance::scenario::DATE;
@@ -149,10 +149,14 @@ impl Outcome {
         wrong.collect()
     }
 
-    /// The latency that this part of the GETs had at most, in parts of a thousand.
-    pub(super) fn latency(&self, per_mille: usize) -> Duration {
-        let at = self.latencies.len() * per_mille / 1_000;
-        self.latencies[at.min(self.latencies.len() - 1)]
+    pub(super) fn summary(&self) -> String {
+        let [p50, p99, p999, max] = [500, 990, 999, 1_000].map(|part| share(&self.latencies, part));
+        format!(
+            "{} GETs, {} unavailable, {} failed, p50 {p50:.1?}, p99 {p99:.1?}, p99.9 {p999:.1?}, max {max:.1?}",
+            self.sent,
+            self.unavailable,
+            self.violations.len()
+        )
     }
 }
 
@@ -176,4 +180,34 @@ fn wrong_board(oracle: &Oracle, at: u64, body: &Value) -> Option<String> {
         ));
     }
     oracle.compare(index, body, MadeAt::Later)
+}
+
+#[test]
+fn an_old_board_a_wrong_price_and_a_wrong_predecessor_are_noticed() {
+    let quotes = [2.5, 3.5].map(|price| odds("ST", 1, &second(1), &[price]));
+    let horse = &quotes[0]["data"]["runners"][0]["horse_no"];
+    let board = |seq: u64, win: f64, previous: Value| {
+        json!({
+            "date": DAY, "venue_code": "ST", "race_number": 1, "status": "scheduled", "seq": seq, "prev_seq": seq - 1,
+            "runners": [{
+                "horse_no": horse, "horse_name": "", "number": 0, "win": win, "place": null, "opening": 2.5,
+                "previous": previous,
+            }],
+        })
+    };
+    let oracle = Oracle::of(&(1..).zip(quotes.clone()).collect());
+    let (old, new) = (board(1, 2.5, Value::Null), board(2, 3.5, json!(2.5)));
+    assert_eq!(wrong_board(&oracle, 1, &old), None);
+    assert_eq!(
+        wrong_board(&oracle, 1, &new),
+        None,
+        "it may have later events"
+    );
+    assert_eq!(wrong_board(&oracle, 2, &new), None);
+    assert!(wrong_board(&oracle, 2, &old).is_some());
+    assert!(wrong_board(&oracle, 2, &board(2, 3.6, json!(2.5))).is_some());
+    assert!(wrong_board(&oracle, 2, &board(3, 3.5, json!(2.5))).is_some());
+    let mut predecessor = new;
+    predecessor["prev_seq"] = 0.into();
+    assert!(wrong_board(&oracle, 2, &predecessor).is_some());
 }

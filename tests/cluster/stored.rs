@@ -7,7 +7,7 @@ use async_nats::jetstream::consumer::pull::OrderedConfig;
 use futures::StreamExt;
 use serde_json::Value;
 
-use super::feeders::Feeder;
+use super::feeders::Acknowledged;
 use crate::support::*;
 
 /// The events by sequence.
@@ -42,7 +42,7 @@ impl StoredLog {
     }
 
     /// Compares it with what the feeders published. Returns what is wrong, and how often an id is there again.
-    pub(super) fn check(&self, feeders: &[Feeder]) -> (Vec<String>, usize) {
+    pub(super) fn check(&self, feeders: &[&[Acknowledged]]) -> (Vec<String>, usize) {
         let (mut wrong, mut first): (Vec<String>, HashMap<&str, u64>) = Default::default();
         let mut repeated = 0;
         for (seq, id) in &self.ids {
@@ -57,7 +57,7 @@ impl StoredLog {
         let mut published = 0;
         for feeder in feeders {
             let mut before = 0;
-            for acknowledged in &feeder.acknowledged {
+            for acknowledged in *feeder {
                 published += 1;
                 let (seq, event) = (acknowledged.seq, &acknowledged.event);
                 if self.events.get(&seq) != Some(event) {
@@ -82,4 +82,45 @@ impl StoredLog {
         }
         (wrong, repeated)
     }
+}
+
+#[test]
+fn events_that_are_lost_changed_out_of_order_or_unknown_are_noticed() {
+    let event = |n: u64| odds("ST", 1, &second(n), &[2.5]);
+    let published = [event(1), event(2), event(3)];
+    let acknowledged = (1..).zip(&published).map(|(seq, event)| Acknowledged {
+        seq,
+        event: event.clone(),
+        after: std::time::Duration::ZERO,
+    });
+    let acknowledged: Vec<Acknowledged> = acknowledged.collect();
+    let log = |events: &[&Value]| StoredLog {
+        ids: (1..)
+            .zip(
+                events
+                    .iter()
+                    .map(|event| event["id"].as_str().unwrap().to_owned()),
+            )
+            .collect(),
+        events: (1..)
+            .zip(events.iter().map(|event| (*event).clone()))
+            .collect(),
+    };
+    let check = |events: &[&Value]| {
+        let (wrong, repeated) = log(events).check(&[&acknowledged]);
+        (wrong.is_empty(), repeated)
+    };
+    let [a, b, c] = &published;
+    assert_eq!(check(&[a, b, c]), (true, 0));
+    assert_eq!(
+        check(&[a, b, c, a]),
+        (true, 1),
+        "a repeated message is no second event"
+    );
+    assert_eq!(check(&[a, b]), (false, 0));
+    assert_eq!(check(&[a, c, b]), (false, 0));
+    assert_eq!(check(&[a, b, c, &event(4)]), (false, 0));
+    let mut changed = c.clone();
+    changed["time"] = second(9).into();
+    assert_eq!(check(&[a, b, &changed]), (false, 0));
 }
