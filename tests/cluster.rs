@@ -1,4 +1,11 @@
 //! Three nats-servers as one log: what holds while servers and replicas end, hang and are cut off.
 
+mod balancer;
+mod faults;
+mod feeders;
+mod gets;
 mod log;
+mod quorum;
+mod replica;
+mod stored;
 mod support;

@@ -3,7 +3,7 @@
 mod cluster;
 mod load;
 mod passing;
-mod proxy;
+pub(crate) mod proxy;
 mod rolling;
 mod systemd;
 mod upgrade;
@@ -11,7 +11,7 @@ mod upgrade;
 use std::path::Path;
 
 /// The text of a file of `ops/`, with other texts in place of some, each of which it must have.
-fn shipped(name: &str, replacements: &[(&str, String)]) -> String {
+pub(crate) fn shipped(name: &str, replacements: &[(&str, String)]) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("ops").join(name);
     let mut text = std::fs::read_to_string(file).unwrap();
     for (from, to) in replacements {

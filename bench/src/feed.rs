@@ -9,13 +9,15 @@ use std::process;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use async_nats::HeaderMap;
 use async_nats::jetstream;
+use async_nats::jetstream::context::PublishAckFuture;
+use async_nats::{HeaderMap, ServerAddr};
 use bytes::Bytes;
 use events::{Envelope, Event};
 use railbird::log::{Log, Outgoing, RACING, ReadPosition};
 use serde_json::{Value, json};
 
+use crate::histogram::Histogram;
 use crate::season::season;
 use crate::usage;
 
@@ -50,7 +52,7 @@ fn lines(file: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Outg
 }
 
 /// Publishes the lines of a file with the bare client library. They are loaded before the clock starts, and nothing is
-/// retried.
+/// retried. The time of an acknowledgement begins with its message and includes those before it.
 pub(crate) async fn raw(
     log: &Log,
     nats: &str,
@@ -61,26 +63,36 @@ pub(crate) async fn raw(
     let messages: Vec<(String, String, Bytes)> = lines(file)?
         .map(|line| line.map(|line| (line.subject, line.id, line.payload.into())))
         .collect::<Result<_, _>>()?;
-    let jetstream = jetstream::new(async_nats::connect(nats).await?);
+    let servers: Result<Vec<ServerAddr>, _> = nats.split(',').map(str::parse).collect();
+    let jetstream = jetstream::new(async_nats::connect(servers?).await?);
     let events = messages.len();
     let cpu_seconds = usage::cpu_seconds(process::id())?;
     let begun = Instant::now();
-    let mut in_flight = VecDeque::with_capacity(window);
+    let (mut in_flight, mut acks) = (VecDeque::with_capacity(window), Histogram::default());
+    let mut acknowledged = |begun: Instant| acks.add(begun.elapsed().as_micros() as u64);
     for (subject, id, payload) in messages {
         if in_flight.len() == window {
-            in_flight.pop_front().context("the window is full")?.await?;
+            let (begun, ack): (Instant, PublishAckFuture) =
+                in_flight.pop_front().context("the window is full")?;
+            ack.await?;
+            acknowledged(begun);
         }
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Msg-Id", id);
+        let begun = Instant::now();
         let sent = jetstream.publish_with_headers(subject, headers, payload);
-        in_flight.push_back(sent.await?);
+        in_flight.push_back((begun, sent.await?));
     }
-    for ack in in_flight {
+    for (begun, ack) in in_flight {
         ack.await?;
+        acknowledged(begun);
     }
     let seconds = begun.elapsed().as_secs_f64();
     let cpu_seconds = usage::cpu_seconds(process::id())? - cpu_seconds;
-    Ok(json!({ "events": events, "seconds": seconds, "cpu_seconds": cpu_seconds }))
+    let [p50, p99] = [0.5, 0.99].map(|share| acks.quantile(share) as f64 / 1e3);
+    Ok(json!({
+        "events": events, "seconds": seconds, "cpu_seconds": cpu_seconds, "ack_p50_ms": p50, "ack_p99_ms": p99,
+    }))
 }
 
 /// Counts the events of a file that are in the log, by their ids.

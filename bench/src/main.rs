@@ -22,7 +22,7 @@ use std::time::Instant;
 use clap::{Parser, Subcommand};
 use events::Envelope;
 use projections::{BATCH_MESSAGES_MAX, Projection, Store};
-use railbird::log::{Log, LogMessage, Outgoing, RACING, ReadPosition};
+use railbird::log::{Log, LogMessage, NatsConfig, Outgoing, RACING, ReadPosition, Replicas};
 use serde_json::{Value, json};
 
 #[global_allocator]
@@ -36,6 +36,9 @@ struct Cli {
     /// The address of a NATS that nothing else uses; `pain` starts its own.
     #[arg(long, default_value = "")]
     nats: String,
+    /// The number of replicas of the streams that are created.
+    #[arg(long, default_value_t = Replicas::default(), value_parser = Replicas::parse)]
+    replicas: Replicas,
     #[command(subcommand)]
     command: Command,
 }
@@ -121,7 +124,11 @@ enum Command {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
-    let connect = Log::connect(&cli.nats, "railbird-bench");
+    let nats = NatsConfig {
+        replicas: cli.replicas,
+        ..NatsConfig::from(&cli.nats)
+    };
+    let connect = Log::connect(nats, "railbird-bench");
     let figures = match cli.command {
         Command::Horses { count } => publish(&connect.await?, season::horses(count)).await?,
         Command::Season { events } => publish(&connect.await?, season::season(events)).await?,

@@ -145,6 +145,13 @@ impl Oracle {
         (behind > 0 && !over).then(|| published.odds[behind - 1])
     }
 
+    /// The sequence of the race's board after everything up to a sequence, if there is one.
+    pub(crate) fn board_seq(&self, race: usize, at: u64) -> Option<u64> {
+        let odds = self.races[race].odds.iter();
+        let mut seqs = odds.map(|index| self.messages[*index].seq);
+        seqs.rfind(|seq| *seq <= at)
+    }
+
     fn status(&self, race: usize, at: u64) -> &str {
         let statuses = &self.races[race].statuses;
         let behind = statuses.partition_point(|(seq, _)| *seq <= at);

@@ -25,7 +25,7 @@ pub(super) struct Proxy {
 }
 
 /// An address that nothing listens on.
-pub(super) fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
 }

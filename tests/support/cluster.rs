@@ -90,6 +90,22 @@ impl Cluster {
         self.routes.cut_off[server].send_replace(false);
     }
 
+    /// Addresses of all servers for one client, which can be cut off from them.
+    pub(crate) fn routes_of_a_client(&self) -> ClientRoutes {
+        let cut_off = watch::Sender::new(false);
+        let url = |nats: &Nats| {
+            let route = Route {
+                target: watch::Sender::new(Some(nats.address())).subscribe(),
+                cuts: vec![cut_off.subscribe()],
+            };
+            let address = self.routes.relay(route);
+            format!("nats://railbird:{}@{address}", nats.password_of("railbird"))
+        };
+        let urls: Vec<String> = self.servers.iter().map(url).collect();
+        let url = urls.join(",");
+        ClientRoutes { url, cut_off }
+    }
+
     /// A client with the login of a user, of a server that is not cut off. The client library ignores one in an address.
     pub(crate) async fn client_of(&self, user: &str) -> async_nats::Client {
         let reached = self.servers.iter().zip(&self.routes.cut_off);
@@ -137,11 +153,9 @@ fn until_it_knows_a_leader(server: &Nats) {
     }
 }
 
-/// The connections between the servers. A relay for each direction of each pair leads them, so that they can be cut.
+/// The connections to the servers. A relay leads each, so that it can be cut.
 struct Routes {
-    /// Where each server reaches each other one.
-    relays: Vec<RouteAddress>,
-    /// Where each server listens, once it does.
+    /// Where each server listens for the others, once it does.
     listening: [watch::Sender<Option<SocketAddr>>; SERVERS],
     /// Whether each server is cut off from the others.
     cut_off: [watch::Sender<bool>; SERVERS],
@@ -149,48 +163,43 @@ struct Routes {
     runtime: Option<Runtime>,
 }
 
-struct RouteAddress {
-    from: usize,
-    address: SocketAddr,
-}
-
 impl Routes {
     fn new() -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
-        let listening = std::array::from_fn(|_| watch::Sender::new(None));
-        let cut_off = std::array::from_fn(|_| watch::Sender::new(false));
-        let mut relays = Vec::new();
-        for from in 0..SERVERS {
-            for to in (0..SERVERS).filter(|to| *to != from) {
-                let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-                listener.set_nonblocking(true).unwrap();
-                let address = listener.local_addr().unwrap();
-                relays.push(RouteAddress { from, address });
-                let route = Route {
-                    target: listening[to].subscribe(),
-                    cut: [cut_off[from].subscribe(), cut_off[to].subscribe()],
-                };
-                runtime.spawn(route.relay(listener));
-            }
-        }
         Self {
-            relays,
-            listening,
-            cut_off,
+            listening: std::array::from_fn(|_| watch::Sender::new(None)),
+            cut_off: std::array::from_fn(|_| watch::Sender::new(false)),
             runtime: Some(runtime),
         }
     }
 
-    /// Where a server reaches the others.
+    /// New addresses, where a server reaches the others.
     fn from(&self, server: usize) -> Vec<SocketAddr> {
-        let relays = self.relays.iter().filter(|relay| relay.from == server);
-        relays.map(|relay| relay.address).collect()
+        let others = (0..SERVERS).filter(|other| *other != server);
+        let to = |other: usize| {
+            self.relay(Route {
+                target: self.listening[other].subscribe(),
+                cuts: [server, other]
+                    .map(|end| self.cut_off[end].subscribe())
+                    .to_vec(),
+            })
+        };
+        others.map(to).collect()
     }
 
-    /// From now on a server is reached there.
+    /// From now on a server is reached there by the others.
     fn lead_to(&self, server: usize, address: SocketAddr) {
         self.listening[server].send_replace(Some(address));
+    }
+
+    /// A new address that leads along a route.
+    fn relay(&self, route: Route) -> SocketAddr {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        self.runtime.as_ref().unwrap().spawn(route.relay(listener));
+        address
     }
 }
 
@@ -203,12 +212,35 @@ impl Drop for Routes {
     }
 }
 
-/// The way from one server to another.
+/// A way to a server.
 #[derive(Clone)]
 struct Route {
     target: watch::Receiver<Option<SocketAddr>>,
-    /// Of both servers.
-    cut: [watch::Receiver<bool>; 2],
+    /// Whether it is cut, each for a reason of its own.
+    cuts: Vec<watch::Receiver<bool>>,
+}
+
+/// The ways of a client to all servers, which can be cut.
+pub(crate) struct ClientRoutes {
+    url: String,
+    cut_off: watch::Sender<bool>,
+}
+
+impl ClientRoutes {
+    /// The addresses of all servers, for a service.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Cuts the client off from all servers, without any side being informed.
+    pub(crate) fn cut(&self) {
+        self.cut_off.send_replace(true);
+    }
+
+    /// Everything that was sent meanwhile arrives.
+    pub(crate) fn heal(&self) {
+        self.cut_off.send_replace(false);
+    }
 }
 
 impl Route {
@@ -248,8 +280,8 @@ impl Route {
     }
 
     async fn until_open(&mut self) {
-        while self.cut.iter().any(|cut| *cut.borrow()) {
-            for cut in &mut self.cut {
+        while self.cuts.iter().any(|cut| *cut.borrow()) {
+            for cut in &mut self.cuts {
                 // An error is the end of the cluster.
                 let _ = cut.wait_for(|is_cut| !is_cut).await;
             }

@@ -77,10 +77,20 @@ pub(crate) async fn send(
     headers: &[(&str, &str)],
     body: String,
 ) -> Reply {
-    let stream = TcpStream::connect(address).await.unwrap();
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .unwrap();
+    let sent = try_send(address, method, path, headers, body).await;
+    sent.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+}
+
+/// The same, where there may be no answer.
+pub(crate) async fn try_send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: String,
+) -> Result<Reply, Box<dyn std::error::Error + Send + Sync>> {
+    let stream = TokioIo::new(TcpStream::connect(address).await?);
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
     tokio::spawn(connection);
     let mut request = Request::builder().method(method).uri(path);
     // A test may send another host.
@@ -90,17 +100,14 @@ pub(crate) async fn send(
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let response = sender
-        .send_request(request.body(Full::<Bytes>::from(body)).unwrap())
-        .await
-        .unwrap();
-    let (parts, body) = response.into_parts();
-    let body = body.collect().await.unwrap().to_bytes().to_vec();
-    Reply {
+    let request = request.body(Full::<Bytes>::from(body)).unwrap();
+    let (parts, body) = sender.send_request(request).await?.into_parts();
+    let body = body.collect().await?.to_bytes().to_vec();
+    Ok(Reply {
         status: parts.status.as_u16(),
         headers: parts.headers,
         body,
-    }
+    })
 }
 
 pub(crate) struct Socket {

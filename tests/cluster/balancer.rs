@@ -1,0 +1,77 @@
+//! [`Balancer`]: HAProxy in front of three replicas, with ops/haproxy.cfg.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::ops::proxy::free_address;
+use crate::ops::shipped;
+use crate::support::*;
+
+pub(super) struct Balancer {
+    child: Child,
+    pub(super) address: SocketAddr,
+    _folder: TempDir,
+}
+
+impl Balancer {
+    /// Starts it, and waits until it answers. `None` if there is no HAProxy.
+    pub(super) async fn start(replicas: [SocketAddr; 3]) -> Option<Self> {
+        let haproxy = program("haproxy")?;
+        let (folder, address, plain) =
+            (tempfile::tempdir().unwrap(), free_address(), free_address());
+        let servers = |names: [&str; 3], ending: &str| {
+            let servers = names.iter().zip(replicas);
+            let lines = servers.map(|(name, at)| format!("    server {name} {at} {ending}\n"));
+            lines.collect::<String>()
+        };
+        let changes = [
+            (
+                "    user haproxy\n    group haproxy\n    chroot /var/lib/haproxy\n",
+                String::new(),
+            ),
+            // The hard limit of open files may be lower here.
+            ("maxconn 40000", "maxconn 4000".to_owned()),
+            ("bind :80\n", format!("bind {plain}\n")),
+            // Without TLS, which costs as much as all else here. The tests of ops/ have it.
+            (
+                "bind :443 ssl crt /etc/haproxy/certs/racing.example.pem alpn http/1.1",
+                format!("bind {address}"),
+            ),
+            (
+                "    server a 127.0.0.1:8081 check\n    server b 127.0.0.1:8082 check\n",
+                servers(["a", "b", "c"], "check"),
+            ),
+            (
+                "    server a-unready 127.0.0.1:8081 backup\n    server b-unready 127.0.0.1:8082 backup",
+                servers(["a-unready", "b-unready", "c-unready"], "backup"),
+            ),
+        ];
+        let conf = folder.path().join("haproxy.cfg");
+        std::fs::write(&conf, shipped("haproxy.cfg", &changes)).unwrap();
+        let output = File::create(folder.path().join("output.log")).unwrap();
+        let mut command = Command::new(haproxy);
+        command.arg("-f").arg(&conf).stdin(Stdio::null());
+        command.stdout(output.try_clone().unwrap()).stderr(output);
+        let balancer = Self {
+            child: command.spawn().unwrap(),
+            address,
+            _folder: folder,
+        };
+        eventually("HAProxy answers for a replica", || async {
+            let answer = try_send(address, "GET", "/readyz", &[], String::new()).await;
+            answer.is_ok_and(|reply| reply.status == 200)
+        })
+        .await;
+        Some(balancer)
+    }
+}
+
+impl Drop for Balancer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
