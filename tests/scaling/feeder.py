@@ -36,7 +36,11 @@ class Connection:
             self.socket = trusted.wrap_socket(plain, server_hostname=host)
             self.file = self.socket.makefile("rb")
         options = {"verbose": False, "user": user, "pass": password, "headers": True, "no_responders": True}
-        self.socket.sendall(f"CONNECT {json.dumps(options)}\r\nSUB _INBOX.feeder.* 1\r\n".encode())
+        self.socket.sendall(f"CONNECT {json.dumps(options)}\r\nSUB _INBOX.feeder.* 1\r\nPING\r\n".encode())
+        # The mappings of the account hold for what is sent after the login.
+        while (line := self.file.readline()) and line.strip() != b"PONG":
+            if line.startswith(b"-ERR"):
+                raise OSError(f"the server refuses the login: {line}")
         self.requests = itertools.count()
 
     def request(self, subject, payload, headers=""):
