@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
-use railbird::log::{Log, LogMessage, Outgoing, RACING, ReadPosition};
+use railbird::log::{LEASES, Log, LogMessage, Outgoing, RACING, ReadPosition};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -285,6 +285,21 @@ impl Nats {
         .await;
     }
 
+    /// Creates the bucket of leases before the service does, with a term of its own.
+    pub(crate) async fn create_leases(&self, term: Duration) {
+        let client = self.client_of("admin").await;
+        let config = Config {
+            name: LEASES.name.to_owned(),
+            subjects: vec!["$KV.LEASES.>".to_owned()],
+            max_messages_per_subject: 1,
+            max_age: term,
+            allow_direct: true,
+            ..Config::default()
+        };
+        let jetstream = async_nats::jetstream::new(client);
+        jetstream.create_stream(config).await.unwrap();
+    }
+
     /// Creates the log before the service does, with these settings.
     pub(crate) async fn create_log(&self, config: Config) {
         let client = self.client_of("admin").await;
@@ -431,6 +446,12 @@ impl Drop for Nats {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The configuration of before the bucket of leases.
+pub(crate) fn without_leases(conf: String) -> String {
+    let lines = conf.lines().filter(|line| !line.contains("LEASES"));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A file of the repository.
