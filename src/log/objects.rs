@@ -205,9 +205,8 @@ impl Log {
 
     async fn purge(&self, subject: &str) -> Result<(), LogError> {
         let api = format!("STREAM.PURGE.{}", SNAPSHOTS.name);
-        let request = self
-            .jetstream
-            .request(api.clone(), &json!({ "filter": subject }));
+        let query = json!({ "filter": subject });
+        let request = self.jetstream.request(api.clone(), &query);
         let purged: Response<PurgeResponse> = self.request(&[&api], request).await?;
         match self.object_answer(purged)?.success {
             true => Ok(()),
