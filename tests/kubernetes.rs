@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
+/// Fails without the packages. What kubernetes-validate needs to run is not there: only its schemas are used.
+const FIND: &str =
+    "import importlib.util, yaml; importlib.util.find_spec('kubernetes_validate').origin";
 /// Prints the documents of files as JSON, and the strict schemas of Kubernetes, which refuse fields that do not exist.
 const READ: &str = "
 import importlib.util, json, pathlib, sys, yaml
@@ -31,11 +34,7 @@ fn folder() -> &'static Path {
 }
 
 fn read() -> Manifests {
-    let python = tool(
-        "RAILBIRD_DOCUMENTS_PYTHON",
-        "python3",
-        ["-c", "import yaml, kubernetes_validate"],
-    );
+    let python = tool("RAILBIRD_DOCUMENTS_PYTHON", "python3", ["-c", FIND]);
     let run = |files: &[String]| -> Value {
         let files = files.iter().map(|file| folder().join(file));
         let mut command = Command::new(&python);
