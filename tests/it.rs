@@ -37,6 +37,7 @@ mod hostile;
 mod identity;
 mod key_use;
 mod keys;
+mod lag;
 mod leases;
 mod lifecycle;
 mod limits;
