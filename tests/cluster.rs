@@ -7,5 +7,6 @@ mod gets;
 mod log;
 mod quorum;
 mod replica;
+mod revocation;
 mod stored;
 mod support;

@@ -38,6 +38,7 @@ mod identity;
 mod key_use;
 mod keys;
 mod kubernetes;
+mod lag;
 mod leases;
 mod lifecycle;
 mod limits;

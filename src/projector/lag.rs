@@ -15,8 +15,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const NOTE_EVERY: Duration = Duration::from_secs(5);
 /// How long an answer counts that another replica has fresh views. Without NATS, no replica leaves.
 const ANSWER_HOLDS: Duration = Duration::from_secs(5);
-/// After a failure, such as missing rights to the bucket.
-const RETRY: Duration = Duration::from_secs(60);
+/// How often a bucket is tried again that this user may not use. The server logs each attempt.
+const DENIED_RETRY: Duration = Duration::from_secs(10 * 60);
 
 /// Finds out whether the views lag, and whether another replica has fresh ones.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl LagWatch {
                 Ok(Ok(())) | Err(_) => LOOK_EVERY,
                 Ok(Err(error @ LogError::Denied { .. })) => {
                     tracing::debug!(%error, "it is not known which replicas are fresh");
-                    RETRY
+                    DENIED_RETRY
                 }
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "cannot find out which replicas are fresh");

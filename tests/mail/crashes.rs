@@ -109,3 +109,38 @@ async fn nats_is_killed_while_a_mail_is_sent() {
     assert_eq!(mails.len(), usize::try_from(mail.attempts).unwrap());
     one_link_works(&service, &mails).await;
 }
+
+/// Its attempt is no longer the last one, so its link does not work, whether or not its mail still leaves.
+#[tokio::test]
+async fn a_replica_that_is_paused_in_the_middle_of_a_mail_leaves_one_working_link() {
+    for stage in ["mail", "data"] {
+        let mut fixture = MailFixture::with_short_timeout().await;
+        fixture.server.at(stage, "hold", 1).await;
+        let paused = fixture.serve().await;
+        fixture.subscribe("anna").await;
+        fixture.server.until_at(stage, 1).await;
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let second = fixture.serve_in(folders[0].path()).await;
+        let third = fixture.serve_in(folders[1].path()).await;
+        paused.pause();
+        fixture.until_delivered("anna").await;
+        // The mail server has gone on when it wakes up.
+        fixture.server.release(stage).await;
+        paused.resume();
+        // Once it has stopped, it has finished what it was about to do.
+        paused.stop().await;
+        let mails = fixture.server.mails();
+        assert!((1..=2).contains(&mails.len()), "{stage}: {}", mails.len());
+        assert_eq!(fixture.attempts().await, 2, "{stage}");
+        for replica in [&second, &third] {
+            eventually("one link works", async || {
+                let mut statuses = Vec::new();
+                for mail in &mails {
+                    statuses.push(link_status(replica, mail).await);
+                }
+                statuses.iter().filter(|status| **status == 200).count() == 1
+            })
+            .await;
+        }
+    }
+}
