@@ -18,13 +18,10 @@ DOWN_MS = 1_000
 # Sockets of each real client: its own, and two of HAProxy and one of the replica.
 FILES_PER_CLIENT = 4
 
-# The first is what the packages in clients/ do.
-STORMS = {
-    "jitter": ["--waiting", "random"],
-    "no_jitter": ["--waiting", "bound"],
-    "no_back_off": ["--waiting", "second"],
-    "closing": ["--waiting", "closing"],
-}
+# The packages in clients/, and the same without jitter, and without back-off either.
+STORMS = {"jitter": ["--waiting", "random"], "no_jitter": ["--waiting", "bound"], "no_back_off": ["--waiting", "second"]}
+# From `retry_after_ms` (src/live/close_reason.rs): a ms for each client of a replica that stops, within bounds.
+SPREAD_FROM_MS, SPREAD_MS_MIN, SPREAD_MS_MAX = 500, 5_000, 60_000
 
 
 def certificate(bench):
@@ -125,7 +122,9 @@ def measure(bench, size, runs, folder):
     for name in ("plain", "tls"):
         own = CORES * 1_000 / figures.of(f"{name}_cpu_ms_per_handshake")
         figures.facts[f"{name}_handshakes_per_s_of_own_cpu"] = round(own)
-        for storm, options in STORMS.items():
+        spread = min(max(SPREAD_FROM_MS + size["clients"] // size["replicas"], SPREAD_MS_MIN), SPREAD_MS_MAX)
+        closing = {"closing": ["--waiting", "closing", "--spread-ms", SPREAD_FROM_MS, spread]}
+        for storm, options in (STORMS | closing).items():
             found = storms.simulate(size["clients"], size["replicas"], own, DOWN_MS, options)
             log(f"{name} {storm}: {found}")
             for figure, value in found.items():
