@@ -1,6 +1,6 @@
-//! A rolling upgrade from an earlier version to this one, and the roll back, behind HAProxy under GETs and sockets: no GET
-//! fails, no socket misses a message, and replicas of both versions answer equally, or say that they have another schema.
-//! `script/upgrade-test` builds the earlier version.
+//! A rolling upgrade from an earlier version to this one, and the roll back, behind HAProxy under GETs and sockets: no
+//! GET fails, no socket misses a message, and replicas of both versions answer equally, or say that they have another
+//! schema. `script/upgrade-test` builds the earlier version.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
