@@ -18,13 +18,10 @@ DOWN_MS = 1_000
 # Sockets of each real client: its own, and two of HAProxy and one of the replica.
 FILES_PER_CLIENT = 4
 
-# The first is what the packages in clients/ do.
-STORMS = {
-    "jitter": ["--waiting", "random"],
-    "no_jitter": ["--waiting", "bound"],
-    "no_back_off": ["--waiting", "second"],
-    "closing": ["--waiting", "closing"],
-}
+# The packages in clients/, and the same without jitter, and without back-off either.
+STORMS = {"jitter": ["--waiting", "random"], "no_jitter": ["--waiting", "bound"], "no_back_off": ["--waiting", "second"]}
+# From `retry_after_ms` (src/live/close_reason.rs): a ms for each client of a replica that stops, within bounds.
+SPREAD_FROM_MS, SPREAD_MS_MIN, SPREAD_MS_MAX = 500, 5_000, 60_000
 
 
 def certificate(bench):
@@ -123,12 +120,14 @@ def measure(bench, size, runs, folder):
         figures.ratio(f"measured_over_simulated_{figure}", f"real_measured_{figure}", f"real_simulated_{figure}")
     # The load generator shares this machine: a replica that has it for itself is limited by its own CPU time.
     for name in ("plain", "tls"):
-        own = CORES * 1_000 / figures.of(f"{name}_cpu_ms_per_handshake")
-        figures.facts[f"{name}_handshakes_per_s_of_own_cpu"] = round(own)
-        for storm, options in STORMS.items():
-            found = storms.simulate(size["clients"], size["replicas"], own, DOWN_MS, options)
-            log(f"{name} {storm}: {found}")
-            for figure, value in found.items():
-                figures.facts[f"{name}_{storm}_{figure}"] = "never" if value is None else round(value, 3)
+        figures.facts[f"{name}_handshakes_per_s_of_own_cpu"] = round(CORES * 1_000 / figures.of(f"{name}_cpu_ms_per_handshake"))
+    spread = min(max(SPREAD_FROM_MS + size["clients"] // size["replicas"], SPREAD_MS_MIN), SPREAD_MS_MAX)
+    closing = {"closing": ["--waiting", "closing", "--spread-ms", SPREAD_FROM_MS, spread]}
+    for storm, options in (STORMS | closing).items():
+        handshakes = figures.facts["tls_handshakes_per_s_of_own_cpu"]
+        found = storms.simulate(size["clients"], size["replicas"], handshakes, DOWN_MS, options)
+        log(f"{storm}: {found}")
+        for figure, value in found.items():
+            figures.facts[f"{storm}_{figure}"] = "never" if value is None else round(value, 3)
     figures.facts |= {"clients": size["clients"], "replicas": size["replicas"], "haproxy": version([storms.haproxy, "-v"])}
     return figures

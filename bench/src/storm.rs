@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -57,27 +57,30 @@ pub(crate) enum StormCommand {
         down_ms: u64,
     },
     /// Simulate a storm.
-    Simulate {
-        #[arg(long)]
-        clients: u32,
-        #[arg(long)]
-        servers: u32,
-        /// Of one server.
-        #[arg(long)]
-        handshakes_per_second: f64,
-        /// Connections that wait to be accepted by one server: the backlog of `listen`.
-        #[arg(long, default_value_t = 1_024)]
-        listen_queue: u32,
-        #[arg(long)]
-        down_ms: u64,
-        #[arg(long)]
-        waiting: Waiting,
-        /// The lowest and the highest `retry_after_ms` of `closing`.
-        #[arg(long, num_args = 2, default_values_t = [500, 5_000])]
-        spread_ms: Vec<u64>,
-        #[arg(long, default_value_t = 16)]
-        seed: u64,
-    },
+    Simulate(Simulation),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Simulation {
+    #[arg(long)]
+    clients: u32,
+    #[arg(long)]
+    servers: u32,
+    /// Of one server.
+    #[arg(long)]
+    handshakes_per_second: f64,
+    /// Connections that wait to be accepted by one server: the backlog of `listen`.
+    #[arg(long, default_value_t = 1_024)]
+    listen_queue: u32,
+    #[arg(long)]
+    down_ms: u64,
+    #[arg(long)]
+    waiting: Waiting,
+    /// The lowest and the highest `retry_after_ms` of `closing`.
+    #[arg(long, num_args = 2, default_values_t = [500, 5_000])]
+    spread_ms: Vec<u64>,
+    #[arg(long, default_value_t = 16)]
+    seed: u64,
 }
 
 impl StormCommand {
@@ -119,40 +122,34 @@ impl StormCommand {
                 )
                 .await
             }
-            Self::Simulate {
-                clients,
-                servers,
-                handshakes_per_second,
-                listen_queue,
-                down_ms,
-                waiting,
-                spread_ms,
-                seed,
-            } => {
-                ensure!(
-                    clients > 0 && servers > 0,
-                    "a storm has clients and servers"
-                );
-                ensure!(
-                    spread_ms[0] <= spread_ms[1],
-                    "--spread-ms is the lowest and the highest"
-                );
-                let storm = Storm {
-                    clients,
-                    servers,
-                    handshakes_per_second,
-                    listen_queue,
-                    down: Duration::from_millis(down_ms),
-                    waiting,
-                    spread: (
-                        Duration::from_millis(spread_ms[0]),
-                        Duration::from_millis(spread_ms[1]),
-                    ),
-                    seed,
-                };
-                Ok(storm.run().figures())
-            }
+            Self::Simulate(simulation) => simulation.run(),
         }
+    }
+}
+
+impl Simulation {
+    fn run(&self) -> anyhow::Result<Value> {
+        let [lowest, highest] = self.spread_ms[..] else {
+            bail!("--spread-ms has two values");
+        };
+        ensure!(
+            self.clients > 0 && self.servers > 0 && lowest <= highest,
+            "a storm has clients and servers, and a spread from its lowest time to its highest"
+        );
+        let storm = Storm {
+            clients: self.clients,
+            servers: self.servers,
+            handshakes_per_second: self.handshakes_per_second,
+            listen_queue: self.listen_queue,
+            down: Duration::from_millis(self.down_ms),
+            waiting: self.waiting,
+            spread: (
+                Duration::from_millis(lowest),
+                Duration::from_millis(highest),
+            ),
+            seed: self.seed,
+        };
+        Ok(storm.run().figures())
     }
 }
 

@@ -1,5 +1,5 @@
-//! A rolling upgrade from an earlier version to this one, and the roll back, behind HAProxy under GETs and sockets:
-//! no GET fails, no socket misses a message, and replicas of both versions answer equally, or say that they have another
+//! A rolling upgrade from an earlier version to this one, and the roll back, behind HAProxy under GETs and sockets: no
+//! GET fails, no socket misses a message, and replicas of both versions answer equally, or say that they have another
 //! schema. `script/upgrade-test` builds the earlier version.
 
 use std::collections::HashMap;
@@ -48,8 +48,9 @@ async fn an_upgrade_from_another_schema_and_back_loses_nothing() {
     }
 }
 
-/// The binary that a variable names. Prints a note and returns `None` without it.
+/// The binary that a variable names. Prints a note and returns `None` without it, or without HAProxy.
 fn version_in(variable: &str) -> Option<PathBuf> {
+    program("haproxy")?;
     let program = std::env::var_os(variable).map(PathBuf::from);
     if program.is_none() {
         eprintln!(
@@ -74,7 +75,7 @@ async fn loses_nothing(previous: PathBuf) -> [u64; 2] {
     let other = Replica::start(&nats, this_version()).await;
     let replicas = [a.http, b.http];
     let proxy = Proxy::start(ProxyKind::Haproxy, folder.path(), &authority, replicas).await;
-    let proxy = proxy.expect("script/upgrade-test names a haproxy");
+    let proxy = proxy.expect("its program was found");
     let get = Get {
         path: CARD,
         key: key.clone(),
@@ -174,10 +175,7 @@ async fn compare(replicas: [&Replica; 2], key: &str) -> [u64; 2] {
     }
     let [of_previous, of_this] = digests(replicas).await;
     assert_eq!(of_previous["history"], of_this["history"]);
-    assert_eq!(
-        of_previous["digest"] == of_this["digest"],
-        schemas[0] == schemas[1]
-    );
+    assert!(of_previous["digest"] == of_this["digest"] || schemas[0] != schemas[1]);
     schemas
 }
 

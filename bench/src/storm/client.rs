@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
@@ -21,7 +22,7 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 const NAME: &str = "localhost";
 
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct TargetArgs {
+pub(crate) struct TargetArgs {
     /// The address to connect to.
     #[arg(long)]
     address: SocketAddr,
@@ -52,13 +53,12 @@ impl TargetArgs {
             let mut roots = RootCertStore::empty();
             roots.add(CertificateDer::from_pem_file(path).context("no certificate")?)?;
             let provider = Arc::new(crypto::ring::default_provider());
-            let config = ClientConfig::builder_with_provider(provider)
+            let mut config = ClientConfig::builder_with_provider(provider)
                 .with_safe_default_protocol_versions()?
                 .with_root_certificates(roots)
                 .with_no_client_auth();
-            // Nobody resumes a session: the worst case, and what a restarted balancer meets.
-            let mut config = config;
-            config.resumption = tokio_rustls::rustls::client::Resumption::disabled();
+            // Nobody resumes a session: a balancer that was restarted knows none.
+            config.resumption = Resumption::disabled();
             anyhow::Ok(TlsConnector::from(Arc::new(config)))
         };
         Ok(Target {

@@ -378,10 +378,12 @@ mod tests {
             ..storm(5_000, Waiting::Bound)
         };
         let outcome = storm.run();
-        // All connect after one second. First halves go first: the first client is back after all of those.
+        // All connect after one second.
         assert_eq!(outcome.back(1.0), Some(Duration::from_secs(1 + 5)));
-        let first = Duration::from_micros(1_000_000 + 2_500_000 + 500);
-        assert_eq!(outcome.back(0.0), Some(first));
+        // The first meets an idle server. The second is back after the first halves of all.
+        let halves = |count: u64| Duration::from_micros(1_000_000 + count * 500);
+        assert_eq!(outcome.back(1.0 / 5_000.0), Some(halves(2)));
+        assert_eq!(outcome.back(2.0 / 5_000.0), Some(halves(2 + 4_999 + 1)));
         assert_eq!((outcome.attempts, outcome.timed_out), (5_000, 0));
         assert_eq!(outcome.attempts_per_second_max, 5_000);
         assert!(outcome.wasted().abs() < 1e-9);
