@@ -249,6 +249,52 @@ async fn streams_have_the_configured_replicas_and_a_difference_is_reported() {
 }
 
 #[tokio::test]
+async fn servers_that_do_not_answer_are_not_taken_for_ones_that_hide_their_settings() {
+    let nats = ScriptedNats::start(|subject, _| match subject {
+        "$SYS.REQ.SERVER.PING.VARZ" => Answer::Nothing,
+        _ => info(20, "a"),
+    })
+    .await;
+    let log = Log::connect(nats.url(), "test").await.unwrap();
+    let found = log.durability().await;
+    assert!(matches!(found, Err(LogError::NoLeader(_))), "{found:?}");
+    // Nobody has subscribed where the account does not import it.
+    let nats = ScriptedNats::start(|subject, _| match subject {
+        "$SYS.REQ.SERVER.PING.VARZ" => Answer::NoResponders,
+        _ => info(20, "a"),
+    })
+    .await;
+    let log = Log::connect(nats.url(), "test").await.unwrap();
+    let risks = log.durability().await.unwrap().risks();
+    assert!(risks[0].contains("does not show this user"), "{risks:?}");
+}
+
+#[tokio::test]
+async fn commands_wait_for_the_election_of_a_leader() {
+    let mut cluster = Cluster::start();
+    let log = admin_with_streams(&cluster).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let events = (0..20).map(|n| odds("ST", 1, &second(n), &[2.0]).to_string() + "\n");
+    std::fs::write(file.path(), events.collect::<String>()).unwrap();
+    let leader = cluster.stream_leader(ACCOUNTS.name).await;
+    cluster.kill(leader);
+    let keys = cluster.url_of("keys");
+    let issued = railbird(["keys", "issue", "--plan", "default", "--nats", &keys]).await;
+    assert_eq!(issued.code, 0, "{}", issued.all);
+    let listed = railbird(["keys", "list", "--nats", &keys]).await;
+    assert_eq!(listed.code, 0, "{}", listed.all);
+    cluster.restart(leader);
+
+    let leader = cluster.stream_leader(RACING.name).await;
+    cluster.kill(leader);
+    let feeder = cluster.url_of("feeder");
+    let path = file.path().to_str().unwrap();
+    let published = railbird(["publish", path, "--nats", &feeder]).await;
+    assert_eq!(published.code, 0, "{}", published.all);
+    assert_eq!(log.state(RACING).await.unwrap().messages, 20);
+}
+
+#[tokio::test]
 async fn a_server_that_is_away_leaves_the_settings_of_the_others_known() {
     let mut cluster = Cluster::start();
     admin_with_streams(&cluster).await;

@@ -13,6 +13,7 @@ pub(crate) enum Answer {
     Json(Value),
     /// Nobody has subscribed to the subject.
     NoResponders,
+    Nothing,
 }
 
 type Script = Arc<Mutex<dyn FnMut(&str, &Value) -> Answer + Send>>;
@@ -90,6 +91,7 @@ async fn serve(client: TcpStream, script: Script) {
 
 fn encode(reply: &str, id: &str, answer: Answer) -> String {
     match answer {
+        Answer::Nothing => String::new(),
         Answer::Json(body) => {
             let body = body.to_string();
             format!("MSG {reply} {id} {}\r\n{body}\r\n", body.len())
