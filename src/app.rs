@@ -145,16 +145,14 @@ impl Service {
         let continuity = Continuity::open(&config.data)
             .context("the streams that the data folder has seen cannot be read")?;
         let durability = watch_log(&mut tasks, runtime, &log, &continuity);
-        let feed = Feed::default();
-        let followed = (log.clone(), continuity.clone());
+        let (feed, followed) = (Feed::default(), (log.clone(), continuity.clone()));
         let replica: Arc<str> = Uuid::now_v7().to_string().into();
         let lease = log.lease(Role::Announcer, &replica);
         let announcer = start_announcer(&mut tasks, runtime, &log, lease, shutdown.clone());
         let projector = start_projector(&mut tasks, runtime, followed, (&views, &feed), announcer);
         let watched = (log.clone(), replica, config.lag_max);
         let lag = start_lag_watch(&mut tasks, runtime, watched, &projector);
-        let writing = (log.clone(), views.clone(), config.snapshot_every);
-        let snapshots = start_snapshots(&mut tasks, runtime, writing, &projector);
+        let snapshots = start_snapshots(&mut tasks, runtime, (&log, &views, &config), &projector);
         let followed = (accounts_log.clone(), continuity.clone());
         let (keys, ledger, use_log) = follow_accounts(&mut tasks, runtime, followed, &config)?;
         let live = LiveContext {
@@ -263,6 +261,7 @@ impl Service {
 fn begin_metrics(connections_max: usize) {
     metrics::install();
     metrics::connections_max(connections_max);
+    metrics::snapshot(Timestamp::UNIX_EPOCH, 0, 0);
     for stream in [RACING, ACCOUNTS] {
         metrics::begin_stream(stream.name);
     }
@@ -320,10 +319,11 @@ fn start_projector(
 fn start_snapshots(
     tasks: &mut Supervisor,
     runtime: &Handle,
-    (log, views, every): (Log, Arc<Views>, Duration),
+    (log, views, config): (&Log, &Arc<Views>, &Config),
     projector: &ProjectorHandle,
 ) -> SnapshotRequests {
-    let (writer, snapshots) = SnapshotWriter::new(log, views, projector.status.clone(), every);
+    let (log, views, status) = (log.clone(), Arc::clone(views), projector.status.clone());
+    let (writer, snapshots) = SnapshotWriter::new(log, views, status, config.snapshot_every);
     tasks.spawn("snapshots", writer.run(), runtime);
     snapshots
 }

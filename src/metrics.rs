@@ -61,7 +61,7 @@ const GAUGES: [(&str, &str); 36] = [
     ("railbird_ws_connections", "Open WebSockets."),
     ("railbird_store_bytes", "Size of the store on disk."),
     ("railbird_store_disk_free_bytes", "Free space of the disk of the views."),
-    ("railbird_snapshot_timestamp_seconds", "When the latest snapshot of the views was written, as a Unix time."),
+    ("railbird_snapshot_timestamp_seconds", "When the latest snapshot of the views was written, as a Unix time; 0 without one."),
     ("railbird_snapshot_seq", "Sequence of the last event of that snapshot."),
     ("railbird_snapshot_bytes", "Compressed size of that snapshot."),
     ("railbird_keys", "Valid API keys."),
@@ -345,7 +345,7 @@ pub(crate) fn views(position: u64, digest: u64) {
     set("railbird_views_digest", digest as f64);
 }
 
-/// Sets the time, the last event and the size of the latest snapshot of the views.
+/// Sets the time, the last event and the size of the latest snapshot of the views; zeros without one.
 pub(crate) fn snapshot(written_at: Timestamp, seq: u64, bytes: u64) {
     gauge!("railbird_snapshot_timestamp_seconds").set(written_at.as_millisecond() as f64 / 1e3);
     gauge!("railbird_snapshot_seq").set(seq as f64);

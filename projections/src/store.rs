@@ -147,7 +147,7 @@ impl FoundDamage {
 
 /// Who reads all views while commits go on.
 #[derive(Debug, Default)]
-struct Followers {
+struct CommitFollowers {
     recount: Option<RunningRecount>,
     export: Option<RunningExport>,
 }
@@ -165,7 +165,7 @@ pub struct Store {
     /// Held by each commit, and by a reader that commits have disturbed too often.
     commit_gate: RwLock<()>,
     /// What is running and follows the commits, and who may start it.
-    followers: Mutex<Followers>,
+    followers: Mutex<CommitFollowers>,
     recounts: Mutex<()>,
     exports: Mutex<()>,
     damage: FoundDamage,
@@ -299,7 +299,7 @@ impl Store {
         checkpoint.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn followers(&self) -> MutexGuard<'_, Followers> {
+    fn followers(&self) -> MutexGuard<'_, CommitFollowers> {
         let followers = self.followers.lock();
         followers.unwrap_or_else(PoisonError::into_inner)
     }

@@ -101,8 +101,8 @@ pub(super) struct ServiceArgs {
     /// Maximum number of sign-ups per hour in total.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_HOUR", default_value = "500")]
     sign_ups_per_hour: NonZeroU32,
-    /// How often a snapshot of the views is written to NATS, by one replica at a time and if there are 10,000 new events:
-    /// a new replica loads it instead of folding the whole log. 0s is never.
+    /// How often a snapshot of the views is written to NATS, by one replica at a time and if there are 10,000 new
+    /// events: a new replica loads it instead of folding the whole log. 0s is never.
     #[arg(long, env = "RAILBIRD_SNAPSHOT_EVERY", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     snapshot_every: SignedDuration,
     /// Time for which keys are accepted while the service cannot learn whether any was revoked.

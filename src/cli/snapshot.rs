@@ -11,7 +11,7 @@ use super::Nats;
 use super::admin::AdminClient;
 use super::report::result;
 use crate::log::Log;
-use crate::projector::snapshots::{Refusal, ViewsSnapshot, restore};
+use crate::projector::snapshots::{RefusedSnapshot, ViewsSnapshot, restore};
 use crate::projector::views::Views;
 
 #[derive(Debug, Args)]
@@ -74,7 +74,7 @@ async fn list(log: &Log, json: bool) -> anyhow::Result<()> {
         match snapshot {
             Ok(snapshot) if json => result(snapshot.to_json()),
             Ok(snapshot) => result(line(&snapshot.to_json())),
-            Err(Refusal { name, reason }) => tracing::warn!(name, reason, "not a snapshot"),
+            Err(RefusedSnapshot { name, reason }) => tracing::warn!(name, reason, "not a snapshot"),
         }
     }
     Ok(())
@@ -89,7 +89,7 @@ async fn load(log: &Log, data: PathBuf) -> anyhow::Result<()> {
         );
     }
     let (loaded, refused) = restore(log, &views).await?;
-    for Refusal { name, reason } in refused {
+    for RefusedSnapshot { name, reason } in refused {
         result(format_args!("{name} is not used: {reason}"));
     }
     let loaded = loaded

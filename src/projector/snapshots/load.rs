@@ -21,7 +21,7 @@ const PROGRESS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A snapshot that was not used, and why.
 #[derive(Debug, Clone)]
-pub struct Refusal {
+pub struct RefusedSnapshot {
     pub name: String,
     pub reason: String,
 }
@@ -80,7 +80,7 @@ pub(in crate::projector) async fn load_latest(
 ) -> Option<NewStore> {
     let mut refused = Vec::new();
     let loaded = load(log, state, views, seq, &mut refused).await;
-    for Refusal { name, reason } in &refused {
+    for RefusedSnapshot { name, reason } in &refused {
         tracing::warn!(
             snapshot = name,
             reason,
@@ -115,7 +115,7 @@ pub(in crate::projector) async fn load_latest(
 pub async fn restore(
     log: &Log,
     views: &Arc<Views>,
-) -> anyhow::Result<(Option<ViewsSnapshot>, Vec<Refusal>)> {
+) -> anyhow::Result<(Option<ViewsSnapshot>, Vec<RefusedSnapshot>)> {
     let (state, mut refused) = (log.state(RACING).await?, Vec::new());
     let Some(loaded) = load(log, &state, views, 0, &mut refused).await? else {
         return Ok((None, refused));
@@ -130,7 +130,7 @@ async fn load(
     state: &LogState,
     views: &Arc<Views>,
     seq: u64,
-    refused: &mut Vec<Refusal>,
+    refused: &mut Vec<RefusedSnapshot>,
 ) -> Result<Option<Loaded>, LoadError> {
     let snapshots = progress(ViewsSnapshot::list(log)).await??;
     for listed in snapshots {
@@ -152,7 +152,7 @@ async fn load(
                 Err(error) => return Err(error),
             },
         };
-        refused.push(Refusal { name, reason });
+        refused.push(RefusedSnapshot { name, reason });
     }
     Ok(None)
 }

@@ -10,7 +10,7 @@ use projections::{Checkpoint, SCHEMA_VERSION, VIEWS_VERSION};
 use serde_json::{Value, json};
 
 pub(super) use self::load::load_latest;
-pub use self::load::{Loaded, Refusal, restore};
+pub use self::load::{Loaded, RefusedSnapshot, restore};
 pub use self::writer::{SnapshotError, SnapshotRequests, SnapshotWriter};
 use crate::log::{Log, LogError, StoredObject};
 
@@ -35,7 +35,7 @@ impl ViewsSnapshot {
     ///
     /// # Errors
     /// As [`Log::objects`].
-    pub async fn list(log: &Log) -> Result<Vec<Result<Self, Refusal>>, LogError> {
+    pub async fn list(log: &Log) -> Result<Vec<Result<Self, RefusedSnapshot>>, LogError> {
         let objects = log.objects().await?;
         Ok(objects.into_iter().map(Self::parse).collect())
     }
@@ -57,7 +57,7 @@ impl ViewsSnapshot {
         })
     }
 
-    fn parse(object: StoredObject) -> Result<Self, Refusal> {
+    fn parse(object: StoredObject) -> Result<Self, RefusedSnapshot> {
         let get = |key: &str| object.info.metadata.get(key);
         let version = |key| get(key).and_then(|version| version.parse().ok());
         let checkpoint = get(CHECKPOINT).and_then(|json| serde_json::from_str(json).ok());
@@ -68,7 +68,7 @@ impl ViewsSnapshot {
                 views,
                 object,
             }),
-            _ => Err(Refusal {
+            _ => Err(RefusedSnapshot {
                 name: object.info.name,
                 reason: "its metadata is not that of a snapshot".to_owned(),
             }),
