@@ -9,3 +9,4 @@ mod quorum;
 mod replica;
 mod stored;
 mod support;
+mod views;
