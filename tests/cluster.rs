@@ -10,3 +10,4 @@ mod replica;
 mod revocation;
 mod stored;
 mod support;
+mod views;

@@ -8,6 +8,7 @@ use super::feeders::{Feeders, RACES, VENUES};
 use super::gets::Gets;
 use super::replica::Replica;
 use super::stored::StoredLog;
+use super::views::wrong_views;
 use crate::conformance::client::{Follow, Plan, Stage};
 use crate::conformance::clients::ClientGroup;
 use crate::conformance::oracle::Oracle;
@@ -221,7 +222,9 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_sent_twice_through_faults()
     let verdict = sockets
         .check(Oracle::of(&stored.events), last, PATIENCE)
         .await;
-    let wrong = gets.check(verdict.checker.oracle());
+    let oracle = verdict.checker.oracle();
+    let mut wrong = gets.check(oracle);
+    wrong.extend(wrong_views(addresses[0], &key, &stored.events, oracle).await);
     eprintln!(
         "{}; {repeated} twice in the log; views equal after {calm:.1?}",
         fed.summary()

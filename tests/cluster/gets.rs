@@ -1,4 +1,4 @@
-//! [`Gets`]: GETs of odds boards through the balancer at a steady rate, each client never reading older views than before.
+//! [`Gets`]: GETs of odds boards through the balancer at a steady rate. No client reads older views than before.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

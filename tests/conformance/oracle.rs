@@ -11,6 +11,7 @@ pub(crate) const KINDS: [&str; 4] = [
     "result_update",
 ];
 pub(crate) const ODDS: usize = 0;
+const RESULT: usize = 3;
 
 /// A message that must be sent.
 #[derive(Debug)]
@@ -152,6 +153,17 @@ impl Oracle {
         seqs.rfind(|seq| *seq <= at)
     }
 
+    /// The placed horses, the status and the revision of the latest result of a race, if there is one.
+    pub(crate) fn result(&self, venue: &str, number: u64) -> Option<(Vec<Value>, Value, Value)> {
+        let mut results = self.messages.iter().filter(|message| {
+            let race = &self.races[message.race];
+            message.kind == RESULT && race.venue == venue && race.number == number
+        });
+        let fields = &results.next_back()?.fields;
+        let placed = fields["placed"].as_array().expect("a list").clone();
+        Some((placed, fields["status"].clone(), fields["revision"].clone()))
+    }
+
     fn status(&self, race: usize, at: u64) -> &str {
         let statuses = &self.races[race].statuses;
         let behind = statuses.partition_point(|(seq, _)| *seq <= at);
@@ -211,7 +223,6 @@ impl Race {
     fn apply(&mut self, event: &Value) -> Vec<usize> {
         const STATUS: usize = 1;
         const RUNNER: usize = 2;
-        const RESULT: usize = 3;
         if !self.ids.insert(text(&event["id"])) {
             return Vec::new();
         }

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream;
+use async_nats::jetstream::stream::Config;
+use async_nats::{Client, ConnectError, ConnectOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,6 +19,7 @@ use super::{Nats, PATIENCE};
 const SERVERS: usize = 3;
 /// How long a request waits for a cluster that may have no leader.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Three nats-servers, `node1` to `node3`, numbered from 0. Each has a folder and ports of its own.
 pub(crate) struct Cluster {
@@ -25,7 +28,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts three servers with the project's configuration, and waits until JetStream has a leader that all know.
+    /// Starts three servers with the project's configuration, and waits until a stream can have a replica on each.
     pub(crate) fn start() -> Self {
         let routes = Routes::new();
         let servers = (0..SERVERS).map(|server| {
@@ -39,9 +42,7 @@ impl Cluster {
         });
         let servers: Vec<Nats> = servers.collect();
         let cluster = Self { servers, routes };
-        for server in &cluster.servers {
-            until_it_knows_a_leader(server);
-        }
+        cluster.until_streams_have_a_place();
         cluster
     }
 
@@ -106,17 +107,49 @@ impl Cluster {
         ClientRoutes { url, cut_off }
     }
 
-    /// A client with the login of a user, of a server that is not cut off. The client library ignores one in an address.
-    pub(crate) async fn client_of(&self, user: &str) -> async_nats::Client {
+    /// A client with the login of a user, of a server that is not cut off.
+    pub(crate) async fn client_of(&self, user: &str) -> Client {
+        let password = self.servers[0].password_of(user);
+        connect(self.reached(), user.to_owned(), password)
+            .await
+            .unwrap()
+    }
+
+    /// The servers that are not cut off.
+    fn reached(&self) -> Vec<String> {
         let reached = self.servers.iter().zip(&self.routes.cut_off);
         let reached = reached.filter(|(_, cut_off)| !*cut_off.borrow());
-        let addresses: Vec<String> = reached
+        reached
             .map(|(nats, _)| nats.address().to_string())
-            .collect();
-        let password = self.servers[0].password_of(user);
-        let options = async_nats::ConnectOptions::with_user_and_password(user.to_owned(), password)
-            .connection_timeout(ANSWER_TIMEOUT);
-        options.connect(addresses).await.unwrap()
+            .collect()
+    }
+
+    /// Creates a stream with a replica on each server, until that succeeds: the leader has to know all of them. Blocks,
+    /// as all that starts and ends servers does.
+    fn until_streams_have_a_place(&self) {
+        let (addresses, password) = (self.reached(), self.servers[0].password_of("admin"));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let placed = async move {
+            let client = connect(addresses, "admin".to_owned(), password).await;
+            let mut context = jetstream::new(client.unwrap());
+            context.set_timeout(ANSWER_TIMEOUT);
+            let config = Config {
+                name: "PLACED".to_owned(),
+                subjects: vec!["placed".to_owned()],
+                num_replicas: SERVERS,
+                ..Config::default()
+            };
+            while context.create_stream(config.clone()).await.is_err() {
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+            while context.delete_stream("PLACED").await.is_err() {
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+            sender.send(())
+        };
+        self.routes.runtime.as_ref().unwrap().spawn(placed);
+        let placed = receiver.recv_timeout(PATIENCE);
+        placed.expect("the leader of JetStream knows all servers");
     }
 
     /// The server that leads a stream. Waits while it has no leader.
@@ -133,24 +166,22 @@ impl Cluster {
                 return number - 1;
             }
             assert!(Instant::now() < until, "{stream} has no leader");
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
 }
 
-/// Blocks, as all that starts and ends servers does.
-fn until_it_knows_a_leader(server: &Nats) {
-    let until = Instant::now() + PATIENCE;
-    let log = || std::fs::read_to_string(server.folder().join("log")).unwrap();
-    // What the leader logs of itself, and what the others log of it.
-    let known = [
-        "Self is new JetStream cluster metadata leader",
-        "JetStream cluster new metadata leader",
-    ];
-    while !known.iter().any(|line| log().contains(line)) {
-        assert!(Instant::now() < until, "no leader of JetStream: {}", log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// The client library ignores a login in an address.
+async fn connect(
+    addresses: Vec<String>,
+    user: String,
+    password: String,
+) -> Result<Client, ConnectError> {
+    let options = ConnectOptions::with_user_and_password(user, password);
+    options
+        .connection_timeout(ANSWER_TIMEOUT)
+        .connect(addresses)
+        .await
 }
 
 /// The connections to the servers. A relay leads each, so that it can be cut.
