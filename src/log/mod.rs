@@ -1,9 +1,9 @@
 //! The log: NATS JetStream. The only module that names async_nats.
 //!
 //! The stream [`RACING`] holds the facts about racing, [`ACCOUNTS`] the API keys and subscriptions, and [`ADDRESSES`]
-//! what decrypts the addresses of subscribers. [`KEY_USE`] is no log, but the latest use of each key, and [`LEASES`] has
-//! the roles that one replica at a time has. [`Appender`] publishes and awaits every acknowledgement; [`Reader`] delivers
-//! every message once and in order, through restarts of the server.
+//! what decrypts the addresses of subscribers. [`KEY_USE`] is no log, but the latest use of each key, and [`LEASES`]
+//! has the roles that one replica at a time has. [`Appender`] publishes and awaits every acknowledgement; [`Reader`]
+//! delivers every message once and in order, through restarts of the server.
 
 mod address;
 mod append;
