@@ -108,8 +108,8 @@ pub(super) struct ServiceArgs {
     /// Time for which keys are accepted while the service cannot learn whether any was revoked.
     #[arg(long, env = "RAILBIRD_KEYS_STALE_MAX", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     keys_stale_max: SignedDuration,
-    /// Time for which the views may lag behind the log before `/readyz` is 503, so that the balancer uses other replicas.
-    /// It stays 200 unless another replica is known to be fresh. 0s is no limit.
+    /// Time for which the views may lag behind the log before `/readyz` is 503, so that the balancer uses other
+    /// replicas. It stays 200 unless another replica is known to be fresh. 0s is no limit.
     #[arg(long, env = "RAILBIRD_LAG_MAX", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     lag_max: SignedDuration,
     /// Log each response at `info`, not only at `debug`: request id, method, path, status, latency, and key id.

@@ -6,8 +6,8 @@ use std::ops::Range;
 const RETRY_AFTER_MS: Range<u32> = 500..5_000;
 /// The end of that time where more clients leave together than come back by then at [`HANDSHAKES_PER_SECOND`].
 const RETRY_AFTER_MS_MAX: u32 = 60_000;
-/// The handshakes that the replicas which stay are asked to take: a replica on two cores took 2,000 in 1.1 s, beside its
-/// other work (docs/benchmarks.md).
+/// The handshakes that the replicas which stay are asked to take: a replica on two cores took 2,000 in 1.1 s, beside
+/// its other work (docs/benchmarks.md).
 const HANDSHAKES_PER_SECOND: u32 = 1_000;
 
 /// Why the service closes a connection. To add a reason, add a variant, and its code to [`CloseReason::CODES`] if it is

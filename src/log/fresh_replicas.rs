@@ -1,4 +1,5 @@
-//! Replicas of the service: which of them have fresh views. An entry that is not repeated ends with the term of a lease.
+//! Replicas of the service: which of them have fresh views. An entry that is not repeated ends with the term of a
+//! lease.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

@@ -1,8 +1,9 @@
 //! [`Lease`]: a role that one replica at a time has, agreed through a key-value bucket of NATS.
 //!
-//! An entry of the bucket ends with its term unless its holder renews it. Each write names the sequence that it follows,
-//! so of several replicas one succeeds. A lease keeps replicas from doing the same work twice. It is no proof: a process
-//! may be paused between its look at the lease and its act, so what must never happen twice is fenced by the log.
+//! An entry of the bucket ends with its term unless its holder renews it. Each write names the sequence that it
+//! follows, so of several replicas one succeeds. A lease keeps replicas from doing the same work twice. It is no proof:
+//! a process may be paused between its look at the lease and its act, so what must never happen twice is fenced by the
+//! log.
 
 use std::sync::Arc;
 use std::time::Duration;

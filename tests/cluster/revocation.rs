@@ -39,12 +39,14 @@ impl Replicas {
         replicas
     }
 
+    /// Runs `railbird keys`, and returns the key that it prints.
     async fn keys(&self, args: &[&str]) -> String {
         let url = self.cluster.url_of("keys");
         let flags = ["keys", "--nats", &url, "--log", "error", "--replicas", "3"];
         let done = railbird(flags.iter().chain(args)).await;
         assert_eq!(done.code, 0, "{}", done.all);
-        done.all.trim().to_owned()
+        let key = done.all.lines().find(|line| line.starts_with("rb_"));
+        key.unwrap_or_default().to_owned()
     }
 
     /// A key that all replicas accept.
