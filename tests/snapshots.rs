@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use async_nats::jetstream::stream::Stream;
 use async_nats::jetstream::{self, Context};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE;
 use bytes::Bytes;
 use railbird::log::{Log, LogError, RACING, SNAPSHOTS};
 use railbird::projector::snapshots::{SnapshotError, ViewsSnapshot, restore};
 use railbird::projector::views::Views;
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt;
+use sha2::{Digest, Sha256};
 
 use crate::support::*;
 
@@ -449,21 +451,32 @@ async fn a_server_without_the_rights_to_snapshots_delays_no_start() {
     assert!(metrics.contains("\nrailbird_snapshot_failures_total "));
 }
 
+/// The form of object stores, which the other clients of NATS read (ADR-20 of NATS).
 #[tokio::test]
-async fn other_clients_of_nats_list_and_read_a_snapshot() {
+async fn a_snapshot_is_an_object_as_other_clients_of_nats_read_it() {
     let (nats, _first, snapshot) = with_snapshot().await;
-    let jetstream = jetstream::new(nats.client_of("admin").await);
-    let bucket = jetstream.get_object_store("SNAPSHOTS").await.unwrap();
-    let info = &snapshot.object.info;
-    let found = bucket.info(&info.name).await.unwrap();
+    let mut messages = ObjectStore::of(&nats).await.messages().await;
+    let (subject, info) = messages.pop().unwrap();
+    let name = &snapshot.object.info.name;
+    let encoded = BASE64_URL_SAFE.encode(name);
+    assert_eq!(subject, format!("$O.SNAPSHOTS.M.{encoded}"));
+    let info: Value = serde_json::from_slice(&info).unwrap();
+    let nuid = info["nuid"].as_str().unwrap();
+    let (mut hash, mut size) = (Sha256::new(), 0);
+    for (subject, chunk) in &messages {
+        assert_eq!(subject, &format!("$O.SNAPSHOTS.C.{nuid}"));
+        hash.update(chunk);
+        size += chunk.len();
+    }
+    let digest = format!("SHA-256={}", BASE64_URL_SAFE.encode(hash.finalize()));
     assert_eq!(
-        (found.size as u64, found.chunks as u64),
-        (info.size, info.chunks)
+        (&info["name"], &info["bucket"], &info["digest"]),
+        (&json!(name), &json!("SNAPSHOTS"), &json!(digest))
     );
-    // The client compares the checksum.
-    let (mut object, mut bytes) = (bucket.get(&info.name).await.unwrap(), Vec::new());
-    object.read_to_end(&mut bytes).await.unwrap();
-    assert_eq!(bytes.len() as u64, info.size);
+    assert_eq!(
+        (&info["size"], &info["chunks"]),
+        (&json!(size), &json!(messages.len()))
+    );
 }
 
 #[tokio::test]
