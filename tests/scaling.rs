@@ -83,7 +83,7 @@ impl Drop for Feeder<'_> {
     }
 }
 
-/// A client on the machine that gets a race card again and again, through Caddy.
+/// A client on the machine that gets the meetings again and again, through Caddy.
 struct Reader {
     process: Child,
 }
@@ -93,7 +93,7 @@ impl Reader {
         let get = "while read -r -t 0.05 line || (($? > 128)); do curl --silent --output /dev/null \
                    --write-out '%{http_code}\n' --header \"X-API-Key: $(tail --lines=1 /root/first-key)\" \
                    --cacert /var/lib/caddy/.local/share/caddy/pki/authorities/local/root.crt \
-                   https://localhost/api/v1/racecards/2026-11-21; done";
+                   https://localhost/api/v1/meetings; done";
         let mut bash = machine.command("bash", &["-c", get]);
         let bash = bash.stdin(Stdio::piped()).stdout(Stdio::piped());
         let process = bash.spawn().unwrap();
