@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use uuid::Uuid;
 
 use crate::accounts::{self, AccountCommands, Ended, KeyCache, Ledger, UseLog};
 use crate::clock::Clock;
@@ -27,10 +28,12 @@ use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::feed::Feed;
 use crate::live::{CloseReason, FanOut, LiveContext};
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
-use crate::log::{ACCOUNTS, Continuity, Durability, Log, NatsConfig, RACING};
+use crate::log::{ACCOUNTS, Continuity, Durability, Lease, Log, NatsConfig, RACING, Role};
 use crate::mail::{FailureReason, Mailing, Outbox};
 use crate::metrics::{self, HttpMetrics, LiveMetrics};
 use crate::projector::announcer::Announcer;
+use crate::projector::lag::{Lag, LagWatch};
+use crate::projector::snapshots::{SnapshotRequests, SnapshotWriter};
 use crate::projector::views::Views;
 use crate::projector::{Projector, ProjectorHandle};
 use crate::public_url::PublicUrl;
@@ -67,6 +70,8 @@ pub struct Config {
     pub nats: NatsConfig,
     /// The folder of the views. It may be lost: the views are rebuilt from the log.
     pub data: PathBuf,
+    /// How often a snapshot of the views is written; zero is never.
+    pub snapshot_every: Duration,
     /// The public address; port 0 takes a free one.
     pub http: SocketAddr,
     /// The TLS of the public address. Without it, that is plain HTTP.
@@ -80,6 +85,8 @@ pub struct Config {
     pub plans: Plans,
     /// Keys are accepted for this long without a proof that none was revoked.
     pub keys_stale_max: Duration,
+    /// A replica whose views lag for longer is not ready while another one has fresh views. Zero is no limit.
+    pub lag_max: Duration,
     /// How often the use of keys is written.
     pub write_use_every: Duration,
     /// Connections of the public address at a time, and WebSockets at a time.
@@ -127,8 +134,7 @@ impl Service {
     /// # Errors
     /// Returns an error if the data folder cannot be opened, or an address cannot be bound.
     pub async fn start(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
-        begin_metrics();
-        metrics::connections_max(config.connections_max);
+        begin_metrics(config.connections_max);
         // First: from here on connections are accepted, and wait for `run`. None is refused.
         let draining = shutdown.child_token();
         let (http, admin) = servers(&config, &draining, &shutdown).await?;
@@ -141,7 +147,14 @@ impl Service {
         let durability = watch_log(&mut tasks, runtime, &log, &continuity);
         let feed = Feed::default();
         let followed = (log.clone(), continuity.clone());
-        let projector = start_projector(&mut tasks, runtime, followed, (&views, &feed));
+        let replica: Arc<str> = Uuid::now_v7().to_string().into();
+        let lease = log.lease(Role::Announcer, &replica);
+        let announcer = start_announcer(&mut tasks, runtime, &log, lease, shutdown.clone());
+        let projector = start_projector(&mut tasks, runtime, followed, (&views, &feed), announcer);
+        let watched = (log.clone(), replica, config.lag_max);
+        let lag = start_lag_watch(&mut tasks, runtime, watched, &projector);
+        let writing = (log.clone(), views.clone(), config.snapshot_every);
+        let snapshots = start_snapshots(&mut tasks, runtime, writing, &projector);
         let followed = (accounts_log.clone(), continuity.clone());
         let (keys, ledger, use_log) = follow_accounts(&mut tasks, runtime, followed, &config)?;
         let live = LiveContext {
@@ -162,6 +175,8 @@ impl Service {
             unauthenticated_limiter: HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, MINUTE),
             proxies: config.proxies,
             projector,
+            snapshots,
+            lag,
             connection: log.connection(),
             continuity,
             durability,
@@ -178,10 +193,7 @@ impl Service {
             dev_key: DevKey::default(),
         });
         tasks.spawn("status", http::sample_status(Arc::clone(&app)), runtime);
-        if let Some(mailing) = config.mailing {
-            let outbox = outbox(&app, mailing);
-            tasks.spawn_finishing("outbox", outbox.run(shutdown.clone()));
-        }
+        start_outbox(&mut tasks, &app, config.mailing, &shutdown);
         Ok(Self {
             http,
             admin,
@@ -248,8 +260,9 @@ impl Service {
 }
 
 /// Installs the metrics. Counters whose values are known begin at 0, because an alert sees a step only after a 0.
-fn begin_metrics() {
+fn begin_metrics(connections_max: usize) {
     metrics::install();
+    metrics::connections_max(connections_max);
     for stream in [RACING, ACCOUNTS] {
         metrics::begin_stream(stream.name);
     }
@@ -258,18 +271,61 @@ fn begin_metrics() {
     metrics::MAILS_FAILED.begin(FailureReason::LABELS.iter().copied());
 }
 
-/// Starts to fold the log, and to announce what it rejects.
+/// Starts to announce rejections, while this replica holds the lease. At the shutdown another one takes it.
+fn start_announcer(
+    tasks: &mut Supervisor,
+    runtime: &Handle,
+    log: &Log,
+    (lease, keeping): (Lease, impl Future<Output = ()> + Send + 'static),
+    shutdown: Shutdown,
+) -> Announcer {
+    let (announcer, announcing) = Announcer::new(log.clone(), lease.clone());
+    tasks.spawn("announcer", announcing, runtime);
+    tasks.spawn_finishing("announcer lease", async move {
+        let resigning = async {
+            shutdown.cancelled().await;
+            lease.resign();
+        };
+        future::join(keeping, resigning).await;
+    });
+    announcer
+}
+
+/// Starts to watch whether this replica lags while others do not.
+fn start_lag_watch(
+    tasks: &mut Supervisor,
+    runtime: &Handle,
+    (log, replica, lag_max): (Log, Arc<str>, Duration),
+    projector: &ProjectorHandle,
+) -> Lag {
+    let (watch, lag) = LagWatch::new(log, replica, lag_max, projector.status.clone());
+    tasks.spawn("lag", watch.run(), runtime);
+    lag
+}
+
+/// Starts to fold the log.
 fn start_projector(
     tasks: &mut Supervisor,
     runtime: &Handle,
     followed: (Log, Continuity),
     (views, feed): (&Arc<Views>, &Feed),
+    announcer: Announcer,
 ) -> ProjectorHandle {
-    let (announcer, announcing) = Announcer::new(followed.0.clone());
-    tasks.spawn("announcer", announcing, runtime);
     let (projector, handle) = Projector::new(followed, Arc::clone(views), feed.clone(), announcer);
     tasks.spawn("projector", projector.run(), runtime);
     handle
+}
+
+/// Starts to write snapshots of the views.
+fn start_snapshots(
+    tasks: &mut Supervisor,
+    runtime: &Handle,
+    (log, views, every): (Log, Arc<Views>, Duration),
+    projector: &ProjectorHandle,
+) -> SnapshotRequests {
+    let (writer, snapshots) = SnapshotWriter::new(log, views, projector.status.clone(), every);
+    tasks.spawn("snapshots", writer.run(), runtime);
+    snapshots
 }
 
 /// Starts to read the keys, and to keep their use.
@@ -392,8 +448,11 @@ fn pages(config: &Config, listening: SocketAddr, commands: AccountCommands) -> P
     }
 }
 
-/// The outbox, which delivers the mails in flight after the shutdown.
-fn outbox(app: &App, mailing: Mailing) -> Outbox {
-    let (commands, keys) = (app.pages.commands.clone(), Arc::clone(&app.keys));
-    Outbox::new(commands, keys, mailing, app.pages.url.clone())
+/// Starts to send mails, if that is configured. Those in flight are delivered after the shutdown.
+fn start_outbox(tasks: &mut Supervisor, app: &App, mailing: Option<Mailing>, shutdown: &Shutdown) {
+    if let Some(mailing) = mailing {
+        let (commands, keys) = (app.pages.commands.clone(), Arc::clone(&app.keys));
+        let outbox = Outbox::new(commands, keys, mailing, app.pages.url.clone());
+        tasks.spawn_finishing("outbox", outbox.run(shutdown.clone()));
+    }
 }

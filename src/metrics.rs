@@ -36,7 +36,7 @@ static PUBLISH_TO_SOCKET: HistogramSettings = HistogramSettings {
 
 /// The help texts of gauges.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str); 33] = [
+const GAUGES: [(&str, &str); 36] = [
     ("railbird_build_info", "1, with the version and the commit of the program."),
     ("railbird_ready", "1 while reads are right and /readyz returns 200."),
     ("railbird_log_connected", "1 while the service is connected to NATS."),
@@ -61,6 +61,9 @@ const GAUGES: [(&str, &str); 33] = [
     ("railbird_ws_connections", "Open WebSockets."),
     ("railbird_store_bytes", "Size of the store on disk."),
     ("railbird_store_disk_free_bytes", "Free space of the disk of the views."),
+    ("railbird_snapshot_timestamp_seconds", "When the latest snapshot of the views was written, as a Unix time."),
+    ("railbird_snapshot_seq", "Sequence of the last event of that snapshot."),
+    ("railbird_snapshot_bytes", "Compressed size of that snapshot."),
     ("railbird_keys", "Valid API keys."),
     ("railbird_keys_complete", "1 once all keys are read from the log."),
     ("railbird_keys_age_seconds", "Time since all keys were last known to be up to date."),
@@ -74,12 +77,14 @@ const GAUGES: [(&str, &str); 33] = [
 
 /// The help texts of counters without labels. They count from the start.
 #[rustfmt::skip]
-const COUNTERS: [(&str, &str); 13] = [
+const COUNTERS: [(&str, &str); 15] = [
     ("railbird_events_folded_total", "Events folded into views."),
     ("railbird_events_skipped_total", "Events at or below the checkpoint, not folded again."),
     ("railbird_events_stale_total", "Events superseded by a later one before they arrived."),
     ("railbird_rejections_not_announced_total", "Rejections not announced to feeders because the queue was full."),
     ("railbird_rebuilds_total", "Rebuilt views that have replaced the live ones."),
+    ("railbird_snapshot_failures_total", "Snapshots of the views that this replica could not write."),
+    ("railbird_snapshots_refused_total", "Snapshots of the views that this replica could not load, and so did not use."),
     ("railbird_http_connections_refused_total", "Connections closed at once because too many were open."),
     ("railbird_tls_handshakes_failed_total", "TLS handshakes that failed or took too long."),
     ("railbird_ws_messages_total", "Messages sent to WebSockets."),
@@ -340,6 +345,21 @@ pub(crate) fn views(position: u64, digest: u64) {
     set("railbird_views_digest", digest as f64);
 }
 
+/// Sets the time, the last event and the size of the latest snapshot of the views.
+pub(crate) fn snapshot(written_at: Timestamp, seq: u64, bytes: u64) {
+    gauge!("railbird_snapshot_timestamp_seconds").set(written_at.as_millisecond() as f64 / 1e3);
+    gauge!("railbird_snapshot_seq").set(seq as f64);
+    gauge!("railbird_snapshot_bytes").set(bytes as f64);
+}
+
+pub(crate) fn snapshot_failed() {
+    counter!("railbird_snapshot_failures_total").increment(1);
+}
+
+pub(crate) fn snapshot_refused() {
+    counter!("railbird_snapshots_refused_total").increment(1);
+}
+
 pub(crate) fn connections_max(connections_max: usize) {
     set("railbird_connections_max", connections_max as f64);
 }
@@ -383,6 +403,8 @@ pub(crate) fn mail_given_up() {
 #[derive(Debug)]
 pub struct LiveMetrics {
     pub(crate) sockets: Gauge,
+    /// Held for each socket: the number of clones is their number.
+    pub(crate) socket_guard: Arc<()>,
     pub(crate) messages: Counter,
     pub(crate) conflated: Counter,
     recovered: Counter,
@@ -395,6 +417,7 @@ impl Default for LiveMetrics {
         let resumed = |recovered| counter!("railbird_ws_resumed_total", "recovered" => recovered);
         Self {
             sockets: gauge!("railbird_ws_connections"),
+            socket_guard: Arc::default(),
             messages: counter!("railbird_ws_messages_total"),
             conflated: counter!("railbird_ws_conflated_total"),
             recovered: resumed("true"),
@@ -405,6 +428,11 @@ impl Default for LiveMetrics {
 }
 
 impl LiveMetrics {
+    /// The number of open sockets.
+    pub(crate) fn sockets_open(&self) -> usize {
+        Arc::strong_count(&self.socket_guard) - 1
+    }
+
     pub(crate) fn resumed(&self, recovered: bool) {
         match recovered {
             true => self.recovered.increment(1),

@@ -12,14 +12,17 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn compose() -> Value {
+/// One machine, and a cluster on one machine.
+const COMPOSED: [&str; 2] = ["docker-compose.yml", "docker-compose.cluster.yml"];
+
+fn compose(file: &str) -> Value {
     let python = tool(
         "RAILBIRD_DOCUMENTS_PYTHON",
         "python3",
         ["-c", "import yaml"],
     );
     let print = "import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)";
-    let file = fs::File::open(root().join("docker-compose.yml")).unwrap();
+    let file = fs::File::open(root().join(file)).unwrap();
     let output = Command::new(python)
         .args(["-c", print])
         .stdin(file)
@@ -29,53 +32,143 @@ fn compose() -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// The services of a file, each with its name.
+fn services(file: &str) -> Vec<(String, Value)> {
+    let Value::Object(services) = compose(file)["services"].take() else {
+        panic!("{file} has no services");
+    };
+    services.into_iter().collect()
+}
+
+/// Those with a name, or with a number after it.
+fn services_named(file: &str, name: &str) -> Vec<Value> {
+    let is_named = |of: &str| of.trim_end_matches(|c: char| c.is_numeric() || c == '-') == name;
+    let services = services(file).into_iter();
+    let named = services.filter(|(of, _)| is_named(of));
+    named.map(|(_, service)| service).collect()
+}
+
 #[test]
 fn containers_have_the_least_rights() {
-    let compose = compose();
-    let services = compose["services"].as_object().unwrap();
-    assert!(services.len() >= 4);
-    for (name, service) in services {
-        assert_eq!(service["read_only"], true, "{name}");
-        assert_eq!(service["cap_drop"], serde_json::json!(["ALL"]), "{name}");
-        let options = service["security_opt"].to_string();
-        assert!(options.contains("no-new-privileges:true"), "{name}");
-        let log = &service["logging"]["options"];
-        assert!(log["max-size"].is_string(), "{name}: its log grows");
-        let image = service["image"].as_str();
-        // Ours, or one that can be pinned.
-        let is_pinned = image.is_none_or(|image| image == "railbird" || image.starts_with("${"));
-        assert!(is_pinned, "{name}: {image:?}");
-        for volume in service["volumes"].as_array().into_iter().flatten() {
-            let (source, target) = volume.as_str().unwrap().split_once(':').unwrap();
-            if source.starts_with("./") {
-                assert!(root().join(source).is_file(), "{name}: {source}");
-                let is_written = name == "feeders";
-                assert_ne!(target.ends_with(":ro"), is_written, "{name}: {target}");
+    for file in COMPOSED {
+        let services = services(file);
+        assert!(services.len() >= 4);
+        for (name, service) in services {
+            assert_least_rights(&format!("{file}: {name}"), &service);
+        }
+        let logs = services_named(file, "nats");
+        for nats in &logs {
+            let user = &nats["user"];
+            assert_ne!(user, "0:0");
+            let owner = ["log-folder", "log-folders"].map(|name| services_named(file, name));
+            let gives = owner.concat()[0]["entrypoint"].clone();
+            let gives = gives.as_array().unwrap();
+            assert!(gives.contains(user), "its volume is its own: {gives:?}");
+        }
+        // Only Caddy may name the address of a client.
+        let caddy = services_named(file, "caddy");
+        let address = caddy[0]["networks"]["web"]["ipv4_address"]
+            .as_str()
+            .unwrap();
+        for replica in services_named(file, "railbird") {
+            let trusted = replica["environment"]["RAILBIRD_TRUSTED_PROXIES"].as_str();
+            let is_caddy = trusted.unwrap().ends_with(&format!(":-{address}}}"));
+            assert!(is_caddy, "{trusted:?}");
+        }
+        assert_the_log_is_private(file);
+    }
+}
+
+fn assert_least_rights(name: &str, service: &Value) {
+    assert_eq!(service["read_only"], true, "{name}");
+    assert_eq!(service["cap_drop"], serde_json::json!(["ALL"]), "{name}");
+    let options = service["security_opt"].to_string();
+    assert!(options.contains("no-new-privileges:true"), "{name}");
+    let log = &service["logging"]["options"];
+    assert!(log["max-size"].is_string(), "{name}: its log grows");
+    let image = service["image"].as_str();
+    // Ours, or one that can be pinned.
+    let is_pinned = image.is_none_or(|image| image == "railbird" || image.starts_with("${"));
+    assert!(is_pinned, "{name}: {image:?}");
+    for volume in service["volumes"].as_array().into_iter().flatten() {
+        let (source, target) = volume.as_str().unwrap().split_once(':').unwrap();
+        if source.starts_with("./") {
+            assert!(root().join(source).is_file(), "{name}: {source}");
+            let is_written = name.ends_with(": feeders");
+            assert_ne!(target.ends_with(":ro"), is_written, "{name}: {target}");
+        }
+    }
+}
+
+/// Only railbird shares the plain network of nats-server, and all of it that connects.
+fn assert_the_log_is_private(file: &str) {
+    for (name, service) in services(file) {
+        let is_in_log = service["networks"].to_string().contains("\"log\"");
+        let connects = service["environment"]["RAILBIRD_NATS"].is_string();
+        let is_nats = name.starts_with("nats");
+        assert_eq!(is_in_log, connects || is_nats, "{file}: {name}");
+    }
+}
+
+#[test]
+fn the_servers_of_a_composed_cluster_differ_in_name_and_volume_alone() {
+    let file = COMPOSED[1];
+    let document = compose(file);
+    for name in ["nats", "railbird"] {
+        let services = services_named(file, name);
+        assert_eq!(services.len(), 3, "{name}");
+        let mut seen = std::collections::BTreeSet::new();
+        for (n, service) in (1..).zip(&services) {
+            let volumes: Vec<_> = service["volumes"].as_array().unwrap().iter().collect();
+            let own = volumes.last().unwrap().as_str().unwrap();
+            let (volume, _) = own.split_once(":/data").unwrap();
+            assert!(document["volumes"].get(volume).is_some(), "{volume}");
+            assert!(
+                seen.insert(volume.to_owned()),
+                "{volume} is of another one, too"
+            );
+            assert!(volume.ends_with(&n.to_string()), "{volume}");
+            assert_eq!(service["environment"], services[0]["environment"]);
+            if name == "nats" {
+                let command = service["command"].to_string();
+                assert!(
+                    command.contains(&format!("\"--name\",\"nats-{n}\"")),
+                    "{command}"
+                );
+                let routes = &service["environment"]["RAILBIRD_NATS_ROUTES"];
+                assert!(
+                    routes
+                        .as_str()
+                        .unwrap()
+                        .contains(&format!("//nats-{n}:6222"))
+                );
             }
         }
     }
-    let user = services["nats"]["user"].as_str().unwrap();
-    assert_ne!(user, "0:0");
-    let gives = services["log-folder"]["entrypoint"].as_array().unwrap();
-    assert!(
-        gives.contains(&user.into()),
-        "its volume is its own: {gives:?}"
-    );
-    // Only Caddy may name the address of a client.
-    let caddy = services["caddy"]["networks"]["web"]["ipv4_address"]
-        .as_str()
-        .unwrap();
-    let trusted = services["railbird"]["environment"]["RAILBIRD_TRUSTED_PROXIES"].as_str();
-    assert!(
-        trusted.unwrap().ends_with(&format!(":-{caddy}}}")),
-        "{trusted:?}"
-    );
-    // Only railbird shares the plain network of nats-server, and all of it that connects.
-    for (name, service) in services {
-        let is_in_log = service["networks"].to_string().contains("\"log\"");
-        let connects = service["environment"]["RAILBIRD_NATS"].is_string();
-        assert_eq!(is_in_log, connects || name == "nats", "{name}");
+    // Every variable of the configuration is set.
+    let conf = ["nats.conf", "nats-cluster.conf"].map(|conf| fs::read_to_string(root().join(conf)));
+    let conf = conf.map(Result::unwrap).concat();
+    let code = conf.lines().filter(|line| !line.trim().starts_with('#'));
+    let named = code.filter_map(|line| line.split_once("$RAILBIRD_"));
+    let environment = services_named(file, "nats")[0]["environment"].clone();
+    let named: Vec<_> = named
+        .map(|(_, name)| format!("RAILBIRD_{}", name.trim()))
+        .collect();
+    assert!(named.len() > 5, "{named:?}");
+    for name in named {
+        assert!(environment[&name].is_string(), "{name}");
     }
+}
+
+#[test]
+fn caddy_of_the_composed_cluster_has_the_shipped_configuration() {
+    let read = |name: &str| fs::read_to_string(root().join("ops").join(name)).unwrap();
+    let settings = |text: &str| text.split_once("\n{\n").unwrap().1.to_owned();
+    let three = "railbird-1:8080 railbird-2:8080 railbird-3:8080";
+    let expected = settings(&read("Caddyfile"))
+        .replace("racing.example", "{$RAILBIRD_DOMAIN}")
+        .replace("127.0.0.1:8081 127.0.0.1:8082", three);
+    assert_eq!(settings(&read("cluster.Caddyfile")), expected);
 }
 
 /// The settings that are those of the container: its addresses and folders, NATS, and TLS, which Caddy has.
@@ -100,17 +193,15 @@ async fn each_setting_of_the_service_can_be_set_in_compose() {
     let mut settings: Vec<&str> = settings
         .filter(|name| !OF_THE_CONTAINER.contains(name))
         .collect();
-    let compose = compose();
-    let environment = &compose["services"]["railbird"]["environment"];
-    let mut set: Vec<&str> = environment
-        .as_object()
-        .unwrap()
-        .keys()
-        .map(String::as_str)
-        .collect();
     settings.sort_unstable();
-    set.sort_unstable();
-    assert_eq!(settings, set);
+    for file in COMPOSED {
+        for replica in services_named(file, "railbird") {
+            let environment = replica["environment"].as_object().unwrap();
+            let mut set: Vec<&str> = environment.keys().map(String::as_str).collect();
+            set.sort_unstable();
+            assert_eq!(settings, set, "{file}");
+        }
+    }
 }
 
 #[test]
@@ -123,7 +214,13 @@ fn the_health_check_asks_whether_the_process_answers_and_not_whether_it_is_ready
     assert!(check.contains("/127.0.0.1/9090 "), "{check}");
     assert!(check.contains("'GET /healthz "), "{check}");
     assert!(dockerfile.contains("RAILBIRD_ADMIN=0.0.0.0:9090"));
-    assert!(compose()["services"]["railbird"]["healthcheck"].is_null());
+    for file in COMPOSED {
+        let mut replicas = services_named(file, "railbird").into_iter();
+        assert!(
+            replicas.all(|replica| replica["healthcheck"].is_null()),
+            "{file}"
+        );
+    }
 }
 
 /// The health check of the image as a shell runs it, on another port.

@@ -8,18 +8,27 @@ use async_nats::connection::State;
 use async_nats::jetstream::stream::DiscardPolicy;
 use async_nats::{Client, HeaderMap};
 use futures::StreamExt;
-use railbird::log::{ACCOUNTS, ADDRESSES, KEY_USE, Log, RACING};
+use railbird::log::{ACCOUNTS, ADDRESSES, KEY_USE, LEASES, Log, RACING, SNAPSHOTS};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::support::*;
 
-const STREAMS: [&str; 4] = [RACING.name, ACCOUNTS.name, ADDRESSES.name, KEY_USE.name];
+const STREAMS: [&str; 6] = [
+    RACING.name,
+    ACCOUNTS.name,
+    ADDRESSES.name,
+    KEY_USE.name,
+    LEASES.name,
+    SNAPSHOTS.name,
+];
 /// A message of each stream, for a stranger to write.
 const FACT: &str = "racing.race.2026-11-21.ST.1";
 const KEY: &str = "accounts.key.forged";
 const USE: &str = "key_use.00000000.forged";
 const SECRET: &str = "addresses.key.forged";
+const LEASE: &str = "$KV.LEASES.forged";
+const SNAPSHOT: &str = "$O.SNAPSHOTS.C.forged";
 /// The end of the subjects on which attackers publish what they may.
 const OWN: &str = ".own";
 
@@ -54,18 +63,29 @@ async fn the_password_of_the_service_harms_no_log_where_it_writes_the_keys_of_ad
 }
 
 #[tokio::test]
+async fn the_password_of_the_service_harms_no_log_where_it_takes_leases() {
+    assert_harmless("railbird", "$KV.LEASES.own", &[FACT]).await;
+}
+
+#[tokio::test]
+async fn the_password_of_the_service_harms_no_log_where_it_writes_snapshots() {
+    assert_harmless("railbird", "$O.SNAPSHOTS.own", &[FACT]).await;
+}
+
+#[tokio::test]
 async fn the_password_for_keys_neither_deletes_the_log_nor_writes_facts() {
-    assert_harmless("keys", "accounts.own", &[FACT, USE]).await;
+    assert_harmless("keys", "accounts.own", &[FACT, USE, LEASE, SNAPSHOT]).await;
 }
 
 #[tokio::test]
 async fn the_password_of_a_feeder_neither_deletes_the_log_nor_issues_keys() {
-    assert_harmless("feeder", "racing.own", &[KEY, SECRET, USE]).await;
+    assert_harmless("feeder", "racing.own", &[KEY, SECRET, USE, LEASE, SNAPSHOT]).await;
 }
 
 #[tokio::test]
 async fn the_password_of_an_added_feeder_writes_on_no_other_subjects() {
-    assert_harmless("tote", "racing.odds.own", &[KEY, FACT, SECRET, USE]).await;
+    let forged = [KEY, FACT, SECRET, USE, LEASE, SNAPSHOT];
+    assert_harmless("tote", "racing.odds.own", &forged).await;
 }
 
 /// The use of keys is for operators and the service.
@@ -288,7 +308,7 @@ async fn feeders_that_fill_their_stream_stop_no_key() {
 async fn assert_harmless(user: &str, own: &'static str, forged: &[&str]) {
     let nats = Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf);
     let log = nats.log().await;
-    for stream in [ACCOUNTS, ADDRESSES, KEY_USE] {
+    for stream in [ACCOUNTS, ADDRESSES, KEY_USE, LEASES, SNAPSHOTS] {
         log.ensure(stream).await.unwrap();
     }
     let admin = nats.client_of("admin").await;
@@ -299,11 +319,13 @@ async fn assert_harmless(user: &str, own: &'static str, forged: &[&str]) {
             "accounts.bait",
             "addresses.bait",
             "key_use.bait",
+            "$KV.LEASES.bait",
+            "$O.SNAPSHOTS.bait",
         ] {
             nats.publish_raw(subject, bait.as_bytes()).await;
         }
     }
-    let mut before = contents(&admin).await;
+    let mut before = contents(&admin, user).await;
     let client = nats.client_of(user).await;
     let attacker = Attacker { client, own };
 
@@ -321,7 +343,7 @@ async fn assert_harmless(user: &str, own: &'static str, forged: &[&str]) {
         // What the server does late in one round is seen after the next.
         for _ in 0..3 {
             attacker.attack(target).await;
-            let after = contents(&admin).await;
+            let after = contents(&admin, user).await;
             if let Some(difference) = difference(&before, &after) {
                 harm.push(format!("{target}: {difference}"));
                 before = after;
@@ -339,7 +361,7 @@ impl Attacker {
     /// Has the server answer or deliver on the target in every way that there is.
     async fn attack(&self, target: &str) {
         for stream in STREAMS {
-            let prefix = stream.to_lowercase();
+            let prefix = prefix(stream);
             let consumers = [
                 json!({ "ack_policy": "none", "deliver_subject": target }),
                 json!({ "ack_policy": "none", "deliver_subject": target, "headers_only": true }),
@@ -435,14 +457,24 @@ impl Attacker {
     }
 }
 
+/// The first part of the subjects of a stream.
+fn prefix(stream: &str) -> String {
+    match stream {
+        "KV_LEASES" => "$KV.LEASES".to_owned(),
+        "OBJ_SNAPSHOTS" => "$O.SNAPSHOTS".to_owned(),
+        stream => stream.to_lowercase(),
+    }
+}
+
 /// The settings of a stream that lets everybody delete its messages.
 fn relaxed(stream: &str) -> String {
-    let subjects = format!("{}.>", stream.to_lowercase());
+    let subjects = format!("{}.>", prefix(stream));
     json!({ "name": stream, "subjects": [subjects], "storage": "file", "max_msgs": 1 }).to_string()
 }
 
-/// The streams that there are, without what a user published where it may.
-async fn contents(admin: &Client) -> BTreeMap<&'static str, Contents> {
+/// The streams that there are, without what a user published where it may. The service may write and purge all
+/// snapshots.
+async fn contents(admin: &Client, user: &str) -> BTreeMap<&'static str, Contents> {
     let request = async |api: String, body: Value| -> Value {
         let api = format!("$JS.API.{api}");
         let answer = admin.request(api, body.to_string().into()).await.unwrap();
@@ -464,7 +496,8 @@ async fn contents(admin: &Client) -> BTreeMap<&'static str, Contents> {
             };
             let subject = text("subject");
             // A stream that keeps the last message of each subject has others no more.
-            if !subject.is_empty() && !subject.ends_with(OWN) {
+            let is_its_own = user == "railbird" && stream == SNAPSHOTS.name;
+            if !subject.is_empty() && !subject.ends_with(OWN) && !is_its_own {
                 messages.insert(seq, (subject, text("data")));
             }
         }

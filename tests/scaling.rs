@@ -2,6 +2,7 @@
 //! feeder publishes.
 
 use std::collections::HashSet;
+use std::io::Read as _;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
@@ -34,7 +35,11 @@ struct Feeder<'a> {
 impl<'a> Feeder<'a> {
     fn start(machine: &'a Machine) -> Self {
         let mut python = machine.command("python3", &[FEEDER, "feed", ACKNOWLEDGED]);
-        let process = python.stdin(Stdio::piped()).spawn().unwrap();
+        let process = python
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         Self { machine, process }
     }
 
@@ -60,14 +65,52 @@ impl<'a> Feeder<'a> {
         }
     }
 
-    fn stop(mut self) -> Vec<String> {
+    /// What was acknowledged, and the longest wait for that, in seconds.
+    fn stop(mut self) -> (Vec<String>, String) {
         drop(self.process.stdin.take());
+        let mut longest = String::new();
+        let mut output = self.process.stdout.take().unwrap();
+        output.read_to_string(&mut longest).unwrap();
         assert!(self.process.wait().unwrap().success());
-        self.acknowledged()
+        (self.acknowledged(), longest.trim().to_owned())
     }
 }
 
 impl Drop for Feeder<'_> {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A client on the machine that gets a race card again and again, through Caddy.
+struct Reader {
+    process: Child,
+}
+
+impl Reader {
+    fn start(machine: &Machine) -> Self {
+        let get = "while read -r -t 0.05 line || (($? > 128)); do curl --silent --output /dev/null \
+                   --write-out '%{http_code}\n' --header \"X-API-Key: $(tail --lines=1 /root/first-key)\" \
+                   --cacert /var/lib/caddy/.local/share/caddy/pki/authorities/local/root.crt \
+                   https://localhost/api/v1/racecards/2026-11-21; done";
+        let mut bash = machine.command("bash", &["-c", get]);
+        let bash = bash.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let process = bash.spawn().unwrap();
+        Self { process }
+    }
+
+    /// The statuses that it got.
+    fn stop(mut self) -> Vec<String> {
+        drop(self.process.stdin.take());
+        let mut statuses = String::new();
+        let mut output = self.process.stdout.take().unwrap();
+        output.read_to_string(&mut statuses).unwrap();
+        statuses.lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Reader {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -124,7 +167,7 @@ fn one_node_becomes_three_without_losing_an_event() {
     }
     let feeder = Feeder::start(&machine);
     feeder.until_acknowledged_another();
-    let begin = Instant::now();
+    let reader = Reader::start(&machine);
     let mut before = Vec::new();
     for block in section(&read(PAGE), "From one node to three") {
         // The last moment at which the old server can be asked.
@@ -136,9 +179,17 @@ fn one_node_becomes_three_without_losing_an_event() {
         }
         follow(&machine, &mut shell, block);
     }
-    eprintln!("the page took {:?}", begin.elapsed());
     feeder.until_acknowledged_another();
-    let acknowledged = feeder.stop();
+    let (acknowledged, longest) = feeder.stop();
+    let answers = reader.stop();
+    eprintln!(
+        "a feeder waited {longest} s, {} GETs were answered",
+        answers.len()
+    );
+    assert!(
+        answers.len() > 10 && answers.iter().all(|status| status == "200"),
+        "{answers:?}"
+    );
     let after = log(&machine);
     assert!(before.len() > 216 && acknowledged.len() > 10);
     assert_eq!(

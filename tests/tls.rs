@@ -1,5 +1,6 @@
 //! TLS: of the public address, with certificates that are renewed, and of the connection to NATS.
 
+mod cluster;
 mod hello;
 mod nats;
 

@@ -1,6 +1,7 @@
 //! [`Store`]: views, state and checkpoint in one sled tree. Only this module uses sled.
 
 mod error;
+mod export;
 mod flusher;
 mod recount;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use self::export::RunningExport;
 use self::flusher::Flusher;
 use self::recount::RunningRecount;
 use crate::digest::{Digest, EntryHash};
@@ -25,6 +27,7 @@ use crate::json;
 use crate::log_history::LogHistory;
 
 pub use self::error::StoreError;
+pub use self::export::Row;
 pub use self::recount::Recount;
 
 /// The version of the form of keys, state and views. Another version has another folder, folded from the whole log.
@@ -142,6 +145,13 @@ impl FoundDamage {
     }
 }
 
+/// Who reads all views while commits go on.
+#[derive(Debug, Default)]
+struct Followers {
+    recount: Option<RunningRecount>,
+    export: Option<RunningExport>,
+}
+
 /// Views and the checkpoint that they reflect, in one tree.
 #[derive(Debug)]
 pub struct Store {
@@ -154,9 +164,10 @@ pub struct Store {
     commits: AtomicU64,
     /// Held by each commit, and by a reader that commits have disturbed too often.
     commit_gate: RwLock<()>,
-    /// The recount that is running, and who may start one.
-    recount: Mutex<Option<RunningRecount>>,
+    /// What is running and follows the commits, and who may start it.
+    followers: Mutex<Followers>,
     recounts: Mutex<()>,
+    exports: Mutex<()>,
     damage: FoundDamage,
 }
 
@@ -191,8 +202,9 @@ impl Store {
             seq: AtomicU64::new(0),
             commits: AtomicU64::new(0),
             commit_gate: RwLock::new(()),
-            recount: Mutex::new(None),
+            followers: Mutex::default(),
             recounts: Mutex::new(()),
+            exports: Mutex::new(()),
             damage: FoundDamage::default(),
         };
         if let Some(checkpoint) = store.read::<Checkpoint>(CHECKPOINT)? {
@@ -287,8 +299,9 @@ impl Store {
         checkpoint.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn running_recount(&self) -> MutexGuard<'_, Option<RunningRecount>> {
-        self.recount.lock().unwrap_or_else(PoisonError::into_inner)
+    fn followers(&self) -> MutexGuard<'_, Followers> {
+        let followers = self.followers.lock();
+        followers.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The sequence of the last message that the views reflect; 0 before the first.
@@ -369,13 +382,16 @@ impl Store {
 
         let gate = self.commit_gate.write();
         let _no_reader = gate.unwrap_or_else(PoisonError::into_inner);
-        let mut recount = self.running_recount();
+        let mut followers = self.followers();
         self.flusher.write(|| {
             self.commits.fetch_add(1, Ordering::AcqRel);
             Ok(self.tree.apply_batch(batch)?)
         })?;
-        if let Some(recount) = &mut *recount {
+        if let Some(recount) = &mut followers.recount {
             recount.follow(&changes);
+        }
+        if let Some(export) = &mut followers.export {
+            export.follow(changes.iter().map(|(key, ..)| (*key, &writes[*key])));
         }
         self.seq.store(checkpoint.seq, Ordering::Release);
         *self.lock_checkpoint() = Some(checkpoint.clone());

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use common::history::{GARBAGE, fold, history, newer, step};
 use common::{OwnedMessage, dump, open};
-use projections::{LiveKind, LiveUpdate, RaceReplay, keys, open_races};
+use projections::{LiveKind, LiveUpdate, RaceReplay, Row, Store, StoreError, keys, open_races};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -341,5 +341,41 @@ proptest! {
         let mut expected = live_updates(&log);
         expected.retain(|update| update.seq > after);
         prop_assert_eq!(replayed, expected);
+    }
+
+    #[test]
+    fn an_export_during_commits_is_a_fold_up_to_its_checkpoint(log in history(), begin in any::<prop::sample::Index>(), pauses in prop::collection::vec(0..20_usize, 1..20)) {
+        let begin = begin.index(log.len()) + 1;
+        let (_folder, mut projection) = fold(&log[..begin]);
+        let store = std::sync::Arc::clone(projection.store());
+        // After some rows, a commit folds the next message, wherever its keys are.
+        let (mut rows, mut next, mut pauses) = (Vec::<Row>::new(), begin, pauses.into_iter().cycle());
+        let mut pause = pauses.next();
+        let checkpoint = store.export(|key, value| {
+            rows.push((key.to_owned(), value.map(<[u8]>::to_vec)));
+            while pause == Some(0) && next < log.len() {
+                step(&mut projection, &log[next..=next]);
+                next += 1;
+                pause = pauses.next();
+            }
+            pause = pause.map(|rows| rows.saturating_sub(1));
+            Ok::<_, StoreError>(())
+        }).expect("a healthy store");
+        let seq = usize::try_from(checkpoint.seq).expect("a short log");
+        prop_assert!((begin..=next).contains(&seq));
+        let folder = tempfile::tempdir().expect("a folder");
+        let imported = Store::open(folder.path()).expect("an empty store");
+        // In parts, as they arrive.
+        while !rows.is_empty() {
+            let rest = rows.split_off(rows.len().min(7));
+            imported.import(std::mem::replace(&mut rows, rest)).expect("a healthy store");
+        }
+        imported.check().expect("the digest of the checkpoint");
+        prop_assert_eq!(imported.checkpoint(), Some(checkpoint));
+        prop_assert_eq!(dump(&imported), views(&log[..seq]));
+        drop(imported);
+        let mut continued = open(folder.path());
+        step(&mut continued, &log[seq..]);
+        prop_assert_eq!(dump(continued.store()), views(&log));
     }
 }

@@ -25,6 +25,7 @@ mod secret;
 mod serve;
 mod service_manager;
 mod simulate;
+mod snapshot;
 mod speed;
 mod verify;
 mod watch;
@@ -107,6 +108,8 @@ enum Command {
     Rebuild(rebuild::RebuildCommand),
     /// Back up and restore the log, and accept one that was lost or replaced.
     Log(log::LogCommand),
+    /// Write, list and load snapshots of the views, from which new replicas start.
+    Snapshot(snapshot::SnapshotCommand),
     /// Compare views with a fresh fold of the log.
     Verify(verify::Verify),
     /// Show live odds in the terminal.
@@ -296,6 +299,7 @@ async fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Rejections(rejections) => rejections.run().await?,
         Command::Rebuild(rebuild) => rebuild.run().await?,
         Command::Log(log) => log.run().await?,
+        Command::Snapshot(snapshot) => snapshot.run().await?,
         Command::Watch(watch) => watch.run().await?,
         Command::Schemas(schemas) => schemas.run()?,
     }

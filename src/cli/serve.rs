@@ -101,9 +101,17 @@ pub(super) struct ServiceArgs {
     /// Maximum number of sign-ups per hour in total.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_HOUR", default_value = "500")]
     sign_ups_per_hour: NonZeroU32,
+    /// How often a snapshot of the views is written to NATS, by one replica at a time and if there are 10,000 new events:
+    /// a new replica loads it instead of folding the whole log. 0s is never.
+    #[arg(long, env = "RAILBIRD_SNAPSHOT_EVERY", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
+    snapshot_every: SignedDuration,
     /// Time for which keys are accepted while the service cannot learn whether any was revoked.
     #[arg(long, env = "RAILBIRD_KEYS_STALE_MAX", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     keys_stale_max: SignedDuration,
+    /// Time for which the views may lag behind the log before `/readyz` is 503, so that the balancer uses other replicas.
+    /// It stays 200 unless another replica is known to be fresh. 0s is no limit.
+    #[arg(long, env = "RAILBIRD_LAG_MAX", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    lag_max: SignedDuration,
     /// Log each response at `info`, not only at `debug`: request id, method, path, status, latency, and key id.
     #[arg(long, env = "RAILBIRD_ACCESS_LOG")]
     access_log: bool,
@@ -182,6 +190,7 @@ impl ServiceArgs {
         Config {
             nats,
             data,
+            snapshot_every: self.snapshot_every.unsigned_abs(),
             http: self.http,
             tls: None,
             admin: self.admin,
@@ -190,6 +199,7 @@ impl ServiceArgs {
             venue_order: self.venue_order.clone(),
             plans: parts.plans,
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
+            lag_max: self.lag_max.unsigned_abs(),
             write_use_every: WRITE_USE_EVERY,
             connections_max: self.connections_max as usize,
             connections_per_network: self.connections_per_network as usize,

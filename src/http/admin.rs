@@ -33,6 +33,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/status", get(status))
         .route("/rejections", get(rejections))
         .route("/rebuild", post(rebuild))
+        .route("/snapshot", post(snapshot))
         .route("/log/accept", post(accept_log))
         .route("/digest", get(digest))
         .route("/views", get(views))
@@ -49,6 +50,17 @@ async fn rebuild(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
     }
     let error = json!({ "error": "conflict", "message": "A rebuild is under way" });
     (StatusCode::CONFLICT, Json(error))
+}
+
+/// Writes a snapshot of the views, and returns once it is written.
+async fn snapshot(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
+    match app.snapshots.create().await {
+        Ok(written) => (StatusCode::OK, Json(written.to_json())),
+        Err(error) => {
+            let error = json!({ "error": "unavailable", "message": format!("No snapshot was written: {error}") });
+            (StatusCode::SERVICE_UNAVAILABLE, Json(error))
+        }
+    }
 }
 
 /// Accepts the streams that have another history than the service has read. Returns what is given up.

@@ -176,6 +176,9 @@ fn reason(app: &App, status: &Status, connected: bool, age_max: Option<Duration>
         Phase::Live if app.keys.is_stale() => {
             "it is not known for too long whether keys were revoked"
         }
+        Phase::Live if app.lag.should_leave() => {
+            "the views lag behind the log, and another replica has fresh ones"
+        }
         Phase::Live if age_max.is_some_and(|max| status.freshness.age() > max) => {
             "the views are older than `fresh`"
         }

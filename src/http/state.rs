@@ -19,6 +19,8 @@ use crate::live::status::Phase;
 use crate::log::{ConnectionStatus, Continuity, Durability};
 use crate::metrics::HttpMetrics;
 use crate::projector::ProjectorHandle;
+use crate::projector::lag::Lag;
+use crate::projector::snapshots::SnapshotRequests;
 use crate::projector::views::Views;
 use crate::public_url::PublicUrl;
 use crate::shutdown::Shutdown;
@@ -35,6 +37,10 @@ pub struct App {
     pub proxies: Proxies,
     /// The status of the projector, and its commands.
     pub projector: ProjectorHandle,
+    /// Has snapshots of the views written.
+    pub snapshots: SnapshotRequests,
+    /// Whether another replica should answer requests.
+    pub lag: Lag,
     /// Whether the log is connected.
     pub connection: watch::Receiver<ConnectionStatus>,
     /// Whether the streams are those that were read before.

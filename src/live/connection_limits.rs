@@ -21,6 +21,14 @@ pub(super) struct ConnectionLimits {
     metrics: Arc<LiveMetrics>,
 }
 
+/// What a connection holds until it is dropped: its count in the gauge, its count for shards, and its place in the
+/// service and in its network.
+type HeldPermits = (
+    GaugeGuard,
+    Arc<()>,
+    OwnedSemaphorePermit,
+    Option<NetworkPermit>,
+);
 type PerHolder = Mutex<HashMap<Holder, u32>>;
 
 /// The names of a connection in the log.
@@ -49,7 +57,7 @@ pub(crate) struct ConnectionPermit {
     per_holder: Arc<PerHolder>,
     /// The connection as a use of its key.
     pub(super) key_use: Option<SocketUse>,
-    _held: (GaugeGuard, OwnedSemaphorePermit, Option<NetworkPermit>),
+    _held: HeldPermits,
 }
 
 /// Why a client gets no permit: the limit that is reached.
@@ -118,7 +126,12 @@ impl ConnectionLimits {
             holder: holder.clone(),
             per_holder: Arc::clone(&self.per_holder),
             key_use: None,
-            _held: (GaugeGuard::new(&self.metrics.sockets), slot, of_network),
+            _held: (
+                GaugeGuard::new(&self.metrics.sockets),
+                Arc::clone(&self.metrics.socket_guard),
+                slot,
+                of_network,
+            ),
         })
     }
 

@@ -375,7 +375,9 @@ impl Shard {
         let keys = &self.context.keys;
         let lost_keys = keys.losses();
         if keys.is_complete() && keys.is_stale() {
-            self.for_each_session(|session| session.close(&CloseReason::KeysStale, now));
+            let leaving = self.context.metrics.sockets_open();
+            let reason = CloseReason::KeysStale { leaving };
+            self.for_each_session(|session| session.close(&reason, now));
         }
         if lost_keys != self.lost_keys.get() && keys.is_complete() {
             self.lost_keys.set(lost_keys);
@@ -401,7 +403,9 @@ impl Shard {
             self.admit(client, guard);
         }
         let now = Instant::now();
-        self.for_each_session(|session| session.close(&CloseReason::ServiceStopping, now));
+        let leaving = self.context.metrics.sockets_open();
+        let reason = CloseReason::ServiceStopping { leaving };
+        self.for_each_session(|session| session.close(&reason, now));
         let mut tick = interval(TIMER_RESOLUTION);
         while !self.clients.borrow().is_empty() {
             tick.tick().await;

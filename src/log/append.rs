@@ -129,6 +129,16 @@ impl Log {
         await_ack(outgoing, sent).await
     }
 
+    /// As [`Log::append_expecting`], without retries.
+    pub(super) async fn append_once_expecting(
+        &self,
+        outgoing: &Outgoing,
+        last_seq: u64,
+    ) -> Result<Appended, LogError> {
+        let sent = self.appender(1).send(outgoing, Some(last_seq)).await;
+        await_ack(outgoing, sent).await
+    }
+
     /// Appends one message if the last one on its subject has the sequence `last_seq`, 0 for none, and awaits its
     /// acknowledgement. Of several writers that expect the same sequence, one succeeds.
     ///
@@ -340,7 +350,8 @@ async fn await_ack(
     }
 }
 
-fn failure(log: &Log, error: &PublishError) -> LogError {
+/// The failure of a message.
+pub(super) fn failure(log: &Log, error: &PublishError) -> LogError {
     match error.kind() {
         PublishErrorKind::MaxPayloadExceeded => LogError::TooLarge,
         PublishErrorKind::WrongLastSequence => LogError::Conflict,

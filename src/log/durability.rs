@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
 use super::settings::{Drift, drift};
-use super::stream::{ACCOUNTS, ADDRESSES, KEY_USE, RACING, StreamName};
+use super::stream::{ACCOUNTS, ADDRESSES, KEY_USE, LEASES, RACING, StreamName};
 use crate::metrics;
 
 const UNKNOWN_SYNC: &str = "nats-server does not show this user whether it has `sync_interval: always`, without which acknowledged events can \
@@ -28,8 +28,8 @@ const VARZ: &str = "$SYS.REQ.SERVER.PING.VARZ";
 /// The part of a limit, in percent, from which on a stream or a server is nearly full.
 const NEARLY_FULL_PERCENT: u64 = 90;
 /// What the stream of facts leaves to the others: a million events of keys, and enough for a test on a small disk.
-const RESERVED_PART: u64 = 8;
-const RESERVED_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+const RESERVED_PART: i64 = 8;
+const RESERVED_BYTES_MAX: i64 = 1024 * 1024 * 1024;
 /// A cluster of JetStream has at most a few servers. Answers beyond are not read.
 const SERVERS_MAX: usize = 64;
 
@@ -140,7 +140,7 @@ impl Log {
         });
         let mut nearly_full: Vec<String> = full.collect();
         let mut drift = BTreeMap::new();
-        for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE] {
+        for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE, LEASES] {
             match self.check_stream(stream).await {
                 Ok((found, is_nearly_full)) => {
                     drift.insert(stream.name, found);
@@ -189,11 +189,16 @@ impl Log {
     /// The bytes that the stream of facts may have, so that there is room for the others; `None` if this user cannot
     /// see the servers. A limit of another stream reserves nothing: a server that is full stops all of them.
     pub(super) async fn room_for_facts(&self) -> Option<i64> {
+        let room = self.free_room().await?;
+        Some(room - RESERVED_BYTES_MAX.min(room / RESERVED_PART))
+    }
+
+    /// The bytes that no limit of a stream reserves on any server; `None` if this user cannot see the servers.
+    pub(super) async fn free_room(&self) -> Option<i64> {
         let servers = self.servers().await.ok()?;
         let limited = servers.values().filter(|server| server.storage_max > 0);
         let room = limited.map(|server| server.storage_max.saturating_sub(server.reserved));
-        let room = room.min()?;
-        i64::try_from(room - RESERVED_BYTES_MAX.min(room / RESERVED_PART)).ok()
+        i64::try_from(room.min()?).ok()
     }
 
     /// The servers with JetStream that are up, by name. Empty if this user may not read the configuration of the

@@ -1,9 +1,9 @@
 //! The log: NATS JetStream. The only module that names async_nats.
 //!
 //! The stream [`RACING`] holds the facts about racing, [`ACCOUNTS`] the API keys and subscriptions, and [`ADDRESSES`]
-//! what decrypts the addresses of subscribers. [`KEY_USE`] is no log, but the latest use of each key. [`Appender`]
-//! publishes and awaits every acknowledgement; [`Reader`] delivers every message once and in order, through restarts of
-//! the server.
+//! what decrypts the addresses of subscribers. [`KEY_USE`] is no log, but the latest use of each key, [`LEASES`] has the
+//! roles that one replica at a time has, and [`SNAPSHOTS`] copies of the views. [`Appender`] publishes and awaits every
+//! acknowledgement; [`Reader`] delivers every message once and in order, through restarts of the server.
 
 mod address;
 mod append;
@@ -13,10 +13,13 @@ mod connection;
 mod continuity;
 mod durability;
 mod error;
+mod fresh_replicas;
 mod freshness;
 mod hole;
 mod ids;
+mod lease;
 mod message;
+mod objects;
 mod one_shot;
 mod position;
 mod publish_permissions;
@@ -37,12 +40,15 @@ pub use continuity::{Continuity, Divergence, Resolution};
 pub use durability::{Durability, JetStreamServer};
 pub use error::LogError;
 pub use freshness::{Freshness, Head};
+pub use lease::{Lease, LeaseTerm, Role};
 pub use message::LogMessage;
+pub use objects::{ObjectChecksum, ObjectWriter, StoredObject};
 pub use position::{LogReplaced, ReadPosition};
 pub use reader::{Batch, Reader};
 pub use replicas::Replicas;
 pub use settings::Drift;
 pub use snapshot::{Restoring, Snapshot, SnapshotHead};
 pub use stream::{
-    ACCOUNTS, ADDRESSES, KEY_USE, KEY_USE_AGE_MAX, LogState, MirrorState, RACING, StreamName,
+    ACCOUNTS, ADDRESSES, KEY_USE, KEY_USE_AGE_MAX, LEASES, LogState, MirrorState, RACING,
+    SNAPSHOTS, StreamName,
 };

@@ -119,7 +119,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::state`], and within it [`LogReplaced`] if the stream has another history.
-    pub(super) async fn compare(
+    pub async fn compare(
         &self,
         stream: StreamName,
         read: &ReadPosition,

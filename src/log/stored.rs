@@ -93,6 +93,17 @@ impl Log {
         self.message(stream, &query).await
     }
 
+    /// The first message from a sequence on whose subject matches. As safe as [`Log::message_at`].
+    pub(super) async fn next_message(
+        &self,
+        stream: StreamName,
+        from: u64,
+        subject: &str,
+    ) -> Result<Option<LogMessage>, LogError> {
+        let query = json!({ "seq": from, "next_by_subj": subject });
+        self.message(stream, &query).await
+    }
+
     /// Erases all messages on a subject. The server overwrites them on its disk.
     ///
     /// # Errors
@@ -115,7 +126,11 @@ impl Log {
         Ok(())
     }
 
-    async fn message(
+    /// The message that a request asks for.
+    ///
+    /// # Errors
+    /// As [`Log::message_at`], and [`LogError::NoStream`].
+    pub(super) async fn message(
         &self,
         stream: StreamName,
         query: &Value,
@@ -160,6 +175,9 @@ impl Log {
             Response::Ok(response) => Ok(Some(response.message)),
             Response::Err { error } if error.error_code() == ErrorCode::NO_MESSAGE_FOUND => {
                 Ok(None)
+            }
+            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                Err(LogError::NoStream(stream.name))
             }
             Response::Err { error } => Err(self.jetstream_error(&error)),
         }

@@ -1,4 +1,5 @@
-//! The streams [`RACING`], [`ACCOUNTS`], [`ADDRESSES`] and [`KEY_USE`]: their settings and their state.
+//! The streams [`RACING`], [`ACCOUNTS`], [`ADDRESSES`], [`KEY_USE`], [`LEASES`] and [`SNAPSHOTS`]: their settings and
+//! their state.
 
 use std::time::Duration;
 
@@ -41,6 +42,37 @@ pub const KEY_USE: StreamName = StreamName {
     },
 };
 
+/// The object store of the snapshots of the views. It may be lost: the log has everything.
+pub const SNAPSHOTS: StreamName = StreamName {
+    name: "OBJ_SNAPSHOTS",
+    subjects: "$O.SNAPSHOTS.>",
+    keeps: Keeps::Objects {
+        bytes_max: SNAPSHOTS_BYTES_MAX,
+    },
+};
+/// The name of that object store.
+pub(super) const SNAPSHOTS_BUCKET: &str = "SNAPSHOTS";
+
+/// Of the gigabyte that the stream of facts leaves to the others, half: several snapshots of some million events.
+const SNAPSHOTS_BYTES_MAX: i64 = 512 * 1024 * 1024;
+/// The part of the room of a small server that the snapshots take at most.
+const SNAPSHOTS_PART: i64 = 2;
+
+/// The key-value bucket of leases. An entry that nobody renews ends with the term.
+pub const LEASES: StreamName = StreamName {
+    name: "KV_LEASES",
+    subjects: "$KV.LEASES.>",
+    keeps: Keeps::Latest {
+        age_max: LEASE_TERM,
+        bytes_max: LEASES_BYTES_MAX,
+    },
+};
+
+/// How long a lease lasts. A holder keeps it through the election of a leader, which takes up to 9 seconds.
+const LEASE_TERM: Duration = Duration::from_secs(20);
+/// An entry takes some 250 bytes: a few roles, and some thousand replicas.
+const LEASES_BYTES_MAX: i64 = 1024 * 1024;
+
 /// How long the use of a key is known: a key that runs a program once a month is not shown as unused.
 pub const KEY_USE_AGE_MAX: Duration = Duration::from_secs(35 * 24 * 60 * 60);
 /// A message takes some 250 bytes: the use of 7,000 keys by a process that is started each day, or of 250,000 by one.
@@ -81,6 +113,8 @@ enum Keeps {
     UntilErased,
     /// The last message of each subject, until it is too old or the stream too large.
     Latest { age_max: Duration, bytes_max: i64 },
+    /// The objects that nobody removes. A full stream rejects new ones.
+    Objects { bytes_max: i64 },
 }
 
 /// The state of a stream.
@@ -150,8 +184,16 @@ impl StreamName {
             Keeps::Latest { age_max, bytes_max } => Config {
                 max_messages_per_subject: 1,
                 max_age: age_max,
+                // The server accepts no longer one.
+                duplicate_window: DUPLICATE_WINDOW.min(age_max),
                 max_bytes: bytes_max,
                 discard: DiscardPolicy::Old,
+                ..config
+            },
+            Keeps::Objects { bytes_max } => Config {
+                max_bytes: bytes_max,
+                discard: DiscardPolicy::New,
+                allow_rollup: true,
                 ..config
             },
         }
@@ -198,7 +240,13 @@ impl Log {
                 created => return created,
             }
         }
-        self.create(stream.config(self.replicas())).await
+        let mut config = stream.config(self.replicas());
+        if stream == SNAPSHOTS
+            && let Some(room) = self.free_room().await
+        {
+            config.max_bytes = config.max_bytes.min(room / SNAPSHOTS_PART);
+        }
+        self.create(config).await
     }
 
     async fn create(&self, config: Config) -> Result<LogState, LogError> {

@@ -1,12 +1,15 @@
 //! [`Announcer`]: publishes rejections to feeders on core NATS. Nothing waits for it; the read model has what it drops.
+//!
+//! All replicas queue all rejections, and the holder of a lease publishes them. It notes with the lease how far it is,
+//! so that the others drop what is published, and the next holder publishes the rest.
 
-use events::Moment;
 use jiff::{SignedDuration, Timestamp};
 use projections::{Announcement, LogIdentity};
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::live::feed::epoch;
-use crate::log::Log;
+use crate::log::{Lease, Log};
 use crate::metrics;
 
 /// The prefix of an announcement's subject, before the subject of the rejected message.
@@ -18,50 +21,79 @@ const QUEUE_MAX: usize = 4096;
 /// After a restart, only rejections of messages at most this old are announced.
 const RECENT: SignedDuration = SignedDuration::from_mins(10);
 
-/// Announces rejections, each message once per process.
+/// Announces rejections, each message once while one replica has the role.
 #[derive(Debug)]
 pub struct Announcer {
     queue: mpsc::Sender<QueuedAnnouncement>,
-    /// The log of the message that was announced or skipped last, its sequence and its time.
-    last: Option<(LogIdentity, u64, Moment)>,
+    /// The message that was queued or skipped last.
+    last: Option<AnnouncedPosition>,
+}
+
+/// A rejected message of the log.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct AnnouncedPosition {
+    /// The epoch of the log.
+    log: String,
+    seq: u64,
+    /// When the log stored it, in microseconds since the epoch of Unix.
+    stored_us: i64,
+}
+
+impl AnnouncedPosition {
+    /// Whether another message is this one or an earlier one. A later message under an old number is another one: the
+    /// log has lost its last messages and grown again.
+    fn covers(&self, other: &Self) -> bool {
+        self.log == other.log && other.seq <= self.seq && other.stored_us <= self.stored_us
+    }
+
+    /// The same from all replicas.
+    fn id(&self) -> String {
+        format!("{}-{}-{}", self.log, self.seq, self.stored_us)
+    }
 }
 
 #[derive(Debug)]
 struct QueuedAnnouncement {
-    /// The same from all replicas.
-    id: String,
+    position: AnnouncedPosition,
     announcement: Announcement,
 }
 
 impl Announcer {
-    /// An announcer, and the task that publishes for it until it is dropped.
-    pub fn new(log: Log) -> (Self, impl Future<Output = ()>) {
+    /// An announcer, and the task that publishes for it, while this replica holds the lease, until it is dropped.
+    pub fn new(log: Log, lease: Lease) -> (Self, impl Future<Output = ()>) {
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         let announcer = Self {
             queue: sender,
             last: None,
         };
-        (announcer, publish(log, receiver))
+        (announcer, publish(log, lease, receiver))
     }
 
     /// Queues the rejections of a batch: all of them when the projector is `live`, else the recent ones.
     pub fn announce(&mut self, log: &LogIdentity, rejections: Vec<Announcement>, live: bool) {
         for announcement in rejections {
-            let (seq, recorded_at) = (announcement.seq, announcement.recorded_at);
-            // A rebuild folds old messages again. A later message under an old number is another one: the log has lost
-            // its last messages and grown again.
-            if self.last.as_ref().is_some_and(|(of, last_seq, last_at)| {
-                of == log && seq <= *last_seq && recorded_at <= *last_at
-            }) {
+            let recorded_at = announcement.recorded_at.timestamp();
+            let position = AnnouncedPosition {
+                log: epoch(log).to_string(),
+                seq: announcement.seq,
+                stored_us: recorded_at.as_microsecond(),
+            };
+            // A rebuild folds old messages again.
+            if self
+                .last
+                .as_ref()
+                .is_some_and(|last| last.covers(&position))
+            {
                 continue;
             }
-            self.last = Some((log.clone(), seq, recorded_at));
-            if !live && !is_recent(recorded_at.timestamp()) {
+            self.last = Some(position.clone());
+            if !live && !is_recent(recorded_at) {
                 continue;
             }
-            let stored_us = recorded_at.timestamp().as_microsecond();
-            let id = format!("{}-{seq}-{stored_us}", epoch(log));
-            let queued = QueuedAnnouncement { id, announcement };
+            let queued = QueuedAnnouncement {
+                position,
+                announcement,
+            };
             if self.queue.try_send(queued).is_err() {
                 metrics::not_announced();
             }
@@ -73,12 +105,35 @@ fn is_recent(recorded_at: Timestamp) -> bool {
     Timestamp::now().duration_since(recorded_at) <= RECENT
 }
 
-async fn publish(log: Log, mut queue: mpsc::Receiver<QueuedAnnouncement>) {
-    while let Some(QueuedAnnouncement { id, announcement }) = queue.recv().await {
-        let subject = subject(&announcement.subject);
+async fn publish(log: Log, mut lease: Lease, mut queue: mpsc::Receiver<QueuedAnnouncement>) {
+    while let Some(QueuedAnnouncement {
+        position,
+        announcement,
+    }) = queue.recv().await
+    {
+        if !is_to_be_published(&mut lease, &position).await {
+            continue;
+        }
+        let (subject, id) = (subject(&announcement.subject), position.id());
         if let Err(error) = log.publish_core(subject, &id, announcement.json).await {
             tracing::debug!(%error, seq = announcement.seq, "cannot announce a rejection");
         }
+        lease.set_note(serde_json::to_string(&position).expect("a position is JSON"));
+    }
+}
+
+/// Waits until this replica has the role, or the one that has it is past this message. Returns whether it is up to this
+/// replica to publish it. Where replicas cannot agree, each one does.
+async fn is_to_be_published(lease: &mut Lease, position: &AnnouncedPosition) -> bool {
+    loop {
+        let published = serde_json::from_str::<AnnouncedPosition>(&lease.note());
+        if published.is_ok_and(|published| published.covers(position)) {
+            return false;
+        }
+        if lease.held().is_some() || lease.is_denied() {
+            return true;
+        }
+        lease.changed().await;
     }
 }
 
@@ -141,7 +196,7 @@ mod tests {
 
     /// The ids in the queue, which is then empty.
     fn drain_ids(queue: &mut mpsc::Receiver<QueuedAnnouncement>) -> Vec<String> {
-        std::iter::from_fn(|| Some(queue.try_recv().ok()?.id)).collect()
+        std::iter::from_fn(|| Some(queue.try_recv().ok()?.position.id())).collect()
     }
 
     const NOW: SignedDuration = SignedDuration::ZERO;

@@ -3,7 +3,9 @@
 pub mod announcer;
 mod divergence;
 mod fold;
+pub mod lag;
 mod rebuild;
+pub mod snapshots;
 pub mod views;
 
 use std::convert::Infallible;
@@ -245,7 +247,8 @@ impl Projector {
         state: &LogState,
         reason: Option<String>,
     ) -> Result<RunningFold, FoldError> {
-        let new = Candidate::begin(&self.views, &self.log, state, &self.status).await?;
+        let (views, log) = (&self.views, &self.log);
+        let new = Candidate::begin_from_snapshot(views, log, state, &self.status).await?;
         let new = new.reach_end(&mut self.announcer).await?;
         let freshness = new.freshness.clone();
         let fold = new.promote(&self.views, reason).await?;

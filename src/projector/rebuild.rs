@@ -8,6 +8,7 @@ use tokio::task::spawn_blocking;
 
 use super::announcer::Announcer;
 use super::fold::{FoldError, RunningFold};
+use super::snapshots::load_latest;
 use super::views::{NewStore, Views};
 use crate::live::status::{Phase, Status};
 use crate::log::{Batch, Freshness, Log, LogReplaced, LogState};
@@ -24,6 +25,14 @@ pub(super) struct Candidate {
 
 /// The progress of a rebuild in the status, for as long as there is one.
 struct RebuildProgress(watch::Sender<Status>);
+
+impl RebuildProgress {
+    fn begin(status: &watch::Sender<Status>, state: &LogState) -> Self {
+        let pending = state.last_seq;
+        status.send_modify(|status| status.rebuild = Some((0, pending)));
+        Self(status.clone())
+    }
+}
 
 impl Drop for RebuildProgress {
     fn drop(&mut self) {
@@ -42,15 +51,36 @@ impl Candidate {
         state: &LogState,
         status: &watch::Sender<Status>,
     ) -> Result<Self, FoldError> {
-        let pending = state.last_seq;
-        status.send_modify(|status| status.rebuild = Some((0, pending)));
-        let progress = RebuildProgress(status.clone());
-        let mut store = begin(views).await?;
-        let of_log = |found: &Checkpoint| found.log == state.identity;
-        if !store.store().checkpoint().as_ref().is_none_or(of_log) {
-            // An earlier process had begun it with another log.
-            store = begin(views).await?;
+        let progress = RebuildProgress::begin(status, state);
+        let store = begin(views, state).await?;
+        Self::of_store(log, state, store, progress)
+    }
+
+    /// As [`begin`](Self::begin), with a store of the latest snapshot of the views if there is one.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub(super) async fn begin_from_snapshot(
+        views: &Arc<Views>,
+        log: &Log,
+        state: &LogState,
+        status: &watch::Sender<Status>,
+    ) -> Result<Self, FoldError> {
+        let progress = RebuildProgress::begin(status, state);
+        let mut store = begin(views, state).await?;
+        let seq = store.store().seq();
+        if let Some(loaded) = load_latest(log, state, views, seq).await {
+            store = loaded;
         }
+        Self::of_store(log, state, store, progress)
+    }
+
+    fn of_store(
+        log: &Log,
+        state: &LogState,
+        store: NewStore,
+        progress: RebuildProgress,
+    ) -> Result<Self, FoldError> {
         let name = store.name().to_owned();
         let fold = RunningFold::resume(log, Arc::clone(store.store()), name, state)?;
         Ok(Self {
@@ -150,9 +180,18 @@ impl Candidate {
     }
 }
 
-async fn begin(views: &Arc<Views>) -> Result<NewStore, FoldError> {
-    let views = Arc::clone(views);
-    let begun = spawn_blocking(move || views.begin()).await;
+/// Begins a store for a log, or continues the one that an earlier process had begun with it.
+async fn begin(views: &Arc<Views>, state: &LogState) -> Result<NewStore, FoldError> {
+    let (views, log) = (Arc::clone(views), state.identity.clone());
+    let begun = spawn_blocking(move || {
+        let begun = views.begin()?;
+        let of_log = |found: &Checkpoint| found.log == log;
+        match begun.store().checkpoint().as_ref().is_none_or(of_log) {
+            true => Ok(begun),
+            false => views.begin_empty(),
+        }
+    });
+    let begun = begun.await;
     let begun = begun.unwrap_or_else(|panicked| Err(panicked.into()));
     begun.map_err(FoldError::Views)
 }

@@ -233,6 +233,11 @@ impl Views {
         })
     }
 
+    /// Whether the data folder names views in force, whole or not.
+    pub fn is_in_force(&self) -> bool {
+        self.folder.join(CURRENT).exists()
+    }
+
     /// The free space of the disk of the stores; `None` if the file system does not report it.
     pub fn free_bytes(&self) -> Option<u64> {
         free_bytes(&self.folder)
@@ -277,7 +282,6 @@ impl Views {
     /// # Errors
     /// Returns an error if the disk is full or the folder cannot be written.
     pub fn begin(&self) -> anyhow::Result<NewStore> {
-        check_free_space(&self.folder)?;
         let unfinished = lock_mutex(&self.unfinished).take();
         if let Some(name) = unfinished {
             let path = self.folder.join(&name);
@@ -286,6 +290,15 @@ impl Views {
                 Err(_) => remove(&path),
             }
         }
+        self.begin_empty()
+    }
+
+    /// Begins a store beside the one that is served. This blocks.
+    ///
+    /// # Errors
+    /// As [`Views::begin`].
+    pub fn begin_empty(&self) -> anyhow::Result<NewStore> {
+        check_free_space(&self.folder)?;
         let name = StoreName::generate();
         let path = self.folder.join(&name);
         match open_guarded(&path) {

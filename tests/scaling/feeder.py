@@ -1,6 +1,7 @@
 """A feeder that shares no code with railbird, and what the log has.
 
-    feeder.py feed FILE     publishes an event after the other; each line of FILE is "sequence id" of an acknowledged one
+    feeder.py feed FILE     publishes an event after the other; each line of FILE is "sequence id" of an acknowledged one.
+                            At the end it prints the seconds of the longest wait for an acknowledgement
     feeder.py list FILE     writes "sequence id" of each message of the log
 
 Both take the address from /etc/railbird/feeder.url, each time they connect. The feeder publishes an event again until it
@@ -36,7 +37,11 @@ class Connection:
             self.socket = trusted.wrap_socket(plain, server_hostname=host)
             self.file = self.socket.makefile("rb")
         options = {"verbose": False, "user": user, "pass": password, "headers": True, "no_responders": True}
-        self.socket.sendall(f"CONNECT {json.dumps(options)}\r\nSUB _INBOX.feeder.* 1\r\n".encode())
+        self.socket.sendall(f"CONNECT {json.dumps(options)}\r\nSUB _INBOX.feeder.* 1\r\nPING\r\n".encode())
+        # The mappings of the account hold for what is sent after the login.
+        while (line := self.file.readline()) and line.strip() != b"PONG":
+            if line.startswith(b"-ERR"):
+                raise OSError(f"the server refuses the login: {line}")
         self.requests = itertools.count()
 
     def request(self, subject, payload, headers=""):
@@ -75,10 +80,11 @@ def event(number):
 def feed(file):
     ending = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ending.set()), daemon=True).start()
-    connection = None
+    connection, longest = None, 0
     with open(file, "w", buffering=1) as acknowledged:
         for number in itertools.count():
             id, body = event(number)
+            begin = time.monotonic()
             for turn in itertools.count():
                 try:
                     connection = connection or Connection(turn)
@@ -86,6 +92,7 @@ def feed(file):
                     answer = json.loads(answer or b"{}")
                     if answer.get("stream") == "RACING" and "error" not in answer:
                         acknowledged.write(f"{answer['seq']} {id}\n")
+                        longest = max(longest, time.monotonic() - begin)
                         break
                 except OSError:
                     connection = None
@@ -93,6 +100,7 @@ def feed(file):
                     return
                 time.sleep(0.05)
             if ending.wait(0.01):
+                print(round(longest))
                 return
 
 

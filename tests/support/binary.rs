@@ -132,8 +132,7 @@ impl Serving {
 
     /// Sends SIGTERM, waits until the process has ended, and returns its log.
     pub(crate) async fn stop(mut self) -> Vec<String> {
-        let id = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        self.signal(rustix::process::Signal::TERM);
         let ended = tokio::task::spawn_blocking(move || {
             let log = self.log.take().unwrap().join().unwrap();
             (self.child.wait().unwrap(), log)
@@ -194,6 +193,21 @@ impl Serving {
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// SIGSTOP: it keeps its connections and does nothing.
+    pub(crate) fn pause(&self) {
+        self.signal(rustix::process::Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub(crate) fn resume(&self) {
+        self.signal(rustix::process::Signal::CONT);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, signal).unwrap();
     }
 }
 

@@ -3,6 +3,7 @@
 mod binary;
 mod browser;
 mod cable;
+mod cluster;
 mod example;
 mod facts;
 mod http;
@@ -19,6 +20,7 @@ mod tls;
 pub(crate) use binary::*;
 pub(crate) use browser::*;
 pub(crate) use cable::*;
+pub(crate) use cluster::*;
 pub(crate) use example::*;
 pub(crate) use facts::*;
 pub(crate) use http::*;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
-use railbird::log::{Log, LogMessage, Outgoing, RACING, ReadPosition};
+use railbird::log::{LEASES, Log, LogMessage, Outgoing, RACING, ReadPosition};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -19,6 +19,18 @@ pub(crate) struct Nats {
     port: u16,
     /// Those of added feeders.
     passwords: HashMap<String, String>,
+    /// Of a server of a cluster.
+    membership: Option<Membership>,
+}
+
+/// A server's place in a cluster.
+#[derive(Debug)]
+pub(super) struct Membership {
+    pub(super) name: String,
+    /// The port for routes; 0 is any.
+    pub(super) port: u16,
+    /// Where the other servers are reached.
+    pub(super) routes: Vec<SocketAddr>,
 }
 
 impl Nats {
@@ -47,27 +59,51 @@ impl Nats {
         let passwords = passwords.collect();
         let conf = change(std::fs::read_to_string(shipped("nats.conf")).unwrap());
         std::fs::write(folder.path().join("nats.conf"), conf).unwrap();
-        Self::start_in(folder, passwords)
+        Self::start_in(folder, passwords, None)
+    }
+
+    /// Starts a server of a cluster, with the project's configuration.
+    pub(super) fn start_in_cluster(membership: Membership) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["feeders.conf", "nats.conf", "nats-cluster.conf"] {
+            std::fs::copy(shipped(name), folder.path().join(name)).unwrap();
+        }
+        Self::start_in(folder, HashMap::new(), Some(membership))
     }
 
     /// Starts a server with another configuration.
     pub(crate) fn start_from(conf: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("nats.conf"), conf).unwrap();
-        Self::start_in(folder, HashMap::new())
+        Self::start_in(folder, HashMap::new(), None)
     }
 
     /// Starts a server with the configuration in a folder.
-    fn start_in(folder: TempDir, passwords: HashMap<String, String>) -> Self {
-        let child = spawn(&folder, None);
+    fn start_in(
+        folder: TempDir,
+        passwords: HashMap<String, String>,
+        membership: Option<Membership>,
+    ) -> Self {
+        let child = spawn(&folder, None, membership.as_ref());
         let mut nats = Self {
             folder,
             child,
             port: 0,
             passwords,
+            membership,
         };
-        nats.port = nats.wait_until_listening();
+        let ports = nats.wait_until_listening();
+        nats.port = ports.clients;
+        if let (Some(membership), Some(port)) = (&mut nats.membership, ports.routes) {
+            membership.port = port;
+        }
         nats
+    }
+
+    /// Where a server of a cluster listens for the others.
+    pub(super) fn route_address(&self) -> SocketAddr {
+        let membership = self.membership.as_ref().unwrap();
+        SocketAddr::from(([127, 0, 0, 1], membership.port))
     }
 
     /// For services, and commands that read the log.
@@ -160,8 +196,8 @@ impl Nats {
 
     /// Starts the server again, on the same port and folder.
     pub(crate) fn start_again(&mut self) {
-        self.child = spawn(&self.folder, Some(self.port));
-        assert_eq!(self.wait_until_listening(), self.port);
+        self.child = spawn(&self.folder, Some(self.port), self.membership.as_ref());
+        assert_eq!(self.wait_until_listening().clients, self.port);
     }
 
     /// Deletes a stream from the disk. Only while the server is down.
@@ -200,8 +236,8 @@ impl Nats {
     ) -> u64 {
         self.put_back(RACING.name, copy);
         let port = self.port;
-        self.child = spawn(&self.folder, None);
-        self.port = self.wait_until_listening();
+        self.child = spawn(&self.folder, None, None);
+        self.port = self.wait_until_listening().clients;
         let seq = self.publish(events).await;
         self.kill();
         self.port = port;
@@ -247,6 +283,21 @@ impl Nats {
             ..Config::default()
         })
         .await;
+    }
+
+    /// Creates the bucket of leases before the service does, with a term of its own.
+    pub(crate) async fn create_leases(&self, term: Duration) {
+        let client = self.client_of("admin").await;
+        let config = Config {
+            name: LEASES.name.to_owned(),
+            subjects: vec!["$KV.LEASES.>".to_owned()],
+            max_messages_per_subject: 1,
+            max_age: term,
+            allow_direct: true,
+            ..Config::default()
+        };
+        let jetstream = async_nats::jetstream::new(client);
+        jetstream.create_stream(config).await.unwrap();
     }
 
     /// Creates the log before the service does, with these settings.
@@ -339,19 +390,20 @@ impl Nats {
         self.log().await.append(outgoing).await.unwrap().seq
     }
 
-    fn wait_until_listening(&mut self) -> u16 {
+    fn wait_until_listening(&mut self) -> Ports {
         let until = Instant::now() + PATIENCE;
         loop {
             for file in self.ports_files() {
                 let ports: Option<Value> = std::fs::read(&file)
                     .ok()
                     .and_then(|text| serde_json::from_slice(&text).ok());
-                if let Some(url) = ports
-                    .as_ref()
-                    .and_then(|p| p.pointer("/nats/0"))
-                    .and_then(Value::as_str)
-                {
-                    return url.rsplit(':').next().unwrap().parse().unwrap();
+                let port = |name: &str| -> Option<u16> {
+                    let url = ports.as_ref()?[name][0].as_str()?;
+                    url.rsplit(':').next()?.parse().ok()
+                };
+                if let Some(clients) = port("nats") {
+                    let routes = port("cluster");
+                    return Ports { clients, routes };
                 }
             }
             let log =
@@ -383,11 +435,23 @@ impl Nats {
     }
 }
 
+/// The ports on which a server listens.
+struct Ports {
+    clients: u16,
+    routes: Option<u16>,
+}
+
 impl Drop for Nats {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The configuration of before the bucket of leases.
+pub(crate) fn without_leases(conf: String) -> String {
+    let lines = conf.lines().filter(|line| !line.contains("LEASES"));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A file of the repository.
@@ -417,20 +481,19 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-fn spawn(folder: &TempDir, port: Option<u16>) -> Child {
+fn spawn(folder: &TempDir, port: Option<u16>, membership: Option<&Membership>) -> Child {
     let program =
         std::env::var("RAILBIRD_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
     let log = std::fs::File::create(folder.path().join("log")).unwrap();
     let mut command = Command::new(&program);
+    let conf = match membership {
+        Some(_) => "nats-cluster.conf",
+        None => "nats.conf",
+    };
+    command.arg("--config").arg(folder.path().join(conf));
+    let port = port.map_or("-1".to_owned(), |port| port.to_string());
+    command.args(["--addr", "127.0.0.1", "--port", &port]);
     command
-        .arg("--config")
-        .arg(folder.path().join("nats.conf"))
-        .args([
-            "--addr",
-            "127.0.0.1",
-            "--port",
-            &port.map_or("-1".to_owned(), |port| port.to_string()),
-        ])
         .arg("--store_dir")
         .arg(folder.path().join("store"))
         .arg("--ports_file_dir")
@@ -442,9 +505,36 @@ fn spawn(folder: &TempDir, port: Option<u16>) -> Child {
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log);
+    if let Some(membership) = membership {
+        membership.configure(&mut command);
+    }
     command.spawn().unwrap_or_else(|error| {
         panic!("{program} cannot be started ({error}); script/test finds or installs one")
     })
+}
+
+impl Membership {
+    fn configure(&self, command: &mut Command) {
+        let port = match self.port {
+            0 => "-1".to_owned(),
+            port => port.to_string(),
+        };
+        let routes: Vec<String> = self
+            .routes
+            .iter()
+            .map(|at| format!("nats://{at}"))
+            .collect();
+        command
+            .args(["--name", &self.name])
+            // Servers name each other's addresses to the others. This one leads nowhere, so that all routes are those
+            // that the test has given.
+            .args(["--cluster_advertise", "127.0.0.1:1"])
+            .env(
+                "RAILBIRD_NATS_CLUSTER_LISTEN",
+                format!("\"127.0.0.1:{port}\""),
+            )
+            .env("RAILBIRD_NATS_ROUTES", Value::from(routes).to_string());
+    }
 }
 
 /// An event as it is published, on the subject of its data.

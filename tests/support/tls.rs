@@ -11,7 +11,7 @@ use hyper::Request;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use jiff::civil::Date;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use tokio::io::{AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -65,11 +65,20 @@ impl Authority {
 
     /// The same, that is valid from 2020 until a day begins.
     pub(crate) fn issue_until(&self, end: Date) -> PemCertificate {
-        let names = [NAME, "127.0.0.1"].map(ToOwned::to_owned);
-        let mut params = CertificateParams::new(names).unwrap();
-        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        let mut params = parameters();
         let [month, day] = [end.month(), end.day()].map(i8::unsigned_abs);
         params.not_after = rcgen::date_time_ymd(end.year().into(), month, day);
+        self.sign(&params)
+    }
+
+    /// A certificate for this machine with these extended key usages alone.
+    pub(crate) fn issue_for(&self, usages: &[ExtendedKeyUsagePurpose]) -> PemCertificate {
+        let mut params = parameters();
+        params.extended_key_usages = usages.to_vec();
+        self.sign(&params)
+    }
+
+    fn sign(&self, params: &CertificateParams) -> PemCertificate {
         let key = KeyPair::generate().unwrap();
         PemCertificate {
             cert: params.signed_by(&key, &self.issuer).unwrap().pem(),
@@ -98,6 +107,14 @@ impl Authority {
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         TlsClient(Arc::new(config))
     }
+}
+
+/// A certificate for this machine, from 2020 on.
+fn parameters() -> CertificateParams {
+    let names = [NAME, "127.0.0.1"].map(ToOwned::to_owned);
+    let mut params = CertificateParams::new(names).unwrap();
+    params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    params
 }
 
 impl PemCertificate {

@@ -26,6 +26,12 @@ pub enum StoreError {
         /// The space that a commit needs to be safe.
         needed_bytes: u64,
     },
+    /// Commits changed more than an export keeps while it ran.
+    #[error("commits changed more than {max} bytes of views while they were exported")]
+    TooManyChanges {
+        /// What an export keeps.
+        max: usize,
+    },
     /// Another process has the folder open. The store itself may be sound.
     #[error("the store is in use by another process")]
     InUse,

@@ -57,7 +57,7 @@ impl Store {
     pub fn recount(&self) -> Result<Recount, StoreError> {
         let one_at_a_time = self.recounts.lock();
         let _one_at_a_time = one_at_a_time.unwrap_or_else(PoisonError::into_inner);
-        *self.running_recount() = Some(RunningRecount::default());
+        self.followers().recount = Some(RunningRecount::default());
         let recount = loop {
             match self.recount_chunk() {
                 Ok(None) => {}
@@ -65,14 +65,14 @@ impl Store {
                 Err(error) => break Err(error),
             }
         };
-        *self.running_recount() = None;
+        self.followers().recount = None;
         self.damage.note(recount)
     }
 
     /// Counts the next values. Returns the recount when there are no more.
     fn recount_chunk(&self) -> Result<Option<Recount>, StoreError> {
-        let mut running = self.running_recount();
-        let running = running.get_or_insert_default();
+        let mut followers = self.followers();
+        let running = followers.recount.get_or_insert_default();
         let after = (Bound::Excluded(running.last_key.clone()), Bound::Unbounded);
         let mut read = 0;
         for entry in self.tree.range(after).take(CHUNK) {

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::{Checkpoint, LogIdentity, Store, StoreError, Writes};
+use super::{Checkpoint, LogIdentity, Row, Store, StoreError, Writes};
 use crate::{Digest, LogHistory};
 
 /// Longer than anything here takes, unless it hangs.
@@ -155,6 +155,74 @@ fn a_recount_while_commits_go_on_equals_the_digest() {
     store.flip_bit("b7");
     let error = store.check().expect_err("a flipped bit").to_string();
     assert!(error.contains("damaged at b7"), "{error}");
+}
+
+/// The rows of an export.
+fn exported(store: &Store) -> Result<Vec<Row>, StoreError> {
+    let mut rows = Vec::new();
+    store.export(|key, value| {
+        rows.push((key.to_owned(), value.map(<[u8]>::to_vec)));
+        Ok::<_, StoreError>(())
+    })?;
+    Ok(rows)
+}
+
+#[test]
+fn an_export_while_commits_go_on_has_the_digest_of_its_checkpoint() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(folder.path()).expect("an empty store");
+    for n in 0..2_000_u64 {
+        commit(&store, &format!("b{n}"), n.to_le_bytes().to_vec()).expect("a healthy store");
+    }
+    while_committing(&store, |store| {
+        for _ in 0..5 {
+            let folder = tempfile::tempdir().expect("a folder");
+            let copy = Store::open(folder.path()).expect("an empty store");
+            copy.import(exported(store).expect("a healthy store"))
+                .expect("a healthy store");
+            copy.check().expect("the digest of the checkpoint");
+            let [a, b] = pair(&copy);
+            assert_eq!((a, a == copy.seq() || a == 0), (b, true));
+        }
+    });
+}
+
+#[test]
+fn an_export_of_a_damaged_or_empty_store_fails_and_so_does_a_row_after_the_checkpoint() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(folder.path()).expect("an empty store");
+    let error = exported(&store).expect_err("no checkpoint").to_string();
+    assert!(error.ends_with("the store is empty"), "{error}");
+    commit(&store, "a", b"the value".to_vec()).expect("a healthy store");
+    let rows = exported(&store).expect("a healthy store");
+    store.flip_bit("a");
+    let error = exported(&store).expect_err("a flipped bit").to_string();
+    assert!(error.contains("damaged at a"), "{error}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = Store::open(folder.path()).expect("an empty store");
+    copy.import(rows.clone()).expect("a healthy store");
+    let error = copy.import(rows).expect_err("it is whole").to_string();
+    assert!(error.contains("follows the checkpoint"), "{error}");
+}
+
+#[test]
+fn an_export_keeps_a_bounded_amount_of_changes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(folder.path()).expect("an empty store");
+    commit(&store, "a", Vec::new()).expect("a healthy store");
+    let written = store.export(|_, _| {
+        // The same key again and again counts once; others do not.
+        for key in ["b", "b", "c", "d", "e", "f"] {
+            commit(&store, key, vec![store.seq() as u8; 15 * 1024 * 1024]).map(drop)?;
+        }
+        Ok::<_, StoreError>(())
+    });
+    assert!(
+        matches!(written, Err(StoreError::TooManyChanges { .. })),
+        "{written:?}"
+    );
+    assert_eq!(exported(&store).expect("as many as there are").len(), 7);
 }
 
 #[test]

@@ -90,7 +90,7 @@ macro_rules! files {
 }
 
 /// The files of the repository that guides refer to, and that readers may want as they are.
-const FILES: [(&str, &str); 10] = files![
+const FILES: [(&str, &str); 11] = files![
     "bench/plans.toml",
     "ops/Caddyfile",
     "ops/haproxy.cfg",
@@ -100,6 +100,7 @@ const FILES: [(&str, &str); 10] = files![
     "examples/live_odds.mjs",
     "examples/live_odds.py",
     "nats.conf",
+    "nats-cluster.conf",
     "plans.toml"
 ];
 

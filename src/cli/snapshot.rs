@@ -1,0 +1,114 @@
+//! `railbird snapshot`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::Nats;
+use super::admin::AdminClient;
+use super::report::result;
+use crate::log::Log;
+use crate::projector::snapshots::{Refusal, ViewsSnapshot, restore};
+use crate::projector::views::Views;
+
+#[derive(Debug, Args)]
+pub(super) struct SnapshotCommand {
+    #[command(subcommand)]
+    command: SnapshotSubcommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SnapshotSubcommand {
+    /// Have a running service write a snapshot of its views now.
+    #[command(after_help = "Example:\n  railbird snapshot create --admin 127.0.0.1:9090")]
+    Create(AdminClient),
+    /// List the snapshots of the views, the latest first.
+    #[command(
+        after_help = "Example:\n  railbird snapshot list --nats nats://railbird:...@127.0.0.1:4222"
+    )]
+    List {
+        #[command(flatten)]
+        nats: Nats,
+        /// Print JSON, one object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Load the latest snapshot that fits the log into the data folder of a service that has not started yet.
+    ///
+    /// Every part and the digest are checked. A service does the same when it starts without views.
+    #[command(
+        after_help = "Example:\n  railbird snapshot restore /var/lib/railbird --nats nats://railbird:...@127.0.0.1:4222"
+    )]
+    Restore {
+        /// The data folder, which has no views.
+        #[arg(value_name = "DIR")]
+        data: PathBuf,
+        #[command(flatten)]
+        nats: Nats,
+    },
+}
+
+impl SnapshotCommand {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            SnapshotSubcommand::Create(admin) => {
+                let written = admin.post("/snapshot").await?;
+                result(format_args!("wrote {}", line(&written)));
+                Ok(())
+            }
+            SnapshotSubcommand::List { nats, json } => list(&nats.connect().await?, json).await,
+            SnapshotSubcommand::Restore { data, nats } => load(&nats.connect().await?, data).await,
+        }
+    }
+}
+
+async fn list(log: &Log, json: bool) -> anyhow::Result<()> {
+    let snapshots = ViewsSnapshot::list(log).await?;
+    if snapshots.is_empty() && !json {
+        result("there are no snapshots");
+    }
+    for snapshot in snapshots {
+        match snapshot {
+            Ok(snapshot) if json => result(snapshot.to_json()),
+            Ok(snapshot) => result(line(&snapshot.to_json())),
+            Err(Refusal { name, reason }) => tracing::warn!(name, reason, "not a snapshot"),
+        }
+    }
+    Ok(())
+}
+
+async fn load(log: &Log, data: PathBuf) -> anyhow::Result<()> {
+    let views = Arc::new(Views::open(&data)?);
+    if views.is_in_force() {
+        bail!(
+            "{} has views already: a snapshot is for an empty folder",
+            data.display()
+        );
+    }
+    let (loaded, refused) = restore(log, &views).await?;
+    for Refusal { name, reason } in refused {
+        result(format_args!("{name} is not used: {reason}"));
+    }
+    let loaded = loaded
+        .context("there is no snapshot that fits the log: `railbird serve` folds all of it")?;
+    result(format_args!("loaded {}", line(&loaded.to_json())));
+    Ok(())
+}
+
+/// A snapshot as a row of the table.
+fn line(snapshot: &Value) -> String {
+    let text = |key: &str| snapshot[key].as_str().unwrap_or_default().to_owned();
+    let number = |key: &str| snapshot[key].as_u64().unwrap_or_default();
+    format!(
+        "{}: event {}, {} bytes in {} parts, schema {}, of {}",
+        text("name"),
+        number("seq"),
+        number("bytes"),
+        number("parts"),
+        number("schema"),
+        text("written_at"),
+    )
+}

@@ -1,0 +1,300 @@
+//! [`StoredObject`] and [`ObjectWriter`]: the objects of the stream [`SNAPSHOTS`], in the form of NATS' object stores.
+//!
+//! An object is a list of chunks on a subject of its own, and then a message with its name, its size and its checksum.
+//! Without that message it is not listed. Each message expects the one before it to be the last of the whole stream. So
+//! of two writers at most one goes on, also after a pause, and the chunks of an object have consecutive sequences.
+//!
+//! The client library reads objects with consumers that push, which cannot deliver to the service's account. So chunks
+//! are read one by one; the leader of the stream answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::response::Response;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE;
+use bytes::Bytes;
+use events::Moment;
+use futures::{Stream, StreamExt, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::append;
+use super::connection::Log;
+use super::error::LogError;
+use super::stream::{SNAPSHOTS, SNAPSHOTS_BUCKET};
+
+/// The subjects of chunks, before the id of the object.
+const CHUNKS: &str = "$O.SNAPSHOTS.C.";
+/// The subjects of names, before the name.
+const NAMES: &str = "$O.SNAPSHOTS.M.";
+/// The header with the sequence that the stream must end at.
+const EXPECTED_LAST_SEQUENCE: &str = "Nats-Expected-Last-Sequence";
+/// Objects that are listed. A writer keeps a few; a stream with more has objects of somebody else.
+const OBJECTS_MAX: usize = 64;
+/// Chunks that are requested at a time. Each is in memory, and a round trip to the server is longer than its work.
+const CHUNKS_AHEAD: usize = 4;
+
+/// The message that names an object.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ObjectInfo {
+    /// Its name.
+    pub name: String,
+    bucket: String,
+    /// The last token of the subject of its chunks.
+    nuid: String,
+    /// The bytes of all chunks.
+    pub size: u64,
+    /// The number of chunks.
+    pub chunks: u64,
+    /// When it was written.
+    #[serde(rename = "mtime")]
+    pub written_at: Option<Moment>,
+    /// `SHA-256=` and the hash of all chunks in base64.
+    #[serde(default)]
+    pub digest: String,
+    #[serde(default)]
+    deleted: bool,
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// An object, as it is listed.
+#[derive(Debug, Clone)]
+pub struct StoredObject {
+    pub info: ObjectInfo,
+    /// The sequence of the message that names it.
+    seq: u64,
+}
+
+/// Computes the checksum of an object, chunk by chunk.
+#[derive(Debug, Default)]
+pub struct ObjectChecksum(Sha256);
+
+impl ObjectChecksum {
+    pub fn add(&mut self, chunk: &[u8]) {
+        self.0.update(chunk);
+    }
+
+    /// The checksum in the form of [`ObjectInfo::digest`].
+    pub fn finish(self) -> String {
+        format!("SHA-256={}", BASE64_URL_SAFE.encode(self.0.finalize()))
+    }
+}
+
+/// An object that is being written. It is not listed before [`finish`](Self::finish).
+#[derive(Debug)]
+pub struct ObjectWriter {
+    log: Log,
+    nuid: String,
+    /// The last sequence of the stream, if nobody else writes.
+    last_seq: u64,
+    size: u64,
+    chunks: u64,
+    checksum: ObjectChecksum,
+}
+
+#[derive(Deserialize)]
+struct PurgeResponse {
+    success: bool,
+}
+
+impl Log {
+    /// The objects, the latest first. None if there is no stream. What cannot be read is left out.
+    ///
+    /// # Errors
+    /// Returns [`LogError::Denied`] if this user may not read the stream, and [`LogError::Unreachable`] or
+    /// [`LogError::JetStream`] if the request fails.
+    pub async fn objects(&self) -> Result<Vec<StoredObject>, LogError> {
+        let (mut objects, mut from) = (Vec::new(), 1);
+        while objects.len() < OBJECTS_MAX {
+            let query = json!({ "seq": from, "next_by_subj": format!("{NAMES}>") });
+            let message = match self.message(SNAPSHOTS, &query).await {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                Err(LogError::NoStream(_)) => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            };
+            let seq = message.seq;
+            from = seq + 1;
+            match serde_json::from_slice::<ObjectInfo>(&message.payload) {
+                Ok(info) if !info.deleted => objects.push(StoredObject { info, seq }),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(seq, %error, "cannot read the name of an object"),
+            }
+        }
+        objects.reverse();
+        Ok(objects)
+    }
+
+    /// The chunks of an object in their order; `None` for one that is not there.
+    pub fn chunks(
+        &self,
+        object: &StoredObject,
+    ) -> impl Stream<Item = Result<Option<Bytes>, LogError>> + Send + use<> {
+        let (log, subject) = (self.clone(), chunk_subject(&object.info.nuid));
+        let first = object.seq.saturating_sub(object.info.chunks);
+        stream::iter(first..object.seq)
+            .map(move |seq| {
+                let (log, subject) = (log.clone(), subject.clone());
+                async move {
+                    let found = log.message_at(SNAPSHOTS, seq).await?;
+                    let of_object = found.filter(|found| found.subject() == subject);
+                    Ok(of_object.map(|found| found.payload))
+                }
+            })
+            .buffered(CHUNKS_AHEAD)
+    }
+
+    /// Begins an object with its first chunk, which stops any other writer. Creates the stream unless it exists, and
+    /// removes what writers have left that were stopped.
+    ///
+    /// # Errors
+    /// As [`ObjectWriter::add`], and as [`Log::ensure`].
+    pub async fn write_object(&self, first: Bytes) -> Result<ObjectWriter, LogError> {
+        let mut writer = ObjectWriter {
+            log: self.clone(),
+            nuid: uuid::Uuid::now_v7().simple().to_string(),
+            last_seq: self.ensure(SNAPSHOTS).await?.last_seq,
+            size: 0,
+            chunks: 0,
+            checksum: ObjectChecksum::default(),
+        };
+        match writer.add(first.clone()).await {
+            Ok(()) => self.remove_unnamed(&writer.nuid).await?,
+            Err(LogError::Full(_)) => {
+                // Chunks that nobody has named may be what fills it.
+                self.remove_unnamed(&writer.nuid).await?;
+                writer.add(first).await?;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(writer)
+    }
+
+    /// Removes an object, its name first.
+    ///
+    /// # Errors
+    /// As [`Log::objects`].
+    pub async fn remove_object(&self, object: &StoredObject) -> Result<(), LogError> {
+        self.purge(&name_subject(&object.info.name)).await?;
+        self.purge(&chunk_subject(&object.info.nuid)).await
+    }
+
+    /// Removes the chunks that no name leads to, but for those of one object.
+    async fn remove_unnamed(&self, nuid: &str) -> Result<(), LogError> {
+        let objects = self.objects().await?;
+        let named = objects.iter().map(|object| object.info.nuid.as_str());
+        let kept: BTreeSet<String> = named.chain([nuid]).map(chunk_subject).collect();
+        let api = format!("STREAM.INFO.{}", SNAPSHOTS.name);
+        let query = json!({ "subjects_filter": format!("{CHUNKS}>") });
+        let request = self.jetstream.request(api.clone(), &query);
+        let info: Response<Value> = self.request(&[&api], request).await?;
+        let info = self.object_answer(info)?;
+        let subjects = info.pointer("/state/subjects").and_then(Value::as_object);
+        for subject in subjects.into_iter().flatten().map(|(subject, _)| subject) {
+            if !kept.contains(subject) {
+                tracing::info!(subject, "removing the chunks of an unfinished object");
+                self.purge(subject).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn purge(&self, subject: &str) -> Result<(), LogError> {
+        let api = format!("STREAM.PURGE.{}", SNAPSHOTS.name);
+        let query = json!({ "filter": subject });
+        let request = self.jetstream.request(api.clone(), &query);
+        let purged: Response<PurgeResponse> = self.request(&[&api], request).await?;
+        match self.object_answer(purged)?.success {
+            true => Ok(()),
+            false => Err(LogError::JetStream(format!("{subject} was not purged"))),
+        }
+    }
+
+    fn object_answer<T>(&self, response: Response<T>) -> Result<T, LogError> {
+        match response {
+            Response::Ok(answer) => Ok(answer),
+            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                Err(LogError::NoStream(SNAPSHOTS.name))
+            }
+            Response::Err { error } => Err(self.jetstream_error(&error)),
+        }
+    }
+}
+
+impl ObjectWriter {
+    /// Writes the next chunk, and waits until it is stored.
+    ///
+    /// # Errors
+    /// Returns [`LogError::Conflict`] if another writer has begun, [`LogError::Full`], [`LogError::Denied`], and
+    /// [`LogError::Unreachable`] or [`LogError::JetStream`] if it is not acknowledged. Then the object cannot be
+    /// finished.
+    pub async fn add(&mut self, chunk: Bytes) -> Result<(), LogError> {
+        self.publish(chunk_subject(&self.nuid), chunk.clone())
+            .await?;
+        self.size += chunk.len() as u64;
+        self.chunks += 1;
+        self.checksum.add(&chunk);
+        Ok(())
+    }
+
+    /// Names the object. From now on it is listed.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub async fn finish(
+        mut self,
+        name: String,
+        metadata: BTreeMap<String, String>,
+    ) -> Result<StoredObject, LogError> {
+        let info = ObjectInfo {
+            bucket: SNAPSHOTS_BUCKET.to_owned(),
+            nuid: self.nuid.clone(),
+            size: self.size,
+            chunks: self.chunks,
+            written_at: Some(jiff::Timestamp::now().into()),
+            digest: std::mem::take(&mut self.checksum).finish(),
+            deleted: false,
+            metadata,
+            name,
+        };
+        let message = serde_json::to_vec(&info).expect("no keys but text");
+        self.publish(name_subject(&info.name), message.into())
+            .await?;
+        Ok(StoredObject {
+            info,
+            seq: self.last_seq,
+        })
+    }
+
+    async fn publish(&mut self, subject: String, payload: Bytes) -> Result<(), LogError> {
+        let (log, epoch) = (&self.log, self.log.epoch());
+        let mut headers = HeaderMap::new();
+        headers.insert(EXPECTED_LAST_SEQUENCE, self.last_seq.to_string());
+        let publish = log
+            .jetstream
+            .publish_with_headers(subject.clone(), headers, payload);
+        let sent = publish
+            .await
+            .map_err(|error| append::failure(log, &error))?;
+        let ack = tokio::select! {
+            biased;
+            ack = sent => ack.map_err(|error| append::failure(log, &error))?,
+            denied = log.permissions.denied(|denied| denied == subject) => return Err(denied),
+            () = log.lost(epoch) => return Err(LogError::Unreachable("the connection was lost".to_owned())),
+        };
+        self.last_seq = ack.sequence;
+        Ok(())
+    }
+}
+
+fn chunk_subject(nuid: &str) -> String {
+    format!("{CHUNKS}{nuid}")
+}
+
+fn name_subject(name: &str) -> String {
+    format!("{NAMES}{}", BASE64_URL_SAFE.encode(name))
+}

@@ -1,0 +1,223 @@
+//! The form of a snapshot: rows in parts, each compressed by itself, with its number and a checksum.
+//!
+//! A row is the length of its key, that of its value, the key and the value; [`REMOVED`] in place of the second length
+//! removes the key. The parts continue each other, so a row may be in several. A part is the BLAKE3 hash of its number
+//! and the rest, and a DEFLATE stream.
+
+use std::io::{self, Read, Write};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use projections::Row;
+
+/// The bytes of rows in a part. A part that does not compress at all is below the `max_payload` of nats.conf, also in
+/// base64, and all others are large enough that the sync of each costs little.
+const PART_BYTES: usize = 512 * 1024;
+const HASH_BYTES: usize = blake3::OUT_LEN;
+/// The bytes of a key or of a value. No view is near it: a length beyond is damage.
+const FIELD_BYTES_MAX: u32 = 256 * 1024 * 1024;
+/// The length that stands for a removed value.
+const REMOVED: u32 = u32::MAX;
+/// The lengths of a row.
+const LENGTHS_BYTES: usize = 8;
+
+/// Why a part or its rows cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PartError {
+    #[error("part {0} has a wrong checksum")]
+    Checksum(u64),
+    #[error("part {0} cannot be decompressed: {1}")]
+    Decompress(u64, io::Error),
+    #[error("part {0} has a row that is not one")]
+    Row(u64),
+}
+
+/// Makes parts of rows, and passes them on.
+pub(super) struct PartEncoder<S> {
+    rows: Vec<u8>,
+    number: u64,
+    send: S,
+}
+
+impl<E, S: FnMut(Bytes) -> Result<(), E>> PartEncoder<S> {
+    pub(super) fn new(send: S) -> Self {
+        Self {
+            rows: Vec::with_capacity(2 * PART_BYTES),
+            number: 0,
+            send,
+        }
+    }
+
+    pub(super) fn add(&mut self, key: &str, value: Option<&[u8]>) -> Result<(), E> {
+        let length = value.map_or(REMOVED, |value| length(value.len()));
+        self.rows.extend(length_bytes(key.len()));
+        self.rows.extend(length.to_le_bytes());
+        self.rows.extend(key.as_bytes());
+        self.rows.extend(value.unwrap_or_default());
+        while self.rows.len() >= PART_BYTES {
+            self.send(PART_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Passes on what is left.
+    pub(super) fn finish(mut self) -> Result<(), E> {
+        match self.rows.len() {
+            0 => Ok(()),
+            rest => self.send(rest),
+        }
+    }
+
+    fn send(&mut self, bytes: usize) -> Result<(), E> {
+        let part = encode(self.number, &self.rows[..bytes]);
+        self.rows.drain(..bytes);
+        self.number += 1;
+        (self.send)(part)
+    }
+}
+
+fn length(length: usize) -> u32 {
+    u32::try_from(length).expect("a view is smaller than its bound")
+}
+
+fn length_bytes(of: usize) -> [u8; 4] {
+    length(of).to_le_bytes()
+}
+
+fn encode(number: u64, rows: &[u8]) -> Bytes {
+    let mut encoder = DeflateEncoder::new(vec![0; HASH_BYTES], Compression::fast());
+    let written = encoder.write_all(rows).and_then(|()| encoder.finish());
+    let mut part = written.expect("memory takes all");
+    let hash = hash(number, &part[HASH_BYTES..]);
+    part[..HASH_BYTES].copy_from_slice(hash.as_bytes());
+    part.into()
+}
+
+fn hash(number: u64, compressed: &[u8]) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&number.to_le_bytes()).update(compressed);
+    hasher.finalize()
+}
+
+/// Makes rows of parts.
+#[derive(Debug, Default)]
+pub(super) struct PartDecoder {
+    /// The beginning of a row.
+    rest: Vec<u8>,
+    number: u64,
+}
+
+impl PartDecoder {
+    /// The rows that end in the next part.
+    pub(super) fn add(&mut self, part: &[u8]) -> Result<Vec<Row>, PartError> {
+        let number = self.number;
+        self.number += 1;
+        let (expected, compressed) = part
+            .split_first_chunk::<HASH_BYTES>()
+            .ok_or(PartError::Checksum(number))?;
+        if hash(number, compressed) != *expected {
+            return Err(PartError::Checksum(number));
+        }
+        // Not more than the encoder has put in, whatever the stream claims.
+        let mut decoder = DeflateDecoder::new(compressed).take(PART_BYTES as u64);
+        let read = decoder.read_to_end(&mut self.rest);
+        read.map_err(|error| PartError::Decompress(number, error))?;
+        let (mut rows, mut bytes) = (Vec::new(), self.rest.as_slice());
+        while let Some((row, after)) = split_row(bytes).map_err(|()| PartError::Row(number))? {
+            rows.push(row);
+            bytes = after;
+        }
+        let read = self.rest.len() - bytes.len();
+        self.rest.drain(..read);
+        Ok(rows)
+    }
+
+    /// Whether all rows have ended.
+    pub(super) fn is_at_end_of_row(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+/// The first row and the bytes after it; `None` if it is not complete.
+fn split_row(bytes: &[u8]) -> Result<Option<(Row, &[u8])>, ()> {
+    let Some((lengths, rest)) = bytes.split_first_chunk::<LENGTHS_BYTES>() else {
+        return Ok(None);
+    };
+    let (key, value) = lengths.split_at(LENGTHS_BYTES / 2);
+    let length = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("half of the lengths"));
+    let (key, value) = (length(key), length(value));
+    let kept = if value == REMOVED { 0 } else { value };
+    if key > FIELD_BYTES_MAX || kept > FIELD_BYTES_MAX {
+        return Err(());
+    }
+    let Some((key, rest)) = rest.split_at_checked(key as usize) else {
+        return Ok(None);
+    };
+    let Some((bytes, rest)) = rest.split_at_checked(kept as usize) else {
+        return Ok(None);
+    };
+    let key = std::str::from_utf8(key).map_err(|_| ())?.to_owned();
+    let value = (value != REMOVED).then(|| bytes.to_vec());
+    Ok(Some(((key, value), rest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use projections::Row;
+    use proptest::prelude::*;
+
+    use super::{PART_BYTES, PartDecoder, PartEncoder};
+
+    fn parts(rows: &[Row]) -> Vec<Bytes> {
+        let mut parts = Vec::new();
+        let mut encoder = PartEncoder::new(|part| {
+            parts.push(part);
+            Ok::<_, ()>(())
+        });
+        for (key, value) in rows {
+            encoder.add(key, value.as_deref()).expect("no error");
+        }
+        encoder.finish().expect("no error");
+        parts
+    }
+
+    /// Rows, some of which are larger than a part.
+    fn rows() -> impl Strategy<Value = Vec<Row>> {
+        let size = prop_oneof![4 => 0..2_000_usize, 1 => 0..3 * PART_BYTES];
+        let value = prop_oneof![
+            1 => Just(None),
+            5 => (size, any::<u8>()).prop_map(|(size, byte)| Some(vec![byte; size])),
+        ];
+        prop::collection::vec(("[a-z/0-9\u{e9}]{0,40}", value), 0..20)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn the_parts_of_rows_are_the_rows(rows in rows()) {
+            let (mut decoder, mut decoded) = (PartDecoder::default(), Vec::new());
+            for part in parts(&rows) {
+                decoded.extend(decoder.add(&part).expect("a sound part"));
+            }
+            prop_assert!(decoder.is_at_end_of_row());
+            prop_assert_eq!(decoded, rows);
+        }
+
+        #[test]
+        fn a_part_with_a_wrong_byte_or_number_or_length_is_named(bit in any::<prop::sample::Index>(), cut in any::<prop::sample::Index>()) {
+            let rows = vec![("key".to_owned(), Some(vec![7; 2 * PART_BYTES]))];
+            let parts = parts(&rows);
+            let mut flipped = parts[0].to_vec();
+            let bit = bit.index(8 * flipped.len());
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            for wrong in [flipped.into(), parts[1].clone(), parts[0].slice(..cut.index(parts[0].len()))] {
+                let error = PartDecoder::default().add(&wrong).expect_err("a damaged part");
+                prop_assert_eq!(error.to_string(), "part 0 has a wrong checksum");
+            }
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! [`SnapshotWriter`]: writes snapshots of the views, now and then and when it is asked to.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use projections::{Checkpoint, SCHEMA_VERSION, Store, StoreError, VIEWS_VERSION};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+use super::parts::PartEncoder;
+use super::{ViewsSnapshot, metadata};
+use crate::live::status::{Phase, Status};
+use crate::log::{Lease, Log, LogError, ObjectWriter, Role};
+use crate::metrics;
+use crate::projector::views::Views;
+
+/// Snapshots that are kept. If the latest is damaged, an older one is loaded.
+const SNAPSHOTS_KEPT: usize = 3;
+/// Fewer new events are folded in a second, so the snapshot before is as good.
+const EVENTS_MIN: u64 = 10_000;
+/// How often the object store is looked at, so that `railbird_snapshot_timestamp_seconds` is right on all replicas.
+const CHECK_EVERY: Duration = Duration::from_secs(60);
+/// How long a request waits for the lease: longer than the term of one whose holder is gone.
+const LEASE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time to give the lease up. After it, the others wait for the end of its term.
+const RESIGN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Parts that wait for NATS. The thread that makes them waits then.
+const PARTS_AHEAD: usize = 1;
+/// Requests that wait. One snapshot answers all that came before it was begun.
+const REQUESTS_MAX: usize = 4;
+
+/// Why no snapshot was written.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("the views are not live yet")]
+    NotLive,
+    #[error("another replica is writing a snapshot")]
+    Busy,
+    #[error("another replica took over: {0}")]
+    Fenced(&'static str),
+    #[error("the views cannot be read: {0}")]
+    Store(#[from] StoreError),
+    #[error("the object store failed: {0}")]
+    Log(LogError),
+    #[error("the writer ended")]
+    Ended,
+}
+
+impl From<LogError> for SnapshotError {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Conflict => Self::Fenced("it has written to the object store"),
+            error => Self::Log(error),
+        }
+    }
+}
+
+type Written = Result<ViewsSnapshot, SnapshotError>;
+
+/// Asks the writer for snapshots.
+#[derive(Debug, Clone)]
+pub struct SnapshotRequests(mpsc::Sender<oneshot::Sender<Written>>);
+
+impl SnapshotRequests {
+    /// Has a snapshot written now, and waits for it.
+    ///
+    /// # Errors
+    /// Returns a [`SnapshotError`].
+    pub async fn create(&self) -> Written {
+        let (sender, written) = oneshot::channel();
+        let sent = self.0.send(sender).await;
+        sent.map_err(|_| SnapshotError::Ended)?;
+        written.await.unwrap_or(Err(SnapshotError::Ended))
+    }
+}
+
+/// Writes snapshots of the views in force.
+#[derive(Debug)]
+pub struct SnapshotWriter {
+    log: Log,
+    views: Arc<Views>,
+    status: watch::Receiver<Status>,
+    /// Zero is never.
+    every: Duration,
+    requests: mpsc::Receiver<oneshot::Sender<Written>>,
+}
+
+impl SnapshotWriter {
+    pub fn new(
+        log: Log,
+        views: Arc<Views>,
+        status: watch::Receiver<Status>,
+        every: Duration,
+    ) -> (Self, SnapshotRequests) {
+        let (sender, requests) = mpsc::channel(REQUESTS_MAX);
+        let writer = Self {
+            log,
+            views,
+            status,
+            every,
+            requests,
+        };
+        (writer, SnapshotRequests(sender))
+    }
+
+    /// Writes snapshots until dropped.
+    pub async fn run(mut self) {
+        let mut wait = Duration::ZERO;
+        loop {
+            tokio::select! {
+                () = sleep(wait) => match self.write_if_due().await {
+                    // Another replica writes it.
+                    Ok(()) | Err(SnapshotError::Busy | SnapshotError::NotLive) => {}
+                    Err(error) => failed(&error),
+                },
+                Some(requested) = self.requests.recv() => {
+                    let written = self.write_alone(false).await;
+                    if let Err(error) = &written {
+                        failed(error);
+                    }
+                    // Nobody may wait for it any more.
+                    let _ = requested.send(written);
+                }
+            }
+            wait = match self.every.is_zero() {
+                true => CHECK_EVERY,
+                false => CHECK_EVERY.min(self.every),
+            };
+        }
+    }
+
+    async fn write_if_due(&self) -> Result<(), SnapshotError> {
+        match self.is_due().await {
+            true => self.write_alone(true).await.map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes a snapshot while this replica has the lease. With `if_due`, none if another replica has just written one.
+    async fn write_alone(&self, if_due: bool) -> Written {
+        let (mut lease, keeping) = self.log.lease(Role::Snapshots, &Uuid::now_v7().to_string());
+        let mut keeping = pin!(keeping);
+        let written = {
+            let writing = async {
+                let held = async {
+                    while lease.held().is_none() && !lease.is_denied() {
+                        lease.changed().await;
+                    }
+                };
+                let held = timeout(LEASE_TIMEOUT, held).await;
+                held.map_err(|_| SnapshotError::Busy)?;
+                if if_due && !self.is_due().await {
+                    return Err(SnapshotError::Busy);
+                }
+                self.write(&lease).await
+            };
+            tokio::select! {
+                written = writing => written,
+                () = &mut keeping => Err(SnapshotError::Ended),
+            }
+        };
+        lease.resign();
+        // It goes on until it is dropped.
+        let _ = timeout(RESIGN_TIMEOUT, keeping).await;
+        written
+    }
+
+    /// Whether the latest snapshot is old enough, and there are enough new events. Notes it in the metrics.
+    async fn is_due(&self) -> bool {
+        let snapshots = match ViewsSnapshot::list(&self.log).await {
+            Ok(snapshots) => snapshots,
+            Err(error) => {
+                tracing::debug!(%error, "cannot list the snapshots of the views");
+                return false;
+            }
+        };
+        let latest = snapshots.into_iter().flatten().next();
+        note(latest.as_ref());
+        self.needs_newer(latest.as_ref())
+    }
+
+    fn needs_newer(&self, latest: Option<&ViewsSnapshot>) -> bool {
+        let Some(checkpoint) = self.views.current().and_then(|store| store.checkpoint()) else {
+            return false;
+        };
+        let last = latest.filter(|latest| latest.checkpoint.log == checkpoint.log);
+        let last_seq = last
+            .filter(|last| last.is_of_this_schema())
+            .map_or(0, |last| last.checkpoint.seq);
+        let is_old = last.is_none_or(|last| age(last) >= self.every);
+        !self.every.is_zero() && is_old && checkpoint.seq >= last_seq + EVENTS_MIN
+    }
+
+    /// Writes a snapshot, and removes the oldest.
+    async fn write(&self, lease: &Lease) -> Written {
+        let began = Instant::now();
+        let store = self.live_store().ok_or(SnapshotError::NotLive)?;
+        let (sender, mut parts) = mpsc::channel(PARTS_AHEAD);
+        let exporting = spawn_blocking(move || export(&store, &sender));
+        let mut writer: Option<ObjectWriter> = None;
+        while let Some(part) = parts.recv().await {
+            check(lease)?;
+            match &mut writer {
+                None => writer = Some(self.log.write_object(part).await?),
+                Some(writer) => writer.add(part).await?,
+            }
+        }
+        let exported = exporting.await.map_err(|_| SnapshotError::Ended)?;
+        let (checkpoint, writer) = (exported?, writer.ok_or(SnapshotError::Ended)?);
+        check(lease)?;
+        let at = Timestamp::now().as_millisecond();
+        let name = format!("v{SCHEMA_VERSION}-{VIEWS_VERSION}-{}-{at}", checkpoint.seq);
+        let object = writer.finish(name, metadata(&checkpoint)).await?;
+        let snapshot = ViewsSnapshot {
+            object,
+            checkpoint,
+            schema: SCHEMA_VERSION,
+            views: VIEWS_VERSION,
+        };
+        let (name, bytes) = (&snapshot.object.info.name, snapshot.object.info.size);
+        let (seq, seconds) = (snapshot.checkpoint.seq, began.elapsed().as_secs_f64());
+        tracing::info!(
+            snapshot = name,
+            seq,
+            bytes,
+            seconds,
+            "wrote a snapshot of the views"
+        );
+        note(Some(&snapshot));
+        if let Err(error) = self.remove_oldest().await {
+            tracing::warn!(%error, "cannot remove the oldest snapshot of the views");
+        }
+        Ok(snapshot)
+    }
+
+    fn live_store(&self) -> Option<Arc<Store>> {
+        let is_live = self.status.borrow().phase == Phase::Live;
+        let current = self.views.read_current().filter(|_| is_live)?;
+        (current.schema() == SCHEMA_VERSION).then(|| Arc::clone(current.store()))
+    }
+
+    async fn remove_oldest(&self) -> Result<(), LogError> {
+        for oldest in self.log.objects().await?.iter().skip(SNAPSHOTS_KEPT) {
+            self.log.remove_object(oldest).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes the parts of a snapshot. After each it rests for as long as that took: the service has other work, and commits
+/// wait for the reads of sled. A thread of low priority would make them wait longer, since it keeps sled's locks while
+/// others run.
+fn export(store: &Store, sender: &mpsc::Sender<Bytes>) -> Result<Checkpoint, SnapshotError> {
+    let mut began = Instant::now();
+    let mut parts = PartEncoder::new(|part| {
+        std::thread::sleep(began.elapsed());
+        let sent = sender.blocking_send(part);
+        began = Instant::now();
+        sent.map_err(|_| SnapshotError::Ended)
+    });
+    let checkpoint = store.export(|key, value| parts.add(key, value))?;
+    parts.finish()?;
+    Ok(checkpoint)
+}
+
+/// Whether this replica still has the lease. Without the right to leases each replica writes; the object store lets one
+/// at a time.
+fn check(lease: &Lease) -> Result<(), SnapshotError> {
+    match lease.held().is_some() || lease.is_denied() {
+        true => Ok(()),
+        false => Err(SnapshotError::Fenced("the lease ended")),
+    }
+}
+
+fn failed(error: &SnapshotError) {
+    tracing::warn!(%error, "cannot write a snapshot of the views");
+    metrics::snapshot_failed();
+}
+
+fn note(latest: Option<&ViewsSnapshot>) {
+    if let Some(latest) = latest {
+        let info = &latest.object.info;
+        let at = info.written_at.map(|at| at.timestamp());
+        metrics::snapshot(at.unwrap_or_default(), latest.checkpoint.seq, info.size);
+    }
+}
+
+fn age(snapshot: &ViewsSnapshot) -> Duration {
+    let written_at = snapshot.object.info.written_at.map(|at| at.timestamp());
+    let age = Timestamp::now().duration_since(written_at.unwrap_or_default());
+    Duration::try_from(age).unwrap_or_default()
+}
