@@ -82,7 +82,7 @@ impl Outcome {
     /// The part of the servers' work that was for clients that had given up.
     pub(super) fn wasted(&self) -> f64 {
         let useful = self.handshake.as_secs_f64() * self.back.len() as f64;
-        1.0 - useful / self.busy.as_secs_f64()
+        (1.0 - useful / self.busy.as_secs_f64()).max(0.0)
     }
 
     pub(super) fn figures(&self) -> Value {
