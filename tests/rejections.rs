@@ -199,8 +199,8 @@ async fn after_a_restart_only_new_rejections_are_announced() {
     service.kill();
     let meanwhile = feeder.publish("racing.x", "while it was away").await;
     service = Serving::start(&nats, folder.path());
-    // A killed service may have lost the last half second of its views. It folds that again, and announces again what it
-    // had not noted with its lease.
+    // A killed service may have lost the last half second of its views. It folds that again, and announces again what
+    // it had not noted with its lease.
     let announced = feeder.until(meanwhile).await;
     until_live(service.admin).await;
     assert!(announced.len() as u64 <= rejected_by(service.admin).await);
