@@ -297,6 +297,14 @@ impl Reader {
                     () = self.log.reconnected(epoch) => self.failures = 1,
                 }
             }
+            let messages = self.read_without_leader().await;
+            if let Some(last) = messages.last() {
+                return Ok(Batch {
+                    pending: self.pending(0, last.seq),
+                    messages,
+                    head: None,
+                });
+            }
             let head = match self.check_identity().await {
                 Ok(head) => head?,
                 Err(error) => {
@@ -309,6 +317,27 @@ impl Reader {
                 Err(error) => self.failed(&error),
             }
         }
+    }
+
+    /// The next messages that any server of a cluster has, of a stream that only railbird writes. A revocation must not
+    /// wait for the election of a leader. A server has only messages that most of them have agreed on.
+    async fn read_without_leader(&self) -> Vec<LogMessage> {
+        let mut messages = Vec::new();
+        let is_safe = self.stream.is_written_by_railbird_alone();
+        if !is_safe || !self.read_singly || !self.log.is_clustered() {
+            return messages;
+        }
+        for seq in self.position.seq + 1..=self.position.seq + SINGLE_READS {
+            match self.log.message_of_any_server(self.stream, seq).await {
+                Ok(Some(message)) => messages.push(message),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::debug!(%error, stream = self.stream.name, "no server has more messages");
+                    break;
+                }
+            }
+        }
+        messages
     }
 
     fn failed(&mut self, error: &LogError) {

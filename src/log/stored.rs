@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::connection::Log;
 use super::error::LogError;
 use super::message::LogMessage;
-use super::stream::StreamName;
+use super::stream::{StreamName, moment};
 
 const NOT_ERASED: &str = "the message was not erased";
 
@@ -181,6 +181,31 @@ impl Log {
             }
             Response::Err { error } => Err(self.jetstream_error(&error)),
         }
+    }
+
+    /// The message with a sequence, from any server of a cluster that has it. There need not be a leader. Not as safe as
+    /// [`Log::message_at`].
+    pub(super) async fn message_of_any_server(
+        &self,
+        stream: StreamName,
+        seq: u64,
+    ) -> Result<Option<LogMessage>, LogError> {
+        let api = format!("DIRECT.GET.{}", stream.name);
+        let messages = self.stream(stream).await?;
+        let request = async {
+            match messages.direct_get(seq).await {
+                Ok(message) => Ok(Some(message)),
+                Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        let found = self.request(&[&api], request).await?;
+        Ok(found.map(|message| LogMessage {
+            seq: message.sequence,
+            recorded_at: moment(message.time.unix_timestamp_nanos()),
+            subject: message.subject,
+            payload: message.payload,
+        }))
     }
 
     /// The id of the last message on a subject; `None` if there is no message, or it has no id.

@@ -199,6 +199,11 @@ impl StreamName {
         }
     }
 
+    /// Whether a feeder can publish nothing to the stream that the client library cannot read.
+    pub(super) fn is_written_by_railbird_alone(self) -> bool {
+        self == ACCOUNTS
+    }
+
     /// Whether the stream keeps every message that nobody erases.
     pub(super) fn keeps_all(self) -> bool {
         matches!(self.keeps, Keeps::All | Keeps::UntilErased)

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::nats::Membership;
-use super::{Nats, PATIENCE};
+use super::{Nats, PATIENCE, eventually};
 
 /// The servers of a cluster.
 const SERVERS: usize = 3;
@@ -150,6 +150,21 @@ impl Cluster {
         self.routes.runtime.as_ref().unwrap().spawn(placed);
         let placed = receiver.recv_timeout(PATIENCE);
         placed.expect("the leader of JetStream knows all servers");
+    }
+
+    /// Waits until all servers have all messages of a stream.
+    pub(crate) async fn until_all_have(&self, stream: &str) {
+        let context = jetstream::new(self.client_of("admin").await);
+        eventually(&format!("all servers have {stream}"), async || {
+            let found = context.get_stream(stream).await.ok();
+            let cluster = found.and_then(|stream| stream.cached_info().cluster.clone());
+            let followers = cluster.map(|cluster| cluster.replicas).unwrap_or_default();
+            let whole = followers
+                .iter()
+                .filter(|it| it.current && it.lag.unwrap_or(0) == 0);
+            whole.count() == SERVERS - 1
+        })
+        .await;
     }
 
     /// The server that leads a stream. Waits while it has no leader.
