@@ -324,7 +324,9 @@ impl Reader {
     async fn read_without_leader(&self) -> Vec<LogMessage> {
         let mut messages = Vec::new();
         let is_safe = self.stream.is_written_by_railbird_alone();
-        if !is_safe || !self.read_singly || !self.log.is_clustered() {
+        // At first the leader is asked, for a consumer reads faster.
+        let may_lack_leader = self.log.is_clustered() && (self.read_singly || self.failures > 0);
+        if !is_safe || !may_lack_leader {
             return messages;
         }
         for seq in self.position.seq + 1..=self.position.seq + SINGLE_READS {

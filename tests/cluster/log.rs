@@ -554,3 +554,25 @@ async fn a_restored_stream_is_the_same_log_with_the_configured_replicas() {
     let state: Value = json!(empty.log().await.state(RACING).await.unwrap().last_seq);
     assert_eq!(state, json!(seq));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revocation_is_read_while_no_leader_can_be_elected() {
+    let mut cluster = Cluster::start();
+    let admin = admin_with_streams(&cluster).await;
+    for n in 1..=3 {
+        let event = Outgoing {
+            id: n.to_string(),
+            ..event_of_account()
+        };
+        admin.append(event).await.unwrap();
+    }
+    let state = admin.state(ACCOUNTS).await.unwrap();
+    cluster.until_all_have("ACCOUNTS").await;
+    let leader = cluster.stream_leader("ACCOUNTS").await;
+    let [other, left] = [(leader + 1) % 3, (leader + 2) % 3];
+    cluster.kill(leader);
+    cluster.kill(other);
+    let log = connect(&cluster.server(left).url()).await;
+    let mut reader = log.reader(ACCOUNTS, ReadPosition::start_of(&state));
+    read_until(&mut reader, 3).await;
+}

@@ -128,18 +128,3 @@ async fn a_revoked_key_is_rejected_by_all_replicas_while_servers_and_replicas_fa
     replicas.services[0].resume();
     replicas.until_rejected(&key, sockets).await;
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revoked_key_is_rejected_while_no_leader_can_be_elected() {
-    let mut replicas = Replicas::start().await;
-    let key = replicas.issue().await;
-    let sockets = replicas.sockets(&key).await;
-    replicas.services.iter().for_each(Serving::pause);
-    replicas.revoke(&key).await;
-    replicas.cluster.until_all_have("ACCOUNTS").await;
-    let leader = replicas.cluster.stream_leader("ACCOUNTS").await;
-    replicas.cluster.kill(leader);
-    replicas.cluster.kill((leader + 1) % 3);
-    replicas.services.iter().for_each(Serving::resume);
-    replicas.until_rejected(&key, sockets).await;
-}
