@@ -379,7 +379,7 @@ impl Reader {
             return Ok(self.single_batch(head, messages, last_seq).await);
         }
         let arriving = match self.create_consumer(last_seq + 1).await {
-            Err(error) if self.subjects.is_empty() => {
+            Err(error) if self.subjects.is_empty() && self.log.is_clustered() => {
                 tracing::debug!(%error, "cannot create a consumer, reading messages one by one");
                 (self.singly_until, self.read_singly) =
                     (Some(Instant::now() + WITHOUT_CONSUMER), true);
