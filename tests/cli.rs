@@ -295,18 +295,7 @@ async fn an_issued_key_works_and_is_printed_once_alone_on_standard_output() {
         .output()
         .unwrap();
     let key = String::from_utf8(output.stdout).unwrap().trim().to_owned();
-    eventually("the key is valid", || async {
-        request(
-            service.http,
-            "GET",
-            "/api/v1/meetings",
-            &[("x-api-key", &key)],
-        )
-        .await
-        .status
-            == 200
-    })
-    .await;
+    until_valid(service.http, &key).await;
     assert!(!String::from_utf8_lossy(&output.stderr).contains(&key));
 }
 

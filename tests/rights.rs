@@ -297,12 +297,7 @@ async fn feeders_that_fill_their_stream_stop_no_key() {
         .lines()
         .find(|line| line.starts_with("rb_"))
         .unwrap();
-    let headers = [("X-API-Key", key)];
-    eventually("the key is valid", || async {
-        let path = "/api/v1/meetings?from=2026-01-01&to=2026-01-02";
-        request(service.http, "GET", path, &headers).await.status == 200
-    })
-    .await;
+    until_valid(service.http, key).await;
 }
 
 /// Attacks with each target, while an administrator receives all that it may, and compares the streams.

@@ -83,12 +83,7 @@ fn has_number(result: &[Value]) -> bool {
 /// Requests, events, an invalid message and a socket, again and again.
 async fn traffic(nats: &Nats, serving: &Serving) {
     let key = issue_key(nats).await;
-    eventually("the service knows the key", || async {
-        let headers = [("x-api-key", &*key)];
-        let reply = request(serving.http, "GET", "/api/v1/meetings", &headers).await;
-        reply.status == 200
-    })
-    .await;
+    until_valid(serving.http, &key).await;
     let mut socket = Socket::open(serving.http, &key).await;
     for n in 0.. {
         nats.publish([odds("ST", 1, &second(n), &[2.0, 3.0])]).await;

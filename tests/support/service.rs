@@ -323,6 +323,18 @@ pub(crate) async fn issue_key(nats: &Nats) -> String {
     issue_key_on(nats, "default").await
 }
 
+/// Waits until a service answers to a key.
+pub(crate) async fn until_valid(http: SocketAddr, key: &str) {
+    eventually("the key is valid", async || {
+        let headers = [("x-api-key", key)];
+        request(http, "GET", "/api/v1/meetings", &headers)
+            .await
+            .status
+            == 200
+    })
+    .await;
+}
+
 /// A new key on a plan.
 pub(crate) async fn issue_key_on(nats: &Nats, plan: &str) -> String {
     let log = nats.log().await;
