@@ -200,3 +200,38 @@ async fn a_replica_that_starts_while_nats_is_away_serves_nobody_and_is_right_onc
     again.until_ready().await;
     assert_eq!(again.get(HORSE).await.status, 200);
 }
+
+#[tokio::test]
+async fn a_replica_that_is_cut_off_leaves_the_resume_of_what_it_has_not_read_to_others() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let seq = nats
+        .publish([
+            odds("ST", 1, &second(1), &[2.5]),
+            odds("ST", 1, &second(2), &[3.5]),
+        ])
+        .await;
+    railbird.until_published(seq).await;
+    let resume_from = |since: u64| format!("/ws/live/odds?api_key={}&since={since}", railbird.key);
+
+    nats.freeze();
+    let refused = Socket::refused(railbird.http, &resume_from(seq + 1)).await;
+    assert_eq!(refused.status, 503);
+    assert!(refused.header("retry-after").parse::<u64>().is_ok());
+    assert!(refused.text().contains("`since`"), "{}", refused.text());
+    let mut socket = Socket::connect(railbird.http, &resume_from(0)).await;
+    assert_eq!(
+        socket.next().await.unwrap()["recovered"],
+        true,
+        "what it has read"
+    );
+
+    nats.thaw();
+    eventually("the log is known to end before it", || async {
+        let reply = Socket::refused(railbird.http, &resume_from(seq + 1)).await;
+        reply.status == 101
+    })
+    .await;
+    let mut socket = Socket::connect(railbird.http, &resume_from(seq + 1)).await;
+    assert_eq!(socket.next().await.unwrap()["reason"], "ahead");
+}

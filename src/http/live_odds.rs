@@ -1,7 +1,7 @@
 //! `/ws/live/odds`: the handshake of the live channel. After it, the connection belongs to `live`.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::body::Body;
@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
+use tokio::time::timeout;
 use tracing::Instrument as _;
 use tungstenite::handshake::server::create_response_with_body;
 
@@ -36,8 +37,9 @@ impl From<ConnectionRefused> for ApiError {
     }
 }
 
-/// How long a resume waits for this replica to catch up with the one that the client was connected to before.
-const RESUME_WAIT: Duration = Duration::from_secs(1);
+/// How long a resume waits until this replica has read the event that the client was sent by another one, or knows that
+/// the log has none: it asks for the end of the log every 3 seconds.
+const RESUME_WAIT: Duration = Duration::from_secs(4);
 
 /// The parameters of a filter.
 const FILTERS: [&str; 4] = ["date", "venue", "race", "horse"];
@@ -134,7 +136,7 @@ async fn upgrade(
     let network = request.extensions().get::<Network>().copied();
     let permit = app.fan_out.acquire(key, network)?;
     if let Some(point) = &resume {
-        app.feed.wait_for_seq(point.seq, RESUME_WAIT).await;
+        wait_for(app, point).await?;
     }
     let upgraded = hyper::upgrade::on(&mut request);
     let app = Arc::clone(app);
@@ -154,4 +156,25 @@ async fn upgrade(
     };
     tokio::spawn(hand_over.instrument(span));
     Ok(response)
+}
+
+/// Waits until a resume from a point can be decided: this replica has read the event, or knows that the log ends before
+/// it.
+///
+/// # Errors
+/// Returns [`ApiError::NotReady`] after [`RESUME_WAIT`]: another replica may have read the event.
+async fn wait_for(app: &App, point: &ResumePoint) -> Result<(), ApiError> {
+    if !app.feed.position().is_of(point.epoch.as_deref()) {
+        return Ok(());
+    }
+    let asked_at = Instant::now();
+    let mut status = app.projector.status.clone();
+    let known = async {
+        tokio::select! {
+            () = app.feed.until_seq(point.seq) => {}
+            _ = status.wait_for(|status| status.seq < point.seq && status.freshness.is_proved_since(asked_at)) => {}
+        }
+    };
+    let known = timeout(RESUME_WAIT, known).await;
+    known.map_err(|_| ApiError::NotReady("The live channel has not reached `since` yet"))
 }

@@ -72,6 +72,12 @@ impl Freshness {
         }
     }
 
+    /// Whether a question that was asked at this time or later has proved it.
+    #[must_use]
+    pub fn is_proved_since(&self, time: Instant) -> bool {
+        self.proved_at >= time
+    }
+
     /// The time since the latest proof; since the start if there is none.
     #[must_use]
     pub fn age(&self) -> Duration {

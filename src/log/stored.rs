@@ -183,8 +183,8 @@ impl Log {
         }
     }
 
-    /// The message with a sequence, from any server of a cluster that has it. There need not be a leader. Not as safe as
-    /// [`Log::message_at`].
+    /// The message with a sequence, from any server of a cluster that has it. There need not be a leader. Not as safe
+    /// as [`Log::message_at`].
     pub(super) async fn message_of_any_server(
         &self,
         stream: StreamName,

@@ -153,3 +153,39 @@ fn logs(folder: &Path) -> String {
     logs.map(|log| std::fs::read_to_string(log).unwrap())
         .collect()
 }
+
+/// Serves an application on a free port, as a replica.
+async fn replica(app: axum::Router) -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async { axum::serve(listener, app).await });
+    address
+}
+
+#[tokio::test]
+async fn haproxy_repeats_a_get_at_another_replica_if_one_hangs() {
+    let ready = || axum::Router::new().route("/readyz", axum::routing::get("ready"));
+    let (reached, mut hanging) = tokio::sync::mpsc::channel::<()>(1);
+    let hangs = ready().fallback(move || {
+        let reached = reached.clone();
+        async move {
+            reached.send(()).await.unwrap();
+            std::future::pending::<()>().await;
+        }
+    });
+    let replicas = [
+        replica(hangs).await,
+        replica(ready().fallback(|| async { "answered" })).await,
+    ];
+    let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let started = Proxy::start(ProxyKind::Haproxy, folder.path(), &authority, replicas).await;
+    let Some(proxy) = started else {
+        return;
+    };
+    let tunnel = proxy.tunnel(&authority).await;
+    // The proxy chooses the replicas in turn.
+    while hanging.try_recv().is_err() {
+        let reply = request(tunnel.address, "GET", CARD, &[]).await;
+        assert_eq!((reply.status, &*reply.text()), (200, "answered"));
+    }
+}

@@ -65,6 +65,13 @@ pub struct Position {
     pub seq: u64,
 }
 
+impl Position {
+    /// Whether a client's position has this epoch, or names none.
+    pub fn is_of(&self, epoch: Option<&str>) -> bool {
+        epoch.is_none_or(|epoch| *epoch == *self.epoch)
+    }
+}
+
 /// The messages from an index on, and how far the feed was when they were taken.
 #[derive(Debug)]
 pub struct FeedTail {

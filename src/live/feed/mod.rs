@@ -13,13 +13,11 @@ mod state;
 mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use events::{Moment, RacingDate};
 use projections::{Checkpoint, LiveKind, LiveUpdate, LogIdentity};
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 pub use message::{
     ConflatedBy, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Replayed, Snapshots,
@@ -100,11 +98,11 @@ impl Feed {
         self.state().position.clone()
     }
 
-    /// Waits until the feed reflects a log sequence, or the time is over.
-    pub async fn wait_for_seq(&self, seq: u64, time: Duration) {
+    /// Waits until the feed reflects a log sequence.
+    pub async fn until_seq(&self, seq: u64) {
         let mut position = self.watch();
-        // The caller reads the position again, so it does not matter how the wait ended.
-        let _ = timeout(time, position.wait_for(|position| position.seq >= seq)).await;
+        // The sender is a part of this.
+        let _ = position.wait_for(|position| position.seq >= seq).await;
     }
 
     /// At most `max` messages from an index on; `None` if they are not kept.

@@ -150,7 +150,7 @@ impl FeedState {
         epoch: Option<&str>,
         recorded_at: Option<Moment>,
     ) -> Result<u64, NotRecovered> {
-        if epoch.is_some_and(|epoch| *epoch != *self.position.epoch) {
+        if !self.position.is_of(epoch) {
             return Err(NotRecovered::OtherEpoch);
         }
         if since > self.position.seq {
