@@ -1,10 +1,13 @@
 """All clients reconnect at once: handshakes a second of one replica, a real storm through HAProxy beside the simulated one, and
 simulated storms of a million clients."""
 
+import contextlib
 import shutil
+import socket
 import subprocess
+import time
 
-from common import CORES, ROOT, BenchError, Figures, free_port, issue_key, log, nats_server, programs, run_json, start_nats
+from common import CORES, POLL, ROOT, BenchError, Figures, free_port, issue_key, log, nats_server, programs, run_json, start_nats
 from common import start_railbird, stop, version
 from fanout import allow_files
 
@@ -80,6 +83,13 @@ class Storms:
         target = self.target(port, encrypted)
         return run_json([self.load, "storm", "handshakes", *target, "--pid", process.pid, "--seconds", self.size["seconds"]])
 
+    def until_listens(self, process, port):
+        while True:
+            self.bench.check(process)
+            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+                return
+            time.sleep(POLL)
+
     def simulate(self, clients, servers, handshakes, down_ms, options):
         command = [self.load, "storm", "simulate", "--clients", clients, "--servers", servers, "--down-ms", down_ms]
         return run_json([*command, "--handshakes-per-second", handshakes, *options])
@@ -89,6 +99,7 @@ class Storms:
         balancer = free_port()
         config = haproxy_config(self.bench, self.cert, self.key_file, balancer, port)
         haproxy = self.bench.start("haproxy", [self.haproxy, "-f", config])
+        self.until_listens(haproxy, balancer)
         closed_loop = self.handshakes(haproxy, balancer, True)
         stop(haproxy)
         clients = self.size["real_clients"]

@@ -43,6 +43,8 @@ use crate::tls::TlsServer;
 
 /// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
+/// The time for a handler. All of them read a local store. An operator may wait an [`HOUR`] for a snapshot.
+const HANDLER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for a client to read an answer. The largest are the scripts of `/docs`. An operator may take an [`HOUR`]
 /// to read all views.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
@@ -382,13 +384,14 @@ async fn servers(
     shutdown: &Shutdown,
 ) -> anyhow::Result<(HttpServer, HttpServer)> {
     let metrics: Arc<HttpMetrics> = Arc::default();
-    let server = |listener, tls, connections_max, answer_timeout, access_log| HttpServer {
+    let server = |listener, tls, connections_max, access_log| HttpServer {
         listener,
         tls,
         connections_max,
         per_network: NetworkConnections::new(config.connections_per_network),
         proxies: config.proxies.clone(),
-        answer_timeout,
+        handler_timeout: HANDLER_TIMEOUT,
+        answer_timeout: ANSWER_TIMEOUT,
         access_log,
         metrics: Arc::clone(&metrics),
         draining: draining.clone(),
@@ -398,8 +401,12 @@ async fn servers(
     let (connections_max, access_log) = (config.connections_max, config.access_log);
     let tls = config.tls.clone();
     Ok((
-        server(public, tls, connections_max, ANSWER_TIMEOUT, access_log),
-        server(admin, None, ADMIN_CONNECTIONS_MAX, HOUR, AccessLog::Debug),
+        server(public, tls, connections_max, access_log),
+        HttpServer {
+            handler_timeout: HOUR,
+            answer_timeout: HOUR,
+            ..server(admin, None, ADMIN_CONNECTIONS_MAX, AccessLog::Debug)
+        },
     ))
 }
 

@@ -521,3 +521,20 @@ async fn an_operator_creates_lists_and_restores_snapshots() {
     assert_eq!((folded(&second), second.seq()), (0, seq));
     assert_eq!(second.digest(), railbird.digest());
 }
+
+#[tokio::test]
+async fn an_operator_waits_for_a_snapshot_that_takes_longer_than_other_requests_may() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let seq = nats.publish(race_days(1)).await;
+    railbird.until_seq(seq).await;
+    let admin = railbird.admin.to_string();
+    nats.freeze();
+    let create = crate::support::railbird(["snapshot", "create", "--admin", &admin]);
+    let thaw = async {
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        nats.thaw();
+    };
+    let (created, ()) = tokio::join!(create, thaw);
+    assert_eq!(created.code, 0, "{}", created.all);
+}

@@ -43,8 +43,6 @@ use crate::tls::{TlsServer, TlsSession, TlsStream};
 /// The time for the head of a request, from the opening of the connection or the end of the previous request. It bounds
 /// slow heads and idle connections.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// The time for a handler. All of them read a local store.
-const HANDLER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// The time for requests in flight to end at the shutdown.
@@ -70,6 +68,8 @@ pub(crate) struct HttpServer {
     /// The limit of each network. The trusted proxies are exempt: they have many clients.
     pub(crate) per_network: NetworkConnections,
     pub(crate) proxies: Proxies,
+    /// The time for a handler.
+    pub(crate) handler_timeout: Duration,
     /// The time for a client to read an answer.
     pub(crate) answer_timeout: Duration,
     pub(crate) access_log: AccessLog,
@@ -125,6 +125,7 @@ impl HttpServer {
                 service: service_for(peer.ip()),
                 requests: Arc::new(RequestContext {
                     access_log: self.access_log,
+                    handler_timeout: self.handler_timeout,
                     is_encrypted: self.tls.is_some(),
                     routes: routes.clone(),
                     metrics: Arc::clone(&self.metrics),
@@ -163,6 +164,7 @@ struct HttpConnection<S> {
 /// What the requests of a connection share.
 struct RequestContext {
     access_log: AccessLog,
+    handler_timeout: Duration,
     is_encrypted: bool,
     /// `None` if answers are not counted.
     routes: Option<Arc<RouteTable>>,
@@ -249,7 +251,7 @@ pub(super) async fn take_stream(upgraded: OnUpgrade) -> io::Result<TakenStream> 
     })
 }
 
-/// Responds to a request within [`HANDLER_TIMEOUT`].
+/// Responds to a request within the time for its handler.
 async fn respond<S, B>(
     mut service: S,
     request: hyper::Request<Incoming>,
@@ -273,7 +275,7 @@ where
     // Nearly all responses are ready at once, and need no timer.
     let handled = match handling.as_mut().now_or_never() {
         Some(handled) => Ok(handled),
-        None => timeout(HANDLER_TIMEOUT, handling).await,
+        None => timeout(context.handler_timeout, handling).await,
     };
     let mut response = match handled {
         Ok(response) => response?.map(Either::Left),
