@@ -39,6 +39,8 @@ class Writer:
     def __exit__(self, *_):
         self.stopped.set()
         self.thread.join()
+        if not self.written:
+            raise BenchError("no snapshot was written")
 
 
 def start(bench, railbird, url, run, expected):

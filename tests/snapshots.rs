@@ -402,6 +402,35 @@ async fn only_the_latest_snapshots_are_kept() {
 }
 
 #[tokio::test]
+async fn older_snapshots_make_room_for_a_new_one_but_not_the_latest() {
+    let (nats, first, oldest) = with_snapshot().await;
+    let store = ObjectStore::of(&nats).await;
+    let limit = async |snapshots: u64| {
+        let mut config = store.stream.cached_info().config.clone();
+        config.max_bytes = i64::try_from(oldest.object.info.size * snapshots / 2).unwrap();
+        store.jetstream.update_stream(&config).await.unwrap();
+    };
+    let names = async || {
+        let objects = nats.log().await.objects().await.unwrap();
+        let names = objects.into_iter().map(|object| object.info.name);
+        names.collect::<Vec<_>>()
+    };
+    let second = create(&first).await.object.info.name;
+    // Two and a half.
+    limit(5).await;
+    let third = create(&first).await.object.info.name;
+    assert_eq!(names().await, [third.clone(), second]);
+    let log = nats.log().await;
+    let objects = log.objects().await.unwrap();
+    log.remove_object(&objects[1]).await.unwrap();
+    // One and a half.
+    limit(3).await;
+    let error = first.app.snapshots.create().await.unwrap_err();
+    assert!(error.to_string().contains("OBJ_SNAPSHOTS"), "{error}");
+    assert_eq!(names().await, [third], "the latest is kept");
+}
+
+#[tokio::test]
 async fn one_of_two_replicas_writes_a_snapshot_when_it_is_due() {
     let nats = Nats::start();
     let every = |config: &mut railbird::app::Config| config.snapshot_every = Duration::from_secs(1);

@@ -60,6 +60,7 @@ impl<'de> Deserialize<'de> for Digest {
 }
 
 /// The BLAKE3 hash of a key and its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EntryHash([u64; 4]);
 
 impl EntryHash {

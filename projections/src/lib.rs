@@ -38,7 +38,7 @@ pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
 pub use rejections::Announcement;
 pub use responses::add_response_schemas;
 pub use store::{
-    Checkpoint, LogIdentity, Recount, Row, SCHEMA_VERSION, Store, StoreError, VIEWS_VERSION, View,
-    check_free_space, free_bytes,
+    Checkpoint, Import, LogIdentity, Recount, Row, SCHEMA_VERSION, Store, StoreError,
+    VIEWS_VERSION, View, check_free_space, free_bytes,
 };
 pub use stored_message::StoredMessage;

@@ -3,10 +3,13 @@
 mod common;
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use common::history::{GARBAGE, fold, history, newer, step};
 use common::{OwnedMessage, dump, open};
-use projections::{LiveKind, LiveUpdate, RaceReplay, Row, Store, StoreError, keys, open_races};
+use projections::{
+    Import, LiveKind, LiveUpdate, RaceReplay, Row, Store, StoreError, keys, open_races,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -347,12 +350,12 @@ proptest! {
     fn an_export_during_commits_is_a_fold_up_to_its_checkpoint(log in history(), begin in any::<prop::sample::Index>(), pauses in prop::collection::vec(0..20_usize, 1..20)) {
         let begin = begin.index(log.len()) + 1;
         let (_folder, mut projection) = fold(&log[..begin]);
-        let store = std::sync::Arc::clone(projection.store());
+        let store = Arc::clone(projection.store());
         // After some rows, a commit folds the next message, wherever its keys are.
         let (mut rows, mut next, mut pauses) = (Vec::<Row>::new(), begin, pauses.into_iter().cycle());
         let mut pause = pauses.next();
         let checkpoint = store.export(|key, value| {
-            rows.push((key.to_owned(), value.map(<[u8]>::to_vec)));
+            rows.push(Row::new(key.to_owned(), value));
             while pause == Some(0) && next < log.len() {
                 step(&mut projection, &log[next..=next]);
                 next += 1;
@@ -364,12 +367,14 @@ proptest! {
         let seq = usize::try_from(checkpoint.seq).expect("a short log");
         prop_assert!((begin..=next).contains(&seq));
         let folder = tempfile::tempdir().expect("a folder");
-        let imported = Store::open(folder.path()).expect("an empty store");
+        let imported = Arc::new(Store::open(folder.path()).expect("an empty store"));
+        let mut import = Import::new(Arc::clone(&imported));
         // In parts, as they arrive.
         while !rows.is_empty() {
             let rest = rows.split_off(rows.len().min(7));
-            imported.import(std::mem::replace(&mut rows, rest)).expect("a healthy store");
+            import.add(std::mem::replace(&mut rows, rest)).expect("a healthy store");
         }
+        drop(import);
         imported.check().expect("the digest of the checkpoint");
         prop_assert_eq!(imported.checkpoint(), Some(checkpoint));
         prop_assert_eq!(dump(&imported), views(&log[..seq]));

@@ -1,17 +1,33 @@
-//! [`Store::export`] and [`Store::import`]: all views as rows, while commits go on, and a store made of them.
+//! [`Store::export`] and [`Import`]: all views as rows, while commits go on, and a store made of them.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
-use super::{CHECKPOINT, Checkpoint, Store, StoreError, parse, with_checksum};
+use super::recount::compare;
+use super::{CHECKPOINT, CHECKSUM_BYTES, Checkpoint, Store, StoreError, parse, with_checksum};
+use crate::digest::{Digest, EntryHash};
 use crate::{json, keys};
 
 /// What an export keeps of the changes of the commits meanwhile. A race day changes some megabytes of views in all.
 const CHANGES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A row of an export: a key and its value; `None` if an earlier row of the key was removed.
-pub type Row = (String, Option<Vec<u8>>);
+/// A row of an export, in the form in which a store keeps it. To make it is half of the work of an import.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    key: String,
+    stored: Option<Vec<u8>>,
+    hash: Option<EntryHash>,
+}
+
+impl Row {
+    /// A key and its value; `None` if an earlier row of the key was removed.
+    pub fn new(key: String, value: Option<&[u8]>) -> Self {
+        let hash = value.map(|value| EntryHash::of(key.as_bytes(), value));
+        let stored = value.map(|value| with_checksum(&key, value));
+        Self { key, stored, hash }
+    }
+}
 
 /// What commits changed since an export began.
 #[derive(Debug, Default)]
@@ -91,44 +107,99 @@ impl Store {
         write(CHECKPOINT, Some(&json::render(&checkpoint)))?;
         Ok(checkpoint)
     }
+}
 
-    /// Adds rows of an export, in their order, to a store that has no checkpoint. The last one is the checkpoint, with
-    /// which the store is whole. [`Store::check`] then compares all of it with the digest.
+/// Makes a store of the rows of an export.
+#[derive(Debug)]
+pub struct Import {
+    store: Arc<Store>,
+    /// Of all rows so far.
+    digest: Digest,
+    last_key: String,
+    /// Rows come in the order of their keys; then, in the same order, those that replace some of them.
+    replaces: bool,
+    is_whole: bool,
+}
+
+impl Import {
+    /// An import into a store that has no checkpoint.
+    pub fn new(store: Arc<Store>) -> Self {
+        Self {
+            store,
+            digest: Digest::default(),
+            last_key: String::new(),
+            replaces: false,
+            is_whole: false,
+        }
+    }
+
+    /// Adds rows in the order of the export. The last one is the checkpoint, with which the store is whole.
     ///
     /// # Errors
-    /// Returns [`StoreError::Corrupt`] if rows follow the checkpoint or it is not one, [`StoreError::DiskFull`], and
-    /// [`StoreError::Sled`] if sled fails to write.
-    pub fn import(&self, rows: Vec<Row>) -> Result<(), StoreError> {
-        self.check_disk()?;
+    /// Returns [`StoreError::Corrupt`] if the rows have another digest than the checkpoint, are in another order or
+    /// follow it, or it is not one, [`StoreError::DiskFull`], and [`StoreError::Sled`] if sled fails.
+    pub fn add(&mut self, rows: Vec<Row>) -> Result<(), StoreError> {
+        self.store.check_disk()?;
         let mut batch = sled::Batch::default();
-        let mut last = self.checkpoint();
-        for (key, value) in rows {
-            if last.is_some() {
-                let reason = "it follows the checkpoint".to_owned();
-                return Err(StoreError::Corrupt { key, reason });
+        for row in rows {
+            if self.is_whole {
+                return Err(corrupt(row.key, "it follows the checkpoint"));
             }
-            match value {
-                Some(value) => {
-                    if key == CHECKPOINT {
-                        last = Some(parse(&key, &value)?);
-                    }
-                    batch.insert(key.as_bytes(), with_checksum(&key, &value));
+            if row.key == CHECKPOINT {
+                self.write(std::mem::take(&mut batch))?;
+                self.finish(row)?;
+                continue;
+            }
+            if row.key <= self.last_key {
+                if self.replaces {
+                    return Err(corrupt(row.key, "the rows are out of order"));
                 }
-                None => batch.remove(key.as_bytes()),
+                self.replaces = true;
+                self.write(std::mem::take(&mut batch))?;
             }
+            if self.replaces
+                && let Some(old) = self.store.get(&row.key)?
+            {
+                self.digest.remove(&EntryHash::of(row.key.as_bytes(), &old));
+            }
+            if let Some(hash) = &row.hash {
+                self.digest.add(hash);
+            }
+            match row.stored {
+                Some(stored) => batch.insert(row.key.as_bytes(), stored),
+                None => batch.remove(row.key.as_bytes()),
+            }
+            self.last_key = row.key;
         }
-        self.flusher.write(|| Ok(self.tree.apply_batch(batch)?))?;
-        if let Some(checkpoint) = last {
-            self.seq.store(checkpoint.seq, Ordering::Release);
-            *self.lock_checkpoint() = Some(checkpoint);
-        }
+        self.write(batch)
+    }
+
+    fn write(&self, batch: sled::Batch) -> Result<(), StoreError> {
+        let Store { flusher, tree, .. } = &*self.store;
+        flusher.write(|| Ok(tree.apply_batch(batch)?))
+    }
+
+    /// Writes the checkpoint, if all rows have its digest.
+    fn finish(&mut self, row: Row) -> Result<(), StoreError> {
+        let stored = row.stored.unwrap_or_default();
+        let value = &stored[..stored.len().saturating_sub(CHECKSUM_BYTES)];
+        let checkpoint: Checkpoint = parse(CHECKPOINT, value)?;
+        compare(self.digest, checkpoint.digest)?;
+        let mut batch = sled::Batch::default();
+        batch.insert(CHECKPOINT, stored);
+        self.write(batch)?;
+        self.store.seq.store(checkpoint.seq, Ordering::Release);
+        *self.store.lock_checkpoint() = Some(checkpoint);
+        self.is_whole = true;
         Ok(())
     }
 }
 
+fn corrupt(key: String, reason: &str) -> StoreError {
+    let reason = reason.to_owned();
+    StoreError::Corrupt { key, reason }
+}
+
 fn no_checkpoint() -> StoreError {
-    StoreError::Corrupt {
-        key: CHECKPOINT.to_owned(),
-        reason: "the store is empty".to_owned(),
-    }
+    corrupt(CHECKPOINT.to_owned(), "the store is empty")
 }

@@ -102,13 +102,18 @@ impl Store {
             digest, checkpoint, ..
         } = self.recount()?;
         let expected = checkpoint.map(|checkpoint| checkpoint.digest);
-        let expected = expected.unwrap_or_default();
-        if digest == expected {
-            return Ok(());
-        }
-        self.damage.note(Err(StoreError::Corrupt {
-            key: "all of it".to_owned(),
-            reason: format!("the digest is {digest}, not {expected}"),
-        }))
+        self.damage
+            .note(compare(digest, expected.unwrap_or_default()))
     }
+}
+
+/// Compares the digest of all views with that of their checkpoint.
+pub(super) fn compare(digest: Digest, expected: Digest) -> Result<(), StoreError> {
+    if digest == expected {
+        return Ok(());
+    }
+    Err(StoreError::Corrupt {
+        key: "all of it".to_owned(),
+        reason: format!("the digest is {digest}, not {expected}"),
+    })
 }

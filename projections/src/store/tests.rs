@@ -1,10 +1,10 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::{Checkpoint, LogIdentity, Row, Store, StoreError, Writes};
+use super::{Checkpoint, Import, LogIdentity, Row, Store, StoreError, Writes};
 use crate::{Digest, LogHistory};
 
 /// Longer than anything here takes, unless it hangs.
@@ -161,7 +161,7 @@ fn a_recount_while_commits_go_on_equals_the_digest() {
 fn exported(store: &Store) -> Result<Vec<Row>, StoreError> {
     let mut rows = Vec::new();
     store.export(|key, value| {
-        rows.push((key.to_owned(), value.map(<[u8]>::to_vec)));
+        rows.push(Row::new(key.to_owned(), value));
         Ok::<_, StoreError>(())
     })?;
     Ok(rows)
@@ -177,8 +177,9 @@ fn an_export_while_commits_go_on_has_the_digest_of_its_checkpoint() {
     while_committing(&store, |store| {
         for _ in 0..5 {
             let folder = tempfile::tempdir().expect("a folder");
-            let copy = Store::open(folder.path()).expect("an empty store");
-            copy.import(exported(store).expect("a healthy store"))
+            let copy = Arc::new(Store::open(folder.path()).expect("an empty store"));
+            Import::new(Arc::clone(&copy))
+                .add(exported(store).expect("a healthy store"))
                 .expect("a healthy store");
             copy.check().expect("the digest of the checkpoint");
             let [a, b] = pair(&copy);
@@ -188,22 +189,57 @@ fn an_export_while_commits_go_on_has_the_digest_of_its_checkpoint() {
 }
 
 #[test]
-fn an_export_of_a_damaged_or_empty_store_fails_and_so_does_a_row_after_the_checkpoint() {
+fn an_export_of_a_damaged_or_empty_store_fails() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::open(folder.path()).expect("an empty store");
     let error = exported(&store).expect_err("no checkpoint").to_string();
     assert!(error.ends_with("the store is empty"), "{error}");
     commit(&store, "a", b"the value".to_vec()).expect("a healthy store");
-    let rows = exported(&store).expect("a healthy store");
     store.flip_bit("a");
     let error = exported(&store).expect_err("a flipped bit").to_string();
     assert!(error.contains("damaged at a"), "{error}");
+}
 
+#[test]
+fn rows_that_are_no_whole_export_are_not_imported() {
     let folder = tempfile::tempdir().expect("a folder");
-    let copy = Store::open(folder.path()).expect("an empty store");
-    copy.import(rows.clone()).expect("a healthy store");
-    let error = copy.import(rows).expect_err("it is whole").to_string();
-    assert!(error.contains("follows the checkpoint"), "{error}");
+    let store = Store::open(folder.path()).expect("an empty store");
+    for key in ["a", "b"] {
+        commit(&store, key, b"the value".to_vec()).expect("a healthy store");
+    }
+    let rows = exported(&store).expect("a healthy store");
+    let [a, b, checkpoint] = &rows[..] else {
+        panic!("two views and the checkpoint: {rows:?}");
+    };
+    let old_b = Row::new("b".to_owned(), Some(b"an older value"));
+    let import_parts = |parts: Vec<Vec<Row>>| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let copy = Arc::new(Store::open(folder.path()).expect("an empty store"));
+        let mut import = Import::new(copy);
+        let imported = parts.into_iter().try_for_each(|rows| import.add(rows));
+        imported.map_or_else(|error| error.to_string(), |()| String::new())
+    };
+    let import = |rows: &[&Row]| {
+        let rows = rows.iter().map(|row| (*row).clone());
+        let in_one_part = import_parts(vec![rows.clone().collect()]);
+        let each_alone = import_parts(rows.map(|row| vec![row]).collect());
+        assert_eq!(in_one_part, each_alone);
+        in_one_part
+    };
+    assert_eq!(import(&[a, b, checkpoint]), "");
+    assert_eq!(import(&[a, &old_b, b, checkpoint]), "", "it is replaced");
+    assert_eq!(import(&[a, &old_b, a, b, checkpoint]), "", "so are both");
+    for (wrong, reason) in [
+        (&[a, b, checkpoint, a][..], "follows the checkpoint"),
+        (&[a, b, checkpoint, checkpoint], "follows the checkpoint"),
+        (&[a, checkpoint], "the digest is"),
+        (&[a, &old_b, checkpoint], "the digest is"),
+        (&[a, b, &old_b, checkpoint], "the digest is"),
+        (&[a, b, b, a, checkpoint], "out of order"),
+    ] {
+        let error = import(wrong);
+        assert!(error.contains(reason), "{error}, not {reason}");
+    }
 }
 
 #[test]

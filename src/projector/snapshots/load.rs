@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::StreamExt;
-use projections::{Store, StoreError};
+use projections::{Import, Row, StoreError};
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -18,6 +18,8 @@ use crate::projector::views::{NewStore, Views};
 
 /// How long a start waits for the object store without a next part. Then the log is folded instead.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Parts whose rows are decoded ahead of those that are written.
+const PARTS_AHEAD: usize = 2;
 
 /// A snapshot that was not used, and why.
 #[derive(Debug, Clone)]
@@ -176,7 +178,7 @@ async fn misfit(
     Ok(compared.err().map(|replaced| replaced.to_string()))
 }
 
-/// Loads a snapshot into a new store, and compares all of it with the digest.
+/// Loads a snapshot into a new store. All rows together have the digest of its checkpoint.
 async fn load_one(
     log: &Log,
     views: &Arc<Views>,
@@ -186,38 +188,55 @@ async fn load_one(
         let views = Arc::clone(views);
         blocking(move || views.begin_empty().map_err(LoadError::Folder)).await?
     };
+    let (sender, parts) = mpsc::channel(PARTS_AHEAD);
+    let importing = {
+        let import = Import::new(Arc::clone(store.store()));
+        tokio::spawn(blocking(move || import_rows(import, parts)))
+    };
+    let decoded = decode(log, snapshot, sender).await;
+    let imported = importing.await;
+    imported.unwrap_or_else(|panicked| Err(LoadError::Folder(panicked.into())))?;
+    decoded?;
+    match store.store().checkpoint().as_ref() == Some(&snapshot.checkpoint) {
+        true => Ok(store),
+        false => Err(LoadError::Checkpoint),
+    }
+}
+
+/// Fetches the parts of a snapshot, and passes their rows on until the receiver ends.
+async fn decode(
+    log: &Log,
+    snapshot: &ViewsSnapshot,
+    rows: mpsc::Sender<Vec<Row>>,
+) -> Result<(), LoadError> {
     let (mut decoder, mut checksum) = (PartDecoder::default(), ObjectChecksum::default());
     let (mut chunks, mut number) = (pin!(log.chunks(&snapshot.object)), 0);
     while let Some(chunk) = progress(chunks.next()).await? {
         let chunk = chunk?.ok_or(LoadError::Missing(number))?;
-        checksum.add(&chunk);
-        decoder = import(store.store(), decoder, chunk).await?;
+        let part;
+        (decoder, checksum, part) = blocking(move || {
+            checksum.add(&chunk);
+            let part = decoder.add(&chunk)?;
+            Ok((decoder, checksum, part))
+        })
+        .await?;
+        if rows.send(part).await.is_err() {
+            return Ok(());
+        }
         number += 1;
     }
-    if checksum.finish() != snapshot.object.info.digest || !decoder.is_at_end_of_row() {
-        return Err(LoadError::Checksum);
+    match checksum.finish() == snapshot.object.info.digest && decoder.is_at_end_of_row() {
+        true => Ok(()),
+        false => Err(LoadError::Checksum),
     }
-    if store.store().checkpoint().as_ref() != Some(&snapshot.checkpoint) {
-        return Err(LoadError::Checkpoint);
-    }
-    let loaded = Arc::clone(store.store());
-    blocking(move || loaded.check().map_err(LoadError::of_import)).await?;
-    Ok(store)
 }
 
-/// Adds the rows of a part to a store.
-async fn import(
-    store: &Arc<Store>,
-    mut decoder: PartDecoder,
-    part: Bytes,
-) -> Result<PartDecoder, LoadError> {
-    let store = Arc::clone(store);
-    blocking(move || {
-        let rows = decoder.add(&part)?;
-        store.import(rows).map_err(LoadError::of_import)?;
-        Ok(decoder)
-    })
-    .await
+/// Writes rows while the next ones are decoded.
+fn import_rows(mut import: Import, mut parts: mpsc::Receiver<Vec<Row>>) -> Result<(), LoadError> {
+    while let Some(rows) = parts.blocking_recv() {
+        import.add(rows).map_err(LoadError::of_import)?;
+    }
+    Ok(())
 }
 
 async fn blocking<T: Send + 'static>(

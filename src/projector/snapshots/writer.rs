@@ -45,6 +45,10 @@ pub enum SnapshotError {
     Fenced(&'static str),
     #[error("the views cannot be read: {0}")]
     Store(#[from] StoreError),
+    #[error(
+        "the object store is full without an older snapshot: give the stream OBJ_SNAPSHOTS more room"
+    )]
+    Full,
     #[error("the object store failed: {0}")]
     Log(LogError),
     #[error("the writer ended")]
@@ -55,6 +59,7 @@ impl From<LogError> for SnapshotError {
     fn from(error: LogError) -> Self {
         match error {
             LogError::Conflict => Self::Fenced("it has written to the object store"),
+            LogError::Full(_) => Self::Full,
             error => Self::Log(error),
         }
     }
@@ -157,7 +162,12 @@ impl SnapshotWriter {
                 if if_due && !self.is_due().await {
                     return Err(SnapshotError::Busy);
                 }
-                self.write(&lease).await
+                loop {
+                    match self.write(&lease).await {
+                        Err(SnapshotError::Full) if self.remove_oldest_but(1).await? => {}
+                        written => break written,
+                    }
+                }
             };
             tokio::select! {
                 written = writing => written,
@@ -196,7 +206,7 @@ impl SnapshotWriter {
         !self.every.is_zero() && is_old && checkpoint.seq >= last_seq + EVENTS_MIN
     }
 
-    /// Writes a snapshot, and removes the oldest.
+    /// Writes a snapshot, and removes the oldest if there are enough.
     async fn write(&self, lease: &Lease) -> Written {
         let began = Instant::now();
         let store = self.live_store().ok_or(SnapshotError::NotLive)?;
@@ -232,7 +242,7 @@ impl SnapshotWriter {
             "wrote a snapshot of the views"
         );
         note(Some(&snapshot));
-        if let Err(error) = self.remove_oldest().await {
+        if let Err(error) = self.remove_oldest_but(SNAPSHOTS_KEPT).await {
             tracing::warn!(%error, "cannot remove the oldest snapshot of the views");
         }
         Ok(snapshot)
@@ -244,11 +254,14 @@ impl SnapshotWriter {
         (current.schema() == SCHEMA_VERSION).then(|| Arc::clone(current.store()))
     }
 
-    async fn remove_oldest(&self) -> Result<(), LogError> {
-        for oldest in self.log.objects().await?.iter().skip(SNAPSHOTS_KEPT) {
-            self.log.remove_object(oldest).await?;
-        }
-        Ok(())
+    /// Removes the oldest snapshot, but not one of so many latest ones. Returns whether there was one.
+    async fn remove_oldest_but(&self, kept: usize) -> Result<bool, LogError> {
+        let objects = self.log.objects().await?;
+        let Some(oldest) = objects.iter().skip(kept).next_back() else {
+            return Ok(false);
+        };
+        self.log.remove_object(oldest).await?;
+        Ok(true)
     }
 }
 
