@@ -6,7 +6,7 @@ import math
 # Measured: docs/benchmarks.md. With 5,000 clients, 50 messages a second cost the most CPU time for each.
 CPU_PER_DELIVERY = 3.9e-6  # s
 MEMORY_PER_SOCKET = 12 * 1024  # Bytes: the most of all sizes.
-HANDSHAKE_CPU = 0.55e-3  # s, with TLS
+HANDSHAKE_CPU = 0.31e-3  # s, with TLS
 # An odds_update of a simulated race with 11 runners, in bytes, and what frames, TLS, TCP and IP add.
 MESSAGE = 1_475
 ON_THE_WIRE = 1.1

@@ -55,7 +55,7 @@ def start(bench, railbird, url, run, expected):
 def live(load, url, websocket, process, seconds):
     """The p99 in milliseconds of live odds, from their publication to a socket."""
     command = [load, "--nats", url, "fanout", "--server", "railbird", "--ws", websocket, "--clients", CLIENTS]
-    command += ["--process", f"railbird={process.pid}", "--rate", RATE, "--seconds", seconds, "--idle-seconds", 0]
+    command += ["--process", f"railbird={process.pid}", "--rate", RATE, "--seconds", seconds, "--idle-seconds", 0, "--window", 0]
     measured = run_json(command)
     if measured["gaps"] or measured["conflated"]:
         raise BenchError(f"left out messages: {measured['gaps']} gaps, {measured['conflated']} conflated")

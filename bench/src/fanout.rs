@@ -67,7 +67,7 @@ pub(crate) struct Fanout {
     /// Messages a second for each client, if the rate is fixed.
     #[arg(long, default_value_t = 50)]
     rate: u32,
-    /// Messages in flight for each client, if the rate is not fixed.
+    /// Messages in flight for each client, if the rate is not fixed. 0 leaves that measurement out.
     #[arg(long, default_value_t = 256)]
     window: u64,
 }
@@ -103,7 +103,10 @@ impl Fanout {
         let idle_kib = usage::resident_kib(server_pid)? - before_kib;
         load.begin(nats, self.server, &self.text)?;
         let rate = self.at_rate(&mut load)?;
-        let saturation = self.saturated(&mut load)?;
+        let saturation = match self.window {
+            0 => Value::Null,
+            _ => self.saturated(&mut load)?,
+        };
         Ok(json!({
             "idle_kib_per_connection": idle_kib / self.clients as f64,
             "rate": rate,

@@ -36,7 +36,10 @@ pub(super) enum PartError {
 
 /// Makes parts of rows, and passes them on.
 pub(super) struct PartEncoder<S> {
-    rows: Vec<u8>,
+    /// The part that is being made.
+    part: DeflateEncoder<Vec<u8>>,
+    /// The bytes of rows in it.
+    bytes: usize,
     number: u64,
     send: S,
 }
@@ -44,55 +47,59 @@ pub(super) struct PartEncoder<S> {
 impl<E, S: FnMut(Bytes) -> Result<(), E>> PartEncoder<S> {
     pub(super) fn new(send: S) -> Self {
         Self {
-            rows: Vec::with_capacity(2 * PART_BYTES),
+            part: empty_part(),
+            bytes: 0,
             number: 0,
             send,
         }
     }
 
     pub(super) fn add(&mut self, key: &str, value: Option<&[u8]>) -> Result<(), E> {
-        let length = value.map_or(REMOVED, |value| length(value.len()));
-        self.rows.extend(length_bytes(key.len()));
-        self.rows.extend(length.to_le_bytes());
-        self.rows.extend(key.as_bytes());
-        self.rows.extend(value.unwrap_or_default());
-        while self.rows.len() >= PART_BYTES {
-            self.send(PART_BYTES)?;
-        }
-        Ok(())
+        let length_of_value = value.map_or(REMOVED, |value| length(value.len()));
+        self.write(&length(key.len()).to_le_bytes())?;
+        self.write(&length_of_value.to_le_bytes())?;
+        self.write(key.as_bytes())?;
+        self.write(value.unwrap_or_default())
     }
 
     /// Passes on what is left.
     pub(super) fn finish(mut self) -> Result<(), E> {
-        match self.rows.len() {
+        match self.bytes {
             0 => Ok(()),
-            rest => self.send(rest),
+            _ => self.send(),
         }
     }
 
-    fn send(&mut self, bytes: usize) -> Result<(), E> {
-        let part = encode(self.number, &self.rows[..bytes]);
-        self.rows.drain(..bytes);
-        self.number += 1;
-        (self.send)(part)
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), E> {
+        while !bytes.is_empty() {
+            let (fits, rest) = bytes.split_at(bytes.len().min(PART_BYTES - self.bytes));
+            self.part.write_all(fits).expect("memory takes all");
+            self.bytes += fits.len();
+            if self.bytes == PART_BYTES {
+                self.send()?;
+            }
+            bytes = rest;
+        }
+        Ok(())
     }
+
+    fn send(&mut self) -> Result<(), E> {
+        let part = std::mem::replace(&mut self.part, empty_part());
+        let mut part = part.finish().expect("memory takes all");
+        let hash = hash(self.number, &part[HASH_BYTES..]);
+        part[..HASH_BYTES].copy_from_slice(hash.as_bytes());
+        self.bytes = 0;
+        self.number += 1;
+        (self.send)(part.into())
+    }
+}
+
+fn empty_part() -> DeflateEncoder<Vec<u8>> {
+    DeflateEncoder::new(vec![0; HASH_BYTES], Compression::fast())
 }
 
 fn length(length: usize) -> u32 {
     u32::try_from(length).expect("a view is smaller than its bound")
-}
-
-fn length_bytes(of: usize) -> [u8; 4] {
-    length(of).to_le_bytes()
-}
-
-fn encode(number: u64, rows: &[u8]) -> Bytes {
-    let mut encoder = DeflateEncoder::new(vec![0; HASH_BYTES], Compression::fast());
-    let written = encoder.write_all(rows).and_then(|()| encoder.finish());
-    let mut part = written.expect("memory takes all");
-    let hash = hash(number, &part[HASH_BYTES..]);
-    part[..HASH_BYTES].copy_from_slice(hash.as_bytes());
-    part.into()
 }
 
 fn hash(number: u64, compressed: &[u8]) -> blake3::Hash {

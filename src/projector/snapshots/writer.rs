@@ -29,6 +29,10 @@ const CHECK_EVERY: Duration = Duration::from_secs(60);
 const LEASE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time to give the lease up. After it, the others wait for the end of its term.
 const RESIGN_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the writer works at a time: live odds wait for a core for hardly longer.
+const BURST: Duration = Duration::from_micros(500);
+/// It rests for this many times as long.
+const RESTS: u32 = 4;
 /// Parts that wait for NATS. The thread that makes them waits then.
 const PARTS_AHEAD: usize = 1;
 /// Requests that wait. One snapshot answers all that came before it was begun.
@@ -265,18 +269,23 @@ impl SnapshotWriter {
     }
 }
 
-/// Makes the parts of a snapshot. After each it rests for as long as that took: the service has other work, and commits
-/// wait for the reads of sled. A thread of low priority would make them wait longer, since it keeps sled's locks while
-/// others run.
+/// Makes the parts of a snapshot, and rests meanwhile: the service has other work, and commits wait for the reads of
+/// sled. A thread of low priority would make them wait longer, since it keeps sled's locks while others run.
 fn export(store: &Store, sender: &mpsc::Sender<Bytes>) -> Result<Checkpoint, SnapshotError> {
-    let mut began = Instant::now();
     let mut parts = PartEncoder::new(|part| {
-        std::thread::sleep(began.elapsed());
         let sent = sender.blocking_send(part);
-        began = Instant::now();
         sent.map_err(|_| SnapshotError::Ended)
     });
-    let checkpoint = store.export(|key, value| parts.add(key, value))?;
+    let mut began = Instant::now();
+    let checkpoint = store.export(|key, value| {
+        let added = parts.add(key, value);
+        let worked = began.elapsed();
+        if worked >= BURST {
+            std::thread::sleep(worked * RESTS);
+            began = Instant::now();
+        }
+        added
+    })?;
     parts.finish()?;
     Ok(checkpoint)
 }
