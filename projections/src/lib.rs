@@ -38,7 +38,7 @@ pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
 pub use rejections::Announcement;
 pub use responses::add_response_schemas;
 pub use store::{
-    Checkpoint, Import, LogIdentity, Recount, Row, SCHEMA_VERSION, Store, StoreError,
+    Checkpoint, LogIdentity, Recount, Row, SCHEMA_VERSION, Store, StoreError, StoreImport,
     VIEWS_VERSION, View, check_free_space, free_bytes,
 };
 pub use stored_message::StoredMessage;

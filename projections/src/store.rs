@@ -27,7 +27,7 @@ use crate::json;
 use crate::log_history::LogHistory;
 
 pub use self::error::StoreError;
-pub use self::export::{Import, Row};
+pub use self::export::{Row, StoreImport};
 pub use self::recount::Recount;
 
 /// The version of the form of keys, state and views. Another version has another folder, folded from the whole log.

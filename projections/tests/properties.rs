@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::history::{GARBAGE, fold, history, newer, step};
 use common::{OwnedMessage, dump, open};
 use projections::{
-    Import, LiveKind, LiveUpdate, RaceReplay, Row, Store, StoreError, keys, open_races,
+    LiveKind, LiveUpdate, RaceReplay, Row, Store, StoreError, StoreImport, keys, open_races,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -368,7 +368,7 @@ proptest! {
         prop_assert!((begin..=next).contains(&seq));
         let folder = tempfile::tempdir().expect("a folder");
         let imported = Arc::new(Store::open(folder.path()).expect("an empty store"));
-        let mut import = Import::new(Arc::clone(&imported));
+        let mut import = StoreImport::new(Arc::clone(&imported));
         // In parts, as they arrive.
         while !rows.is_empty() {
             let rest = rows.split_off(rows.len().min(7));

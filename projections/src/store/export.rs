@@ -1,4 +1,4 @@
-//! [`Store::export`] and [`Import`]: all views as rows, while commits go on, and a store made of them.
+//! [`Store::export`] and [`StoreImport`]: all views as rows, while commits go on, and a store made of them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -111,7 +111,7 @@ impl Store {
 
 /// Makes a store of the rows of an export.
 #[derive(Debug)]
-pub struct Import {
+pub struct StoreImport {
     store: Arc<Store>,
     /// Of all rows so far.
     digest: Digest,
@@ -121,7 +121,7 @@ pub struct Import {
     is_whole: bool,
 }
 
-impl Import {
+impl StoreImport {
     /// An import into a store that has no checkpoint.
     pub fn new(store: Arc<Store>) -> Self {
         Self {

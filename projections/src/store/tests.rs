@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::{Checkpoint, Import, LogIdentity, Row, Store, StoreError, Writes};
+use super::{Checkpoint, LogIdentity, Row, Store, StoreError, StoreImport, Writes};
 use crate::{Digest, LogHistory};
 
 /// Longer than anything here takes, unless it hangs.
@@ -178,7 +178,7 @@ fn an_export_while_commits_go_on_has_the_digest_of_its_checkpoint() {
         for _ in 0..5 {
             let folder = tempfile::tempdir().expect("a folder");
             let copy = Arc::new(Store::open(folder.path()).expect("an empty store"));
-            Import::new(Arc::clone(&copy))
+            StoreImport::new(Arc::clone(&copy))
                 .add(exported(store).expect("a healthy store"))
                 .expect("a healthy store");
             copy.check().expect("the digest of the checkpoint");
@@ -215,7 +215,7 @@ fn rows_that_are_no_whole_export_are_not_imported() {
     let import_parts = |parts: Vec<Vec<Row>>| {
         let folder = tempfile::tempdir().expect("a folder");
         let copy = Arc::new(Store::open(folder.path()).expect("an empty store"));
-        let mut import = Import::new(copy);
+        let mut import = StoreImport::new(copy);
         let imported = parts.into_iter().try_for_each(|rows| import.add(rows));
         imported.map_or_else(|error| error.to_string(), |()| String::new())
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use projections::{Import, Row, StoreError};
+use projections::{Row, StoreError, StoreImport};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -190,7 +190,7 @@ async fn load_one(
     };
     let (sender, parts) = mpsc::channel(PARTS_AHEAD);
     let importing = {
-        let import = Import::new(Arc::clone(store.store()));
+        let import = StoreImport::new(Arc::clone(store.store()));
         tokio::spawn(blocking(move || import_rows(import, parts)))
     };
     let decoded = decode(log, snapshot, sender).await;
@@ -232,7 +232,10 @@ async fn decode(
 }
 
 /// Writes rows while the next ones are decoded.
-fn import_rows(mut import: Import, mut parts: mpsc::Receiver<Vec<Row>>) -> Result<(), LoadError> {
+fn import_rows(
+    mut import: StoreImport,
+    mut parts: mpsc::Receiver<Vec<Row>>,
+) -> Result<(), LoadError> {
     while let Some(rows) = parts.blocking_recv() {
         import.add(rows).map_err(LoadError::of_import)?;
     }
