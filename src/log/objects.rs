@@ -78,7 +78,7 @@ impl ObjectChecksum {
         self.0.update(chunk);
     }
 
-    /// The checksum in the form of [`ObjectInfo::digest`].
+    /// The checksum, as the name of an object has it.
     pub fn finish(self) -> String {
         format!("SHA-256={}", BASE64_URL_SAFE.encode(self.0.finalize()))
     }

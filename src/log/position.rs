@@ -115,7 +115,7 @@ impl Suspicion {
 
 impl Log {
     /// The state of a stream, if it still has the message that was read last. One answer of a cluster is no proof that
-    /// it has not: see [`Suspicion`].
+    /// it has not: see `Suspicion`.
     ///
     /// # Errors
     /// As [`Log::state`], and within it [`LogReplaced`] if the stream has another history.

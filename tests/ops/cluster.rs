@@ -18,6 +18,18 @@ const PORTS: u16 = 13;
 /// Below the ports that systems give to clients, of which others may take some at any time.
 const LAST_PORT: u16 = 32_000;
 
+/// Runs a program as in a container without an init: what its processes leave behind is never waited for. Passes
+/// signals on.
+const WITHOUT_INIT: &str = "
+import ctypes, signal, subprocess, sys
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+program = subprocess.Popen(sys.argv[1:])
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: program.send_signal(number))
+sys.exit(program.wait())
+";
+
 /// `script/cluster`, with its files in a folder of the test.
 struct Script {
     child: Child,
@@ -55,7 +67,9 @@ impl Script {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let output = fs::File::create(folder.path().join("stderr")).unwrap();
         fs::create_dir(folder.path().join("tmp")).unwrap();
-        let child = Command::new(root.join("script/cluster"))
+        let child = Command::new(tool("RAILBIRD_PYTHON", "python3", ["-c", "import ctypes"]))
+            .args(["-c", WITHOUT_INIT])
+            .arg(root.join("script/cluster"))
             .arg(port.to_string())
             .env("RAILBIRD_PROGRAM", env!("CARGO_BIN_EXE_railbird"))
             .env("TMPDIR", folder.path().join("tmp"))
