@@ -431,6 +431,24 @@ async fn older_snapshots_make_room_for_a_new_one_but_not_the_latest() {
 }
 
 #[tokio::test]
+async fn what_a_failed_removal_has_left_is_removed_after_the_next_snapshot() {
+    let (nats, first, _) = with_snapshot().await;
+    let mut store = ObjectStore::of(&nats).await;
+    let named = store.messages().await.pop().unwrap().1;
+    for name in ["a", "b", "c"] {
+        let mut info: Value = serde_json::from_slice(&named).unwrap();
+        info["name"] = name.into();
+        let subject = format!("$O.SNAPSHOTS.M.{}", BASE64_URL_SAFE.encode(name));
+        let sent = store.jetstream.publish(subject, info.to_string().into());
+        sent.await.unwrap().await.unwrap();
+    }
+    let log = nats.log().await;
+    assert_eq!(log.objects().await.unwrap().len(), 4);
+    create(&first).await;
+    assert_eq!(log.objects().await.unwrap().len(), KEPT);
+}
+
+#[tokio::test]
 async fn one_of_two_replicas_writes_a_snapshot_when_it_is_due() {
     let nats = Nats::start();
     let every = |config: &mut railbird::app::Config| config.snapshot_every = Duration::from_secs(1);

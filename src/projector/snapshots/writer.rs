@@ -246,7 +246,7 @@ impl SnapshotWriter {
             "wrote a snapshot of the views"
         );
         note(Some(&snapshot));
-        if let Err(error) = self.remove_oldest_but(SNAPSHOTS_KEPT).await {
+        if let Err(error) = self.remove_all_but(SNAPSHOTS_KEPT).await {
             tracing::warn!(%error, "cannot remove the oldest snapshot of the views");
         }
         Ok(snapshot)
@@ -256,6 +256,12 @@ impl SnapshotWriter {
         let is_live = self.status.borrow().phase == Phase::Live;
         let current = self.views.read_current().filter(|_| is_live)?;
         (current.schema() == SCHEMA_VERSION).then(|| Arc::clone(current.store()))
+    }
+
+    /// Removes all snapshots but so many of the latest.
+    async fn remove_all_but(&self, kept: usize) -> Result<(), LogError> {
+        while self.remove_oldest_but(kept).await? {}
+        Ok(())
     }
 
     /// Removes the oldest snapshot, but not one of so many latest ones. Returns whether there was one.
