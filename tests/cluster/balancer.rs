@@ -1,8 +1,7 @@
 //! [`Balancer`]: HAProxy in front of three replicas, with ops/haproxy.cfg.
 
-use std::fs::File;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -11,7 +10,7 @@ use crate::ops::shipped;
 use crate::support::*;
 
 pub(super) struct Balancer {
-    child: Child,
+    _process: Process,
     pub(super) address: SocketAddr,
     _folder: TempDir,
 }
@@ -51,27 +50,20 @@ impl Balancer {
         ];
         let conf = folder.path().join("haproxy.cfg");
         std::fs::write(&conf, shipped("haproxy.cfg", &changes)).unwrap();
-        let output = File::create(folder.path().join("output.log")).unwrap();
         let mut command = Command::new(haproxy);
-        command.arg("-f").arg(&conf).stdin(Stdio::null());
-        command.stdout(output.try_clone().unwrap()).stderr(output);
-        let balancer = Self {
-            child: command.spawn().unwrap(),
-            address,
-            _folder: folder,
-        };
-        eventually("HAProxy answers for a replica", || async {
+        command.arg("-f").arg(&conf);
+        let mut process = Process::start(command, folder.path().join("output.log"));
+        let answers = || async {
             let answer = try_send(address, "GET", "/readyz", &[], String::new()).await;
             answer.is_ok_and(|reply| reply.status == 200)
+        };
+        process
+            .until("HAProxy answers for a replica", answers)
+            .await;
+        Some(Self {
+            _process: process,
+            address,
+            _folder: folder,
         })
-        .await;
-        Some(balancer)
-    }
-}
-
-impl Drop for Balancer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

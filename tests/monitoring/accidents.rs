@@ -600,7 +600,7 @@ async fn an_event_of_keys_is_of_a_later_version(prometheus: &Prometheus) {
 
 #[tokio::test]
 async fn each_alert_fires_in_its_accident_and_no_other_one_does() {
-    let Some(prometheus) = Prometheus::start(&shortened(), None) else {
+    let Some(prometheus) = Prometheus::start(&shortened(), None).await else {
         return;
     };
     let (prometheus, nats) = (&prometheus, &Nats::start());

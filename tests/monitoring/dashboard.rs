@@ -99,7 +99,7 @@ async fn traffic(nats: &Nats, serving: &Serving) {
 #[tokio::test]
 async fn each_query_of_the_dashboard_and_the_rules_finds_what_a_service_has() {
     let rules = read(&shipped("prometheus/alerts.yml"));
-    let Some(prometheus) = Prometheus::start(&rules, Some(TOKEN)) else {
+    let Some(prometheus) = Prometheus::start(&rules, Some(TOKEN)).await else {
         return;
     };
     let (nats, folder, other) = (

@@ -1,10 +1,9 @@
 //! [`Prometheus`]: a real one, with the project's configuration.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -29,7 +28,7 @@ pub(super) fn replace_once(text: &str, from: &str, to: &str) -> String {
 /// A Prometheus that scrapes every second, and reads its targets from files.
 #[derive(Debug)]
 pub(super) struct Prometheus {
-    child: Child,
+    _process: Process,
     address: SocketAddr,
     folder: TempDir,
 }
@@ -37,7 +36,7 @@ pub(super) struct Prometheus {
 impl Prometheus {
     /// Starts one with these rules, and with a token for the admin addresses if there is one. `None` where no
     /// Prometheus is installed.
-    pub(super) fn start(rules: &str, token: Option<&str>) -> Option<Self> {
+    pub(super) async fn start(rules: &str, token: Option<&str>) -> Option<Self> {
         let program = program("prometheus")?;
         let folder = tempfile::tempdir().unwrap();
         let write =
@@ -46,7 +45,8 @@ impl Prometheus {
         write("alerts.yml", rules);
         write("token", token.unwrap_or_default());
         write("prometheus.yml", &config(token.is_some()));
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args([
                 "--config.file",
                 "prometheus.yml",
@@ -54,22 +54,23 @@ impl Prometheus {
                 "data",
             ])
             .args(["--web.listen-address", "127.0.0.1:0"])
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let address = log.by_ref().map(Result::unwrap).find_map(|line| {
-            let (_, address) = line.split_once("msg=\"Listening on\" address=")?;
-            address.parse().ok()
-        });
-        // Nobody reads the rest, but Prometheus must not wait for it.
-        std::thread::spawn(move || log.for_each(drop));
-        let address = address.expect("Prometheus listens");
+            .current_dir(folder.path());
+        let output = folder.path().join("output.log");
+        let mut process = Process::start(command, output.clone());
+        let mut address = None;
+        let listens = || {
+            let output = read(&output);
+            let mut lines = output.split_inclusive('\n');
+            address = lines.find_map(|line| {
+                let (_, address) = line.split_once("msg=\"Listening on\" address=")?;
+                address.strip_suffix('\n')?.parse().ok()
+            });
+            std::future::ready(address.is_some())
+        };
+        process.until("Prometheus listens", listens).await;
+        let address = address.unwrap();
         Some(Self {
-            child,
+            _process: process,
             address,
             folder,
         })
@@ -128,13 +129,6 @@ impl Prometheus {
         let mut answer = reply.json();
         assert_eq!(answer["status"], "success", "{path}: {answer}");
         answer["data"].take()
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -1,10 +1,9 @@
 //! `script/cluster`: a cluster on this machine that leaves nothing.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,11 +18,12 @@ const PORTS: u16 = 13;
 const LAST_PORT: u16 = 32_000;
 
 /// Runs a program as in a container without an init: what its processes leave behind is never waited for. Passes
-/// signals on.
+/// signals on, also where the tests are a job in the background, whose programs begin with SIGINT ignored.
 const WITHOUT_INIT: &str = "
 import ctypes, signal, subprocess, sys
 PR_SET_CHILD_SUBREAPER = 36
 ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 program = subprocess.Popen(sys.argv[1:])
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda number, _: program.send_signal(number))
@@ -32,7 +32,7 @@ sys.exit(program.wait())
 
 /// `script/cluster`, with its files in a folder of the test.
 struct Script {
-    child: Child,
+    process: Process,
     folder: TempDir,
 }
 
@@ -52,51 +52,41 @@ fn free_ports() -> u16 {
     }
 }
 
-/// Whether curl gets a page with this text.
-async fn gets(url: &str, key: &str, text: &str) -> bool {
-    let header = format!("X-API-Key: {key}");
-    let mut curl = tokio::process::Command::new("curl");
-    curl.args(["--silent", "--fail", "--header", &header, url]);
-    let page = curl.output().await.unwrap();
-    page.status.success() && String::from_utf8_lossy(&page.stdout).contains(text)
+/// Whether a page is served that has this text.
+async fn serves(address: SocketAddr, path: &str, key: &str, text: &str) -> bool {
+    let reply = try_send(address, "GET", path, &[("x-api-key", key)], String::new()).await;
+    reply.is_ok_and(|reply| reply.status == 200 && reply.text().contains(text))
 }
 
 impl Script {
     fn start(port: u16) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let output = fs::File::create(folder.path().join("stderr")).unwrap();
         fs::create_dir(folder.path().join("tmp")).unwrap();
-        let child = Command::new(tool("RAILBIRD_PYTHON", "python3", ["-c", "import ctypes"]))
+        let python = tool("RAILBIRD_PYTHON", "python3", ["-c", "import ctypes"]);
+        let mut command = Command::new(python);
+        command
             .args(["-c", WITHOUT_INIT])
             .arg(root.join("script/cluster"))
             .arg(port.to_string())
             .env("RAILBIRD_PROGRAM", env!("CARGO_BIN_EXE_railbird"))
-            .env("TMPDIR", folder.path().join("tmp"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(output)
-            .spawn()
-            .unwrap();
-        Self { child, folder }
+            .env("TMPDIR", folder.path().join("tmp"));
+        let process = Process::start(command, folder.path().join("output"));
+        Self { process, folder }
     }
 
     /// The key, once everything runs.
-    fn key(&mut self) -> String {
-        let output = BufReader::new(self.child.stdout.take().unwrap());
-        let mut lines = output.lines().map(Result::unwrap);
-        let key = lines.find_map(|line| Some(line.strip_prefix("API key ")?.trim().to_owned()));
-        // What follows is read, so that the script can write it.
-        assert!(
-            lines.any(|line| line.starts_with("ws://")),
-            "{}",
-            self.log()
-        );
+    async fn key(&mut self) -> String {
+        let mut key = None;
+        let output = self.folder.path().join("output");
+        let serves = || {
+            let output = fs::read_to_string(&output).unwrap();
+            let mut lines = output.lines();
+            key = lines.find_map(|line| Some(line.strip_prefix("API key ")?.trim().to_owned()));
+            std::future::ready(output.contains("\nws://"))
+        };
+        self.process.until("everything runs", serves).await;
         key.unwrap()
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("stderr")).unwrap()
     }
 
     /// The processes with a path in the folder of the script.
@@ -108,34 +98,15 @@ impl Script {
         lines.filter(|line| line.contains(&folder)).collect()
     }
 
-    /// Waits until the script has ended, and checks that nothing is left.
+    /// Waits until the script has ended, and checks that nothing is left. Returns its exit code and its output.
     async fn until_gone(mut self) -> (Option<i32>, String) {
-        let mut status = None;
-        eventually("the script ends", || {
-            status = self.child.try_wait().unwrap();
-            std::future::ready(status.is_some())
-        })
-        .await;
+        let status = self.process.ended().await;
         assert_eq!(self.processes(), Vec::<String>::new());
         let left: Vec<_> = fs::read_dir(self.folder.path().join("tmp"))
             .unwrap()
             .collect();
         assert!(left.is_empty(), "{left:?}");
-        (status.unwrap().code(), self.log())
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
-    }
-}
-
-impl Drop for Script {
-    fn drop(&mut self) {
-        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
-            self.signal(Signal::TERM);
-            let _ = self.child.wait();
-        }
+        (status.code(), self.process.output())
     }
 }
 
@@ -160,10 +131,10 @@ async fn the_cluster_serves_through_the_balancer_and_leaves_nothing() {
     }
     let port = free_ports();
     let mut script = Script::start(port);
-    let key = script.key();
+    let key = script.key().await;
     let balancer = SocketAddr::from(([127, 0, 0, 1], port));
-    let url = format!("http://{balancer}/api/v1/racecards/today");
-    eventually("the card is served", || gets(&url, &key, "\"RB\"")).await;
+    let card = || serves(balancer, "/api/v1/racecards/today", &key, "\"RB\"");
+    script.process.until("the card is served", card).await;
     let path = format!("/ws/live/odds?api_key={key}");
     let mut socket = Socket::connect(balancer, &path).await;
     socket.until("snapshot_complete").await;
@@ -173,19 +144,14 @@ async fn the_cluster_serves_through_the_balancer_and_leaves_nothing() {
     let replica = SocketAddr::from(([127, 0, 0, 1], port + 1));
     kill_process(pid_with(&format!("--http {replica}")), Signal::KILL).unwrap();
     assert_eq!(request(balancer, "GET", "/readyz", &[]).await.status, 200);
-    let ready = format!("http://{replica}/readyz");
-    eventually("the replica is ready again", || {
-        gets(&ready, &key, "\"ready\":true")
-    })
-    .await;
-    assert!(
-        script.log().contains("railbird-1 has ended"),
-        "{}",
-        script.log()
-    );
+    let ready = || serves(replica, "/readyz", &key, "\"ready\":true");
+    let process = &mut script.process;
+    process.until("the replica is ready again", ready).await;
+    let output = script.process.output();
+    assert!(output.contains("railbird-1 has ended"), "{output}");
 
     assert!(script.processes().len() >= 7, "{:?}", script.processes());
-    script.signal(Signal::INT);
+    script.process.signal(Signal::INT);
     assert_eq!(script.until_gone().await.0, Some(0));
 }
 
@@ -199,7 +165,7 @@ async fn a_cluster_that_is_stopped_while_it_starts_leaves_nothing() {
         std::future::ready(script.processes().iter().any(|line| line.contains("serve")))
     })
     .await;
-    script.signal(Signal::TERM);
+    script.process.signal(Signal::TERM);
     assert_eq!(script.until_gone().await.0, Some(0));
 }
 

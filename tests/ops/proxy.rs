@@ -1,11 +1,9 @@
 //! [`Proxy`]: a proxy with the shipped configuration, on free ports.
 
-use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use rustix::process::{Pid, Signal, kill_process};
 use tokio_rustls::rustls::version::TLS13;
 
 use super::shipped;
@@ -19,7 +17,8 @@ pub(super) enum ProxyKind {
 }
 
 pub(super) struct Proxy {
-    child: Child,
+    /// Ended with the proxy.
+    _process: Process,
     /// With TLS.
     pub(super) address: SocketAddr,
 }
@@ -148,22 +147,15 @@ impl Proxy {
             encrypted,
             replicas,
         };
-        let mut command = kind.configure(folder, &files, &addresses);
-        let output = File::create(folder.join("output.log")).unwrap();
-        command
-            .stdin(Stdio::null())
-            .stdout(output.try_clone().unwrap());
-        let child = command.stderr(output).spawn().unwrap();
-        let proxy = Self {
-            child,
-            address: encrypted,
-        };
+        let command = kind.configure(folder, &files, &addresses);
+        let mut process = Process::start(command, folder.join("output.log"));
         let client = client(authority);
-        eventually("the proxy listens", || async {
-            client.http(encrypted).await.is_ok()
+        let listens = || async { client.http(encrypted).await.is_ok() };
+        process.until("the proxy listens", listens).await;
+        Some(Self {
+            _process: process,
+            address: encrypted,
         })
-        .await;
-        Some(proxy)
     }
 
     /// An address without TLS, that leads to the proxy.
@@ -175,12 +167,4 @@ impl Proxy {
 /// A client of proxies. It offers HTTP/1.1 alone, because they would choose HTTP/2.
 pub(super) fn client(authority: &Authority) -> TlsClient {
     authority.client(&[&TLS13]).with_protocols(&["http/1.1"])
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        // SIGTERM, which ends the workers of nginx, too.
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let _ = self.child.wait();
-    }
 }

@@ -115,13 +115,15 @@ impl Serving {
         let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
         let mut first_lines = Vec::new();
         let addresses = lines.by_ref().find_map(|line| {
-            let entry: Value = serde_json::from_str(&line).unwrap();
+            // What is no JSON explains why it does not start.
+            let entry: Value = serde_json::from_str(&line).unwrap_or_default();
             first_lines.push(line);
             let address = |name| entry["fields"][name].as_str()?.parse().ok();
             Some((address("http")?, address("admin")?))
         });
+        let (http, admin) = addresses
+            .unwrap_or_else(|| panic!("no line has the addresses:\n{}", first_lines.join("\n")));
         let log = std::thread::spawn(move || first_lines.into_iter().chain(lines).collect());
-        let (http, admin) = addresses.expect("a log line with the addresses");
         Self {
             child,
             http,

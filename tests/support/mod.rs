@@ -9,6 +9,7 @@ mod facts;
 mod http;
 mod nats;
 mod page;
+mod process;
 mod program;
 mod raw;
 mod relay;
@@ -27,6 +28,7 @@ pub(crate) use facts::*;
 pub(crate) use http::*;
 pub(crate) use nats::*;
 pub(crate) use page::*;
+pub(crate) use process::*;
 pub(crate) use program::*;
 pub(crate) use raw::*;
 pub(crate) use relay::*;
@@ -43,13 +45,25 @@ use std::time::Duration;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until a condition holds. Panics with its description if it never does.
-pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, holds: impl FnMut() -> F) {
+    let held = holds_in_time(holds, || false).await;
+    assert!(held, "timed out waiting until {what}");
+}
+
+/// Whether a condition holds within [`PATIENCE`], and not only after it has become hopeless.
+async fn holds_in_time<F: Future<Output = bool>>(
+    mut holds: impl FnMut() -> F,
+    mut is_hopeless: impl FnMut() -> bool,
+) -> bool {
     let until = std::time::Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(
-            std::time::Instant::now() < until,
-            "timed out waiting until {what}"
-        );
+    loop {
+        let is_last = is_hopeless() || std::time::Instant::now() >= until;
+        if holds().await {
+            return true;
+        }
+        if is_last {
+            return false;
+        }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use tempfile::TempDir;
@@ -14,8 +14,8 @@ const USERS: [&str; 4] = ["", "KEYS_", "FEEDER_", "ADMIN_"];
 
 /// A nats-server of a cluster.
 struct Server {
-    child: Child,
-    folder: TempDir,
+    process: Process,
+    _folder: TempDir,
 }
 
 /// The ports of a server: for clients, for the other servers, and of its health.
@@ -63,7 +63,6 @@ impl Server {
             .iter()
             .map(|of| format!("\"nats://127.0.0.1:{}\"", of.routes));
         let routes = routes.collect::<Vec<_>>().join(", ");
-        let log = fs::File::create(folder.path().join("log")).unwrap();
         let program = std::env::var_os("RAILBIRD_NATS_SERVER");
         let mut command = Command::new(program.unwrap_or_else(|| "nats-server".into()));
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -87,20 +86,10 @@ impl Server {
         ] {
             command.env(format!("RAILBIRD_NATS_TLS_{name}"), format!("{file:?}"));
         }
-        command.stdout(Stdio::null()).stderr(log);
-        let child = command.spawn().unwrap();
-        Self { child, folder }
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("log")).unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Self {
+            process: Process::start(command, folder.path().join("log")),
+            _folder: folder,
+        }
     }
 }
 
@@ -111,15 +100,18 @@ async fn only_servers_with_a_certificate_of_the_authority_join_and_clients_use_t
     let all = [(); 4].map(|()| Ports::free());
     let members = &all[..3];
     let both = [ServerAuth, ClientAuth];
-    let servers: Vec<_> = (1..)
+    let mut servers: Vec<_> = (1..)
         .zip(members)
         .map(|(n, ports)| {
             let certificate = authority.issue_for(&both);
             Server::start(&format!("n{n}"), *ports, members, &certificate, &ca)
         })
         .collect();
-    for ports in members {
-        eventually("the cluster has a leader", || ports.is_healthy()).await;
+    for (server, ports) in servers.iter_mut().zip(members) {
+        let process = &mut server.process;
+        process
+            .until("the cluster has a leader", || ports.is_healthy())
+            .await;
     }
 
     // A replica, with several addresses, of which the first has the login.
@@ -147,7 +139,12 @@ async fn only_servers_with_a_certificate_of_the_authority_join_and_clients_use_t
     ] {
         let stranger = Server::start("stranger", all[3], members, &certificate, &ca);
         eventually("the stranger is refused again and again", || async {
-            stranger.log().matches("Router connection closed").count() > 4
+            stranger
+                .process
+                .output()
+                .matches("Router connection closed")
+                .count()
+                > 4
         })
         .await;
         assert!(!all[3].is_healthy().await);
@@ -155,7 +152,12 @@ async fn only_servers_with_a_certificate_of_the_authority_join_and_clients_use_t
             assert!(ports.is_healthy().await);
             let routes = request(ports.monitor(), "GET", "/routez", &[]).await.text();
             assert!(!routes.contains("stranger"), "{routes}");
-            assert!(!server.log().contains("new metadata peer: stranger"));
+            assert!(
+                !server
+                    .process
+                    .output()
+                    .contains("new metadata peer: stranger")
+            );
         }
     }
 }
