@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from common import CORES, BenchError, Figures, cpu_seconds, get, issue_key, log, median, nats_server, need, programs, run_json
+from common import CORES, BenchError, Figures, cpu_seconds, get, issue_key, log, median, nats_server, programs, run_json, script
 from common import start_nats, start_railbird, version
 
 FULL = {"turn_seconds": 2, "turns": 10, "seconds": 10, "calls": 5_000_000, "unauthenticated": 1_000_000}
@@ -36,7 +36,7 @@ def resident_kib(pid):
 
 class Setup:
     def __init__(self, bench, size, folder):
-        self.bench, self.size, self.wrk = bench, size, need("wrk")
+        self.bench, self.size, self.wrk = bench, size, script("program", "wrk")
         self.railbird, self.load = programs(folder)
         _, addresses = start_nats(bench, nats_server())
         url = addresses["nats"]

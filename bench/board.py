@@ -7,7 +7,8 @@ import threading
 import time
 import uuid
 
-from common import POLL, READY_TIMEOUT, ROOT, BenchError, Figures, get, issue_key, log, nats_server, programs, start_nats, start_railbird
+from common import POLL, READY_TIMEOUT, ROOT, BenchError, Figures, get, issue_key, log, nats_server, programs, script, start_nats
+from common import start_railbird
 
 FULL = {"seconds": 60, "memory_seconds": 600}
 SMALL = {"seconds": 15, "memory_seconds": 0}
@@ -87,15 +88,11 @@ class Publisher:
             self.process.wait(30)
 
 
-def tool(name):
-    return subprocess.run([ROOT / "script" / name], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-
-
 def measure_page(bench, port, key, size):
-    subprocess.run([ROOT / "script/node-packages", "tests/browser"], stdout=subprocess.DEVNULL, check=True)
+    script("node-packages", "tests/browser")
     address = f"http://127.0.0.1:{port}/#/{DATE}"
-    command = [tool("node"), ROOT / "tests/browser/board_bench.mjs", address, str(RACES * RUNNERS), str(size["seconds"]), str(size["memory_seconds"])]
-    environment = {"RAILBIRD_BROWSER": tool("browser"), "RAILBIRD_API_KEY": key, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    command = [script("node"), ROOT / "tests/browser/board_bench.mjs", address, str(RACES * RUNNERS), str(size["seconds"]), str(size["memory_seconds"])]
+    environment = {"RAILBIRD_BROWSER": script("browser"), "RAILBIRD_API_KEY": key, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     found = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
     if found.returncode != 0:
         raise BenchError("the page could not be measured")

@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -51,18 +50,16 @@ def programs(folder):
     return found["railbird"], found["railbird-bench"]
 
 
-def nats_server():
-    found = subprocess.run([ROOT / "script/nats-server"], stdout=subprocess.PIPE, text=True)
+def script(name, *args):
+    """The path of a tool, which a script finds or installs."""
+    found = subprocess.run([ROOT / "script" / name, *args], stdout=subprocess.PIPE, text=True)
     if found.returncode != 0:
-        raise BenchError("nats-server is missing")
+        raise BenchError(f"{' '.join([name, *args])} is missing")
     return found.stdout.strip()
 
 
-def need(program):
-    found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
-    if not found:
-        raise BenchError(f"{program} is missing; on Debian: apt-get install -y {program}")
-    return found
+def nats_server():
+    return script("nats-server")
 
 
 def version(command):

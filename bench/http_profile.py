@@ -6,8 +6,8 @@ import re
 import subprocess
 import time
 
-from common import CORES, POLL, BenchError, Figures, cpu_seconds, free_port, get, issue_key, log, nats_server, need
-from common import programs, run_json, start_nats, start_railbird, version
+from common import CORES, POLL, BenchError, Figures, cpu_seconds, free_port, get, issue_key, log, nats_server
+from common import programs, run_json, script, start_nats, start_railbird, version
 
 FULL = {"horses": 100_000, "seconds": 10}
 SMALL = {"horses": 5_000, "seconds": 2}
@@ -73,7 +73,7 @@ def wrk(program, seconds, url, key):
 
 
 def measure(bench, size, runs, folder):
-    wrk_program, nginx = need("wrk"), need("nginx")
+    wrk_program, nginx = script("program", "wrk"), script("program", "nginx")
     server = nats_server()
     railbird, load = programs(folder)
     _, addresses = start_nats(bench, server)

