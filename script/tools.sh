@@ -1,10 +1,16 @@
 # shellcheck shell=bash
-# Every script begins with this file: the PATH, and functions. Those that print the path of a tool set `needs` and
+# Every script begins with this file: help, the PATH, and functions. Those that print the path of a tool set `needs` and
 # `remedy`, the text of `give_up`.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 log() { printf '%s\n' "$*" >&2; }
+
+# A script is described by the comment at its head.
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+  exit
+fi
 
 # Files and folders that are removed when the script ends.
 temps=()

@@ -11,6 +11,14 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The scripts in bash that people start.
+fn scripts() -> impl Iterator<Item = PathBuf> {
+    let files = fs::read_dir(root().join("script")).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    let scripts = paths.filter(|path| path.extension().is_none());
+    scripts.chain([root().join(".ci/run")])
+}
+
 /// Writes programs into a folder that print a version and succeed, or fail.
 fn fakes(folder: &Path, names: &[&str], code: i32) {
     for name in names {
@@ -26,6 +34,33 @@ fn run_with(folder: &Path, command: &mut Command) -> Output {
     let path = format!("{}:{path}", folder.display());
     command.current_dir(root()).env("PATH", path);
     command.output().unwrap()
+}
+
+#[test]
+fn each_script_prints_its_help_and_does_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    fakes(folder.path(), &["cargo"], 1);
+    let help = |script: &Path| {
+        let output = run_with(folder.path(), Command::new(script).arg("--help"));
+        assert!(output.status.success(), "{}: {output:?}", script.display());
+        assert!(output.stderr.is_empty(), "{}: {output:?}", script.display());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for script in scripts() {
+        let text = fs::read_to_string(&script).unwrap();
+        let comment = text
+            .lines()
+            .skip(1)
+            .map_while(|line| line.strip_prefix('#'));
+        let lines = comment.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)));
+        assert_eq!(
+            help(&script),
+            lines.collect::<String>(),
+            "{}",
+            script.display()
+        );
+    }
+    assert!(help(&root().join("bench/run")).starts_with("usage: bench/run"));
 }
 
 #[test]
