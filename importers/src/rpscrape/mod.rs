@@ -94,6 +94,9 @@ impl ReadRows for RpscrapeRaces {
                 race_number: self.meetings.number_of(&race)?,
             };
             self.complete_race(out);
+            if let Some(note) = self.meetings.note(&race) {
+                out.note(note);
+            }
             let rows = RaceRows::new(key, heading.clone(), out.location.clone());
             self.open = Some((race, rows));
         }
@@ -173,11 +176,13 @@ fn race(cells: &Cells) -> Result<RpscrapeRace, InputError> {
         0 => cells.text(RACE_NAME)?.to_string(),
         _ => String::new(),
     };
+    let (off, clock) = cells.parsed(OFF, off_time)?;
     Ok(RpscrapeRace {
         date: cells.parsed("date", date)?,
         venue: cells.parsed("course", names::venue_code)?,
+        clock,
         slot: RaceSlot {
-            off: cells.parsed(OFF, off_time)?,
+            off,
             race_id,
             race_name,
         },

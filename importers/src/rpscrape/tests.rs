@@ -404,7 +404,7 @@ fn a_horse_is_registered_once_with_the_values_of_its_latest_race() {
 
 #[test]
 fn an_invalid_row_is_rejected_with_its_line_and_the_others_are_imported() {
-    let bad: [(&[(&str, &str)], &str); 17] = [
+    let bad: [(&[(&str, &str)], &str); 18] = [
         (&[("date", "03/06/2020")], "date: a date is YYYY-MM-DD"),
         (&[("date", "2020-02-30")], "date: a date is YYYY-MM-DD"),
         (&[("date", "3 Jun 20")], "date: a date is YYYY-MM-DD"),
@@ -415,6 +415,7 @@ fn an_invalid_row_is_rejected_with_its_line_and_the_others_are_imported() {
         (&[("pos", "0")], "pos: a placing"),
         (&[("pos", "")], "pos: a placing"),
         (&[("horse", "(IRE)")], "horse: is missing"),
+        (&[("horse", "()")], "horse: is missing"),
         (&[("horse_id", "x1")], "horse: a horse's id"),
         (&[("sp", "9/0")], "sp: a price"),
         (&[("time", "99")], "time: a time"),
@@ -470,6 +471,32 @@ fn a_race_whose_rows_are_not_contiguous_is_rejected() {
     assert_eq!(
         apart.rejected,
         ["4: this race was read before: its rows must be contiguous"]
+    );
+}
+
+#[test]
+fn a_meeting_by_a_twelve_hour_clock_is_noted_or_rejected() {
+    let evening = one(&[&[("off", "9:30")], &[("off", "10:00")]]);
+    let numbers: Vec<u16> = evening
+        .results
+        .iter()
+        .map(|r| r.race_number.get())
+        .collect();
+    assert_eq!(numbers, [1, 2]);
+    assert_eq!(
+        evening.cards[1].off_time.expect("a time").to_string(),
+        "2020-06-03T21:00:00Z"
+    );
+    check_starts(
+        &evening.notes,
+        &["3: the off times of this meeting are by a 12-hour clock"],
+    );
+    let unclear = one(&[&[("off", "12:15")], &[("off", "6:10")]]);
+    assert_eq!(unclear.results.len(), 0);
+    let reason = "off: the meeting's off times are by a 12-hour clock, and two pauses are about equally long";
+    check_starts(
+        &unclear.rejected,
+        &[2, 3].map(|line| format!("{line}: {reason}")),
     );
 }
 
