@@ -11,11 +11,13 @@ use super::hong_kong::{self, venue_name};
 use super::horse_ids::HorseIds;
 use super::zh_words::{Translator, venue};
 use crate::input::cells::Cells;
+use crate::input::csv_table::CsvTable;
 use crate::input::files;
 use crate::input::race_heading::RaceHeading;
+use crate::input::race_parts::RaceParts;
 use crate::input::race_rows::{CompletedRaces, RaceRows, RunnerRow};
-use crate::input::rows::{ReadRows, rows};
-use crate::item::{InputError, Items, LineItems};
+use crate::input::rows::{ReadRows, open, rows};
+use crate::item::{InputError, Items, LineItems, Location};
 use crate::placing::Placing;
 
 const FORMAT: &str = "hkjc-zh-results";
@@ -41,6 +43,7 @@ pub(crate) fn results(paths: &[PathBuf], ids: Arc<HorseIds>) -> Items {
         translator: Translator::default(),
         day: None,
         races: BTreeMap::new(),
+        parts: RaceParts::default(),
         completed: CompletedRaces::default(),
     };
     files::import(paths, &["csv"], |files| rows(files, results))
@@ -52,6 +55,8 @@ struct ZhResults {
     /// The day that is being read. In some files rows of a race are repeated behind those of the day's other races.
     day: Option<RacingDate>,
     races: BTreeMap<RaceKey, RaceRows>,
+    /// Of the file that is being read.
+    parts: RaceParts<RacingDate, RaceKey>,
     completed: CompletedRaces,
 }
 
@@ -69,12 +74,28 @@ impl ReadRows for ZhResults {
         "win_odds",
     ];
 
+    fn begin(&mut self, file: &Location, table: CsvTable) -> CsvTable {
+        let mut parts = RaceParts::default();
+        for (line, cells) in open(&file.file, Self::REQUIRED)
+            .into_iter()
+            .flat_map(|f| f.1)
+        {
+            if let Ok(cells) = cells
+                && let Ok(key) = race_key(&cells)
+            {
+                parts.add(key.date, key, &cells, line);
+            }
+        }
+        self.parts = parts.finish();
+        table
+    }
+
     fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
-        let key = RaceKey {
-            date: cells.parsed("date", RacingDate::parse)?,
-            venue: cells.parsed("venue", venue)?,
-            race_number: cells.parsed("race_no", RaceNumber::parse)?,
-        };
+        let key = race_key(cells)?;
+        let is_read = self.parts.is_read(&key, out.location.line);
+        if !is_read.map_err(|reason| format!("{key}: {reason}"))? {
+            return Ok(());
+        }
         if self.day != Some(key.date) {
             self.complete_day(out);
             self.day = Some(key.date);
@@ -137,6 +158,14 @@ impl ZhResults {
             stakes: None,
         })
     }
+}
+
+fn race_key(cells: &Cells) -> Result<RaceKey, InputError> {
+    Ok(RaceKey {
+        date: cells.parsed("date", RacingDate::parse)?,
+        venue: cells.parsed("venue", venue)?,
+        race_number: cells.parsed("race_no", RaceNumber::parse)?,
+    })
 }
 
 /// `3`, `3 平頭馬` (a dead heat), or a code such as `PU`.
@@ -261,6 +290,31 @@ mod tests {
         ];
         check_starts(&read.rejected, &parts);
         assert_eq!(read.results[0].runners.len(), 1);
+    }
+
+    #[test]
+    fn a_race_whose_rows_are_apart_is_rejected_whole() {
+        let last = row(1, "PU", "6", "遲鳥 (A003)", "118,1,---,9");
+        let other = row(1, "1", "4", "靜河 (A001)", "125,10,1:09.35,9.4").replace("02-02", "02-05");
+        let first = row(1, "1", "4", "靜河 (A001)", "125,10,1:09.35,9.4");
+        let second = row(2, "1", "5", "高浪 (M401)", "120,11,1:09.35,12");
+        let apart = [HEADER, &last, &second, &other, &first, &second];
+        let read = read(&[apart.concat()]);
+        let races = read
+            .results
+            .iter()
+            .map(|r| (r.date.to_string(), r.race_number.get()));
+        assert_eq!(
+            races.collect::<Vec<_>>(),
+            [("2017-02-02".to_owned(), 2), ("2017-02-05".to_owned(), 1)]
+        );
+        assert_eq!(
+            read.rejected,
+            [
+                "2: 2017-02-02.ST.1: its rows are apart, on lines 2 to 2 and from line 5, so the race is refused: put \
+                 them together"
+            ]
+        );
     }
 
     #[test]

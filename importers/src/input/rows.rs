@@ -13,7 +13,7 @@ pub(crate) trait ReadRows: Send + 'static {
     const REQUIRED: &'static [&'static str];
 
     /// Begins a file.
-    fn begin(&mut self, table: CsvTable) -> CsvTable {
+    fn begin(&mut self, _file: &Location, table: CsvTable) -> CsvTable {
         table
     }
 
@@ -53,7 +53,10 @@ pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, mut reader: R) -> Items {
         }
         if let Some(path) = files.next() {
             match open(&path, R::REQUIRED) {
-                Ok((file, rows)) => table = Some((file, reader.begin(rows))),
+                Ok((file, rows)) => {
+                    let rows = reader.begin(&file, rows);
+                    table = Some((file, rows));
+                }
                 Err(item) => return Some(vec![item]),
             }
             return Some(Vec::new());

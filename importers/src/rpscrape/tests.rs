@@ -461,17 +461,30 @@ fn a_row_that_contradicts_an_earlier_one_is_noted_or_rejected() {
 }
 
 #[test]
-fn a_race_whose_rows_are_not_contiguous_is_rejected() {
+fn a_race_whose_rows_are_apart_is_rejected_whole() {
     let apart = one(&[
-        &[("off", "1:00"), ("horse", "One (GB)")],
+        &[("off", "1:00"), ("horse", "One (GB)"), ("pos", "PU")],
         &[("off", "1:30"), ("horse", "Two (GB)")],
         &[("off", "1:00"), ("horse", "Three (GB)")],
+        &[("off", "1:00"), ("horse", "Four (GB)"), ("pos", "2")],
     ]);
-    assert_eq!(apart.results.len(), 2);
-    assert_eq!(
-        apart.rejected,
-        ["4: this race was read before: its rows must be contiguous"]
-    );
+    let numbers: Vec<u16> = apart.results.iter().map(|r| r.race_number.get()).collect();
+    assert_eq!((numbers, apart.cards.len()), (vec![2], 1));
+    let [reason] = &apart.rejected[..] else {
+        panic!("{apart:?}")
+    };
+    assert!(reason.starts_with("2: 2020-06-03.HARBO"), "{reason}");
+    let lines = ".1: its rows are apart, on lines 2 to 2 and from line 4, so the race is refused";
+    assert!(reason.contains(lines), "{reason}");
+}
+
+#[test]
+fn rows_that_are_repeated_behind_another_race_change_nothing() {
+    let race: &[(&str, &str)] = &[("off", "1:00")];
+    let second: &[(&str, &str)] = &[("off", "1:00"), ("horse", "Two (GB)"), ("pos", "2")];
+    let read = one(&[race, second, &[("off", "1:30")], second]);
+    assert_eq!((read.results.len(), read.rejected.len()), (2, 0));
+    assert_eq!(read.results[0].runners.len(), 2);
 }
 
 #[test]
