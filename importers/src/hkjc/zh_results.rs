@@ -15,7 +15,8 @@ use crate::input::csv_table::CsvTable;
 use crate::input::files;
 use crate::input::race_heading::RaceHeading;
 use crate::input::race_parts::RaceParts;
-use crate::input::race_rows::{CompletedRaces, RaceRows, RunnerRow};
+use crate::input::race_rows::{RaceRows, RunnerRow};
+use crate::input::repeats::Repeats;
 use crate::input::rows::{ReadRows, open, rows};
 use crate::item::{InputError, Items, LineItems, Location};
 use crate::placing::Placing;
@@ -44,7 +45,7 @@ pub(crate) fn results(paths: &[PathBuf], ids: Arc<HorseIds>) -> Items {
         day: None,
         races: BTreeMap::new(),
         parts: RaceParts::default(),
-        completed: CompletedRaces::default(),
+        repeats: Repeats::default(),
     };
     files::import(paths, &["csv"], |files| rows(files, results))
 }
@@ -57,7 +58,7 @@ struct ZhResults {
     races: BTreeMap<RaceKey, RaceRows>,
     /// Of the file that is being read.
     parts: RaceParts<RacingDate, RaceKey>,
-    completed: CompletedRaces,
+    repeats: Repeats,
 }
 
 impl ReadRows for ZhResults {
@@ -117,8 +118,9 @@ impl ReadRows for ZhResults {
 impl ZhResults {
     fn complete_day(&mut self, out: &mut LineItems) {
         for (key, race) in std::mem::take(&mut self.races) {
-            let time = hong_kong::midnight(key.date);
-            out.items.extend(self.completed.items(FORMAT, time, race));
+            let (result, card) = (hong_kong::midnight(key.date), hong_kong::card_of_result());
+            let items = race.items((FORMAT, result), card, &mut self.repeats);
+            out.items.extend(items);
         }
     }
 
@@ -148,7 +150,7 @@ impl ZhResults {
             horse_no,
             horse_name,
             number: cells.whole("horse_no")?.unwrap_or(0),
-            placing: cells.parsed("place", placing)?,
+            placing: Some(cells.parsed("place", placing)?),
             jockey: cells.text("jockey")?,
             trainer: cells.text("trainer")?,
             draw: cells.whole("draw")?.unwrap_or(0),
@@ -214,14 +216,15 @@ mod tests {
             &winner,
             &row(1, "1 平頭馬", "5", "高浪 (CM401)", "120,11,1:09.35,12"),
             &row(2, "1", "1", "獨行 (V001)", "133,1,0:57.05,1.5"),
+            &row(3, "WV", "", "遲鳥 (A003)", "118,---,---,---"),
             &winner,
         ];
         let read = read(&[text.concat()]);
         assert_eq!((&read.rejected, &read.notes), (&vec![], &vec![]));
         assert_eq!(
             (read.results.len(), read.cards.len()),
-            (2, 2),
-            "each race once"
+            (3, 2),
+            "each race once, and no card without runners"
         );
         let (result, card) = (&read.results[0], &read.cards[0]);
         assert_eq!(

@@ -35,6 +35,16 @@ impl RaceHeading {
         }
     }
 
+    /// Takes what this heading lacks from another one.
+    pub(crate) fn fill(&mut self, other: &Self) {
+        self.race_name = self.race_name.or(&other.race_name).clone();
+        self.class = self.class.or(&other.class).clone();
+        self.going = self.going.or(&other.going).clone();
+        if self.distance == 0 {
+            self.distance = other.distance;
+        }
+    }
+
     pub(crate) fn result(self, key: RaceKey, runners: Vec<ResultRunner>) -> ResultDeclared {
         ResultDeclared {
             date: key.date,

@@ -24,9 +24,10 @@ use crate::input::csv_table::CsvTable;
 use crate::input::files;
 use crate::input::race_heading::RaceHeading;
 use crate::input::race_parts::RaceParts;
-use crate::input::race_rows::{CompletedRaces, RaceRows, RunnerRow};
+use crate::input::race_rows::{RaceRows, RunnerRow};
+use crate::input::repeats::Repeats;
 use crate::input::rows::{self, ReadRows};
-use crate::item::{InputError, Item, Items, LineItems, Location};
+use crate::item::{InputError, Items, LineItems, Location};
 use crate::units;
 
 /// Reads results: a result and a card for each race, and at the end a registration for each horse.
@@ -41,7 +42,7 @@ pub fn rpscrape(paths: &[PathBuf]) -> Items {
             horses,
             parts,
             open: None,
-            completed: CompletedRaces::default(),
+            repeats: Repeats::default(),
             omitted_prizes: None,
         };
         rows::rows(paths, races)
@@ -83,7 +84,7 @@ struct RpscrapeRaces {
     parts: FileParts,
     /// The race that is being read: its rows are contiguous.
     open: Option<(RpscrapeRace, RaceRows)>,
-    completed: CompletedRaces,
+    repeats: Repeats,
     /// The number of prizes in another currency than the stakes of their horses, and the first one.
     omitted_prizes: Option<(u64, Location)>,
 }
@@ -119,7 +120,7 @@ impl ReadRows for RpscrapeRaces {
         self.complete_race(out);
     }
 
-    fn finish(&mut self) -> Vec<Item> {
+    fn finish(&mut self) -> Items {
         let mut items = self.horses.register();
         if let Some((count, first)) = self.omitted_prizes.take() {
             let why = "most prizes of their horses are in another currency";
@@ -127,15 +128,16 @@ impl ReadRows for RpscrapeRaces {
                 "{count} prizes, this one first, are omitted: {why}"
             )));
         }
-        items
+        Box::new(items.into_iter())
     }
 }
 
 impl RpscrapeRaces {
     fn complete_race(&mut self, out: &mut LineItems) {
         if let Some((race, rows)) = self.open.take() {
-            let time = midnight(race.date);
-            out.items.extend(self.completed.items(FORMAT, time, rows));
+            let stamp = (FORMAT, midnight(race.date));
+            out.items
+                .extend(rows.items(stamp, stamp, &mut self.repeats));
         }
     }
 
@@ -171,7 +173,7 @@ impl RpscrapeRaces {
 
     fn runner(&mut self, cells: &Cells, location: &Location) -> Result<RunnerRow, InputError> {
         let horse = RpscrapeHorse::read(cells, location)?;
-        let placing = cells.parsed("pos", placing)?;
+        let placing = Some(cells.parsed("pos", placing)?);
         let stakes_in = self.horses.currency(&horse.horse_no);
         Ok(RunnerRow {
             number: cells.optional("num", number)?.unwrap_or(0),
