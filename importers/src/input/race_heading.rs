@@ -35,10 +35,10 @@ impl RaceHeading {
         }
     }
 
-    /// Takes what this heading lacks from another one.
+    /// Takes the name, the going and the distance from another heading if this one lacks them. A class is not taken: in
+    /// some files races without one have a number in its place.
     pub(crate) fn fill(&mut self, other: &Self) {
         self.race_name = self.race_name.or(&other.race_name).clone();
-        self.class = self.class.or(&other.class).clone();
         self.going = self.going.or(&other.going).clone();
         if self.distance == 0 {
             self.distance = other.distance;

@@ -7,7 +7,7 @@ use jiff::ToSpan;
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
 
-use super::values::Clock;
+use super::values::OffClock;
 use crate::item::InputError;
 
 /// A race as a file identifies it.
@@ -15,7 +15,7 @@ use crate::item::InputError;
 pub(super) struct RpscrapeRace {
     pub(super) date: RacingDate,
     pub(super) venue: VenueCode,
-    pub(super) clock: Clock,
+    pub(super) clock: OffClock,
     pub(super) slot: RaceSlot,
 }
 
@@ -32,12 +32,12 @@ pub(super) struct RaceSlot {
 /// The races of each meeting.
 #[derive(Debug, Default)]
 pub(super) struct RpscrapeMeetings {
-    by_day: HashMap<(RacingDate, VenueCode), Meeting>,
+    by_day: HashMap<(RacingDate, VenueCode), RpscrapeMeeting>,
 }
 
-/// By the clock, and after [`Meeting::number_races`] in the order of the numbers.
+/// By the clock, and after [`RpscrapeMeeting::number_races`] in the order of the numbers.
 #[derive(Debug, Default)]
-struct Meeting {
+struct RpscrapeMeeting {
     slots: Vec<RaceSlot>,
     has_12_hours: bool,
     has_24_hours: bool,
@@ -54,8 +54,8 @@ impl RpscrapeMeetings {
     pub(super) fn add(&mut self, race: &RpscrapeRace) {
         let meeting = self.by_day.entry((race.date, race.venue.clone()));
         let meeting = meeting.or_default();
-        meeting.has_12_hours |= race.clock == Clock::Of12Hours;
-        meeting.has_24_hours |= race.clock == Clock::Of24Hours;
+        meeting.has_12_hours |= race.clock == OffClock::Of12Hours;
+        meeting.has_24_hours |= race.clock == OffClock::Of24Hours;
         let slots = &mut meeting.slots;
         if slots.len() < RACES_MAX
             && let Err(at) = slots.binary_search(&race.slot)
@@ -66,10 +66,12 @@ impl RpscrapeMeetings {
 
     /// Numbers the races, when all have been added.
     pub(super) fn number_races(&mut self) {
-        self.by_day.values_mut().for_each(Meeting::number_races);
+        self.by_day
+            .values_mut()
+            .for_each(RpscrapeMeeting::number_races);
     }
 
-    fn meeting(&self, race: &RpscrapeRace) -> Option<&Meeting> {
+    fn meeting(&self, race: &RpscrapeRace) -> Option<&RpscrapeMeeting> {
         self.by_day.get(&(race.date, race.venue.clone()))
     }
 
@@ -113,7 +115,7 @@ fn minutes(time: Time) -> i32 {
     i32::from(time.hour()) * 60 + i32::from(time.minute())
 }
 
-impl Meeting {
+impl RpscrapeMeeting {
     /// The minutes after which the times repeat themselves. On a 12-hour clock, 10:00 to 12:59 may be either half of
     /// the day.
     fn cycle(&self) -> i32 {
