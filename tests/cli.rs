@@ -113,7 +113,7 @@ async fn a_dry_run_reads_everything_and_publishes_nothing() {
     assert!(
         output
             .summary
-            .starts_with("1 read, 0 published, 0 duplicates, 0 refused"),
+            .starts_with("2 read, 0 published, 0 duplicates, 0 refused"),
         "{}",
         output.all
     );

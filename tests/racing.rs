@@ -36,6 +36,8 @@
 //! | two meetings on one date | `the_configured_order_of_venues_decides_the_primary_meeting`, `two_meetings_on_a_day_are_chosen_by_venue_and_never_by_arrival` (contract.rs) |
 //! | race numbers have gaps | `race_numbers_have_holes` |
 //! | a race at 00:20 belongs to the evening before | `a_race_at_00_20_belongs_to_the_evening_before`, `the_off_time_is_in_hong_kong_and_after_midnight_on_the_next_day` (i/hkjc/cards.rs) |
+//! | off times by a 12-hour clock are not in the order of their digits | `races_are_numbered_by_the_clock_from_the_longest_pause` (i/rpscrape/meetings.rs) |
+//! | rows of a race stand apart in a file | `a_race_whose_rows_are_apart_is_rejected_whole` (i/rpscrape/tests.rs, i/hkjc/zh_results.rs) |
 //! | today is the date in a time zone | `today_is_the_day_in_the_configured_zone`, `today_ends_at_midnight_in_the_configured_zone`, `midnight_moves_with_summer_time` (src/clock.rs), `a_day_without_a_meeting_returns_404_with_the_time_zone` (contract.rs) |
 //! | races and meetings are abandoned | `an_abandoned_race_is_200_with_its_status`, `an_abandoned_meeting_is_200_with_its_status` |
 //!

@@ -99,6 +99,23 @@ fn check_race(answer: &Value, race: &OracleRace) {
     );
 }
 
+/// Compares the draw and the weight of every runner, placed or not.
+fn check_draws(answer: &Value, race: &OracleRace) {
+    let runners = ["runners", "unplaced"].map(|list| answer[list].as_array().unwrap());
+    for runner in runners.into_iter().flatten() {
+        let small = |field: &str| u16::try_from(runner[field].as_u64().unwrap()).unwrap();
+        let horse = runner["horse_no"].as_str().unwrap();
+        assert_eq!(
+            (small("draw"), small("weight")),
+            race.drawn[horse],
+            "{horse} in {} {} {}",
+            race.date,
+            race.venue_code,
+            race.race_number
+        );
+    }
+}
+
 async fn check_season(railbird: &Railbird, season: &Season) {
     let mut outcomes = 0;
     for race in &season.races {
@@ -110,11 +127,13 @@ async fn check_season(railbird: &Railbird, season: &Season) {
         assert_eq!(answer.status, 200, "{path}");
         let answer = answer.json();
         check_race(&answer, race);
+        check_draws(&answer, race);
         assert_eq!(
-            (answer["race_name"].as_str(), answer["distance"].as_u64()),
+            (&answer["race_name"], &answer["class"], &answer["distance"]),
             (
-                Some(race.race_name.as_str()),
-                Some(u64::from(race.distance))
+                &race.race_name.as_str().into(),
+                &race.class.as_str().into(),
+                &race.distance.into()
             ),
             "{path}"
         );
@@ -158,7 +177,7 @@ async fn a_whole_season_is_served_as_it_was_run_and_a_second_import_changes_no_b
     let railbird = Railbird::start(&nats).await;
     let summaries = import_everything(&nats, &data).await;
     assert!(
-        summaries[0].starts_with("785 read, 785 published, 0 duplicates, 0 refused"),
+        summaries[0].starts_with("1570 read, 1570 published, 0 duplicates, 0 refused"),
         "{}",
         summaries[0]
     );
@@ -170,7 +189,7 @@ async fn a_whole_season_is_served_as_it_was_run_and_a_second_import_changes_no_b
     let digest = railbird.digest();
     let summaries = import_everything(&nats, &data).await;
     assert!(
-        summaries[0].starts_with("785 read, 0 published, 785 duplicates, 0 refused"),
+        summaries[0].starts_with("1570 read, 0 published, 1570 duplicates, 0 refused"),
         "{}",
         summaries[0]
     );
@@ -268,11 +287,11 @@ async fn the_json_is_served_without_the_csv() {
     assert!(
         output
             .summary
-            .starts_with("782 read, 782 published, 0 duplicates, 0 refused"),
+            .starts_with("1564 read, 1564 published, 0 duplicates, 0 refused"),
         "{}",
         output.all
     );
-    railbird.until_seq(782).await;
+    railbird.until_seq(nats.last_seq().await).await;
     for race in load(&data)
         .races
         .iter_mut()
@@ -285,6 +304,7 @@ async fn the_json_is_served_without_the_csv() {
         let answer = railbird.get(&path).await.json();
         race.unplaced.clear();
         check_race(&answer, race);
+        check_draws(&answer, race);
     }
 }
 

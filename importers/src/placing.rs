@@ -1,6 +1,6 @@
 //! [`Placing`]: the position in which a runner finished, or why it did not.
 
-use events::{Outcome, ParseError};
+use events::{Outcome, ParseError, RUNNERS_MAX};
 
 use crate::units::whole;
 
@@ -11,6 +11,9 @@ pub(crate) enum Placing {
     Without(Outcome),
 }
 
+/// Up to [`RUNNERS_MAX`]: in some files 99 means that there is no placing.
+const EXPECTED: &str = "a placing is a number from 1 to 64, or a code such as PU";
+
 impl Placing {
     pub(crate) fn parse(text: &str) -> Result<Self, ParseError> {
         let text = text.trim();
@@ -19,19 +22,23 @@ impl Placing {
             None => (text, false),
         };
         match whole(number) {
-            Some(position @ 1..) => Ok(Self::At {
-                position,
-                dead_heat,
-            }),
-            _ if text.starts_with(|c: char| c.is_ascii_uppercase()) => {
+            Some(position) => Self::at(position, dead_heat),
+            None if text.starts_with(|c: char| c.is_ascii_uppercase()) => {
                 Outcome::parse(text).map(Self::Without)
             }
-            // `0`, `-1` and the like are invalid numbers, and not codes.
-            _ => Err(ParseError::new(
-                "a placing is a number from 1, or a code such as PU",
-                text,
-            )),
+            // `-1` and the like are invalid numbers, and not codes.
+            None => Err(ParseError::new(EXPECTED, text)),
         }
+    }
+
+    pub(crate) fn at(position: u16, dead_heat: bool) -> Result<Self, ParseError> {
+        if !(1..=RUNNERS_MAX).contains(&usize::from(position)) {
+            return Err(ParseError::new(EXPECTED, position));
+        }
+        Ok(Self::At {
+            position,
+            dead_heat,
+        })
     }
 
     pub(crate) fn position(&self) -> Option<u16> {
@@ -76,7 +83,7 @@ mod tests {
                 code
             );
         }
-        for wrong in ["", "0", "-1", "1.5", "banana", "99999", "0 DH"] {
+        for wrong in ["", "0", "-1", "1.5", "banana", "65", "99", "99999", "0 DH"] {
             assert!(Placing::parse(wrong).is_err(), "{wrong}");
         }
     }

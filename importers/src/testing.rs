@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use events::{Event, HorseRegistered, RaceDeclared, ResultDeclared};
+use events::{Envelope, Event, HorseRegistered, RaceDeclared, ResultDeclared, RunnerWithdrawn};
 use tempfile::TempDir;
 
 use crate::item::{Diagnostic, Item, Items};
@@ -13,6 +13,7 @@ pub(crate) struct Imported {
     pub(crate) results: Vec<ResultDeclared>,
     pub(crate) cards: Vec<RaceDeclared>,
     pub(crate) horses: Vec<HorseRegistered>,
+    pub(crate) withdrawals: Vec<RunnerWithdrawn>,
     pub(crate) ids: Vec<String>,
     pub(crate) rejected: Vec<String>,
     pub(crate) notes: Vec<String>,
@@ -35,6 +36,7 @@ impl Imported {
                         Event::ResultDeclared(result) => imported.results.push(result),
                         Event::RaceDeclared(card) => imported.cards.push(card),
                         Event::HorseRegistered(horse) => imported.horses.push(horse),
+                        Event::RunnerWithdrawn(fact) => imported.withdrawals.push(fact),
                         other => panic!("{other:?}"),
                     }
                 }
@@ -42,6 +44,15 @@ impl Imported {
         }
         imported
     }
+}
+
+/// The envelopes of all events of an import.
+pub(crate) fn envelopes(items: Items) -> Vec<Envelope> {
+    let event = |item| match item {
+        Item::Event(envelope) => Some(*envelope),
+        _ => None,
+    };
+    items.filter_map(event).collect()
 }
 
 /// A folder with files, and their paths in the same order.

@@ -30,6 +30,10 @@ pub(crate) struct OracleRace {
     /// 0 if no file has it.
     pub(crate) distance: u32,
     pub(crate) going: String,
+    /// Empty if no file has it.
+    pub(crate) class: String,
+    /// Draw and weight of each horse; 0 if no file has them, or the horse is a reserve that was not called up.
+    pub(crate) drawn: BTreeMap<String, (u16, u16)>,
     /// Position, horse, jockey, trainer, time (`m:ss.cc`), win odds; in the order of the file.
     pub(crate) finishers: Vec<(u16, String, String, String, String, f64)>,
     /// Horse and outcome, in the order of the horses.
@@ -130,7 +134,17 @@ fn json_race(race: &Value) -> OracleRace {
                 runner["winOdds"].as_f64().expect("odds"),
             )
         });
+    let small = |value: &Value| u16::try_from(value.as_u64().unwrap_or(0)).expect("small");
+    let drawn = race["runners"].as_array().expect("runners").iter();
+    let drawn = drawn.map(|runner| {
+        let of_card = (small(&runner["draw"]), small(&runner["actualWeight"]));
+        (text(&runner["horseId"]).to_owned(), of_card)
+    });
     OracleRace {
+        class: race["raceClass"]
+            .as_u64()
+            .map_or_else(String::new, |class| class.to_string()),
+        drawn: drawn.collect(),
         date: text(&race["date"]).to_owned(),
         venue_code: text(&race["racecourse"]).to_owned(),
         race_number: u16::try_from(race["raceNo"].as_u64().expect("a number")).expect("small"),
@@ -164,6 +178,7 @@ fn add_row(race: &mut OracleRace, row: &CsvRow, in_json: bool, numbers: &BTreeMa
         race.venue_code = venue_code(&row["venue"]).to_owned();
         race.race_number = whole(&row["raceno"]);
         race.going.clone_from(&row["going"]);
+        race.class.clone_from(&row["class"]);
     }
     if race.distance == 0 {
         race.distance = u32::from(whole(&row["distance"]));
@@ -177,6 +192,13 @@ fn add_row(race: &mut OracleRace, row: &CsvRow, in_json: bool, numbers: &BTreeMa
         .cloned()
         .unwrap_or_else(|| brand.to_owned());
     let placing = row["plc"].trim_end_matches(" DH");
+    let is_reserve = row["horseno"].is_empty() && NO_STARTS.contains(&placing);
+    let figure = |column: &str| match row[column].trim_end_matches(".0") {
+        digits if !is_reserve && !digits.is_empty() => whole(digits),
+        _ => 0,
+    };
+    let drawn = (figure("draw"), figure("actualwt"));
+    race.drawn.entry(horse.clone()).or_insert(drawn);
     match placing.parse::<u16>() {
         // The JSON has every finisher of the races that it has.
         Ok(_) if in_json => {}

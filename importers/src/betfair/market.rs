@@ -27,6 +27,7 @@ pub(super) struct Market {
     card: Option<RaceDeclared>,
     runners: BTreeMap<u64, MarketRunnerStatus>,
     status: Option<(RaceStatus, Option<Text>)>,
+    has_trades: bool,
     /// The time and the id of the last quote.
     last_quote: Option<(Moment, Uuid)>,
 }
@@ -39,15 +40,23 @@ impl Market {
             card: None,
             runners: BTreeMap::new(),
             status: None,
+            has_trades: false,
             last_quote: None,
         }
     }
 
-    /// The note if the file ends here before the end of the race.
-    pub(super) fn unfinished(&self) -> Option<String> {
+    /// The notes at the end of the file.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let (id, mut notes) = (&self.id, Vec::new());
+        if self.has_trades && self.last_quote.is_none() {
+            let why = "has no last traded price (ltp): its prices are not imported";
+            notes.push(format!("market {id} {why}"));
+        }
         let status = self.status.as_ref();
-        let is_over = status.is_some_and(|(status, _)| status.is_over());
-        (!is_over).then(|| format!("market {} is still open at the end of the file", self.id))
+        if !status.is_some_and(|(status, _)| status.is_over()) {
+            notes.push(format!("market {id} is still open at the end of the file"));
+        }
+        notes
     }
 
     /// Appends the events that a change makes: the card, the runners, the prices and the status, in this order.
@@ -146,6 +155,7 @@ impl Market {
     fn quote(&mut self, changes: &[MarketRunnerChange<'_>], time: Moment, out: &mut LineItems) {
         let mut runners: Vec<QuotedRunner> = Vec::new();
         for change in changes {
+            self.has_trades |= change.trd.is_some();
             let Some(ltp) = change.ltp else { continue };
             let win = match price(ltp) {
                 Ok(win) => win,

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use events::{Moment, ParseError};
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::item::InputError;
@@ -53,6 +54,8 @@ pub(super) struct MarketRunnerChange<'a> {
     pub(super) id: u64,
     #[serde(borrow)]
     pub(super) ltp: Option<&'a RawValue>,
+    /// The amounts traded at each price.
+    pub(super) trd: Option<IgnoredAny>,
 }
 
 impl MarketChange<'_> {

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use events::RaceNumber;
+use serde::de::IgnoredAny;
 
 use self::market::Market;
 use self::message::{MarketChange, MarketMessage};
@@ -79,7 +80,10 @@ impl BetfairStream {
 
 /// Adds the markets of a file. Invalid lines are rejected by the second reading.
 fn survey_file(path: &Path, survey: &mut MarketSurvey) -> Result<(), InputError> {
-    let unpacked = Unpacked::open(path).map_err(|error| error.to_string())?;
+    let mut unpacked = Unpacked::open(path).map_err(|error| error.to_string())?;
+    if let Some(archive) = unpacked.archive() {
+        return Err(format!("a {archive} archive: unpack it first").into());
+    }
     let mut lines = Lines::new(unpacked, LINES);
     let mut is_stream = None;
     while let Some(TextLine { text, fault, .. }) = lines.next_filled() {
@@ -106,6 +110,12 @@ fn survey_file(path: &Path, survey: &mut MarketSurvey) -> Result<(), InputError>
 fn damages_the_whole_file(error: &io::Error) -> bool {
     let damage = error.get_ref().and_then(|error| error.downcast_ref());
     matches!(damage, Some(Damage::Somewhere { .. }))
+}
+
+/// Whether a text is the beginning of a JSON value.
+fn is_cut_off(text: &[u8]) -> bool {
+    let value: Result<IgnoredAny, _> = serde_json::from_slice(text);
+    value.is_err_and(|error| error.is_eof())
 }
 
 /// Reads the events of a file.
@@ -135,9 +145,9 @@ impl FileReader {
             return Some(out.items);
         }
         let markets = std::mem::take(&mut self.markets).into_values().flatten();
-        let mut open: Vec<String> = markets.filter_map(|market| market.unfinished()).collect();
-        open.sort();
-        (!open.is_empty()).then(|| open.iter().map(|note| self.file.note(note)).collect())
+        let mut notes: Vec<String> = markets.flat_map(|market| market.notes()).collect();
+        notes.sort();
+        (!notes.is_empty()).then(|| notes.iter().map(|note| self.file.note(note)).collect())
     }
 
     fn line(&mut self, line: &TextLine, out: &mut LineItems) {
@@ -155,7 +165,7 @@ impl FileReader {
                 }
             }
             Ok(None) => {}
-            Err(_) if line.is_unended && line.fault.is_none() => {
+            Err(_) if line.is_unended && line.fault.is_none() && is_cut_off(&line.text) => {
                 let end = self.lines.file().offset();
                 out.reject(format!(
                     "the file ends in the middle of this line, at byte {end}"

@@ -608,8 +608,11 @@ fn a_market_without_a_valid_race_is_rejected_once() {
 
 #[test]
 fn a_file_that_is_not_a_stream_is_rejected_whole() {
+    let tar = format!("{:0<257}ustar\0", "2026/Jun/14/1.1.bz2\0");
     for (text, part) in [
         ("", "the file is empty"),
+        ("PK\u{3}\u{4}...", "a zip archive: unpack it"),
+        (&tar, "a tar archive: unpack it"),
         (
             "date,venue\n2026-06-14,Ascot\n",
             "its first line is not a JSON object",
@@ -628,6 +631,32 @@ fn a_file_that_is_not_a_stream_is_rejected_whole() {
             "{rejected}"
         );
     }
+}
+
+#[test]
+fn a_line_that_is_not_a_message_is_not_called_cut_off() {
+    let shown = items_of(&["{\"races\": []}".to_owned()], None);
+    let shown: Vec<String> = shown.iter().map(short).collect();
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    assert!(
+        shown[0].starts_with("rejected: line 1: missing field `op`"),
+        "{shown:?}"
+    );
+    let shown = items_of(&["{\"races\": [".to_owned()], None);
+    let shown: Vec<String> = shown.iter().map(short).collect();
+    assert_eq!(
+        shown,
+        ["rejected: line 1: the file ends in the middle of this line, at byte 11"]
+    );
+}
+
+#[test]
+fn a_market_with_trades_and_no_last_traded_price_is_noted() {
+    let traded = json!([{ "id": "1.1", "rc": [{ "id": 11, "trd": [[3.5, 12.0]] }] }]);
+    let shown = read(&[message(0, [evening("1.1")]), message(5, traded)]);
+    let note =
+        "note: line 0: market 1.1 has no last traded price (ltp): its prices are not imported";
+    assert_eq!(shown, [CARD, "0 open", note, STILL_OPEN]);
 }
 
 /// A tick: milliseconds since the one before, runner, price in thousandths.

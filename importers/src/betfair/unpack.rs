@@ -56,6 +56,18 @@ impl Unpacked {
         })
     }
 
+    /// The kind of archive that this is, unpacked or not.
+    pub(super) fn archive(&mut self) -> Option<&'static str> {
+        const TAR: &[u8] = b"ustar";
+        const TAR_AT: usize = 257;
+        // A read error is reported by the next reading.
+        let head = self.fill_buf().ok()?;
+        if head.starts_with(b"PK\x03\x04") {
+            return Some("zip");
+        }
+        head.get(TAR_AT..)?.starts_with(TAR).then_some("tar")
+    }
+
     /// The number of bytes of the file that have been used.
     pub(super) fn offset(&self) -> u64 {
         match self {

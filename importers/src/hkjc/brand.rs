@@ -24,13 +24,18 @@ pub(crate) fn split_brands(text: &str) -> (&str, Vec<&str>) {
 pub(crate) fn name_and_brand(text: &str) -> Result<(Text, String), ParseError> {
     let (name, brands) = split_brands(text);
     match brands[..] {
-        [brand] if !name.is_empty() => Ok((Text::parse(name)?, brand.to_owned())),
+        [brand] if is_name(name) => Ok((Text::parse(name)?, brand.to_owned())),
         [_, _, ..] => {
             let one = "a horse has one brand (several are ambiguous)";
             Err(ParseError::new(one, text))
         }
         _ => Err(ParseError::new("a horse is NAME(BRAND)", text)),
     }
+}
+
+/// Whether a text has letters, unlike `()`.
+pub(crate) fn is_name(text: &str) -> bool {
+    text.contains(char::is_alphanumeric)
 }
 
 /// One or two letters and up to four digits: `A123`, `CM199`.

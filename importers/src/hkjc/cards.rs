@@ -2,79 +2,50 @@
 
 use std::path::PathBuf;
 
-use events::{DeclaredRunner, Event, HorseNo, Moment, ParseError, RaceDeclared, RacingDate};
-use jiff::ToSpan;
+use events::{Event, RunnerWithdrawn};
 use serde_json::{Map, Value};
 
-use super::hong_kong::{midnight, moment, venue_name};
-use super::json::{horse_name, race_key};
-use crate::input::fields::Fields;
-use crate::input::race_heading::RaceHeading;
+use super::hong_kong::{CARDS, card_of_result, midnight};
+use super::json::JsonRace;
 use crate::input::{files, json_array};
-use crate::item::{InputError, Item, Items, Location};
-use crate::units::time_of_day;
+use crate::item::{Item, Items, LineItems, Location};
 
-const FORMAT: &str = "hkjc-cards";
-
-/// Reads race cards: a declaration for each race.
+/// Reads race cards: a declaration for each race, and the withdrawals of scratched runners.
 #[must_use]
 pub fn hkjc_cards(paths: &[PathBuf]) -> Items {
     files::import(paths, &["json"], |files| {
-        json_array::elements(files).map(|(location, race)| match race {
+        json_array::elements(files).flat_map(|(location, race)| match race {
             Ok(race) => card(&race, &location),
-            Err(reason) => location.rejected(reason),
+            Err(reason) => vec![location.rejected(reason)],
         })
     })
 }
 
-fn card(race: &Map<String, Value>, location: &Location) -> Item {
-    match declared(&Fields::root(race)) {
-        Ok(card) => location.event(FORMAT, midnight(card.date), Event::RaceDeclared(card)),
-        Err(reason) => location.rejected(reason),
-    }
-}
-
-fn declared(race: &Fields<'_>) -> Result<RaceDeclared, InputError> {
-    let key = race_key(race)?;
-    let heading = RaceHeading {
-        venue_name: venue_name(&key.venue),
-        race_name: race.text("raceName")?,
-        distance: race.whole("distance")?.unwrap_or(0),
-        class: race.text("raceClass")?,
-        going: race.text("going")?,
-        off_time: match race.text("startTime")?.as_str() {
-            "" => None,
-            clock => Some(off_time(key.date, clock).map_err(|e| race.error("startTime", e))?),
-        },
-        time_zone: None,
+fn card(race: &Map<String, Value>, location: &Location) -> Vec<Item> {
+    let race = match JsonRace::read(race, location) {
+        Ok(race) => race,
+        Err(reason) => return vec![location.rejected(reason)],
     };
-    let runners = race.objects("runners")?;
-    let runners = runners.iter().map(runner).collect::<Result<_, _>>()?;
-    Ok(heading.card(key, runners))
-}
-
-fn runner(runner: &Fields<'_>) -> Result<DeclaredRunner, InputError> {
-    Ok(DeclaredRunner {
-        horse_no: runner.parsed("horseId", HorseNo::parse)?,
-        horse_name: horse_name(runner)?,
-        number: runner.whole("horseNo")?.unwrap_or(0),
-        jockey: runner.text("jockey")?,
-        trainer: runner.text("trainer")?,
-        draw: runner.whole("draw")?.unwrap_or(0),
-        weight: runner.whole("actualWeight")?.unwrap_or(0),
-    })
-}
-
-/// A race before this hour belongs to the meeting of the evening before.
-const FIRST_HOUR: i8 = 6;
-
-fn off_time(meeting: RacingDate, clock: &str) -> Result<Moment, ParseError> {
-    let time = time_of_day(clock)
-        .filter(|_| clock.len() == 5)
-        .ok_or_else(|| ParseError::new("a start time is HH:MM", clock))?;
-    let nights = i64::from(time.hour() < FIRST_HOUR);
-    let day = meeting.civil().saturating_add(nights.days());
-    Ok(moment(day.to_datetime(time)))
+    let (key, mut out) = (race.rows.key.clone(), LineItems::new(location.clone()));
+    let (format, time) = match race.is_result() {
+        true => card_of_result(),
+        false => (CARDS, midnight(key.date)),
+    };
+    out.event(format, time, Event::RaceDeclared(race.rows.card()));
+    if let [Item::Rejected(_)] = out.items[..] {
+        return out.items;
+    }
+    for horse_no in race.scratched {
+        let withdrawn = RunnerWithdrawn {
+            date: key.date,
+            venue: key.venue.clone(),
+            race_number: key.race_number,
+            horse_no,
+            reason: None,
+        };
+        out.event(format, time, Event::RunnerWithdrawn(withdrawn));
+    }
+    out.items
 }
 
 #[cfg(test)]
@@ -84,8 +55,9 @@ mod tests {
     use events::{Event, Moment};
     use serde_json::{Value, json};
 
-    use super::card;
+    use super::{card, hkjc_cards};
     use crate::item::{Item, Location};
+    use crate::testing::{Imported, folder_of};
 
     fn race() -> Value {
         json!({
@@ -97,10 +69,10 @@ mod tests {
     }
 
     fn read(race: &Value) -> Item {
-        card(
-            race.as_object().expect("an object"),
-            &Location::file(Path::new("card.json")).at(7),
-        )
+        let location = Location::file(Path::new("card.json")).at(7);
+        let mut items = card(race.as_object().expect("an object"), &location);
+        assert_eq!(items.len(), 1, "{items:?}");
+        items.remove(0)
     }
 
     fn check_off_time(clock: Value, expected: Option<&str>) {
@@ -144,6 +116,25 @@ mod tests {
     }
 
     #[test]
+    fn a_scratched_runner_is_withdrawn() {
+        for (field, value) in [
+            ("jockey", "Scratched"),
+            ("draw", "Scratched"),
+            ("status", "SCRATCHED"),
+        ] {
+            let mut race = race();
+            race["runners"][0][field] = json!(value);
+            let (_folder, paths) =
+                folder_of(&[("card.json", json!([race]).to_string().as_bytes())]);
+            let read = Imported::all(hkjc_cards(&paths));
+            assert_eq!((read.cards.len(), &read.rejected), (1, &vec![]), "{field}");
+            let withdrawn = read.withdrawals.iter().map(|w| w.horse_no.as_str());
+            assert_eq!(withdrawn.collect::<Vec<_>>(), ["HK_2021_G001"], "{field}");
+            assert!(!read.cards[0].runners[0].jockey.as_str().contains("Scr"));
+        }
+    }
+
+    #[test]
     fn an_invalid_card_is_rejected_with_its_line() {
         for (field, value, part) in [
             (
@@ -153,6 +144,19 @@ mod tests {
             ),
             ("startTime", json!("+1:00"), "startTime"),
             ("runners", json!([]), "data.runners: 0 runners"),
+            (
+                "runners",
+                json!([
+                    {"horseNo": 1, "horseId": "A1", "horseName": "ONE"},
+                    {"horseNo": 1, "horseId": "A2", "horseName": "TWO"},
+                ]),
+                "card.json:7: runners[1].horseNo: 1 is the number of A1 too",
+            ),
+            (
+                "runners",
+                json!([{"horseNo": 1, "horseId": "A1", "horseName": "() (S259)"}]),
+                "card.json:7: runners[0].horseName: a name",
+            ),
             ("distance", json!(999_999_999), "data.distance"),
         ] {
             let mut race = race();

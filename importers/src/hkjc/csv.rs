@@ -9,58 +9,68 @@ use super::csv_race::{CsvFigures, CsvRaces, CsvRunner, add};
 use super::hong_kong::{VENUES, venue_name};
 use super::horse_ids::HorseIds;
 use crate::input::cells::Cells;
+use crate::input::files;
 use crate::input::race_heading::RaceHeading;
-use crate::input::{files, rows};
-use crate::item::{InputError, Item, Items, LineItems};
+use crate::input::repeats::Repeats;
+use crate::input::rows::{self, ReadRows};
+use crate::item::{InputError, Items, LineItems};
 use crate::placing::Placing;
 
 const FORMAT: &str = "hkjc-csv";
-/// `horseno`, `distance`, `going` and `handicap` (the race's name) are read too.
-const REQUIRED: [&str; 9] = [
-    "plc",
-    "horse",
-    "jockey",
-    "trainer",
-    "finishtime",
-    "winodds",
-    "date",
-    "raceno",
-    "venue",
-];
 
-/// Reads results from CSV alone: a result for each race, with the brands as horse numbers.
+/// Reads results from CSV alone: a result and a card for each race, with the brands as horse numbers.
 #[must_use]
 pub fn hkjc_csv(paths: &[PathBuf]) -> Items {
     files::import(paths, &["csv"], |paths| {
-        let (races, items) = read(&paths);
-        let results = races
-            .into_iter()
-            .flat_map(|(key, race)| race.result(FORMAT, key, &HorseIds::default()));
-        items.into_iter().chain(results)
+        read(paths, |races| {
+            let mut repeats = Repeats::default();
+            let results = races.into_iter().flat_map(move |(key, race)| {
+                race.result(FORMAT, key, &HorseIds::default(), &mut repeats)
+            });
+            Box::new(results)
+        })
     })
 }
 
-/// Gathers the rows of all files by race.
-pub(crate) fn read(paths: &[PathBuf]) -> (CsvRaces, Vec<Item>) {
-    let (mut races, mut items) = (CsvRaces::new(), Vec::new());
-    for path in paths {
-        let (file, table) = match rows::open(path, &REQUIRED) {
-            Ok(opened) => opened,
-            Err(item) => {
-                items.push(item);
-                continue;
-            }
-        };
-        for (line, cells) in table {
-            let mut out = LineItems::new(file.at(line));
-            let read = cells.and_then(|cells| row(&cells, &mut races, &mut out));
-            if let Err(reason) = read {
-                out.reject(reason);
-            }
-            items.extend(out.items);
-        }
+/// Gathers the rows of all files by race, and returns what `finish` makes of them behind the items of the rows.
+pub(crate) fn read<F>(paths: Vec<PathBuf>, finish: F) -> Items
+where
+    F: FnOnce(CsvRaces) -> Items + Send + 'static,
+{
+    let rows = CsvRows {
+        races: CsvRaces::new(),
+        finish: Some(finish),
+    };
+    rows::rows(paths, rows)
+}
+
+struct CsvRows<F> {
+    races: CsvRaces,
+    finish: Option<F>,
+}
+
+impl<F: FnOnce(CsvRaces) -> Items + Send + 'static> ReadRows for CsvRows<F> {
+    /// `horseno`, `draw`, `actualwt`, `class`, `distance`, `going` and `handicap` (the race's name) are read too.
+    const REQUIRED: &'static [&'static str] = &[
+        "plc",
+        "horse",
+        "jockey",
+        "trainer",
+        "finishtime",
+        "winodds",
+        "date",
+        "raceno",
+        "venue",
+    ];
+
+    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
+        row(cells, &mut self.races, out)
     }
-    (races, items)
+
+    fn finish(&mut self) -> Items {
+        let finish = self.finish.take().expect("an import ends once");
+        finish(std::mem::take(&mut self.races))
+    }
 }
 
 fn row(cells: &Cells, races: &mut CsvRaces, out: &mut LineItems) -> Result<(), InputError> {
@@ -73,6 +83,7 @@ fn row(cells: &Cells, races: &mut CsvRaces, out: &mut LineItems) -> Result<(), I
         venue_name: venue_name(&key.venue),
         race_name: cells.text("handicap")?,
         distance: cells.whole("distance")?.unwrap_or(0),
+        class: cells.text("class")?,
         going: cells.text("going")?,
         ..RaceHeading::default()
     };
@@ -81,7 +92,7 @@ fn row(cells: &Cells, races: &mut CsvRaces, out: &mut LineItems) -> Result<(), I
         brand,
         name,
         placing: cells.parsed("plc", Placing::parse)?,
-        number: cells.whole("horseno")?,
+        number: cells.whole("horseno")?.unwrap_or(0),
         jockey: cells.text("jockey")?,
         trainer: cells.text("trainer")?,
         figures: figures(cells),
@@ -93,6 +104,8 @@ fn figures(cells: &Cells) -> Result<CsvFigures, InputError> {
     Ok(CsvFigures {
         finish_time: cells.optional("finishtime", finish_time)?,
         win_odds: cells.optional("winodds", Odds::parse)?,
+        draw: cells.whole("draw")?.unwrap_or(0),
+        weight: cells.whole("actualwt")?.unwrap_or(0),
     })
 }
 
@@ -247,6 +260,17 @@ mod tests {
         check_starts(&read.rejected, &starts.collect::<Vec<_>>());
         let lengths = read.rejected.iter().map(String::len);
         assert!(lengths.max() < Some(300), "a message stays short");
+    }
+
+    #[test]
+    fn rejected_rows_are_not_held_until_the_last_file_is_read() {
+        let bad = format!("{HEADER}lorem ipsum\n");
+        let (_folder, paths) = folder_of(&[("a.csv", bad.as_bytes()), ("b.csv", b"")]);
+        let mut items = hkjc_csv(&paths);
+        let first = items.next();
+        std::fs::write(&paths[1], &bad).expect("a file");
+        let rejected = Imported::all(Box::new(first.into_iter().chain(items))).rejected;
+        check_starts(&rejected, &["2: 1 columns", "2: 1 columns"]);
     }
 
     #[test]

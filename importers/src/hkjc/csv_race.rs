@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use events::{Event, FinishTime, Odds, RUNNERS_MAX, RaceKey, ResultRunner, Text};
+use events::{FinishTime, Odds, RUNNERS_MAX, RaceKey, Text};
 
 use super::brand::same_name;
-use super::hong_kong::midnight;
+use super::hong_kong::{card_of_result, midnight};
 use super::horse_ids::HorseIds;
 use crate::input::race_heading::RaceHeading;
-use crate::input::race_rows::{duplicate, full};
+use crate::input::race_rows::{RaceRows, RunnerRow, duplicate, full};
+use crate::input::repeats::Repeats;
 use crate::item::{InputError, Item, LineItems, Location};
 use crate::placing::Placing;
 
@@ -34,7 +35,7 @@ pub(crate) struct CsvRunner {
     pub(crate) brand: String,
     pub(crate) name: Text,
     pub(crate) placing: Placing,
-    pub(crate) number: Option<u16>,
+    pub(crate) number: u16,
     pub(crate) jockey: Text,
     pub(crate) trainer: Text,
     /// An error counts only if the JSON does not have the runner.
@@ -45,6 +46,8 @@ pub(crate) struct CsvRunner {
 pub(crate) struct CsvFigures {
     pub(crate) finish_time: Option<FinishTime>,
     pub(crate) win_odds: Option<Odds>,
+    pub(crate) draw: u16,
+    pub(crate) weight: u16,
 }
 
 /// Adds a row to its race. The heading of the first row is kept, and equal rows count once.
@@ -87,28 +90,32 @@ fn repeated(earlier: &mut CsvRow, mut row: CsvRow, key: &RaceKey) -> Option<Item
 }
 
 impl CsvRace {
-    /// The result that the rows make alone.
-    pub(crate) fn result(self, format: &str, key: RaceKey, ids: &HorseIds) -> Vec<Item> {
+    /// The result and the card that the rows make alone.
+    pub(crate) fn result(
+        self,
+        format: &str,
+        key: RaceKey,
+        ids: &HorseIds,
+        repeats: &mut Repeats,
+    ) -> Vec<Item> {
         let mut items = Vec::new();
-        let mut runners: Vec<ResultRunner> = Vec::new();
+        let mut race = RaceRows::new(key, self.heading, self.location);
         for CsvRow { location, runner } in self.rows {
             let mut out = LineItems::new(location);
-            match runner.result(ids, &mut out) {
+            match runner.row(ids, &mut out) {
                 Err(reason) => out.reject(reason),
-                Ok(runner) if runners.iter().any(|r| r.horse_no == runner.horse_no) => {
-                    out.reject(format!("{} is in {key} twice", runner.horse_no));
+                Ok(runner) if race.has(&runner.horse_no) => {
+                    out.reject(format!("{} is in {} twice", runner.horse_no, race.key));
                 }
-                Ok(runner) => runners.push(runner),
+                Ok(runner) => race.runners.push((out.location.clone(), runner)),
             }
             items.extend(out.items);
         }
-        if runners.is_empty() {
-            return items; // Each row has been rejected.
+        // Otherwise each row has been rejected.
+        if !race.runners.is_empty() {
+            let time = midnight(race.key.date);
+            items.extend(race.items((format, time), card_of_result(), repeats));
         }
-        runners.sort_by_key(|runner| runner.position.unwrap_or(u16::MAX));
-        let time = midnight(key.date);
-        let result = Event::ResultDeclared(self.heading.result(key, runners));
-        items.push(self.location.event(format, time, result));
         items
     }
 }
@@ -118,21 +125,18 @@ impl CsvRunner {
         self.brand == other.brand && same_name(self.name.as_str(), other.name.as_str())
     }
 
-    pub(crate) fn result(
-        self,
-        ids: &HorseIds,
-        out: &mut LineItems,
-    ) -> Result<ResultRunner, InputError> {
+    pub(crate) fn row(self, ids: &HorseIds, out: &mut LineItems) -> Result<RunnerRow, InputError> {
         let horse_no = ids.horse_no(&self.brand, self.name.as_str(), out)?;
         let figures = self.figures?;
-        Ok(ResultRunner {
+        Ok(RunnerRow {
             horse_no,
             horse_name: self.name,
             number: self.number,
-            position: self.placing.position(),
-            outcome: self.placing.outcome().cloned(),
+            placing: Some(self.placing),
             jockey: self.jockey,
             trainer: self.trainer,
+            draw: figures.draw,
+            weight: figures.weight,
             finish_time: figures.finish_time,
             win_odds: figures.win_odds,
             stakes: None,

@@ -28,6 +28,15 @@ pub(crate) fn midnight(date: RacingDate) -> Moment {
     moment(date.civil().into())
 }
 
+/// The format of race cards.
+pub(crate) const CARDS: &str = "hkjc-cards";
+
+/// The format and the time of a card that a result makes. Cards of one source are ordered by their times, so a real
+/// card, which has more, is in force whichever was imported last.
+pub(crate) fn card_of_result() -> (&'static str, Moment) {
+    (CARDS, time(None))
+}
+
 /// Midnight of the day on which facts were true. Without one it is a fixed time, so that the ids of events are the same
 /// in every import.
 pub(crate) fn time(as_of: Option<RacingDate>) -> Moment {

@@ -122,7 +122,8 @@ mod tests {
         2,YOUNG ONE(A002),NZ,,Grey,Roan,B Owner,\n\
         3,DOUBLE          (V291)(S424),GB,,Bay,Mare,C Owner,5.0\n\
         4,UNKNOWN(B001),IRE,,Chestnut,Colt,D Owner,banana\n\
-        5,STRANGER(B002),IRE,,Chestnut,Colt,D Owner,3.0\n";
+        5,STRANGER(B002),IRE,,Chestnut,Colt,D Owner,3.0\n\
+        6,()(S259),NZ,,Bay,Gelding,E Owner,\n";
 
     fn read(as_of: Option<&str>) -> Imported {
         let files = [("h.csv", HORSES.as_bytes()), ("ids.json", IDS.as_bytes())];
@@ -151,7 +152,14 @@ mod tests {
             (horses[1].colour.as_str(), horses[1].sex.as_str()),
             ("Grey / Roan", "")
         );
-        check_starts(&rejected, &["4: horse: a horse has one brand", "5: age: "]);
+        check_starts(
+            &rejected,
+            &[
+                "4: horse: a horse has one brand",
+                "5: age: ",
+                "7: horse: a horse is NAME(BRAND)",
+            ],
+        );
         check_starts(
             &notes,
             &[

@@ -3,29 +3,32 @@
 use std::collections::BTreeSet;
 
 use events::{
-    FinishTime, HorseNo, Odds, ParseError, RaceKey, RaceNumber, RacingDate, ResultDeclared,
-    ResultRunner, Text, VenueCode,
+    FinishTime, HorseNo, Moment, Odds, ParseError, RaceKey, RaceNumber, RacingDate, Text, VenueCode,
 };
+use jiff::ToSpan;
 use serde_json::{Map, Value};
 
-use super::brand::split_brands;
-use super::hong_kong::venue_name;
+use super::brand::{is_name, split_brands};
+use super::hong_kong::{moment, venue_name};
 use super::horse_ids;
 use crate::input::fields::Fields;
 use crate::input::race_heading::RaceHeading;
-use crate::item::InputError;
+use crate::input::race_rows::{RaceRows, RunnerRow};
+use crate::item::{InputError, Location};
 use crate::placing::Placing;
+use crate::units::time_of_day;
 
-/// A race, with the brands of each runner beside its result.
+/// A race of a result or of a card, with the brands of each runner.
 #[derive(Debug)]
 pub(crate) struct JsonRace {
-    pub(crate) key: RaceKey,
-    pub(crate) result: ResultDeclared,
+    pub(crate) rows: RaceRows,
     pub(crate) brands: Vec<BTreeSet<String>>,
+    /// The runners that a card has as scratched.
+    pub(crate) scratched: Vec<HorseNo>,
 }
 
 impl JsonRace {
-    pub(crate) fn read(race: &Map<String, Value>) -> Result<Self, InputError> {
+    pub(crate) fn read(race: &Map<String, Value>, location: &Location) -> Result<Self, InputError> {
         let race = Fields::root(race);
         let key = race_key(&race)?;
         let runners = race.objects("runners")?;
@@ -33,15 +36,42 @@ impl JsonRace {
             venue_name: venue_name(&key.venue),
             race_name: race.text("raceName")?,
             distance: race.whole("distance")?.unwrap_or(0),
+            class: race.text("raceClass")?,
             going: race.text("going")?,
-            ..RaceHeading::default()
+            off_time: match race.text("startTime")?.as_str() {
+                "" => None,
+                clock => Some(off_time(key.date, clock).map_err(|e| race.error("startTime", e))?),
+            },
+            time_zone: None,
         };
-        let result = runners.iter().map(runner).collect::<Result<_, _>>()?;
+        let mut rows = RaceRows::new(key, heading, location.clone());
+        let mut scratched = Vec::new();
+        for fields in &runners {
+            let runner = runner(fields)?;
+            let has_number = |(_, other): &&(_, RunnerRow)| other.number == runner.number;
+            if runner.number > 0
+                && let Some((_, other)) = rows.runners.iter().find(has_number)
+            {
+                let (number, other) = (runner.number, &other.horse_no);
+                let reason = format!("{number} is the number of {other} too");
+                return Err(fields.error("horseNo", reason));
+            }
+            if is_scratched(fields) {
+                scratched.push(runner.horse_no.clone());
+            }
+            rows.runners.push((location.clone(), runner));
+        }
         Ok(Self {
-            result: heading.result(key.clone(), result),
             brands: runners.iter().map(brands).collect::<Result<_, _>>()?,
-            key,
+            rows,
+            scratched,
         })
+    }
+
+    /// Whether any runner has a placing: a card has none.
+    pub(crate) fn is_result(&self) -> bool {
+        let mut runners = self.rows.runners.iter();
+        runners.any(|(_, runner)| runner.placing.is_some())
     }
 }
 
@@ -56,30 +86,62 @@ pub(crate) fn race_key(race: &Fields<'_>) -> Result<RaceKey, InputError> {
     })
 }
 
+/// A race before this hour belongs to the meeting of the evening before.
+const FIRST_HOUR: i8 = 6;
+
+fn off_time(meeting: RacingDate, clock: &str) -> Result<Moment, ParseError> {
+    let time = time_of_day(clock)
+        .filter(|_| clock.len() == 5)
+        .ok_or_else(|| ParseError::new("a start time is HH:MM", clock))?;
+    let nights = i64::from(time.hour() < FIRST_HOUR);
+    let day = meeting.civil().saturating_add(nights.days());
+    Ok(moment(day.to_datetime(time)))
+}
+
 /// A horse's name without the brand behind it.
-pub(crate) fn horse_name(runner: &Fields<'_>) -> Result<Text, InputError> {
+fn horse_name(runner: &Fields<'_>) -> Result<Text, InputError> {
     runner.parsed("horseName", |text| match split_brands(text).0 {
-        "" => Err(ParseError::new("a name", text)),
-        name => Text::parse(name),
+        name if is_name(name) => Text::parse(name),
+        _ => Err(ParseError::new("a name", text)),
     })
 }
 
-fn runner(runner: &Fields<'_>) -> Result<ResultRunner, InputError> {
+/// What stands in a field of a runner that does not take part.
+fn is_scratched_value(value: &Value) -> bool {
+    let text = value.as_str().map(str::trim);
+    text.is_some_and(|text| text.eq_ignore_ascii_case("scratched"))
+}
+
+fn is_scratched(runner: &Fields<'_>) -> bool {
+    let mut values = ["status", "jockey", "draw"].iter();
+    values.any(|name| runner.optional(name).is_some_and(is_scratched_value))
+}
+
+fn runner(runner: &Fields<'_>) -> Result<RunnerRow, InputError> {
     let placing = match runner.optional("placing") {
         Some(Value::String(_)) => Some(runner.parsed("placing", Placing::parse)?),
-        _ => runner.whole("placing")?.map(|position| Placing::At {
-            position,
-            dead_heat: false,
-        }),
+        _ => {
+            let at = |position| Placing::at(position, false);
+            let placing = runner.whole("placing")?.map(at).transpose();
+            placing.map_err(|error| runner.error("placing", error))?
+        }
     };
-    Ok(ResultRunner {
+    let has = |name: &str| !runner.optional(name).is_some_and(is_scratched_value);
+    Ok(RunnerRow {
         horse_no: runner.parsed("horseId", HorseNo::parse)?,
         horse_name: horse_name(runner)?,
-        number: runner.whole("horseNo")?,
-        position: placing.as_ref().and_then(Placing::position),
-        outcome: placing.as_ref().and_then(Placing::outcome).cloned(),
-        jockey: runner.text("jockey")?,
+        number: runner.whole("horseNo")?.unwrap_or(0),
+        placing,
+        jockey: match has("jockey") {
+            true => runner.text("jockey")?,
+            false => Text::default(),
+        },
         trainer: runner.text("trainer")?,
+        draw: match has("draw") {
+            true => runner.whole("draw")?.unwrap_or(0),
+            false => 0,
+        },
+        weight: runner.whole("actualWeight")?.unwrap_or(0),
         finish_time: runner.number("finishSeconds", finish_time)?,
         win_odds: runner.number("winOdds", Odds::from_number)?,
         stakes: None,
@@ -108,9 +170,12 @@ fn brands(runner: &Fields<'_>) -> Result<BTreeSet<String>, InputError> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::{Value, json};
 
     use super::JsonRace;
+    use crate::item::Location;
 
     fn race() -> Value {
         json!({
@@ -127,7 +192,8 @@ mod tests {
     fn check_rejected(pointer: &str, value: Value, reason: &str) {
         let mut race = race();
         *race.pointer_mut(pointer).expect(pointer) = value;
-        let error = JsonRace::read(race.as_object().expect("an object"))
+        let location = Location::file(Path::new("a.json"));
+        let error = JsonRace::read(race.as_object().expect("an object"), &location)
             .expect_err(pointer)
             .to_string();
         assert!(error.starts_with(reason), "{pointer}: {error}");
@@ -136,16 +202,22 @@ mod tests {
 
     #[test]
     fn a_race_becomes_a_result() {
-        let read = JsonRace::read(race().as_object().expect("an object")).expect("a race");
-        let result = read.result;
-        assert_eq!(result.venue_name.expect("known").as_str(), "Sha Tin");
-        assert_eq!((result.distance, result.race_name), (None, None));
-        let [first, second] = &result.runners[..] else {
+        let location = Location::file(Path::new("a.json"));
+        let race = race();
+        let race = race.as_object().expect("an object");
+        let read = JsonRace::read(race, &location).expect("a race");
+        let heading = &read.rows.heading;
+        assert_eq!(
+            heading.venue_name.as_ref().expect("known").as_str(),
+            "Sha Tin"
+        );
+        assert_eq!((heading.distance, heading.race_name.as_str()), (0, ""));
+        let [(_, first), (_, second)] = &read.rows.runners[..] else {
             panic!("two runners")
         };
         assert_eq!(first.finish_time.expect("a time").to_string(), "1:40.79");
         assert_eq!(first.win_odds.expect("odds").thousandths(), 9_400);
-        assert_eq!((first.number, first.position), (Some(10), Some(1)));
+        assert_eq!((first.number, first.position()), (10, Some(1)));
         assert_eq!(
             (second.horse_name.as_str(), second.jockey.as_str()),
             ("LONG FLIGHT", "")
@@ -197,6 +269,11 @@ mod tests {
             "/runners/0/placing",
             json!(1.5),
             "runners[0].placing: a whole number",
+        );
+        check_rejected(
+            "/runners/0/placing",
+            json!(99),
+            "runners[0].placing: a placing",
         );
         check_rejected("/runners/0/placing", json!("first"), "runners[0].placing: ");
     }

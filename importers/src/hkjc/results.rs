@@ -1,21 +1,22 @@
-//! Results from JSON and CSV together: one result for each race, in which the JSON takes precedence.
+//! Results from JSON and CSV together: one result for each race, in which the JSON takes precedence, and its card.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use events::{Event, Outcome, ResultRunner, Subject};
+use events::{Outcome, Subject};
 
 use super::brand::same_name;
 use super::csv;
 use super::csv_race::{CsvRace, CsvRaces, CsvRow};
-use super::hong_kong::midnight;
+use super::hong_kong::{card_of_result, midnight};
 use super::horse_ids::HorseIds;
 use super::json::{JsonRace, race_key};
 use crate::input::fields::Fields;
 use crate::input::files;
 use crate::input::json_array::{self, JsonElement};
+use crate::input::race_rows::RunnerRow;
 use crate::input::repeats::Repeats;
-use crate::item::{InputError, Item, Items, LineItems, Location};
+use crate::item::{InputError, Item, Items, LineItems};
 use crate::placing::Placing;
 
 const FORMAT: &str = "hkjc-results";
@@ -30,9 +31,10 @@ pub fn hkjc_results(paths: &[PathBuf]) -> Items {
         let (json, csv): (Vec<_>, Vec<_>) = paths
             .into_iter()
             .partition(|path| files::has_extension(path, "json"));
-        let (mut join, items) = ResultsJoin::new(json, &csv);
-        let races = std::iter::from_fn(move || join.step());
-        items.into_iter().chain(races.flatten())
+        csv::read(csv, |races| {
+            let mut join = ResultsJoin::new(json, races);
+            Box::new(std::iter::from_fn(move || join.step()).flatten())
+        })
     })
 }
 
@@ -48,8 +50,7 @@ struct ResultsJoin {
 }
 
 impl ResultsJoin {
-    fn new(json: Vec<PathBuf>, csv: &[PathBuf]) -> (Self, Vec<Item>) {
-        let (races, items) = csv::read(csv);
+    fn new(json: Vec<PathBuf>, races: CsvRaces) -> Self {
         let (mut ids, mut keys) = (HorseIds::default(), BTreeSet::new());
         if !races.is_empty() {
             // Races that cannot be read are rejected by the second reading.
@@ -60,14 +61,13 @@ impl ResultsJoin {
             }
         }
         let (joined, csv_only) = races.into_iter().partition(|(key, _)| keys.contains(key));
-        let join = Self {
+        Self {
             races: Box::new(json_array::elements(json)),
             ids,
             joined,
             csv_only,
             repeats: Repeats::default(),
-        };
-        (join, items)
+        }
     }
 
     /// Reads one more race.
@@ -75,35 +75,36 @@ impl ResultsJoin {
         let Some((location, race)) = self.races.next() else {
             return self.rest();
         };
-        let race = race.and_then(|race| JsonRace::read(&race));
+        let race = race.and_then(|race| JsonRace::read(&race, &location));
         Some(match race {
-            Ok(race) => self.race(race, location),
+            Ok(race) => self.race(race),
             Err(reason) => vec![location.rejected(reason)],
         })
     }
 
-    fn race(&mut self, mut race: JsonRace, location: Location) -> Vec<Item> {
-        let mut out = LineItems::new(location);
+    fn race(&mut self, mut race: JsonRace) -> Vec<Item> {
+        let mut items = Vec::new();
+        let key = &race.rows.key;
         // The races of the CSV are returned by date.
         while let Some(first) = self.csv_only.first_entry()
-            && *first.key() < race.key
+            && first.key() < key
         {
             let (key, race) = first.remove_entry();
-            out.items.extend(race.result(FORMAT, key, &self.ids));
+            items.extend(race.result(FORMAT, key, &self.ids, &mut self.repeats));
         }
-        if let Some(csv) = self.joined.get(&race.key) {
-            race.add(csv, &self.ids, &mut out.items);
+        let time = midnight(key.date);
+        if let Some(csv) = self.joined.get(key) {
+            race.add(csv, &self.ids, &mut items);
         }
-        let (time, result) = (midnight(race.key.date), Event::ResultDeclared(race.result));
-        let item = out.location.event(FORMAT, time, result);
-        self.repeats.push("race", item, &mut out);
-        out.items
+        let race = race.rows;
+        items.extend(race.items((FORMAT, time), card_of_result(), &mut self.repeats));
+        items
     }
 
     /// Returns what remains of the CSV behind the JSON, race by race.
     fn rest(&mut self) -> Option<Vec<Item>> {
         if let Some((key, race)) = self.csv_only.pop_first() {
-            return Some(race.result(FORMAT, key, &self.ids));
+            return Some(race.result(FORMAT, key, &self.ids, &mut self.repeats));
         }
         let (key, race) = self.joined.pop_first()?;
         let rows = race.rows.len();
@@ -118,17 +119,13 @@ impl ResultsJoin {
 impl JsonRace {
     /// Adds what only the CSV has.
     fn add(&mut self, csv: &CsvRace, ids: &HorseIds, items: &mut Vec<Item>) {
-        let race = &mut self.result;
-        let of_csv = csv.heading.clone().result(self.key.clone(), Vec::new());
-        race.race_name = race.race_name.take().or(of_csv.race_name);
-        race.distance = race.distance.or(of_csv.distance);
-        race.going = race.going.take().or(of_csv.going);
+        self.rows.heading.fill(&csv.heading);
         // Rows are matched with the runners of the JSON, and not with those that rows have added.
-        let count = race.runners.len();
+        let count = self.rows.runners.len();
         for row in &csv.rows {
             let mut out = LineItems::new(row.location.clone());
             if let Some(index) = self.index(row, count) {
-                amend(&mut self.result.runners[index], row, &mut out);
+                amend(&mut self.rows.runners[index].1, row, &mut out);
             } else if let Err(reason) = self.append(row, ids, &mut out) {
                 out.items.clear();
                 out.reject(reason);
@@ -141,9 +138,9 @@ impl JsonRace {
     fn index(&self, row: &CsvRow, count: usize) -> Option<usize> {
         let has_brand = |brands: &BTreeSet<String>| brands.contains(&row.runner.brand);
         let name = row.runner.name.as_str();
-        let has_name = |r: &ResultRunner| same_name(r.horse_name.as_str(), name);
         let by_brand = self.brands.iter().position(has_brand);
-        by_brand.or_else(|| self.result.runners[..count].iter().position(has_name))
+        let mut runners = self.rows.runners[..count].iter();
+        by_brand.or_else(|| runners.position(|(_, r)| same_name(r.horse_name.as_str(), name)))
     }
 
     /// Adds a runner that the JSON does not have, usually one without a placing.
@@ -153,41 +150,53 @@ impl JsonRace {
         ids: &HorseIds,
         out: &mut LineItems,
     ) -> Result<(), InputError> {
-        let runner = row.runner.clone().result(ids, out)?;
-        let runners = &mut self.result.runners;
-        if runners.iter().any(|r| r.horse_no == runner.horse_no) {
+        let runner = row.runner.clone().row(ids, out)?;
+        if self.rows.has(&runner.horse_no) {
             return Err(format!("{} is already in this race", runner.horse_no).into());
         }
+        let runners = &mut self.rows.runners;
         if let Placing::At {
             position,
             dead_heat,
         } = row.runner.placing
         {
             let name = &row.runner.name;
-            if !dead_heat && runners.iter().any(|r| r.position == Some(position)) {
+            let mut others = runners.iter();
+            if !dead_heat && others.any(|(_, r)| r.position() == Some(position)) {
                 let other = format!("the JSON, which has another runner in position {position}");
                 return Err(format!("{name} is not in {other}").into());
             }
             out.note(format!("{name} is not in the JSON: added"));
         }
-        runners.push(runner);
+        runners.push((out.location.clone(), runner));
         Ok(())
     }
 }
 
-/// Compares a row with the runner of the JSON, and adds the placing if the JSON has none.
-fn amend(runner: &mut ResultRunner, row: &CsvRow, out: &mut LineItems) {
+/// Compares a row with the runner of the JSON, and adds the placing, the draw and the weight if the JSON has none.
+fn amend(runner: &mut RunnerRow, row: &CsvRow, out: &mut LineItems) {
     let placing = &row.runner.placing;
-    let (position, outcome) = (placing.position(), placing.outcome());
-    if let Err(reason) = &row.runner.figures {
-        out.note(format!(
-            "{reason}: ignored, because the JSON has this runner"
-        ));
-    } else if runner.position.is_none() && runner.outcome.is_none() {
-        (runner.position, runner.outcome) = (position, outcome.cloned());
-    } else if runner.position != position || runner.outcome.as_ref() != outcome {
-        let json = shown(runner.position, runner.outcome.as_ref());
-        let (name, csv) = (&runner.horse_name, shown(position, outcome));
+    let figures = match &row.runner.figures {
+        Ok(figures) => figures,
+        Err(reason) => {
+            out.note(format!(
+                "{reason}: ignored, because the JSON has this runner"
+            ));
+            return;
+        }
+    };
+    if runner.draw == 0 {
+        runner.draw = figures.draw;
+    }
+    if runner.weight == 0 {
+        runner.weight = figures.weight;
+    }
+    if runner.placing.is_none() {
+        runner.placing = Some(placing.clone());
+    } else if runner.position() != placing.position() || runner.outcome() != placing.outcome() {
+        let json = shown(runner.position(), runner.outcome());
+        let csv = shown(placing.position(), placing.outcome());
+        let name = &runner.horse_name;
         out.note(format!(
             "{name} is {csv} here and {json} in the JSON, which is kept"
         ));
@@ -205,12 +214,14 @@ fn shown(position: Option<u16>, outcome: Option<&Outcome>) -> String {
 mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
+    use std::process::Command;
 
-    use events::ResultDeclared;
+    use events::{RaceDeclared, ResultDeclared};
     use serde_json::{Value, json};
 
+    use super::super::cards::hkjc_cards;
     use super::hkjc_results;
-    use crate::testing::{Imported, check_starts};
+    use crate::testing::{Imported, check_starts, envelopes, folder_of};
 
     const HEADER: &str = "plc,horseno,horse,jockey,trainer,finishtime,winodds,date,raceno,distance,going,handicap,venue\n";
 
@@ -322,6 +333,75 @@ mod tests {
         assert_eq!(race.runners[0].jockey.as_str(), "A Rider");
     }
 
+    /// A race with draws, weights and a class, as a JSON file and as the rows of a CSV file that has one runner more.
+    fn race_with_draws() -> (String, String) {
+        let mut race = race(1, &json!([runner(1, "HK_2016_A001", "LATE BIRD")]));
+        race["raceClass"] = json!(4);
+        race["distance"] = json!(1200);
+        race["runners"][0]["draw"] = json!(7);
+        race["runners"][0]["actualWeight"] = json!(126);
+        let csv = "plc,horseno,horse,jockey,trainer,actualwt,draw,finishtime,winodds,date,raceno,class,distance,going,\
+            handicap,venue\n\
+            1,1,LATE BIRD(A001),A Rider,B Trainer,126.0,7.0,1.09.35,120,2016-09-03,1,4,1200,GOOD,,Sha Tin\n\
+            PU,2,STRANGER(B607),C Rider,,113.0,3.0,---,9.9,2016-09-03,1,4,1200,GOOD,,Sha Tin\n";
+        (json!([race]).to_string(), csv.to_owned())
+    }
+
+    fn draws(card: &RaceDeclared) -> Vec<(&str, u16, u16)> {
+        let runners = card.runners.iter();
+        runners
+            .map(|r| (r.horse_no.as_str(), r.draw, r.weight))
+            .collect()
+    }
+
+    #[test]
+    fn results_that_know_draws_weights_and_a_class_also_make_a_card() {
+        let (json, csv) = race_with_draws();
+        let alone = read(&[("a.json", json.clone())]);
+        assert_eq!(
+            (alone.results.len(), alone.cards.len()),
+            (1, 1),
+            "{alone:?}"
+        );
+        assert_eq!(
+            (alone.cards[0].class.as_str(), alone.cards[0].distance),
+            ("4", 1_200)
+        );
+        assert_eq!(draws(&alone.cards[0]), [("HK_2016_A001", 7, 126)]);
+        let joined = read(&[("a.json", json), ("b.csv", csv.clone())]);
+        assert_eq!(
+            draws(&joined.cards[0]),
+            [("HK_2016_A001", 7, 126), ("B607", 3, 113)]
+        );
+        let (_folder, paths) = folder_of(&[("b.csv", csv.as_bytes())]);
+        let csv = Imported::all(super::super::csv::hkjc_csv(&paths));
+        assert_eq!(draws(&csv.cards[0]), [("A001", 7, 126), ("B607", 3, 113)]);
+        assert_eq!(csv.cards[0].class.as_str(), "4");
+        assert_eq!(csv.rejected, Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_card_of_a_result_is_the_same_event_from_either_import_and_older_than_a_real_card() {
+        let (result, _) = race_with_draws();
+        let card = json!([{"date": "2016-09-03", "racecourse": "ST", "raceNo": 1, "raceName": "EXAMPLE HANDICAP",
+            "startTime": "13:00", "runners": [{"horseNo": 1, "horseId": "HK_2016_A001", "horseName": "LATE BIRD",
+            "draw": 7, "actualWeight": 126}]}]);
+        let (_folder, paths) = folder_of(&[
+            ("result.json", result.as_bytes()),
+            ("card.json", card.to_string().as_bytes()),
+        ]);
+        let results = envelopes(hkjc_results(&paths[..1]));
+        let types: Vec<&str> = results.iter().map(|e| e.event.type_name()).collect();
+        assert_eq!(
+            types,
+            ["racing.result.declared.v1", "racing.race.declared.v1"]
+        );
+        let cards = envelopes(hkjc_cards(&paths));
+        assert_eq!(results[1], cards[0]);
+        assert_eq!(cards[0].source, cards[1].source, "so their times decide");
+        assert!(cards[0].time < cards[1].time);
+    }
+
     #[test]
     fn a_race_that_only_the_csv_has_is_returned_by_date() {
         let json = json!([
@@ -413,10 +493,14 @@ mod tests {
             &row("1 DH", "THIRD(B609)", 1),
         ];
         let read = read(&[("a.json", json.to_string()), ("b.csv", rows.concat())]);
-        let race = horses(&read.results[0]);
         assert_eq!(
-            race[2..],
-            [("B607", Some(2), None), ("B609", Some(1), None)]
+            horses(&read.results[0]),
+            [
+                ("HK_2016_A001", Some(1), None),
+                ("B609", Some(1), None),
+                ("B607", Some(2), None),
+                ("HK_2014_T032", Some(3), None),
+            ]
         );
         assert_eq!(read.notes.len(), 2, "{:?}", read.notes);
         assert!(
@@ -432,6 +516,9 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         fs::create_dir(path("empty")).expect("a folder");
         fs::write(path("a.xlsx"), "x").expect("a file");
+        fs::write(path("a.zip"), "x").expect("a file");
+        let pipe = Command::new("mkfifo").arg(path("pipe.json")).status();
+        assert!(pipe.expect("mkfifo").success());
         fs::write(
             path("good.json"),
             json!([race(1, &json!([runner(1, "A1", "X")]))]).to_string(),
@@ -439,12 +526,22 @@ mod tests {
         .expect("a file");
         let read = read_paths(
             folder.path(),
-            &["empty", "a.xlsx", "gone.json", "good.json"].map(path),
+            &[
+                "empty",
+                "a.xlsx",
+                "a.zip",
+                "pipe.json",
+                "gone.json",
+                "good.json",
+            ]
+            .map(path),
         );
         assert_eq!(read.results.len(), 1);
         let starts = [
             "empty:0: there is no .json and .csv file",
             "a.xlsx:0: not read",
+            "a.zip:0: not read: unpack it first",
+            "pipe.json:0: not read: neither a file nor a folder",
             "gone.json:0: ",
         ];
         check_starts(&read.rejected, &starts);

@@ -11,11 +11,14 @@ use super::hong_kong::{self, venue_name};
 use super::horse_ids::HorseIds;
 use super::zh_words::{Translator, venue};
 use crate::input::cells::Cells;
+use crate::input::csv_table::CsvTable;
 use crate::input::files;
 use crate::input::race_heading::RaceHeading;
-use crate::input::race_rows::{CompletedRaces, RaceRows, RunnerRow};
-use crate::input::rows::{ReadRows, rows};
-use crate::item::{InputError, Items, LineItems};
+use crate::input::race_parts::RaceParts;
+use crate::input::race_rows::{RaceRows, RunnerRow};
+use crate::input::repeats::Repeats;
+use crate::input::rows::{ReadRows, open, rows};
+use crate::item::{InputError, Items, LineItems, Location};
 use crate::placing::Placing;
 
 const FORMAT: &str = "hkjc-zh-results";
@@ -41,7 +44,8 @@ pub(crate) fn results(paths: &[PathBuf], ids: Arc<HorseIds>) -> Items {
         translator: Translator::default(),
         day: None,
         races: BTreeMap::new(),
-        completed: CompletedRaces::default(),
+        parts: RaceParts::default(),
+        repeats: Repeats::default(),
     };
     files::import(paths, &["csv"], |files| rows(files, results))
 }
@@ -52,7 +56,9 @@ struct ZhResults {
     /// The day that is being read. In some files rows of a race are repeated behind those of the day's other races.
     day: Option<RacingDate>,
     races: BTreeMap<RaceKey, RaceRows>,
-    completed: CompletedRaces,
+    /// Of the file that is being read.
+    parts: RaceParts<RacingDate, RaceKey>,
+    repeats: Repeats,
 }
 
 impl ReadRows for ZhResults {
@@ -69,12 +75,28 @@ impl ReadRows for ZhResults {
         "win_odds",
     ];
 
+    fn begin(&mut self, file: &Location, table: CsvTable) -> CsvTable {
+        let mut parts = RaceParts::default();
+        for (line, cells) in open(&file.file, Self::REQUIRED)
+            .into_iter()
+            .flat_map(|f| f.1)
+        {
+            if let Ok(cells) = cells
+                && let Ok(key) = race_key(&cells)
+            {
+                parts.add(key.date, key, &cells, line);
+            }
+        }
+        self.parts = parts.finish();
+        table
+    }
+
     fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
-        let key = RaceKey {
-            date: cells.parsed("date", RacingDate::parse)?,
-            venue: cells.parsed("venue", venue)?,
-            race_number: cells.parsed("race_no", RaceNumber::parse)?,
-        };
+        let key = race_key(cells)?;
+        let is_read = self.parts.is_read(&key, out.location.line);
+        if !is_read.map_err(|reason| format!("{key}: {reason}"))? {
+            return Ok(());
+        }
         if self.day != Some(key.date) {
             self.complete_day(out);
             self.day = Some(key.date);
@@ -96,8 +118,9 @@ impl ReadRows for ZhResults {
 impl ZhResults {
     fn complete_day(&mut self, out: &mut LineItems) {
         for (key, race) in std::mem::take(&mut self.races) {
-            let time = hong_kong::midnight(key.date);
-            out.items.extend(self.completed.items(FORMAT, time, race));
+            let (result, card) = (hong_kong::midnight(key.date), hong_kong::card_of_result());
+            let items = race.items((FORMAT, result), card, &mut self.repeats);
+            out.items.extend(items);
         }
     }
 
@@ -127,7 +150,7 @@ impl ZhResults {
             horse_no,
             horse_name,
             number: cells.whole("horse_no")?.unwrap_or(0),
-            placing: cells.parsed("place", placing)?,
+            placing: Some(cells.parsed("place", placing)?),
             jockey: cells.text("jockey")?,
             trainer: cells.text("trainer")?,
             draw: cells.whole("draw")?.unwrap_or(0),
@@ -137,6 +160,14 @@ impl ZhResults {
             stakes: None,
         })
     }
+}
+
+fn race_key(cells: &Cells) -> Result<RaceKey, InputError> {
+    Ok(RaceKey {
+        date: cells.parsed("date", RacingDate::parse)?,
+        venue: cells.parsed("venue", venue)?,
+        race_number: cells.parsed("race_no", RaceNumber::parse)?,
+    })
 }
 
 /// `3`, `3 平頭馬` (a dead heat), or a code such as `PU`.
@@ -185,14 +216,15 @@ mod tests {
             &winner,
             &row(1, "1 平頭馬", "5", "高浪 (CM401)", "120,11,1:09.35,12"),
             &row(2, "1", "1", "獨行 (V001)", "133,1,0:57.05,1.5"),
+            &row(3, "WV", "", "遲鳥 (A003)", "118,---,---,---"),
             &winner,
         ];
         let read = read(&[text.concat()]);
         assert_eq!((&read.rejected, &read.notes), (&vec![], &vec![]));
         assert_eq!(
             (read.results.len(), read.cards.len()),
-            (2, 2),
-            "each race once"
+            (3, 2),
+            "each race once, and no card without runners"
         );
         let (result, card) = (&read.results[0], &read.cards[0]);
         assert_eq!(
@@ -261,6 +293,31 @@ mod tests {
         ];
         check_starts(&read.rejected, &parts);
         assert_eq!(read.results[0].runners.len(), 1);
+    }
+
+    #[test]
+    fn a_race_whose_rows_are_apart_is_rejected_whole() {
+        let last = row(1, "PU", "6", "遲鳥 (A003)", "118,1,---,9");
+        let other = row(1, "1", "4", "靜河 (A001)", "125,10,1:09.35,9.4").replace("02-02", "02-05");
+        let first = row(1, "1", "4", "靜河 (A001)", "125,10,1:09.35,9.4");
+        let second = row(2, "1", "5", "高浪 (M401)", "120,11,1:09.35,12");
+        let apart = [HEADER, &last, &second, &other, &first, &second];
+        let read = read(&[apart.concat()]);
+        let races = read
+            .results
+            .iter()
+            .map(|r| (r.date.to_string(), r.race_number.get()));
+        assert_eq!(
+            races.collect::<Vec<_>>(),
+            [("2017-02-02".to_owned(), 2), ("2017-02-05".to_owned(), 1)]
+        );
+        assert_eq!(
+            read.rejected,
+            [
+                "2: 2017-02-02.ST.1: its rows are apart, on lines 2 to 2 and from line 5, so the race is refused: put \
+                 them together"
+            ]
+        );
     }
 
     #[test]

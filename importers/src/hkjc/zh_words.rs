@@ -36,19 +36,21 @@ const SEXES: [(&str, &str); 4] = [
 ];
 
 #[rustfmt::skip]
-const GOINGS: [(&str, &str); 11] = [
+const GOINGS: [(&str, &str); 12] = [
     ("好地至快地", "GOOD TO FIRM"), ("好地", "GOOD"), ("好地至黏地", "GOOD TO YIELDING"), ("黏地", "YIELDING"),
     ("黏地至軟地", "YIELDING TO SOFT"), ("軟地", "SOFT"), ("大爛地", "HEAVY"), ("濕快地", "WET FAST"),
-    ("濕慢地", "WET SLOW"), ("慢地", "SLOW"), ("快地", "FIRM"),
+    ("濕慢地", "WET SLOW"), ("慢地", "SLOW"), ("快地", "FIRM"), ("封地", "SEALED"),
 ];
 /// `快地` on the all-weather track. On turf it is `FIRM`.
 const FAST: (&str, &str) = ("快地", "FAST");
 const ALL_WEATHER: &str = "全天候";
 
 #[rustfmt::skip]
-const CLASSES: [(&str, &str); 9] = [
+const CLASSES: [(&str, &str); 12] = [
     ("第一班", "1"), ("第二班", "2"), ("第三班", "3"), ("第四班", "4"), ("第五班", "5"), ("一級賽", "Group One"),
     ("二級賽", "Group Two"), ("三級賽", "Group Three"), ("新馬賽", "Griffin Race"),
+    ("香港一級賽", "Hong Kong Group One"), ("香港二級賽", "Hong Kong Group Two"),
+    ("香港三級賽", "Hong Kong Group Three"),
 ];
 const RESTRICTED: (&str, &str) = ("（條件限制）", " (Restricted)");
 
@@ -157,6 +159,8 @@ mod tests {
         );
         assert_eq!(text(words.going("快地", "草地 - \"A\" 賽道")), "FIRM");
         assert_eq!(text(words.going("快地", "全天候跑道")), "FAST");
+        assert_eq!(text(words.going("封地", "全天候跑道")), "SEALED");
+        assert_eq!(text(words.class("香港三級賽")), "Hong Kong Group Three");
         assert_eq!(text(words.class("第四班")), "4");
         assert_eq!(text(words.class("第四班（條件限制）")), "4 (Restricted)");
         assert_eq!(text(words.country("")), "");

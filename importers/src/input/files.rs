@@ -12,6 +12,8 @@ use crate::item::{Item, Items, Location};
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Folders within folders.
 const FOLDER_DEPTH_MAX: usize = 8;
+/// The extensions of archives and packed files.
+const PACKED: [&str; 8] = ["zip", "tar", "gz", "tgz", "bz2", "xz", "7z", "rar"];
 const UTF8_BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// Finds the files with one of some extensions, or all files where no extension is given: named files, and those in
@@ -24,15 +26,27 @@ pub(crate) fn find(paths: &[PathBuf], extensions: &[&str]) -> (Vec<PathBuf>, Vec
         [] => "file".to_owned(),
         _ => format!(".{} file", extensions.join(" and .")),
     };
-    let unread = format!("not read: this importer reads {wanted}s");
+    let unread = |path: &Path| {
+        // What cannot be opened is rejected when it is.
+        let is_special = std::fs::metadata(path).is_ok_and(|data| !data.is_file());
+        Some(if is_special {
+            "not read: neither a file nor a folder".to_owned()
+        } else if is_wanted(path) {
+            return None;
+        } else if PACKED.iter().any(|e| has_extension(path, e)) {
+            format!("not read: unpack it first, as this importer reads {wanted}s")
+        } else {
+            format!("not read: this importer reads {wanted}s")
+        })
+    };
     for path in paths {
         if path.is_dir() {
             let before = files.len();
             for file in files_in(path) {
-                match file {
-                    Ok(file) if is_wanted(&file) => files.push(file),
+                match file.map(|file| (unread(&file), file)) {
+                    Ok((None, file)) => files.push(file),
                     // The file was not named itself, so it is not rejected.
-                    Ok(file) => items.push(Location::file(&file).note(&unread)),
+                    Ok((Some(reason), file)) => items.push(Location::file(&file).note(reason)),
                     Err(item) => items.push(item),
                 }
             }
@@ -40,10 +54,10 @@ pub(crate) fn find(paths: &[PathBuf], extensions: &[&str]) -> (Vec<PathBuf>, Vec
                 let reason = format!("there is no {wanted} in this folder");
                 items.push(Location::file(path).rejected(reason));
             }
-        } else if is_wanted(path) {
-            files.push(path.clone());
+        } else if let Some(reason) = unread(path) {
+            items.push(Location::file(path).rejected(reason));
         } else {
-            items.push(Location::file(path).rejected(&unread));
+            files.push(path.clone());
         }
     }
     (files, items)

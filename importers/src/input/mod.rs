@@ -8,6 +8,7 @@ pub(crate) mod files;
 pub(crate) mod json_array;
 pub(crate) mod lines;
 pub(crate) mod race_heading;
+pub(crate) mod race_parts;
 pub(crate) mod race_rows;
 pub(crate) mod repeats;
 pub(crate) mod rows;

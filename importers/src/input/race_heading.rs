@@ -35,6 +35,16 @@ impl RaceHeading {
         }
     }
 
+    /// Takes the name, the going and the distance from another heading if this one lacks them. A class is not taken: in
+    /// some files races without one have a number in its place.
+    pub(crate) fn fill(&mut self, other: &Self) {
+        self.race_name = self.race_name.or(&other.race_name).clone();
+        self.going = self.going.or(&other.going).clone();
+        if self.distance == 0 {
+            self.distance = other.distance;
+        }
+    }
+
     pub(crate) fn result(self, key: RaceKey, runners: Vec<ResultRunner>) -> ResultDeclared {
         ResultDeclared {
             date: key.date,

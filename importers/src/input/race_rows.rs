@@ -1,12 +1,8 @@
-//! [`RaceRows`]: the rows of a table about one race, and the result and the card that they make.
-
-use std::collections::HashMap;
-use std::path::Path;
-use std::sync::Arc;
+//! [`RaceRows`]: the runners of a race, and the result and the card that they make.
 
 use events::{
-    DeclaredRunner, Event, FinishTime, HorseNo, Moment, Odds, RUNNERS_MAX, RaceKey, ResultRunner,
-    Text,
+    DeclaredRunner, Event, FinishTime, HorseNo, Moment, Odds, Outcome, RUNNERS_MAX, RaceDeclared,
+    RaceKey, ResultDeclared, ResultRunner, Text,
 };
 
 use crate::input::race_heading::RaceHeading;
@@ -16,11 +12,11 @@ use crate::placing::Placing;
 
 #[derive(Debug)]
 pub(crate) struct RaceRows {
-    key: RaceKey,
+    pub(crate) key: RaceKey,
     /// Its first row.
-    location: Location,
-    heading: RaceHeading,
-    runners: Vec<(Location, RunnerRow)>,
+    pub(crate) location: Location,
+    pub(crate) heading: RaceHeading,
+    pub(crate) runners: Vec<(Location, RunnerRow)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +25,8 @@ pub(crate) struct RunnerRow {
     pub(crate) horse_name: Text,
     /// 0 where it is not known, like the draw and the weight.
     pub(crate) number: u16,
-    pub(crate) placing: Placing,
+    /// `None` on a card, and where the file does not have it.
+    pub(crate) placing: Option<Placing>,
     pub(crate) jockey: Text,
     pub(crate) trainer: Text,
     pub(crate) draw: u16,
@@ -47,6 +44,10 @@ impl RaceRows {
             heading,
             runners: Vec::new(),
         }
+    }
+
+    pub(crate) fn has(&self, horse_no: &HorseNo) -> bool {
+        self.runners.iter().any(|(_, r)| r.horse_no == *horse_no)
     }
 
     /// Adds a row. The heading of the first row is kept, and equal rows count once.
@@ -67,19 +68,44 @@ impl RaceRows {
         Ok(())
     }
 
-    /// The result, and then the card: in this order the race never appears as one that is still to be run.
-    fn events(self) -> (Event, Option<Event>) {
+    /// The card; a reserve that was never called up is not on it.
+    pub(crate) fn card(&self) -> RaceDeclared {
+        let runners = self.runners.iter().map(|(_, runner)| runner);
+        let on_card = runners.filter(|r| r.number > 0 || r.is_start());
+        let on_card = on_card.map(RunnerRow::declared).collect();
+        self.heading.clone().card(self.key.clone(), on_card)
+    }
+
+    fn result(self) -> ResultDeclared {
         let mut runners: Vec<RunnerRow> = self.runners.into_iter().map(|(_, r)| r).collect();
-        // A reserve that was never called up is not on the card.
-        let on_card = runners
-            .iter()
-            .filter(|r| r.number > 0 || r.placing.is_start());
-        let card: Vec<DeclaredRunner> = on_card.map(RunnerRow::declared).collect();
-        runners.sort_by_key(|runner| runner.placing.position().unwrap_or(u16::MAX));
+        runners.sort_by_key(|runner| runner.position().unwrap_or(u16::MAX));
         let runners = runners.into_iter().map(RunnerRow::result).collect();
-        let result = self.heading.clone().result(self.key.clone(), runners);
-        let card = (!card.is_empty()).then(|| self.heading.card(self.key, card));
-        (Event::ResultDeclared(result), card.map(Event::RaceDeclared))
+        self.heading.result(self.key, runners)
+    }
+
+    /// The result, and then the card, if the rows have what only a card has: in this order the race never appears as
+    /// one that is still to be run. Each has a format and a time.
+    pub(crate) fn items(
+        self,
+        of_result: (&str, Moment),
+        of_card: (&str, Moment),
+        repeats: &mut Repeats,
+    ) -> Vec<Item> {
+        let mut out = LineItems::new(self.location.clone());
+        let card = self.card();
+        let (format, time) = of_result;
+        let result = Event::ResultDeclared(self.result());
+        let result = out.location.event(format, time, result);
+        let is_declared = matches!(result, Item::Event(_));
+        repeats.push("race", result, &mut out);
+        let has_more = |runner: &DeclaredRunner| runner.draw > 0 || runner.weight > 0;
+        let has_more = card.runners.iter().any(has_more);
+        let has_more = has_more || !card.class.is_empty() || card.off_time.is_some();
+        if is_declared && has_more && !card.runners.is_empty() {
+            let (format, time) = of_card;
+            out.event(format, time, Event::RaceDeclared(card));
+        }
+        out.items
     }
 }
 
@@ -94,13 +120,26 @@ pub(crate) fn full(key: &RaceKey) -> InputError {
 }
 
 impl RunnerRow {
+    pub(crate) fn position(&self) -> Option<u16> {
+        self.placing.as_ref().and_then(Placing::position)
+    }
+
+    pub(crate) fn outcome(&self) -> Option<&Outcome> {
+        self.placing.as_ref().and_then(Placing::outcome)
+    }
+
+    /// Whether the runner took part, as far as is known.
+    fn is_start(&self) -> bool {
+        self.placing.as_ref().is_none_or(Placing::is_start)
+    }
+
     fn result(self) -> ResultRunner {
         ResultRunner {
+            number: (self.number > 0).then_some(self.number),
+            position: self.position(),
+            outcome: self.outcome().cloned(),
             horse_no: self.horse_no,
             horse_name: self.horse_name,
-            number: (self.number > 0).then_some(self.number),
-            position: self.placing.position(),
-            outcome: self.placing.outcome().cloned(),
             jockey: self.jockey,
             trainer: self.trainer,
             finish_time: self.finish_time,
@@ -119,35 +158,5 @@ impl RunnerRow {
             draw: self.draw,
             weight: self.weight,
         }
-    }
-}
-
-/// The races that an import has read to their end.
-#[derive(Debug, Default)]
-pub(crate) struct CompletedRaces {
-    repeats: Repeats,
-    /// The last file with each race.
-    files: HashMap<RaceKey, Arc<Path>>,
-}
-
-impl CompletedRaces {
-    /// The result and the card of a race.
-    pub(crate) fn items(&mut self, format: &str, time: Moment, race: RaceRows) -> Vec<Item> {
-        let (key, mut out) = (race.key.clone(), LineItems::new(race.location.clone()));
-        let (result, card) = race.events();
-        let result = out.location.event(format, time, result);
-        if let Item::Event(event) = &result {
-            let file = &out.location.file;
-            if self.files.get(&key) == Some(file) && !self.repeats.is_last(event) {
-                let reason = "this race was read before: its rows must be contiguous";
-                return vec![out.location.rejected(reason)];
-            }
-            self.files.insert(key, Arc::clone(file));
-        }
-        self.repeats.push("race", result, &mut out);
-        if let Some(card) = card {
-            out.event(format, time, card);
-        }
-        out.items
     }
 }

@@ -13,7 +13,7 @@ pub(crate) trait ReadRows: Send + 'static {
     const REQUIRED: &'static [&'static str];
 
     /// Begins a file.
-    fn begin(&mut self, table: CsvTable) -> CsvTable {
+    fn begin(&mut self, _file: &Location, table: CsvTable) -> CsvTable {
         table
     }
 
@@ -27,8 +27,8 @@ pub(crate) trait ReadRows: Send + 'static {
     fn end(&mut self, _out: &mut LineItems) {}
 
     /// Ends the import.
-    fn finish(&mut self) -> Vec<Item> {
-        Vec::new()
+    fn finish(&mut self) -> Items {
+        Box::new(std::iter::empty())
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, mut reader: R) -> Items {
     let mut files = files.into_iter();
     let mut table: Option<(Location, CsvTable)> = None;
     let mut has_finished = false;
-    let step = move || {
+    let step = move || -> Option<Items> {
         if let Some((file, rows)) = &mut table {
             let mut out = LineItems::new(file.clone());
             if let Some((line, cells)) = rows.next() {
@@ -49,14 +49,18 @@ pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, mut reader: R) -> Items {
                 reader.end(&mut out);
                 table = None;
             }
-            return Some(out.items);
+            return Some(Box::new(out.items.into_iter()));
         }
         if let Some(path) = files.next() {
-            match open(&path, R::REQUIRED) {
-                Ok((file, rows)) => table = Some((file, reader.begin(rows))),
-                Err(item) => return Some(vec![item]),
-            }
-            return Some(Vec::new());
+            let rejected = match open(&path, R::REQUIRED) {
+                Ok((file, rows)) => {
+                    let rows = reader.begin(&file, rows);
+                    table = Some((file, rows));
+                    None
+                }
+                Err(item) => Some(item),
+            };
+            return Some(Box::new(rejected.into_iter()));
         }
         (!std::mem::replace(&mut has_finished, true)).then(|| reader.finish())
     };

@@ -62,7 +62,7 @@ impl RpscrapeHorse {
     pub(super) fn read(cells: &Cells, location: &Location) -> Result<Self, InputError> {
         let full_name = cells.text(HORSE)?;
         let (name, country) = names::split_country(full_name.as_str());
-        if name.is_empty() {
+        if !name.contains(char::is_alphanumeric) {
             return Err(cells.error(HORSE, "is missing"));
         }
         let wrong = |error: ParseError| cells.error(HORSE, error);

@@ -2,21 +2,25 @@
 
 use std::collections::HashMap;
 
-use events::{Moment, ParseError, RaceNumber, RacingDate, VenueCode};
+use events::{Moment, RaceNumber, RacingDate, VenueCode};
+use jiff::ToSpan;
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, ToSpan};
+
+use super::values::OffClock;
+use crate::item::InputError;
 
 /// A race as a file identifies it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct RpscrapeRace {
     pub(super) date: RacingDate,
     pub(super) venue: VenueCode,
+    pub(super) clock: OffClock,
     pub(super) slot: RaceSlot,
 }
 
 /// The order of a race within its meeting.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct RaceSlot {
     pub(super) off: Time,
     /// The id of the race, 0 where the file has none.
@@ -25,19 +29,34 @@ pub(super) struct RaceSlot {
     pub(super) race_name: String,
 }
 
-/// The races of each meeting: by the clock, and after [`RpscrapeMeetings::number_races`] in the order of their numbers.
+/// The races of each meeting.
 #[derive(Debug, Default)]
 pub(super) struct RpscrapeMeetings {
-    by_day: HashMap<(RacingDate, VenueCode), Vec<RaceSlot>>,
+    by_day: HashMap<(RacingDate, VenueCode), RpscrapeMeeting>,
+}
+
+/// By the clock, and after [`RpscrapeMeeting::number_races`] in the order of the numbers.
+#[derive(Debug, Default)]
+struct RpscrapeMeeting {
+    slots: Vec<RaceSlot>,
+    has_12_hours: bool,
+    has_24_hours: bool,
+    /// Why the races cannot be numbered.
+    unclear: Option<&'static str>,
 }
 
 /// The highest race number, which bounds the memory for a meeting.
 const RACES_MAX: usize = 999;
+/// On a 12-hour clock the longest pause must be longer than any other by so many minutes.
+const CLEAR_BY: i32 = 60;
 
 impl RpscrapeMeetings {
     pub(super) fn add(&mut self, race: &RpscrapeRace) {
         let meeting = self.by_day.entry((race.date, race.venue.clone()));
-        let slots = meeting.or_default();
+        let meeting = meeting.or_default();
+        meeting.has_12_hours |= race.clock == OffClock::Of12Hours;
+        meeting.has_24_hours |= race.clock == OffClock::Of24Hours;
+        let slots = &mut meeting.slots;
         if slots.len() < RACES_MAX
             && let Err(at) = slots.binary_search(&race.slot)
         {
@@ -47,48 +66,93 @@ impl RpscrapeMeetings {
 
     /// Numbers the races, when all have been added.
     pub(super) fn number_races(&mut self) {
-        for slots in self.by_day.values_mut() {
-            let first = first(slots);
-            slots.rotate_left(first);
-        }
+        self.by_day
+            .values_mut()
+            .for_each(RpscrapeMeeting::number_races);
+    }
+
+    fn meeting(&self, race: &RpscrapeRace) -> Option<&RpscrapeMeeting> {
+        self.by_day.get(&(race.date, race.venue.clone()))
     }
 
     /// # Errors
-    /// Returns an error if the race was not added.
-    pub(super) fn number_of(&self, race: &RpscrapeRace) -> Result<RaceNumber, ParseError> {
-        let slots = self.by_day.get(&(race.date, race.venue.clone()));
-        let index = slots.and_then(|slots| slots.iter().position(|slot| *slot == race.slot));
+    /// Returns an error if the race was not added, and if the order of the meeting's races is not clear.
+    pub(super) fn number_of(&self, race: &RpscrapeRace) -> Result<RaceNumber, InputError> {
+        let meeting = self.meeting(race);
+        if let Some(reason) = meeting.and_then(|meeting| meeting.unclear) {
+            return Err(format!("off: the meeting's off times are {reason}").into());
+        }
+        let index = meeting.and_then(|m| m.slots.iter().position(|slot| *slot == race.slot));
         let number = index.and_then(|index| u16::try_from(index + 1).ok());
-        RaceNumber::try_from(number.unwrap_or(0))
+        Ok(RaceNumber::try_from(number.unwrap_or(0))?)
+    }
+
+    /// A note about a race that is later than its time says.
+    pub(super) fn note(&self, race: &RpscrapeRace) -> Option<String> {
+        let (meeting, off) = (self.meeting(race)?, race.slot.off);
+        let is_later = meeting.cycle() == NOON && off < meeting.slots.first()?.off;
+        is_later.then(|| {
+            let [written, meant] = [off, off + 12.hours()].map(|time| time.strftime("%H:%M"));
+            format!("the off times of this meeting are by a 12-hour clock: {written} is {meant}")
+        })
     }
 
     /// When a race was off, by a clock in a zone.
     pub(super) fn off_time(&self, race: &RpscrapeRace, zone: &TimeZone) -> Option<Moment> {
-        let slots = self.by_day.get(&(race.date, race.venue.clone()))?;
-        let after_midnight = race.slot.off < slots.first()?.off;
-        let day = race.date.civil();
-        let day = day.checked_add(i64::from(after_midnight).days()).ok()?;
-        let clock = day.to_datetime(race.slot.off);
+        let meeting = self.meeting(race)?;
+        let (first, cycle) = (meeting.slots.first()?.off, meeting.cycle());
+        let after = (minutes(race.slot.off) - minutes(first)).rem_euclid(cycle);
+        let clock = race.date.civil().to_datetime(first);
+        let clock = clock.checked_add(after.minutes()).ok()?;
         Some(clock.to_zoned(zone.clone()).ok()?.timestamp().into())
     }
 }
 
-/// The first of the races of a meeting, which are given by the clock: that behind the longest pause, so that a race at
-/// 00:20 follows one at 23:50.
-fn first(slots: &[RaceSlot]) -> usize {
-    let mut longest = (SignedDuration::ZERO, 0);
-    let mut before = slots.last().map_or(Time::MIN, |slot| slot.off);
-    for (index, slot) in slots.iter().enumerate() {
-        let mut pause = slot.off.duration_since(before);
-        if index == 0 {
-            pause += SignedDuration::from_hours(24);
+const NOON: i32 = 12 * 60;
+
+/// Minutes since midnight.
+fn minutes(time: Time) -> i32 {
+    i32::from(time.hour()) * 60 + i32::from(time.minute())
+}
+
+impl RpscrapeMeeting {
+    /// The minutes after which the times repeat themselves. On a 12-hour clock, 10:00 to 12:59 may be either half of
+    /// the day.
+    fn cycle(&self) -> i32 {
+        let is_either = |slot: &RaceSlot| (10..=12).contains(&slot.off.hour());
+        let by_12_hours = self.has_12_hours && !self.has_24_hours;
+        match by_12_hours && self.slots.iter().any(is_either) {
+            true => NOON,
+            false => 2 * NOON,
         }
-        if pause > longest.0 {
-            longest = (pause, index);
-        }
-        before = slot.off;
     }
-    longest.1
+
+    /// Orders the races from the longest pause, so that one at 00:20 follows one at 23:50.
+    fn number_races(&mut self) {
+        let cycle = self.cycle();
+        let at = |slot: &RaceSlot| minutes(slot.off) % cycle;
+        self.slots
+            .sort_by(|a, b| at(a).cmp(&at(b)).then_with(|| a.cmp(b)));
+        let before_first = self.slots.last().map_or(0, |last| at(last) - cycle);
+        let before = std::iter::once(before_first).chain(self.slots.iter().map(at));
+        let pauses = self.slots.iter().zip(before);
+        let pauses = pauses.map(|(slot, before)| at(slot) - before).zip(0..);
+        let mut pauses: Vec<(i32, usize)> = pauses.collect();
+        pauses.sort_by_key(|(pause, index)| (-pause, *index));
+        let is_morning = |slot: &RaceSlot| (10..=11).contains(&slot.off.hour());
+        if self.has_12_hours && self.has_24_hours && self.slots.iter().any(is_morning) {
+            self.unclear = Some("by two clocks, and 10:00 to 11:59 may be morning or evening");
+        } else if let [(longest, _), (second, _), ..] = pauses[..]
+            && cycle == NOON
+            && longest - second < CLEAR_BY
+        {
+            self.unclear = Some(
+                "by a 12-hour clock, and two pauses are about equally long, so their order is not clear",
+            );
+        }
+        let first = pauses.first().map_or(0, |(_, index)| *index);
+        self.slots.rotate_left(first);
+    }
 }
 
 #[cfg(test)]
@@ -101,11 +165,13 @@ mod tests {
     use super::{RaceSlot, RpscrapeMeetings, RpscrapeRace};
 
     fn race(off: &str, race_id: u64) -> RpscrapeRace {
+        let (off, clock) = off_time(off).expect(off);
         RpscrapeRace {
             date: RacingDate::parse("2020-06-03").expect("a date"),
             venue: VenueCode::parse("YORK").expect("a code"),
+            clock,
             slot: RaceSlot {
-                off: off_time(off).expect(off),
+                off,
                 race_id,
                 race_name: String::new(),
             },
@@ -140,6 +206,10 @@ mod tests {
         check(&["16:00", "19:00", "23:00", "00:30"]);
         check(&["2:10"]);
         check(&["12:30", "13:05", "1:40", "14:10"]);
+        // By a 12-hour clock, the evening's races of ten and later are the last.
+        check(&["6:30", "7:05", "9:30", "10:00", "10:35"]);
+        check(&["1:30", "2:15", "4:00", "5:50", "7:40", "9:30", "10:00"]);
+        check(&["7:00", "9:50", "11:20", "12:10"]);
     }
 
     #[test]

@@ -7,7 +7,9 @@ mod names;
 mod tests;
 mod values;
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use events::RaceKey;
 
@@ -21,9 +23,11 @@ use crate::input::cells::Cells;
 use crate::input::csv_table::CsvTable;
 use crate::input::files;
 use crate::input::race_heading::RaceHeading;
-use crate::input::race_rows::{CompletedRaces, RaceRows, RunnerRow};
+use crate::input::race_parts::RaceParts;
+use crate::input::race_rows::{RaceRows, RunnerRow};
+use crate::input::repeats::Repeats;
 use crate::input::rows::{self, ReadRows};
-use crate::item::{InputError, Item, Items, LineItems, Location};
+use crate::item::{InputError, Items, LineItems, Location};
 use crate::units;
 
 /// Reads results: a result and a card for each race, and at the end a registration for each horse.
@@ -32,46 +36,55 @@ use crate::units;
 #[must_use]
 pub fn rpscrape(paths: &[PathBuf]) -> Items {
     files::import(paths, &["csv"], |paths| {
-        let (meetings, horses) = survey(&paths);
+        let (meetings, horses, parts) = survey(&paths);
         let races = RpscrapeRaces {
             meetings,
             horses,
+            parts,
             open: None,
-            completed: CompletedRaces::default(),
+            repeats: Repeats::default(),
             omitted_prizes: None,
         };
         rows::rows(paths, races)
     })
 }
 
+/// The parts of the races of each file.
+type FileParts = HashMap<Arc<Path>, RaceParts<RpscrapeRace, RpscrapeRace>>;
+
 /// Reads what has to be known before the first race. Invalid input is rejected by the second reading.
-fn survey(paths: &[PathBuf]) -> (RpscrapeMeetings, RpscrapeHorses) {
+fn survey(paths: &[PathBuf]) -> (RpscrapeMeetings, RpscrapeHorses, FileParts) {
     let mut meetings = RpscrapeMeetings::default();
     let mut horses = RpscrapeHorses::default();
+    let mut file_parts = FileParts::new();
     let tables = paths
         .iter()
         .filter_map(|path| rows::open(path, REQUIRED).ok());
     for (file, table) in tables {
+        let mut parts = RaceParts::default();
         for (line, cells) in table.one_row_per_line() {
             let Ok(cells) = cells else { continue };
             if let Ok(race) = race(&cells) {
                 meetings.add(&race);
+                parts.add(race.clone(), race, &cells, line);
             }
             if let Ok(horse) = RpscrapeHorse::read(&cells, &file.at(line)) {
                 horses.add(horse);
             }
         }
+        file_parts.insert(file.file, parts.finish());
     }
     meetings.number_races();
-    (meetings, horses)
+    (meetings, horses, file_parts)
 }
 
 struct RpscrapeRaces {
     meetings: RpscrapeMeetings,
     horses: RpscrapeHorses,
+    parts: FileParts,
     /// The race that is being read: its rows are contiguous.
     open: Option<(RpscrapeRace, RaceRows)>,
-    completed: CompletedRaces,
+    repeats: Repeats,
     /// The number of prizes in another currency than the stakes of their horses, and the first one.
     omitted_prizes: Option<(u64, Location)>,
 }
@@ -79,21 +92,23 @@ struct RpscrapeRaces {
 impl ReadRows for RpscrapeRaces {
     const REQUIRED: &'static [&'static str] = REQUIRED;
 
-    fn begin(&mut self, table: CsvTable) -> CsvTable {
+    fn begin(&mut self, _file: &Location, table: CsvTable) -> CsvTable {
         table.one_row_per_line()
     }
 
     fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
         let race = race(cells)?;
+        if !self.is_read(&race, &out.location)? {
+            return Ok(());
+        }
         let heading = self.heading(cells, &race)?;
         let runner = self.runner(cells, &out.location)?;
         if self.open.as_ref().is_none_or(|(open, _)| *open != race) {
-            let key = RaceKey {
-                date: race.date,
-                venue: race.venue.clone(),
-                race_number: self.meetings.number_of(&race)?,
-            };
+            let key = self.key(&race)?;
             self.complete_race(out);
+            if let Some(note) = self.meetings.note(&race) {
+                out.note(note);
+            }
             let rows = RaceRows::new(key, heading.clone(), out.location.clone());
             self.open = Some((race, rows));
         }
@@ -105,7 +120,7 @@ impl ReadRows for RpscrapeRaces {
         self.complete_race(out);
     }
 
-    fn finish(&mut self) -> Vec<Item> {
+    fn finish(&mut self) -> Items {
         let mut items = self.horses.register();
         if let Some((count, first)) = self.omitted_prizes.take() {
             let why = "most prizes of their horses are in another currency";
@@ -113,16 +128,34 @@ impl ReadRows for RpscrapeRaces {
                 "{count} prizes, this one first, are omitted: {why}"
             )));
         }
-        items
+        Box::new(items.into_iter())
     }
 }
 
 impl RpscrapeRaces {
     fn complete_race(&mut self, out: &mut LineItems) {
         if let Some((race, rows)) = self.open.take() {
-            let time = midnight(race.date);
-            out.items.extend(self.completed.items(FORMAT, time, rows));
+            let stamp = (FORMAT, midnight(race.date));
+            out.items
+                .extend(rows.items(stamp, stamp, &mut self.repeats));
         }
+    }
+
+    fn key(&self, race: &RpscrapeRace) -> Result<RaceKey, InputError> {
+        Ok(RaceKey {
+            date: race.date,
+            venue: race.venue.clone(),
+            race_number: self.meetings.number_of(race)?,
+        })
+    }
+
+    /// Whether a row is to be read. The first row of a race whose rows are apart is an error.
+    fn is_read(&self, race: &RpscrapeRace, row: &Location) -> Result<bool, InputError> {
+        let Some(parts) = self.parts.get(&row.file) else {
+            return Ok(true);
+        };
+        let is_read = parts.is_read(race, row.line);
+        is_read.or_else(|reason| Err(format!("{}: {reason}", self.key(race)?).into()))
     }
 
     fn heading(&self, cells: &Cells, race: &RpscrapeRace) -> Result<RaceHeading, InputError> {
@@ -140,7 +173,7 @@ impl RpscrapeRaces {
 
     fn runner(&mut self, cells: &Cells, location: &Location) -> Result<RunnerRow, InputError> {
         let horse = RpscrapeHorse::read(cells, location)?;
-        let placing = cells.parsed("pos", placing)?;
+        let placing = Some(cells.parsed("pos", placing)?);
         let stakes_in = self.horses.currency(&horse.horse_no);
         Ok(RunnerRow {
             number: cells.optional("num", number)?.unwrap_or(0),
@@ -173,11 +206,13 @@ fn race(cells: &Cells) -> Result<RpscrapeRace, InputError> {
         0 => cells.text(RACE_NAME)?.to_string(),
         _ => String::new(),
     };
+    let (off, clock) = cells.parsed(OFF, off_time)?;
     Ok(RpscrapeRace {
         date: cells.parsed("date", date)?,
         venue: cells.parsed("course", names::venue_code)?,
+        clock,
         slot: RaceSlot {
-            off: cells.parsed(OFF, off_time)?,
+            off,
             race_id,
             race_name,
         },

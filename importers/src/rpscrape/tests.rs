@@ -404,7 +404,7 @@ fn a_horse_is_registered_once_with_the_values_of_its_latest_race() {
 
 #[test]
 fn an_invalid_row_is_rejected_with_its_line_and_the_others_are_imported() {
-    let bad: [(&[(&str, &str)], &str); 17] = [
+    let bad: [(&[(&str, &str)], &str); 18] = [
         (&[("date", "03/06/2020")], "date: a date is YYYY-MM-DD"),
         (&[("date", "2020-02-30")], "date: a date is YYYY-MM-DD"),
         (&[("date", "3 Jun 20")], "date: a date is YYYY-MM-DD"),
@@ -415,6 +415,7 @@ fn an_invalid_row_is_rejected_with_its_line_and_the_others_are_imported() {
         (&[("pos", "0")], "pos: a placing"),
         (&[("pos", "")], "pos: a placing"),
         (&[("horse", "(IRE)")], "horse: is missing"),
+        (&[("horse", "()")], "horse: is missing"),
         (&[("horse_id", "x1")], "horse: a horse's id"),
         (&[("sp", "9/0")], "sp: a price"),
         (&[("time", "99")], "time: a time"),
@@ -460,16 +461,55 @@ fn a_row_that_contradicts_an_earlier_one_is_noted_or_rejected() {
 }
 
 #[test]
-fn a_race_whose_rows_are_not_contiguous_is_rejected() {
+fn a_race_whose_rows_are_apart_is_rejected_whole() {
     let apart = one(&[
-        &[("off", "1:00"), ("horse", "One (GB)")],
+        &[("off", "1:00"), ("horse", "One (GB)"), ("pos", "PU")],
         &[("off", "1:30"), ("horse", "Two (GB)")],
         &[("off", "1:00"), ("horse", "Three (GB)")],
+        &[("off", "1:00"), ("horse", "Four (GB)"), ("pos", "2")],
     ]);
-    assert_eq!(apart.results.len(), 2);
+    let numbers: Vec<u16> = apart.results.iter().map(|r| r.race_number.get()).collect();
+    assert_eq!((numbers, apart.cards.len()), (vec![2], 1));
+    let [reason] = &apart.rejected[..] else {
+        panic!("{apart:?}")
+    };
+    assert!(reason.starts_with("2: 2020-06-03.HARBO"), "{reason}");
+    let lines = ".1: its rows are apart, on lines 2 to 2 and from line 4, so the race is refused";
+    assert!(reason.contains(lines), "{reason}");
+}
+
+#[test]
+fn rows_that_are_repeated_behind_another_race_change_nothing() {
+    let race: &[(&str, &str)] = &[("off", "1:00")];
+    let second: &[(&str, &str)] = &[("off", "1:00"), ("horse", "Two (GB)"), ("pos", "2")];
+    let read = one(&[race, second, &[("off", "1:30")], second]);
+    assert_eq!((read.results.len(), read.rejected.len()), (2, 0));
+    assert_eq!(read.results[0].runners.len(), 2);
+}
+
+#[test]
+fn a_meeting_by_a_twelve_hour_clock_is_noted_or_rejected() {
+    let evening = one(&[&[("off", "9:30")], &[("off", "10:00")]]);
+    let numbers: Vec<u16> = evening
+        .results
+        .iter()
+        .map(|r| r.race_number.get())
+        .collect();
+    assert_eq!(numbers, [1, 2]);
     assert_eq!(
-        apart.rejected,
-        ["4: this race was read before: its rows must be contiguous"]
+        evening.cards[1].off_time.expect("a time").to_string(),
+        "2020-06-03T21:00:00Z"
+    );
+    check_starts(
+        &evening.notes,
+        &["3: the off times of this meeting are by a 12-hour clock"],
+    );
+    let unclear = one(&[&[("off", "12:15")], &[("off", "6:10")]]);
+    assert_eq!(unclear.results.len(), 0);
+    let reason = "off: the meeting's off times are by a 12-hour clock, and two pauses are about equally long";
+    check_starts(
+        &unclear.rejected,
+        &[2, 3].map(|line| format!("{line}: {reason}")),
     );
 }
 

@@ -36,13 +36,27 @@ pub(super) fn date(text: &str) -> Result<RacingDate, ParseError> {
     }
 }
 
+/// The clock that an off time was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum OffClock {
+    /// An hour of one digit.
+    Of12Hours,
+    /// An hour that only this clock has, or `09`.
+    Of24Hours,
+    /// 10:00 to 12:59.
+    Either,
+}
+
 /// `14:10`, or `2:10` on a 12-hour clock: an hour of one digit is after noon.
-pub(super) fn off_time(text: &str) -> Result<Time, ParseError> {
+pub(super) fn off_time(text: &str) -> Result<(Time, OffClock), ParseError> {
     let text = text.trim();
     let time = units::time_of_day(text)
         .ok_or_else(|| ParseError::new("an off time is H:MM or HH:MM", text))?;
-    let after_noon = text.len() == "2:10".len() && time.hour() > 0;
-    Ok(if after_noon { time + 12.hours() } else { time })
+    Ok(match time.hour() {
+        1.. if text.len() == "2:10".len() => (time + 12.hours(), OffClock::Of12Hours),
+        10..=12 => (time, OffClock::Either),
+        _ => (time, OffClock::Of24Hours),
+    })
 }
 
 /// Midnight, Greenwich time.
