@@ -19,8 +19,6 @@ const MIB: u64 = 1024 * 1024;
 const GROWTH_MAX: u64 = 24 * MIB;
 /// Attackers at a time.
 const ATTACKERS: usize = 24;
-/// The time within which the bystander is served, also on a busy machine.
-const SERVED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A service as a process, with a bystander: a client that it serves all the time.
 struct Fixture {
@@ -115,8 +113,7 @@ async fn get_board(serving: &Serving, key: &str) -> Reply {
     request(serving.http, "GET", &path, &[("x-api-key", key)]).await
 }
 
-/// Publishes one update after the other, and checks that it receives each in order and in time, by WebSocket and by
-/// GET.
+/// Publishes one update after the other, and checks that it receives each in order, by WebSocket and by GET.
 async fn stand_by(
     (http, key): (std::net::SocketAddr, String),
     log: railbird::log::Log,
@@ -131,7 +128,6 @@ async fn stand_by(
         if over.load(Ordering::Relaxed) {
             return;
         }
-        let began = Instant::now();
         let price = if n % 2 == 0 { 2.5 } else { 3.5 };
         let update = outgoing(&odds("ST", 1, &second(n), &[price]));
         let seq = log.append(update).await.unwrap().seq;
@@ -148,7 +144,6 @@ async fn stand_by(
         );
         let board = request(http, "GET", &path, &[("x-api-key", &key)]).await;
         assert_eq!(board.json()["seq"], seq);
-        assert!(began.elapsed() < SERVED_WITHIN, "{:?}", began.elapsed());
         last = seq;
         served.store(n, Ordering::Relaxed);
     }
@@ -161,7 +156,7 @@ fn closed(code: u16) -> [Got; 3] {
 /// Checks the end, and returns the number of replies before it.
 fn replies(got: &[Got], code: u16) -> usize {
     let (replies, end) = got.split_at(got.len().saturating_sub(3));
-    assert_eq!(end, closed(code));
+    assert_eq!(end, closed(code), "after {} replies", replies.len());
     replies.len()
 }
 
@@ -249,15 +244,20 @@ async fn floods_are_cut_off() {
             [frame(TEXT, ""), frame(CONTINUATION, "").repeat(200_000)].concat(),
         ),
     ] {
-        let began = Instant::now();
-        let all = (0..ATTACKERS).map(|_| async { fixture.open().await.send(&bytes).await });
-        let all = join_all(all).await;
-        // 100 at once and 20 a second.
-        let most = 100 + 20 * (1 + usize::try_from(began.elapsed().as_secs()).unwrap());
-        for got in all {
-            let replies = replies(&got, 1008);
-            assert!(replies <= most, "{what}: {replies}");
-        }
+        let served = fixture.served.load(Ordering::Relaxed);
+        eventually("the bystander is served meanwhile", || async {
+            let began = Instant::now();
+            let all = (0..ATTACKERS).map(|_| async { fixture.open().await.send(&bytes).await });
+            let all = join_all(all).await;
+            // 100 at once and 20 a second.
+            let most = 100 + 20 * (1 + usize::try_from(began.elapsed().as_secs()).unwrap());
+            for got in all {
+                let replies = replies(&got, 1008);
+                assert!(replies <= most, "{what}: {replies}");
+            }
+            fixture.served.load(Ordering::Relaxed) > served
+        })
+        .await;
     }
     // An attacker that never stops.
     for bytes in [pinged.repeat(1_000), frame(PONG | FIN, "").repeat(1_000)] {

@@ -15,12 +15,15 @@ use tokio::time::{Instant, Sleep, sleep_until};
 const SEND_GRACE: Duration = Duration::from_secs(10);
 /// The lowest rate at which a client may read an answer, in bytes a second. The slowest mobile networks reach it.
 const SEND_RATE_MIN: u64 = 4 * 1024;
+/// A deadline that is noticed this late was missed by a process that was stopped or had no time.
+const NOTICED_WITHIN: Duration = Duration::from_secs(1);
 /// Bytes that the operating system takes before they can be sent. Without this bound it takes up to 4 MiB for each
 /// connection, and a client that reads nothing goes unnoticed.
 const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
 /// A connection that fails while it sends an answer to a client that reads too slowly: after [`SEND_GRACE`] and less
-/// than [`SEND_RATE_MIN`], or after a total time. The times count from the first byte that has to wait.
+/// than [`SEND_RATE_MIN`], or after a total time. The times count from the first byte that has to wait, and again when
+/// this process could not keep them.
 #[derive(Debug)]
 pub(super) struct PacedStream {
     stream: TcpStream,
@@ -108,6 +111,11 @@ impl PacedStream {
             blocked.deadline.as_mut().reset(deadline);
         }
         ready!(blocked.deadline.as_mut().poll(cx));
+        if deadline.elapsed() > NOTICED_WITHIN {
+            self.blocked = None;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         Poll::Ready(Err(io::Error::new(
             io::ErrorKind::TimedOut,
             "the client reads too slowly",
@@ -166,5 +174,57 @@ impl AsyncWrite for PacedStream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Read};
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use tokio::io::AsyncWrite;
+    use tokio::net::TcpListener;
+    use tokio::time::sleep;
+
+    use super::{AnswerCounter, NOTICED_WITHIN, PacedStream};
+
+    const ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
+
+    /// Writes until the system accepts no more, or the client is too slow.
+    fn fill(stream: &mut PacedStream) -> io::Result<()> {
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            match Pin::new(&mut *stream).poll_write(&mut context, &[0; 64 * 1024]) {
+                Poll::Ready(written) => written.map(drop)?,
+                Poll::Pending => return Ok(()),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_of_a_process_that_was_stopped_is_not_that_of_its_clients() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let mut client = std::net::TcpStream::connect(address).expect("a connection");
+        client.set_nonblocking(true).expect("a socket");
+        let (stream, _) = listener.accept().await.expect("the other end");
+        let mut stream = PacedStream::new(stream, AnswerCounter::default(), ANSWER_TIMEOUT);
+        fill(&mut stream).expect("the client has time");
+
+        let mut buffer = vec![0; 1 << 20];
+        while client.read(&mut buffer).is_ok() {}
+        std::thread::sleep(ANSWER_TIMEOUT + NOTICED_WITHIN);
+        stream.stream.writable().await.expect("the client has read");
+        fill(&mut stream).expect("the client could read no more");
+        // From here on it reads nothing.
+        let error = loop {
+            sleep(ANSWER_TIMEOUT).await;
+            if let Err(error) = fill(&mut stream) {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

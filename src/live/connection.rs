@@ -8,6 +8,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use rustix::event::PollFlags;
 use tokio::net::TcpStream;
 use tungstenite::error::ProtocolError;
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, WebSocketContext};
@@ -221,6 +222,15 @@ impl Connection {
             return Poll::Ready(Ok(()));
         }
         self.socket.poll_readable(context)
+    }
+
+    /// Whether the system accepts bytes again, or has bytes of the client if it always did. The runtime may not have
+    /// reported that yet.
+    pub(super) fn has_client_acted(&self) -> bool {
+        self.socket.is_ready(match self.blocked {
+            true => PollFlags::OUT,
+            false => PollFlags::IN,
+        })
     }
 
     /// Waits until the system accepts bytes again.

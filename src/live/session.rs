@@ -270,7 +270,9 @@ impl Session {
             }
             return;
         }
-        if let Some(reason) = self.timers.check_alive(self.connection.blocked, now) {
+        let connection = &self.connection;
+        let has_acted = || connection.has_client_acted();
+        if let Some(reason) = self.timers.check_alive(connection.blocked, has_acted, now) {
             return self.close(&reason, now);
         }
         // A blocked client continues when it is not blocked any more, so the timer is not set again.

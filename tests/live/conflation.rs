@@ -1,6 +1,8 @@
 //! Conflated odds.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -97,11 +99,12 @@ async fn odds_are_sent_once_per_interval_with_the_number_of_merged_updates() {
     let mut proof = Proof::default();
     proof.take_all(&opening);
     let started = Instant::now();
-    let log = nats.log().await;
+    let (log, enough) = (nats.log().await, Arc::<AtomicBool>::default());
+    let has_enough = Arc::clone(&enough);
     let publishing = tokio::spawn(async move {
         let mut appender = log.appender(8);
-        let (mut n, until) = (0, Instant::now() + Duration::from_millis(1500));
-        while Instant::now() < until {
+        let mut n = 0;
+        while !has_enough.load(Ordering::Relaxed) {
             n += 1;
             appender
                 .append(outgoing(&odds("ST", 1, &second(n), &[2.0])))
@@ -128,6 +131,7 @@ async fn odds_are_sent_once_per_interval_with_the_number_of_merged_updates() {
         through = through.max(seq_of(&message) - 1);
         proof.take(&message);
         received.push(message);
+        enough.store(received.len() > 6, Ordering::Relaxed);
         if publishing.is_finished()
             && railbird.app.feed.position().seq == seq_of(received.last().unwrap())
         {
@@ -138,7 +142,7 @@ async fn odds_are_sent_once_per_interval_with_the_number_of_merged_updates() {
     assert_eq!(stand_for(&received), updates);
     let at_most = took / CONFLATE_MS + 1;
     let came = received.len() as u64;
-    assert!(came > 2 && came <= at_most, "{came} messages in {took} ms");
+    assert!(came <= at_most, "{came} messages in {took} ms");
     assert!(received.iter().any(|m| m["conflated_by"] == "client"));
 }
 

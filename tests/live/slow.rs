@@ -1,9 +1,14 @@
 //! Clients that do not read.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use super::Proof;
 use crate::support::*;
+
+/// The time after which a client that reads nothing is closed, by promise.
+const NOT_READING_AFTER: Duration = Duration::from_secs(30);
 
 /// Twelve runners with a new price each: a few thousand images overflow the system's buffer of a socket.
 fn full_field(n: u64) -> Value {
@@ -26,31 +31,54 @@ async fn a_slow_client_with_tls_is_moved_on_as_well() {
     check_slow_client(&nats, Railbird::start_with_tls(&nats).await).await;
 }
 
-async fn check_slow_client(nats: &Nats, railbird: Railbird) {
-    const UPDATES: u64 = 12_000;
-    let mut slow = Socket::open(railbird.http, &railbird.key).await;
-    slow.until("snapshot_complete").await;
-    let last = nats.publish((0..UPDATES).map(full_field)).await;
-    railbird.until_seq(last).await;
+/// What a slow client has received.
+#[derive(Default)]
+struct Received {
+    seq: u64,
+    sent: u64,
+    merged: u64,
+}
 
-    let mut prev = 0;
-    let (mut sent, mut merged) = (0, 0);
-    while prev < last {
-        let message = slow.next().await.unwrap();
-        assert_eq!(message["event"], "odds_update");
-        assert_eq!(message["prev_seq"], prev, "no gap without conflation");
-        prev = message["seq"].as_u64().unwrap();
+impl Received {
+    fn take(&mut self, message: &Value) {
+        assert_eq!(message["event"], "odds_update", "{message}");
+        assert_eq!(message["prev_seq"], self.seq, "no gap without conflation");
+        self.seq = message["seq"].as_u64().unwrap();
         if let Some(conflated) = message["conflated"].as_u64() {
             assert_eq!(message["conflated_by"], "backpressure");
-            merged += conflated;
+            self.merged += conflated;
         } else {
-            sent += 1;
+            self.sent += 1;
         }
     }
-    assert!(merged > 0 && sent > 0);
+}
+
+/// The client reads one message while four are published. So it falls behind however long that takes, and is not taken
+/// for one that reads nothing.
+async fn check_slow_client(nats: &Nats, railbird: Railbird) {
+    const ROUNDS: u64 = 24;
+    const UPDATES: u64 = 500;
+    let mut slow = Socket::open_with_small_buffer(railbird.http, &railbird.key).await;
+    slow.until("snapshot_complete").await;
+    let (mut received, mut last) = (Received::default(), 0);
+    for round in 0..ROUNDS {
+        let updates = round * UPDATES..(round + 1) * UPDATES;
+        last = nats.publish(updates.map(full_field)).await;
+        railbird.until_published(last).await;
+        for _ in 0..UPDATES / 4 {
+            if received.seq < last {
+                received.take(&slow.next().await.unwrap());
+            }
+        }
+    }
+    while received.seq < last {
+        received.take(&slow.next().await.unwrap());
+    }
+    let Received { sent, merged, .. } = received;
+    assert!(merged > 0 && sent > 0, "{merged} and {sent}");
     assert_eq!(
         sent + merged,
-        UPDATES,
+        ROUNDS * UPDATES,
         "the number of merged updates is sent"
     );
 }
@@ -64,6 +92,7 @@ async fn a_conflating_client_that_reads_nothing_slows_no_other() {
     // Each shard gets a client that does not read and one that does.
     let shards = std::thread::available_parallelism().map_or(1, |n| n.get().min(16));
     let (mut slow, mut listening) = (Vec::new(), Vec::new());
+    let opened = Instant::now();
     for _ in 0..shards {
         slow.push(railbird.live("conflate_ms=50").await.0);
     }
@@ -87,6 +116,12 @@ async fn a_conflating_client_that_reads_nothing_slows_no_other() {
         let (mut proof, mut sum) = (Proof::default(), 0);
         while sum <= UPDATES {
             let message = socket.next().await.unwrap();
+            if message["event"] == "closing" {
+                assert_eq!(message["code"], 4408);
+                assert!(opened.elapsed() >= NOT_READING_AFTER, "{message}");
+                sum = UPDATES + 1;
+                break;
+            }
             proof.take(&message);
             sum += message["conflated"].as_u64().unwrap_or(1);
         }

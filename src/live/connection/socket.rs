@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice, Read, Write};
 use std::task::{Context, Poll};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
 use tokio::net::TcpStream;
 
@@ -103,5 +104,11 @@ impl ClientSocket {
 
     pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.stream.poll_write_ready(context)
+    }
+
+    /// Asks the system whether the socket is ready, or has ended.
+    pub(super) fn is_ready(&self, flags: PollFlags) -> bool {
+        let mut sockets = [PollFd::new(&self.stream.stream, flags)];
+        poll(&mut sockets, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 }

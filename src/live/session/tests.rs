@@ -23,6 +23,9 @@ use crate::live::health::{FeedHealth, Liveness};
 use crate::live::new_client::NewClient;
 use crate::live::subscription::LiveSubscription;
 
+/// Nothing takes this long unless it is broken.
+const PATIENCE: Duration = Duration::from_secs(180);
+
 const HEALTHY: FeedHealth = FeedHealth {
     state: Liveness::Live,
     last_event_at: String::new(),
@@ -35,9 +38,7 @@ async fn open_session(now: Instant) -> (Session, WebSocket<TcpStream>) {
     let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
     let (stream, _) = listener.accept().expect("the other end");
     stream.set_nonblocking(true).expect("a socket");
-    client
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .expect("a socket");
+    client.set_read_timeout(Some(PATIENCE)).expect("a socket");
     let context = SessionContext {
         feed: Feed::default(),
         metrics: Arc::default(),
@@ -66,7 +67,7 @@ async fn open_session(now: Instant) -> (Session, WebSocket<TcpStream>) {
 /// Waits until the system accepts bytes and writes, as the task of a connection does.
 async fn wait_until_unblocked(session: &mut Session, now: Instant) {
     let unblocked = poll_fn(|context| session.connection.poll_unblocked(context));
-    let waited = timeout(Duration::from_secs(10), unblocked).await;
+    let waited = timeout(PATIENCE, unblocked).await;
     waited.expect("in time").expect("the other end is there");
     let delivered = FeedCursor::from(&session.context.feed.position());
     session.continue_writing(delivered, now);
@@ -74,12 +75,25 @@ async fn wait_until_unblocked(session: &mut Session, now: Instant) {
 }
 
 /// Writes until the system accepts no more.
-fn block(session: &mut Session, now: Instant) {
+async fn block(session: &mut Session, now: Instant) {
     let frame = frame::text(&[&[b' '; 60_000]]);
-    while !session.connection.blocked {
+    while !session.connection.blocked || session.connection.has_client_acted() {
+        if session.connection.blocked {
+            wait_until_unblocked(session, now).await;
+        }
         session.connection.queue([frame.clone()]);
         session.write(&[], now);
         assert!(!session.has_ended(), "the other end is there");
+    }
+}
+
+/// Reads what the system has for a client, until the session could write again.
+fn read_until_unblocked(session: &Session, client: &WebSocket<TcpStream>) {
+    let mut stream = client.get_ref();
+    stream.set_nonblocking(true).expect("a socket");
+    let mut buffer = vec![0; 1 << 20];
+    while !session.connection.has_client_acted() {
+        while stream.read(&mut buffer).is_ok() {}
     }
 }
 
@@ -202,19 +216,16 @@ async fn any_input_counts_as_alive() {
 async fn a_client_that_reads_nothing_for_30_seconds_is_closed() {
     let start = Instant::now();
     let (mut session, client) = open_session(start).await;
-    block(&mut session, start);
+    block(&mut session, start).await;
     session.timers.received_at = start + Duration::from_secs(20);
     run_timers(&mut session, start, 1..=29);
     assert!(session.is_open());
 
     // The client reads: its time starts again.
-    let mut stream = client.get_ref();
-    stream.set_nonblocking(true).expect("a socket");
-    let mut buffer = vec![0; 1 << 20];
-    while stream.read(&mut buffer).is_ok() {}
+    read_until_unblocked(&session, &client);
     let at = start + Duration::from_secs(30);
     wait_until_unblocked(&mut session, at).await;
-    block(&mut session, at);
+    block(&mut session, at).await;
     run_timers(&mut session, start, 31..=59);
     assert!(session.is_open());
     run_timers(&mut session, start, 60..=60);
@@ -222,4 +233,24 @@ async fn a_client_that_reads_nothing_for_30_seconds_is_closed() {
     assert!(!session.has_ended(), "it has time to close");
     run_timers(&mut session, start, 65..=65);
     assert!(session.has_ended());
+}
+
+#[tokio::test]
+async fn a_client_that_acted_while_the_process_had_no_time_counts_as_alive() {
+    let start = Instant::now();
+    let (mut session, client) = open_session(start).await;
+    block(&mut session, start).await;
+    read_until_unblocked(&session, &client);
+    // Its task has not run since: the timers of a process that was stopped may run first.
+    run_timers(&mut session, start, 40..=40);
+    assert!(session.is_open(), "it read");
+    run_timers(&mut session, start, 69..=69);
+    assert!(session.is_open(), "for another 30 seconds");
+
+    let (mut session, mut client) = open_session(start).await;
+    client.send(Message::Ping("".into())).expect("a socket");
+    run_timers(&mut session, start, 80..=80);
+    assert!(session.is_open(), "it sent");
+    run_timers(&mut session, start, 154..=154);
+    assert!(session.is_open(), "for another 75 seconds");
 }

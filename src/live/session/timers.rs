@@ -54,16 +54,35 @@ impl Timers {
         next
     }
 
-    /// Why the client counts as dead, if it does.
-    pub(super) fn check_alive(&mut self, is_blocked: bool, now: Instant) -> Option<CloseReason> {
-        if is_blocked {
-            if now.duration_since(self.progress_at) >= NOT_READING_AFTER {
-                return Some(CloseReason::NotReading);
+    /// Why the client counts as dead, if it does. `has_acted` asks the system, which knows what the client did while
+    /// this process was stopped or had no time.
+    pub(super) fn check_alive(
+        &mut self,
+        is_blocked: bool,
+        has_acted: impl FnOnce() -> bool,
+        now: Instant,
+    ) -> Option<CloseReason> {
+        let (since, limit, reason) = match is_blocked {
+            true => (
+                &mut self.progress_at,
+                NOT_READING_AFTER,
+                CloseReason::NotReading,
+            ),
+            false => (
+                &mut self.received_at,
+                NOT_SENDING_AFTER,
+                CloseReason::NotSending,
+            ),
+        };
+        if now.duration_since(*since) >= limit {
+            if !has_acted() {
+                return Some(reason);
             }
+            *since = now;
+        }
+        if is_blocked {
             // The client reads, so it is alive. Meanwhile nothing that it sends is read.
             self.received_at = now;
-        } else if now.duration_since(self.received_at) >= NOT_SENDING_AFTER {
-            return Some(CloseReason::NotSending);
         }
         None
     }
@@ -116,14 +135,17 @@ mod tests {
      {
         let now = Instant::now();
         let mut timers = Timers::new(60 * SECOND, now);
-        assert_eq!(timers.check_alive(true, now + 29 * SECOND), None);
-        let dead = timers.check_alive(true, now + 30 * SECOND);
+        assert_eq!(timers.check_alive(true, || false, now + 29 * SECOND), None);
+        let dead = timers.check_alive(true, || false, now + 30 * SECOND);
         assert_eq!(dead, Some(CloseReason::NotReading));
         timers.progress_at = now + 30 * SECOND;
-        assert_eq!(timers.check_alive(true, now + 59 * SECOND), None);
+        assert_eq!(timers.check_alive(true, || false, now + 59 * SECOND), None);
 
-        assert_eq!(timers.check_alive(false, now + 133 * SECOND), None);
-        let dead = timers.check_alive(false, now + 134 * SECOND);
+        assert_eq!(
+            timers.check_alive(false, || false, now + 133 * SECOND),
+            None
+        );
+        let dead = timers.check_alive(false, || false, now + 134 * SECOND);
         assert_eq!(dead, Some(CloseReason::NotSending));
     }
 }
