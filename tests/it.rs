@@ -63,6 +63,7 @@ mod race_day;
 mod racing;
 mod regions;
 mod rejections;
+mod repair;
 mod rights;
 mod rpscrape;
 mod scaling;

@@ -267,6 +267,95 @@ async fn a_full_disk_stops_no_read_and_the_service_recovers_when_there_is_space(
 }
 
 #[tokio::test]
+async fn a_disk_without_inodes_stops_no_read_and_the_service_recovers_when_there_are_some() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    nats.publish([registered("H1", "HORSE 1")]).await;
+    let key = issue_key(&nats).await;
+    let serving = Serving::start_on_small_disk(&nats, data.path(), "256m,nr_inodes=8k");
+    let get = async |path: &str| request(serving.http, "GET", path, &[("x-api-key", &key)]).await;
+    let ready = async || request(serving.http, "GET", "/readyz", &[]).await;
+    eventually("it is ready", || async { ready().await.status == 200 }).await;
+    let root = serving.root().join(data.path().strip_prefix("/").unwrap());
+    let store = in_force(&root);
+    let fillers = root.join("fillers");
+    fs::create_dir(&fillers).unwrap();
+    let full = (0..8192).find_map(|n| fs::write(fillers.join(n.to_string()), "").err());
+    assert_eq!(full.unwrap().kind(), std::io::ErrorKind::StorageFull);
+    let last = nats
+        .publish((1..=40).map(|race| large_card("ST", race)))
+        .await;
+    eventually("it says that there are no inodes", || async {
+        let status = request(serving.admin, "GET", "/status", &[]).await.json();
+        let failure = status["failure"].as_str().unwrap_or_default();
+        ready().await.status == 503 && failure.contains("0 inodes are free")
+    })
+    .await;
+    for _ in 0..50 {
+        let reply = get(HORSE).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        assert_eq!(reply.header("railbird-feed"), "stale");
+    }
+    fs::remove_dir_all(&fillers).unwrap();
+    eventually("it has all", || async {
+        ready().await.status == 200 && serving.metric("railbird_log_seq").await == last
+    })
+    .await;
+    assert_eq!(in_force(&root), store, "the same store");
+}
+
+/// Sets the number below which a process opens files.
+fn limit_open_files(serving: &Serving, limit: &str) {
+    let args = [
+        "--pid",
+        &serving.id().to_string(),
+        &format!("--nofile={limit}:"),
+    ];
+    assert!(
+        Command::new("prlimit")
+            .args(args)
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[tokio::test]
+async fn views_are_kept_while_no_file_can_be_opened() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    nats.publish([registered("H1", "HORSE 1")]).await;
+    let key = issue_key(&nats).await;
+    let serving = Serving::start(&nats, data.path());
+    eventually("it is ready", || async {
+        request(serving.http, "GET", "/readyz", &[]).await.status == 200
+    })
+    .await;
+    let store = in_force(data.path());
+    let mut socket = Socket::open(serving.http, &key).await;
+    socket.until("snapshot_complete").await;
+    let is_open = |n: &u32| Path::new(&format!("/proc/{}/fd/{n}", serving.id())).exists();
+    let first_free = (0..).find(|n| !is_open(n)).unwrap();
+    limit_open_files(&serving, &first_free.to_string());
+    let last = nats
+        .publish((1..=40).map(|race| large_card("ST", race)))
+        .await;
+    loop {
+        let message = socket.next_or_heartbeat().await.unwrap();
+        if message["event"] == "heartbeat" && message["feed"]["state"] != "live" {
+            break;
+        }
+    }
+    limit_open_files(&serving, "4096");
+    eventually("it has all", || async {
+        serving.metric("railbird_log_seq").await == last
+            && request(serving.http, "GET", "/readyz", &[]).await.status == 200
+    })
+    .await;
+    assert_eq!(in_force(data.path()), store, "the same store");
+}
+
+#[tokio::test]
 async fn the_views_of_another_schema_are_served_until_the_new_ones_are_caught_up() {
     let nats = Nats::start();
     let data = tempfile::tempdir().unwrap();

@@ -8,6 +8,8 @@ mod recount;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -15,10 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use events::{Moment, RacingDate};
+use rustix::fs::statvfs;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use self::error::is_too_many_files;
 use self::export::RunningExport;
 use self::flusher::Flusher;
 use self::recount::RunningRecount;
@@ -40,6 +44,11 @@ pub const VIEWS_VERSION: u32 = 1;
 /// The free space without which nothing is written. Enough for the largest commit, and for what sled has in memory, so
 /// that sled never finds the disk full in the middle of a commit.
 const FREE_BYTES_MIN: u64 = 32 * 1024 * 1024;
+
+/// The same for files: sled keeps large values in files of their own, at most about one for each key of a commit.
+const FREE_INODES_MIN: u64 = 1024;
+/// The same for files that are open: sled opens one at a time.
+const FREE_DESCRIPTORS_MIN: usize = 16;
 
 /// Reads without a lock before a reader stops the commits. Few answers meet one commit, hardly any two.
 const UNLOCKED_READS: usize = 2;
@@ -134,7 +143,10 @@ struct FoundDamage(Arc<OnceLock<String>>);
 
 impl FoundDamage {
     fn note<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
-        if let Err(error) = &result {
+        // Without a descriptor a sound value cannot be read.
+        if let Err(error) = &result
+            && !error.is_of_disk()
+        {
             let _ = self.0.set(error.to_string());
         }
         result
@@ -321,6 +333,11 @@ impl Store {
         is_writing(self.commits.load(Ordering::Acquire))
     }
 
+    /// Whether no write has failed. After one that has, sled accepts no other.
+    pub fn accepts_writes(&self) -> bool {
+        !self.is_torn() && self.tree.context.global_error().is_ok()
+    }
+
     /// The size of the store on disk, in bytes.
     ///
     /// # Errors
@@ -339,10 +356,10 @@ impl Store {
         self.flusher.flush()
     }
 
-    /// Whether a commit may be written: the disk has space, and no write has failed.
+    /// Whether a commit may be written: the disk has space, files can be opened, and no write has failed.
     ///
     /// # Errors
-    /// Returns [`StoreError::DiskFull`], or [`StoreError::Sled`] with the error of the earlier write.
+    /// As [`check_free_space`], and [`StoreError::Sled`] with the error of the earlier write.
     pub fn check_disk(&self) -> Result<(), StoreError> {
         check_free_space(&self.folder)?;
         Ok(self.tree.context.global_error()?)
@@ -443,16 +460,36 @@ fn checksum(key: &[u8], value: &[u8]) -> [u8; CHECKSUM_BYTES] {
     hasher.finalize().to_le_bytes()
 }
 
-/// Checks that a folder is on a disk with space for a store that is written.
+/// Checks that a store in a folder can be written: its disk has space, and files can be opened.
 ///
 /// # Errors
-/// Returns [`StoreError::DiskFull`]. A file system that does not report its space counts as one with enough.
+/// Returns [`StoreError::DiskFull`] or [`StoreError::TooManyFiles`]. A file system that does not report its space
+/// counts as one with enough.
 pub fn check_free_space(folder: &Path) -> Result<(), StoreError> {
-    match free_bytes(folder) {
-        Some(free_bytes) if free_bytes < FREE_BYTES_MIN => Err(StoreError::DiskFull {
+    let check = |unit, free, needed| match free < needed {
+        true => Err(StoreError::DiskFull {
             folder: folder.to_owned(),
-            free_bytes,
-            needed_bytes: FREE_BYTES_MIN,
+            unit,
+            free,
+            needed,
+        }),
+        false => Ok(()),
+    };
+    if let Ok(disk) = statvfs(folder) {
+        let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
+        check("bytes", free_bytes, FREE_BYTES_MIN)?;
+        // A file system without a fixed number of inodes reports none at all.
+        if disk.f_files > 0 {
+            check("inodes", disk.f_favail, FREE_INODES_MIN)?;
+        }
+    }
+    let opened: io::Result<Vec<File>> = (0..FREE_DESCRIPTORS_MIN)
+        .map(|_| File::open(folder))
+        .collect();
+    match opened {
+        Err(error) if is_too_many_files(&error) => Err(StoreError::TooManyFiles {
+            needed: FREE_DESCRIPTORS_MIN,
+            error,
         }),
         _ => Ok(()),
     }
@@ -460,7 +497,7 @@ pub fn check_free_space(folder: &Path) -> Result<(), StoreError> {
 
 /// The free space of the disk that a folder is on; `None` if the file system does not report it.
 pub fn free_bytes(folder: &Path) -> Option<u64> {
-    let space = rustix::fs::statvfs(folder).ok()?;
+    let space = statvfs(folder).ok()?;
     Some(space.f_bavail.saturating_mul(space.f_frsize))
 }
 

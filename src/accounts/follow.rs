@@ -48,7 +48,8 @@ pub async fn read(log: &Log) -> anyhow::Result<Ledger> {
     while ledger.seq() < state.last_seq {
         let batch = reader.next().await?;
         fold(&mut ledger, &batch);
-        if batch.pending == 0 {
+        // The last events may have been deleted since.
+        if batch.is_at_end(ledger.seq()) {
             break;
         }
     }
@@ -102,7 +103,7 @@ impl Follower {
             // The cache is updated before the receivers are notified, so they find both in step.
             self.ledger.send_modify(|ledger| {
                 let changed = fold(ledger, &batch);
-                let is_read = ledger.seq() >= state.last_seq || batch.pending == 0;
+                let is_read = ledger.seq() >= state.last_seq || batch.is_at_end(ledger.seq());
                 if keys.is_complete() || is_read {
                     missing = ended.missing_from(ledger, now());
                 }

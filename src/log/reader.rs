@@ -64,10 +64,27 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_
 pub struct Batch {
     /// The messages. May be empty if there is a head.
     pub messages: Vec<LogMessage>,
-    /// How many messages the log has after the last of these.
+    /// How many messages the log had after the last of these when they were read. It may have more since.
     pub pending: u64,
     /// The end of the stream, each time that the server was asked for it. Only from a reader of all subjects.
     pub head: Option<Head>,
+}
+
+impl Batch {
+    /// Whether this was all that the stream had when the server was asked, up to a sequence that was read.
+    #[must_use]
+    pub fn is_at_end(&self, seq: u64) -> bool {
+        self.head
+            .is_some_and(|head| head.last_seq + head.lag <= seq)
+    }
+
+    /// Whether the server was asked at this time or later, and the stream ended before a sequence. If the stream has
+    /// had that one, it has lost it.
+    #[must_use]
+    pub fn ended_before(&self, seq: u64, since: Instant) -> bool {
+        self.head
+            .is_some_and(|head| head.asked_at >= since && head.last_seq + head.lag < seq)
+    }
 }
 
 /// Reads the messages of a stream after a position.

@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use projections::{SCHEMA_VERSION, StoreError, open_races};
+use projections::{SCHEMA_VERSION, Store, StoreError, open_races};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
@@ -31,7 +31,7 @@ use crate::metrics;
 /// The wait before the log or the disk is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// The wait before damaged views are rebuilt again after a rebuild that failed. A rebuild reads the whole log.
+/// The wait before damaged views are rebuilt again after a rebuild that failed. A rebuild may read the whole log.
 const HEAL_RETRY: Duration = Duration::from_secs(10);
 
 /// The longest that clients wait for the replay of earlier messages.
@@ -109,14 +109,8 @@ impl Projector {
         loop {
             let Err(error) = self.follow().await;
             match error {
-                FoldError::LogReplaced(replaced) => {
-                    self.wait_for_decision(replaced).await;
-                    continue;
-                }
+                FoldError::LogReplaced(replaced) => self.wait_for_decision(replaced).await,
                 error => self.recover(error).await,
-            }
-            if self.views.current().is_some_and(|store| store.is_torn()) {
-                self.views.withdraw();
             }
         }
     }
@@ -124,19 +118,40 @@ impl Projector {
     /// Prepares to start over after an error.
     async fn recover(&mut self, error: FoldError) {
         self.not_live(Phase::WaitingForLog, Some((&error).into()));
-        match error {
-            FoldError::Store {
-                error: StoreError::DiskFull { .. },
-                ..
-            } => self.wait_for_space().await,
-            // After a write that failed, the views are readable, but sled accepts no other.
-            FoldError::Store { .. } => self.replace = Some(error.to_string()),
-            FoldError::Panicked { .. } => {
-                self.replace = Some(error.to_string());
-                self.views.withdraw();
-            }
+        match &error {
+            FoldError::Store { error: failed, .. } => match self.views.current() {
+                Some(store) if store.accepts_writes() && failed.is_of_disk() => {
+                    self.wait_for_space(&store).await;
+                }
+                _ => self.reopen_views(&error).await,
+            },
+            FoldError::Panicked { .. } => self.reopen_views(&error).await,
             FoldError::LogReplaced(_) | FoldError::ReaderEnded | FoldError::Views(_) => {
                 sleep(RETRY).await;
+            }
+        }
+    }
+
+    /// Continues views that cannot be written any more from what is on disk. If they are not whole there, new ones are
+    /// to be built.
+    async fn reopen_views(&mut self, error: &FoldError) {
+        self.replace = Some(error.to_string());
+        let is_writable = |store: Arc<Store>| store.accepts_writes();
+        if self.views.current().is_none_or(is_writable) {
+            return;
+        }
+        let (views, reason) = (Arc::clone(&self.views), error.to_string());
+        let reopened = spawn_blocking(move || views.reopen(reason)).await;
+        match reopened.unwrap_or_else(|panicked| Err(panicked.into())) {
+            Ok(()) => {
+                self.replace = None;
+                let checkpoint = self.views.current().and_then(|store| store.checkpoint());
+                self.status
+                    .send_modify(|status| status.reflect(checkpoint.as_ref()));
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::error!(error, "cannot continue the views from what is on disk");
             }
         }
     }
@@ -163,10 +178,12 @@ impl Projector {
         self.continuity.begin(checkpoint.map(ReadPosition::from));
     }
 
-    /// Waits until the disk has space for the views in force. Notes how far the log goes on meanwhile.
-    async fn wait_for_space(&self) {
-        while let Some(store) = self.views.current()
-            && let Err(StoreError::DiskFull { .. }) = store.check_disk()
+    /// Waits until the disk has space for the views in force, and files can be opened. Notes how far the log goes on
+    /// meanwhile.
+    async fn wait_for_space(&self, store: &Store) {
+        sleep(RETRY).await;
+        while let Err(StoreError::DiskFull { .. } | StoreError::TooManyFiles { .. }) =
+            store.check_disk()
         {
             // Without an answer, what was known last remains.
             if let Ok(state) = self.log.state(RACING).await {
@@ -249,6 +266,15 @@ impl Projector {
     ) -> Result<RunningFold, FoldError> {
         let (views, log) = (&self.views, &self.log);
         let new = Candidate::begin_from_snapshot(views, log, state, &self.status).await?;
+        self.complete(new, reason).await
+    }
+
+    /// Folds the log to its end into new views, and puts them in force.
+    async fn complete(
+        &mut self,
+        new: Candidate,
+        reason: Option<String>,
+    ) -> Result<RunningFold, FoldError> {
         let new = new.reach_end(&mut self.announcer).await?;
         let freshness = new.freshness.clone();
         let fold = new.promote(&self.views, reason).await?;
@@ -290,21 +316,29 @@ impl Projector {
         mut live: RunningFold,
         state: &LogState,
     ) -> Result<RunningFold, FoldError> {
-        let target = live.seq();
-        tracing::info!(
-            target,
-            damage = live.store().damage(),
-            "rebuilding beside the live views"
-        );
+        let (target, damage) = (live.seq(), live.store().damage());
+        tracing::info!(target, damage, "rebuilding beside the live views");
+        let is_damaged = damage.is_some();
         let (views, log) = (Arc::clone(&self.views), self.log.clone());
         let (state, status) = (state.clone(), self.status.clone());
         let mut building = AbortOnDropHandle::new(tokio::spawn(async move {
-            let new = Candidate::begin(&views, &log, &state, &status).await?;
+            // Views that an operator wants rebuilt trust nothing but the log.
+            let new = match is_damaged {
+                true => Candidate::begin_from_snapshot(&views, &log, &state, &status).await?,
+                false => Candidate::begin(&views, &log, &state, &status).await?,
+            };
             new.reach(target).await
         }));
         let built = loop {
             tokio::select! {
-                batch = live.next_batch() => live = self.fold(live, batch?).await?,
+                batch = live.next_batch() => match self.fold(live, batch?).await {
+                    Ok(fold) => live = fold,
+                    // A commit has met the damage.
+                    Err(error @ FoldError::Store { .. }) if is_damaged => {
+                        return self.complete_rebuild(building, error).await;
+                    }
+                    Err(error) => return Err(error),
+                },
                 built = &mut building => break built,
             }
         };
@@ -326,6 +360,26 @@ impl Projector {
                 tracing::error!(%error, "rebuild failed, the live views stay in force");
                 Ok(live)
             }
+        }
+    }
+
+    /// Completes the new views of a rebuild after the live ones failed.
+    ///
+    /// # Errors
+    /// Returns the error of the live views if the new ones failed as well.
+    async fn complete_rebuild(
+        &mut self,
+        building: AbortOnDropHandle<Result<Candidate, FoldError>>,
+        error: FoldError,
+    ) -> Result<RunningFold, FoldError> {
+        let is_writable = |store: Arc<Store>| store.accepts_writes();
+        if !self.views.current().is_some_and(is_writable) {
+            return Err(error);
+        }
+        self.not_live(Phase::CatchingUp, Some((&error).into()));
+        match building.await {
+            Ok(Ok(new)) => self.complete(new, Some(error.to_string())).await,
+            Ok(Err(_)) | Err(_) => Err(error),
         }
     }
 

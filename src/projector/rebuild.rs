@@ -1,6 +1,7 @@
 //! [`Candidate`]: views that are folded from the whole log beside the live ones, to replace them.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use projections::{Checkpoint, Step};
 use tokio::sync::watch;
@@ -91,16 +92,17 @@ impl Candidate {
         })
     }
 
-    /// Folds the log up to the sequence `target`, or further.
+    /// Folds the log up to the sequence `target`, which the log has had, or further.
     ///
     /// # Errors
     /// Returns a [`FoldError`] if the store cannot be written, or the log was replaced.
     pub(super) async fn reach(mut self, target: u64) -> Result<Self, FoldError> {
+        let since = Instant::now();
         while self.seq() < target {
             let batch = self.fold.next_batch().await?;
-            let is_last = batch.pending == 0;
+            let is_lost = batch.ended_before(target, since);
             (self, _) = self.fold(batch).await?;
-            if is_last && self.seq() < target {
+            if is_lost && self.seq() < target {
                 return Err(LogReplaced::without(target).into());
             }
         }
@@ -112,11 +114,12 @@ impl Candidate {
     /// # Errors
     /// As [`Candidate::reach`].
     pub(super) async fn reach_exactly(mut self, target: u64) -> Result<Self, FoldError> {
+        let since = Instant::now();
         while self.seq() < target {
             let batch = self.fold.next_batch_up_to(target).await?;
-            let is_last = batch.pending == 0 || self.fold.has_rest();
+            let is_lost = batch.ended_before(target, since) || self.fold.has_rest();
             (self, _) = self.fold(batch).await?;
-            if is_last && self.seq() < target {
+            if is_lost && self.seq() < target {
                 return Err(LogReplaced::without(target).into());
             }
         }
@@ -199,6 +202,7 @@ async fn begin(views: &Arc<Views>, state: &LogState) -> Result<NewStore, FoldErr
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::{Duration, Instant};
 
     use projections::LogIdentity;
     use tokio::sync::watch;
@@ -207,13 +211,20 @@ mod tests {
     use super::super::views::Views;
     use super::{Candidate, RebuildProgress};
     use crate::live::status::Status;
-    use crate::log::{Batch, Freshness, LogMessage};
+    use crate::log::{Batch, Freshness, Head, LogMessage};
 
-    fn batch(seqs: impl IntoIterator<Item = u64>, pending: u64) -> Batch {
+    /// The last messages of a log at this time.
+    fn last_batch(seqs: impl IntoIterator<Item = u64>, asked_at: Instant) -> Batch {
+        let messages: Vec<_> = seqs.into_iter().map(LogMessage::garbage).collect();
+        let head = Head {
+            last_seq: messages.last().map_or(0, |last| last.seq),
+            lag: 0,
+            asked_at,
+        };
         Batch {
-            messages: seqs.into_iter().map(LogMessage::garbage).collect(),
-            pending,
-            head: None,
+            messages,
+            pending: 0,
+            head: Some(head),
         }
     }
 
@@ -237,8 +248,9 @@ mod tests {
     async fn a_rebuild_ends_where_the_log_has_lost_the_event_that_it_is_to_reach() {
         let data = tempfile::tempdir().expect("a folder");
         let views = Views::open(data.path()).expect("a folder");
-        let lost_last = || vec![batch(1..=3, 0)];
-        let lost_before_others = || vec![batch(1..=3, 2), batch(5..=6, 0)];
+        let later = Instant::now() + Duration::from_secs(3600);
+        let lost_last = || vec![last_batch(1..=3, later)];
+        let lost_before_others = || vec![last_batch([1, 2, 3, 5, 6], later)];
         let lost = |reached: Result<Candidate, FoldError>| match reached {
             Err(FoldError::LogReplaced(error)) => error.to_string(),
             Err(error) => panic!("{error}"),
@@ -257,5 +269,17 @@ mod tests {
         assert_eq!(reached.map(|candidate| candidate.seq()).ok(), Some(3));
         let reached = candidate(&views, lost_before_others()).reach(4).await;
         assert_eq!(reached.map(|candidate| candidate.seq()).ok(), Some(6));
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_log_before_a_rebuild_knew_its_target_proves_no_loss() {
+        let data = tempfile::tempdir().expect("a folder");
+        let views = Views::open(data.path()).expect("a folder");
+        let now = Instant::now();
+        let read_ahead = || vec![last_batch(1..=3, now), last_batch(4..=5, now)];
+        let reached = candidate(&views, read_ahead()).reach(4).await;
+        assert_eq!(reached.map(|candidate| candidate.seq()).ok(), Some(5));
+        let reached = candidate(&views, read_ahead()).reach_exactly(4).await;
+        assert_eq!(reached.map(|candidate| candidate.seq()).ok(), Some(4));
     }
 }

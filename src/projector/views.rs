@@ -40,14 +40,17 @@ pub struct Views {
     _lock: File,
 }
 
-/// Why views were not continued.
+/// Why views were not continued, and what became of them.
 #[derive(Debug, Default)]
 struct Note {
     /// Empty if they were.
     reason: String,
-    /// New views are in force.
-    is_rebuilt: bool,
+    outcome: &'static str,
 }
+
+const UNUSED: &str = "there are no new views yet";
+const REBUILT: &str = "new views were folded from the log";
+const REOPENED: &str = "what was on disk is continued";
 
 /// A store and the name of its folder.
 #[derive(Debug, Clone)]
@@ -270,10 +273,9 @@ impl Views {
     /// all.
     pub fn note(&self) -> String {
         let note = lock_mutex(&self.note);
-        match (note.reason.as_str(), note.is_rebuilt) {
-            ("", _) => String::new(),
-            (reason, false) => format!("{reason}; there are no new views yet"),
-            (reason, true) => format!("{reason}; new views were folded from the log"),
+        match note.reason.as_str() {
+            "" => String::new(),
+            reason => format!("{reason}; {}", note.outcome),
         }
     }
 
@@ -329,7 +331,7 @@ impl Views {
         new.store().flush()?;
         write_pointer(&self.folder, new.name())?;
         let old = std::mem::replace(&mut *self.write_current(), new.built.take());
-        lock_mutex(&self.note).is_rebuilt = true;
+        lock_mutex(&self.note).outcome = REBUILT;
         if let Some(reason) = reason {
             self.note_replaced(format!("the views were replaced: {reason}"));
         }
@@ -345,22 +347,65 @@ impl Views {
         Ok(())
     }
 
-    /// Serves the store in force no longer. It stays in force on disk until another one is promoted.
-    pub fn withdraw(&self) {
-        let withdrawn = self.write_current().take();
-        thread::spawn(move || drop(withdrawn));
+    /// Puts a copy of the store in force in its place, after a write that failed: sled accepts no other. The copy has
+    /// what is on disk, where a commit is whole or not at all; the digest proves it. A store whose last commit failed
+    /// halfway is served no longer. This blocks.
+    ///
+    /// # Errors
+    /// Returns an error if there is no copy, or it is not whole.
+    pub fn reopen(&self, reason: String) -> anyhow::Result<()> {
+        let failed = self.read_current().context("there are no views")?;
+        let is_torn = failed.store.is_torn();
+        if is_torn {
+            *self.write_current() = None;
+        }
+        let reopened = self
+            .copy(&failed.name)
+            .and_then(|copy| self.promote(copy, None));
+        if reopened.is_ok() {
+            tracing::warn!(reason, "what was on disk of the views is continued");
+            let outcome = REOPENED;
+            *lock_mutex(&self.note) = Note { reason, outcome };
+        }
+        if is_torn {
+            match reopened {
+                Ok(()) => retire(failed, &self.folder),
+                // It stays in force on disk until another one is promoted.
+                Err(_) => drop(thread::spawn(move || drop(failed))),
+            }
+        }
+        reopened
+    }
+
+    /// A new store with what another one has on disk.
+    fn copy(&self, of: &str) -> anyhow::Result<NewStore> {
+        check_free_space(&self.folder)?;
+        let name = StoreName::generate();
+        let path = self.folder.join(&name);
+        let copied = copy_folder(&self.folder.join(of), &path).map_err(anyhow::Error::from);
+        match copied.and_then(|()| Ok(open_checked(&path)?)) {
+            Ok(store) if store.checkpoint().is_some() => Ok(self.new_store(name, store)),
+            Ok(_) => {
+                remove(&path);
+                bail!("{of} is empty on disk")
+            }
+            Err(error) => {
+                remove(&path);
+                Err(error).with_context(|| path.display().to_string())
+            }
+        }
     }
 
     fn note_unused(&self, reason: String) {
         tracing::warn!(reason, "the views in the data folder are not used");
-        let is_rebuilt = false;
-        *lock_mutex(&self.note) = Note { reason, is_rebuilt };
+        let outcome = UNUSED;
+        *lock_mutex(&self.note) = Note { reason, outcome };
     }
 
     fn note_replaced(&self, reason: String) {
         tracing::warn!(reason, "new views are in force");
-        let is_rebuilt = true;
-        *lock_mutex(&self.note) = Note { reason, is_rebuilt };
+        let outcome = REBUILT;
+        *lock_mutex(&self.note) = Note { reason, outcome };
     }
 }
 

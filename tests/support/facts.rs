@@ -59,6 +59,16 @@ pub(crate) fn card(date: &str, venue: &str, race_number: u16, runners: u16) -> V
     )
 }
 
+/// A card so large that the views of some of them are stored in files of their own.
+pub(crate) fn large_card(venue: &str, race_number: u16) -> Value {
+    let mut card = card(DAY, venue, race_number, 64);
+    for runner in card["data"]["runners"].as_array_mut().unwrap() {
+        runner["jockey"] = "J".repeat(250).into();
+        runner["trainer"] = "T".repeat(250).into();
+    }
+    card
+}
+
 /// A result in which `H1` to `Hn` finished in that order, and `P1` was pulled up.
 pub(crate) fn result(
     date: &str,

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 /// Why the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -17,14 +19,24 @@ pub enum StoreError {
     #[error("the store could not be written to disk in time")]
     Stuck,
     /// The disk has too little space. Nothing was written: the store is as it was.
-    #[error("the disk of {} is full: {free_bytes} bytes are free, {needed_bytes} are needed", .folder.display())]
+    #[error("the disk of {} is full: {free} {unit} are free, {needed} are needed", .folder.display())]
     DiskFull {
         /// The folder of the store.
         folder: PathBuf,
-        /// The space that is left.
-        free_bytes: u64,
-        /// The space that a commit needs to be safe.
-        needed_bytes: u64,
+        /// What there is too little of: bytes or inodes.
+        unit: &'static str,
+        /// How many are left.
+        free: u64,
+        /// How many a commit needs to be safe.
+        needed: u64,
+    },
+    /// The process or the system has too many open files. Nothing was written: the store is as it was.
+    #[error("{needed} more files cannot be opened, as a commit may need: {error}")]
+    TooManyFiles {
+        /// The number of files.
+        needed: usize,
+        /// The error of the system.
+        error: io::Error,
     },
     /// Commits changed more than an export keeps while it ran.
     #[error("commits changed more than {max} bytes of views while they were exported")]
@@ -61,7 +73,7 @@ impl StoreError {
     /// Whether the folder could not be used for a reason that is not in the store: the same folder may be opened later.
     pub fn is_of_disk(&self) -> bool {
         match self {
-            Self::InUse | Self::DiskFull { .. } => true,
+            Self::InUse | Self::DiskFull { .. } | Self::TooManyFiles { .. } => true,
             Self::Sled(sled::Error::Io(error)) => is_of_disk(error),
             _ => false,
         }
@@ -73,8 +85,6 @@ fn is_of_disk(error: &io::Error) -> bool {
     use io::ErrorKind::{
         FileTooLarge, OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
     };
-    /// ENFILE and EMFILE: too many open files.
-    const TOO_MANY_FILES: [i32; 2] = [23, 24];
     let of_disk = [
         FileTooLarge,
         OutOfMemory,
@@ -83,6 +93,11 @@ fn is_of_disk(error: &io::Error) -> bool {
         ReadOnlyFilesystem,
         StorageFull,
     ];
-    of_disk.contains(&error.kind())
-        || (error.raw_os_error()).is_some_and(|code| TOO_MANY_FILES.contains(&code))
+    of_disk.contains(&error.kind()) || is_too_many_files(error)
+}
+
+/// Whether the process or the system has too many open files.
+pub(super) fn is_too_many_files(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| [Errno::MFILE, Errno::NFILE].contains(&errno))
 }
