@@ -106,6 +106,29 @@ async fn messages_are_delivered_once_and_in_order_through_restarts() {
     }
 }
 
+/// A server ends the connection of a client that has 64 MB to read.
+#[tokio::test]
+async fn large_messages_never_overflow_the_connection_of_a_reader() {
+    let nats = Nats::start_with(|conf| conf.replace("max_payload: 1MB", "max_payload: 16MB"));
+    let log = nats.log().await;
+    let mut appender = log.appender(16);
+    for n in 0..200 {
+        // One is larger than a pull request.
+        let bytes = if n == 100 { 9_000_000 } else { 1_000_000 };
+        let message = Outgoing {
+            subject: "racing.nonsense".to_owned(),
+            id: n.to_string(),
+            payload: vec![b'x'; bytes],
+        };
+        appender.append(message).await.unwrap();
+    }
+    let last = appender.finish().await.unwrap().last().unwrap().seq;
+    let railbird = Railbird::start(&nats).await;
+    railbird.until_seq(last).await;
+    let server = std::fs::read_to_string(nats.folder().join("log")).unwrap();
+    assert!(!server.contains("Slow Consumer"), "{server}");
+}
+
 #[tokio::test]
 async fn an_appender_loses_nothing_and_keeps_the_order_of_a_race_when_the_server_is_killed_on_the_way()
  {

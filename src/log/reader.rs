@@ -39,6 +39,10 @@ const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// The payload bytes that end a batch.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The bytes of one pull request. The next one is sent when half of them have arrived. The server ends a connection that
+/// has 64 MB to read, and up to five readers share one. A message that is larger stalls the consumer, and is then read
+/// without one.
+const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Messages that are read one by one after a lost connection: where one message closes a connection, others may follow.
 const SINGLE_READS: u64 = 32;
 const SINGLE_READS_CONCURRENT: usize = 32;
@@ -421,6 +425,7 @@ impl Reader {
         let arriving = consumer
             .stream()
             .max_messages_per_batch(BATCH_MESSAGES_MAX)
+            .max_bytes_per_batch(PULL_BYTES_MAX)
             .heartbeat(HEARTBEAT)
             .expires(PULL_EXPIRES)
             .messages()
