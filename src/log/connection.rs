@@ -19,8 +19,8 @@ use super::publish_permissions::{DenialSender, PublishPermissions};
 /// How long one request to JetStream may take before it is tried again.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long an acknowledgement may take. With every write synced, a slow disk needs seconds under load.
-const ACK_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an acknowledgement may take behind a window of others. With every write synced, a slow disk needs seconds.
+pub(super) const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Messages buffered in this process for a slow fold. A pull asks for fewer, so the buffer never overflows.
 const SUBSCRIPTION_CAPACITY: usize = 64 * 1024;
