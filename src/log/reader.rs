@@ -39,9 +39,9 @@ const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// The payload bytes that end a batch.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// The bytes of one pull request. The next one is sent when half of them have arrived. The server ends a connection that
-/// has 64 MB to read, and up to five readers share one. A message that is larger stalls the consumer, and is then read
-/// without one.
+/// The bytes of one pull request. The next one is sent when half of them have arrived. The server ends a connection
+/// that has 64 MB to read, and up to five readers share one. A message that is larger stalls the consumer, and is then
+/// read without one.
 const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Messages that are read one by one after a lost connection: where one message closes a connection, others may follow.
 const SINGLE_READS: u64 = 32;
