@@ -1,9 +1,11 @@
-//! [`Clock`]: the racing day in the configured time zone.
+//! [`Clock`]: the racing day in the configured time zone. [`Uptime`]: how long ago something was.
 
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use events::RacingDate;
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::sleep;
 
 /// The longest single sleep of [`sleep_until`]. It notices within this time that the machine was asleep or its clock
@@ -49,6 +51,58 @@ impl Clock {
     pub fn zone(&self) -> &str {
         &self.name
     }
+}
+
+/// The clock that goes on while the machine sleeps, which that of `Instant` does not, and that nobody sets.
+#[cfg(target_os = "linux")]
+const CLOCK: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const CLOCK: ClockId = ClockId::Monotonic;
+
+/// A time since the start of the machine, for proofs and terms whose age decides, also after the machine was asleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Uptime(SignedDuration);
+
+impl Uptime {
+    /// The current time.
+    #[must_use]
+    pub fn now() -> Self {
+        let now = clock_gettime(CLOCK);
+        Self(SignedDuration::from_secs(now.tv_sec) + SignedDuration::from_nanos(now.tv_nsec))
+    }
+
+    /// The time since an earlier one; zero since a later one.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::try_from(self.0 - earlier.0).unwrap_or_default()
+    }
+
+    /// The time until now.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        Self::now().since(self)
+    }
+}
+
+impl Add<Duration> for Uptime {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(signed(duration)))
+    }
+}
+
+impl Sub<Duration> for Uptime {
+    type Output = Self;
+
+    /// This may be before the start of the machine.
+    fn sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(signed(duration)))
+    }
+}
+
+fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
 
 /// Sleeps until a time of the system clock, also if that is set meanwhile.

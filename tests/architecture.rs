@@ -34,7 +34,7 @@ const ROOM_ARROWS: [(&str, &[&str]); 17] = [
     ("json_schema", &[]),
     ("limits", &[]),
     ("metrics", &["limits"]),
-    ("log", &["metrics"]),
+    ("log", &["clock", "metrics"]),
     ("tls", &["metrics"]),
     ("accounts", &["limits", "log", "metrics"]),
     (
@@ -45,7 +45,7 @@ const ROOM_ARROWS: [(&str, &[&str]); 17] = [
         "live",
         &["accounts", "limits", "log", "metrics", "shutdown", "tls"],
     ),
-    ("projector", &["live", "log", "metrics"]),
+    ("projector", &["clock", "live", "log", "metrics"]),
     ("asyncapi", &["json_schema", "live", "log", "projector"]),
     (
         "http",

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use railbird::live::health::STALE_AFTER;
 use serde_json::Value;
 
+use crate::rejections::until_live;
 use crate::support::*;
 
 const HORSE: &str = "/api/v1/horses/H1";
@@ -65,6 +67,28 @@ async fn a_frozen_log_is_noticed_by_sockets_probes_and_answers_while_reads_go_on
     nats.thaw();
     assert_eq!(next_state(&mut socket, "down").await, "live");
     assert_eq!(readiness(&railbird, "/readyz?fresh=10s").await.0, 200);
+}
+
+#[tokio::test]
+async fn the_first_answer_of_a_process_that_was_paused_is_not_live() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    let replica = Serving::start(&nats, data.path());
+    until_live(replica.admin).await;
+    let state = async || {
+        let reply = request(replica.http, "GET", "/readyz", &[]).await;
+        reply.json()["feed"]["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(state().await, "live");
+    replica.pause();
+    nats.publish((0..500).map(|n| odds("ST", 1, &second(n), &[2.0])))
+        .await;
+    tokio::time::sleep(STALE_AFTER + Duration::from_secs(1)).await;
+    // It waits for the process.
+    let first = std::pin::pin!(state());
+    let first = futures::future::join(first, async { replica.resume() });
+    assert_ne!(first.await.0, "live");
+    eventually("it has caught up", async || state().await == "live").await;
 }
 
 #[tokio::test]

@@ -128,6 +128,18 @@ async fn a_holder_that_renews_no_more_gives_the_lease_up_before_another_takes_it
 }
 
 #[tokio::test]
+async fn a_lease_of_a_killed_holder_ends_also_where_the_clock_of_the_server_was_set_back() {
+    let nats = nats_with_short_leases().await;
+    let mut replicas = three(&nats).await;
+    let (holder, epoch) = the_holder(&replicas).await;
+    nats.keep_leases().await;
+    stays_with(&replicas, (holder, epoch), TERM * 2).await;
+    replicas.remove(holder).kill().await;
+    let (_, next) = the_holder(&replicas).await;
+    assert!(next > epoch, "{next} after {epoch}");
+}
+
+#[tokio::test]
 async fn a_lease_that_is_given_up_is_taken_at_the_next_look_and_its_note_is_known() {
     let nats = Nats::start();
     let replicas = three(&nats).await;

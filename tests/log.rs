@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
-use railbird::log::{ACCOUNTS, Log, LogError, LogMessage, Outgoing, RACING, ReadPosition, Reader};
+use railbird::log::{
+    ACCOUNTS, Appender, Log, LogError, LogMessage, Outgoing, RACING, ReadPosition, Reader,
+};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
@@ -106,6 +108,29 @@ async fn messages_are_delivered_once_and_in_order_through_restarts() {
     }
 }
 
+/// A server ends the connection of a client that has 64 MB to read.
+#[tokio::test]
+async fn large_messages_never_overflow_the_connection_of_a_reader() {
+    let nats = Nats::start_with(|conf| conf.replace("max_payload: 1MB", "max_payload: 16MB"));
+    let log = nats.log().await;
+    let mut appender = log.appender(16);
+    for n in 0..200 {
+        // One is larger than a pull request.
+        let bytes = if n == 100 { 9_000_000 } else { 1_000_000 };
+        let message = Outgoing {
+            subject: "racing.nonsense".to_owned(),
+            id: n.to_string(),
+            payload: vec![b'x'; bytes],
+        };
+        appender.append(message).await.unwrap();
+    }
+    let last = appender.finish().await.unwrap().last().unwrap().seq;
+    let railbird = Railbird::start(&nats).await;
+    railbird.until_seq(last).await;
+    let server = std::fs::read_to_string(nats.folder().join("log")).unwrap();
+    assert!(!server.contains("Slow Consumer"), "{server}");
+}
+
 #[tokio::test]
 async fn an_appender_loses_nothing_and_keeps_the_order_of_a_race_when_the_server_is_killed_on_the_way()
  {
@@ -195,6 +220,143 @@ async fn an_appender_keeps_the_order_while_the_server_is_killed_again_and_again(
         times.eq((0..appended).map(second)),
         "each once, in the order in which it was appended"
     );
+}
+
+/// How a connection to NATS ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Outage {
+    Kill,
+    Stop,
+    LameDuck,
+    /// Nothing arrives any more, and new connections are accepted.
+    HalfOpen,
+}
+
+impl Outage {
+    fn begin(self, nats: &mut Nats, cable: &Cable) {
+        match self {
+            Self::Kill => nats.kill(),
+            Self::Stop => nats.stop(),
+            Self::LameDuck => nats.announce_end(),
+            Self::HalfOpen => cable.cut(),
+        }
+    }
+
+    /// How long it lasts. One of two half-open connections is given up 4 seconds after the other.
+    fn lasting(self) -> Duration {
+        Duration::from_secs(if self == Self::HalfOpen { 5 } else { 1 })
+    }
+
+    fn end(self, nats: &mut Nats, cable: &Cable) {
+        match self {
+            Self::Kill | Self::Stop => nats.start_again(),
+            Self::LameDuck => {
+                nats.kill();
+                nats.start_again();
+            }
+            Self::HalfOpen => cable.mend(),
+        }
+    }
+}
+
+/// Publishes quotes of a race as a feed does, and the ids in their order.
+struct PacedFeed {
+    appender: Appender,
+    ids: Vec<String>,
+}
+
+impl PacedFeed {
+    async fn quote(&mut self) {
+        let event = odds("ST", 1, &second(self.ids.len() as u64), &[2.0]);
+        self.ids.push(event["id"].as_str().unwrap().to_owned());
+        self.appender.append(outgoing(&event)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+
+    async fn quote_until(mut self, mut ended: tokio::sync::oneshot::Receiver<()>) -> Self {
+        while ended.try_recv().is_err() {
+            self.quote().await;
+        }
+        // While the server is up again.
+        for _ in 0..20 {
+            self.quote().await;
+        }
+        self
+    }
+}
+
+/// Breaks a connection with nothing in flight and one with many messages, and checks the order in the log.
+async fn check_order_through(outage: Outage) {
+    let mut nats = Nats::start();
+    nats.log().await;
+    let cable = Cable::to(nats.address()).await;
+    let address = match outage {
+        Outage::HalfOpen => cable.address,
+        _ => nats.address(),
+    };
+    let url = format!("nats://admin:p-admin@{address}");
+    let log = Log::connect(&url, "test").await.unwrap();
+    let (appender, ids) = (log.appender(256), Vec::new());
+    let mut feed = PacedFeed { appender, ids };
+    for is_idle in [true, false] {
+        let mut connection = log.connection();
+        connection.wait_for(|c| c.up).await.unwrap();
+        feed.quote().await;
+        feed.appender.flush().await.unwrap();
+        let seen = nats.last_seq().await;
+        let (end, ended) = tokio::sync::oneshot::channel();
+        if is_idle {
+            outage.begin(&mut nats, &cable);
+            connection.wait_for(|c| !c.up).await.unwrap();
+            tokio::time::sleep(outage.lasting()).await;
+        }
+        let publishing = tokio::spawn(feed.quote_until(ended));
+        if !is_idle {
+            nats.until_logged(seen + 10).await;
+            outage.begin(&mut nats, &cable);
+            connection.wait_for(|c| !c.up).await.unwrap();
+        }
+        // Some attempts to connect fail.
+        tokio::time::sleep(outage.lasting()).await;
+        outage.end(&mut nats, &cable);
+        end.send(()).unwrap();
+        feed = publishing.await.unwrap();
+    }
+    feed.appender.finish().await.unwrap();
+    let mut first = Vec::new();
+    for message in nats.messages().await {
+        let event: Value = serde_json::from_slice(&message.payload).unwrap();
+        let id = event["id"].as_str().unwrap().to_owned();
+        // A message whose acknowledgement was lost may be in the log twice.
+        if !first.contains(&id) {
+            first.push(id);
+        }
+    }
+    let order = |ids: &[String]| -> Vec<Option<usize>> {
+        let at = |id| feed.ids.iter().position(|of| of == id);
+        ids.iter().map(at).collect()
+    };
+    assert_eq!(order(&first), order(&feed.ids), "{outage:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paced_feed_keeps_its_order_through_a_kill_of_the_server() {
+    check_order_through(Outage::Kill).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paced_feed_keeps_its_order_through_an_orderly_stop_of_the_server() {
+    check_order_through(Outage::Stop).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paced_feed_keeps_its_order_through_a_server_that_announces_its_end() {
+    check_order_through(Outage::LameDuck).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paced_feed_keeps_its_order_through_a_half_open_proxy() {
+    check_order_through(Outage::HalfOpen).await;
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! `/ws/live/odds`: the handshake of the live channel. After it, the connection belongs to `live`.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
@@ -20,6 +20,7 @@ use super::routes::Routes;
 use super::server::take_stream;
 use super::state::App;
 use crate::accounts::KeyEntry;
+use crate::clock::Uptime;
 use crate::limits::Network;
 use crate::live::{
     ConnectionRefused, Filter, FilterQuery, Kinds, LiveSubscription, NewClient, ResumePoint,
@@ -167,7 +168,7 @@ async fn wait_for(app: &App, point: &ResumePoint) -> Result<(), ApiError> {
     if !app.feed.position().is_of(point.epoch.as_deref()) {
         return Ok(());
     }
-    let asked_at = Instant::now();
+    let asked_at = Uptime::now();
     let mut status = app.projector.status.clone();
     let known = async {
         tokio::select! {

@@ -148,7 +148,7 @@ impl FanOut {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use tokio::sync::{Semaphore, watch};
     use tokio::time::timeout;
@@ -167,11 +167,7 @@ mod tests {
             phase: Phase::Live,
             ..Status::new()
         };
-        let connection = ConnectionStatus {
-            up: true,
-            changed_at: Instant::now(),
-            epoch: 1,
-        };
+        let connection = ConnectionStatus { up: true, epoch: 1 };
         LiveContext {
             feed: Feed::default(),
             metrics: Arc::default(),

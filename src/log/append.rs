@@ -2,14 +2,20 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
 use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
 use async_nats::jetstream::{self, ErrorCode};
 use async_nats::{HeaderMap, HeaderValue};
-use events::Envelope;
-use futures::future::join_all;
+use events::{Envelope, Moment};
+use futures::future::BoxFuture;
+use futures::stream::FuturesOrdered;
+use futures::{FutureExt, StreamExt};
+use serde::Deserialize;
+use tokio::task::unconstrained;
 
 use super::backoff::{Attempts, Backoff};
 use super::connection::Log;
@@ -69,19 +75,25 @@ pub struct Appended {
 /// Appends messages in order, with a bounded number in flight.
 ///
 /// When one fails, the appender awaits all others in flight, then sends the failed ones again in their order, one at a
-/// time. A message whose acknowledgement was lost may be in the log twice, under one id. Every fold ignores the
-/// repetition.
+/// time. Nothing is sent while a message in flight has failed or may have: not after the first failure, and on no
+/// other connection. A message whose acknowledgement was lost may be in the log twice, under one id. Every fold ignores
+/// the repetition.
+///
+/// A failure is noticed, and repaired, in the next call: flush before a pause.
 ///
 /// While a cluster elects a leader, the server may reject a message and accept the next one. So a message about a race
-/// waits for the earlier messages about that race. Only quotes may be in flight together: a fold orders them by their
-/// time.
+/// waits for the earlier messages about that race. Only quotes of growing times may be in flight together: a fold
+/// orders them by their time, and those of one time as the log has them.
 #[derive(Debug)]
 pub struct Appender {
     log: Log,
     window: usize,
-    /// Dropped before the connection, whose runtime answers them.
     in_flight: VecDeque<InFlight>,
-    /// Where messages are sent if more than one may be in flight.
+    /// What becomes of those in flight, in their order. Dropped before the connection, whose runtime answers them.
+    outcomes: FuturesOrdered<BoxFuture<'static, Result<Appended, LogError>>>,
+    /// A message in flight has failed.
+    has_failed: Arc<AtomicBool>,
+    /// Where messages are sent if more than one may be in flight: all of these.
     connection: Option<OneShotConnection>,
     acknowledged: Vec<Appended>,
 }
@@ -89,7 +101,7 @@ pub struct Appender {
 #[derive(Debug)]
 struct InFlight {
     outgoing: Outgoing,
-    sent: Result<PendingAck, LogError>,
+    quoted_at: Option<Moment>,
 }
 
 /// The acknowledgement to come of a message, and the connection that it was sent on.
@@ -107,6 +119,8 @@ impl Log {
             log: self.clone(),
             window,
             in_flight: VecDeque::with_capacity(window),
+            outcomes: FuturesOrdered::new(),
+            has_failed: Arc::default(),
             connection: None,
             acknowledged: Vec::new(),
         }
@@ -126,7 +140,7 @@ impl Log {
     /// Returns the [`LogError`] of the first failure.
     pub async fn append_once(&self, outgoing: &Outgoing) -> Result<Appended, LogError> {
         let sent = self.appender(1).send(outgoing, None).await;
-        await_ack(outgoing, sent).await
+        await_ack(&outgoing.subject, sent).await
     }
 
     /// As [`Log::append_expecting`], without retries.
@@ -136,7 +150,7 @@ impl Log {
         last_seq: u64,
     ) -> Result<Appended, LogError> {
         let sent = self.appender(1).send(outgoing, Some(last_seq)).await;
-        await_ack(outgoing, sent).await
+        await_ack(&outgoing.subject, sent).await
     }
 
     /// Appends one message if the last one on its subject has the sequence `last_seq`, 0 for none, and awaits its
@@ -186,24 +200,39 @@ impl Appender {
     /// Returns the error of this message or of an earlier one: [`LogError::TooLarge`] and [`LogError::Denied`] at once,
     /// any other after a minute of retries.
     pub async fn append(&mut self, outgoing: Outgoing) -> Result<(), LogError> {
-        while self.in_flight.len() >= self.window || self.must_wait(&outgoing.subject) {
+        let quoted_at = quoted_at(&outgoing);
+        while self.in_flight.len() >= self.window || self.must_wait(&outgoing.subject, quoted_at) {
             self.await_oldest().await?;
         }
+        // Unconstrained: tokio's cooperative budget would hide what has arrived.
+        while let Some(Some(outcome)) = unconstrained(self.outcomes.next()).now_or_never() {
+            self.complete_oldest(outcome).await?;
+        }
         let connection = self.connection.as_ref();
-        if connection.is_some_and(OneShotConnection::is_lost) {
-            // What was sent on the lost connection comes first.
+        let is_lost = connection.is_some_and(OneShotConnection::is_lost);
+        if is_lost || self.has_failed.load(Ordering::Relaxed) {
             self.flush().await?;
         }
         let sent = self.send(&outgoing, None).await;
-        self.in_flight.push_back(InFlight { outgoing, sent });
+        let (subject, has_failed) = (outgoing.subject.clone(), Arc::clone(&self.has_failed));
+        self.outcomes.push_back(Box::pin(async move {
+            let outcome = await_ack(&subject, sent).await;
+            has_failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+            outcome
+        }));
+        self.in_flight.push_back(InFlight {
+            outgoing,
+            quoted_at,
+        });
         Ok(())
     }
 
-    fn must_wait(&self, subject: &str) -> bool {
-        let is_quote = is_quote(subject);
-        let mut in_flight = self.in_flight.iter().map(|sent| &*sent.outgoing.subject);
-        in_flight
-            .any(|other| !(is_quote && self::is_quote(other)) && entity(other) == entity(subject))
+    fn must_wait(&self, subject: &str, quoted_at: Option<Moment>) -> bool {
+        let mut in_flight = self.in_flight.iter();
+        in_flight.any(|other| {
+            let are_ordered = other.quoted_at.is_some_and(|at| quoted_at > Some(at));
+            !are_ordered && entity(&other.outgoing.subject) == entity(subject)
+        })
     }
 
     /// Takes the acknowledgements since the last call, in the order of the messages.
@@ -233,10 +262,21 @@ impl Appender {
     }
 
     async fn await_oldest(&mut self) -> Result<(), LogError> {
-        let Some(InFlight { outgoing, sent }) = self.in_flight.pop_front() else {
+        match self.outcomes.next().await {
+            Some(outcome) => self.complete_oldest(outcome).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the oldest message out of flight, whose outcome this is.
+    async fn complete_oldest(
+        &mut self,
+        outcome: Result<Appended, LogError>,
+    ) -> Result<(), LogError> {
+        let Some(InFlight { outgoing, .. }) = self.in_flight.pop_front() else {
             return Ok(());
         };
-        match await_ack(&outgoing, sent).await {
+        match outcome {
             Ok(appended) => self.acknowledged.push(appended),
             Err(error) if error.is_permanent() => return Err(error),
             Err(error) => self.resend(outgoing, error).await?,
@@ -247,19 +287,16 @@ impl Appender {
     /// Awaits everything in flight, then sends what failed again, in order.
     async fn resend(&mut self, first: Outgoing, error: LogError) -> Result<(), LogError> {
         let mut failed = vec![first];
-        let in_flight = std::mem::take(&mut self.in_flight).into_iter().map(
-            |InFlight { outgoing, sent }| async move {
-                let outcome = await_ack(&outgoing, sent).await;
-                (outgoing, outcome)
-            },
-        );
-        for (outgoing, outcome) in join_all(in_flight).await {
+        while let (Some(outcome), Some(InFlight { outgoing, .. })) =
+            (self.outcomes.next().await, self.in_flight.pop_front())
+        {
             match outcome {
                 Ok(appended) => self.acknowledged.push(appended),
                 Err(error) if error.is_permanent() => return Err(error),
                 Err(_) => failed.push(outgoing),
             }
         }
+        self.has_failed.store(false, Ordering::Relaxed);
         tracing::debug!(%error, messages = failed.len(), "resending unacknowledged messages");
         for outgoing in failed {
             let appended = self.send_with_retries(&outgoing, None).await?;
@@ -277,7 +314,7 @@ impl Appender {
         let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         loop {
             let sent = self.send(outgoing, expected_last_seq).await;
-            match await_ack(outgoing, sent).await {
+            match await_ack(&outgoing.subject, sent).await {
                 Err(error) if !error.is_permanent() && attempts.wait().await => {}
                 outcome => return outcome,
             }
@@ -309,13 +346,15 @@ impl Appender {
     }
 
     /// The connection for the next message. With one message at a time nothing can be overtaken, so the log's own will
-    /// do.
+    /// do. A lost one is kept while messages are in flight: on another one, the next would overtake them.
     async fn connected(&mut self) -> Result<&Log, LogError> {
         if self.window == 1 {
             return Ok(&self.log);
         }
+        let may_connect = self.in_flight.is_empty();
         // Taken out while it connects: the caller may drop this future.
-        let usable = self.connection.take().filter(|old| !old.is_lost());
+        let usable = self.connection.take();
+        let usable = usable.filter(|old| !may_connect || !old.is_lost());
         let connection = match usable {
             Some(connection) => connection,
             None => OneShotConnection::open(&self.log).await?,
@@ -329,13 +368,20 @@ fn entity(subject: &str) -> &str {
     subject.splitn(3, '.').last().unwrap_or(subject)
 }
 
-fn is_quote(subject: &str) -> bool {
-    subject.starts_with("racing.odds.")
+/// The time of a quote; `None` of any other message.
+fn quoted_at(outgoing: &Outgoing) -> Option<Moment> {
+    #[derive(Deserialize)]
+    struct Quote {
+        time: Moment,
+    }
+    let is_quote = outgoing.subject.starts_with("racing.odds.");
+    let quote = is_quote.then(|| serde_json::from_slice::<Quote>(&outgoing.payload));
+    Some(quote?.ok()?.time)
 }
 
 /// Waits for an acknowledgement until the connection is lost, and the acknowledgement with it.
 async fn await_ack(
-    outgoing: &Outgoing,
+    subject: &str,
     sent: Result<PendingAck, LogError>,
 ) -> Result<Appended, LogError> {
     let PendingAck { ack, log, epoch } = sent?;
@@ -345,7 +391,7 @@ async fn await_ack(
             Ok(ack) => Ok(Appended { seq: ack.sequence, duplicate: ack.duplicate }),
             Err(error) => Err(failure(&log, &error)),
         },
-        denied = log.permissions.denied(|subject| subject == outgoing.subject) => Err(denied),
+        denied = log.permissions.denied(|denied| denied == subject) => Err(denied),
         () = log.lost(epoch) => Err(LogError::Unreachable("the connection was lost".to_owned())),
     }
 }

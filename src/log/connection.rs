@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::{self, context};
@@ -19,8 +19,8 @@ use super::publish_permissions::{DenialSender, PublishPermissions};
 /// How long one request to JetStream may take before it is tried again.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long an acknowledgement may take. With every write synced, a slow disk needs seconds under load.
-const ACK_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an acknowledgement may take behind a window of others. With every write synced, a slow disk needs seconds.
+pub(super) const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Messages buffered in this process for a slow fold. A pull asks for fewer, so the buffer never overflows.
 const SUBSCRIPTION_CAPACITY: usize = 64 * 1024;
@@ -58,8 +58,6 @@ const RECONNECT: Backoff = Backoff::new(Duration::from_millis(100), Duration::fr
 pub struct ConnectionStatus {
     /// The connection is up.
     pub up: bool,
-    /// When `up` last changed.
-    pub changed_at: Instant,
     /// Counts established connections, so that a reader notices each reconnect.
     pub epoch: u64,
 }
@@ -68,23 +66,17 @@ impl ConnectionStatus {
     fn new() -> Self {
         Self {
             up: false,
-            changed_at: Instant::now(),
             epoch: 0,
         }
     }
 
     fn set_up(&mut self) {
-        *self = Self {
-            up: true,
-            changed_at: Instant::now(),
-            epoch: self.epoch + 1,
-        };
+        self.up = true;
+        self.epoch += 1;
     }
 
     fn set_down(&mut self) {
-        if std::mem::take(&mut self.up) {
-            self.changed_at = Instant::now();
-        }
+        self.up = false;
     }
 }
 

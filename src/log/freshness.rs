@@ -1,9 +1,10 @@
 //! [`Freshness`]: when a reader was last known to be at the end of its stream.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::stream::{LogState, MirrorState};
+use crate::clock::Uptime;
 
 /// Ends of the stream that are not reached yet. Older ones are dropped: a reader that is so far behind is stale anyway.
 const HEADS_MAX: usize = 16;
@@ -19,12 +20,12 @@ pub struct Head {
     /// The messages after that which a mirror has not received yet.
     pub lag: u64,
     /// When the server was asked; of a mirror, when it had last heard from its source. There was no later message then.
-    pub asked_at: Instant,
+    pub asked_at: Uptime,
 }
 
 impl Head {
     /// The end of a stream that a server was asked for at this time.
-    pub(super) fn new(state: &LogState, asked_at: Instant) -> Self {
+    pub(super) fn new(state: &LogState, asked_at: Uptime) -> Self {
         let mirror = state.mirror.unwrap_or(MirrorState {
             lag: 0,
             silent: Some(Duration::ZERO),
@@ -33,7 +34,7 @@ impl Head {
         Self {
             last_seq: state.last_seq,
             lag: mirror.lag,
-            asked_at: asked_at.checked_sub(silent).unwrap_or(asked_at),
+            asked_at: asked_at - silent,
         }
     }
 }
@@ -45,7 +46,7 @@ impl Head {
 pub struct Freshness {
     heads: VecDeque<Head>,
     /// The time of the latest proof, at first of the start.
-    proved_at: Instant,
+    proved_at: Uptime,
 }
 
 impl Freshness {
@@ -54,7 +55,7 @@ impl Freshness {
     pub fn new() -> Self {
         Self {
             heads: VecDeque::new(),
-            proved_at: Instant::now(),
+            proved_at: Uptime::now(),
         }
     }
 
@@ -74,14 +75,18 @@ impl Freshness {
 
     /// Whether a question that was asked at this time or later has proved it.
     #[must_use]
-    pub fn is_proved_since(&self, time: Instant) -> bool {
+    pub fn is_proved_since(&self, time: Uptime) -> bool {
         self.proved_at >= time
     }
 
     /// The time since the latest proof; since the start if there is none.
     #[must_use]
     pub fn age(&self) -> Duration {
-        self.proved_at.elapsed()
+        self.age_at(Uptime::now())
+    }
+
+    fn age_at(&self, time: Uptime) -> Duration {
+        time.since(self.proved_at)
     }
 }
 
@@ -93,18 +98,18 @@ impl Default for Freshness {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use projections::LogIdentity;
 
     use super::{Freshness, HEADS_MAX, Head, LogState, MirrorState, NEVER};
+    use crate::clock::Uptime;
 
     fn head(last_seq: u64, seconds_ago: u64) -> Option<Head> {
-        let asked_at = Instant::now().checked_sub(Duration::from_secs(seconds_ago));
         Some(Head {
             last_seq,
             lag: 0,
-            asked_at: asked_at.expect("the machine is up for a while"),
+            asked_at: Uptime::now() - Duration::from_secs(seconds_ago),
         })
     }
 
@@ -119,6 +124,20 @@ mod tests {
         assert_eq!(age(&freshness), 20);
         freshness.advance(head(7, 5), 7);
         assert_eq!(age(&freshness), 5);
+    }
+
+    #[test]
+    fn a_proof_grows_older_while_the_machine_sleeps() {
+        let (mut freshness, asked_at) = (Freshness::new(), Uptime::now());
+        let head = Head {
+            last_seq: 7,
+            lag: 0,
+            asked_at,
+        };
+        freshness.advance(Some(head), 7);
+        let hour = Duration::from_secs(60 * 60);
+        assert_eq!(freshness.age_at(asked_at + hour), hour);
+        assert_eq!(freshness.age_at(asked_at - hour), Duration::ZERO);
     }
 
     #[test]
@@ -160,7 +179,7 @@ mod tests {
         };
         let mut freshness = Freshness::new();
         let mut asked = |state, seq| {
-            freshness.advance(Some(Head::new(&state, Instant::now())), seq);
+            freshness.advance(Some(Head::new(&state, Uptime::now())), seq);
             age(&freshness)
         };
         assert_eq!(asked(state(0, Some(40)), 7), 40);

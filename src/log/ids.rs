@@ -15,6 +15,8 @@ use super::stream::StreamName;
 
 /// Messages requested at a time: about 500 KB.
 const PAGE_MESSAGES: u64 = 1_000;
+/// The bytes requested at a time: the server ends a connection that has 64 MB to read.
+const PAGE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// How long a page is retried while the server is away.
 const RETRY_FOR: Duration = Duration::from_secs(60);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
@@ -86,7 +88,9 @@ impl Log {
         from_seq: u64,
     ) -> Result<IdPage, LogError> {
         let api = format!("$JS.API.DIRECT.GET.{}", stream.name);
-        let body = json!({ "seq": from_seq, "batch": PAGE_MESSAGES, "next_by_subj": subject });
+        let body = json!({
+            "seq": from_seq, "batch": PAGE_MESSAGES, "max_bytes": PAGE_BYTES_MAX, "next_by_subj": subject,
+        });
         let inbox = self.client.new_inbox();
         let responses = self.client.subscribe(inbox.clone()).await;
         let mut responses = responses.map_err(|error| self.jetstream_error(&error))?;

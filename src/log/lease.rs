@@ -8,7 +8,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -18,6 +17,7 @@ use super::append::Outgoing;
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
 use super::stream::LEASES;
+use crate::clock::Uptime;
 
 /// The prefix of the subjects of the bucket.
 const PREFIX: &str = "$KV.LEASES.";
@@ -37,12 +37,6 @@ const DENIED_RETRY: Duration = Duration::from_secs(10 * 60);
 
 const DENIED: &str = "replicas cannot agree on which of them has a role, so each one has it: give the user railbird \
      the rights to the stream KV_LEASES as in railbird's nats.conf";
-
-/// The clock of leases goes on while the machine sleeps, and nobody sets it.
-#[cfg(target_os = "linux")]
-const CLOCK: ClockId = ClockId::Boottime;
-#[cfg(not(target_os = "linux"))]
-const CLOCK: ClockId = ClockId::Monotonic;
 
 /// What one replica at a time does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +62,7 @@ impl Role {
 pub struct LeaseTerm {
     /// Grows with each new holder: the revision with which it took the lease.
     pub epoch: u64,
-    /// The reading of the clock at which it ends.
-    ends_at: Duration,
+    ends_at: Uptime,
 }
 
 /// The share of a replica in a lease. Clones share it.
@@ -102,7 +95,7 @@ impl Lease {
     #[must_use]
     pub fn held(&self) -> Option<LeaseTerm> {
         let term = self.state.borrow().term;
-        term.filter(|term| now() < term.ends_at)
+        term.filter(|term| Uptime::now() < term.ends_at)
     }
 
     /// Whether the user of this replica may not use the bucket, as with a configuration of NATS from before it.
@@ -166,9 +159,10 @@ impl LeaseKeeper {
         let mut state = self.state.subscribe();
         // That of the bucket, which an operator may have created.
         let mut term = None;
+        let mut last_seen = (0, Uptime::now());
         loop {
             let epoch = self.log.epoch();
-            let wait = match self.look(&mut term).await {
+            let wait = match self.look(&mut term, &mut last_seen).await {
                 Ok(wait) => {
                     self.set_denied(None);
                     wait
@@ -205,12 +199,22 @@ impl LeaseKeeper {
     }
 
     /// Takes the lease if it is free, and renews it if it is this replica's. Returns the time to the next look.
-    async fn look(&self, known_term: &mut Option<Duration>) -> Result<Duration, LogError> {
+    ///
+    /// A lease is also free when its last entry, which was first seen at this time, has not been renewed for a term.
+    /// The server keeps an entry longer than that where its clock was set back.
+    async fn look(
+        &self,
+        known_term: &mut Option<Duration>,
+        last_seen: &mut (u64, Uptime),
+    ) -> Result<Duration, LogError> {
         let term = match *known_term {
             Some(term) => term,
             None => *known_term.insert(self.log.lease_term().await?),
         };
         let (seq, entry) = self.last_entry().await?;
+        if last_seen.0 != seq {
+            *last_seen = (seq, Uptime::now());
+        }
         if let Some(LeaseEntry { holder, note }) = entry
             && holder.as_ref() != Some(&self.holder)
         {
@@ -218,12 +222,12 @@ impl LeaseKeeper {
                 state.term = None;
                 state.note = note;
             });
-            if holder.is_some() {
+            if holder.is_some() && last_seen.1.elapsed() < term {
                 return Ok(term / LOOKS_PER_TERM);
             }
         }
         // The term begins before the request is sent: the server counts from when it stores the entry.
-        let ends_at = now() + term * HELD_PERCENT / 100;
+        let ends_at = Uptime::now() + term * HELD_PERCENT / 100;
         match self.write(seq, Some(&self.holder)).await {
             Ok(seq) => self.hold(seq, ends_at),
             // Another replica was faster.
@@ -260,12 +264,12 @@ impl LeaseKeeper {
     }
 
     /// Notes a term that this replica has. It continues the epoch of the last one if that has not ended.
-    fn hold(&self, seq: u64, ends_at: Duration) {
+    fn hold(&self, seq: u64, ends_at: Uptime) {
         self.state.send_modify(|state| {
             if state.has_resigned {
                 return;
             }
-            let last = state.term.filter(|term| now() < term.ends_at);
+            let last = state.term.filter(|term| Uptime::now() < term.ends_at);
             if last.is_none() {
                 tracing::info!(role = ?self.role, epoch = seq, "this replica holds the lease");
             }
@@ -298,14 +302,4 @@ impl Log {
         }
         Ok(max_age)
     }
-}
-
-/// The reading of the clock of leases.
-fn now() -> Duration {
-    let now = clock_gettime(CLOCK);
-    // The clock counts from the start of the machine, so it is never negative.
-    Duration::new(
-        u64::try_from(now.tv_sec).unwrap_or(0),
-        u32::try_from(now.tv_nsec).unwrap_or(0),
-    )
 }

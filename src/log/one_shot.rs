@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use super::connection::{ConnectMode, Log};
+use super::connection::{ACK_TIMEOUT, ConnectMode, Log};
 use super::error::LogError;
 use super::runtime::DetachedRuntime;
 
@@ -30,7 +30,9 @@ impl OneShotConnection {
         let name = Arc::clone(&log.name);
         let opening = Log::open(address, failures, name, ConnectMode::OneShot);
         let connecting = runtime.handle().spawn(opening);
-        let log = connecting.await.map_err(|error| unreachable(&error))??;
+        let mut log = connecting.await.map_err(|error| unreachable(&error))??;
+        // A whole window may wait for a disk.
+        log.jetstream.set_timeout(ACK_TIMEOUT);
         Ok(Self {
             log,
             _runtime: runtime,

@@ -8,7 +8,7 @@
 //! next messages are first read one by one, without a consumer. Where connections are lost again and again, a feeder
 //! may be publishing such messages all the time: then all messages are read one by one for a while.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -24,6 +24,7 @@ use super::hole::Hole;
 use super::message::LogMessage;
 use super::position::{LogReplaced, ReadPosition, Suspicion};
 use super::stream::{StreamName, moment};
+use crate::clock::Uptime;
 
 /// How often the server sends a heartbeat on an idle pull; a consumer that misses two is dead.
 ///
@@ -38,6 +39,10 @@ const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// The payload bytes that end a batch.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The bytes of one pull request. The next one is sent when half of them have arrived. The server ends a connection
+/// that has 64 MB to read, and up to five readers share one. A message that is larger stalls the consumer, and is then
+/// read without one.
+const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Messages that are read one by one after a lost connection: where one message closes a connection, others may follow.
 const SINGLE_READS: u64 = 32;
 const SINGLE_READS_CONCURRENT: usize = 32;
@@ -100,18 +105,18 @@ pub struct Reader {
     /// The connection or the consumer was lost since the last message, which the next message may have caused.
     read_singly: bool,
     /// Until when all messages are read one by one.
-    singly_until: Option<Instant>,
+    singly_until: Option<Uptime>,
     /// Connections that were lost one soon after the other, and when the last one was.
     losses: u32,
-    lost_at: Instant,
+    lost_at: Uptime,
     /// The connection that was last read from.
     last_epoch: Option<u64>,
     /// Failed attempts to connect in a row.
     failures: u32,
     /// When the stream was last checked.
-    checked_at: Instant,
+    checked_at: Uptime,
     /// When the last answer about the stream came, or the reader last looked for another server.
-    answered_at: Instant,
+    answered_at: Uptime,
     /// The last sequence of the stream at the last check.
     last_seq: u64,
     /// The last sequence that was read at the last check, if the stream had more then.
@@ -162,11 +167,11 @@ impl Log {
             read_singly: false,
             singly_until: None,
             losses: 0,
-            lost_at: Instant::now(),
+            lost_at: Uptime::now(),
             last_epoch: None,
             failures: 0,
-            checked_at: Instant::now(),
-            answered_at: Instant::now(),
+            checked_at: Uptime::now(),
+            answered_at: Uptime::now(),
             last_seq: 0,
             behind_at: None,
             hole: None,
@@ -379,9 +384,7 @@ impl Reader {
         {
             self.count_loss();
         }
-        let singly = self
-            .singly_until
-            .is_some_and(|until| Instant::now() < until);
+        let singly = self.singly_until.is_some_and(|until| Uptime::now() < until);
         let messages = match (singly, self.read_singly) {
             (true, _) => self.single_reads(&head, SINGLY_READS).await?,
             (false, true) => self.single_reads(&head, SINGLE_READS).await?,
@@ -399,7 +402,7 @@ impl Reader {
             Err(error) if self.subjects.is_empty() && self.log.is_clustered() => {
                 tracing::debug!(%error, "cannot create a consumer, reading messages one by one");
                 (self.singly_until, self.read_singly) =
-                    (Some(Instant::now() + WITHOUT_CONSUMER), true);
+                    (Some(Uptime::now() + WITHOUT_CONSUMER), true);
                 return Ok(self.single_batch(head, messages, last_seq).await);
             }
             created => created?,
@@ -439,6 +442,7 @@ impl Reader {
         let arriving = consumer
             .stream()
             .max_messages_per_batch(BATCH_MESSAGES_MAX)
+            .max_bytes_per_batch(PULL_BYTES_MAX)
             .heartbeat(HEARTBEAT)
             .expires(PULL_EXPIRES)
             .messages()
@@ -452,7 +456,7 @@ impl Reader {
     fn count_loss(&mut self) {
         let is_first = self.lost_at.elapsed() > LOSS_FORGOTTEN;
         self.losses = if is_first { 1 } else { self.losses + 1 };
-        self.lost_at = Instant::now();
+        self.lost_at = Uptime::now();
         // A reader of some subjects does not see how far the others are.
         if self.losses >= LOSSES_MAX && self.subjects.is_empty() {
             let singly = SINGLY.delay(self.losses - LOSSES_MAX);
@@ -529,10 +533,10 @@ impl Reader {
     /// Returns a [`LogError`] if the server does not answer, and within it [`LogReplaced`] if the stream is
     /// another one.
     async fn check_identity(&mut self) -> Result<Result<Head, LogReplaced>, LogError> {
-        let asked_at = Instant::now();
+        let asked_at = Uptime::now();
         let answer = self.log.compare(self.stream, &self.position).await;
         match answer {
-            Ok(_) | Err(LogError::NoStream(_)) => self.answered_at = Instant::now(),
+            Ok(_) | Err(LogError::NoStream(_)) => self.answered_at = Uptime::now(),
             Err(_) => self.leave_isolated_server().await,
         }
         let state = self.suspicion.judge(&self.log, self.stream, answer)?;
@@ -551,7 +555,7 @@ impl Reader {
                 "the server knows no leader, trying another one"
             );
             self.log.connect_elsewhere().await;
-            self.answered_at = Instant::now();
+            self.answered_at = Uptime::now();
         }
     }
 
@@ -562,7 +566,7 @@ impl Reader {
     /// Returns [`LogReplaced`].
     async fn check(&mut self) -> Result<Option<Batch>, LogReplaced> {
         let checked = self.check_identity().await;
-        self.checked_at = Instant::now();
+        self.checked_at = Uptime::now();
         let mut head = match checked {
             Ok(head) => head?,
             Err(error) => {

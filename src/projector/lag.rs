@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
+use crate::clock::Uptime;
 use crate::live::status::{Phase, Status};
 use crate::log::{ConnectionStatus, Log, LogError};
 
@@ -26,7 +27,7 @@ pub struct LagWatch {
     replica: Arc<str>,
     lag: Lag,
     /// When another replica was last known to be fresh while this one lagged.
-    another_is_fresh: watch::Sender<Option<Instant>>,
+    another_is_fresh: watch::Sender<Option<Uptime>>,
 }
 
 /// The lag of this replica. Clones share it.
@@ -36,7 +37,7 @@ pub struct Lag {
     max: Duration,
     projector: watch::Receiver<Status>,
     connection: watch::Receiver<ConnectionStatus>,
-    another_is_fresh: watch::Receiver<Option<Instant>>,
+    another_is_fresh: watch::Receiver<Option<Uptime>>,
 }
 
 impl Lag {
@@ -93,7 +94,7 @@ impl LagWatch {
         if self.lag.max.is_zero() {
             return std::future::pending().await;
         }
-        let mut noted: Option<(bool, Instant)> = None;
+        let mut noted: Option<(bool, Uptime)> = None;
         loop {
             let wait = match timeout(NOTE_EVERY, self.look(&mut noted)).await {
                 Ok(Ok(())) | Err(_) => LOOK_EVERY,
@@ -114,7 +115,7 @@ impl LagWatch {
     ///
     /// A replica that lags first takes back that it is fresh. So of two that begin to lag together, at least one sees
     /// that the other one lags, and stays.
-    async fn look(&self, noted: &mut Option<(bool, Instant)>) -> Result<(), LogError> {
+    async fn look(&self, noted: &mut Option<(bool, Uptime)>) -> Result<(), LogError> {
         let lags = self.lag.is_too_long();
         if lags || self.lag.is_fresh() {
             let is_noted =
@@ -122,12 +123,12 @@ impl LagWatch {
             if !is_noted {
                 let seq = self.lag.projector.borrow().seq;
                 self.log.note_replica(&self.replica, !lags, seq).await?;
-                *noted = Some((!lags, Instant::now()));
+                *noted = Some((!lags, Uptime::now()));
             }
         }
         let mut found = None;
         if lags {
-            let asked_at = Instant::now();
+            let asked_at = Uptime::now();
             let another = self.log.another_is_fresh(&self.replica).await?;
             found = another.then_some(asked_at);
         }

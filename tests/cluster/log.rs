@@ -2,8 +2,8 @@
 //! that do not have the last events.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
@@ -222,6 +222,31 @@ async fn a_message_that_no_leader_takes_is_sent_again_until_one_does() {
     assert!(matches!(error, LogError::NoLeader(_)), "{error:?}");
     let appended = log.append(event_of_account()).await.unwrap();
     assert_eq!((appended.seq, sent.load(Ordering::Relaxed)), (7, 7));
+}
+
+#[tokio::test]
+async fn quotes_of_one_time_are_stored_in_the_order_in_which_they_were_published() {
+    let (stored, mut seq) = (Arc::new(Mutex::new(Vec::new())), 0);
+    let log_of_server = Arc::clone(&stored);
+    let nats = ScriptedNats::start(move |_, event| {
+        seq += 1;
+        // A leader is elected after the first message.
+        if seq == 1 {
+            return Answer::NoResponders;
+        }
+        log_of_server.lock().unwrap().push(event["id"].clone());
+        Answer::Json(json!({ "stream": "RACING", "seq": seq }))
+    })
+    .await;
+    let log = Log::connect(nats.url(), "test").await.unwrap();
+    let (mut appender, mut published) = (log.appender(8), Vec::new());
+    for price in [2.0, 3.0] {
+        let event = odds("ST", 1, &second(1), &[price]);
+        published.push(event["id"].clone());
+        appender.append(outgoing(&event)).await.unwrap();
+    }
+    appender.finish().await.unwrap();
+    assert_eq!(*stored.lock().unwrap(), published);
 }
 
 #[tokio::test]

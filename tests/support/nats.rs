@@ -172,6 +172,16 @@ impl Nats {
     /// kill -9.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
+        self.until_ended();
+    }
+
+    /// Ends the server in order: its streams are closed before its connections are.
+    pub(crate) fn stop(&mut self) {
+        self.signal("TERM");
+        self.until_ended();
+    }
+
+    fn until_ended(&mut self) {
         self.child.wait().unwrap();
         for file in self.ports_files() {
             std::fs::remove_file(file).unwrap();
@@ -303,6 +313,17 @@ impl Nats {
         };
         let jetstream = async_nats::jetstream::new(client);
         jetstream.create_stream(config).await.unwrap();
+    }
+
+    /// Has the bucket of leases keep its entries for an hour, as after a step back of the server's clock.
+    pub(crate) async fn keep_leases(&self) {
+        let jetstream = async_nats::jetstream::new(self.client_of("admin").await);
+        let leases = jetstream.get_stream(LEASES.name).await.unwrap();
+        let config = Config {
+            max_age: Duration::from_secs(60 * 60),
+            ..leases.cached_info().config.clone()
+        };
+        jetstream.update_stream(config).await.unwrap();
     }
 
     /// Creates the log before the service does, with these settings.
