@@ -18,7 +18,7 @@ use crate::{json, keys, race_card, race_result};
 /// A value counts as one more key for each so many bytes.
 const BYTES_PER_KEY: usize = 1024;
 
-/// The number of the latest rejections that are stored: at most about 700 MB. The log has all rejected messages.
+/// The number of the latest rejections that are stored: at most about 750 MB. The log has all rejected messages.
 const REJECTIONS_MAX: u64 = 100_000;
 
 /// The numbers of races and horses that stay in memory between commits: a few days of racing.
