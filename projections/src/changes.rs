@@ -329,9 +329,9 @@ impl Changes {
     fn write_horses(&mut self) -> Result<(), StoreError> {
         for horse_no in std::mem::take(&mut self.dirty_horses) {
             let horse = self.horse(&horse_no)?.clone();
-            let names = match horse.registration {
-                Some(_) => None,
-                None => self.form_names(&horse_no)?,
+            let names = match horse.needs_form() {
+                true => self.form_names(&horse_no)?,
+                false => None,
             };
             let profile = horse_profile::render(&horse_no, &horse, names.as_ref());
             let horse = self.write_name(&horse_no, horse, names.as_ref())?;
