@@ -8,7 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::rustls::version::TLS13;
 
 use crate::support::*;
@@ -236,14 +238,110 @@ async fn the_limit_of_open_files_is_raised_and_one_that_is_too_low_is_named_with
     let warnings = log.iter().filter(|line| line.contains("open files"));
     let warnings: Vec<_> = warnings.collect();
     assert_eq!(warnings.len(), 1, "{log:#?}");
+    let checked = after("ulimit -n 500")
+        .args(["check-config", "--data", "/nowhere", "--nats", nowhere])
+        .args(["--connections-max", "200"])
+        .output()
+        .unwrap();
+    let checked = String::from_utf8(checked.stdout).unwrap();
     for text in [
         "500",
         "LimitNOFILE=656",
         "nofile: 656",
-        "--connections-max 122",
+        "--connections-max 200",
+        "122",
     ] {
         assert!(warnings[0].contains(text), "{text}: {warnings:?}");
+        assert!(checked.contains(text), "{text}: {checked}");
     }
+}
+
+/// The status of an answer on a connection that stays open, and the sequence that it reflects. `None` if it is closed.
+async fn status_and_seq(stream: &mut TcpStream, key: &str) -> Option<(u16, u64)> {
+    let request = format!("GET /api/v1/meetings HTTP/1.1\r\nHost: x\r\nX-API-Key: {key}\r\n\r\n");
+    let mut answer = vec![0; 16 * 1024];
+    let exchange = async {
+        stream.write_all(request.as_bytes()).await.ok()?;
+        stream.read(&mut answer).await.ok()
+    };
+    let length = timeout(PATIENCE, exchange)
+        .await
+        .expect("an answer or an end")?;
+    let answer = String::from_utf8_lossy(&answer[..length]).to_lowercase();
+    let (_, seq) = answer.split_once("railbird-seq: ")?;
+    let (seq, _) = seq.split_once('\r')?;
+    Some((answer.split(' ').nth(1)?.parse().ok()?, seq.parse().ok()?))
+}
+
+#[tokio::test]
+async fn more_clients_than_open_files_are_refused_and_the_others_are_served() {
+    // Half of what is left for clients: each may be an HTTP connection or a WebSocket.
+    const LIMIT: usize = 400;
+    const CONNECTIONS: usize = (LIMIT - 256) / 2;
+    let (nats, folder) = (Nats::start(), tempfile::tempdir().unwrap());
+    let (url, plans) = (nats.url(), folder.path().join("plans.toml"));
+    let live = "live_odds = true\nconnections = 1000";
+    std::fs::write(&plans, plan("default", live)).unwrap();
+    let flags = [
+        "--http",
+        "127.0.0.1:0",
+        "--drain-delay",
+        "0s",
+        "--nats",
+        &url,
+    ];
+    let flags = [&flags[..], &["--plans", plans.to_str().unwrap()]].concat();
+    let shell = after(&format!("ulimit -n {LIMIT}"));
+    let serving = Serving::start_as(shell, &flags, &folder.path().join("data"));
+    let key = issue_key(&nats).await;
+    until_valid(serving.http, &key).await;
+    let log = nats.log().await;
+
+    let mut client = TcpStream::connect(serving.http).await.unwrap();
+    assert_eq!(status_and_seq(&mut client, &key).await, Some((200, 0)));
+    let mut crowd = Vec::new();
+    for _ in 0..LIMIT {
+        crowd.push(TcpStream::connect(serving.http).await.unwrap());
+    }
+    let mut answers = Vec::new();
+    for stream in &mut crowd {
+        answers.push(status_and_seq(stream, &key).await);
+    }
+    let served = answers.iter().filter(|answer| **answer == Some((200, 0)));
+    assert_eq!(served.count(), CONNECTIONS - 1);
+    let closed = answers.iter().filter(|answer| answer.is_none()).count();
+    assert_eq!(closed, LIMIT - (CONNECTIONS - 1));
+    let seq = log.append(outgoing(&registered("H1", "HORSE 1"))).await;
+    let seq = seq.unwrap().seq;
+    let updated = timeout(PATIENCE, async {
+        while status_and_seq(&mut client, &key).await != Some((200, seq)) {}
+    });
+    updated.await.expect("the views are served and updated");
+    drop((crowd, client));
+
+    let path = format!("/ws/live/odds?api_key={key}");
+    let mut sockets = Vec::new();
+    let opened = timeout(PATIENCE, async {
+        while sockets.len() < CONNECTIONS {
+            sockets.extend(Socket::try_connect(serving.http, &path).await.ok());
+        }
+    });
+    opened
+        .await
+        .expect("the places of the crowd are free again");
+    let refused = Socket::refused(serving.http, &path).await;
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    sockets.pop();
+    eventually("its place is free again", async || {
+        Socket::try_connect(serving.http, &path).await.is_ok()
+    })
+    .await;
+    let log = serving.stop().await;
+    let failed: Vec<_> = log
+        .iter()
+        .filter(|line| line.contains("accept failed") || line.contains("\"ERROR\""))
+        .collect();
+    assert!(failed.is_empty(), "{failed:#?}");
 }
 
 #[tokio::test]

@@ -380,8 +380,8 @@ async fn each_user_has_its_permissions_and_no_others() {
     let event = outgoing(&registered("H1", "HORSE 1"));
     feeder.append(event.clone()).await.unwrap();
     assert_eq!(
-        feeder.last_id(RACING, "racing.horse.H1").await.unwrap(),
-        Some(event.id.clone())
+        feeder.ids(RACING, "racing.horse.H1", 1).await.unwrap(),
+        [event.id.parse::<uuid::Uuid>().unwrap()]
     );
     let mut key = issued(&railbird::accounts::ApiKey::generate("test").unwrap());
     assert!(

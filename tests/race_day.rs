@@ -84,6 +84,48 @@ async fn an_interrupted_day_resumes() {
 }
 
 #[tokio::test]
+async fn a_day_is_published_once_also_where_the_server_has_forgotten_its_ids() {
+    let nats = Nats::start();
+    nats.create_log_that_forgets_ids().await;
+    let mut command = command();
+    command.args(simulate(&nats, &[])).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    nats.until_logged(900).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Another feeder quotes each race that was quoted: the last message about it is not of the simulator.
+    let (log, mut others) = (nats.log().await, HashSet::new());
+    for message in nats.messages().await {
+        let mut event: Value = serde_json::from_slice(&message.payload).unwrap();
+        if event["type"] == "racing.odds.quoted.v1" && others.insert(message.subject().to_owned()) {
+            event["source"] = json!("another");
+            let subject = message.subject().to_owned();
+            let (id, payload) = (uuid::Uuid::now_v7().to_string(), event.to_string().into());
+            let quote = Outgoing {
+                subject,
+                id,
+                payload,
+            };
+            log.append(quote).await.unwrap();
+        }
+    }
+    nats.until_ids_are_forgotten().await;
+    for summary in ["published", "nothing changed: the log had all of it"] {
+        let output = railbird(simulate(&nats, &[])).await;
+        assert_eq!(output.code, 0, "{}", output.all);
+        assert!(output.summary.contains(summary), "{}", output.all);
+        nats.until_ids_are_forgotten().await;
+    }
+    let mut payloads = payloads(&nats).await;
+    payloads.retain(|payload| {
+        let text = String::from_utf8_lossy(payload);
+        text.contains(simulator::SOURCE)
+    });
+    assert_eq!(payloads.len(), as_in_life(8, 1).len(), "each event once");
+    assert_eq!(payloads, as_in_life(8, 1));
+}
+
+#[tokio::test]
 async fn a_whole_day_with_killed_services_and_a_killed_log_is_served_as_an_oracle_folds_it() {
     let mut nats = Nats::start();
     let key = issue_key(&nats).await;

@@ -155,6 +155,8 @@ async fn check_season(railbird: &Railbird, season: &Season) {
             (totals.starts, totals.wins, totals.places),
             "{horse_no}"
         );
+        let trainer = profile["trainer"].as_str().unwrap();
+        assert_eq!(trainer, season.trainers[horse_no], "{horse_no}");
         let form = railbird
             .get(&format!("/api/v1/horses/{horse_no}/form"))
             .await

@@ -9,7 +9,7 @@ use crate::horse_form::{self, Appearance};
 use crate::horse_profile::{self, FormNames, Horse};
 use crate::live::{LiveRace, LiveUpdate};
 use crate::meetings::{self, Meeting};
-use crate::newest::Order;
+use crate::newest::{Order, identity};
 use crate::odds_board::{self, Quote};
 use crate::race::Effect;
 use crate::store::{Store, StoreError, Writes};
@@ -18,12 +18,15 @@ use crate::{json, keys, race_card, race_result};
 /// A value counts as one more key for each so many bytes.
 const BYTES_PER_KEY: usize = 1024;
 
-/// The number of the latest rejections that are stored: at most about 700 MB. The log has all rejected messages.
+/// The number of the latest rejections that are stored: at most about 750 MB. The log has all rejected messages.
 const REJECTIONS_MAX: u64 = 100_000;
 
 /// The numbers of races and horses that stay in memory between commits: a few days of racing.
 const RACES_CACHED_MAX: usize = 1_000;
 const HORSES_CACHED_MAX: usize = 10_000;
+
+/// The number of identities of quotes that stay in memory between commits: about 16 MB.
+const QUOTE_IDS_CACHED_MAX: usize = 1_000_000;
 
 /// The state of races and horses after the events since the last commit. Each view that the events touched is written
 /// once in a commit, however many events touched it.
@@ -32,6 +35,8 @@ pub(crate) struct Changes {
     store: Arc<Store>,
     races: HashMap<RaceKey, RaceEntry>,
     horses: HashMap<HorseNo, Horse>,
+    /// The identities of all quotes in the histories of the races that were sent an old one: it may be a repeated one.
+    quote_ids: HashMap<RaceKey, HashSet<u64>>,
     dirty_races: HashSet<RaceKey>,
     dirty_horses: HashSet<HorseNo>,
     writes: Writes,
@@ -71,6 +76,7 @@ impl Changes {
             store,
             races: HashMap::new(),
             horses: HashMap::new(),
+            quote_ids: HashMap::new(),
             dirty_races: HashSet::new(),
             dirty_horses: HashSet::new(),
             writes: Writes::new(),
@@ -110,13 +116,25 @@ impl Changes {
         quote: &OddsQuoted,
         live: bool,
     ) -> Result<Folded, StoreError> {
-        let entry = self.race(&key)?;
-        let (outcome, update) = entry.live.quote(&key, recorded, quote, live);
-        let stale = outcome == Quote::Stale;
+        let (outcome, update) = self.race(&key)?.live.quote(&key, recorded, quote, live);
+        let identity = identity(&recorded.envelope);
+        let is_listed = match outcome {
+            Quote::Repeated => true,
+            Quote::Stale => !self.quote_ids(&key)?.insert(identity),
+            Quote::Shown => {
+                if let Some(ids) = self.quote_ids.get_mut(&key) {
+                    ids.insert(identity);
+                }
+                false
+            }
+        };
+        let stale = outcome == Quote::Stale && !is_listed;
         let folded = Folded { stale, update };
-        if outcome == Quote::Repeated {
+        if is_listed {
             return Ok(folded);
         }
+        let entry = self.race(&key)?;
+        entry.live.board.add_tick();
         odds_board::append_tick(&mut entry.ticks, recorded, quote, stale);
         if entry.live.board.is_last_chunk_full() {
             let chunk = keys::tick_chunk(&key, entry.live.board.last_chunk());
@@ -128,6 +146,22 @@ impl Changes {
             self.keys += 4;
         }
         Ok(folded)
+    }
+
+    /// The identities of the quotes in the history of a race.
+    fn quote_ids(&mut self, key: &RaceKey) -> Result<&mut HashSet<u64>, StoreError> {
+        if !self.quote_ids.contains_key(key) {
+            let (first, end) = (keys::ticks(key), keys::ticks(key) + "~");
+            let mut ids: HashSet<u64> = odds_board::identities(&self.race(key)?.ticks).collect();
+            for chunk in self.store.range(&first, &end) {
+                ids.extend(odds_board::identities(&chunk?.1));
+            }
+            for (_, chunk) in self.writes.range(first..end) {
+                ids.extend(odds_board::identities(chunk.as_deref().unwrap_or_default()));
+            }
+            self.quote_ids.insert(key.clone(), ids);
+        }
+        Ok(self.quote_ids.get_mut(key).expect("just inserted"))
     }
 
     /// Folds any other event about a race.
@@ -219,6 +253,9 @@ impl Changes {
         }
         if self.horses.len() > HORSES_CACHED_MAX {
             self.horses.clear();
+        }
+        if self.quote_ids.values().map(HashSet::len).sum::<usize>() > QUOTE_IDS_CACHED_MAX {
+            self.quote_ids.clear();
         }
     }
 
@@ -329,9 +366,9 @@ impl Changes {
     fn write_horses(&mut self) -> Result<(), StoreError> {
         for horse_no in std::mem::take(&mut self.dirty_horses) {
             let horse = self.horse(&horse_no)?.clone();
-            let names = match horse.registration {
-                Some(_) => None,
-                None => self.form_names(&horse_no)?,
+            let names = match horse.needs_form() {
+                true => self.form_names(&horse_no)?,
+                false => None,
             };
             let profile = horse_profile::render(&horse_no, &horse, names.as_ref());
             let horse = self.write_name(&horse_no, horse, names.as_ref())?;

@@ -39,11 +39,21 @@ impl Horse {
         order
     }
 
+    /// Whether its profile has a name or a trainer of its form rows.
+    pub(crate) fn needs_form(&self) -> bool {
+        let is_complete = |r: &HorseRegistered| {
+            !r.horse_name.as_str().is_empty() && !r.trainer.as_str().is_empty()
+        };
+        !self.registration.as_ref().is_some_and(is_complete)
+    }
+
     /// The name in its profile; empty if unknown.
     pub(crate) fn current_name(&self, names: Option<&FormNames>) -> String {
-        let registered = self.registration.as_ref().map(|r| r.horse_name.as_str());
-        let name = registered.or(names.map(|names| names.horse_name.as_str()));
-        name.unwrap_or_default().to_owned()
+        let registered = self
+            .registration
+            .as_ref()
+            .map_or("", |r| r.horse_name.as_str());
+        either(registered, names.map_or("", |names| &names.horse_name)).to_owned()
     }
 
     /// Replaces what a race added to the career.
@@ -109,46 +119,48 @@ pub(crate) struct ServedProfile<'a> {
     age: u32,
 }
 
-/// Renders the profile of a horse. A horse that is not registered has the names in its form rows; without those it has
-/// no profile.
+/// Renders the profile of a horse. What the registration leaves empty, or a horse without one, has the names in the form
+/// rows. A horse with neither has no profile.
 pub(crate) fn render(
     horse_no: &HorseNo,
     horse: &Horse,
     names: Option<&FormNames>,
 ) -> Option<Vec<u8>> {
-    let career = horse.career;
-    if let Some(registration) = &horse.registration {
-        let earlier = registration.career.unwrap_or_default();
-        let currency = registration.stakes_currency.as_ref();
-        let profile = HorseProfile {
-            horse_no: horse_no.as_str(),
-            horse_name: registration.horse_name.as_str(),
-            country_of_origin: registration.country_of_origin.as_str(),
-            colour: registration.colour.as_str(),
-            sex: registration.sex.as_str(),
-            trainer: registration.trainer.as_str(),
-            owner: registration.owner.as_str(),
-            total_stakes: earlier.total_stakes.saturating_add(career.total_stakes),
-            starts: earlier.starts.saturating_add(career.starts),
-            wins: earlier.wins.saturating_add(career.wins),
-            places: earlier.places.saturating_add(career.places),
-            stakes_currency: currency.map_or("", Text::as_str),
-            registered: true,
-        };
-        return Some(with_age(OfficialAge::of(registration), &profile));
+    let registration = horse.registration.as_ref();
+    if registration.is_none() && names.is_none() {
+        return None;
     }
-    let names = names?;
+    let registered = |field: fn(&HorseRegistered) -> &Text| {
+        registration.map_or("", |registration| field(registration).as_str())
+    };
+    let in_form = |field: fn(&FormNames) -> &String| names.map_or("", |names| field(names));
+    let currency = registration.and_then(|registration| registration.stakes_currency.as_ref());
+    let earlier = registration.and_then(|registration| registration.career);
+    let (earlier, career) = (earlier.unwrap_or_default(), horse.career);
     let profile = HorseProfile {
         horse_no: horse_no.as_str(),
-        horse_name: &names.horse_name,
-        trainer: &names.trainer,
-        total_stakes: career.total_stakes,
-        starts: career.starts,
-        wins: career.wins,
-        places: career.places,
-        ..HorseProfile::default()
+        horse_name: either(registered(|r| &r.horse_name), in_form(|n| &n.horse_name)),
+        country_of_origin: registered(|r| &r.country_of_origin),
+        colour: registered(|r| &r.colour),
+        sex: registered(|r| &r.sex),
+        trainer: either(registered(|r| &r.trainer), in_form(|n| &n.trainer)),
+        owner: registered(|r| &r.owner),
+        total_stakes: earlier.total_stakes.saturating_add(career.total_stakes),
+        starts: earlier.starts.saturating_add(career.starts),
+        wins: earlier.wins.saturating_add(career.wins),
+        places: earlier.places.saturating_add(career.places),
+        stakes_currency: currency.map_or("", Text::as_str),
+        registered: registration.is_some(),
     };
-    Some(with_age(None, &profile))
+    Some(with_age(registration.and_then(OfficialAge::of), &profile))
+}
+
+/// A registered text, or the one of the form rows if that is empty.
+fn either<'a>(registered: &'a str, in_form: &'a str) -> &'a str {
+    match registered {
+        "" => in_form,
+        registered => registered,
+    }
 }
 
 /// The name and the trainer of a horse by its form rows: the latest of each, as a row may leave one out.

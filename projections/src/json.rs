@@ -40,6 +40,20 @@ pub(crate) fn append_row(rows: &mut Vec<u8>, row: &(impl Serialize + ?Sized)) {
     append(rows, row);
 }
 
+/// The beginning of a text that takes at most `bytes_max` in JSON, where a byte may be rendered as six.
+pub(crate) fn beginning(text: &str, bytes_max: usize) -> &str {
+    let mut rendered = 0;
+    let end = text.char_indices().find(|(_, char)| {
+        rendered += match char {
+            '"' | '\\' | '\u{8}' | '\t' | '\n' | '\u{c}' | '\r' => 2,
+            '\0'..' ' => 6,
+            _ => char.len_utf8(),
+        };
+        rendered > bytes_max
+    });
+    end.map_or(text, |(end, _)| &text[..end])
+}
+
 /// The text of a value; empty for `None`.
 pub(crate) fn text(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()

@@ -18,11 +18,16 @@ const IDENTITIES_MAX: usize = 512;
 /// Microseconds since 1970: shorter in the stored state than RFC 3339.
 type Micros = i64;
 
-/// The identity of an event: a hash of its source and its id. Two feeders may use the same id.
+/// The identity of an event: a hash of its source and its id.
 pub(crate) fn identity(envelope: &Envelope) -> u64 {
+    identity_of(&envelope.source, &envelope.id)
+}
+
+/// The identity of an event with this source and id. Two feeders may use the same id.
+pub(crate) fn identity_of(source: &str, id: &str) -> u64 {
     let mut hash = blake3::Hasher::new();
     // Neither of the two contains a line feed.
-    for part in [&envelope.source, "\n", &envelope.id] {
+    for part in [source, "\n", id] {
         hash.update(part.as_bytes());
     }
     let mut identity = [0; 8];

@@ -10,16 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::json;
-use crate::newest::{Newest, Order, identity};
+use crate::newest::{Newest, Order, identity, identity_of};
 use crate::race::{Race, has_room};
-use crate::seen_ids::SeenIds;
 
 /// The number of quotes in one stored value of the history, about 10 KiB. A full chunk is never written again.
 pub(crate) const TICKS_PER_CHUNK: u32 = 32;
-
-/// A feeder that repeats a quote has sent a few others since. A quote that is repeated later is stale, and in the
-/// history again.
-const QUOTE_IDS_MAX: usize = 16;
 
 /// The prices of a race.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,8 +27,6 @@ pub(crate) struct Board {
     time: Option<Moment>,
     #[serde(default, skip_serializing_if = "Newest::is_empty")]
     quotes: Newest,
-    #[serde(default, skip_serializing_if = "SeenIds::is_empty")]
-    seen: SeenIds<QUOTE_IDS_MAX>,
     /// The number of quotes in the history.
     ticks: u32,
     runners: BTreeMap<HorseNo, Price>,
@@ -55,7 +48,7 @@ struct Price {
 pub(crate) enum Quote {
     /// Nothing: it repeats one of the latest quotes.
     Repeated,
-    /// The history alone: it is older than the board.
+    /// The history alone: it is older than the board. Nothing, if the history has it.
     Stale,
     /// The board and the history.
     Shown,
@@ -64,16 +57,10 @@ pub(crate) enum Quote {
 impl Board {
     pub(crate) fn quote(&mut self, recorded: &Recorded, quote: &OddsQuoted) -> Quote {
         let identity = identity(&recorded.envelope);
-        if !self.seen.is_new(identity) {
-            return Quote::Repeated;
-        }
-        let order = self.quotes.take(recorded, identity, self.time);
-        if order == Order::Repeated {
-            return Quote::Repeated;
-        }
-        self.ticks += 1;
-        if order == Order::Stale {
-            return Quote::Stale;
+        match self.quotes.take(recorded, identity, self.time) {
+            Order::New => {}
+            Order::Repeated => return Quote::Repeated,
+            Order::Stale => return Quote::Stale,
         }
         // The quotes after one with a clock ahead must not be stale, so the time of the log is the upper bound. If that
         // steps back, its latest time is at least the time of the board.
@@ -122,6 +109,11 @@ impl Board {
         let last_place = price.place.filter(|_| quoted.win.is_some());
         price.place = quoted.place.or(last_place);
         price.state = quoted.state;
+    }
+
+    /// Counts a quote in the history.
+    pub(crate) fn add_tick(&mut self) {
+        self.ticks += 1;
     }
 
     /// The index of the last chunk of the history.
@@ -265,6 +257,8 @@ pub(crate) struct OddsTick<'a> {
     recorded_at: String,
     /// The feeder.
     source: &'a str,
+    /// The event's identity.
+    event_id: &'a str,
     /// Whether it was older than the board, and did not change it.
     stale: bool,
     /// The quoted runners.
@@ -300,6 +294,7 @@ pub(crate) fn append_tick(
         time: recorded.envelope.time.to_string(),
         recorded_at: recorded.recorded_at.to_string(),
         source: &recorded.envelope.source,
+        event_id: &recorded.envelope.id,
         stale,
         runners: quote
             .runners
@@ -313,4 +308,17 @@ pub(crate) fn append_tick(
             .collect(),
     };
     json::append_row(chunk, &tick);
+}
+
+/// The identities of the quotes in a chunk.
+pub(crate) fn identities(chunk: &[u8]) -> impl Iterator<Item = u64> {
+    #[derive(Deserialize)]
+    struct TickId {
+        source: String,
+        event_id: String,
+    }
+    let list = [b"[", chunk, b"]"].concat();
+    let ids: Vec<TickId> = serde_json::from_slice(&list).unwrap_or_default();
+    ids.into_iter()
+        .map(|id| identity_of(&id.source, &id.event_id))
 }

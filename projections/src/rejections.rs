@@ -5,17 +5,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::json;
+use crate::json::{self, beginning};
 use crate::stored_message::StoredMessage;
 
-/// The bytes of a rejected message that are stored. The log has all of it.
+/// The maximum of a rejected message that is stored, in bytes of JSON, as all of these: a feeder's text may be rendered
+/// as six times as many bytes. The log has all of it.
 const PAYLOAD_BYTES_MAX: usize = 4096;
 
-/// The characters of a subject that are stored. NATS bounds a subject only by the size of a protocol line.
-const SUBJECT_CHARS_MAX: usize = 256;
+/// The maximum of a subject. NATS bounds a subject only by the size of a protocol line.
+const SUBJECT_BYTES_MAX: usize = 768;
 
-/// The characters of an id or a source that are stored. Those of an event are not longer.
-const ATTRIBUTE_CHARS_MAX: usize = 128;
+/// The maximum of an id or a source: three times that of an event's.
+const ATTRIBUTE_BYTES_MAX: usize = 384;
+
+/// The maximum of a reason: four bytes for each character that it may have.
+const REASON_BYTES_MAX: usize = 1200;
 
 /// A rejected message, as it is announced to its feeder.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -25,7 +29,7 @@ struct RejectionNotice<'a> {
     /// When the log stored it, RFC 3339, to the microsecond.
     #[schemars(extend("format" = "date-time"))]
     recorded_at: String,
-    /// The subject that it was published on, at most 256 characters.
+    /// The subject that it was published on. Of a long text, here and below, the beginning.
     subject: &'a str,
     /// The feeder, if the message names one.
     source: String,
@@ -45,7 +49,7 @@ struct RejectionNotice<'a> {
 pub(crate) struct Rejection<'a> {
     #[serde(flatten)]
     notice: RejectionNotice<'a>,
-    /// Its first 4 KiB, with a replacement character for bytes that are not UTF-8.
+    /// Its beginning, at most 4 KiB of JSON, with a replacement character for bytes that are not UTF-8.
     payload: String,
 }
 
@@ -70,11 +74,7 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
         subject,
         payload,
     } = message;
-    let subject_end = subject
-        .char_indices()
-        .nth(SUBJECT_CHARS_MAX)
-        .map_or(subject.len(), |(i, _)| i);
-    let subject = &subject[..subject_end];
+    let subject = beginning(subject, SUBJECT_BYTES_MAX);
     let attributes: Attributes = serde_json::from_slice(payload).unwrap_or_default();
     let notice = RejectionNotice {
         seq,
@@ -83,7 +83,7 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
         source: text(&attributes.source),
         id: text(&attributes.id),
         code: error.code(),
-        reason: error.to_string(),
+        reason: beginning(&error.to_string(), REASON_BYTES_MAX).to_owned(),
         payload_bytes: payload.len(),
     };
     let announcement = Announcement {
@@ -92,10 +92,11 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
         subject: subject.to_owned(),
         json: json::render(&notice),
     };
-    let stored = &payload[..payload.len().min(PAYLOAD_BYTES_MAX)];
+    // A character at the end of what is stored may take four bytes.
+    let stored = &payload[..payload.len().min(PAYLOAD_BYTES_MAX + 4)];
     let rejection = Rejection {
         notice,
-        payload: String::from_utf8_lossy(stored).into_owned(),
+        payload: beginning(&String::from_utf8_lossy(stored), PAYLOAD_BYTES_MAX).to_owned(),
     };
     (json::render(&rejection), announcement)
 }
@@ -109,8 +110,7 @@ struct Attributes {
 }
 
 fn text(attribute: &Value) -> String {
-    let text = attribute.as_str().unwrap_or_default();
-    text.chars().take(ATTRIBUTE_CHARS_MAX).collect()
+    beginning(attribute.as_str().unwrap_or_default(), ATTRIBUTE_BYTES_MAX).to_owned()
 }
 
 /// The schema of [`Announcement::json`].

@@ -14,7 +14,6 @@ use tokio::time::sleep;
 use super::checks::Checks;
 use super::demo::Demo;
 use super::nats_server::NatsServer;
-use super::open_files::raise_limit;
 use super::player::Player;
 use super::report::result;
 use super::running::{RunningService, keep_files_private};
@@ -137,7 +136,6 @@ impl Dev {
         checks.result()?;
         let parts = parts.context("the configuration is not complete")?;
         let config = (self.service).config(parts, nats.into(), self.data.clone(), Some(mailing));
-        raise_limit(config.connections_max);
         Ok((log, Service::start(config, shutdown.clone()).await?))
     }
 }

@@ -1,39 +1,71 @@
-//! The limit of open files: raised at the start, and compared with what the service may need.
+//! [`ConnectionsMax`]: the connections that the limit of open files allows.
+
+use std::fmt;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Open files beside the connections of clients: 32 on the admin address, two to NATS, those of the store and of new
-/// views beside it, the event queues of threads, mails and requests for files. About 100 are in use.
-const OTHERS: u64 = 256;
+/// Open files that are kept from clients: 32 connections of the admin address, two to NATS, the files of the store, of
+/// new views beside it and of snapshots, the event queues of threads, mails and requests for files. About 100 are in
+/// use.
+const RESERVE: u64 = 256;
 
-/// Raises the soft limit to the hard one, and warns if the service can reach it: connections are refused then, and the
-/// store cannot open its files.
-pub(super) fn raise_limit(connections_max: usize) {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "the limit of open files cannot be raised");
-    }
-    // Without a value there is no limit.
-    let Some(limit) = getrlimit(Resource::Nofile).current else {
-        return;
-    };
-    let needed = needed(connections_max);
-    if limit < needed {
-        let reachable = (limit.saturating_sub(OTHERS) / 2).max(1);
-        tracing::warn!(
+/// The maximum of HTTP connections, and of WebSockets. Without a descriptor the store could not open its files, so
+/// clients are refused before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ConnectionsMax {
+    configured: u32,
+    /// At least one.
+    pub(super) allowed: u32,
+    /// Open files; `None` without a limit.
+    limit: Option<u64>,
+}
+
+impl ConnectionsMax {
+    /// Raises the soft limit to the hard one, and lowers the maximum to what that allows, with a warning.
+    pub(super) fn within_limit(configured: u32) -> Self {
+        let limit = getrlimit(Resource::Nofile);
+        let raised = Rlimit {
+            current: limit.maximum,
+            ..limit
+        };
+        if let Err(error) = setrlimit(Resource::Nofile, raised) {
+            tracing::warn!(%error, "the limit of open files cannot be raised");
+        }
+        let limit = getrlimit(Resource::Nofile).current;
+        let reachable = limit.map_or(u64::MAX, |limit| limit.saturating_sub(RESERVE) / 2);
+        let reachable = u32::try_from(reachable.max(1)).unwrap_or(u32::MAX);
+        let allowed = configured.min(reachable);
+        let max = Self {
+            configured,
+            allowed,
             limit,
-            needed,
-            "the limit of open files is too low for --connections-max {connections_max}: set LimitNOFILE={needed} in \
-             the systemd unit, or `ulimits: nofile: {needed}` in compose, or --connections-max {reachable}"
-        );
+        };
+        if allowed < configured {
+            tracing::warn!("{max}");
+        }
+        max
     }
 }
 
-/// HTTP connections, as many WebSockets, and all others.
-fn needed(connections_max: usize) -> u64 {
-    2 * connections_max as u64 + OTHERS
+impl fmt::Display for ConnectionsMax {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            configured,
+            allowed,
+            limit,
+        } = self;
+        let Some(limit) = limit.filter(|_| allowed < configured) else {
+            return write!(
+                f,
+                "at most {allowed} HTTP connections, and as many WebSockets"
+            );
+        };
+        let needed = 2 * u64::from(*configured) + RESERVE;
+        write!(
+            f,
+            "the limit of open files, {limit}, is too low for --connections-max {configured}: at most {allowed} HTTP \
+             connections, and as many WebSockets, are accepted; set LimitNOFILE={needed} in the systemd unit, or \
+             `ulimits: nofile: {needed}` in compose"
+        )
+    }
 }

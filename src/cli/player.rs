@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashSet};
 
 use events::{Envelope, Event};
+use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use super::report::{Progress, Summary};
 use crate::clock::sleep_until;
@@ -13,6 +15,10 @@ use simulator::{Pace, RaceDay, script};
 
 /// Maximum number of unacknowledged messages.
 const WINDOW: usize = 256;
+/// Maximum number of subjects that are looked up in the log at a time.
+const LOOKUPS: usize = 64;
+/// Maximum number of messages about a race that are looked up: a feeder of a real race may share the subject.
+const IDS_MAX: usize = 1_000_000;
 
 /// Whether the log already has events of a race day.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,14 +81,8 @@ impl Player {
         summary.read -= missing.len() as u64;
         summary.duplicates = summary.read;
         let mut appender = self.log.appender(WINDOW);
-        let mut registering = true;
         for envelope in missing {
             let due = envelope.time.timestamp();
-            let registered = std::mem::replace(&mut registering, envelope.event.race().is_none());
-            if registered && !registering {
-                // `missing` relies on it: if the log has a race, it has all horses.
-                appender.flush().await?;
-            }
             if timing == PublishTiming::OnSchedule && due > Timestamp::now() {
                 appender.flush().await?;
                 tokio::select! {
@@ -101,27 +101,16 @@ impl Player {
         Ok(summary)
     }
 
-    /// The events that the log does not have: of each race those after the last one in the log, and the horses if the
-    /// log has none of the races.
-    async fn missing(&self, events: Vec<Envelope>) -> Result<Vec<Envelope>, LogError> {
-        let of_races = events.iter().filter(|e| e.event.race().is_some());
-        let subjects: BTreeSet<String> = of_races.map(subject).collect();
-        let (mut last_ids, mut known_races) = (HashSet::new(), HashSet::new());
-        for subject in subjects {
-            last_ids.extend(self.log.last_id(RACING, &subject).await?);
-        }
-        let mut missing = Vec::new();
-        for envelope in events.into_iter().rev() {
-            let race = envelope.event.race();
-            if last_ids.contains(&envelope.id) {
-                known_races.extend(race.clone());
-            }
-            if race.map_or(known_races.is_empty(), |race| !known_races.contains(&race)) {
-                missing.push(envelope);
-            }
-        }
-        missing.reverse();
-        Ok(missing)
+    /// The events that the log does not have.
+    async fn missing(&self, mut events: Vec<Envelope>) -> Result<Vec<Envelope>, LogError> {
+        let subjects: BTreeSet<String> = events.iter().map(subject).collect();
+        let logged = stream::iter(subjects)
+            .map(|subject| async move { self.log.ids(RACING, &subject, IDS_MAX).await })
+            .buffer_unordered(LOOKUPS);
+        let logged: Vec<Uuid> = logged.try_concat().await?;
+        let logged = HashSet::<Uuid>::from_iter(logged);
+        events.retain(|envelope| !logged.contains(&envelope.message_id()));
+        Ok(events)
     }
 }
 

@@ -19,7 +19,7 @@ use super::admin::{ADMIN_DEFAULT, AdminToken};
 use super::checks::Checks;
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
-use super::open_files;
+use super::open_files::ConnectionsMax;
 use super::reload::Reload;
 use super::running::{RunningService, keep_files_private};
 use super::service_manager::ServiceManager;
@@ -75,7 +75,7 @@ pub(super) struct ServiceArgs {
     venue_order: Vec<VenueCode>,
     #[command(flatten)]
     plans: PlansFlag,
-    /// Maximum number of HTTP connections, and of WebSockets.
+    /// Maximum number of HTTP connections, and of WebSockets. Lowered to what the limit of open files allows.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
     connections_max: u32,
     /// The same for each network, an IPv4 address or the /64 of an IPv6 address; trusted proxies are exempt.
@@ -137,6 +137,7 @@ fn parse_contact(text: &str) -> Result<String, &'static str> {
 #[derive(Debug)]
 pub(super) struct ServiceParts {
     admin_token: Option<String>,
+    connections: ConnectionsMax,
     clock: Clock,
     plans: Plans,
 }
@@ -160,6 +161,9 @@ impl ServiceArgs {
                 None => "none: who reaches the admin address may use it".to_owned(),
             },
         );
+        let connections = ConnectionsMax::within_limit(self.connections_max);
+        let connections = Ok::<_, &str>(connections);
+        let connections = checks.add("connections", connections, ToString::to_string);
         let clock = checks.add("time zone", Clock::new(&self.timezone), |_| {
             self.timezone.clone()
         });
@@ -174,6 +178,7 @@ impl ServiceArgs {
         addresses?;
         Some(ServiceParts {
             admin_token: admin_token?,
+            connections: connections?,
             clock: clock?,
             plans: plans?,
         })
@@ -201,7 +206,7 @@ impl ServiceArgs {
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
             lag_max: self.lag_max.unsigned_abs(),
             write_use_every: WRITE_USE_EVERY,
-            connections_max: self.connections_max as usize,
+            connections_max: parts.connections.allowed as usize,
             connections_per_network: self.connections_per_network as usize,
             proxies: Proxies::new(self.trusted_proxies.clone()),
             origins: Origins::new(self.origins.clone()),
@@ -316,7 +321,6 @@ impl Serve {
         let config = self.config(&mut checks);
         checks.result()?;
         let config = config.context("the configuration is not complete")?;
-        open_files::raise_limit(config.connections_max);
         let (manager, tls) = (ServiceManager::connect(), config.tls.clone());
         let shutdown = Shutdown::new();
         let service = tokio::select! {

@@ -208,23 +208,10 @@ impl Log {
         }))
     }
 
-    /// The id of the last message on a subject; `None` if there is no message, or it has no id.
-    ///
-    /// # Errors
-    /// Returns [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
-    pub async fn last_id(
-        &self,
-        stream: StreamName,
-        subject: &str,
-    ) -> Result<Option<String>, LogError> {
-        let last = self.last(stream, subject).await?;
-        Ok(last.map(|last| last.id).filter(|id| !id.is_empty()))
-    }
-
     /// The payload of the first message on a subject; `None` if there is none.
     ///
     /// # Errors
-    /// As [`Log::last_id`].
+    /// Returns [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
     pub async fn first(
         &self,
         stream: StreamName,
@@ -247,24 +234,6 @@ impl Log {
         Ok(last.map(|message| LastMessage {
             seq: message.seq,
             id: message.id(),
-        }))
-    }
-
-    /// The last message on a subject. Any server of a cluster answers, also one that lacks the last messages.
-    async fn last(
-        &self,
-        stream: StreamName,
-        subject: &str,
-    ) -> Result<Option<LastMessage>, LogError> {
-        let stream = self.stream(stream).await?;
-        let last = self.found(stream.direct_get_last_for_subject(subject).await)?;
-        Ok(last.map(|message| LastMessage {
-            seq: message.sequence,
-            id: message
-                .headers
-                .get(NATS_MESSAGE_ID)
-                .map(ToString::to_string)
-                .unwrap_or_default(),
         }))
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Season {
     pub(crate) races: Vec<OracleRace>,
     /// By horse number.
     pub(crate) horses: BTreeMap<String, Totals>,
+    /// By horse number: of those with a profile that has one the trainer there, else that of the latest race.
+    pub(crate) trainers: BTreeMap<String, String>,
 }
 
 /// A race with all its runners.
@@ -73,6 +75,16 @@ pub(crate) fn load(data_dir: &Path) -> Season {
             race,
         );
     }
+    let mut latest: BTreeMap<String, (String, String)> = BTreeMap::new();
+    let mut trained = |horse: &str, date: &str, trainer: &str| {
+        let known = latest.entry(horse.to_owned()).or_default();
+        *known = known.clone().max((date.to_owned(), trainer.to_owned()));
+    };
+    for race in races.values() {
+        for (_, horse, _, trainer, ..) in &race.finishers {
+            trained(horse, &race.date, trainer);
+        }
+    }
     let from_json: Vec<Key> = races.keys().cloned().collect();
     for row in csv_rows(&data_dir.join("hkjc_en_csv/results_2016-17.csv")) {
         let key = (
@@ -82,9 +94,27 @@ pub(crate) fn load(data_dir: &Path) -> Season {
         );
         let in_json = from_json.binary_search(&key).is_ok();
         let race = races.entry(key).or_default();
-        add_row(race, &row, in_json, &numbers);
+        if let Some(horse) = add_row(race, &row, in_json, &numbers) {
+            trained(&horse, &row["date"], &row["trainer"]);
+        }
     }
-    finish(races)
+    let mut trainers: BTreeMap<_, _> = latest
+        .into_iter()
+        .map(|(horse, (_, t))| (horse, t))
+        .collect();
+    for row in csv_rows(&data_dir.join("hkjc_en_csv/horse_info.csv")) {
+        let horse = horse_of(&row, &numbers);
+        if let Some(trainer) = trainers
+            .get_mut(&horse)
+            .filter(|_| !row["trainer"].is_empty())
+        {
+            trainer.clone_from(&row["trainer"]);
+        }
+    }
+    Season {
+        trainers,
+        ..finish(races)
+    }
 }
 
 fn finish(races: BTreeMap<Key, OracleRace>) -> Season {
@@ -171,7 +201,21 @@ fn csv_rows(path: &Path) -> Vec<CsvRow> {
         .collect()
 }
 
-fn add_row(race: &mut OracleRace, row: &CsvRow, in_json: bool, numbers: &BTreeMap<String, String>) {
+/// The number of the horse in `NAME(BRAND)`; the brand if its name has none.
+fn horse_of(row: &CsvRow, numbers: &BTreeMap<String, String>) -> String {
+    let horse = row["horse"].trim_end_matches(')');
+    let (name, brand) = horse.split_once('(').expect("NAME(BRAND)");
+    let number = numbers.get(name.trim()).map_or(brand, String::as_str);
+    number.to_owned()
+}
+
+/// Adds a row of the CSV. Returns its horse, unless the JSON has it.
+fn add_row(
+    race: &mut OracleRace,
+    row: &CsvRow,
+    in_json: bool,
+    numbers: &BTreeMap<String, String>,
+) -> Option<String> {
     race.race_name.clone_from(&row["handicap"]);
     if !in_json {
         race.date.clone_from(&row["date"]);
@@ -183,14 +227,7 @@ fn add_row(race: &mut OracleRace, row: &CsvRow, in_json: bool, numbers: &BTreeMa
     if race.distance == 0 {
         race.distance = u32::from(whole(&row["distance"]));
     }
-    let (name, brand) = row["horse"]
-        .trim_end_matches(')')
-        .split_once('(')
-        .expect("NAME(BRAND)");
-    let horse = numbers
-        .get(name.trim())
-        .cloned()
-        .unwrap_or_else(|| brand.to_owned());
+    let horse = horse_of(row, numbers);
     let placing = row["plc"].trim_end_matches(" DH");
     let is_reserve = row["horseno"].is_empty() && NO_STARTS.contains(&placing);
     let figure = |column: &str| match row[column].trim_end_matches(".0") {
@@ -201,21 +238,22 @@ fn add_row(race: &mut OracleRace, row: &CsvRow, in_json: bool, numbers: &BTreeMa
     race.drawn.entry(horse.clone()).or_insert(drawn);
     match placing.parse::<u16>() {
         // The JSON has every finisher of the races that it has.
-        Ok(_) if in_json => {}
+        Ok(_) if in_json => return None,
         Ok(position) => {
             let time = row["finishtime"].replacen('.', ":", 1);
             let odds = row["winodds"].parse().expect("odds");
             race.finishers.push((
                 position,
-                horse,
+                horse.clone(),
                 row["jockey"].clone(),
                 row["trainer"].clone(),
                 time,
                 odds,
             ));
         }
-        Err(_) => race.unplaced.push((horse, placing.to_owned())),
+        Err(_) => race.unplaced.push((horse.clone(), placing.to_owned())),
     }
+    Some(horse)
 }
 
 fn plain_name(name: &str) -> String {

@@ -290,6 +290,21 @@ impl Nats {
         .await;
     }
 
+    /// Waits until such a log takes an id again.
+    pub(crate) async fn until_ids_are_forgotten(&self) {
+        let log = self.log().await;
+        let marker = Outgoing {
+            subject: "racing.marker".to_owned(),
+            id: uuid::Uuid::now_v7().to_string(),
+            payload: Vec::new(),
+        };
+        log.append(marker.clone()).await.unwrap();
+        eventually("the server has forgotten the ids it has seen", || async {
+            !log.append(marker.clone()).await.unwrap().duplicate
+        })
+        .await;
+    }
+
     /// Creates the log before the service does, with room for this many events.
     pub(crate) async fn create_log_of(&self, events: i64) {
         self.create_log(Config {

@@ -192,6 +192,47 @@ fn a_race_that_leaves_out_the_name_or_the_trainer_does_not_hide_them() {
 }
 
 #[test]
+fn a_registration_hides_no_name_and_no_trainer_that_it_leaves_empty() {
+    let known = |fixture: &Fixture| {
+        let profile = fixture.profile("A");
+        ["horse_name", "trainer", "owner"].map(|field| profile[field].clone())
+    };
+    let empty = || {
+        ["/horse_name", "/trainer", "/owner"]
+            .into_iter()
+            .fold(registered("A"), |fact, field| fact.with(field, json!("")))
+    };
+    let trained = |race, trainer: &str| {
+        result(race, 1, &[("A", "1")]).with("/runners/0/trainer", json!(trainer))
+    };
+    let races = [
+        trained(NEW, "Of the latest race"),
+        trained(OLD, "Of an old race"),
+    ];
+    for facts in [
+        [&[registered("A"), empty()][..], &races].concat(),
+        [&races, &[registered("A"), empty()][..]].concat(),
+    ] {
+        let mut fixture = Fixture::given(facts);
+        assert_eq!(
+            known(&fixture),
+            ["NAME A", "Of the latest race", ""],
+            "not those of the replaced registration"
+        );
+        assert_eq!(fixture.profile("A")["registered"], true);
+        assert_eq!(named(&fixture, "name a"), ["A"]);
+        fixture = fixture.reopen();
+        fixture.when(void(NEW, 2));
+        assert_eq!(known(&fixture), ["NAME A", "Of an old race", ""]);
+        fixture.when(registered("A"));
+        assert_eq!(
+            known(&fixture),
+            ["REGISTERED A", "Her trainer", "Her owner"]
+        );
+    }
+}
+
+#[test]
 fn a_void_outcome_adds_nothing_to_the_career_not_even_stakes() {
     let paid = |outcome| result(NEW, 1, &[("A", outcome)]).with("/runners/0/stakes", json!(700));
     assert_eq!(Fixture::given([paid("VOID")]).career("A"), [0, 0, 0, 0]);

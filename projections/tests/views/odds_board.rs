@@ -136,10 +136,20 @@ fn a_quote_older_than_the_board_is_added_to_the_history_only() {
         json!([["A", 4.0, 3.0, 3.0]]),
         "of two with one time the later in the log is in force"
     );
+    for late in [9, 10] {
+        let late = odds(RACE, &[("A", json!(late))]).at("06:00:08");
+        fixture.when(late.id("late"));
+    }
     let history = json!(fixture.history(RACE).concat());
     assert_eq!(
-        pick(&history, &["seq", "stale"]),
-        json!([[1, false], [2, true], [3, false]])
+        pick(&history, &["seq", "event_id", "stale"]),
+        json!([
+            [1, "event-1", false],
+            [2, "event-2", true],
+            [3, "event-3", false],
+            [4, "late", true]
+        ]),
+        "a late quote is listed, and a repeated one is not"
     );
 }
 
@@ -377,7 +387,7 @@ fn a_race_that_nobody_closes_is_closed_once_its_date_is_over_everywhere() {
     assert!(fixture.is_open(tomorrow));
 }
 
-/// Repeats every quote of a board after all of them, and checks that none becomes current.
+/// Repeats every quote of a board after all of them, and checks that none becomes current or is listed again.
 fn check_repeats(time: impl Fn(u32) -> String) {
     let quote = |n: u32| {
         odds(RACE, &[("A", json!(n + 1))])
@@ -387,12 +397,16 @@ fn check_repeats(time: impl Fn(u32) -> String) {
     let mut fixture = Fixture::given((1..=300).map(quote));
     let board = fixture.board(RACE);
     assert_eq!(board["runners"][0]["win"], 301.0);
+    let history = fixture.history(RACE);
     for n in 1..=300 {
-        assert_eq!(fixture.when(quote(n)).updates.len(), 0, "{n}");
+        let step = fixture.when(quote(n));
+        assert_eq!((step.updates.len(), step.tally.stale), (0, 0), "{n}");
+        if [100, 200].contains(&n) {
+            fixture = fixture.reopen();
+        }
     }
     assert_eq!(fixture.board(RACE), board);
-    let history = fixture.history(RACE).concat();
-    assert!(history[300..].iter().all(|tick| tick["stale"] == true));
+    assert_eq!(fixture.history(RACE), history);
 }
 
 #[test]
@@ -443,7 +457,7 @@ fn the_history_is_cut_into_chunks_and_survives_a_restart_in_each() {
     assert_eq!(
         chunks[0][0],
         json!({
-            "seq": 1, "time": "2026-11-21T06:00:00Z", "recorded_at": "2026-11-21T09:00:01.123456Z", "source": "test", "stale": false,
+            "seq": 1, "time": "2026-11-21T06:00:00Z", "recorded_at": "2026-11-21T09:00:01.123456Z", "source": "test", "event_id": "event-1", "stale": false,
             "runners": [{ "horse_no": "A", "win": 2.0 }],
         })
     );
