@@ -86,7 +86,7 @@ impl Batch {
     /// Whether the server was asked at this time or later, and the stream ended before a sequence. If the stream has
     /// had that one, it has lost it.
     #[must_use]
-    pub fn ended_before(&self, seq: u64, since: Instant) -> bool {
+    pub fn ended_before(&self, seq: u64, since: Uptime) -> bool {
         self.head
             .is_some_and(|head| head.asked_at >= since && head.last_seq + head.lag < seq)
     }

@@ -1,7 +1,6 @@
 //! [`Candidate`]: views that are folded from the whole log beside the live ones, to replace them.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use projections::{Checkpoint, Step};
 use tokio::sync::watch;
@@ -11,6 +10,7 @@ use super::announcer::Announcer;
 use super::fold::{FoldError, RunningFold};
 use super::snapshots::load_latest;
 use super::views::{NewStore, Views};
+use crate::clock::Uptime;
 use crate::live::status::{Phase, Status};
 use crate::log::{Batch, Freshness, Log, LogReplaced, LogState};
 use crate::metrics;
@@ -97,7 +97,7 @@ impl Candidate {
     /// # Errors
     /// Returns a [`FoldError`] if the store cannot be written, or the log was replaced.
     pub(super) async fn reach(mut self, target: u64) -> Result<Self, FoldError> {
-        let since = Instant::now();
+        let since = Uptime::now();
         while self.seq() < target {
             let batch = self.fold.next_batch().await?;
             let is_lost = batch.ended_before(target, since);
@@ -114,7 +114,7 @@ impl Candidate {
     /// # Errors
     /// As [`Candidate::reach`].
     pub(super) async fn reach_exactly(mut self, target: u64) -> Result<Self, FoldError> {
-        let since = Instant::now();
+        let since = Uptime::now();
         while self.seq() < target {
             let batch = self.fold.next_batch_up_to(target).await?;
             let is_lost = batch.ended_before(target, since) || self.fold.has_rest();
@@ -202,7 +202,7 @@ async fn begin(views: &Arc<Views>, state: &LogState) -> Result<NewStore, FoldErr
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use projections::LogIdentity;
     use tokio::sync::watch;
@@ -210,11 +210,12 @@ mod tests {
     use super::super::fold::{FoldError, RunningFold};
     use super::super::views::Views;
     use super::{Candidate, RebuildProgress};
+    use crate::clock::Uptime;
     use crate::live::status::Status;
     use crate::log::{Batch, Freshness, Head, LogMessage};
 
     /// The last messages of a log at this time.
-    fn last_batch(seqs: impl IntoIterator<Item = u64>, asked_at: Instant) -> Batch {
+    fn last_batch(seqs: impl IntoIterator<Item = u64>, asked_at: Uptime) -> Batch {
         let messages: Vec<_> = seqs.into_iter().map(LogMessage::garbage).collect();
         let head = Head {
             last_seq: messages.last().map_or(0, |last| last.seq),
@@ -248,7 +249,7 @@ mod tests {
     async fn a_rebuild_ends_where_the_log_has_lost_the_event_that_it_is_to_reach() {
         let data = tempfile::tempdir().expect("a folder");
         let views = Views::open(data.path()).expect("a folder");
-        let later = Instant::now() + Duration::from_secs(3600);
+        let later = Uptime::now() + Duration::from_secs(3600);
         let lost_last = || vec![last_batch(1..=3, later)];
         let lost_before_others = || vec![last_batch([1, 2, 3, 5, 6], later)];
         let lost = |reached: Result<Candidate, FoldError>| match reached {
@@ -275,7 +276,7 @@ mod tests {
     async fn the_end_of_the_log_before_a_rebuild_knew_its_target_proves_no_loss() {
         let data = tempfile::tempdir().expect("a folder");
         let views = Views::open(data.path()).expect("a folder");
-        let now = Instant::now();
+        let now = Uptime::now();
         let read_ahead = || vec![last_batch(1..=3, now), last_batch(4..=5, now)];
         let reached = candidate(&views, read_ahead()).reach(4).await;
         assert_eq!(reached.map(|candidate| candidate.seq()).ok(), Some(5));
