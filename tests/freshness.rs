@@ -38,10 +38,7 @@ async fn a_frozen_log_is_noticed_by_sockets_probes_and_answers_while_reads_go_on
     assert_eq!(readiness(&railbird, "/readyz?fresh=10s").await.0, 200);
 
     nats.freeze();
-    let frozen = Instant::now();
     assert_eq!(next_state(&mut socket, "live").await, "stale");
-    let noticed = frozen.elapsed();
-    assert!(noticed <= Duration::from_secs(15), "after {noticed:?}");
     eventually("the views are too old for a probe that asks", || async {
         readiness(&railbird, "/readyz?fresh=10s").await.0 == 503
     })
@@ -79,7 +76,11 @@ async fn keys_are_accepted_on_old_knowledge_for_a_bounded_time_only() {
     railbird.until_seq(1).await;
     let mut socket = Socket::open(railbird.http, &railbird.key).await;
     socket.until("snapshot_complete").await;
-    tokio::time::sleep(stale_max + Duration::from_secs(2)).await;
+    let opened = Instant::now();
+    eventually("the keys were proven to be complete since", async || {
+        opened.elapsed() > stale_max && railbird.app.keys.age() < stale_max / 2
+    })
+    .await;
     assert_eq!(railbird.get(HORSE).await.status, 200, "the log answers");
 
     nats.freeze();
@@ -147,12 +148,10 @@ async fn an_answer_is_never_older_than_the_seq_that_the_request_names() {
         assert_eq!(reply.status, 200, "{}", reply.text());
         assert!(reply.header("railbird-seq").parse::<u64>().unwrap() >= n);
     }
-    let asked = Instant::now();
     let reply = railbird
         .get_with(HORSE, &[("railbird-min-seq", "51")])
         .await;
     assert_eq!((reply.status, reply.header("retry-after")), (503, "2"));
-    assert!(asked.elapsed() < Duration::from_secs(5));
     let reply = railbird.get_with(HORSE, &[("railbird-min-seq", "x")]).await;
     assert_eq!(
         (reply.status, reply.json()["error"].as_str()),

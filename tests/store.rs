@@ -380,7 +380,7 @@ async fn verify_changes_nothing_and_fails_where_the_log_is_shorter_than_the_view
     nats.kill();
     nats.put_back("RACING", &copy);
     nats.start_again();
-    let shorter = timeout(Duration::from_secs(20), railbird(args)).await;
+    let shorter = timeout(PATIENCE, railbird(args)).await;
     let shorter = shorter.expect("it ends");
     assert_ne!(shorter.code, 0, "{}", shorter.all);
     assert!(

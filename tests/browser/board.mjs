@@ -10,7 +10,6 @@ import { createInterface } from "node:readline";
 import { launch, report, violations, watch } from "./browser.mjs";
 
 const [service] = process.argv.slice(2);
-const TIMEOUT_MS = 30_000;
 
 const browser = await launch();
 let page;
@@ -36,7 +35,6 @@ const commands = {
       locale: "en-GB",
       timezoneId: zone,
     });
-    context.setDefaultTimeout(TIMEOUT_MS);
     const store = ([key, service]) => location.origin === service && sessionStorage.setItem("railbird-key", key);
     if (key) await context.addInitScript(store, [key, service]);
     page = await context.newPage();

@@ -28,6 +28,15 @@ const CHROMIUM_ARGS = [
   "--disable-sync",
 ];
 
+/** The timeout of every wait. */
+const PATIENCE_MS = Number(process.env.RAILBIRD_PATIENCE_MS ?? 30_000);
+
+/** Gives the waits of a page their timeout, and returns the page. */
+export function patient(page) {
+  page.setDefaultTimeout(PATIENCE_MS);
+  return page;
+}
+
 /** Starts the browser. It asks no host for updates. */
 export function launch() {
   const executablePath = process.env.RAILBIRD_BROWSER;
@@ -42,6 +51,7 @@ export function launch() {
  */
 export function watch(page, service, isProblem = () => true) {
   const problems = [];
+  patient(page);
   page.on("console", (message) => {
     if (isProblem(message)) problems.push(`${page.url()}: ${message.text()}`);
   });

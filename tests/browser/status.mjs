@@ -91,13 +91,13 @@ try {
 
   await nextLine();
   const stale = page.locator(".incidents .lasting", { hasText: "Stale" });
-  await stale.waitFor({ timeout: 60_000 });
+  await stale.waitFor();
   assert.notEqual(await overall(page).textContent(), "Everything works");
   await inspect(page, "stale");
   report({ stale: true });
 
   await nextLine();
-  await overall(page).filter({ hasText: "Everything works" }).waitFor({ timeout: 60_000 });
+  await overall(page).filter({ hasText: "Everything works" }).waitFor();
   await page.locator(".incidents h3", { hasText: "Stale" }).waitFor();
   assert.equal(await page.locator(".incidents .lasting").count(), 0);
   await inspect(page, "after");

@@ -9,7 +9,7 @@
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { launch, nextLine, report, violations, watch } from "./browser.mjs";
+import { launch, nextLine, patient, report, violations, watch } from "./browser.mjs";
 
 const [service, email] = process.argv.slice(2);
 const folder = process.env.RAILBIRD_SCREENSHOTS;
@@ -22,7 +22,7 @@ const page = await context.newPage();
 // An error page is what some steps want.
 const problems = watch(page, service, (message) => !message.text().includes("Failed to load resource"));
 /** axe-core needs scripts: it reads copies of the pages. */
-const copies = await (await browser.newContext()).newPage();
+const copies = patient(await (await browser.newContext()).newPage());
 
 /** Checks the page for accessibility, and that nothing is cut off, at each width in both schemes. */
 async function inspect(state) {

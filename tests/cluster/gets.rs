@@ -15,8 +15,6 @@ use crate::conformance::scenario::DATE;
 use crate::support::*;
 
 const CLIENTS: u32 = 20;
-/// A GET without an answer for so long has failed. Longer than any fault lasts.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) struct Gets {
@@ -110,7 +108,7 @@ impl Client {
         let min_seq = self.seen.to_string();
         let headers = [("x-api-key", &*self.key), ("railbird-min-seq", &min_seq)];
         let sent = try_send(self.balancer, "GET", &path, &headers, String::new());
-        let reply = match timeout(ANSWER_TIMEOUT, sent).await {
+        let reply = match timeout(PATIENCE, sent).await {
             Ok(Ok(reply)) => reply,
             failed => {
                 let failed = failed.map(|sent| sent.map(|_| ()));

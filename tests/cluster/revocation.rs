@@ -72,14 +72,7 @@ impl Replicas {
 
     /// Waits until all replicas answer requests with a key with a status.
     async fn until_answered(&self, key: &str, status: u16) {
-        join_all(self.services.iter().map(async |service| {
-            let (path, headers) = ("/api/v1/meetings", [("x-api-key", key)]);
-            eventually(&format!("{} answers {status}", service.http), async || {
-                request(service.http, "GET", path, &headers).await.status == status
-            })
-            .await;
-        }))
-        .await;
+        until_answered(&self.services, key, status).await;
     }
 
     /// Waits until a key is rejected and its sockets are closed by all replicas.
@@ -95,6 +88,18 @@ impl Replicas {
         }
         eprintln!("and its sockets are closed after {:?}", begun.elapsed());
     }
+}
+
+/// Waits until these replicas answer requests with a key with a status.
+async fn until_answered(services: &[Serving], key: &str, status: u16) {
+    join_all(services.iter().map(async |service| {
+        let (path, headers) = ("/api/v1/meetings", [("x-api-key", key)]);
+        eventually(&format!("{} answers {status}", service.http), async || {
+            request(service.http, "GET", path, &headers).await.status == status
+        })
+        .await;
+    }))
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -124,7 +129,7 @@ async fn a_revoked_key_is_rejected_by_all_replicas_while_servers_and_replicas_fa
     let sockets = replicas.sockets(&key).await;
     replicas.services[0].pause();
     replicas.revoke(&key).await;
-    tokio::time::sleep(std::time::Duration::from_secs(8)).await;
+    until_answered(&replicas.services[1..], &key, 401).await;
     replicas.services[0].resume();
     replicas.until_rejected(&key, sockets).await;
 }

@@ -9,8 +9,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::support::*;
 
-/// A GET that takes longer has failed.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Failures that are shown.
 const SHOWN_MAX: usize = 10;
 
@@ -96,7 +94,7 @@ impl Connection {
         let mut due = first;
         while !*stopped.borrow() {
             sleep_until(due).await;
-            match timeout(ANSWER_TIMEOUT, self.send()).await {
+            match timeout(PATIENCE, self.send()).await {
                 Ok(Ok(())) => {}
                 failed => {
                     self.open = None;

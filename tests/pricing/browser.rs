@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use railbird::http::UNAUTHORIZED_BODY;
 use railbird::mail::Smtp;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use super::*;
 
@@ -26,9 +27,20 @@ async fn until(railbird: &Railbird, status: u16, key: &str) {
     .await;
 }
 
+/// Opens a socket with a key, and reads it to its end, as clients do.
+async fn follow(railbird: &Railbird, key: &str) -> JoinHandle<(Vec<Value>, Option<u16>)> {
+    let mut socket = Socket::open(railbird.http, key).await;
+    socket.until("snapshot_complete").await;
+    tokio::spawn(async move { socket.until_closed().await })
+}
+
 /// Waits until the socket of a key is closed because the key is rejected, and checks that requests are rejected, too.
-async fn assert_rejected(railbird: &Railbird, key: &str, mut socket: Socket) {
-    let (messages, code) = socket.until_closed().await;
+async fn assert_rejected(
+    railbird: &Railbird,
+    key: &str,
+    following: JoinHandle<(Vec<Value>, Option<u16>)>,
+) {
+    let (messages, code) = following.await.unwrap();
     assert_eq!(
         (&messages.last().unwrap()["event"], code),
         (&json!("closing"), Some(4401))
@@ -76,15 +88,14 @@ async fn a_person_subscribes_signs_in_uses_replaces_and_revokes_keys_and_leaves(
     server.until_mails(2).await;
     browser.send("go on").await;
     let first = next_key(&mut browser, &railbird).await;
-    let mut socket = Socket::open(railbird.http, &first).await;
-    socket.until("snapshot_complete").await;
+    let of_first = follow(&railbird, &first).await;
     for _ in 0..2 {
         assert_eq!(get_with_key(&railbird, &first).await, 200);
     }
     browser.send("go on").await;
     let second = next_key(&mut browser, &railbird).await;
     assert_eq!(get_with_key(&railbird, &first).await, 200, "both work");
-    let of_second = Socket::open(railbird.http, &second).await;
+    let of_second = follow(&railbird, &second).await;
     browser.send("go on").await;
     let third = next_key(&mut browser, &railbird).await;
     let created = BTreeSet::from([&first, &second, &third]);
@@ -112,7 +123,7 @@ async fn a_person_subscribes_signs_in_uses_replaces_and_revokes_keys_and_leaves(
     );
     browser.send("go on").await;
     assert_eq!(browser.done().await, json!({ "left": true }));
-    assert_rejected(&railbird, &first, socket).await;
+    assert_rejected(&railbird, &first, of_first).await;
     until(&railbird, 401, &third).await;
     browser.send("go on").await;
     assert_eq!(browser.done().await, json!({ "asked": true }));

@@ -197,16 +197,20 @@ async fn the_response_does_not_reveal_whether_an_address_is_known_while_the_log_
     let mut site = Site::start().await;
     html(&site.subscribe(EMAIL, "free").await, 200);
     site.until_mails(EMAIL, 1).await;
+    // A busy machine may delay one of two responses at times. If the address did, it would each time.
     let compare = async |site: &Site, what: &str, status: Option<u16>| {
-        let sign_ups = [EMAIL, NEW].map(|email| timed(email, site.subscribe(email, "free")));
-        let links = [EMAIL, NEW].map(|email| timed(email, site.ask_for_link(email)));
-        let (sign_ups, links) = join(join_all(sign_ups), join_all(links)).await;
-        for [known, unknown] in [sign_ups, links].map(|both| <[_; 2]>::try_from(both).unwrap()) {
-            assert_eq!(known.0, status.unwrap_or(known.0), "{what}");
-            assert_eq!((known.0, &known.1), (unknown.0, &unknown.1), "{what}");
-            let apart = known.2.abs_diff(unknown.2);
-            assert!(apart < Duration::from_secs(1), "{what}: {apart:?} apart");
-        }
+        eventually(&format!("both come together: {what}"), async || {
+            let sign_ups = [EMAIL, NEW].map(|email| timed(email, site.subscribe(email, "free")));
+            let links = [EMAIL, NEW].map(|email| timed(email, site.ask_for_link(email)));
+            let (sign_ups, links) = join(join_all(sign_ups), join_all(links)).await;
+            let both = [sign_ups, links].map(|both| <[_; 2]>::try_from(both).unwrap());
+            both.iter().all(|[known, unknown]| {
+                assert_eq!(known.0, status.unwrap_or(known.0), "{what}");
+                assert_eq!((known.0, &known.1), (unknown.0, &unknown.1), "{what}");
+                known.2.abs_diff(unknown.2) < Duration::from_secs(1)
+            })
+        })
+        .await;
     };
     site.nats.freeze();
     compare(&site, "a server that does not answer", None).await;

@@ -31,6 +31,7 @@ impl BrowserScript {
                 "RAILBIRD_BROWSER",
                 tool("RAILBIRD_BROWSER", "chromium", check),
             )
+            .env("RAILBIRD_PATIENCE_MS", PATIENCE.as_millis().to_string())
             .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

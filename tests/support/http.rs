@@ -8,11 +8,11 @@ use http_body_util::{BodyExt, Full};
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, client_async, connect_async};
 
 use super::PATIENCE;
 
@@ -110,6 +110,16 @@ pub(crate) async fn try_send(
     })
 }
 
+/// Bytes that the system buffers at each end of a connection with small buffers.
+pub(crate) const SMALL_BUFFER_BYTES: u32 = 256 * 1024;
+
+pub(crate) async fn connect_with_small_buffer(address: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(SMALL_BUFFER_BYTES).unwrap();
+    socket.set_nodelay(true).unwrap();
+    socket.connect(address).await.unwrap()
+}
+
 pub(crate) struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
     /// The close code of the service.
@@ -119,6 +129,17 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) async fn open(address: SocketAddr, key: &str) -> Self {
         Self::connect(address, &format!("/ws/live/odds?api_key={key}")).await
+    }
+
+    /// The same for a client whose system buffers little: by itself it makes room for megabytes.
+    pub(crate) async fn open_with_small_buffer(address: SocketAddr, key: &str) -> Self {
+        let stream = MaybeTlsStream::Plain(connect_with_small_buffer(address).await);
+        let url = format!("ws://{address}/ws/live/odds?api_key={key}");
+        let (stream, _) = client_async(url, stream).await.unwrap();
+        Self {
+            stream,
+            closed: None,
+        }
     }
 
     pub(crate) async fn connect(address: SocketAddr, path: &str) -> Self {

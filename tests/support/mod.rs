@@ -39,8 +39,8 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The timeout of every wait. Nothing takes this long unless it is broken.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of every wait. Nothing takes this long unless it is broken, on a machine with other work to do neither.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Waits until a condition holds. Panics with its description if it never does.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {

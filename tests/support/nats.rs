@@ -328,7 +328,14 @@ impl Nats {
 
     /// The log, for an administrator.
     pub(crate) async fn log(&self) -> Log {
-        let log = Log::connect(&self.url_of("admin"), "test").await.unwrap();
+        let until = Instant::now() + PATIENCE;
+        // A busy machine may take longer to connect than the time that a connection has.
+        let log = loop {
+            match Log::connect(&self.url_of("admin"), "test").await {
+                Ok(log) => break log,
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+        };
         log.state_or_create(RACING).await.unwrap();
         log
     }

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -31,13 +30,6 @@ impl Page {
     /// Waits until the text of one of the elements has a part.
     pub(crate) async fn until(&mut self, selector: &str, part: &str) {
         self.run(json!(["until", selector, part])).await;
-    }
-
-    /// The same, and returns how long that took.
-    pub(crate) async fn timed_until(&mut self, selector: &str, part: &str) -> Duration {
-        let start = std::time::Instant::now();
-        self.until(selector, part).await;
-        start.elapsed()
     }
 
     pub(crate) async fn texts(&mut self, selector: &str) -> Vec<String> {

@@ -12,6 +12,7 @@ use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use jiff::civil::Date;
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::io::{AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -23,7 +24,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
-use super::Reply;
+use super::{Reply, SMALL_BUFFER_BYTES, connect_with_small_buffer};
 
 /// The name in all certificates, beside 127.0.0.1.
 const NAME: &str = "localhost";
@@ -231,9 +232,12 @@ impl Tunnel {
         let accepting = tokio::spawn(async move {
             while let Ok((mut plain, _)) = listener.accept().await {
                 plain.set_nodelay(true).unwrap();
+                // A slow client behind it is one of the service.
+                set_socket_send_buffer_size(&plain, SMALL_BUFFER_BYTES as usize).unwrap();
                 let client = client.clone();
                 tokio::spawn(async move {
-                    let mut encrypted = client.connect(service).await.unwrap();
+                    let stream = connect_with_small_buffer(service).await;
+                    let mut encrypted = client.connect_on(stream).await.unwrap();
                     let copied = copy_bidirectional(&mut plain, &mut encrypted).await;
                     if copied.is_err() {
                         let _ = plain.shutdown().await;
