@@ -81,12 +81,7 @@ async fn logged(flags: &[&str]) -> (String, Vec<Reply>, Vec<String>) {
     let serving = Serving::start_with(&flags, data.path());
     let key = issue_key(&nats).await;
     let unknown = format!("{key}x");
-    let headers = [("x-api-key", key.as_str())];
-    eventually("the service answers to the key", || async {
-        let reply = request(serving.http, "GET", "/api/v1/meetings", &headers).await;
-        reply.status == 200
-    })
-    .await;
+    until_valid(serving.http, &key).await;
     let mut replies = Vec::new();
     for (path, key) in [
         ("/api/v1/meetings?from=2026-01-01".to_owned(), key.as_str()),

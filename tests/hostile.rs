@@ -50,7 +50,8 @@ impl Fixture {
         let serving = Serving::start_with(&flags, data.path());
         let key = issue_key(&nats).await;
         nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
-        eventually("the service answers to the key", || async {
+        until_valid(serving.http, &key).await;
+        eventually("the board is served", || async {
             get_board(&serving, &key).await.status == 200
         })
         .await;
@@ -101,7 +102,7 @@ impl Fixture {
             self.serving.metric("railbird_ws_connections").await == 1
         })
         .await;
-        let grown = self.serving.peak_bytes() - self.peak_bytes;
+        let grown = self.serving.peak_bytes().saturating_sub(self.peak_bytes);
         assert!(grown < growth_max, "grown by {} KiB", grown / 1024);
         self.over.store(true, Ordering::Relaxed);
         self.bystander.await.unwrap();
@@ -224,30 +225,34 @@ async fn invalid_messages_get_an_error_and_the_connection_stays_open() {
     fixture.assert_unharmed().await;
 }
 
+/// Each flood goes on until it is cut off: what is sent at once is within the quota of a service that takes long to read
+/// it.
 #[tokio::test]
 async fn floods_are_cut_off() {
     let fixture = Fixture::start().await;
-    let pinged = frame(FIN | PING, "flood");
-    for (what, bytes) in [
-        ("pings", pinged.repeat(10_000)),
-        ("pongs", frame(FIN | PONG, "").repeat(10_000)),
-        ("ops", text(ping("flood")).repeat(2_000)),
-        ("nonsense", text("?").repeat(2_000)),
-        ("resyncs", text(r#"{"op":"resync"}"#).repeat(2_000)),
+    for (what, first, then) in [
+        ("pings", vec![], frame(FIN | PING, "flood")),
+        ("pongs", vec![], frame(FIN | PONG, "")),
+        ("ops", vec![], text(ping("flood"))),
+        ("nonsense", vec![], text("?")),
+        ("resyncs", vec![], text(r#"{"op":"resync"}"#)),
         (
             "subscriptions",
-            text(r#"{"op":"subscribe","venues":["ST","HV"]}"#).repeat(2_000),
+            vec![],
+            text(r#"{"op":"subscribe","venues":["ST","HV"]}"#),
         ),
         // Bytes count, too, without a message.
-        (
-            "empty fragments",
-            [frame(TEXT, ""), frame(CONTINUATION, "").repeat(200_000)].concat(),
-        ),
+        ("empty fragments", frame(TEXT, ""), frame(CONTINUATION, "")),
     ] {
         let served = fixture.served.load(Ordering::Relaxed);
+        let bytes = then.repeat(1_000);
         eventually("the bystander is served meanwhile", || async {
             let began = Instant::now();
-            let all = (0..ATTACKERS).map(|_| async { fixture.open().await.send(&bytes).await });
+            let all = (0..ATTACKERS).map(|_| async {
+                let mut attacker = fixture.open().await;
+                attacker.write.write_all(&first).await.unwrap();
+                attacker.flood(&bytes).await
+            });
             let all = join_all(all).await;
             // 100 at once and 20 a second.
             let most = 100 + 20 * (1 + usize::try_from(began.elapsed().as_secs()).unwrap());
@@ -258,10 +263,6 @@ async fn floods_are_cut_off() {
             fixture.served.load(Ordering::Relaxed) > served
         })
         .await;
-    }
-    // An attacker that never stops.
-    for bytes in [pinged.repeat(1_000), frame(PONG | FIN, "").repeat(1_000)] {
-        replies(&fixture.open().await.flood(&bytes).await, 1008);
     }
     fixture.assert_unharmed().await;
 }
@@ -291,7 +292,10 @@ async fn floods_by_clients_that_do_not_read_use_bounded_memory() {
         fixture.served.load(Ordering::Relaxed) > served + 50
     })
     .await;
-    let grown = fixture.serving.peak_bytes() - fixture.peak_bytes;
+    let grown = fixture
+        .serving
+        .peak_bytes()
+        .saturating_sub(fixture.peak_bytes);
     assert!(grown < GROWTH_MAX, "grown by {} KiB", grown / 1024);
     // Two read in the end, and receive all their replies and the close. The others are cut off.
     silent.truncate(2);

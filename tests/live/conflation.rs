@@ -101,7 +101,7 @@ async fn odds_are_sent_once_per_interval_with_the_number_of_merged_updates() {
     let started = Instant::now();
     let (log, enough) = (nats.log().await, Arc::<AtomicBool>::default());
     let has_enough = Arc::clone(&enough);
-    let publishing = tokio::spawn(async move {
+    let mut publishing = tokio::spawn(async move {
         let mut appender = log.appender(8);
         let mut n = 0;
         while !has_enough.load(Ordering::Relaxed) {
@@ -111,12 +111,20 @@ async fn odds_are_sent_once_per_interval_with_the_number_of_merged_updates() {
                 .await
                 .unwrap();
         }
-        appender.finish().await.unwrap();
-        n
+        let appended = appender.finish().await.unwrap();
+        (n, appended.last().unwrap().seq)
     });
     let mut received: Vec<Value> = Vec::new();
-    let mut through = 0;
+    let (mut through, mut published) = (0, None);
     let updates = loop {
+        if published.is_none() && publishing.is_finished() {
+            published = Some((&mut publishing).await.unwrap());
+        }
+        if let Some((updates, last)) = published
+            && received.last().map(seq_of) == Some(last)
+        {
+            break updates;
+        }
         let message = socket.next_or_heartbeat().await.unwrap();
         if event_of(&message) == "heartbeat" {
             assert!(seq_of(&message) >= through, "never behind what was sent");
@@ -132,11 +140,6 @@ async fn odds_are_sent_once_per_interval_with_the_number_of_merged_updates() {
         proof.take(&message);
         received.push(message);
         enough.store(received.len() > 6, Ordering::Relaxed);
-        if publishing.is_finished()
-            && railbird.app.feed.position().seq == seq_of(received.last().unwrap())
-        {
-            break publishing.await.unwrap();
-        }
     };
     let took = u64::try_from(started.elapsed().as_millis()).unwrap();
     assert_eq!(stand_for(&received), updates);

@@ -323,16 +323,15 @@ pub(crate) async fn issue_key(nats: &Nats) -> String {
     issue_key_on(nats, "default").await
 }
 
-/// Waits until a service answers to a key.
+/// Waits until a service is ready and answers to a key: views are served before the live channel is open.
 pub(crate) async fn until_valid(http: SocketAddr, key: &str) {
-    eventually("the key is valid", async || {
-        let headers = [("x-api-key", key)];
-        request(http, "GET", "/api/v1/meetings", &headers)
-            .await
-            .status
-            == 200
-    })
-    .await;
+    let headers = [("x-api-key", key)];
+    for path in ["/readyz", "/api/v1/meetings"] {
+        eventually(&format!("{path} answers to the key"), async || {
+            request(http, "GET", path, &headers).await.status == 200
+        })
+        .await;
+    }
 }
 
 /// A new key on a plan.
