@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
 use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
+use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::{self, ErrorCode};
 use async_nats::{HeaderMap, HeaderValue};
 use events::{Envelope, Moment};
@@ -89,9 +90,9 @@ pub struct Appender {
     log: Log,
     window: usize,
     in_flight: VecDeque<InFlight>,
-    /// What becomes of those in flight, in their order. Dropped before the connection, whose runtime answers them.
-    outcomes: FuturesOrdered<BoxFuture<'static, Result<Appended, LogError>>>,
-    /// A message in flight has failed.
+    /// Their acknowledgements, in their order. Dropped before the connection, whose runtime answers them.
+    acks: FuturesOrdered<BoxFuture<'static, Result<PublishAck, PublishError>>>,
+    /// One of these is a failure.
     has_failed: Arc<AtomicBool>,
     /// Where messages are sent if more than one may be in flight: all of these.
     connection: Option<OneShotConnection>,
@@ -102,6 +103,8 @@ pub struct Appender {
 struct InFlight {
     outgoing: Outgoing,
     quoted_at: Option<Moment>,
+    /// The connection that it was sent on.
+    epoch: u64,
 }
 
 /// The acknowledgement to come of a message, and the connection that it was sent on.
@@ -119,7 +122,7 @@ impl Log {
             log: self.clone(),
             window,
             in_flight: VecDeque::with_capacity(window),
-            outcomes: FuturesOrdered::new(),
+            acks: FuturesOrdered::new(),
             has_failed: Arc::default(),
             connection: None,
             acknowledged: Vec::new(),
@@ -140,7 +143,7 @@ impl Log {
     /// Returns the [`LogError`] of the first failure.
     pub async fn append_once(&self, outgoing: &Outgoing) -> Result<Appended, LogError> {
         let sent = self.appender(1).send(outgoing, None).await;
-        await_ack(&outgoing.subject, sent).await
+        await_ack(outgoing, sent).await
     }
 
     /// As [`Log::append_expecting`], without retries.
@@ -150,7 +153,7 @@ impl Log {
         last_seq: u64,
     ) -> Result<Appended, LogError> {
         let sent = self.appender(1).send(outgoing, Some(last_seq)).await;
-        await_ack(&outgoing.subject, sent).await
+        await_ack(outgoing, sent).await
     }
 
     /// Appends one message if the last one on its subject has the sequence `last_seq`, 0 for none, and awaits its
@@ -204,26 +207,37 @@ impl Appender {
         while self.in_flight.len() >= self.window || self.must_wait(&outgoing.subject, quoted_at) {
             self.await_oldest().await?;
         }
-        // Unconstrained: tokio's cooperative budget would hide what has arrived.
-        while let Some(Some(outcome)) = unconstrained(self.outcomes.next()).now_or_never() {
+        while !self.in_flight.is_empty() {
+            // Unconstrained: tokio's cooperative budget would hide what has arrived.
+            let arrived = unconstrained(self.outcome_of_oldest()).now_or_never();
+            let Some(outcome) = arrived else { break };
             self.complete_oldest(outcome).await?;
         }
-        let connection = self.connection.as_ref();
-        let is_lost = connection.is_some_and(OneShotConnection::is_lost);
-        if is_lost || self.has_failed.load(Ordering::Relaxed) {
+        if self.has_failed.load(Ordering::Relaxed) {
             self.flush().await?;
         }
-        let sent = self.send(&outgoing, None).await;
-        let (subject, has_failed) = (outgoing.subject.clone(), Arc::clone(&self.has_failed));
-        self.outcomes.push_back(Box::pin(async move {
-            let outcome = await_ack(&subject, sent).await;
-            has_failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-            outcome
-        }));
-        self.in_flight.push_back(InFlight {
-            outgoing,
-            quoted_at,
-        });
+        match self.send(&outgoing, None).await {
+            Ok(PendingAck { ack, epoch, .. }) => {
+                let has_failed = Arc::clone(&self.has_failed);
+                let ack = ack.into_future().inspect(move |ack| {
+                    has_failed.fetch_or(ack.is_err(), Ordering::Relaxed);
+                });
+                self.acks.push_back(Box::pin(ack));
+                self.in_flight.push_back(InFlight {
+                    outgoing,
+                    quoted_at,
+                    epoch,
+                });
+            }
+            Err(error) => {
+                self.flush().await?;
+                if error.is_permanent() {
+                    return Err(error);
+                }
+                let appended = self.send_with_retries(&outgoing, None).await?;
+                self.acknowledged.push(appended);
+            }
+        }
         Ok(())
     }
 
@@ -262,13 +276,31 @@ impl Appender {
     }
 
     async fn await_oldest(&mut self) -> Result<(), LogError> {
-        match self.outcomes.next().await {
-            Some(outcome) => self.complete_oldest(outcome).await,
-            None => Ok(()),
+        let outcome = self.outcome_of_oldest().await;
+        self.complete_oldest(outcome).await
+    }
+
+    /// What becomes of the oldest message in flight. With a lost connection all of them are lost.
+    async fn outcome_of_oldest(&mut self) -> Result<Appended, LogError> {
+        let connection = self.connection.as_ref();
+        let log = connection.map_or(&self.log, OneShotConnection::log);
+        let epoch = self.in_flight.front().map_or(0, |oldest| oldest.epoch);
+        let is_sent = |denied: &str| {
+            let mut in_flight = self.in_flight.iter();
+            in_flight.any(|message| message.outgoing.subject == denied)
+        };
+        tokio::select! {
+            biased;
+            Some(ack) = self.acks.next() => acknowledged(log, ack),
+            denied = log.permissions.denied(is_sent) => Err(denied),
+            () = log.lost(epoch) => {
+                self.acks = FuturesOrdered::new();
+                Err(connection_lost())
+            }
         }
     }
 
-    /// Takes the oldest message out of flight, whose outcome this is.
+    /// Takes the oldest message out of flight.
     async fn complete_oldest(
         &mut self,
         outcome: Result<Appended, LogError>,
@@ -287,13 +319,13 @@ impl Appender {
     /// Awaits everything in flight, then sends what failed again, in order.
     async fn resend(&mut self, first: Outgoing, error: LogError) -> Result<(), LogError> {
         let mut failed = vec![first];
-        while let (Some(outcome), Some(InFlight { outgoing, .. })) =
-            (self.outcomes.next().await, self.in_flight.pop_front())
-        {
+        while !self.in_flight.is_empty() {
+            let outcome = self.outcome_of_oldest().await;
+            let message = self.in_flight.pop_front();
             match outcome {
                 Ok(appended) => self.acknowledged.push(appended),
                 Err(error) if error.is_permanent() => return Err(error),
-                Err(_) => failed.push(outgoing),
+                Err(_) => failed.extend(message.map(|message| message.outgoing)),
             }
         }
         self.has_failed.store(false, Ordering::Relaxed);
@@ -314,7 +346,7 @@ impl Appender {
         let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         loop {
             let sent = self.send(outgoing, expected_last_seq).await;
-            match await_ack(&outgoing.subject, sent).await {
+            match await_ack(outgoing, sent).await {
                 Err(error) if !error.is_permanent() && attempts.wait().await => {}
                 outcome => return outcome,
             }
@@ -381,19 +413,28 @@ fn quoted_at(outgoing: &Outgoing) -> Option<Moment> {
 
 /// Waits for an acknowledgement until the connection is lost, and the acknowledgement with it.
 async fn await_ack(
-    subject: &str,
+    outgoing: &Outgoing,
     sent: Result<PendingAck, LogError>,
 ) -> Result<Appended, LogError> {
     let PendingAck { ack, log, epoch } = sent?;
     tokio::select! {
         biased;
-        ack = ack => match ack {
-            Ok(ack) => Ok(Appended { seq: ack.sequence, duplicate: ack.duplicate }),
-            Err(error) => Err(failure(&log, &error)),
-        },
-        denied = log.permissions.denied(|denied| denied == subject) => Err(denied),
-        () = log.lost(epoch) => Err(LogError::Unreachable("the connection was lost".to_owned())),
+        ack = ack => acknowledged(&log, ack),
+        denied = log.permissions.denied(|subject| subject == outgoing.subject) => Err(denied),
+        () = log.lost(epoch) => Err(connection_lost()),
     }
+}
+
+fn acknowledged(log: &Log, ack: Result<PublishAck, PublishError>) -> Result<Appended, LogError> {
+    let ack = ack.map_err(|error| failure(log, &error))?;
+    Ok(Appended {
+        seq: ack.sequence,
+        duplicate: ack.duplicate,
+    })
+}
+
+fn connection_lost() -> LogError {
+    LogError::Unreachable("the connection was lost".to_owned())
 }
 
 /// The failure of a message.
