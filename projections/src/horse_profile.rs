@@ -41,10 +41,8 @@ impl Horse {
 
     /// Whether its profile has a name or a trainer of its form rows.
     pub(crate) fn needs_form(&self) -> bool {
-        let is_complete = |r: &HorseRegistered| {
-            !r.horse_name.as_str().is_empty() && !r.trainer.as_str().is_empty()
-        };
-        !self.registration.as_ref().is_some_and(is_complete)
+        let registration = self.registration.as_ref();
+        registration.is_none_or(|r| r.horse_name.is_empty() || r.trainer.is_empty())
     }
 
     /// The name in its profile; empty if unknown.
@@ -119,8 +117,8 @@ pub(crate) struct ServedProfile<'a> {
     age: u32,
 }
 
-/// Renders the profile of a horse. What the registration leaves empty, or a horse without one, has the names in the form
-/// rows. A horse with neither has no profile.
+/// Renders the profile of a horse. The names in its form rows stand in for those that the registration leaves empty, or
+/// that is not there. A horse with neither has no profile.
 pub(crate) fn render(
     horse_no: &HorseNo,
     horse: &Horse,
