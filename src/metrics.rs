@@ -77,10 +77,11 @@ const GAUGES: [(&str, &str); 36] = [
 
 /// The help texts of counters without labels. They count from the start.
 #[rustfmt::skip]
-const COUNTERS: [(&str, &str); 15] = [
+const COUNTERS: [(&str, &str); 16] = [
     ("railbird_events_folded_total", "Events folded into views."),
     ("railbird_events_skipped_total", "Events at or below the checkpoint, not folded again."),
     ("railbird_events_stale_total", "Events superseded by a later one before they arrived."),
+    ("railbird_log_clock_steps_total", "Times that the clock of the log stepped back by more than a second."),
     ("railbird_rejections_not_announced_total", "Rejections not announced to feeders because the queue was full."),
     ("railbird_rebuilds_total", "Rebuilt views that have replaced the live ones."),
     ("railbird_snapshot_failures_total", "Snapshots of the views that this replica could not write."),
@@ -244,6 +245,10 @@ pub(crate) fn folded(tally: &Tally) {
     for (code, count) in &tally.rejected {
         EVENTS_REJECTED.add(*code, *count);
     }
+}
+
+pub(crate) fn log_clock_stepped() {
+    counter!("railbird_log_clock_steps_total").increment(1);
 }
 
 pub(crate) fn not_announced() {

@@ -7,7 +7,8 @@ use events::{Event, HorseNo, HorseRegistered, OddsQuoted, RaceKey, RacingDate, R
 
 use crate::horse_form::{self, Appearance};
 use crate::horse_profile::{self, FormNames, Horse};
-use crate::live::{LiveRace, LiveUpdate};
+use crate::live::{LiveRace, LiveUpdate, races_open_between, render_replay_state, replay_period};
+use crate::log_clock::LogClock;
 use crate::meetings::{self, Meeting};
 use crate::newest::{Order, identity};
 use crate::odds_board::{self, Quote};
@@ -44,8 +45,6 @@ pub(crate) struct Changes {
     pub(crate) keys: usize,
     /// Messages that were rejected since the last commit.
     rejected: u64,
-    /// The marks of open races before this date are removed.
-    open_from: Option<RacingDate>,
 }
 
 #[derive(Debug)]
@@ -59,6 +58,8 @@ struct RaceEntry {
     state_changed: bool,
     /// The facts that views are made of differ from the stored ones.
     facts_changed: bool,
+    /// The period whose replay state is kept.
+    period: Option<u64>,
 }
 
 /// The effects of one event.
@@ -82,7 +83,6 @@ impl Changes {
             writes: Writes::new(),
             keys: 0,
             rejected: 0,
-            open_from: None,
         }
     }
 
@@ -96,9 +96,12 @@ impl Changes {
         &mut self,
         recorded: &Recorded,
         registration: &HorseRegistered,
+        clock: &LogClock,
     ) -> Result<Folded, StoreError> {
         let horse_no = &registration.horse_no;
-        let order = self.horse(horse_no)?.register(recorded, registration);
+        let order = self
+            .horse(horse_no)?
+            .register(recorded, registration, clock);
         if order == Order::New {
             self.dirty_horses.insert(horse_no.clone());
             self.keys += 2;
@@ -114,13 +117,15 @@ impl Changes {
         key: RaceKey,
         recorded: &Recorded,
         quote: &OddsQuoted,
+        clock: &LogClock,
         live: bool,
     ) -> Result<Folded, StoreError> {
-        let (outcome, update) = self.race(&key)?.live.quote(&key, recorded, quote, live);
+        let entry = self.race(&key, recorded.seq)?;
+        let (outcome, update) = entry.live.quote(&key, recorded, quote, clock, live);
         let identity = identity(&recorded.envelope);
         let is_listed = match outcome {
             Quote::Repeated => true,
-            Quote::Stale => !self.quote_ids(&key)?.insert(identity),
+            Quote::Stale => !self.quote_ids(&key, recorded.seq)?.insert(identity),
             Quote::Shown => {
                 if let Some(ids) = self.quote_ids.get_mut(&key) {
                     ids.insert(identity);
@@ -133,7 +138,7 @@ impl Changes {
         if is_listed {
             return Ok(folded);
         }
-        let entry = self.race(&key)?;
+        let entry = self.race(&key, recorded.seq)?;
         entry.live.board.add_tick();
         odds_board::append_tick(&mut entry.ticks, recorded, quote, stale);
         if entry.live.board.is_last_chunk_full() {
@@ -149,10 +154,10 @@ impl Changes {
     }
 
     /// The identities of the quotes in the history of a race.
-    fn quote_ids(&mut self, key: &RaceKey) -> Result<&mut HashSet<u64>, StoreError> {
+    fn quote_ids(&mut self, key: &RaceKey, seq: u64) -> Result<&mut HashSet<u64>, StoreError> {
         if !self.quote_ids.contains_key(key) {
             let (first, end) = (keys::ticks(key), keys::ticks(key) + "~");
-            let mut ids: HashSet<u64> = odds_board::identities(&self.race(key)?.ticks).collect();
+            let mut ids: HashSet<u64> = odds_board::identities(&self.race(key, seq)?.ticks).collect();
             for chunk in self.store.range(&first, &end) {
                 ids.extend(odds_board::identities(&chunk?.1));
             }
@@ -169,10 +174,11 @@ impl Changes {
         &mut self,
         key: RaceKey,
         recorded: &Recorded,
+        clock: &LogClock,
         live: bool,
     ) -> Result<Folded, StoreError> {
-        let entry = self.race(&key)?;
-        let (effect, update) = entry.live.fact(&key, recorded, live);
+        let entry = self.race(&key, recorded.seq)?;
+        let (effect, update) = entry.live.fact(&key, recorded, clock, live);
         let stale = effect.is_stale();
         let folded = Folded { stale, update };
         match effect {
@@ -195,12 +201,38 @@ impl Changes {
         Ok(folded)
     }
 
-    fn race(&mut self, key: &RaceKey) -> Result<&mut RaceEntry, StoreError> {
+    /// The race before its message at a sequence.
+    fn race(&mut self, key: &RaceKey, seq: u64) -> Result<&mut RaceEntry, StoreError> {
         if !self.races.contains_key(key) {
             let entry = self.load_race(key)?;
             self.races.insert(key.clone(), entry);
         }
-        Ok(self.races.get_mut(key).expect("just inserted"))
+        let entry = self.races.get_mut(key).expect("just inserted");
+        let period = replay_period(seq);
+        if entry.period.replace(period) != Some(period) {
+            let state_key = keys::replay_state(period, key);
+            let is_kept = match self.writes.get(&state_key) {
+                Some(written) => written.is_some(),
+                None => self.store.get(&state_key)?.is_some(),
+            };
+            if !is_kept {
+                let state = render_replay_state(&entry.live);
+                self.keys += 1 + state.len() / BYTES_PER_KEY;
+                self.writes.insert(state_key, Some(state));
+            }
+        }
+        Ok(entry)
+    }
+
+    /// Drops the replay states of periods before the last two. All changes are committed.
+    pub(crate) fn begin_period(&mut self, last: u64, period: u64) -> Result<(), StoreError> {
+        for begun in (last + 1..=period).rev().take(2) {
+            for state in self.store.scan(&keys::replay_states(begun)) {
+                self.writes.insert(state?.0, None);
+                self.keys += 1;
+            }
+        }
+        Ok(())
     }
 
     fn load_race(&self, key: &RaceKey) -> Result<RaceEntry, StoreError> {
@@ -220,6 +252,7 @@ impl Changes {
             ticks,
             state_changed: false,
             facts_changed: false,
+            period: None,
         })
     }
 
@@ -238,7 +271,7 @@ impl Changes {
         open_from: Option<RacingDate>,
     ) -> Result<Writes, StoreError> {
         let races = self.write_races(open_from)?;
-        self.close_before(open_from)?;
+        self.move_open_marks(open_from)?;
         self.write_meetings(&races)?;
         self.write_horses()?;
         self.write_rejections()?;
@@ -264,18 +297,25 @@ impl Changes {
         self.races.len() + self.horses.len()
     }
 
-    /// Removes the marks of open races before a date.
-    fn close_before(&mut self, open_from: Option<RacingDate>) -> Result<(), StoreError> {
-        if open_from == self.open_from {
+    /// Removes the marks of open races before a date, and restores those from it on if it is earlier than before.
+    fn move_open_marks(&mut self, open_from: Option<RacingDate>) -> Result<(), StoreError> {
+        let stored = self.store.checkpoint().and_then(|c| c.open_from());
+        if open_from == stored {
             return Ok(());
         }
-        self.open_from = open_from;
         for mark in self.store.scan(keys::OPEN_RACES) {
             let (mark, _) = mark?;
             if keys::parse_race(&mark).is_none_or(|race| Some(race.date) >= open_from) {
                 break;
             }
             self.writes.insert(mark, None);
+        }
+        if let (Some(from), Some(to)) = (open_from, stored) {
+            for race in races_open_between(&self.store, from, to)? {
+                // The marks of the races that changed since are written already.
+                let mark = self.writes.entry(keys::open_race(&race));
+                mark.or_insert_with(|| Some(Vec::new()));
+            }
         }
         Ok(())
     }

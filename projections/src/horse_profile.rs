@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::horse_form::RowKind;
 use crate::json::{self, JsonObject};
+use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order, identity};
 use crate::official_age::OfficialAge;
 
@@ -30,9 +31,10 @@ impl Horse {
         &mut self,
         recorded: &Recorded,
         registration: &HorseRegistered,
+        clock: &LogClock,
     ) -> Order {
         let identity = identity(&recorded.envelope);
-        let order = self.registrations.take(recorded, identity, None);
+        let order = self.registrations.take(recorded, identity, clock);
         if order == Order::New {
             self.registration = Some(registration.clone());
         }

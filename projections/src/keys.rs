@@ -188,6 +188,16 @@ pub(crate) fn board_state(key: &RaceKey) -> String {
     race("state/odds", key)
 }
 
+/// The state of a race before its first message of a period. The period after the next one has the same keys.
+pub(crate) fn replay_state(period: u64, key: &RaceKey) -> String {
+    race(&replay_states(period), key)
+}
+
+/// The prefix of all these states.
+pub(crate) fn replay_states(period: u64) -> String {
+    format!("state/replay/{}", period % 2)
+}
+
 pub(crate) fn horse_state(horse_no: &HorseNo) -> String {
     format!("state/horse/{horse_no}")
 }

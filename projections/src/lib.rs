@@ -3,8 +3,8 @@
 //! Each read model is a file: `race_card`, `race_result`, [`horse_form`], [`horse_profile`], [`meetings`],
 //! `odds_board`, [`rejections`]. It renders state as the JSON that is served, without I/O, clock or errors.
 //! [`Projection`] folds a batch of the log and commits the changed views with their checkpoint in one atomic batch of
-//! the [`Store`]. Each event that changes a live race yields a [`LiveUpdate`]; [`RaceReplay`] makes the same updates
-//! again without a store.
+//! the [`Store`]. Each event that changes a live race yields a [`LiveUpdate`]; [`RaceReplay`] makes the latest of them
+//! again.
 
 mod changes;
 mod digest;
@@ -13,6 +13,7 @@ pub mod horse_profile;
 pub mod json;
 pub mod keys;
 mod live;
+mod log_clock;
 mod log_history;
 pub mod meetings;
 mod newest;
@@ -31,8 +32,10 @@ mod venue;
 
 pub use digest::Digest;
 pub use live::{
-    LiveBoard, LiveKind, LiveMessage, LiveUpdate, RaceReplay, live_schemas, open_races,
+    LiveBoard, LiveKind, LiveMessage, LiveUpdate, REPLAY_MESSAGES_MAX, RaceReplay, live_schemas,
+    open_races,
 };
+pub use log_clock::{ClockStep, LogClock};
 pub use log_history::LogHistory;
 pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
 pub use rejections::Announcement;

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use events::{Envelope, Moment, Recorded};
+use events::{Envelope, Recorded};
 use serde::{Deserialize, Serialize};
+
+use crate::log_clock::{LogClock, Micros, micros};
 
 /// The sources whose events about one thing are ordered apart: a race has a few feeders. More share one order.
 const SOURCES_MAX: usize = 16;
@@ -11,12 +13,13 @@ const SOURCES_MAX: usize = 16;
 /// The key of the sources that share one order. No source is empty.
 const OTHER_SOURCES: &str = "";
 
-/// The identities that are kept of a source. Usually one is enough; more are of events with equal times, such as those
-/// of an import without times, or with times that the log has not reached.
+/// The identities that are kept of a source. Usually a few are enough; more are of events with equal times, such as
+/// those of an import without times, or with times that the log has not reached.
 const IDENTITIES_MAX: usize = 512;
 
-/// Microseconds since 1970: shorter in the stored state than RFC 3339.
-type Micros = i64;
+/// The identities that are kept of events before the latest one: those of all statuses of a race. Without them, some
+/// could be new again once the log's clock has stepped back.
+const EARLIER_MAX: usize = 8;
 
 /// The identity of an event: a hash of its source and its id.
 pub(crate) fn identity(envelope: &Envelope) -> u64 {
@@ -42,11 +45,23 @@ pub(crate) fn identity_of(source: &str, id: &str) -> u64 {
 /// newer, unless it is known. A clock that is ahead counts as that of the log, so that the events after it are not
 /// stale; the identities of such events are kept until the log has passed their times.
 ///
-/// So an event that was new once is never new again.
+/// So an event that was new once is never new again, unless the log's clock has stepped back: then no time that was
+/// taken before makes an event stale that happened since, and one whose identity was dropped may be new again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
 pub(crate) struct Newest<const MAX: usize = IDENTITIES_MAX> {
     by_source: BTreeMap<String, SourceOrder<MAX>>,
+    /// The steps back of the log's clock that the times reflect.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    steps: u32,
+}
+
+/// Whether a count is left out of the stored state.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands out a reference"
+)]
+pub(crate) fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// The order of the events of one source.
@@ -54,7 +69,7 @@ pub(crate) struct Newest<const MAX: usize = IDENTITIES_MAX> {
 struct SourceOrder<const MAX: usize> {
     /// The time of the latest event, but not later than the log.
     time: Micros,
-    /// The events at `time` or later: their times, ascending, and their identities.
+    /// The events at `time` or later, and the latest before: their times, ascending, and their identities.
     known: Vec<(Micros, u64)>,
     /// The latest time of an event at `time` or later whose identity was dropped. No event up to it is new again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,51 +86,96 @@ pub(crate) enum Order {
     Stale,
 }
 
+/// An event as it is ordered.
+#[derive(Debug, Clone, Copy)]
+struct TimedEvent<'a> {
+    source: &'a str,
+    time: Micros,
+    recorded_at: Micros,
+    identity: u64,
+    /// Whether it is stale too if it is before the latest event of another source.
+    among_all: bool,
+}
+
 impl<const MAX: usize> Newest<MAX> {
     pub(crate) fn is_empty(&self) -> bool {
         self.by_source.is_empty()
     }
 
-    /// Takes an event. One before `since` is stale; `since` never goes back.
-    pub(crate) fn take(
+    /// Takes an event.
+    pub(crate) fn take(&mut self, recorded: &Recorded, identity: u64, clock: &LogClock) -> Order {
+        self.take_after_steps(recorded, identity, clock, false)
+    }
+
+    /// Takes an event that is stale too if it is before the latest one of any source.
+    pub(crate) fn take_among_all(
         &mut self,
         recorded: &Recorded,
         identity: u64,
-        since: Option<Moment>,
+        clock: &LogClock,
     ) -> Order {
-        let since = since.map_or(Micros::MIN, micros);
-        let Envelope { source, time, .. } = &recorded.envelope;
-        let recorded_at = micros(recorded.recorded_at);
-        self.take_at(source, micros(*time), recorded_at, identity, since)
+        self.take_after_steps(recorded, identity, clock, true)
     }
 
     /// Takes an event whose time does not matter. After `MAX` of a source, all of it are stale.
     pub(crate) fn take_untimed(&mut self, recorded: &Recorded, identity: u64) -> Order {
-        self.take_at(&recorded.envelope.source, 0, 0, identity, Micros::MIN)
+        self.take_event(TimedEvent {
+            source: &recorded.envelope.source,
+            time: 0,
+            recorded_at: 0,
+            identity,
+            among_all: false,
+        })
     }
 
-    fn take_at(
+    fn take_after_steps(
         &mut self,
-        source: &str,
-        time: Micros,
-        recorded_at: Micros,
+        recorded: &Recorded,
         identity: u64,
-        since: Micros,
+        clock: &LogClock,
+        among_all: bool,
     ) -> Order {
+        let event = TimedEvent {
+            source: &recorded.envelope.source,
+            time: micros(recorded.envelope.time),
+            recorded_at: micros(recorded.recorded_at),
+            identity,
+            among_all,
+        };
+        let Some((steps, time_max)) = clock.steps_after(self.steps, recorded.seq) else {
+            return self.take_event(event);
+        };
+        // Only a new event changes the state, which is not stored after any other.
+        let mut corrected = self.clone();
+        corrected.steps = steps;
+        for order in corrected.by_source.values_mut() {
+            order.time = order.time.min(time_max);
+            order.dropped = order.dropped.map(|dropped| dropped.min(time_max));
+        }
+        let order = corrected.take_event(event);
+        if order == Order::New {
+            *self = corrected;
+        }
+        order
+    }
+
+    fn take_event(&mut self, event: TimedEvent<'_>) -> Order {
         let source = match self.by_source.len() < SOURCES_MAX {
-            true => source,
-            false if self.by_source.contains_key(source) => source,
+            true => event.source,
+            false if self.by_source.contains_key(event.source) => event.source,
             false => OTHER_SOURCES,
         };
+        let orders = self.by_source.values().filter(|_| event.among_all);
+        let since = orders.map(|order| order.time).max().unwrap_or(Micros::MIN);
         if let Some(order) = self.by_source.get_mut(source) {
-            return order.take(time, recorded_at, identity, since);
+            return order.take(event, since);
         }
-        if time < since {
+        if event.time < since {
             return Order::Stale;
         }
         let first = SourceOrder {
-            time: time.min(recorded_at),
-            known: vec![(time, identity)],
+            time: event.time.min(event.recorded_at),
+            known: vec![(event.time, event.identity)],
             dropped: None,
         };
         self.by_source.insert(source.to_owned(), first);
@@ -124,20 +184,27 @@ impl<const MAX: usize> Newest<MAX> {
 }
 
 impl<const MAX: usize> SourceOrder<MAX> {
-    fn take(&mut self, time: Micros, recorded_at: Micros, identity: u64, since: Micros) -> Order {
+    /// Takes an event. One before `since` is stale.
+    fn take(&mut self, event: TimedEvent<'_>, since: Micros) -> Order {
+        let TimedEvent {
+            time,
+            recorded_at,
+            identity,
+            ..
+        } = event;
         if self.known.iter().any(|(_, known)| *known == identity) {
             return Order::Repeated;
         }
         if time < self.time.max(since) || self.dropped.is_some_and(|dropped| time <= dropped) {
             return Order::Stale;
         }
-        // The log's clock may step back: the latest time is the lower bound of it.
+        // The servers of a cluster differ: the latest time is the lower bound of the log's clock.
         self.time = time.min(recorded_at.max(self.time));
         let index = self.known.partition_point(|(known, _)| *known <= time);
         self.known.insert(index, (time, identity));
         let passed = self.time.max(since);
         let old = self.known.partition_point(|(known, _)| *known < passed);
-        self.known.drain(..old);
+        self.known.drain(..old.saturating_sub(EARLIER_MAX));
         if self.known.len() > MAX {
             let (dropped, _) = self.known.remove(0);
             self.dropped = Some(dropped);
@@ -146,19 +213,20 @@ impl<const MAX: usize> SourceOrder<MAX> {
     }
 }
 
-fn micros(time: Moment) -> Micros {
-    time.timestamp().as_microsecond()
-}
-
 #[cfg(test)]
 mod tests {
-    use events::{Event, GoingChanged, RaceNumber, RacingDate, Text, VenueCode};
+    use events::{Event, GoingChanged, Moment, RaceNumber, RacingDate, Text, VenueCode};
     use proptest::prelude::*;
 
     use super::*;
 
-    fn moment(second: u32) -> Moment {
-        Moment::parse(&format!("2026-11-21T06:00:{second:02}Z")).expect("a time")
+    /// So many tenths of a second after the beginning.
+    fn moment(tenths: u32) -> Moment {
+        let begin = Moment::parse("2026-11-21T06:00:00Z").expect("a time");
+        let micros = begin.timestamp().as_microsecond() + i64::from(tenths) * 100_000;
+        jiff::Timestamp::from_microsecond(micros)
+            .expect("in range")
+            .into()
     }
 
     fn event(source: &str, id: &str, time: u32, recorded_at: u32) -> Recorded {
@@ -169,7 +237,7 @@ mod tests {
             going: Text::default(),
         });
         Recorded {
-            seq: 1,
+            seq: 0,
             recorded_at: moment(recorded_at),
             envelope: Envelope {
                 id: id.to_owned(),
@@ -180,13 +248,29 @@ mod tests {
         }
     }
 
-    fn take<const MAX: usize>(newest: &mut Newest<MAX>, recorded: &Recorded) -> Order {
-        newest.take(recorded, identity(&recorded.envelope), None)
+    /// A log, and the events that were taken of it.
+    #[derive(Default)]
+    struct Taken<const MAX: usize> {
+        newest: Newest<MAX>,
+        clock: LogClock,
+        seq: u64,
+    }
+
+    impl<const MAX: usize> Taken<MAX> {
+        /// Takes an event of a source: its id, its time, and when the log stores it, in tenths of a second.
+        fn take(&mut self, source: &str, id: &str, time: u32, recorded_at: u32) -> Order {
+            self.seq += 1;
+            let mut recorded = event(source, id, time, recorded_at);
+            recorded.seq = self.seq;
+            self.clock.record(self.seq, recorded.recorded_at);
+            let identity = identity(&recorded.envelope);
+            self.newest.take(&recorded, identity, &self.clock)
+        }
     }
 
     #[test]
     fn a_source_is_ordered_by_its_own_times_and_two_sources_by_the_log() {
-        let mut newest = Newest::<4>::default();
+        let mut taken = Taken::<4>::default();
         for (source, id, time, order) in [
             ("a", "1", 10, Order::New),
             ("a", "2", 9, Order::Stale),
@@ -196,61 +280,90 @@ mod tests {
             ("a", "1", 10, Order::Repeated),
             ("b", "1", 10, Order::New),
         ] {
-            assert_eq!(take(&mut newest, &event(source, id, time, 30)), order);
+            assert_eq!(taken.take(source, id, time, 30), order);
         }
     }
 
     #[test]
     fn a_clock_that_is_corrected_and_a_log_whose_clock_steps_back_lose_nothing() {
-        let mut newest = Newest::<4>::default();
+        let mut taken = Taken::<IDENTITIES_MAX>::default();
         for (id, time, recorded_at) in [
             // Ahead, then corrected.
-            ("1", 50, 10),
-            ("2", 11, 11),
+            ("1", 500, 100),
+            ("2", 110, 110),
             // The log steps back.
-            ("3", 12, 2),
-            ("4", 13, 3),
+            ("3", 120, 20),
+            ("4", 130, 30),
+            // The clock that both share is ahead, then corrected.
+            ("5", 440, 440),
+            ("6", 50, 50),
+            // It is so while NATS is away.
+            ("7", 460, 460),
+            ("8", 70, 90),
         ] {
-            let event = event("a", id, time, recorded_at);
-            assert_eq!(take(&mut newest, &event), Order::New, "{id}");
+            assert_eq!(taken.take("a", id, time, recorded_at), Order::New, "{id}");
         }
-        assert_eq!(take(&mut newest, &event("a", "1", 50, 59)), Order::Repeated);
+        for (id, time) in [("1", 500), ("7", 460), ("8", 70)] {
+            assert_eq!(taken.take("a", id, time, 590), Order::Repeated, "{id}");
+        }
     }
 
     #[test]
     fn many_events_with_one_time_or_from_many_sources_stay_bounded() {
-        let mut newest = Newest::<4>::default();
+        let mut taken = Taken::<4>::default();
         for n in 0..100 {
-            take(&mut newest, &event("a", &n.to_string(), 10, 30));
-            take(&mut newest, &event(&n.to_string(), "1", 10 + n % 40, 30));
+            taken.take("a", &n.to_string(), 10, 30);
+            taken.take(&n.to_string(), "1", 10 + n % 40, 30);
         }
-        assert_eq!(newest.by_source.len(), SOURCES_MAX + 1);
-        assert!(
-            newest
-                .by_source
-                .values()
-                .all(|order| order.known.len() <= 4)
-        );
-        let later = event("a", "later", 11, 30);
-        assert_eq!(take(&mut newest, &later), Order::New);
+        let orders = &taken.newest.by_source;
+        assert_eq!(orders.len(), SOURCES_MAX + 1);
+        assert!(orders.values().all(|order| order.known.len() <= 4));
+        assert_eq!(taken.take("a", "later", 11, 30), Order::New);
+        let mut taken = Taken::<IDENTITIES_MAX>::default();
+        for n in 0..1_000 {
+            taken.take("a", &n.to_string(), n, n);
+        }
+        assert!(taken.newest.by_source["a"].known.len() <= EARLIER_MAX + 1);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
+        /// The log's clock does not step back.
         #[test]
         fn an_event_is_new_at_most_once_at_any_distance(
-            events in prop::collection::vec((0..3_u32, 0..30_u32, 0..20_u32, 0..60_u32), 1..120),
+            events in prop::collection::vec((0..3_u32, 0..30_u32, 0..200_u32, 0..10_u32), 1..120),
         ) {
-            let mut newest = Newest::<3>::default();
+            let mut taken = Taken::<3>::default();
             let mut new = std::collections::HashSet::new();
-            for (source, id, time, recorded_at) in events {
+            let mut now = 10;
+            for (source, id, time, passed) in events {
+                now += passed;
                 // An event has one time.
-                let time = (time + id * 7) % 60;
-                let event = event(&source.to_string(), &format!("{id} {time}"), time, recorded_at);
-                if take(&mut newest, &event) == Order::New {
-                    prop_assert!(new.insert(event.envelope.clone().id + &event.envelope.source));
+                let time = (time + id * 7) % 600;
+                let id = format!("{id} {time}");
+                if taken.take(&source.to_string(), &id, time, now) == Order::New {
+                    prop_assert!(new.insert((source, id)));
                 }
+            }
+        }
+
+        /// The feeder has the clock of the log, which is ahead for a while, again and again.
+        #[test]
+        fn every_event_is_new_whatever_a_shared_clock_does(
+            events in prop::collection::vec((0..30_u32, prop_oneof![4 => Just(0), 1 => 1..9_000_u32], 0..5_u32), 1..120),
+        ) {
+            let mut taken = Taken::<IDENTITIES_MAX>::default();
+            let (mut now, mut last, mut last_time) = (10, 0, 0);
+            for ((passed, ahead, late), id) in events.into_iter().zip(1..) {
+                now += passed;
+                let (stored, time) = (now + ahead, now + ahead - late);
+                // Unless the log's clock stepped back, the feeder's times are in the order of its events.
+                let time = if stored < last { time } else { time.max(last_time) };
+                (last, last_time) = (stored, time);
+                let id = format!("{id}");
+                prop_assert_eq!(taken.take("a", &id, time, stored), Order::New, "{}", id);
+                prop_assert_eq!(taken.take("a", &id, time, stored), Order::Repeated, "{}", id);
             }
         }
     }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use events::{
-    DeclaredRunner, Envelope, HorseNo, Moment, Odds, OddsQuoted, PriceState, QuotedRunner, RaceKey,
+    DeclaredRunner, HorseNo, Moment, Odds, OddsQuoted, PriceState, QuotedRunner, RaceKey,
     RaceNumber, RaceStatus, RacingDate, Recorded, Text, VenueCode,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::json;
+use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order, identity, identity_of};
 use crate::race::{Race, has_room};
 
@@ -23,8 +24,6 @@ pub(crate) struct Board {
     pub(crate) seq: u64,
     pub(crate) prev_seq: u64,
     recorded_at: Option<Moment>,
-    /// The latest time of a quote, but not later than the log.
-    time: Option<Moment>,
     #[serde(default, skip_serializing_if = "Newest::is_empty")]
     quotes: Newest,
     /// The number of quotes in the history.
@@ -55,18 +54,18 @@ pub(crate) enum Quote {
 }
 
 impl Board {
-    pub(crate) fn quote(&mut self, recorded: &Recorded, quote: &OddsQuoted) -> Quote {
+    pub(crate) fn quote(
+        &mut self,
+        recorded: &Recorded,
+        quote: &OddsQuoted,
+        clock: &LogClock,
+    ) -> Quote {
         let identity = identity(&recorded.envelope);
-        match self.quotes.take(recorded, identity, self.time) {
+        match self.quotes.take_among_all(recorded, identity, clock) {
             Order::New => {}
             Order::Repeated => return Quote::Repeated,
             Order::Stale => return Quote::Stale,
         }
-        // The quotes after one with a clock ahead must not be stale, so the time of the log is the upper bound. If that
-        // steps back, its latest time is at least the time of the board.
-        let Envelope { time, .. } = recorded.envelope;
-        let log_time = self.time.max(Some(recorded.recorded_at));
-        self.time = log_time.min(Some(time));
         for runner in &quote.runners {
             self.price(runner);
         }

@@ -7,7 +7,8 @@ use events::Event;
 
 use crate::changes::Changes;
 use crate::digest::Digest;
-use crate::live::LiveUpdate;
+use crate::live::{LiveUpdate, replay_period};
+use crate::log_clock::{ClockStep, LogClock};
 use crate::log_history::LogHistory;
 use crate::rejections::{self, Announcement};
 use crate::store::{Checkpoint, LogIdentity, Store, StoreError};
@@ -29,6 +30,8 @@ pub struct Step {
     pub updates: Vec<LiveUpdate>,
     /// The announcements of rejected messages, in the order of the log.
     pub announcements: Vec<Announcement>,
+    /// The corrections of the log's clock.
+    pub corrections: Vec<ClockStep>,
     /// The counts of messages.
     pub tally: Tally,
 }
@@ -78,7 +81,7 @@ impl Projection {
             seq: 0,
             recorded_at: None,
             history: LogHistory::default(),
-            latest_time: None,
+            clock: LogClock::default(),
             digest: Digest::default(),
         };
         let checkpoint = store.checkpoint().unwrap_or(fresh);
@@ -137,6 +140,15 @@ impl Projection {
                 step.tally.skipped += 1;
                 continue;
             }
+            let [last, period] = [self.checkpoint.seq, message.seq].map(replay_period);
+            if last < period {
+                self.commit()?;
+                self.changes.begin_period(last, period)?;
+            }
+            let clock = &mut self.checkpoint.clock;
+            let clock_step = clock.record(message.seq, message.recorded_at);
+            let correction = clock_step.filter(|step| step.is_correction());
+            step.corrections.extend(correction.cloned());
             self.fold(message, live, &mut step)?;
             let (last, seq) = (self.checkpoint.seq, message.seq);
             self.checkpoint.history.add(last, seq, message.recorded_at);
@@ -171,16 +183,17 @@ impl Projection {
         };
         step.tally.folded += 1;
         let time = recorded.envelope.time.min(recorded.recorded_at);
-        self.checkpoint.latest_time = self.checkpoint.latest_time.max(Some(time));
+        self.checkpoint.clock.pass(time);
+        let clock = &self.checkpoint.clock;
         let event = &recorded.envelope.event;
         let folded = match (event, event.race()) {
             (Event::HorseRegistered(registration), _) => {
-                self.changes.register(&recorded, registration)?
+                self.changes.register(&recorded, registration, clock)?
             }
             (Event::OddsQuoted(quote), Some(race)) => {
-                self.changes.quote(race, &recorded, quote, live)?
+                self.changes.quote(race, &recorded, quote, clock, live)?
             }
-            (_, Some(race)) => self.changes.fact(race, &recorded, live)?,
+            (_, Some(race)) => self.changes.fact(race, &recorded, clock, live)?,
             (_, None) => return Ok(()),
         };
         step.tally.stale += u64::from(folded.stale);

@@ -8,7 +8,8 @@ use events::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::newest::{Newest, Order, identity};
+use crate::log_clock::LogClock;
+use crate::newest::{Newest, Order, identity, is_zero};
 use crate::seen_ids::SeenIds;
 use crate::venue::{venue_name, venue_time_zone};
 
@@ -55,14 +56,6 @@ pub(crate) struct Race {
     seen: SeenIds<STATEMENT_IDS_MAX>,
     #[serde(default, skip_serializing_if = "is_zero")]
     statements: u32,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands out a reference"
-)]
-fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
 
 /// A race has a few statements of its result. One of an earlier revision that is repeated after this many others is
@@ -145,9 +138,9 @@ impl Effect {
 impl Race {
     /// Applies an event about this race, unless it was applied before or is older than the fact in force. Horses and
     /// odds change nothing here.
-    pub(crate) fn apply(&mut self, recorded: &Recorded) -> Effect {
+    pub(crate) fn apply(&mut self, recorded: &Recorded, clock: &LogClock) -> Effect {
         let identity = identity(&recorded.envelope);
-        let order = |newest: &mut Newest| newest.take(recorded, identity, None);
+        let order = |newest: &mut Newest| newest.take(recorded, identity, clock);
         match &recorded.envelope.event {
             Event::RaceDeclared(card) => if_new(order(&mut self.cards), || self.declare(card)),
             Event::RunnerWithdrawn(fact) if has_room(&self.withdrawals, &fact.horse_no) => {

@@ -28,6 +28,7 @@ use self::flusher::Flusher;
 use self::recount::RunningRecount;
 use crate::digest::{Digest, EntryHash};
 use crate::json;
+use crate::log_clock::LogClock;
 use crate::log_history::LogHistory;
 
 pub use self::error::StoreError;
@@ -86,18 +87,19 @@ pub struct Checkpoint {
     pub recorded_at: Option<Moment>,
     /// Which messages up to that one were folded.
     pub history: LogHistory,
-    /// The latest time of an event so far; for each at most when the log stored it. The clock of the races: a day that
-    /// is played again later has the clock of its events.
-    pub latest_time: Option<Moment>,
+    /// The clock of the log up to that message.
+    #[serde(default)]
+    pub clock: LogClock,
     /// The digest of all views and state.
     pub digest: Digest,
 }
 
 impl Checkpoint {
     /// The date of the earliest races that may be open: those of earlier dates are closed, whether an event closed them
-    /// or not. `None` before the first event.
+    /// or not. The clock of the races is that of the events: so a day may be played again later. `None` before the
+    /// second event.
     pub fn open_from(&self) -> Option<RacingDate> {
-        self.latest_time.map(RacingDate::earliest_at)
+        self.clock.latest_time().map(RacingDate::earliest_at)
     }
 }
 

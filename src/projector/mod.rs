@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use projections::{SCHEMA_VERSION, Store, StoreError, open_races};
+use projections::{ClockStep, SCHEMA_VERSION, Store, StoreError, open_races};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
@@ -416,13 +416,23 @@ impl Projector {
         let live = self.status.borrow().phase == Phase::Live;
         let (pending, head) = (batch.pending, batch.head);
         let events: Vec<EventTime> = batch.messages.iter().map(EventTime::of).collect();
+        let open_from = fold.checkpoint().open_from();
         let (fold, step) = fold.step(batch, live).await?;
         let checkpoint = fold.checkpoint();
         metrics::folded(&step.tally);
+        for ClockStep { seq, from, to } in &step.corrections {
+            tracing::warn!(seq, %from, %to, "the clock of the log was corrected, it had been ahead");
+            metrics::log_clock_stepped();
+        }
         // Before the views are live the step has no updates, and the feed does not pass events without theirs.
         if live {
             self.feed
                 .publish(step.updates, &events, checkpoint.open_from());
+            if checkpoint.open_from() < open_from {
+                let store = Arc::clone(fold.store());
+                let open = blocking(fold.name(), move || open_races(&store)).await?;
+                self.feed.reopen(open);
+            }
         }
         self.announcer
             .announce(&checkpoint.log, step.announcements, live);
@@ -446,16 +456,17 @@ impl Projector {
     async fn go_live(&self, fold: &RunningFold) -> Result<(), FoldError> {
         let checkpoint = fold.checkpoint().clone();
         let seq = checkpoint.seq;
-        let replayed = match timeout(REPLAY_TIMEOUT, replay(&self.log, &checkpoint)).await {
-            Ok(replayed) => replayed?,
-            Err(_) => {
-                tracing::warn!(
-                    timeout = ?REPLAY_TIMEOUT,
-                    "replay of earlier messages timed out, clients that resume get fresh images"
-                );
-                Replayed::nothing(&checkpoint)
-            }
-        };
+        let replayed =
+            match timeout(REPLAY_TIMEOUT, replay(&self.log, fold.store(), &checkpoint)).await {
+                Ok(replayed) => replayed?,
+                Err(_) => {
+                    tracing::warn!(
+                        timeout = ?REPLAY_TIMEOUT,
+                        "replay of earlier messages timed out, clients that resume get fresh images"
+                    );
+                    Replayed::nothing(&checkpoint)
+                }
+            };
         let (store, feed) = (Arc::clone(fold.store()), self.feed.clone());
         blocking(fold.name(), move || {
             feed.reset(&checkpoint, open_races(&store)?, replayed);

@@ -17,10 +17,11 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::oracle::{KINDS, RaceHistory};
 use super::rng::Rng;
-use crate::support::PATIENCE;
 
 /// A connection without a message for this many heartbeats is dead, as the docs say.
 const DEAD_AFTER_HEARTBEATS: u32 = 2;
+/// A service that cannot be reached for this long is broken.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(180);
 
 /// The races that a client follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -356,10 +357,10 @@ impl Client {
     }
 
     async fn connect(&mut self) -> Option<WebSocketStream<TcpStream>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + CONNECT_PATIENCE;
         let since = self.since.as_ref().map(|since| since.seq);
         while Instant::now() < deadline {
-            if let Ok(Ok(socket)) = timeout(PATIENCE, self.try_connect()).await {
+            if let Ok(Ok(socket)) = timeout(CONNECT_PATIENCE, self.try_connect()).await {
                 self.note(Observation::Connecting { since });
                 return Some(socket);
             }

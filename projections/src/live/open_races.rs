@@ -1,6 +1,6 @@
 //! [`open_races`]: the images of all open races, read from the store.
 
-use events::{HorseNo, RaceKey, RaceStatus};
+use events::{HorseNo, RaceKey, RaceStatus, RacingDate};
 use serde::Deserialize;
 
 use super::race::LiveRace;
@@ -33,6 +33,24 @@ pub fn open_races(store: &Store) -> Result<Vec<LiveUpdate>, StoreError> {
         let (mark, _) = mark?;
         if let Some(race) = keys::parse_race(&mark) {
             open.extend(open_race(store, race)?);
+        }
+    }
+    Ok(open)
+}
+
+/// The races from one date up to another one, which is excluded, that are open as they are stored.
+pub(crate) fn races_open_between(
+    store: &Store,
+    from: RacingDate,
+    to: RacingDate,
+) -> Result<Vec<RaceKey>, StoreError> {
+    let mut open = Vec::new();
+    // There is none if `to` is before `from`.
+    for board in store.range(&keys::boards_of(from), &keys::boards_of(to.max(from))) {
+        let (key, board) = board?;
+        let image: Image = store::parse(&key, &board)?;
+        if image.seq > 0 && !image.status.is_over() {
+            open.extend(keys::parse_race(&key));
         }
     }
     Ok(open)

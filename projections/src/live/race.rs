@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::kind::LiveKind;
 use super::message::{self, MessageContext, RunnerChange};
 use super::update::{LiveBoard, LiveMessage, LiveUpdate};
+use crate::log_clock::LogClock;
 use crate::odds_board::{self, Board, Quote};
 use crate::race::{Effect, Race};
 use crate::race_result;
@@ -38,9 +39,10 @@ impl LiveRace {
         key: &RaceKey,
         recorded: &Recorded,
         quote: &OddsQuoted,
+        clock: &LogClock,
         live: bool,
     ) -> (Quote, Option<LiveUpdate>) {
-        let outcome = self.board.quote(recorded, quote);
+        let outcome = self.board.quote(recorded, quote, clock);
         let is_live = live && outcome == Quote::Shown;
         let update = is_live.then(|| self.render_update(key, recorded, &[self.pending_odds()]));
         (outcome, update)
@@ -51,11 +53,12 @@ impl LiveRace {
         &mut self,
         key: &RaceKey,
         recorded: &Recorded,
+        clock: &LogClock,
         live: bool,
     ) -> (Effect, Option<LiveUpdate>) {
         let Envelope { event, .. } = &recorded.envelope;
         let (status, reason) = (self.race.status(), self.race.status_reason.clone());
-        let effect = self.race.apply(recorded);
+        let effect = self.race.apply(recorded, clock);
         if effect.is_stale() || matches!(effect, Effect::Repeated | Effect::Unchanged) {
             return (effect, None);
         }

@@ -1,45 +1,108 @@
-//! [`RaceReplay`]: the live updates of races, made again from the log without a store.
+//! [`RaceReplay`]: the live updates of the latest messages, made again from the log.
+//!
+//! The log is divided into periods of [`REPLAY_MESSAGES_MAX`] sequences. The store keeps the state of a race before its
+//! first message of the last two periods, and a replay begins with the earlier of them. So it folds no more than two
+//! periods, however long a race is.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use events::{Event, RaceKey};
 
 use super::race::LiveRace;
 use super::update::LiveUpdate;
+use crate::log_clock::LogClock;
+use crate::odds_board::Board;
+use crate::store::{Store, StoreError};
 use crate::stored_message::StoredMessage;
+use crate::{json, keys};
 
-/// Makes the live updates after a sequence again, without a store.
+/// The latest sequences whose updates can be made again.
+pub const REPLAY_MESSAGES_MAX: u64 = 32_768;
+
+/// The period of a sequence.
+pub(crate) fn replay_period(seq: u64) -> u64 {
+    seq / REPLAY_MESSAGES_MAX
+}
+
+/// A race as it is kept before its first message of a period.
+pub(crate) fn render_replay_state(race: &LiveRace) -> Vec<u8> {
+    json::render(&(race, &race.board))
+}
+
+/// Makes the live updates after a sequence again.
 ///
 /// It keeps each race that it has folded a message of until it is dropped. The caller bounds how many those are.
 #[derive(Debug)]
 pub struct RaceReplay {
+    store: Arc<Store>,
+    /// The period of the checkpoint of the store.
+    period: u64,
+    clock: LogClock,
     after: u64,
     races: HashMap<RaceKey, LiveRace>,
 }
 
 impl RaceReplay {
-    /// A replay of the updates after this sequence.
-    pub fn new(after: u64) -> Self {
-        Self {
+    /// A replay of the updates after a sequence, which is at most [`REPLAY_MESSAGES_MAX`] before the checkpoint of the
+    /// store. `None` if the log's clock stepped back too often since.
+    pub fn new(store: Arc<Store>, after: u64) -> Option<Self> {
+        let checkpoint = store.checkpoint()?;
+        let replay = Self {
+            store,
+            period: replay_period(checkpoint.seq),
+            clock: checkpoint.clock,
             after,
             races: HashMap::new(),
-        }
+        };
+        let is_exact = replay.clock.knows_steps_after(replay.begins_at());
+        is_exact.then_some(replay)
+    }
+
+    /// The sequence of the first message that is to be folded.
+    pub fn begins_at(&self) -> u64 {
+        self.period.saturating_sub(1) * REPLAY_MESSAGES_MAX
     }
 
     /// Folds the next message of a race. Returns its update if the message is after the sequence and changed the live
     /// view.
     ///
-    /// The caller passes all messages of a race from the first on, in the order of the log, each once. Messages of
-    /// different races may come in any order.
-    pub fn fold(&mut self, message: StoredMessage<'_>) -> Option<LiveUpdate> {
-        let recorded = message.decode().ok()?;
+    /// The caller passes all messages of a race from [`Self::begins_at`] up to the checkpoint, in the order of the log,
+    /// each once. Messages of different races may come in any order.
+    ///
+    /// # Errors
+    /// Returns a [`StoreError`] if the store fails or is damaged.
+    pub fn fold(&mut self, message: StoredMessage<'_>) -> Result<Option<LiveUpdate>, StoreError> {
+        let Ok(recorded) = message.decode() else {
+            return Ok(None);
+        };
         let event = &recorded.envelope.event;
-        let key = event.race()?;
-        let race = self.races.entry(key.clone()).or_default();
-        let live = recorded.seq > self.after;
-        match event {
-            Event::OddsQuoted(quote) => race.quote(&key, &recorded, quote, live).1,
-            _ => race.fact(&key, &recorded, live).1,
+        let Some(key) = event.race() else {
+            return Ok(None);
+        };
+        if !self.races.contains_key(&key) {
+            let race = self.load(&key)?;
+            self.races.insert(key.clone(), race);
         }
+        let race = self.races.get_mut(&key).expect("just inserted");
+        let (clock, live) = (&self.clock, recorded.seq > self.after);
+        Ok(match event {
+            Event::OddsQuoted(quote) => race.quote(&key, &recorded, quote, clock, live).1,
+            _ => race.fact(&key, &recorded, clock, live).1,
+        })
+    }
+
+    /// The state of a race before the first message that is to be folded.
+    fn load(&self, key: &RaceKey) -> Result<LiveRace, StoreError> {
+        // Without a message in the earlier period, it is that before the later one.
+        for period in [self.period.saturating_sub(1), self.period] {
+            let state = self.store.read(&keys::replay_state(period, key))?;
+            if let Some(state) = state {
+                let (mut race, board): (LiveRace, Board) = state;
+                race.board = board;
+                return Ok(race);
+            }
+        }
+        Ok(LiveRace::default())
     }
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Checkpoint, LogIdentity, Row, Store, StoreError, StoreImport, Writes};
-use crate::{Digest, LogHistory};
+use crate::{Digest, LogClock, LogHistory};
 
 /// Longer than anything here takes, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ fn commit(store: &Store, key: &str, value: Vec<u8>) -> Result<Checkpoint, StoreE
         seq: 0,
         recorded_at: None,
         history: LogHistory::default(),
-        latest_time: None,
+        clock: LogClock::default(),
         digest: Digest::default(),
     };
     let mut checkpoint = store.checkpoint().unwrap_or(fresh);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use jiff::ToSpan;
 use projections::Projection;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -188,6 +189,41 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<OwnedMessage>> {
         }
         log
     })
+}
+
+/// A log whose sequences have large holes, and whose clock, which is that of its feeders, is ahead now and then.
+pub(crate) fn history_with_clock_steps() -> impl Strategy<Value = Vec<OwnedMessage>> {
+    const DAY: u64 = 24 * 60 * 60;
+    let gap = prop_oneof![8 => Just(1), 1 => 1..20_000_u64];
+    let gaps = prop::collection::vec(gap, 100);
+    let ahead = prop::sample::select(&[40, 2_000, DAY, 400 * DAY][..]);
+    let ahead = prop::collection::vec((any::<prop::sample::Index>(), 1..20_usize, ahead), 0..4);
+    (history(), gaps, ahead).prop_map(|(mut log, gaps, ahead)| {
+        for (first, length, seconds) in ahead {
+            let first = first.index(log.len());
+            for message in log.iter_mut().skip(first).take(length) {
+                message.stored += seconds;
+                if message.subject != GARBAGE {
+                    message.payload = ahead_by(seconds, &message.payload);
+                }
+            }
+        }
+        let mut last = 0;
+        for (message, gap) in log.iter_mut().zip(gaps) {
+            last += gap;
+            message.seq = last;
+        }
+        log
+    })
+}
+
+/// An event of a feeder whose clock is ahead.
+fn ahead_by(seconds: u64, payload: &[u8]) -> Vec<u8> {
+    let mut event: Value = serde_json::from_slice(payload).expect("JSON");
+    let time = moment(event["time"].as_str().expect("a time")).timestamp();
+    let seconds = i64::try_from(seconds).expect("small").seconds();
+    event["time"] = json!((time + seconds).to_string());
+    event.to_string().into_bytes()
 }
 
 /// The sequences of the facts that were newer than those before them, and no repetition: computed from the raw JSON by

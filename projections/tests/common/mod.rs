@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use events::{HorseNo, Moment, RaceKey, RaceNumber, RacingDate, VenueCode};
+use jiff::{Timestamp, ToSpan};
 use projections::horse_form::RowKind;
 use projections::{LogIdentity, Projection, Step, Store, StoredMessage, horse_profile, keys};
 use serde_json::{Value, json};
@@ -245,16 +246,10 @@ impl OwnedMessage {
     }
 }
 
-/// The log stores a message each second, with a time that is finer than a microsecond. After 50 of them its clock steps
-/// back, until it has caught up.
+/// The log stores a message each second, with a time that is finer than a microsecond.
 pub(crate) fn recorded_at(seq: u64) -> Moment {
-    let seq = if (50..70).contains(&seq) {
-        seq - 45
-    } else {
-        seq
-    };
-    let (minute, second) = (seq / 60 % 60, seq % 60);
-    Moment::parse(&format!("2026-11-21T09:{minute:02}:{second:02}.123456789Z")).expect("a time")
+    let begin: Timestamp = "2026-11-21T09:00:00.123456789Z".parse().expect("a time");
+    (begin + i64::try_from(seq).expect("small").seconds()).into()
 }
 
 pub(crate) fn log() -> LogIdentity {
@@ -306,9 +301,14 @@ impl Fixture {
 
     /// Folds one more fact, which the log stores at a time of the day.
     pub(crate) fn when_recorded(&mut self, at: &str, fact: Fact) -> Step {
+        self.when_recorded_at(&format!("2026-11-21T{at}Z"), fact)
+    }
+
+    /// Folds one more fact, which the log stores at a time.
+    pub(crate) fn when_recorded_at(&mut self, at: &str, fact: Fact) -> Step {
         self.seq += 1;
         let (subject, payload) = (fact.subject(), fact.payload(self.seq));
-        let recorded_at = Moment::parse(&format!("2026-11-21T{at}Z")).expect("a time");
+        let recorded_at = Moment::parse(at).expect("a time");
         let message = StoredMessage {
             seq: self.seq,
             recorded_at,

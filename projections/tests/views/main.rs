@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod clocks;
 mod horse_form;
 mod horse_profile;
 mod live;

@@ -1,8 +1,8 @@
-use projections::{LiveKind, StoredMessage, open_races};
+use projections::{LiveKind, open_races};
 use serde_json::{Value, json};
 
 use crate::common::{
-    Fact, Fixture, Race, card, odds, pick, registered, reinstated, result, status, void, withdrawn,
+    Fixture, Race, card, odds, pick, registered, reinstated, result, status, void, withdrawn,
 };
 
 const RACE: Race = ("2026-11-21", "ST", 3);
@@ -335,55 +335,27 @@ fn a_race_that_nobody_closes_is_closed_once_its_date_is_over_everywhere() {
     };
     let mut fixture = Fixture::given([quoted(RACE)]);
     // The log's clock alone closes nothing: an old race day may be played again.
-    let late = |fixture: &mut Fixture, time: &str, fact: Fact| {
-        fixture.seq += 1;
-        let (subject, payload) = (fact.subject(), fact.payload(fixture.seq));
-        let message = StoredMessage {
-            seq: fixture.seq,
-            recorded_at: events::Moment::parse(time).expect("a time"),
-            subject: &subject,
-            payload: &payload,
-        };
-        fixture
-            .projection
-            .step([message], true)
-            .expect("a healthy store")
-    };
-    late(&mut fixture, "2027-01-01T00:00:00Z", quoted(RACE));
+    fixture.when_recorded_at("2027-01-01T00:00:00Z", quoted(RACE));
     assert!(fixture.is_open(RACE));
     // Nor does a clock that is ahead of the log's.
-    late(
-        &mut fixture,
-        "2026-11-21T10:00:00Z",
-        other("2027-01-01T00:00:00Z"),
-    );
-    late(
-        &mut fixture,
-        "2026-11-22T11:59:59Z",
-        other("2026-11-22T11:59:59Z"),
-    );
+    fixture.when_recorded_at("2026-11-21T10:00:00Z", other("2027-01-01T00:00:00Z"));
+    fixture.when_recorded_at("2026-11-22T11:59:59Z", other("2026-11-22T11:59:59Z"));
     assert!(fixture.is_open(RACE), "it is still the 21st at UTC-12");
-    late(
-        &mut fixture,
-        "2026-11-22T12:00:00Z",
-        other("2026-11-22T12:00:00Z"),
-    );
+    fixture.when_recorded_at("2026-11-22T12:00:00Z", other("2026-11-22T12:00:00Z"));
+    assert!(fixture.is_open(RACE), "one event alone closes nothing");
+    fixture.when_recorded_at("2026-11-22T12:00:00Z", other("2026-11-22T12:00:00Z"));
     assert!(!fixture.is_open(RACE));
     assert_eq!(
         open_races(fixture.projection.store()).expect("a healthy store"),
         vec![]
     );
     for again in [false, true] {
-        let step = late(
-            &mut fixture,
-            "2026-11-22T12:00:01Z",
-            quoted(RACE).at("06:00:01"),
-        );
+        let step = fixture.when_recorded_at("2026-11-22T12:00:01Z", quoted(RACE).at("06:00:01"));
         assert!(step.updates.len() == 1 && !fixture.is_open(RACE), "{again}");
         fixture = fixture.reopen();
     }
     let tomorrow = ("2026-11-22", "ST", 1);
-    late(&mut fixture, "2026-11-22T12:00:02Z", quoted(tomorrow));
+    fixture.when_recorded_at("2026-11-22T12:00:02Z", quoted(tomorrow));
     assert!(fixture.is_open(tomorrow));
 }
 

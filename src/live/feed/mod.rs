@@ -69,6 +69,14 @@ impl Feed {
         self.position.send_replace(position);
     }
 
+    /// Opens races again that were closed by a date, with their images.
+    pub fn reopen(&self, open: Vec<LiveUpdate>) {
+        let mut state = self.state();
+        for update in open {
+            state.append(update);
+        }
+    }
+
     /// Starts again with other views, which are at a checkpoint: with their open races, and the events and messages
     /// before them that could be replayed.
     pub fn reset(&self, checkpoint: &Checkpoint, open: Vec<LiveUpdate>, replayed: Replayed) {

@@ -1,13 +1,14 @@
 //! [`replay`]: the live messages from before this process followed the log, so that clients miss nothing after a
 //! restart, or on another replica.
 //!
-//! The messages of a race are a pure function of its events. So the races of the latest events are folded from their
-//! first event on, and the messages after some sequence are kept.
+//! The messages of a race are a pure function of its events. So the races of the latest events are folded again from a
+//! state that the store keeps of them.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use events::{RaceKey, Subject};
-use projections::{Checkpoint, LogIdentity, RaceReplay};
+use projections::{Checkpoint, LogIdentity, RaceReplay, Store, StoreError};
 
 use super::message::{EventTime, Replayed};
 use super::state::BOUNDS;
@@ -16,11 +17,16 @@ use crate::log::{Log, LogReplaced, RACING, ReadPosition};
 /// Races that are folded again at most: those of some days.
 const RACES_MAX: usize = 256;
 
-/// Makes the messages of the latest events up to a checkpoint again.
+/// Makes the messages of the latest events up to the checkpoint of a store again. Without what it needs of the store,
+/// it replays nothing.
 ///
 /// # Errors
 /// Returns [`LogReplaced`] if the log is not the one of the checkpoint.
-pub async fn replay(log: &Log, checkpoint: &Checkpoint) -> Result<Replayed, LogReplaced> {
+pub async fn replay(
+    log: &Log,
+    store: &Arc<Store>,
+    checkpoint: &Checkpoint,
+) -> Result<Replayed, LogReplaced> {
     let (identity, seq) = (&checkpoint.log, checkpoint.seq);
     let earliest = seq.saturating_sub(BOUNDS.messages as u64);
     let latest = latest_events(log, identity, earliest, seq).await?;
@@ -45,14 +51,23 @@ pub async fn replay(log: &Log, checkpoint: &Checkpoint) -> Result<Replayed, LogR
     let subject =
         |race: &RaceKey| format!("racing.*.{}.{}.{}", race.date, race.venue, race.race_number);
     let subjects = races.iter().map(subject).collect();
-    let mut reader = log.reader_of(RACING, position(identity, 0), subjects);
-    let mut fold = RaceReplay::new(after);
+    let Some(mut fold) = RaceReplay::new(Arc::clone(store), after) else {
+        return Ok(Replayed::nothing(checkpoint));
+    };
+    let before = position(identity, fold.begins_at().saturating_sub(1));
+    let mut reader = log.reader_of(RACING, before, subjects);
     loop {
         let batch = reader.next().await?;
         let messages = batch.messages.iter();
         let messages = messages.take_while(|message| message.seq <= seq);
-        let updates = messages.filter_map(|message| fold.fold(message.as_message()));
-        replayed.updates.extend(updates);
+        let updates = messages.filter_map(|message| fold.fold(message.as_message()).transpose());
+        match updates.collect::<Result<Vec<_>, StoreError>>() {
+            Ok(updates) => replayed.updates.extend(updates),
+            Err(error) => {
+                tracing::warn!(%error, "earlier messages cannot be replayed");
+                return Ok(Replayed::nothing(checkpoint));
+            }
+        }
         // That none is pending proves nothing: the server of the consumer may lack the last ones.
         if (batch.messages.last()).is_some_and(|message| message.seq >= last_seq) {
             return Ok(replayed);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use events::{Moment, RaceKey, RacingDate};
-use projections::{LiveKind, LiveUpdate};
+use projections::{LiveKind, LiveUpdate, REPLAY_MESSAGES_MAX};
 
 use super::frame;
 use super::message::{
@@ -35,7 +35,7 @@ pub(super) struct Bounds {
 /// 6 MiB. The open races are all of the world on three days. An image has at most 40 KB, so the feed takes less than
 /// 200 MB however long it runs.
 pub(super) const BOUNDS: Bounds = Bounds {
-    messages: 32_768,
+    messages: REPLAY_MESSAGES_MAX as usize,
     bytes: 64 * 1024 * 1024,
     events: 131_072,
     facts: 4_096,
@@ -240,9 +240,9 @@ impl FeedState {
         self.evict();
     }
 
-    /// Closes the races before a date.
+    /// Closes the races before a date. A date that is earlier than the last one opens none.
     pub(super) fn close_before(&mut self, open_from: Option<RacingDate>) {
-        self.open_from = self.open_from.max(open_from);
+        self.open_from = open_from;
         while self
             .open
             .first()

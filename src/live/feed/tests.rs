@@ -6,8 +6,8 @@ use std::sync::Arc;
 use events::{Moment, RaceKey, RacingDate};
 use jiff::ToSpan;
 use projections::{
-    Checkpoint, Digest, LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogHistory, LogIdentity,
-    Projection, Store, StoredMessage, open_races,
+    Checkpoint, Digest, LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogClock, LogHistory,
+    LogIdentity, Projection, Store, StoredMessage, open_races,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn checkpoint(created: &str, seq: u64) -> Checkpoint {
         seq,
         recorded_at: None,
         history: LogHistory::default(),
-        latest_time: None,
+        clock: LogClock::default(),
         digest: Digest::default(),
     }
 }
@@ -595,9 +595,18 @@ fn races_that_nobody_closes_are_closed_by_their_date_and_bounded_in_number() {
     feed.publish(Vec::new(), &events(model.seq), date("2026-10-04"));
     assert_eq!(open(), 0);
     // A late quote is published, but opens no race.
-    publish(&feed, &mut model, 7, Fact::Quote);
+    let late = model.update(7, Fact::Quote).expect("an update");
+    feed.publish(vec![late.clone()], &events(model.seq), date("2026-10-04"));
     assert_eq!((open(), feed.position().head), (0, 8));
     assert_eq!(feed.state().races.len(), SMALL.closed_races);
+    // The clock that closed them is corrected.
+    let image = LiveUpdate {
+        messages: Vec::new(),
+        ..late
+    };
+    feed.publish(Vec::new(), &events(model.seq), date("2026-10-03"));
+    feed.reopen(vec![image]);
+    assert_eq!((open(), feed.position().head), (1, 8));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use events::Moment;
-use projections::{Checkpoint, Digest, LogHistory, LogIdentity};
+use projections::{Checkpoint, Digest, LogClock, LogHistory, LogIdentity};
 use serde_json::Value;
 use tokio::time::timeout;
 use tungstenite::protocol::{Role, WebSocket};
@@ -152,7 +152,7 @@ async fn no_message_joins_a_position_of_one_history_to_a_time_of_another() {
         seq: 9,
         recorded_at: None,
         history: LogHistory::default(),
-        latest_time: None,
+        clock: LogClock::default(),
         digest: Digest::default(),
     };
     let replayed = Replayed {
